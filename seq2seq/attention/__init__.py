@@ -1,0 +1,42 @@
+"""The attention family: one module per type, all behind one contract and one registry."""
+
+from seq2seq.attention.additive import AdditiveAttention, AdditiveConfig
+from seq2seq.attention.base import (
+    Attention,
+    AttentionConfig,
+    Memory,
+    attention_config_types,
+    build_attention,
+    masked_softmax,
+    register_attention,
+)
+from seq2seq.attention.dot import DotAttention, DotConfig
+from seq2seq.attention.gaussian import GaussianAttention, GaussianConfig
+from seq2seq.attention.general import GeneralAttention, GeneralConfig
+from seq2seq.attention.multihead import MultiHeadAttention, MultiHeadConfig
+from seq2seq.attention.none import NoAttention, NoAttentionConfig
+from seq2seq.attention.uniform import UniformAttention, UniformConfig
+
+__all__ = [
+    "AdditiveAttention",
+    "AdditiveConfig",
+    "Attention",
+    "AttentionConfig",
+    "DotAttention",
+    "DotConfig",
+    "GaussianAttention",
+    "GaussianConfig",
+    "GeneralAttention",
+    "GeneralConfig",
+    "Memory",
+    "MultiHeadAttention",
+    "MultiHeadConfig",
+    "NoAttention",
+    "NoAttentionConfig",
+    "UniformAttention",
+    "UniformConfig",
+    "attention_config_types",
+    "build_attention",
+    "masked_softmax",
+    "register_attention",
+]

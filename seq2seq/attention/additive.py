@@ -1,0 +1,43 @@
+"""Additive attention."""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from seq2seq.attention.base import Attention, AttentionConfig, Memory, register_attention
+
+
+@dataclass(kw_only=True, slots=True)
+class AdditiveConfig(AttentionConfig):
+    """Additive attention."""
+
+    size: int
+    """Length of the hidden layer that scores."""
+
+    def __post_init__(self) -> None:
+        AttentionConfig.__post_init__(self)
+        if self.size < 1:
+            raise ValueError(f"attention.size={self.size} must be at least 1")
+
+
+@register_attention("additive", AdditiveConfig)
+class AdditiveAttention(Attention):
+    """Score w_v^T tanh(W_q q + W_k k) (Bahdanau et al. 2015, appendix A.1.2).
+
+    W_k k is computed once per sentence.
+    """
+
+    def __init__(self, config: AdditiveConfig, *, query_size: int, memory_size: int) -> None:
+        super().__init__(config, query_size=query_size, memory_size=memory_size)
+        self.query_projection = nn.Linear(query_size, config.size, bias=False)
+        self.key_projection = nn.Linear(memory_size, config.size, bias=False)
+        self.score_projection = nn.Linear(config.size, 1, bias=False)
+
+    def prepare(self, states: Tensor, source_mask: Tensor) -> Memory:
+        return Memory(self.key_projection(states), states, source_mask)
+
+    def score(self, query: Tensor, keys: Tensor) -> Tensor:
+        projected = self.query_projection(query).unsqueeze(2)  # (B, T, 1, D)
+        features = (projected + keys.unsqueeze(1)).tanh()  # (B, T, S, D)
+        scores: Tensor = self.score_projection(features).squeeze(-1)
+        return scores

@@ -1,0 +1,162 @@
+"""The contract that every attention type keeps, its masked softmax and its registry."""
+
+# B batch, S source length, T target length, Q query size, D key size, C context size, N heads
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(kw_only=True, slots=True)
+class AttentionConfig:
+    """What every attention type is configured by."""
+
+    name: str
+    dropout: float
+    """Probability with which a weight is dropped before the values are mixed."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"attention.dropout={self.dropout} must lie in [0, 1)")
+
+
+class Memory(NamedTuple):
+    """What attention looks at: made once per source sentence by `Attention.prepare`."""
+
+    keys: Tensor  # (B, S, D)
+    values: Tensor  # (B, S, C)
+    source_mask: Tensor  # (B, S), True = real token
+
+    def select(self, sentences: Tensor) -> "Memory":
+        """Keep the given sentences, in the given order."""
+        return Memory(*(part.index_select(0, sentences) for part in self))
+
+
+class Attention(nn.Module, ABC):
+    """Score the source positions against a query and mix their values.
+
+    Nothing but parameters is stored on the module, so one module may serve beam search, threads
+    and compilation at once. A subclass sets `context_size` and defines `score`; it overrides
+    `prepare` where keys or values are projections of the states.
+    """
+
+    num_heads: int = 1
+    context_size: int
+
+    def __init__(self, config: AttentionConfig, *, query_size: int, memory_size: int) -> None:
+        super().__init__()
+        self.context_size = memory_size
+        self.dropout = nn.Dropout(config.dropout)
+
+    def prepare(self, states: Tensor, source_mask: Tensor) -> Memory:
+        """Project the encoder's states once for all steps.
+
+        Args:
+            states: encoder states, (B, S, M).
+            source_mask: (B, S) bool, True = real token.
+        """
+        return Memory(states, states, source_mask)
+
+    def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Mix the values by their fit to the query.
+
+        Args:
+            query: decoder states, (B, T, Q); T is 1 in a step.
+            memory: what `prepare` returned for these sources.
+
+        Returns:
+            Context (B, T, C) and weights (B, N, T, S); weights of padding are exactly 0, the
+            others sum to 1; a source without a real token gets zeros.
+        """
+        weights = masked_softmax(self.score(query, memory.keys), memory.source_mask)  # (B, T, S)
+        return self.dropout(weights) @ memory.values, weights.unsqueeze(1)
+
+    @abstractmethod
+    def score(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Return how well each key fits each query: (B, T, Q), (B, S, D) -> (B, T, S)."""
+
+
+def masked_softmax(scores: Tensor, valid: Tensor) -> Tensor:
+    """Normalise scores over the last axis with weight exactly 0 where not valid.
+
+    Args:
+        scores: (B, T, S) or, with heads, (B, N, T, S).
+        valid: lengths of shape (B,) or (B, T), or a bool mask of shape (B, S) or (B, T, S),
+            True = real.
+
+    Returns:
+        Weights of the shape of `scores`. A row without a valid position is all zeros, not NaN.
+
+    Raises:
+        ValueError: `valid` has a shape that fits none of these.
+    """
+    mask = valid if valid.dtype == torch.bool else _lengths_to_mask(valid, scores.shape[-1])
+    rows, (targets, sources) = scores.shape[:1], scores.shape[-2:]
+    fitting = ((*rows, sources), (*rows, targets, sources))
+    if scores.dim() not in (3, 4) or mask.shape not in fitting:
+        kind = "a mask" if valid.dtype == torch.bool else "lengths"
+        raise ValueError(
+            f"masked_softmax: {kind} of shape {tuple(valid.shape)} does not fit scores of shape "
+            f"{tuple(scores.shape)}; give lengths (B,) or (B, T) or a mask (B, S) or (B, T, S)"
+        )
+    if mask.dim() == 2:
+        mask = mask.unsqueeze(1)  # (B, 1, S)
+    if scores.dim() == 4:
+        mask = mask.unsqueeze(1)  # (B, 1, 1 or T, S)
+    lowest = torch.finfo(scores.dtype).min
+    weights = scores.masked_fill(~mask, lowest).softmax(dim=-1)
+    # A row of nothing but padding came out uniform; elsewhere padding is 0 already.
+    return weights.masked_fill(~mask, 0.0)
+
+
+def _lengths_to_mask(lengths: Tensor, size: int) -> Tensor:
+    """Turn lengths (...) into a mask (..., size)."""
+    return torch.arange(size, device=lengths.device) < lengths.unsqueeze(-1)
+
+
+_registry: dict[type[AttentionConfig], type[Attention]] = {}
+_names: dict[str, type[AttentionConfig]] = {}
+
+_AttentionType = TypeVar("_AttentionType", bound=type[Attention])
+
+
+def register_attention(
+    name: str, config_type: type[AttentionConfig]
+) -> Callable[[_AttentionType], _AttentionType]:
+    """Register the decorated module under its config's type; `name` serves YAML and checkpoints.
+
+    Raises:
+        ValueError: the name or the config type is taken.
+    """
+    if name in _names or config_type in _registry:
+        raise ValueError(f"attention {name!r} or its config {config_type.__name__} is taken")
+
+    def register(attention_type: _AttentionType) -> _AttentionType:
+        _names[name] = config_type
+        _registry[config_type] = attention_type
+        return attention_type
+
+    return register
+
+
+def attention_config_types() -> dict[str, type[AttentionConfig]]:
+    """Return the config type of every registered name."""
+    return dict(_names)
+
+
+def build_attention(config: AttentionConfig, *, query_size: int, memory_size: int) -> Attention:
+    """Build the module that is registered for the config's type.
+
+    Args:
+        config: an attention's config.
+        query_size: length of a decoder state.
+        memory_size: length of an encoder state.
+
+    Raises:
+        ValueError: the type asks for sizes that these are not.
+    """
+    return _registry[type(config)](config, query_size=query_size, memory_size=memory_size)

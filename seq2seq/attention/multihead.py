@@ -1,0 +1,66 @@
+"""Multi-head attention."""
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from seq2seq.attention.base import (
+    Attention,
+    AttentionConfig,
+    Memory,
+    masked_softmax,
+    register_attention,
+)
+
+
+@dataclass(kw_only=True, slots=True)
+class MultiHeadConfig(AttentionConfig):
+    """Multi-head attention."""
+
+    size: int
+    """Length of queries, keys and values over all heads together."""
+    num_heads: int
+
+    def __post_init__(self) -> None:
+        AttentionConfig.__post_init__(self)
+        if self.num_heads < 1 or self.size < 1 or self.size % self.num_heads:
+            raise ValueError(
+                f"attention.num_heads={self.num_heads} must divide attention.size={self.size}"
+            )
+
+
+@register_attention("multihead", MultiHeadConfig)
+class MultiHeadAttention(Attention):
+    """Concat(head_1, ..., head_N) W_o with scaled dot heads (Vaswani et al. 2017, 3.2.2).
+
+    Each head scores with sqrt(d / N), the size of its own part of the query.
+    """
+
+    def __init__(self, config: MultiHeadConfig, *, query_size: int, memory_size: int) -> None:
+        super().__init__(config, query_size=query_size, memory_size=memory_size)
+        self.num_heads = config.num_heads
+        self.context_size = config.size
+        self.scale = math.sqrt(config.size // config.num_heads)
+        self.query_projection = nn.Linear(query_size, config.size, bias=False)
+        self.key_projection = nn.Linear(memory_size, config.size, bias=False)
+        self.value_projection = nn.Linear(memory_size, config.size, bias=False)
+        self.output_projection = nn.Linear(config.size, config.size, bias=False)
+
+    def prepare(self, states: Tensor, source_mask: Tensor) -> Memory:
+        return Memory(self.key_projection(states), self.value_projection(states), source_mask)
+
+    def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        weights = masked_softmax(self.score(query, memory.keys), memory.source_mask)
+        mixed = self.dropout(weights) @ self._split(memory.values)  # (B, N, T, C / N)
+        return self.output_projection(mixed.transpose(1, 2).flatten(2)), weights
+
+    def score(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Return the scores of every head, (B, N, T, S)."""
+        queries = self._split(self.query_projection(query) / self.scale)
+        return queries @ self._split(keys).mT
+
+    def _split(self, joined: Tensor) -> Tensor:
+        # (B, L, D) -> (B, N, L, D / N)
+        num_sources, length, _ = joined.shape
+        return joined.view(num_sources, length, self.num_heads, -1).transpose(1, 2)

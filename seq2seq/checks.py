@@ -1,0 +1,17 @@
+"""Range checks that configs share; a failed one names key, value and rule."""
+
+
+def check_positive(section: str, config: object, *fields: str) -> None:
+    """Raise ValueError unless each field is at least 1."""
+    for field in fields:
+        value = getattr(config, field)
+        if value < 1:
+            raise ValueError(f"{section}.{field}={value} must be at least 1")
+
+
+def check_probabilities(section: str, config: object, *fields: str) -> None:
+    """Raise ValueError unless each field lies in [0, 1)."""
+    for field in fields:
+        value = getattr(config, field)
+        if not 0 <= value < 1:
+            raise ValueError(f"{section}.{field}={value} must lie in [0, 1)")
