@@ -1,0 +1,77 @@
+"""The encoder: a bidirectional GRU over the source."""
+
+# B batch, S source length, E embedding, H hidden of one direction, L layers
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from seq2seq.checks import check_positive, check_probabilities
+
+
+@dataclass(kw_only=True, slots=True)
+class EncoderConfig:
+    """The encoder's sizes and dropout."""
+
+    embedding_size: int
+    hidden_size: int
+    """Of one direction; a source state is twice as long."""
+    num_layers: int
+    layer_norm: bool
+    """Normalise the states that attention sees."""
+    word_dropout: float
+    """Probability with which the whole embedding of a token is dropped."""
+    embedding_dropout: float
+    hidden_dropout: float
+    """Between layers and on the states that attention sees."""
+    vectors: str | None
+    """Path of pretrained word vectors to begin with."""
+
+    def __post_init__(self) -> None:
+        check_positive("model.encoder", self, "embedding_size", "hidden_size", "num_layers")
+        check_probabilities(
+            "model.encoder", self, "word_dropout", "embedding_dropout", "hidden_dropout"
+        )
+
+
+class Encoder(nn.Module):
+    """Read the source in both directions; the states of padding are exactly 0."""
+
+    def __init__(self, config: EncoderConfig, *, embedding: nn.Embedding) -> None:
+        super().__init__()
+        self.states_size = 2 * config.hidden_size
+        self.embedding = embedding
+        self.word_dropout = nn.Dropout1d(config.word_dropout)
+        self.embedding_dropout = nn.Dropout(config.embedding_dropout)
+        self.gru = nn.GRU(
+            config.embedding_size,
+            config.hidden_size,
+            num_layers=config.num_layers,
+            dropout=config.hidden_dropout if config.num_layers > 1 else 0.0,
+            bidirectional=True,
+            batch_first=True,
+        )
+        self.norm = nn.LayerNorm(self.states_size) if config.layer_norm else nn.Identity()
+        self.hidden_dropout = nn.Dropout(config.hidden_dropout)
+
+    def forward(self, source_ids: Tensor, source_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Encode a batch of sources.
+
+        Args:
+            source_ids: (B, S).
+            source_mask: (B, S) bool, True = real token; padding stands at the end.
+
+        Returns:
+            States (B, S, 2H) and the last state of each direction in the top layer, (B, 2H).
+        """
+        embedded = self.embedding_dropout(self.word_dropout(self.embedding(source_ids)))
+        # Packing keeps padding out of the recurrence; it asks for at least one step.
+        lengths = source_mask.sum(1).clamp(min=1).cpu()
+        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        packed_states, last = self.gru(packed)
+        states, _ = pad_packed_sequence(
+            packed_states, batch_first=True, total_length=source_ids.shape[1]
+        )
+        states = self.hidden_dropout(self.norm(states)) * source_mask.unsqueeze(-1)
+        return states, last[-2:].transpose(0, 1).flatten(1)  # (2, B, H) -> (B, 2H)

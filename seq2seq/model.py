@@ -1,0 +1,205 @@
+"""The whole model: encoder, bridge, attention and decoder, built from a config."""
+
+# B batch, S source length, T target length, H hidden, L layers
+
+from dataclasses import dataclass
+from enum import Enum
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.attention import AttentionConfig, Memory, build_attention
+from seq2seq.decoder import AttnDecoderRNN, DecoderOutput
+from seq2seq.encoder import Encoder, EncoderConfig
+from seq2seq.recurrence import DecoderConfig, DecoderState
+
+
+class Bridge(Enum):
+    """Where the decoder's first state comes from."""
+
+    projection = "projection"
+    mean = "mean"
+    zero = "zero"
+
+
+class TiedEmbeddings(Enum):
+    """Which embeddings share one matrix: none, target and output, or source as well."""
+
+    none = "none"
+    decoder = "decoder"
+    all = "all"
+
+
+@dataclass(kw_only=True, slots=True)
+class ModelConfig:
+    """Encoder, decoder and how they are joined."""
+
+    name: str
+    encoder: EncoderConfig
+    decoder: DecoderConfig
+    bridge: Bridge
+    tied_embeddings: TiedEmbeddings
+
+    def __post_init__(self) -> None:
+        encoder, decoder = self.encoder, self.decoder
+        if (
+            self.tied_embeddings is not TiedEmbeddings.none
+            and decoder.readout_size != decoder.embedding_size
+        ):
+            raise ValueError(
+                f"model.decoder.readout_size={decoder.readout_size} must equal "
+                f"model.decoder.embedding_size={decoder.embedding_size} where "
+                f"model.tied_embeddings={self.tied_embeddings.value}"
+            )
+        if (
+            self.tied_embeddings is TiedEmbeddings.all
+            and encoder.embedding_size != decoder.embedding_size
+        ):
+            raise ValueError(
+                f"model.encoder.embedding_size={encoder.embedding_size} must equal "
+                f"model.decoder.embedding_size={decoder.embedding_size} where "
+                "model.tied_embeddings=all"
+            )
+
+
+class Seq2Seq(nn.Module):
+    """An attention encoder-decoder over token ids."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        *,
+        attention: AttentionConfig,
+        source_vocabulary_size: int,
+        target_vocabulary_size: int,
+        padding_id: int = 0,
+    ) -> None:
+        super().__init__()
+        encoder, decoder = config.encoder, config.decoder
+        if (
+            config.tied_embeddings is TiedEmbeddings.all
+            and source_vocabulary_size != target_vocabulary_size
+        ):
+            raise ValueError(
+                "model.tied_embeddings=all needs one vocabulary for both languages; set "
+                "tokenizer.joint=true or model.tied_embeddings=decoder"
+            )
+        target_embedding = nn.Embedding(
+            target_vocabulary_size, decoder.embedding_size, padding_idx=padding_id
+        )
+        source_embedding = target_embedding
+        if config.tied_embeddings is not TiedEmbeddings.all:
+            source_embedding = nn.Embedding(
+                source_vocabulary_size, encoder.embedding_size, padding_idx=padding_id
+            )
+        output = nn.Linear(decoder.readout_size, target_vocabulary_size)
+        if config.tied_embeddings is not TiedEmbeddings.none:
+            output.weight = target_embedding.weight
+        self.encoder = Encoder(encoder, embedding=source_embedding)
+        self.attention = build_attention(
+            attention, query_size=decoder.hidden_size, memory_size=self.encoder.states_size
+        )
+        self.decoder = AttnDecoderRNN(
+            decoder, attention=self.attention, embedding=target_embedding, output=output
+        )
+        self.bridge = _BRIDGES[config.bridge](
+            self.encoder.states_size, decoder.hidden_size, decoder.num_layers
+        )
+        self._initialize()
+
+    def encode(self, source_ids: Tensor, source_mask: Tensor) -> tuple[Memory, DecoderState]:
+        """Read the sources.
+
+        Args:
+            source_ids: (B, S).
+            source_mask: (B, S) bool, True = real token.
+
+        Returns:
+            What attention looks at, and the state from which the decoder starts.
+        """
+        states, last = self.encoder(source_ids, source_mask)
+        memory = self.attention.prepare(states, source_mask)
+        hidden = self.bridge(states, source_mask, last)
+        return memory, self.decoder.initial_state(tuple(hidden.unbind(1)))
+
+    def forward(
+        self,
+        source_ids: Tensor,
+        source_mask: Tensor,
+        previous_ids: Tensor,
+        forced_mask: Tensor | None = None,
+    ) -> DecoderOutput:
+        """Read sources and known targets.
+
+        Args:
+            source_ids: (B, S).
+            source_mask: (B, S) bool, True = real token.
+            previous_ids: BOS and the target without its last token, (B, T).
+            forced_mask: (B, T) bool, True = feed the true token; None feeds every true token.
+        """
+        memory, state = self.encode(source_ids, source_mask)
+        if forced_mask is None:
+            output: DecoderOutput = self.decoder(previous_ids, state, memory)
+            return output
+        return self.decoder.sample_forward(previous_ids, state, memory, forced_mask=forced_mask)
+
+    def _initialize(self) -> None:
+        """Draw matrices from Xavier's uniform, recurrent ones orthogonal; biases are 0."""
+        for name, parameter in self.named_parameters():
+            if "norm" in name or name.endswith("width"):
+                continue
+            if "embedding." in name:
+                nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
+            elif parameter.dim() < 2:
+                nn.init.zeros_(parameter)
+            elif "weight_hh" in name or "hidden_projection" in name:
+                for gate in parameter.data.chunk(3):
+                    nn.init.orthogonal_(gate)
+            elif parameter.numel() > 0:
+                nn.init.xavier_uniform_(parameter)
+        for module in self.modules():
+            if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+                module.weight.data[module.padding_idx].zero_()
+
+
+class ProjectionBridge(nn.Module):
+    """Project the last state of each direction, one projection per decoder layer."""
+
+    def __init__(self, states_size: int, hidden_size: int, num_layers: int) -> None:
+        super().__init__()
+        self.num_layers = num_layers
+        self.projection = nn.Linear(states_size, num_layers * hidden_size)
+
+    def forward(self, states: Tensor, source_mask: Tensor, last: Tensor) -> Tensor:
+        """Return the decoder's first hidden states (B, L, H)."""
+        return self._project(last)
+
+    def _project(self, summary: Tensor) -> Tensor:
+        hidden = torch.tanh(self.projection(summary))
+        return hidden.view(summary.shape[0], self.num_layers, -1)
+
+
+class MeanBridge(ProjectionBridge):
+    """Project the mean of the real states."""
+
+    def forward(self, states: Tensor, source_mask: Tensor, last: Tensor) -> Tensor:
+        lengths = source_mask.sum(1, keepdim=True).clamp(min=1)
+        return self._project(states.sum(1) / lengths)  # the states of padding are 0
+
+
+class ZeroBridge(nn.Module):
+    """Start from zeros: all that the decoder learns of the source comes through attention."""
+
+    def __init__(self, states_size: int, hidden_size: int, num_layers: int) -> None:
+        super().__init__()
+        self.shape = (num_layers, hidden_size)
+
+    def forward(self, states: Tensor, source_mask: Tensor, last: Tensor) -> Tensor:
+        return states.new_zeros(states.shape[0], *self.shape)
+
+
+_BRIDGES: dict[Bridge, type[ProjectionBridge] | type[ZeroBridge]] = {
+    Bridge.projection: ProjectionBridge,
+    Bridge.mean: MeanBridge,
+    Bridge.zero: ZeroBridge,
+}
