@@ -1,0 +1,104 @@
+"""What every search returns and is called by: hypotheses, and a registry of searches."""
+
+# B batch, R rows (hypotheses), S source length, T target length, N heads, V vocabulary
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from seq2seq.data.tokenizer import BOS, PAD
+from seq2seq.model import Seq2Seq
+from seq2seq.search.config import DecodingConfig
+
+
+class Hypothesis(NamedTuple):
+    """One translation that a search found."""
+
+    ids: list[int]
+    """its pieces, without BOS and EOS"""
+    score: float
+    """what hypotheses are ranked by: the log-probability, normalised as configured"""
+    log_probability: float
+    """of all pieces and, when finished, EOS"""
+    finished: bool
+    """it ended with EOS; else it ran into the length limit"""
+    weights: Tensor
+    """attention (N, T, S) on the CPU: T pieces and, when finished, EOS; S pieces and EOS"""
+
+
+Hypotheses = list[list[Hypothesis]]
+"""for each sentence, the best first"""
+
+_ConfigType = TypeVar("_ConfigType", bound=DecodingConfig)
+_Search = Callable[[Seq2Seq, Tensor, Tensor, _ConfigType], Hypotheses]
+
+_registry: dict[type[DecodingConfig], Callable[..., Hypotheses]] = {}
+_names: dict[str, type[DecodingConfig]] = {}
+
+
+def register_search(
+    name: str, config_type: type[_ConfigType]
+) -> Callable[[_Search[_ConfigType]], _Search[_ConfigType]]:
+    """Register the decorated search under its config's type; `name` serves YAML and checkpoints.
+
+    Raises:
+        ValueError: the name or the config type is taken.
+    """
+    if name in _names or config_type in _registry:
+        raise ValueError(f"search {name!r} or its config {config_type.__name__} is taken")
+
+    def register(function: _Search[_ConfigType]) -> _Search[_ConfigType]:
+        _names[name] = config_type
+        _registry[config_type] = function
+        return function
+
+    return register
+
+
+def decoding_config_types() -> dict[str, type[DecodingConfig]]:
+    """Return the config type of every registered name."""
+    return dict(_names)
+
+
+@torch.inference_mode()
+def search(
+    model: Seq2Seq, source_ids: Tensor, source_mask: Tensor, config: DecodingConfig
+) -> Hypotheses:
+    """Translate a batch by the search that is registered for the config's type.
+
+    What a sentence gets depends neither on its neighbours nor on their padding.
+
+    Args:
+        model: in evaluation mode, on the device of the ids.
+        source_ids: (B, S), each row ending with EOS and padded at its end.
+        source_mask: (B, S) bool, True = real token.
+        config: a search's config.
+
+    Returns:
+        For each sentence its hypotheses, the best first.
+
+    Raises:
+        ValueError: the model gives probabilities that are not numbers.
+    """
+    assert not model.training, "dropout would draw a different translation each time"
+    if source_ids.shape[0] == 0:
+        return []
+    return _registry[type(config)](model, source_ids, source_mask, config)
+
+
+def allowed_log_probabilities(logits: Tensor) -> Tensor:
+    """Return log-probabilities (R, V) with those of pieces that no translation holds at -inf.
+
+    They are those of the whole vocabulary, not renormalised, so that a hypothesis is as probable
+    as the model holds it to be.
+    """
+    log_probabilities = torch.log_softmax(logits.float(), dim=-1)
+    log_probabilities[:, [PAD, BOS]] = -torch.inf
+    return log_probabilities
+
+
+def length_limits(source_mask: Tensor, config: DecodingConfig) -> list[int]:
+    """Return how many pieces the translation of each sentence may have, EOS included."""
+    return [config.max_length(length) for length in source_mask.sum(dim=1).tolist()]

@@ -1,0 +1,126 @@
+"""What a search has produced so far, kept so that hypotheses are traced back once, at its end."""
+
+# B sentences still searched, W hypotheses of each, R rows of the model, N heads, S source length
+
+import math
+from itertools import accumulate
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from seq2seq.data.tokenizer import EOS
+from seq2seq.search.base import Hypothesis
+
+ROOT = -1
+"""the parent of a hypothesis's first piece"""
+
+
+class Ending(NamedTuple):
+    """The last cell of a hypothesis that is to be returned."""
+
+    cell: int
+    score: float
+
+
+class History:
+    """Every piece that was ever part of a hypothesis: one cell each, numbered through all steps.
+
+    A cell knows its parent cell, so sentences may leave and hypotheses be reordered without
+    anything being copied.
+    """
+
+    def __init__(self) -> None:
+        self._links: list[Tensor] = []  # per step (3, B * W): pieces, parent cells, weight rows
+        self._log_probabilities: list[Tensor] = []  # per step (B * W,)
+        self._weights: list[Tensor] = []  # per step (R, N, S)
+        self._num_cells = 0
+        self._num_rows = 0
+
+    def append(
+        self,
+        pieces: Tensor,
+        *,
+        parents: Tensor,
+        rows: Tensor,
+        log_probabilities: Tensor,
+        weights: Tensor,
+    ) -> Tensor:
+        """Add the cells of one step.
+
+        Args:
+            pieces: ids that were produced, (B, W).
+            parents: cells that they extend, or `ROOT`, (B, W).
+            rows: rows of `weights` that they were produced from, (B, W).
+            log_probabilities: of the hypotheses up to and with these pieces, (B, W).
+            weights: attention of the model's rows, (R, N, S).
+
+        Returns:
+            The numbers of the new cells, (B, W).
+        """
+        links = torch.stack((pieces, parents, rows + self._num_rows))
+        self._links.append(links.flatten(1))
+        self._log_probabilities.append(log_probabilities.flatten())
+        self._weights.append(weights)
+        first = self._num_cells
+        self._num_cells += pieces.numel()
+        self._num_rows += weights.shape[0]
+        return torch.arange(first, self._num_cells, device=pieces.device).view_as(pieces)
+
+    def hypotheses(
+        self, endings: list[list[Ending]], source_lengths: list[int]
+    ) -> list[list[Hypothesis]]:
+        """Trace each ending back to its first piece.
+
+        Args:
+            endings: for each sentence, the best first.
+            source_lengths: of each sentence, EOS included.
+        """
+        pieces, parents, rows = torch.cat(self._links, dim=1).tolist()
+        log_probabilities = torch.cat(self._log_probabilities).tolist()
+        _check_numbers(log_probabilities)
+        paths = [[_trace(end.cell, parents) for end in ends] for ends in endings]
+        used = [rows[cell] for of_sentence in paths for path in of_sentence for cell in path]
+        weights = self._gather_weights(used)
+        lengths = [len(path) for of_sentence in paths for path in of_sentence]
+        stops = iter(accumulate(lengths))
+
+        def hypothesis(path: list[int], score: float, source_length: int) -> Hypothesis:
+            ids = [pieces[cell] for cell in path]
+            finished = ids[-1] == EOS
+            stop = next(stops)
+            part = weights[stop - len(path) : stop, :, :source_length]  # (T, N, S)
+            return Hypothesis(
+                ids=ids[:-1] if finished else ids,
+                score=score,
+                log_probability=log_probabilities[path[-1]],
+                finished=finished,
+                weights=part.transpose(0, 1),
+            )
+
+        return [
+            [hypothesis(path, end.score, length) for path, end in zip(of, ends, strict=True)]
+            for of, ends, length in zip(paths, endings, source_lengths, strict=True)
+        ]
+
+    def _gather_weights(self, rows: list[int]) -> Tensor:
+        """Return the given rows (len(rows), N, S), moved to the CPU at once."""
+        weights = torch.cat(self._weights)
+        return weights[torch.tensor(rows, device=weights.device)].float().cpu()
+
+
+def _trace(cell: int, parents: list[int]) -> list[int]:
+    """Return the cells from the first piece to this one."""
+    path = []
+    while cell != ROOT:
+        path.append(cell)
+        cell = parents[cell]
+    return path[::-1]
+
+
+def _check_numbers(log_probabilities: list[float]) -> None:
+    if any(map(math.isnan, log_probabilities)):
+        raise ValueError(
+            "the model's probabilities are not numbers (NaN); translate with precision=fp32, "
+            "or take an earlier checkpoint"
+        )

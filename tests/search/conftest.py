@@ -1,0 +1,187 @@
+"""A tiny model behind the interface that search knows, and searches by definition."""
+
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from torch import Tensor
+
+from seq2seq.config import TrainConfig, load_config, register_schemas
+from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.model import Seq2Seq
+
+# B sentences, K rows of each, R = B * K, S source length, H hidden, V vocabulary, N heads
+CONFIGS = Path(__file__).parents[2] / "configs"
+NUM_HEADS = 2
+HIDDEN_SIZE = 3
+
+
+class FakeMemory(NamedTuple):
+    states: Tensor  # (B, S, H)
+    source_mask: Tensor  # (B, S)
+
+    def select(self, sentences: Tensor) -> "FakeMemory":
+        return FakeMemory(*(part.index_select(0, sentences) for part in self))
+
+
+class FakeState(NamedTuple):
+    hidden: Tensor  # (R, H)
+
+    def select(self, rows: Tensor) -> "FakeState":
+        return FakeState(self.hidden.index_select(0, rows))
+
+
+class FakeStep(NamedTuple):
+    logits: Tensor
+    state: FakeState
+    weights: Tensor
+
+
+class FakeModel:
+    """A random recurrent model with attention; it is its own decoder and counts its rows."""
+
+    training = False
+
+    def __init__(self, *, vocabulary_size: int, seed: int, temperature: float = 0.5) -> None:
+        generator = torch.Generator().manual_seed(seed)
+
+        def random(*shape: int) -> Tensor:
+            return torch.randn(*shape, generator=generator)
+
+        self.vocabulary_size = vocabulary_size
+        self.temperature = temperature
+        self.embedding = random(vocabulary_size, HIDDEN_SIZE)
+        self.recurrent = random(HIDDEN_SIZE, HIDDEN_SIZE)
+        self.heads = random(NUM_HEADS, HIDDEN_SIZE, HIDDEN_SIZE)
+        self.output = random(HIDDEN_SIZE, vocabulary_size)
+        self.rows_stepped: list[int] = []
+
+    @property
+    def decoder(self) -> "FakeModel":
+        return self
+
+    def encode(self, source_ids: Tensor, source_mask: Tensor) -> tuple[FakeMemory, FakeState]:
+        states = self.embedding[source_ids % self.vocabulary_size]
+        states = states * source_mask.unsqueeze(-1)
+        return FakeMemory(states, source_mask), FakeState(states.sum(dim=1))
+
+    def step(self, state: FakeState, previous_ids: Tensor, memory: FakeMemory) -> FakeStep:
+        num_rows = len(previous_ids)
+        num_sentences = len(memory.source_mask)
+        assert num_rows % num_sentences == 0
+        self.rows_stepped.append(num_rows)
+        repeats = num_rows // num_sentences
+        states = memory.states.repeat_interleave(repeats, dim=0)
+        mask = memory.source_mask.repeat_interleave(repeats, dim=0).unsqueeze(1)
+        queries = torch.einsum("rh,nhk->rnk", state.hidden, self.heads)
+        scores = torch.einsum("rnk,rsk->rns", queries, states)
+        weights = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
+        context = (weights @ states).mean(dim=1)
+        hidden = torch.tanh(state.hidden @ self.recurrent + self.embedding[previous_ids] + context)
+        return FakeStep(hidden @ self.output / self.temperature, FakeState(hidden), weights)
+
+
+class TableModel(FakeModel):
+    """Give each length its own log-probabilities, whatever came before: for cases by hand."""
+
+    def __init__(self, table: list[list[float]]) -> None:
+        super().__init__(vocabulary_size=len(table[0]), seed=1)
+        self.table = torch.tensor(table)
+
+    def encode(self, source_ids: Tensor, source_mask: Tensor) -> tuple[FakeMemory, FakeState]:
+        memory, state = super().encode(source_ids, source_mask)
+        return memory, FakeState(torch.zeros_like(state.hidden))
+
+    def step(self, state: FakeState, previous_ids: Tensor, memory: FakeMemory) -> FakeStep:
+        step = super().step(state, previous_ids, memory)
+        logits = self.table[state.hidden[:, 0].long()]
+        return FakeStep(logits, FakeState(state.hidden + 1), step.weights)
+
+
+class Forced(NamedTuple):
+    """What the model says of a given output."""
+
+    log_probability: float
+    weights: Tensor  # (N, T, S)
+
+
+def force(model: FakeModel, source: list[int], output: list[int]) -> Forced:
+    """Feed an output (with EOS where it ends so) one piece at a time."""
+    ids = torch.tensor([source])
+    memory, state = model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
+    total, weights, previous = 0.0, [], BOS
+    for piece in output:
+        step = model.decoder.step(state, torch.tensor([previous]), memory)
+        total += step.logits[0].double().log_softmax(dim=-1)[piece].item()
+        weights.append(step.weights[0])
+        state, previous = step.state, piece
+    return Forced(total, torch.stack(weights, dim=1))
+
+
+def outputs(vocabulary_size: int, limit: int) -> Iterator[list[int]]:
+    """Yield every output there is: ended by EOS, or as long as the limit."""
+    allowed = [piece for piece in range(vocabulary_size) if piece not in (PAD, BOS)]
+    prefixes: list[list[int]] = [[]]
+    for length in range(1, limit + 1):
+        grown = [[*prefix, piece] for prefix in prefixes for piece in allowed]
+        yield from (output for output in grown if output[-1] == EOS or length == limit)
+        prefixes = [output for output in grown if output[-1] != EOS]
+
+
+def pad(sources: list[list[int]], *, extra: int = 0) -> tuple[Tensor, Tensor]:
+    """Return ids and mask of a batch, `extra` columns wider than it needs."""
+    length = max(map(len, sources)) + extra
+    ids = torch.tensor([source + [PAD] * (length - len(source)) for source in sources])
+    lengths = torch.tensor([len(source) for source in sources])
+    return ids, torch.arange(length) < lengths.unsqueeze(1)
+
+
+@functools.cache
+def shipped_config(attention: str, form: str) -> TrainConfig:
+    """Compose the shipped configuration of a model with the smallest sizes."""
+    register_schemas()
+    sizes = ["encoder.embedding_size=4", "encoder.hidden_size=3", "decoder.embedding_size=5"]
+    sizes += ["decoder.hidden_size=6", "decoder.readout_size=5"]
+    overrides = [f"attention={attention}", f"model={form}", *(f"model.{size}" for size in sizes)]
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONFIGS)):
+        composed = compose("train", overrides=overrides)
+    for key, size in {"size": 6, "num_heads": 2}.items():
+        if key in composed.attention:
+            composed.attention[key] = size
+    return load_config(composed)
+
+
+def real_model(*, attention: str, form: str) -> Seq2Seq:
+    """Return a small real model with weights that make up its mind."""
+    config = shipped_config(attention, form)
+    torch.manual_seed(2)
+    model = Seq2Seq(
+        config.model,
+        attention=config.attention,
+        source_vocabulary_size=8,
+        target_vocabulary_size=7,
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)
+    return model.eval()
+
+
+class Toolbox(NamedTuple):
+    """What the tests of search share."""
+
+    model: type[FakeModel] = FakeModel
+    table_model: type[TableModel] = TableModel
+    force: Callable[[FakeModel, list[int], list[int]], Forced] = force
+    outputs: Callable[[int, int], Iterator[list[int]]] = outputs
+    pad: Callable[..., tuple[Tensor, Tensor]] = pad
+    real_model: Callable[..., Seq2Seq] = real_model
+
+
+@pytest.fixture(scope="session")
+def tools() -> Toolbox:
+    return Toolbox()

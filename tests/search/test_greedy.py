@@ -1,0 +1,165 @@
+import pytest
+import torch
+
+from seq2seq.data.tokenizer import BOS, EOS, PAD, UNK
+from seq2seq.search import (
+    DecodingConfig,
+    GreedyConfig,
+    decoding_config_types,
+    register_search,
+    search,
+)
+
+SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]
+VOCABULARY_SIZE = 7
+
+
+def config(*, ratio: float = 2.0, offset: int = 3) -> GreedyConfig:
+    return GreedyConfig(name="greedy", max_length_ratio=ratio, max_length_offset=offset)
+
+
+def best_one_by_one(tools, model, source, limit):
+    output = []
+    while len(output) < limit and output[-1:] != [EOS]:
+        scores = [
+            tools.force(model, source, [*output, piece]).log_probability
+            if piece not in (PAD, BOS)
+            else -torch.inf
+            for piece in range(VOCABULARY_SIZE)
+        ]
+        output.append(scores.index(max(scores)))
+    return output
+
+
+def with_end(hypothesis):
+    return [*hypothesis.ids, EOS] if hypothesis.finished else hypothesis.ids
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_piece_is_the_most_probable_one(tools, seed):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=seed)
+
+    found = search(model, *tools.pad(SOURCES), config())
+
+    for source, [hypothesis] in zip(SOURCES, found, strict=True):
+        limit = 2 * len(source) + 3
+        assert with_end(hypothesis) == best_one_by_one(tools, model, source, limit)
+
+
+def test_score_and_weights_are_those_of_forced_decoding(tools):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=3)
+
+    found = search(model, *tools.pad(SOURCES), config())
+
+    for source, [hypothesis] in zip(SOURCES, found, strict=True):
+        forced = tools.force(model, source, with_end(hypothesis))
+        assert hypothesis.score == hypothesis.log_probability
+        assert hypothesis.score == pytest.approx(forced.log_probability, abs=1e-4)
+        torch.testing.assert_close(hypothesis.weights, forced.weights)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_batch_gives_what_its_sentences_give_alone_and_padding_changes_nothing(tools, seed):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=seed)
+
+    together = search(model, *tools.pad(SOURCES, extra=4), config())
+
+    for source, [hypothesis] in zip(SOURCES, together, strict=True):
+        [[alone]] = search(model, *tools.pad([source]), config())
+        assert hypothesis.ids == alone.ids
+        assert hypothesis.score == pytest.approx(alone.score, abs=1e-5)
+        torch.testing.assert_close(hypothesis.weights, alone.weights)
+
+
+def test_the_limit_grows_with_the_source_and_marks_what_it_cuts(tools):
+    never_ends = tools.table_model([[0.0, 0.0, 0.0, -9.0, 1.0, 0.0]] * 20)
+
+    found = search(never_ends, *tools.pad(SOURCES), config(ratio=1.5, offset=2))
+
+    assert [len(hypothesis.ids) for [hypothesis] in found] == [6, 5, 9, 5]
+    assert not any(hypothesis.finished for [hypothesis] in found)
+
+
+def test_an_output_that_ends_at_once_is_empty_and_finished(tools):
+    model = tools.table_model([[0.0, 0.0, 0.0, 5.0, 0.0]])
+
+    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config())
+
+    assert hypothesis.ids == []
+    assert hypothesis.finished
+    assert hypothesis.weights.shape == (2, 1, 2)
+
+
+def test_padding_and_start_are_never_produced_but_unknown_may_be(tools):
+    model = tools.table_model([[9.0, 1.0, 9.0, 0.0, 0.0], [9.0, 0.0, 9.0, 5.0, 0.0]])
+
+    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config())
+
+    assert hypothesis.ids == [UNK]
+
+
+def test_equal_probabilities_go_to_the_lower_id(tools):
+    model = tools.table_model([[0.0, -1.0, 0.0, 1.0, 2.0, 2.0, 2.0], [0, 0, 0, 9.0, 0, 0, 0]])
+
+    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config())
+
+    assert hypothesis.ids == [4]
+
+
+def test_finished_sentences_leave_the_batch(tools):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=0)
+
+    found = search(model, *tools.pad(SOURCES), config())
+
+    lengths = [len(with_end(hypothesis)) for [hypothesis] in found]
+    assert len(set(lengths)) > 1
+    assert sum(model.rows_stepped) == sum(lengths)
+
+
+def test_an_empty_batch_gives_nothing(tools):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=0)
+    ids = torch.empty(0, 3, dtype=torch.long)
+
+    assert search(model, ids, ids.bool(), config()) == []
+
+
+def test_weights_carry_no_gradient(tools):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=0)
+    model.output.requires_grad_()
+
+    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config())
+
+    assert not hypothesis.weights.requires_grad
+
+
+def test_probabilities_that_are_no_numbers_are_an_error(tools):
+    model = tools.table_model([[0.0, 0.0, 0.0, 0.0, torch.nan]] * 9)
+
+    with pytest.raises(ValueError, match="not numbers"):
+        search(model, *tools.pad([[4, EOS]]), config())
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("max_length_ratio", {"ratio": -0.1}),
+        ("max_length_ratio", {"ratio": float("nan")}),
+        ("max_length_ratio", {"ratio": float("inf")}),
+        ("max_length_offset", {"offset": 0}),
+    ],
+)
+def test_a_limit_that_makes_no_sense_is_refused_by_name(key, values):
+    with pytest.raises(ValueError, match=f"decoding.{key}="):
+        config(**values)
+
+
+def test_every_name_has_its_own_config_type():
+    types = decoding_config_types()
+
+    assert types["greedy"] is GreedyConfig
+    assert all(issubclass(config_type, DecodingConfig) for config_type in types.values())
+
+
+def test_a_name_that_is_taken_is_refused():
+    with pytest.raises(ValueError, match="'greedy'"):
+        register_search("greedy", DecodingConfig)
