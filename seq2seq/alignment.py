@@ -1,0 +1,157 @@
+"""Word alignments: from attention weights, as Pharaoh text, and how well they match gold ones."""
+
+# N heads, T target pieces (then target words), S source pieces (then source words)
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+Links = frozenset[tuple[int, int]]
+"""pairs of a source word and a target word, both counted from 0"""
+
+
+class GoldLinks(NamedTuple):
+    """What annotators linked."""
+
+    sure: Links
+    possible: Links
+    """sure ones included"""
+
+
+def word_weights(
+    weights: Tensor,
+    source_words: Sequence[int],
+    target_words: Sequence[int],
+    *,
+    target_pieces: Sequence[str],
+) -> Tensor:
+    """Turn attention between pieces into attention between words.
+
+    Heads are averaged, the pieces of a source word summed and those of a target word averaged.
+    The row and the column of EOS are dropped, so rows sum to 1 less what went to EOS. A piece
+    of punctuation does not speak for a target word that has other pieces: the full stop of
+    "dog." looks elsewhere.
+
+    Args:
+        weights: (N, T, S); pieces, then EOS on the source side and, if it was produced, on the
+            target side.
+        source_words: for each source piece the index of its word, EOS left out.
+        target_words: likewise.
+        target_pieces: the labels of the target pieces, EOS left out.
+
+    Returns:
+        Weights (target words, source words); a word without pieces has zeros.
+    """
+    num_heads, num_rows, num_columns = weights.shape
+    if num_heads == 0:
+        raise ValueError("attention without heads has no weights to align words by")
+    assert num_rows - len(target_words) in (0, 1), "one row a target piece, and EOS"
+    assert num_columns == len(source_words) + 1, "one column a source piece, and EOS"
+    pieces = weights.mean(dim=0)[: len(target_words), : len(source_words)]
+    voices = _one_hot(target_words) * _voices(target_words, target_pieces)  # (target words, T)
+    voices = voices / voices.sum(dim=1, keepdim=True).clamp(min=1)
+    return voices @ pieces.float() @ _one_hot(source_words).T
+
+
+def argmax_links(weights: Tensor) -> Links:
+    """Link each target word to the source word of its highest weight, the first of equal ones.
+
+    Args:
+        weights: (target words, source words); a row of zeros gets no link.
+    """
+    if weights.numel() == 0:
+        return frozenset()
+    highest, sources = weights.max(dim=1)
+    rows = zip(highest.tolist(), sources.tolist(), strict=True)
+    return frozenset((source, target) for target, (high, source) in enumerate(rows) if high > 0)
+
+
+def diagonal_links(num_source: int, num_target: int) -> Links:
+    """Link the words in their order, stretched to both lengths: what attention must beat."""
+    if num_source == 0:
+        return frozenset()
+    slope = (num_source - 1) / max(1, num_target - 1)
+    return frozenset((round(target * slope), target) for target in range(num_target))
+
+
+def alignment_error_rate(predicted: Iterable[Links], gold: Iterable[GoldLinks]) -> float:
+    """Compare links with gold ones over a corpus (Och and Ney 2003, eq. 37): 0 is perfect.
+
+    Args:
+        predicted: links of each sentence.
+        gold: sure and possible links of each sentence.
+
+    Raises:
+        ValueError: there is no link to compare.
+    """
+    num_matches = num_links = 0
+    for links, (sure, possible) in zip(predicted, gold, strict=True):
+        num_matches += len(links & sure) + len(links & (possible | sure))
+        num_links += len(links) + len(sure)
+    if num_links == 0:
+        raise ValueError("no links on either side; an alignment error rate needs some")
+    return 1 - num_matches / num_links
+
+
+def format_links(links: Iterable[tuple[int, int]]) -> str:
+    """Return links as Pharaoh text, `0-0 1-2`, in order."""
+    return " ".join(f"{source}-{target}" for source, target in sorted(links))
+
+
+def parse_links(text: str, *, where: str) -> GoldLinks:
+    """Read Pharaoh text: `1-2` is a sure link, `1p2` a possible one.
+
+    Args:
+        text: links of one sentence.
+        where: file and line, for messages.
+    """
+    sure, possible = set(), set()
+    for item in text.split():
+        match = re.fullmatch(r"([0-9]+)([-p])([0-9]+)", item)
+        if match is None:
+            raise ValueError(
+                f"{where}: {item!r} is not a link; write source-target, both counted from 0, as "
+                "1-2, or 1p2 for a possible link"
+            )
+        link = (int(match[1]), int(match[3]))
+        possible.add(link)
+        if match[2] == "-":
+            sure.add(link)
+    return GoldLinks(frozenset(sure), frozenset(possible))
+
+
+def read_links(path: str) -> Iterator[GoldLinks]:
+    """Read a file of Pharaoh text, one sentence a line."""
+    # Bytes that are no UTF-8 are no link either, and get the message that names their line.
+    with Path(path).open(encoding="utf-8", errors="replace", newline="\n") as file:
+        for number, line in enumerate(file, start=1):
+            yield parse_links(line, where=f"{path}:{number}")
+
+
+def _one_hot(words: Sequence[int]) -> Tensor:
+    """Return which pieces each word has: (words, pieces)."""
+    owners = torch.tensor(words, dtype=torch.long)
+    num_words = max(words, default=-1) + 1
+    return (torch.arange(num_words).unsqueeze(1) == owners).float()
+
+
+def _voices(words: Sequence[int], pieces: Sequence[str]) -> Tensor:
+    """Return 1 for each piece that speaks for its word, else 0: (pieces,)."""
+    has_letters = [not _is_punctuation(piece) for piece in pieces]
+    with_letters = {word for word, letters in zip(words, has_letters, strict=True) if letters}
+    return torch.tensor(
+        [
+            float(letters or word not in with_letters)
+            for word, letters in zip(words, has_letters, strict=True)
+        ]
+    )
+
+
+def _is_punctuation(piece: str) -> bool:
+    """Say whether a piece has neither letter nor digit; U+2581, a space, is a symbol too."""
+    return all(unicodedata.category(character)[0] in "PSZC" for character in piece)

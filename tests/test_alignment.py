@@ -1,0 +1,187 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2seq.alignment import (
+    GoldLinks,
+    alignment_error_rate,
+    argmax_links,
+    diagonal_links,
+    format_links,
+    parse_links,
+    read_links,
+    word_weights,
+)
+
+LINKS = st.frozensets(st.tuples(st.integers(0, 40), st.integers(0, 40)))
+
+
+def random_weights(num_heads, num_rows, num_columns):
+    generator = torch.Generator().manual_seed(4)
+    return torch.rand(num_heads, num_rows, num_columns, generator=generator).softmax(dim=-1)
+
+
+def test_pieces_become_words_by_mean_over_heads_and_target_and_sum_over_source():
+    source_words, target_words = [0, 1, 1, 2], [0, 0, 1]
+    weights = random_weights(2, 4, 5)
+
+    words = word_weights(weights, source_words, target_words, target_pieces=["a", "b", "c"])
+
+    assert words.shape == (2, 3)
+    for target in range(2):
+        for source in range(3):
+            rows = [row for row in range(3) if target_words[row] == target]
+            columns = [column for column in range(4) if source_words[column] == source]
+            total = sum(
+                weights[head, row, column].item()
+                for head in range(2)
+                for row in rows
+                for column in columns
+            )
+            assert words[target, source].item() == pytest.approx(total / (2 * len(rows)))
+
+
+def test_a_target_cut_at_its_limit_has_no_row_of_its_end():
+    weights = random_weights(1, 4, 3)
+
+    cut = word_weights(weights[:, :3], [0, 1], [0, 1, 2], target_pieces=["a", "b", "c"])
+    whole = word_weights(weights, [0, 1], [0, 1, 2], target_pieces=["a", "b", "c"])
+
+    torch.testing.assert_close(cut, whole)
+
+
+def test_punctuation_does_not_speak_for_a_word_with_other_pieces():
+    weights = random_weights(2, 4, 4)
+
+    words = word_weights(
+        weights, [0, 1, 2], [0, 0, 0], target_pieces=["\N{LOWER ONE EIGHTH BLOCK}", "dog", "."]
+    )
+
+    torch.testing.assert_close(words, weights.mean(dim=0)[1:2, :3])
+
+
+def test_punctuation_speaks_for_a_word_of_its_own():
+    weights = random_weights(1, 3, 3)
+
+    words = word_weights(weights, [0, 1], [0, 1], target_pieces=["dog", "."])
+
+    torch.testing.assert_close(words, weights[0, :2, :2])
+
+
+def test_a_word_without_pieces_has_zeros_and_no_link():
+    weights = random_weights(1, 3, 3)
+
+    words = word_weights(weights, [0, 1], [0, 2], target_pieces=["a", "b"])
+
+    assert words[1].tolist() == [0.0, 0.0]
+    assert {target for _, target in argmax_links(words)} == {0, 2}
+
+
+def test_an_empty_translation_has_no_words():
+    words = word_weights(random_weights(1, 1, 3), [0, 1], [], target_pieces=[])
+
+    assert words.shape == (0, 2)
+    assert argmax_links(words) == frozenset()
+
+
+def test_weights_without_heads_are_an_error():
+    with pytest.raises(ValueError, match="without heads"):
+        word_weights(torch.zeros(0, 2, 2), [0], [0], target_pieces=["a"])
+
+
+def test_each_target_word_is_linked_to_its_highest_weight_and_the_first_of_equal_ones():
+    weights = torch.tensor([[0.1, 0.7, 0.2], [0.4, 0.2, 0.4]])
+
+    assert argmax_links(weights) == {(1, 0), (0, 1)}
+
+
+def test_the_diagonal_joins_both_ends():
+    assert diagonal_links(5, 3) == {(0, 0), (2, 1), (4, 2)}
+    assert diagonal_links(3, 1) == {(0, 0)}
+    assert diagonal_links(1, 3) == {(0, 0), (0, 1), (0, 2)}
+    assert diagonal_links(4, 4) == {(i, i) for i in range(4)}
+    assert diagonal_links(0, 3) == diagonal_links(3, 0) == frozenset()
+
+
+def test_error_rate_sums_over_the_corpus_before_it_divides():
+    predicted = [frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(0, 0)})]
+    gold = [
+        GoldLinks(sure=frozenset({(0, 0)}), possible=frozenset({(0, 0), (1, 1)})),
+        GoldLinks(sure=frozenset({(1, 0), (0, 1)}), possible=frozenset({(1, 0), (0, 1)})),
+    ]
+
+    # |A & S| = 1 + 0, |A & P| = 2 + 0, |A| = 3 + 1, |S| = 1 + 2
+    assert alignment_error_rate(predicted, gold) == pytest.approx(1 - 3 / 7)
+
+
+def test_error_rate_counts_sure_links_as_possible():
+    gold = GoldLinks(sure=frozenset({(0, 0)}), possible=frozenset())
+
+    assert alignment_error_rate([frozenset({(0, 0)})], [gold]) == 0
+
+
+@given(links=LINKS.filter(bool))
+def test_error_rate_is_0_for_the_gold_links_and_1_for_none_of_them(links):
+    gold = [GoldLinks(links, links)]
+    others = frozenset((source + 50, target) for source, target in links)
+
+    assert alignment_error_rate([links], gold) == 0
+    assert alignment_error_rate([others], gold) == 1
+
+
+def test_error_rate_of_nothing_is_an_error():
+    with pytest.raises(ValueError, match="no links"):
+        alignment_error_rate([frozenset()], [GoldLinks(frozenset(), frozenset())])
+
+
+def test_error_rate_refuses_different_counts():
+    with pytest.raises(ValueError, match="shorter"):
+        alignment_error_rate([frozenset()], [])
+
+
+def test_links_are_written_in_order():
+    assert format_links({(10, 1), (2, 3), (2, 0)}) == "2-0 2-3 10-1"
+    assert format_links([]) == ""
+
+
+@given(links=LINKS)
+def test_what_is_written_is_read_back(links):
+    assert parse_links(format_links(links), where="a:1") == GoldLinks(links, links)
+
+
+def test_possible_links_are_told_from_sure_ones():
+    gold = parse_links("0-0 1p2 3-1\n", where="a:1")
+
+    assert gold.sure == {(0, 0), (3, 1)}
+    assert gold.possible == {(0, 0), (1, 2), (3, 1)}
+
+
+@pytest.mark.parametrize("item", ["1_2", "1-", "-1-2", "1-2-3", "a-b", "1P2", "\u0661-2", "1 - 2"])
+def test_what_is_no_link_is_an_error_with_file_and_line(item, tmp_path):
+    path = tmp_path / "gold.align"
+    path.write_text(f"0-0\n\n0-1 {item}\n", encoding="utf-8")
+
+    with pytest.raises(ValueError, match=r"gold\.align:3: .* is not a link") as error:
+        list(read_links(str(path)))
+
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_is_read_line_by_line_and_an_empty_line_has_no_links(tmp_path):
+    path = tmp_path / "gold.align"
+    path.write_bytes(b"0-0 1-1\n\n0p2\n")
+
+    first, second, third = read_links(str(path))
+
+    assert first.sure == {(0, 0), (1, 1)}
+    assert second == GoldLinks(frozenset(), frozenset())
+    assert third == GoldLinks(frozenset(), frozenset({(0, 2)}))
+
+
+def test_bytes_that_are_no_text_are_an_error_with_their_line(tmp_path):
+    path = tmp_path / "gold.align"
+    path.write_bytes(b"0-0\n\xff\xfe\n")
+
+    with pytest.raises(ValueError, match=r"gold\.align:2:"):
+        list(read_links(str(path)))

@@ -1,0 +1,190 @@
+import io
+import math
+import unicodedata
+from itertools import pairwise
+
+import pytest
+import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from seq2seq.figures import MAX_LABEL, MISSING, attention_figure, bar_chart
+
+SOURCE = ["Ein", "Hund", "rennt", ".", "</s>"]
+TARGET = ["A", "dog", "</s>"]
+
+
+def make_weights(num_heads, num_rows=3, num_columns=5):
+    generator = torch.Generator().manual_seed(2)
+    return torch.rand(num_heads, num_rows, num_columns, generator=generator).softmax(dim=-1)
+
+
+def texts(labels):
+    return [label.get_text() for label in labels]
+
+
+def draw(figure):
+    """Return the pixels; whatever matplotlib warns of is an error here."""
+    canvas = figure.canvas
+    assert isinstance(canvas, FigureCanvasAgg)
+    canvas.draw()
+    return canvas.buffer_rgba()
+
+
+@pytest.mark.parametrize("num_heads", [1, 3, 6])
+def test_each_head_has_a_panel_with_its_weights(num_heads):
+    weights = make_weights(num_heads)
+
+    figure = attention_figure(weights, SOURCE, TARGET)
+
+    panels = [torch.tensor(axes.images[0].get_array().tolist()) for axes in figure.axes]
+    torch.testing.assert_close(torch.stack(panels), weights)
+
+
+def test_source_labels_the_columns_on_top_and_target_the_rows():
+    [axes] = attention_figure(make_weights(1), SOURCE, TARGET).axes
+
+    assert texts(axes.get_xticklabels()) == SOURCE
+    assert texts(axes.get_yticklabels()) == TARGET
+    assert axes.xaxis.get_ticks_position() == "top"
+    # The first target token stands above the second.
+    bottom, top = axes.get_ylim()
+    assert bottom > top
+
+
+def test_heads_are_numbered_where_there_are_several():
+    several = attention_figure(make_weights(2), SOURCE, TARGET)
+    single = attention_figure(make_weights(1), SOURCE, TARGET)
+
+    assert [axes.get_xlabel() for axes in several.axes] == ["head 1", "head 2"]
+    assert single.axes[0].get_xlabel() == ""
+
+
+@pytest.mark.parametrize(("num_rows", "num_columns"), [(2, 5), (17, 9), (40, 50)])
+def test_labels_stay_inside_the_picture_and_apart(num_rows, num_columns):
+    source = [f"Wort{i}" for i in range(num_columns)]
+    target = ["MMMMMMMMMM"] * num_rows
+    figure = attention_figure(make_weights(1, num_rows, num_columns), source, target)
+    draw(figure)
+
+    for axes in figure.axes:
+        columns = [label.get_window_extent() for label in axes.get_xticklabels()]
+        rows = [label.get_window_extent() for label in axes.get_yticklabels()]
+        for box in columns + rows:
+            assert 0 <= box.x0 <= box.x1 <= figure.bbox.width
+            assert 0 <= box.y0 <= box.y1 <= figure.bbox.height
+        assert all(one.x1 <= other.x0 for one, other in pairwise(columns))
+        assert all(one.y0 >= other.y1 for one, other in pairwise(rows))
+
+
+def test_dark_cells_are_the_high_weights():
+    weights = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
+    figure = attention_figure(weights, ["a", "b"], ["c", "d"])
+    pixels = torch.tensor(draw(figure).tolist())
+
+    [axes] = figure.axes
+    box = axes.get_window_extent()
+    height = int(figure.bbox.height)
+
+    def brightness(x, y):
+        column, row = box.x0 + x * box.width, height - (box.y0 + y * box.height)
+        return pixels[int(row), int(column), :3].sum().item()
+
+    top_left, top_right = brightness(0.25, 0.75), brightness(0.75, 0.75)
+    bottom_left, bottom_right = brightness(0.25, 0.25), brightness(0.75, 0.25)
+    assert max(top_left, bottom_right) < 400 < 700 < min(top_right, bottom_left)
+
+
+def test_labels_are_no_formulas():
+    figure = attention_figure(make_weights(1, 2, 2), ["$a_", "b$^"], ["$", "$\\frac$"])
+
+    draw(figure)
+
+    assert texts(figure.axes[0].get_yticklabels()) == ["$", "$\\frac$"]
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "\u4e2d\u6587",
+        "\u0645\u0631",
+        "\u0939\u093f",
+        "\U0001f600",
+        "a\nb\t",
+        "\ud800",
+        "\U000f1234",
+    ],
+)
+def test_any_character_is_drawn_without_a_python_warning(label):
+    draw(attention_figure(make_weights(1, 1, 2), [label, "b"], [label]))
+    draw(bar_chart([label], [1.0], title=label, unit=label))
+
+
+def test_a_character_without_a_font_is_a_box_and_warned_of(caplog):
+    private = "\U0010fffd"
+    assert unicodedata.category(private) == "Co"
+    unassigned_script = "\U00016f00"  # Miao: in none of the fonts that matplotlib brings
+
+    figure = attention_figure(make_weights(1, 1, 2), [unassigned_script, private], ["a"])
+
+    assert texts(figure.axes[0].get_xticklabels()) == [MISSING, MISSING]
+    [record] = caplog.records
+    assert "U+16F00" in record.getMessage()
+
+
+def test_a_long_token_is_shortened():
+    figure = attention_figure(
+        make_weights(1, 1, 2), ["x" * (MAX_LABEL + 1), "x" * MAX_LABEL], ["a"]
+    )
+
+    short, whole = texts(figure.axes[0].get_xticklabels())
+    assert short == "x" * (MAX_LABEL - 1) + "\u2026"
+    assert whole == "x" * MAX_LABEL
+
+
+def test_a_picture_of_thousands_of_tokens_keeps_a_size_that_fits_memory():
+    figure = attention_figure(make_weights(1, 700, 900), ["a"] * 900, ["b"] * 700)
+
+    width, height = figure.get_size_inches()
+    assert max(width, height) <= 60.001
+    assert len(figure.axes[0].get_xticks()) <= 150
+
+
+@pytest.mark.parametrize(
+    ("shape", "source", "target"),
+    [((0, 3, 5), SOURCE, TARGET), ((1, 0, 5), SOURCE, []), ((1, 3, 0), [], TARGET)],
+)
+def test_nothing_to_draw_is_an_error(shape, source, target):
+    with pytest.raises(ValueError, match="nothing to draw"):
+        attention_figure(torch.zeros(shape), source, target)
+
+
+def test_bars_stand_in_order_with_their_values():
+    figure = bar_chart(["additive", "none"], [36.214, 22.5], title="Test", unit="BLEU")
+
+    [axes] = figure.axes
+    assert texts(axes.get_yticklabels()) == ["additive", "none"]
+    assert [bar.get_width() for bar in axes.patches] == [36.214, 22.5]
+    assert texts(axes.texts) == ["36.21", "22.50"]
+    assert axes.get_xlabel() == "BLEU"
+    bottom, top = axes.get_ylim()
+    assert bottom > top
+
+
+def test_a_missing_value_is_a_dash_without_a_bar():
+    [axes] = bar_chart(["a", "b"], [1.0, math.nan], title="Test", unit="BLEU").axes
+
+    assert [bar.get_width() for bar in axes.patches] == [1.0, 0.0]
+    assert texts(axes.texts) == ["1.00", "-"]
+
+
+def test_no_bars_is_an_error():
+    with pytest.raises(ValueError, match="at least one bar"):
+        bar_chart([], [], title="Test", unit="BLEU")
+
+
+def test_figures_are_written_as_png():
+    file = io.BytesIO()
+
+    attention_figure(make_weights(1), SOURCE, TARGET).savefig(file)
+
+    assert file.getvalue().startswith(b"\x89PNG")
