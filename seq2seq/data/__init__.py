@@ -1,0 +1,77 @@
+"""Parallel text: from files, downloads and grammars to batches of token ids."""
+
+from seq2seq.data.batching import Batch, Batches, BatchingConfig, BatchUnit, collate, in_order
+from seq2seq.data.characters import CharacterTokenizer
+from seq2seq.data.config import (
+    DataConfig,
+    FilesConfig,
+    GrammarConfig,
+    Multi30kConfig,
+    OnInvalid,
+)
+from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
+from seq2seq.data.encoded import EncodedCorpus, cached_tokenizers, encode_corpus
+from seq2seq.data.grammar_corpus import GrammarCorpus
+from seq2seq.data.multi30k import load_multi30k
+from seq2seq.data.sentence_pieces import SentencePieceTokenizer
+from seq2seq.data.text_files import TextFilesCorpus
+from seq2seq.data.tokenizer import (
+    BOS,
+    EOS,
+    PAD,
+    UNK,
+    CharactersConfig,
+    SentencePieceConfig,
+    SentencePieceModel,
+    Tokenizer,
+    TokenizerConfig,
+    TokenizerPair,
+    WordsConfig,
+    tokenizers_from_state,
+    tokenizers_state,
+    train_tokenizers,
+)
+from seq2seq.data.words import PretrainedVectors, WordTokenizer, load_vectors
+
+__all__ = [
+    "BOS",
+    "EOS",
+    "PAD",
+    "UNK",
+    "Batch",
+    "BatchUnit",
+    "Batches",
+    "BatchingConfig",
+    "CharacterTokenizer",
+    "CharactersConfig",
+    "Corpora",
+    "Corpus",
+    "DataConfig",
+    "EncodedCorpus",
+    "FilesConfig",
+    "GrammarConfig",
+    "GrammarCorpus",
+    "Multi30kConfig",
+    "OnInvalid",
+    "Pair",
+    "PretrainedVectors",
+    "SentencePieceConfig",
+    "SentencePieceModel",
+    "SentencePieceTokenizer",
+    "TextFilesCorpus",
+    "Tokenizer",
+    "TokenizerConfig",
+    "TokenizerPair",
+    "WordTokenizer",
+    "WordsConfig",
+    "cached_tokenizers",
+    "collate",
+    "encode_corpus",
+    "in_order",
+    "load_corpora",
+    "load_multi30k",
+    "load_vectors",
+    "tokenizers_from_state",
+    "tokenizers_state",
+    "train_tokenizers",
+]

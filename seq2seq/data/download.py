@@ -1,0 +1,154 @@
+"""Download a file whose SHA-256 is known, so that it is there whole or not at all."""
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import requests
+from tqdm import tqdm
+
+logger = logging.getLogger(__name__)
+
+RETRY_WAITS = (1.0, 2.0, 4.0)
+"""seconds before each further try"""
+_TIMEOUTS = (10.0, 30.0)
+"""seconds to connect and between two pieces of the answer"""
+_CHUNK_SIZE = 1 << 13
+"""bytes; a connection that breaks loses the chunk it was in, so they are small"""
+_BROKEN_CONNECTION = (
+    requests.ConnectionError,
+    requests.Timeout,
+    requests.exceptions.ChunkedEncodingError,
+)
+
+
+def fetch(url: str, *, path: Path, sha256: str, retry_waits: Sequence[float] = RETRY_WAITS) -> None:
+    """Make sure that `path` holds the file of this hash; download it when it is not there.
+
+    The download grows in `<path>.part` and is renamed when it is whole, so a broken one
+    goes on where it stopped.
+
+    Raises:
+        ValueError: what is there, or what came, has another hash.
+        ConnectionError: the server cannot be reached or does not give the file.
+    """
+    if path.exists():
+        _check_present(path, sha256=sha256)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    if not part.exists() or file_sha256(part) != sha256:
+        _download(url, path=path, part=part, retry_waits=retry_waits)
+        _check_downloaded(url, path=path, part=part, sha256=sha256)
+    part.replace(path)
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of the file's bytes, in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_SIZE):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _check_present(path: Path, *, sha256: str) -> None:
+    found = file_sha256(path)
+    if found != sha256:
+        raise ValueError(
+            f"{path} has SHA-256 {found} instead of {sha256}; delete it to download it again"
+        )
+
+
+def _check_downloaded(url: str, *, path: Path, part: Path, sha256: str) -> None:
+    found = file_sha256(part)
+    if found != sha256:
+        part.unlink()
+        raise ValueError(
+            f"{url}: the download has SHA-256 {found} instead of {sha256} and was removed; "
+            f"{_by_hand(path)}"
+        )
+
+
+def _download(url: str, *, path: Path, part: Path, retry_waits: Sequence[float]) -> None:
+    for wait in retry_waits:
+        try:
+            _append_rest(url, path=path, part=part)
+        except _BROKEN_CONNECTION as error:
+            logger.warning("%s: %s; trying again in %g s", url, _reason(error), wait)
+            time.sleep(wait)
+        else:
+            return
+    try:
+        _append_rest(url, path=path, part=part)
+    except _BROKEN_CONNECTION as error:
+        raise ConnectionError(
+            f"{url}: {_reason(error)}, {len(retry_waits) + 1} tries; "
+            f"run again to go on from there, or {_by_hand(path)}"
+        ) from error
+
+
+def _append_rest(url: str, *, path: Path, part: Path) -> None:
+    """Ask for the bytes that `part` does not hold yet and write them."""
+    num_present = part.stat().st_size if part.exists() else 0
+    # Without identity a server may compress the answer, and lengths and ranges mean other bytes.
+    headers = {"Accept-Encoding": "identity"}
+    if num_present:
+        headers["Range"] = f"bytes={num_present}-"
+    with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUTS) as response:
+        out_of_range = response.status_code == requests.codes.requested_range_not_satisfiable
+        if not (num_present and out_of_range):
+            _check_status(response, url=url, path=path)
+            _write(response, part=part, num_present=num_present)
+            return
+    # The rest does not exist: what is there belongs to another file.
+    part.unlink()
+    _append_rest(url, path=path, part=part)
+
+
+def _check_status(response: requests.Response, *, url: str, path: Path) -> None:
+    answer = f"the server answered {response.status_code} {response.reason}"
+    if response.status_code >= 500:
+        raise requests.ConnectionError(answer)
+    if not response.ok:
+        raise ConnectionError(f"{url}: {answer}; {_by_hand(path)}")
+
+
+def _write(response: requests.Response, *, part: Path, num_present: int) -> None:
+    resumed = response.status_code == requests.codes.partial_content
+    start = num_present if resumed else 0
+    length = response.headers.get("Content-Length")
+    total = start + int(length) if length is not None else None
+    with (
+        part.open("ab" if resumed else "wb") as file,
+        tqdm(
+            desc=part.stem,
+            initial=start,
+            total=total,
+            unit="B",
+            unit_scale=True,
+            disable=None,  # quiet when stderr is no terminal
+        ) as progress,
+    ):
+        for chunk in response.iter_content(_CHUNK_SIZE):
+            file.write(chunk)
+            progress.update(len(chunk))
+        file.flush()
+        os.fsync(file.fileno())
+        num_written = file.tell()
+    if total is not None and num_written < total:
+        raise requests.ConnectionError(f"the connection broke at byte {num_written} of {total}")
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first cause in one line: the outer messages repeat the URL and name objects."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _by_hand(path: Path) -> str:
+    return f"put the file by hand at {path}"

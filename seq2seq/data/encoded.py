@@ -1,0 +1,297 @@
+"""Token ids on disk: a corpus is encoded once and then mapped into memory."""
+
+import hashlib
+import json
+import logging
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from itertools import chain, islice
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from seq2seq.data.config import DataConfig, OnInvalid
+from seq2seq.data.corpus import Corpus, Pair
+from seq2seq.data.tokenizer import (
+    UNK,
+    TokenizerConfig,
+    TokenizerPair,
+    tokenizers_from_state,
+    tokenizers_state,
+    train_tokenizers,
+)
+
+logger = logging.getLogger(__name__)
+
+Ids = npt.NDArray[np.int32]
+Numbers = npt.NDArray[np.int64]
+
+_FORMAT = 1
+_CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
+_Scalar = TypeVar("_Scalar", np.int32, np.int64)
+
+
+@dataclass
+class IdRows:
+    """Rows of ids of different lengths, one after the other in a flat array."""
+
+    ids: Ids
+    offsets: Numbers
+    """row i is ids[offsets[i]:offsets[i + 1]]"""
+    lengths: Numbers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lengths = np.diff(self.offsets)
+
+    def __getitem__(self, row: int) -> Ids:
+        return self.ids[self.offsets[row] : self.offsets[row + 1]]
+
+
+@dataclass
+class EncodedCorpus:
+    """The ids of a corpus' pairs, without BOS and EOS, as read-only arrays."""
+
+    source_rows: IdRows
+    target_rows: IdRows
+    indices: Numbers
+    """position of each pair in the iteration over the corpus, which may hold more pairs"""
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def source(self, row: int) -> Ids:
+        return self.source_rows[row]
+
+    def target(self, row: int) -> Ids:
+        return self.target_rows[row]
+
+    @property
+    def source_lengths(self) -> Numbers:
+        return self.source_rows.lengths
+
+    @property
+    def target_lengths(self) -> Numbers:
+        return self.target_rows.lengths
+
+
+@dataclass
+class _Counts:
+    """What is known of a corpus once it is encoded; stored beside its arrays."""
+
+    pairs: int = 0
+    long_pairs: int = 0
+    ids: int = 0
+    unknown_ids: int = 0
+
+
+def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) -> EncodedCorpus:
+    """Open the corpus' ids in the cache, where they are put first if they are not there."""
+    key = _digest(
+        [
+            _FORMAT,
+            corpus.fingerprint,
+            tokenizers_state(tokenizers),
+            config.max_length,
+            config.long_pairs.name,
+        ]
+    )
+    folder = Path(config.cache_dir) / f"{corpus.name}-{key}"
+    if not folder.is_dir():
+        _fill_cache(folder, corpus, tokenizers, config)
+    encoded, counts = _open(folder)
+    _report(corpus.name, counts, max_length=config.max_length)
+    return encoded
+
+
+def cached_tokenizers(config: TokenizerConfig, corpus: Corpus, cache_dir: str) -> TokenizerPair:
+    """Load the tokenizers that this corpus and configuration give; train them the first time."""
+    settings = {
+        key: value.name if isinstance(value, Enum) else value
+        for key, value in asdict(config).items()
+    }
+    key = _digest([_FORMAT, corpus.fingerprint, type(config).__name__, settings])
+    path = Path(cache_dir) / f"tokenizers-{key}.pt"
+    if not path.is_file():
+        state = tokenizers_state(train_tokenizers(config, corpus))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _temporary_name(path)
+        try:
+            torch.save(state, temporary)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return tokenizers_from_state(torch.load(path, weights_only=True))
+
+
+def _fill_cache(
+    folder: Path, corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig
+) -> None:
+    temporary = _temporary_name(folder)
+    temporary.mkdir(parents=True)
+    try:
+        counts = _encode_into(temporary, corpus, tokenizers, config)
+        (temporary / "counts.json").write_text(json.dumps(asdict(counts)), encoding="ascii")
+        try:
+            temporary.rename(folder)
+        except OSError:
+            # Another process was faster; its arrays are the same as these.
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _encode_into(
+    folder: Path, corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig
+) -> _Counts:
+    counts = _Counts()
+    with (
+        _RowWriter(folder, "source") as source_writer,
+        _RowWriter(folder, "target") as target_writer,
+        (folder / "indices").open("wb") as indices,
+    ):
+        for pairs in _chunks(corpus):
+            sources = tokenizers.source.encode([pair.source for pair in pairs])
+            targets = tokenizers.target.encode([pair.target for pair in pairs])
+            longest = np.maximum(list(map(len, sources)), list(map(len, targets)))
+            if config.long_pairs is OnInvalid.error:
+                _check_lengths(longest, config, name=corpus.name, num_before=counts.pairs)
+            (kept,) = np.nonzero(longest <= config.max_length)
+            indices.write((counts.pairs + kept).astype(np.int64).tobytes())
+            source_writer.write([sources[row] for row in kept], counts)
+            target_writer.write([targets[row] for row in kept], counts)
+            counts.pairs += len(pairs)
+            counts.long_pairs += len(pairs) - len(kept)
+    if counts.pairs == 0:
+        raise ValueError(f"{corpus.name}: the corpus holds no pairs; give files with text")
+    if counts.pairs == counts.long_pairs:
+        raise ValueError(
+            f"{corpus.name}: each of its {counts.pairs} pairs is longer than "
+            f"data.max_length={config.max_length} pieces; raise it"
+        )
+    return counts
+
+
+def _check_lengths(longest: Numbers, config: DataConfig, *, name: str, num_before: int) -> None:
+    (too_long,) = np.nonzero(longest > config.max_length)
+    if len(too_long):
+        row = int(too_long[0])
+        raise ValueError(
+            f"{name}: pair {num_before + row + 1} has a side of {longest[row]} pieces, more than "
+            f"data.max_length={config.max_length}; raise it or set data.long_pairs=skip"
+        )
+
+
+class _RowWriter:
+    """Appends rows of ids to the two files of a side."""
+
+    def __init__(self, folder: Path, side: str) -> None:
+        self._ids = (folder / f"{side}.ids").open("wb")
+        self._offsets = (folder / f"{side}.offsets").open("wb")
+        self._offsets.write(np.zeros(1, dtype=np.int64).tobytes())
+        self._end = 0
+
+    def __enter__(self) -> "_RowWriter":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ids.close()
+        self._offsets.close()
+
+    def write(self, rows: list[list[int]], counts: _Counts) -> None:
+        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int32)
+        offsets = self._end + np.cumsum([len(row) for row in rows], dtype=np.int64)
+        self._ids.write(ids.tobytes())
+        self._offsets.write(offsets.tobytes())
+        self._end += len(ids)
+        counts.ids += len(ids)
+        counts.unknown_ids += int(np.count_nonzero(ids == UNK))
+
+
+def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
+    # disable=None: quiet where stderr is no terminal.
+    with tqdm(corpus, desc=f"encoding {corpus.name}", unit=" pairs", disable=None) as progress:
+        pairs = iter(progress)
+        while chunk := list(islice(pairs, _CHUNK)):
+            yield chunk
+
+
+def _open(folder: Path) -> tuple[EncodedCorpus, _Counts]:
+    counts = _Counts(**json.loads((folder / "counts.json").read_text(encoding="ascii")))
+    source_rows, target_rows = (
+        IdRows(
+            _map(folder / f"{side}.ids", np.int32),
+            _map(folder / f"{side}.offsets", np.int64),
+        )
+        for side in ("source", "target")
+    )
+    encoded = EncodedCorpus(source_rows, target_rows, _map(folder / "indices", np.int64))
+    num_kept = counts.pairs - counts.long_pairs
+    whole = (
+        len(source_rows.lengths) == len(target_rows.lengths) == len(encoded) == num_kept
+        and source_rows.offsets[-1] == len(source_rows.ids)
+        and target_rows.offsets[-1] == len(target_rows.ids)
+    )
+    if not whole:
+        raise OSError(f"{folder}: its arrays are damaged; delete this directory and start again")
+    return encoded, counts
+
+
+def _map(path: Path, dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
+    if path.stat().st_size == 0:
+        return np.empty(0, dtype=dtype)  # an empty file cannot be mapped
+    # As a plain array: indexing the memmap class itself takes several times as long.
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
+
+
+def _report(name: str, counts: _Counts, *, max_length: int) -> None:
+    logger.info(
+        "%s: %d pairs of %d pieces, %d of them unknown",
+        name,
+        counts.pairs - counts.long_pairs,
+        counts.ids,
+        counts.unknown_ids,
+    )
+    if counts.long_pairs:
+        logger.warning(
+            "%s: %d of %d pairs are left out, a side being longer than data.max_length=%d pieces",
+            name,
+            counts.long_pairs,
+            counts.pairs,
+            max_length,
+        )
+
+
+def _temporary_name(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+
+
+def _digest(value: object) -> str:
+    """Return a short hash of nested lists, dictionaries, tensors and plain values."""
+    digest = hashlib.sha256()
+    for part in _canonical(value):
+        digest.update(part)
+    return digest.hexdigest()[:16]
+
+
+def _canonical(value: object) -> Iterator[bytes]:
+    if isinstance(value, dict):
+        value = [[key, value[key]] for key in sorted(value)]
+    if isinstance(value, Tensor):
+        yield np.asarray(value).tobytes()
+    elif isinstance(value, list):
+        yield b"["
+        for item in value:
+            yield from _canonical(item)
+        yield b"]"
+    else:
+        yield json.dumps(value).encode("ascii") + b","

@@ -1,0 +1,187 @@
+"""Find every way to use a rule: which values its features may have, and what then fits in."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import product
+
+from seq2seq.data.grammar import START, Grammar, Mention, Place, Row, Rule
+
+# A category with a value for each of its features, None for any value.
+Key = tuple[str, tuple[str | None, ...]]
+
+
+def find_candidates(grammar: Grammar) -> dict[Key, list["Candidate"]]:
+    """Return the candidates for every phrase that a sentence may hold, the sentence first.
+
+    Raises:
+        ValueError: no sentence can use some rule or word.
+    """
+    tried = _expand_all(grammar)
+    finite = _finite_keys(tried)
+    used = _reachable(tried, finite, _start_key(grammar))
+    _check_rules_used(grammar, tried, used, finite)
+    _check_rows_used(grammar, used)
+    return used
+
+
+def _start_key(grammar: Grammar) -> Key:
+    return START, (None,) * len(grammar.signatures[START])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """A rule with a value for each of its variables."""
+
+    rule: Rule
+    values: Mapping[str, str]
+    keys: Mapping[str, Key]
+    """of each phrase"""
+    rows: Mapping[str, tuple[Row, ...]]
+    """of each word"""
+
+    def is_finite(self, finite: set[Key]) -> bool:
+        """Tell whether everything in it can become words, when the keys in `finite` can."""
+        return all(self.rows.values()) and finite.issuperset(self.keys.values())
+
+
+def _expand_all(grammar: Grammar) -> dict[Key, list[Candidate]]:
+    candidates: dict[Key, list[Candidate]] = {}
+    rows_of = cache(partial(_rows, grammar))
+    waiting = [_start_key(grammar)]
+    while waiting:
+        key = waiting.pop()
+        if key in candidates:
+            continue
+        category, values = key
+        candidates[key] = [
+            candidate
+            for rule in grammar.rules[category]
+            for candidate in _candidates_of_rule(rule, values, rows_of)
+        ]
+        for candidate in candidates[key]:
+            waiting.extend(candidate.keys.values())
+    return candidates
+
+
+def _candidates_of_rule(
+    rule: Rule, wanted: tuple[str | None, ...], rows_of: Callable[[Key], tuple[Row, ...] | None]
+) -> Iterator[Candidate]:
+    domains = dict(rule.domains)
+    for variable, value in zip(rule.head, wanted, strict=True):
+        if value is not None:
+            domains[variable] = (value,) if value in domains[variable] else ()
+    for combination in product(*domains.values()):
+        values = dict(zip(domains, combination, strict=True))
+        keys: dict[str, Key] = {}
+        rows: dict[str, tuple[Row, ...]] = {}
+        for name, mention in rule.mentions.items():
+            key = _key(mention, values)
+            found = rows_of(key)
+            if found is None:
+                keys[name] = key
+            else:
+                rows[name] = found
+        yield Candidate(rule=rule, values=values, keys=keys, rows=rows)
+
+
+def _key(mention: Mention, values: Mapping[str, str]) -> Key:
+    arguments = tuple(None if name is None else values[name] for name in mention.arguments)
+    return mention.category, arguments
+
+
+def _rows(grammar: Grammar, key: Key) -> tuple[Row, ...] | None:
+    """Return the words that the key stands for, None when it is no table's."""
+    category, wanted = key
+    if category not in grammar.tables:
+        return None
+    return tuple(
+        row
+        for row in grammar.tables[category].rows
+        if all(
+            value is None or value in allowed
+            for value, allowed in zip(wanted, row.values, strict=True)
+        )
+    )
+
+
+def _finite_keys(candidates: Mapping[Key, list[Candidate]]) -> set[Key]:
+    """Return the keys that can become words and nothing but words."""
+    finite: set[Key] = set()
+    grown = True
+    while grown:
+        grown = False
+        for key, alternatives in candidates.items():
+            if key not in finite and any(option.is_finite(finite) for option in alternatives):
+                finite.add(key)
+                grown = True
+    return finite
+
+
+def _reachable(
+    candidates: Mapping[Key, list[Candidate]], finite: set[Key], start: Key
+) -> dict[Key, list[Candidate]]:
+    used: dict[Key, list[Candidate]] = {}
+    waiting = [start]
+    while waiting:
+        key = waiting.pop()
+        if key not in used:
+            used[key] = [option for option in candidates[key] if option.is_finite(finite)]
+            waiting.extend(child for option in used[key] for child in option.keys.values())
+    return used
+
+
+def _check_rules_used(
+    grammar: Grammar,
+    tried: Mapping[Key, list[Candidate]],
+    used: Mapping[Key, list[Candidate]],
+    finite: set[Key],
+) -> None:
+    used_places = {option.rule.place for options in used.values() for option in options}
+    unused = [
+        rule for rules in grammar.rules.values() for rule in rules if rule.place not in used_places
+    ]
+    misfits: dict[Place, str] = {}
+    for option in (option for options in tried.values() for option in options):
+        misfit = _find_misfit(option, finite)
+        if misfit is not None:
+            misfits.setdefault(option.rule.place, misfit)
+    # What lacks an expansion is the cause; what is out of reach is often only its consequence.
+    for rule in unused:
+        if rule.place in misfits:
+            raise rule.place.error(
+                f"unproductive rule of {rule.category}: nothing fits {misfits[rule.place]}; "
+                "add a rule or word for it, or correct the features here"
+            )
+    for rule in unused:
+        features = " ".join(variable.split()[0] for variable in rule.head)
+        raise rule.place.error(
+            f"unreachable rule of {rule.category}: no sentence asks for "
+            f"{rule.category}[{features}]; mention it in a rule that {START} leads to, or delete it"
+        )
+
+
+def _find_misfit(option: Candidate, finite: set[Key]) -> str | None:
+    for name, mention in option.rule.mentions.items():
+        fits = option.rows[name] if name in option.rows else option.keys[name] in finite
+        if not fits:
+            _, values = _key(mention, option.values)
+            return f"{name}[{' '.join(value for value in values if value is not None)}]"
+    return None
+
+
+def _check_rows_used(grammar: Grammar, used: Mapping[Key, list[Candidate]]) -> None:
+    used_places = {
+        row.place
+        for options in used.values()
+        for option in options
+        for rows in option.rows.values()
+        for row in rows
+    }
+    for table in grammar.tables.values():
+        for row in table.rows:
+            if row.place not in used_places:
+                raise row.place.error(
+                    f"unreachable word of {table.category}: no sentence asks for its features; "
+                    f"mention {table.category} with them in a rule, or delete the word"
+                )

@@ -1,0 +1,114 @@
+"""The corpora of a grammar: pairs drawn by seed, none of them twice, each with its word links."""
+
+import hashlib
+import json
+import random
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from seq2seq.data.config import GrammarConfig
+from seq2seq.data.corpus import Corpora, Pair, load_corpora
+from seq2seq.data.grammar import START, Grammar
+from seq2seq.data.grammar_generator import PairGenerator
+from seq2seq.data.grammar_parser import read_grammar
+
+_GENERATOR_VERSION = 1
+"""part of the fingerprints; raised when the same grammar and seed give other pairs than before"""
+_PATIENCE = 10_000
+"""sentences without a new one among them, after which there are no more"""
+
+
+@load_corpora.register
+def load_grammar(config: GrammarConfig) -> Corpora:
+    """Return the corpora of a grammar; the pairs are drawn when they are first read.
+
+    Raises:
+        ValueError: an error in the grammar file, or a language that it does not have.
+    """
+    path = Path(config.grammar).expanduser()
+    try:
+        grammar = read_grammar(path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"data.grammar={config.grammar} does not exist; give the path of a grammar file, "
+            "relative to the current directory"
+        ) from error
+    pairs = _DistinctPairs(grammar, config)
+    # Test and validation come first, so that a larger training set leaves them as they are.
+    test_end = config.num_test
+    valid_end = test_end + config.num_valid
+    train_end = valid_end + config.num_train
+    return Corpora(
+        train=GrammarCorpus("train", pairs=pairs, rows=range(valid_end, train_end)),
+        valid=GrammarCorpus("valid", pairs=pairs, rows=range(test_end, valid_end)),
+        test=GrammarCorpus("test", pairs=pairs, rows=range(test_end)),
+    )
+
+
+class GrammarCorpus:
+    """Some of the pairs that a grammar and a seed give."""
+
+    def __init__(self, name: str, *, pairs: "_DistinctPairs", rows: range) -> None:
+        self.name = name
+        self._pairs = pairs
+        self._rows = rows
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of all that decides which pairs come."""
+        parts = [self._pairs.identity, self.name, self._rows.start, self._rows.stop]
+        return hashlib.sha256(json.dumps(parts).encode("ascii")).hexdigest()
+
+    def __iter__(self) -> Iterator[Pair]:
+        return (self._pairs.get(row) for row in self._rows)
+
+
+class _DistinctPairs:
+    """Pairs of which no source and no target comes twice; drawn when needed, and then kept."""
+
+    def __init__(self, grammar: Grammar, config: GrammarConfig) -> None:
+        self.identity = [
+            _GENERATOR_VERSION,
+            hashlib.sha256(grammar.text.encode("utf-8")).hexdigest(),
+            config.seed,
+            config.source,
+            config.target,
+            [config.num_train, config.num_valid, config.num_test],
+        ]
+        self._grammar = grammar
+        self._num_asked = config.num_train + config.num_valid + config.num_test
+        generator = PairGenerator(grammar, source=config.source, target=config.target)
+        self._stream = _distinct(generator, random.Random(config.seed))
+        self._kept: list[Pair] = []
+
+    def get(self, row: int) -> Pair:
+        """Return a pair, drawing those before it first.
+
+        Raises:
+            ValueError: the grammar has fewer.
+        """
+        if row >= len(self._kept):
+            self._kept.extend(islice(self._stream, row + 1 - len(self._kept)))
+        if row >= len(self._kept):
+            raise self._grammar.rules[START][0].place.error(
+                f"{START} gives only {len(self._kept)} different pairs, but data.num_train + "
+                f"data.num_valid + data.num_test = {self._num_asked}; ask for fewer, "
+                "or add rules and words"
+            )
+        return self._kept[row]
+
+
+def _distinct(generator: PairGenerator, rng: random.Random) -> Iterator[Pair]:
+    sources: set[str] = set()
+    targets: set[str] = set()
+    num_old = 0
+    while num_old < _PATIENCE:
+        pair = generator.draw(rng)
+        if pair.source in sources or pair.target in targets:
+            num_old += 1
+            continue
+        num_old = 0
+        sources.add(pair.source)
+        targets.add(pair.target)
+        yield pair

@@ -1,0 +1,184 @@
+"""Sub-words by SentencePiece: learnt from raw text, and lossless."""
+
+import logging
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
+
+import numpy as np
+import torch
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from torch import Tensor
+
+from seq2seq.data.corpus import Corpus
+from seq2seq.data.tokenizer import (
+    BOS,
+    EOS,
+    PAD,
+    SPACE_LABEL,
+    UNK,
+    UNKNOWN_SURFACE,
+    SentencePieceConfig,
+    TokenizerPair,
+    TokenizerState,
+    register_tokenizer,
+    train_tokenizers,
+    word_indices,
+)
+from seq2seq.seeding import derive_seed
+
+logger = logging.getLogger(__name__)
+
+KIND = "sentencepiece"
+
+# The sums of the unigram training depend on how many threads share them, so the number is fixed.
+_NUM_THREADS = 4
+_SAMPLE_SEED = 1
+_LONGEST_LINE = 1 << 30  # bytes; the most that SentencePiece accepts
+_ERRORS_ONLY = 2
+_RESERVED = "\u2585"  # SentencePiece leaves out lines that hold it
+
+
+class SentencePieceTokenizer:
+    """A trained SentencePiece model: `decode(encode(text)) == text` for known characters."""
+
+    def __init__(self, model: bytes) -> None:
+        self._model = model
+        self._processor = SentencePieceProcessor(model_proto=model)
+
+    def __len__(self) -> int:
+        return len(self._processor)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        ids: list[list[int]] = self._processor.encode(list(lines))
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        text: str = self._processor.decode([int(i) for i in ids])
+        return text
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        pieces: list[str] = self._processor.id_to_piece([int(i) for i in ids])
+        return pieces
+
+    def words(self, text: str, ids: Sequence[int]) -> list[int]:
+        surfaces = [
+            None if i == UNK else piece.replace(SPACE_LABEL, " ")
+            for i, piece in zip(ids, self.pieces(ids), strict=True)
+        ]
+        return word_indices(text, surfaces)
+
+    def state(self) -> TokenizerState:
+        return {"kind": KIND, "model": torch.frombuffer(bytearray(self._model), dtype=torch.uint8)}
+
+
+@train_tokenizers.register
+def _train(config: SentencePieceConfig, corpus: Corpus) -> TokenizerPair:
+    if config.joint:
+        lines = (line for pair in corpus for line in (pair.source, pair.target))
+        tokenizer = _train_side(config, lines, label=f"{corpus.name} (both sides)")
+        return TokenizerPair(tokenizer, tokenizer)
+    return TokenizerPair(
+        _train_side(config, (pair.source for pair in corpus), label=f"{corpus.name} (source)"),
+        _train_side(config, (pair.target for pair in corpus), label=f"{corpus.name} (target)"),
+    )
+
+
+@register_tokenizer(KIND)
+def _restore(state: TokenizerState) -> SentencePieceTokenizer:
+    model = state["model"]
+    assert isinstance(model, Tensor)
+    return SentencePieceTokenizer(np.asarray(model).tobytes())
+
+
+def _train_side(
+    config: SentencePieceConfig, lines: Iterable[str], *, label: str
+) -> SentencePieceTokenizer:
+    sample = _sample(lines, limit=config.max_training_lines, label=label)
+    model = BytesIO()
+    try:
+        _run_trainer(config, sample, model)
+    except RuntimeError as error:
+        raise ValueError(_explain(config, error, label=label)) from error
+    tokenizer = SentencePieceTokenizer(model.getvalue())
+    if len(tokenizer) < config.vocabulary_size:
+        logger.info(
+            "%s: the text gives %d pieces, fewer than tokenizer.vocabulary_size=%d",
+            label,
+            len(tokenizer),
+            config.vocabulary_size,
+        )
+    return tokenizer
+
+
+def _run_trainer(config: SentencePieceConfig, sample: list[str], model: BytesIO) -> None:
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(sample),
+        model_writer=model,
+        model_type=config.model_type.value,
+        vocab_size=config.vocabulary_size,
+        hard_vocab_limit=False,
+        character_coverage=config.character_coverage,
+        # Text comes back as it was, with each of its spaces.
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        max_sentence_length=_LONGEST_LINE,
+        pad_id=PAD,
+        unk_id=UNK,
+        bos_id=BOS,
+        eos_id=EOS,
+        unk_surface=UNKNOWN_SURFACE,
+        num_threads=_NUM_THREADS,
+        minloglevel=_ERRORS_ONLY,
+    )
+
+
+def _sample(lines: Iterable[str], *, limit: int, label: str) -> list[str]:
+    """Return the lines, or an even random sample of them where there are more than `limit`."""
+    # Reservoir sampling: after n lines each of them is in the sample with probability limit / n.
+    generator = random.Random(derive_seed(_SAMPLE_SEED, "tokenizer sample"))
+    sample: list[str] = []
+    num_lines = 0
+    for num_lines, line in enumerate(_without_reserved(lines, label=label), start=1):
+        if num_lines <= limit:
+            sample.append(line)
+            continue
+        place = int(generator.random() * num_lines)
+        if place < limit:
+            sample[place] = line
+    if not any(sample):
+        raise ValueError(f"{label}: no text to train a tokenizer on; give a corpus with pairs")
+    if num_lines > limit:
+        logger.info("%s: the tokenizer is trained on %d of %d lines", label, limit, num_lines)
+    return sample
+
+
+def _without_reserved(lines: Iterable[str], *, label: str) -> Iterator[str]:
+    num_reserved = 0
+    for line in lines:
+        if _RESERVED in line:
+            num_reserved += 1
+        else:
+            yield line
+    if num_reserved:
+        logger.warning(
+            "%s: %d lines hold U+2585, which SentencePiece reserves; "
+            "the tokenizer is trained without them",
+            label,
+            num_reserved,
+        )
+
+
+def _explain(config: SentencePieceConfig, error: RuntimeError, *, label: str) -> str:
+    too_small = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
+    if too_small:
+        return (
+            f"tokenizer.vocabulary_size={config.vocabulary_size} is too small for {label}, whose "
+            f"single characters and special pieces are {too_small[1]}; raise it or lower "
+            f"tokenizer.character_coverage={config.character_coverage}"
+        )
+    return (
+        f"{label}: SentencePiece cannot train {config.model_type.value} pieces with "
+        f"tokenizer.vocabulary_size={config.vocabulary_size}; choose another size ({error})"
+    )

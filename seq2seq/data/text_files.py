@@ -1,0 +1,185 @@
+"""Parallel text in files: a file per language or one file of two columns, plain or gzipped."""
+
+import gzip
+import hashlib
+import logging
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from seq2seq.data.config import FilesConfig, OnInvalid
+from seq2seq.data.corpus import Corpora, Pair, load_corpora
+from seq2seq.data.download import file_sha256
+
+logger = logging.getLogger(__name__)
+
+_INVALID_KINDS = {"empty_lines": "with an empty side", "invalid_utf8": "that are not UTF-8"}
+
+
+@load_corpora.register
+def load_files(config: FilesConfig) -> Corpora:
+    """Return the user's own files as corpora."""
+    train, valid, test = (
+        TextFilesCorpus(
+            name,
+            paths=[Path(path).expanduser() for path in paths],
+            empty_lines=config.empty_lines,
+            invalid_utf8=config.invalid_utf8,
+        )
+        for name, paths in (
+            ("train", config.train),
+            ("valid", config.valid),
+            ("test", config.test),
+        )
+    )
+    return Corpora(train=train, valid=valid, test=test)
+
+
+class TextFilesCorpus:
+    """Pairs read line by line from a source and a target file, or from one file of two columns.
+
+    A line ends at a line feed and nowhere else; one carriage return before it, as Windows
+    writes, belongs to the line's end. Text is UTF-8, a byte order mark at the start is dropped,
+    and a line of white space counts as empty.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        paths: Sequence[Path],
+        empty_lines: OnInvalid,
+        invalid_utf8: OnInvalid,
+    ) -> None:
+        """Check that the files are there and have a line for each other's lines.
+
+        Args:
+            name: train, valid or test.
+            paths: source file and target file, or one file with a tab between the two.
+            empty_lines: what happens to a pair with an empty side.
+            invalid_utf8: what happens to a pair that is not UTF-8.
+        """
+        self.name = name
+        self._paths = tuple(paths)
+        self._on_invalid = {"empty_lines": empty_lines, "invalid_utf8": invalid_utf8}
+        self._fingerprint = ""
+        self._reported = False
+        _check_files(name, self._paths)
+
+    @property
+    def fingerprint(self) -> str:
+        if not self._fingerprint:
+            parts = [f"{path.suffix == '.gz'} {file_sha256(path)}" for path in self._paths]
+            parts += [f"{key}={choice.name}" for key, choice in self._on_invalid.items()]
+            self._fingerprint = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        return self._fingerprint
+
+    def __iter__(self) -> Iterator[Pair]:
+        num_skipped: Counter[str] = Counter()
+        num_pairs = 0
+        rows = zip(*(_read_lines(path) for path in self._paths), strict=True)
+        for number, lines in enumerate(rows, start=1):
+            try:
+                pair = _parse(lines, paths=self._paths, number=number)
+            except _InvalidPairError as invalid:
+                if self._on_invalid[invalid.key] is OnInvalid.error:
+                    raise ValueError(str(invalid)) from invalid
+                num_skipped[invalid.key] += 1
+                continue
+            num_pairs += 1
+            yield pair
+        self._report(num_skipped, num_pairs=num_pairs)
+
+    def _report(self, num_skipped: Counter[str], *, num_pairs: int) -> None:
+        label = f"data.{self.name}={','.join(map(str, self._paths))}"
+        if num_pairs == 0:
+            raise ValueError(
+                f"{label}: no pair is left, {num_skipped.total()} were skipped; "
+                "check that the files hold UTF-8 text on both sides"
+            )
+        if self._reported:
+            return
+        self._reported = True
+        for key, count in num_skipped.items():
+            logger.warning(
+                "%s: skipped %d of %d pairs %s (data.%s=skip)",
+                label,
+                count,
+                num_pairs + num_skipped.total(),
+                _INVALID_KINDS[key],
+                key,
+            )
+
+
+class _InvalidPairError(Exception):
+    """A pair that breaks the rule of a configuration key."""
+
+    def __init__(self, message: str, *, key: str) -> None:
+        super().__init__(f"{message}; correct it, or data.{key}=skip leaves such pairs out")
+        self.key = key
+
+
+def _check_files(name: str, paths: Sequence[Path]) -> None:
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(
+                f"data.{name}={path}: no such file; give an absolute path, or one that starts "
+                f"from {Path.cwd()}"
+            )
+        if not path.is_file():
+            raise ValueError(
+                f"data.{name}={path} is not a regular file; give a file that can be read again"
+            )
+    counts = [sum(1 for _ in _read_lines(path)) for path in paths]
+    if 0 in counts:
+        raise ValueError(f"data.{name}={paths[counts.index(0)]}: the file is empty")
+    if len(set(counts)) > 1:
+        raise ValueError(
+            f"data.{name}={paths[0]}: {counts[0]} lines but {paths[1]} has {counts[1]}; "
+            "a parallel corpus needs one line per sentence in both files"
+        )
+
+
+def _read_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines without their ends; as bytes, which split at a line feed alone."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            for line in file:
+                yield line.removesuffix(b"\n").removesuffix(b"\r")
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(
+            f"{path}: not a whole gzip file ({error}); make it anew, "
+            "or rename it if it is plain text"
+        ) from error
+
+
+def _parse(lines: Sequence[bytes], *, paths: Sequence[Path], number: int) -> Pair:
+    sides = [
+        _decode(line, path=path, number=number) for line, path in zip(lines, paths, strict=True)
+    ]
+    if len(sides) == 1 and sides[0].strip():
+        sides = sides[0].split("\t")
+        if len(sides) != 2:
+            raise ValueError(
+                f"{paths[0]}:{number}: {len(sides)} columns; each line needs two, "
+                "the source and the target with a tab between them"
+            )
+    for side, text in zip(("source", "target"), sides, strict=False):
+        if not text.strip():
+            path = paths[-1] if side == "target" else paths[0]
+            raise _InvalidPairError(f"{path}:{number}: the {side} is empty", key="empty_lines")
+    source, target = sides
+    return Pair(source=source, target=target, links=None)
+
+
+def _decode(line: bytes, *, path: Path, number: int) -> str:
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _InvalidPairError(
+            f"{path}:{number}: byte {error.start + 1} of the line, 0x{line[error.start]:02x}, "
+            "is not UTF-8",
+            key="invalid_utf8",
+        ) from error
+    return text.removeprefix("\ufeff") if number == 1 else text

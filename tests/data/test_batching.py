@@ -1,0 +1,375 @@
+"""Batches hold each pair once, in an order that the seed decides, with little padding."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seq2seq.data import (
+    BOS,
+    EOS,
+    PAD,
+    Batch,
+    Batches,
+    BatchingConfig,
+    BatchUnit,
+    EncodedCorpus,
+    collate,
+    in_order,
+)
+from seq2seq.data.encoded import IdRows, Numbers
+
+SETTINGS = settings(max_examples=40, deadline=None, database=None)
+SOURCE = [[10, 11], [12, 13, 14, 15], [], [16]]
+TARGET = [[20, 21, 22], [23], [24, 25], []]
+
+
+def id_rows(rows: Iterable[list[int]]) -> IdRows:
+    rows = list(rows)
+    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return IdRows(np.array([i for row in rows for i in row], dtype=np.int32), offsets)
+
+
+def corpus_of(source: list[list[int]], target: list[list[int]]) -> EncodedCorpus:
+    # Every second pair of the text was left out.
+    return EncodedCorpus(id_rows(source), id_rows(target), np.arange(len(source)) * 2)
+
+
+def corpus_of_lengths(source_lengths: list[int], target_lengths: list[int]) -> EncodedCorpus:
+    return corpus_of([[5] * n for n in source_lengths], [[6] * n for n in target_lengths])
+
+
+def random_corpus(num_pairs: int) -> EncodedCorpus:
+    """Return pairs with lengths like those of real captions."""
+    generator = np.random.default_rng(3)
+    target = 3 + generator.poisson(11, size=num_pairs)
+    source = np.maximum(1, target + generator.integers(-4, 5, size=num_pairs))
+    return corpus_of_lengths(source.tolist(), target.tolist())
+
+
+def batches_of(
+    encoded: EncodedCorpus,
+    *,
+    size: int,
+    unit: BatchUnit = BatchUnit.tokens,
+    pool_size: int = 10**6,
+    seed: int = 1,
+    process: tuple[int, int] = (0, 1),
+) -> Batches:
+    config = BatchingConfig(size=size, unit=unit, pool_size=pool_size)
+    rank, world_size = process
+    return Batches(encoded, config=config, seed=seed, rank=rank, world_size=world_size)
+
+
+def as_lists(batches: list[Numbers]) -> list[list[int]]:
+    return [batch.tolist() for batch in batches]
+
+
+def padding_share(masks: list[torch.Tensor]) -> float:
+    return 1 - sum(int(mask.sum()) for mask in masks) / sum(mask.numel() for mask in masks)
+
+
+def cost(encoded: EncodedCorpus, rows: Numbers) -> int:
+    return len(rows) * (int(encoded.target_lengths[rows].max()) + 1)
+
+
+def test_rows_are_padded_and_end_with_eos() -> None:
+    batch = collate(corpus_of(SOURCE, TARGET), np.array([1, 0, 2]))
+
+    assert batch.source_ids.tolist() == [
+        [12, 13, 14, 15, EOS],
+        [10, 11, EOS, PAD, PAD],
+        [EOS, PAD, PAD, PAD, PAD],
+    ]
+    assert batch.target_ids.tolist() == [
+        [23, EOS, PAD, PAD],
+        [20, 21, 22, EOS],
+        [24, 25, EOS, PAD],
+    ]
+
+
+def test_previous_ids_are_the_target_after_bos() -> None:
+    batch = collate(corpus_of(SOURCE, TARGET), np.array([1, 0, 2]))
+
+    assert batch.previous_ids.tolist() == [
+        [BOS, 23, PAD, PAD],
+        [BOS, 20, 21, 22],
+        [BOS, 24, 25, PAD],
+    ]
+
+
+def test_masks_are_true_for_tokens_and_eos() -> None:
+    batch = collate(corpus_of(SOURCE, TARGET), np.array([3, 1, 0]))
+
+    assert batch.source_mask.sum(dim=1).tolist() == [2, 5, 3]
+    assert batch.target_mask.sum(dim=1).tolist() == [1, 2, 4]
+    assert torch.equal(batch.source_mask, batch.source_ids != PAD)
+    assert torch.equal(batch.target_mask, batch.target_ids != PAD)
+
+
+def test_indices_are_positions_in_the_text() -> None:
+    batch = collate(corpus_of(SOURCE, TARGET), np.array([3, 1]))
+
+    assert batch.indices.tolist() == [6, 2]
+
+
+def test_ids_and_masks_have_their_types() -> None:
+    batch = collate(corpus_of(SOURCE, TARGET), np.array([0, 3]))
+
+    assert {name for name, tensor in batch._asdict().items() if tensor.dtype == torch.bool} == {
+        "source_mask",
+        "target_mask",
+    }
+    assert {name for name, tensor in batch._asdict().items() if tensor.dtype == torch.long} == {
+        "source_ids",
+        "previous_ids",
+        "target_ids",
+        "indices",
+    }
+
+
+def test_rows_without_any_ids_are_eos_alone() -> None:
+    batch = collate(corpus_of([[], []], [[], []]), np.array([0, 1]))
+
+    assert batch.source_ids.tolist() == [[EOS], [EOS]]
+    assert batch.previous_ids.tolist() == [[BOS], [BOS]]
+
+
+def test_moving_a_batch_moves_each_tensor() -> None:
+    batch = collate(corpus_of(SOURCE, TARGET), np.array([0, 1])).to("meta")
+
+    assert isinstance(batch, Batch)
+    assert {tensor.device.type for tensor in batch} == {"meta"}
+
+
+@pytest.mark.parametrize("unit", list(BatchUnit))
+@pytest.mark.parametrize("pool_size", [1, 7, 100])
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_every_row_is_seen_once_in_an_epoch(
+    unit: BatchUnit, pool_size: int, world_size: int
+) -> None:
+    encoded = random_corpus(41)
+
+    rows = [
+        row
+        for rank in range(world_size)
+        for batch in batches_of(
+            encoded, size=40, unit=unit, pool_size=pool_size, process=(rank, world_size)
+        ).epoch(2)
+        for row in batch.tolist()
+    ]
+
+    assert sorted(rows) == list(range(41))
+
+
+@SETTINGS
+@given(
+    target_lengths=st.lists(st.integers(0, 30), min_size=1, max_size=40),
+    size=st.integers(1, 60),
+    pool_size=st.integers(1, 50),
+)
+def test_batches_keep_within_the_tokens_and_are_as_large_as_they_can(
+    target_lengths: list[int], size: int, pool_size: int
+) -> None:
+    encoded = corpus_of_lengths([1] * len(target_lengths), target_lengths)
+
+    epoch = batches_of(encoded, size=size, pool_size=pool_size).epoch(0)
+
+    assert sorted(row for batch in epoch for row in batch.tolist()) == list(range(len(encoded)))
+    for batch in epoch:
+        assert cost(encoded, batch) <= size or len(batch) == 1
+
+
+def test_a_batch_takes_the_next_pair_when_it_fits() -> None:
+    encoded = corpus_of_lengths([1] * 7, [1, 1, 1, 3, 3, 3, 3])
+
+    epoch = batches_of(encoded, size=8).epoch(0)
+
+    # Widths 2 2 2 4 4 4 4: three times 2 fits and four times 4 does not.
+    assert sorted(len(batch) for batch in epoch) == [2, 2, 3]
+
+
+def test_a_pair_longer_than_a_batch_is_a_batch_of_its_own() -> None:
+    encoded = corpus_of_lengths([1, 1, 1], [2, 30, 2])
+
+    epoch = batches_of(encoded, size=10).epoch(0)
+
+    assert sorted(sorted(batch.tolist()) for batch in epoch) == [[0, 2], [1]]
+
+
+def test_batches_by_sentences_have_that_many_rows() -> None:
+    encoded = random_corpus(23)
+
+    epoch = batches_of(encoded, size=5, unit=BatchUnit.sentences).epoch(0)
+
+    assert sorted(len(batch) for batch in epoch) == [3, 5, 5, 5, 5]
+
+
+def test_batches_by_tokens_have_little_padding() -> None:
+    encoded = random_corpus(5000)
+
+    batches = [collate(encoded, rows) for rows in batches_of(encoded, size=1000).epoch(0)]
+
+    assert padding_share([batch.target_mask for batch in batches]) < 0.02
+    assert padding_share([batch.source_mask for batch in batches]) < 0.07
+
+
+def test_pools_as_small_as_a_batch_leave_the_lengths_mixed() -> None:
+    encoded = random_corpus(500)
+
+    batches = [
+        collate(encoded, rows)
+        for rows in batches_of(encoded, size=50, unit=BatchUnit.sentences, pool_size=500).epoch(0)
+    ]
+    unsorted = batches_of(encoded, size=50, unit=BatchUnit.sentences, pool_size=50).epoch(0)
+
+    assert padding_share([batch.target_mask for batch in batches]) < 0.1
+    assert padding_share([collate(encoded, rows).target_mask for rows in unsorted]) > 0.2
+
+
+def test_the_order_depends_on_seed_and_epoch_alone() -> None:
+    encoded = random_corpus(60)
+    batches = batches_of(encoded, size=100)
+    first = as_lists(batches.epoch(3))
+    batches.epoch(4)
+
+    assert as_lists(batches.epoch(3)) == first
+    assert as_lists(batches_of(encoded, size=100).epoch(3)) == first
+
+
+def test_epochs_and_seeds_differ_in_the_order_and_the_company_of_a_row() -> None:
+    encoded = random_corpus(300)
+
+    epochs = [
+        as_lists(batches_of(encoded, size=100, seed=seed).epoch(number))
+        for seed, number in [(1, 0), (1, 1), (2, 0)]
+    ]
+
+    for left, right in [(0, 1), (0, 2), (1, 2)]:
+        assert epochs[left] != epochs[right]
+        assert {frozenset(rows) for rows in epochs[left]} != {
+            frozenset(rows) for rows in epochs[right]
+        }
+
+
+def test_long_and_short_batches_are_mixed() -> None:
+    encoded = random_corpus(400)
+
+    epoch = batches_of(encoded, size=100).epoch(0)
+
+    longest = [int(encoded.target_lengths[rows].max()) for rows in epoch]
+    assert longest != sorted(longest)
+    assert longest != sorted(longest, reverse=True)
+
+
+@pytest.mark.parametrize("unit", list(BatchUnit))
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_processes_together_see_the_batches_of_one(unit: BatchUnit, world_size: int) -> None:
+    encoded = random_corpus(60)
+    alone = batches_of(encoded, size=150, unit=unit).epoch(5)
+    assert min(map(len, alone)) >= world_size
+
+    parts = [
+        batches_of(encoded, size=150, unit=unit, process=(rank, world_size)).epoch(5)
+        for rank in range(world_size)
+    ]
+
+    together = [sorted(np.concatenate(shares).tolist()) for shares in zip(*parts, strict=True)]
+    assert together == [sorted(batch.tolist()) for batch in alone]
+
+
+def test_a_batch_that_must_be_joined_leaves_the_order_of_the_others() -> None:
+    encoded = random_corpus(200)
+    alone = [
+        sorted(batch.tolist())
+        for batch in batches_of(encoded, size=7, unit=BatchUnit.sentences).epoch(0)
+    ]
+    small = next(batch for batch in alone if len(batch) == 200 % 7)
+
+    parts = [
+        batches_of(encoded, size=7, unit=BatchUnit.sentences, process=(rank, 7)).epoch(0)
+        for rank in range(7)
+    ]
+
+    together = [sorted(np.concatenate(shares).tolist()) for shares in zip(*parts, strict=True)]
+    (joint,) = [batch for batch in together if batch not in alone]
+    assert set(small) < set(joint)
+    assert [batch for batch in together if batch != joint] == [
+        batch for batch in alone if not set(batch) <= set(joint)
+    ]
+
+
+@SETTINGS
+@given(
+    target_lengths=st.lists(st.integers(0, 30), min_size=4, max_size=40),
+    size=st.integers(1, 60),
+    pool_size=st.integers(1, 50),
+)
+def test_no_process_gets_an_empty_batch(
+    target_lengths: list[int], size: int, pool_size: int
+) -> None:
+    encoded = corpus_of_lengths([1] * len(target_lengths), target_lengths)
+
+    parts = [
+        batches_of(encoded, size=size, pool_size=pool_size, process=(rank, 4)).epoch(0)
+        for rank in range(4)
+    ]
+
+    for shares in zip(*parts, strict=True):
+        lengths = [len(share) for share in shares]
+        assert min(lengths) > 0
+        assert max(lengths) - min(lengths) <= 1
+    rows = [row for part in parts for share in part for row in share.tolist()]
+    assert sorted(rows) == list(range(len(encoded)))
+
+
+def test_a_small_batch_joins_one_of_similar_length() -> None:
+    encoded = corpus_of_lengths([1] * 5, [1, 1, 8, 20, 21])
+
+    epoch = batches_of(encoded, size=21, process=(0, 2)).epoch(0)
+    other = batches_of(encoded, size=21, process=(1, 2)).epoch(0)
+
+    together = {
+        frozenset([*mine.tolist(), *theirs.tolist()])
+        for mine, theirs in zip(epoch, other, strict=True)
+    }
+    assert together == {frozenset([0, 1]), frozenset([2, 3, 4])}
+
+
+def test_more_processes_than_pairs_are_refused() -> None:
+    with pytest.raises(ValueError, match="3 pairs do not suffice for 4 processes, which need one"):
+        batches_of(corpus_of_lengths([1] * 3, [1] * 3), size=9, process=(0, 4))
+
+
+def test_in_order_goes_from_long_to_short_sources() -> None:
+    encoded = corpus_of_lengths([3, 1, 4, 1, 5], [2, 2, 2, 3, 2])
+
+    assert as_lists(in_order(encoded, 2)) == [[4, 2], [0, 3], [1]]
+
+
+def test_in_order_has_every_row_once() -> None:
+    encoded = random_corpus(37)
+
+    batches = in_order(encoded, 5)
+
+    assert sorted(row for batch in batches for row in batch.tolist()) == list(range(37))
+    assert [len(batch) for batch in batches] == [5] * 7 + [2]
+
+
+def test_batches_in_order_can_be_collated() -> None:
+    encoded = corpus_of(SOURCE, TARGET)
+
+    sources = [collate(encoded, rows).source_ids.tolist() for rows in in_order(encoded, 3)]
+
+    assert sources[1] == [[EOS]]
+
+
+@pytest.mark.parametrize("key", ["size", "pool_size"])
+def test_sizes_below_one_are_refused(key: str) -> None:
+    values = {"size": 5, "pool_size": 3} | {key: 0}
+
+    with pytest.raises(ValueError, match=rf"training\.batching\.{key}=0 must be at least 1"):
+        BatchingConfig(unit=BatchUnit.tokens, **values)

@@ -1,0 +1,94 @@
+"""The data configurations refuse bad values before anything is read."""
+
+import dataclasses
+
+import pytest
+
+from seq2seq.data import DataConfig, FilesConfig, GrammarConfig, Multi30kConfig, OnInvalid
+
+BASE = DataConfig(
+    name="base",
+    source="de",
+    target="en",
+    cache_dir="data/cache",
+    vocabulary_size=50,
+    max_epochs=3,
+    max_length=20,
+    empty_lines=OnInvalid.error,
+    long_pairs=OnInvalid.skip,
+    invalid_utf8=OnInvalid.error,
+)
+SHARED = {field.name: getattr(BASE, field.name) for field in dataclasses.fields(BASE)}
+GRAMMAR = GrammarConfig(
+    **SHARED, grammar="data/x.grammar", seed=0, num_train=5, num_valid=3, num_test=2
+)
+MULTI30K = Multi30kConfig(
+    **SHARED, root="data/multi30k", base_url="https://example.org", test="test_2016_flickr"
+)
+FILES = FilesConfig(**SHARED, train=["a.de", "a.en"], valid=["b.tsv"], test=["c.tsv.gz"])
+
+
+@pytest.mark.parametrize("config", [BASE, GRAMMAR, MULTI30K, FILES])
+def test_equal_languages_are_refused_by_every_type(config: DataConfig) -> None:
+    with pytest.raises(ValueError, match=r"data\.source=en and data\.target=en must differ; give"):
+        dataclasses.replace(config, source="en")
+
+
+@pytest.mark.parametrize("key", ["vocabulary_size", "max_epochs", "max_length"])
+@pytest.mark.parametrize("config", [BASE, GRAMMAR, MULTI30K, FILES])
+def test_sizes_below_one_are_refused_by_every_type(config: DataConfig, key: str) -> None:
+    with pytest.raises(ValueError, match=rf"data\.{key}=0 must be at least 1; give"):
+        dataclasses.replace(config, **{key: 0})
+
+
+@pytest.mark.parametrize("key", ["name", "source", "target", "cache_dir"])
+def test_empty_names_are_refused(key: str) -> None:
+    with pytest.raises(ValueError, match=rf"data\.{key}=' ' must not be empty"):
+        dataclasses.replace(BASE, **{key: " "})
+
+
+@pytest.mark.parametrize("key", ["num_train", "num_valid", "num_test"])
+def test_grammar_sizes_below_one_are_refused(key: str) -> None:
+    with pytest.raises(ValueError, match=rf"data\.{key}=0 must be at least 1"):
+        dataclasses.replace(GRAMMAR, **{key: 0})
+
+
+def test_negative_seed_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"data\.seed=-1 must be at least 0"):
+        dataclasses.replace(GRAMMAR, seed=-1)
+
+
+def test_empty_grammar_path_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"data\.grammar='' must not be empty"):
+        dataclasses.replace(GRAMMAR, grammar="")
+
+
+@pytest.mark.parametrize("key", ["root", "base_url", "test"])
+def test_empty_multi30k_values_are_refused(key: str) -> None:
+    with pytest.raises(ValueError, match=rf"data\.{key}='' must not be empty"):
+        dataclasses.replace(MULTI30K, **{key: ""})
+
+
+@pytest.mark.parametrize("paths", [[], ["a", "b", "c"], [""], ["a", " "]])
+@pytest.mark.parametrize("key", ["train", "valid", "test"])
+def test_other_than_one_or_two_paths_are_refused(key: str, paths: list[str]) -> None:
+    with pytest.raises(ValueError, match=rf"data\.{key}=\[.*\] must hold one or two paths; give"):
+        dataclasses.replace(FILES, **{key: paths})
+
+
+def test_one_file_for_both_sides_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"data\.valid=\[a\.de,a\.de\] names one file twice"):
+        dataclasses.replace(FILES, valid=["a.de", "a.de"])
+
+
+def test_test_files_may_be_the_validation_files() -> None:
+    config = dataclasses.replace(FILES, test=["b.tsv"])
+
+    assert config.test == config.valid
+
+
+def test_a_misspelt_key_cannot_be_set() -> None:
+    config = dataclasses.replace(FILES)
+
+    with pytest.raises(AttributeError):
+        config.max_lenght = 7  # type: ignore[attr-defined]  # the misspelling is the point

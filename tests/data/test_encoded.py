@@ -1,0 +1,351 @@
+"""An encoded corpus holds what the tokenizers gave, whole or not at all, and is made once."""
+
+import io
+import json
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seq2seq.data import (
+    UNK,
+    CharactersConfig,
+    CharacterTokenizer,
+    DataConfig,
+    EncodedCorpus,
+    OnInvalid,
+    Pair,
+    SentencePieceConfig,
+    SentencePieceModel,
+    TokenizerPair,
+    cached_tokenizers,
+    encode_corpus,
+)
+from seq2seq.data import encoded as encoded_module
+
+PAIRS = [("ab", "abc"), ("c", "a"), ("abcab", "cb"), ("", "cc"), ("ba", "abcabca")]
+TOKENIZERS = TokenizerPair(CharacterTokenizer("abc"), CharacterTokenizer("cba"))
+CHARACTERS = CharactersConfig(name="characters", vocabulary_size=9, min_frequency=1)
+UNIGRAM = SentencePieceConfig(
+    name="unigram",
+    vocabulary_size=12,
+    model_type=SentencePieceModel.unigram,
+    joint=True,
+    character_coverage=1.0,
+    max_training_lines=50,
+)
+
+
+class ListCorpus:
+    name = "valid"
+
+    def __init__(self, pairs: list[tuple[str, str]], *, fingerprint: str = "list") -> None:
+        self.fingerprint = fingerprint
+        self.num_readings = 0
+        self._pairs = pairs
+
+    def __iter__(self) -> Iterator[Pair]:
+        self.num_readings += 1
+        return (Pair(source, target, None) for source, target in self._pairs)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> DataConfig:
+    return DataConfig(
+        name="list",
+        source="de",
+        target="en",
+        cache_dir=str(tmp_path / "cache"),
+        vocabulary_size=9,
+        max_epochs=1,
+        max_length=7,
+        empty_lines=OnInvalid.error,
+        long_pairs=OnInvalid.error,
+        invalid_utf8=OnInvalid.error,
+    )
+
+
+def texts(encoded: EncodedCorpus) -> list[tuple[str, str]]:
+    """Decode all that is in the corpus."""
+    return [
+        (
+            TOKENIZERS.source.decode(encoded.source(row).tolist()),
+            TOKENIZERS.target.decode(encoded.target(row).tolist()),
+        )
+        for row in range(len(encoded))
+    ]
+
+
+def folders(config: DataConfig) -> list[Path]:
+    return sorted(Path(config.cache_dir).iterdir())
+
+
+def test_the_rows_are_the_encoded_pairs(config: DataConfig) -> None:
+    encoded = encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
+
+    assert len(encoded) == len(PAIRS)
+    assert texts(encoded) == PAIRS
+    assert encoded.source(0).tolist() == TOKENIZERS.source.encode(["ab"])[0]
+
+
+def test_lengths_count_the_pieces_without_bos_and_eos(config: DataConfig) -> None:
+    encoded = encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
+
+    assert encoded.source_lengths.tolist() == [2, 1, 5, 0, 2]
+    assert encoded.target_lengths.tolist() == [3, 1, 2, 2, 7]
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 5, 6])
+def test_the_size_of_the_chunks_does_not_matter(
+    config: DataConfig, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(encoded_module, "_CHUNK", chunk)
+    skipping = replace(config, max_length=4, long_pairs=OnInvalid.skip)
+
+    encoded = encode_corpus(ListCorpus(PAIRS), TOKENIZERS, skipping)
+
+    assert texts(encoded) == [PAIRS[0], PAIRS[1], PAIRS[3]]
+    assert encoded.indices.tolist() == [0, 1, 3]
+
+
+def test_the_ids_are_mapped_and_not_read(config: DataConfig) -> None:
+    encoded = encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
+
+    mapped = encoded.source_rows.ids.base
+    assert isinstance(mapped, np.memmap)
+    assert encoded.source_rows.ids.dtype == np.int32
+    with pytest.raises(ValueError, match="read-only"):
+        encoded.source(0)[0] = 1
+
+
+def test_a_side_without_any_ids_can_be_opened(config: DataConfig) -> None:
+    encoded = encode_corpus(ListCorpus([("", "ab"), ("", "c")]), TOKENIZERS, config)
+
+    assert texts(encoded) == [("", "ab"), ("", "c")]
+
+
+def test_the_second_time_the_corpus_is_not_read(config: DataConfig) -> None:
+    corpus = ListCorpus(PAIRS)
+
+    first = encode_corpus(corpus, TOKENIZERS, config)
+    second = encode_corpus(corpus, TOKENIZERS, config)
+
+    assert corpus.num_readings == 1
+    assert texts(second) == texts(first)
+
+
+def test_each_change_that_matters_makes_new_arrays(config: DataConfig) -> None:
+    other_tokenizers = TokenizerPair(CharacterTokenizer("abcd"), TOKENIZERS.target)
+    calls = [
+        (ListCorpus(PAIRS), TOKENIZERS, config),
+        (ListCorpus(PAIRS, fingerprint="other"), TOKENIZERS, config),
+        (ListCorpus(PAIRS), other_tokenizers, config),
+        (ListCorpus(PAIRS), TokenizerPair(*reversed(TOKENIZERS)), config),
+        (ListCorpus(PAIRS), TOKENIZERS, replace(config, max_length=8)),
+        (ListCorpus(PAIRS), TOKENIZERS, replace(config, long_pairs=OnInvalid.skip)),
+    ]
+
+    for corpus, tokenizers, changed in calls:
+        encode_corpus(corpus, tokenizers, changed)
+
+    assert [corpus.num_readings for corpus, _, _ in calls] == [1] * len(calls)
+    assert len(folders(config)) == len(calls)
+
+
+def test_other_changes_keep_the_arrays(config: DataConfig) -> None:
+    corpus = ListCorpus(PAIRS)
+    encode_corpus(corpus, TOKENIZERS, config)
+
+    encode_corpus(corpus, TOKENIZERS, replace(config, max_epochs=9, empty_lines=OnInvalid.skip))
+
+    assert corpus.num_readings == 1
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_long_pair_is_an_error_that_names_it(config: DataConfig, side: str) -> None:
+    long_pair = ("abcabcab", "a") if side == "source" else ("a", "abcabcab")
+
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"valid: pair 6 has a side of 8 pieces, more than data\.max_length=7; raise it or set "
+            r"data\.long_pairs=skip"
+        ),
+    ):
+        encode_corpus(ListCorpus([*PAIRS, long_pair]), TOKENIZERS, config)
+
+
+def test_the_number_of_a_long_pair_counts_all_chunks(
+    config: DataConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoded_module, "_CHUNK", 2)
+
+    with pytest.raises(ValueError, match=r"pair 5 has a side of 7 pieces, more .*max_length=5"):
+        encode_corpus(ListCorpus(PAIRS), TOKENIZERS, replace(config, max_length=5))
+
+
+def test_an_error_leaves_nothing_behind(config: DataConfig) -> None:
+    with pytest.raises(ValueError, match="has a side of"):
+        encode_corpus(ListCorpus(PAIRS), TOKENIZERS, replace(config, max_length=3))
+
+    assert folders(config) == []
+
+
+def test_skipped_pairs_are_counted_in_one_warning_each_time(
+    config: DataConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    skipping = replace(config, max_length=4, long_pairs=OnInvalid.skip)
+
+    for _ in range(2):
+        caplog.clear()
+        encode_corpus(ListCorpus(PAIRS), TOKENIZERS, skipping)
+
+        assert caplog.messages == [
+            "valid: 2 of 5 pairs are left out, a side being longer than data.max_length=4 pieces"
+        ]
+
+
+def test_unknown_pieces_are_counted(config: DataConfig, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        encoded = encode_corpus(ListCorpus([("axb", "yz"), ("a", "b")]), TOKENIZERS, config)
+
+    assert encoded.source(0)[1] == UNK
+    assert caplog.messages == ["valid: 2 pairs of 7 pieces, 3 of them unknown"]
+
+
+def test_an_empty_corpus_is_refused(config: DataConfig) -> None:
+    with pytest.raises(ValueError, match="valid: the corpus holds no pairs; give files with text"):
+        encode_corpus(ListCorpus([]), TOKENIZERS, config)
+
+    assert folders(config) == []
+
+
+def test_a_corpus_of_long_pairs_alone_is_refused(config: DataConfig) -> None:
+    skipping = replace(config, max_length=1, long_pairs=OnInvalid.skip)
+
+    with pytest.raises(ValueError, match=r"each of its 2 pairs is longer than data\.max_length=1 "):
+        encode_corpus(ListCorpus([("ab", "a"), ("a", "bc")]), TOKENIZERS, skipping)
+
+
+def test_a_process_that_comes_second_uses_the_arrays_of_the_first(config: DataConfig) -> None:
+    class SlowCorpus(ListCorpus):
+        """While it is read, another process finishes the same work."""
+
+        def __iter__(self) -> Iterator[Pair]:
+            yield from super().__iter__()
+            encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
+
+    encoded = encode_corpus(SlowCorpus(PAIRS), TOKENIZERS, config)
+
+    assert texts(encoded) == PAIRS
+    assert len(folders(config)) == 1
+
+
+def test_a_rename_that_fails_otherwise_is_an_error(
+    config: DataConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, target: Path) -> Path:
+        raise PermissionError(f"no right to write {target.name}")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+
+    with pytest.raises(PermissionError, match="no right to write valid-"):
+        encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
+
+
+@pytest.mark.parametrize("name", ["source.ids", "target.ids", "source.offsets", "indices"])
+def test_damaged_arrays_are_named(config: DataConfig, name: str) -> None:
+    encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
+    (folder,) = folders(config)
+    os.truncate(folder / name, (folder / name).stat().st_size - 8)
+
+    with pytest.raises(OSError, match=r"valid-\w+: its arrays are damaged; delete this directory"):
+        encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
+
+
+def test_deleted_arrays_are_made_again(config: DataConfig) -> None:
+    encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
+    shutil.rmtree(config.cache_dir)
+
+    encoded = encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
+
+    assert texts(encoded) == PAIRS
+
+
+def test_the_counts_are_stored_as_plain_text(config: DataConfig) -> None:
+    encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
+
+    (folder,) = folders(config)
+    counts = json.loads((folder / "counts.json").read_text())
+    assert counts == {"pairs": 5, "long_pairs": 0, "ids": 25, "unknown_ids": 0}
+
+
+def test_progress_is_quiet_without_a_terminal(
+    config: DataConfig, capfd: pytest.CaptureFixture[str]
+) -> None:
+    encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
+
+    assert capfd.readouterr() == ("", "")
+
+
+def test_progress_shows_on_a_terminal(config: DataConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+
+    encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
+
+    assert "encoding valid" in sys.stderr.getvalue()
+
+
+@pytest.mark.parametrize("tokenizer", [CHARACTERS, UNIGRAM])
+def test_tokenizers_are_trained_once(
+    config: DataConfig, tokenizer: CharactersConfig | SentencePieceConfig
+) -> None:
+    corpus = ListCorpus(PAIRS)
+
+    first = cached_tokenizers(tokenizer, corpus, config.cache_dir)
+    num_readings = corpus.num_readings
+    second = cached_tokenizers(tokenizer, corpus, config.cache_dir)
+
+    assert corpus.num_readings == num_readings
+    assert second.source.encode(["abcab"]) == first.source.encode(["abcab"])
+    assert (second.source is second.target) == (tokenizer is UNIGRAM)
+
+
+def test_each_change_that_matters_trains_new_tokenizers(config: DataConfig) -> None:
+    calls = [
+        (CHARACTERS, ListCorpus(PAIRS)),
+        (CHARACTERS, ListCorpus(PAIRS, fingerprint="other")),
+        (replace(CHARACTERS, min_frequency=2), ListCorpus(PAIRS)),
+        (UNIGRAM, ListCorpus(PAIRS)),
+        (replace(UNIGRAM, model_type=SentencePieceModel.bpe), ListCorpus(PAIRS)),
+    ]
+
+    for tokenizer, corpus in calls:
+        cached_tokenizers(tokenizer, corpus, config.cache_dir)
+
+    assert len(folders(config)) == len(calls)
+
+
+def test_tokenizers_that_cannot_be_written_leave_nothing_behind(
+    config: DataConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(state: object, path: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr("torch.save", fail)
+
+    with pytest.raises(OSError, match="disk full"):
+        cached_tokenizers(CHARACTERS, ListCorpus(PAIRS), config.cache_dir)
+
+    assert folders(config) == []

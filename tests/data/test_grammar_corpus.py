@@ -1,0 +1,373 @@
+"""The bundled corpus is distinct, reproducible, nearly one to one, and aligned word by word."""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from seq2seq.data import Corpora, GrammarConfig, OnInvalid, Pair, load_corpora
+from seq2seq.data.grammar_corpus import GrammarCorpus
+from seq2seq.data.grammar_generator import PairGenerator
+from seq2seq.data.grammar_parser import read_grammar
+
+BUNDLED = Path(__file__).parents[2] / "data" / "german-english.grammar"
+
+PLAIN = """\
+languages: de en
+Sentence: Word Word2 Word3 . | Word3 Word2 Word .
+words Word: * | *
+  eins | one
+  zwei | two
+  drei | three
+  vier | four
+"""
+# 64 sentences, every one with one translation
+
+SMALL = """\
+languages: de en
+Sentence: Number Noun . | Number Noun .
+words Number: * | *
+  zwei | two
+  drei | three
+  vier | four
+words Noun: * | *
+  Hunde | dogs
+  Katzen | cats
+  Vögel | birds
+  Tiere | dogs
+"""
+# 12 sentences in German, 9 in English
+
+
+def make_config(
+    grammar: Path | str = BUNDLED,
+    *,
+    source: str = "de",
+    target: str = "en",
+    seed: int = 1,
+    sizes: tuple[int, int, int] = (300, 40, 50),
+) -> GrammarConfig:
+    num_train, num_valid, num_test = sizes
+    return GrammarConfig(
+        name="grammar",
+        source=source,
+        target=target,
+        cache_dir="cache",
+        vocabulary_size=50,
+        max_epochs=3,
+        max_length=20,
+        empty_lines=OnInvalid.error,
+        long_pairs=OnInvalid.error,
+        invalid_utf8=OnInvalid.error,
+        grammar=str(grammar),
+        seed=seed,
+        num_train=num_train,
+        num_valid=num_valid,
+        num_test=num_test,
+    )
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.grammar"
+    path.write_text(SMALL, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    path = tmp_path / "plain.grammar"
+    path.write_text(PLAIN, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def corpora() -> Corpora:
+    return load_corpora(make_config(sizes=(3000, 200, 300)))
+
+
+@pytest.fixture(scope="module")
+def pairs(corpora: Corpora) -> list[Pair]:
+    return [pair for corpus in corpora for pair in corpus]
+
+
+def test_corpora_have_their_names_and_sizes(plain: Path) -> None:
+    corpora = load_corpora(make_config(plain, sizes=(7, 3, 5)))
+
+    assert all(isinstance(corpus, GrammarCorpus) for corpus in corpora)
+    assert [corpus.name for corpus in corpora] == ["train", "valid", "test"]
+    assert [len(list(corpus)) for corpus in corpora] == [7, 3, 5]
+
+
+def test_no_source_and_no_target_comes_twice(pairs: list[Pair]) -> None:
+    assert len({pair.source for pair in pairs}) == len(pairs) == 3500
+    assert len({pair.target for pair in pairs}) == len(pairs)
+
+
+def test_corpus_can_be_read_again_and_in_any_order(plain: Path) -> None:
+    corpora = load_corpora(make_config(plain, sizes=(7, 3, 5)))
+    others = load_corpora(make_config(plain, sizes=(7, 3, 5)))
+
+    test_first = [list(corpora.test), list(corpora.train), list(corpora.test)]
+    train_first = [list(others.train), list(others.test)]
+
+    assert test_first[0] == test_first[2] == train_first[1]
+    assert test_first[1] == train_first[0]
+
+
+def test_seed_decides_the_pairs(plain: Path) -> None:
+    first, same, other = (
+        load_corpora(make_config(plain, seed=seed, sizes=(7, 3, 5))).train for seed in (1, 1, 2)
+    )
+
+    assert list(first) == list(same) != list(other)
+
+
+def test_larger_training_set_leaves_validation_and_test_as_they_are(plain: Path) -> None:
+    small = load_corpora(make_config(plain, sizes=(10, 4, 5)))
+    large = load_corpora(make_config(plain, sizes=(20, 4, 5)))
+
+    assert list(small.valid) == list(large.valid)
+    assert list(small.test) == list(large.test)
+    assert list(small.train) == list(large.train)[:10]
+
+
+def test_other_direction_has_the_same_pairs_with_links_transposed() -> None:
+    sizes = (30, 4, 5)
+    forth = load_corpora(make_config(sizes=sizes))
+    back = load_corpora(make_config(source="en", target="de", sizes=sizes))
+
+    assert [_swap(pair) for pair in forth.train] == list(back.train)
+
+
+def test_fingerprint_repeats_and_differs_between_the_parts(plain: Path) -> None:
+    fingerprints = [corpus.fingerprint for corpus in load_corpora(make_config(plain))]
+    again = [corpus.fingerprint for corpus in load_corpora(make_config(plain))]
+
+    assert fingerprints == again
+    assert len(set(fingerprints)) == 3
+    assert all(len(bytes.fromhex(fingerprint)) == 32 for fingerprint in fingerprints)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 2},
+        {"num_train": 301},
+        {"num_valid": 41},
+        {"num_test": 51},
+        {"source": "en", "target": "de"},
+    ],
+    ids=["seed", "num_train", "num_valid", "num_test", "languages"],
+)
+def test_fingerprint_follows_the_configuration(plain: Path, change: dict[str, int | str]) -> None:
+    config = make_config(plain)
+    before = load_corpora(config).train.fingerprint
+
+    for key, value in change.items():
+        setattr(config, key, value)
+
+    assert load_corpora(config).train.fingerprint != before
+
+
+def test_fingerprint_follows_the_text_of_the_grammar_and_not_its_path(
+    small: Path, tmp_path: Path
+) -> None:
+    moved, edited = tmp_path / "moved.grammar", tmp_path / "edited.grammar"
+    moved.write_text(SMALL, encoding="utf-8")
+    edited.write_text(SMALL.replace("birds", "fowls"), encoding="utf-8")
+
+    original, same, other = (
+        load_corpora(make_config(path, sizes=(3, 1, 2))).train.fingerprint
+        for path in (small, moved, edited)
+    )
+
+    assert original == same != other
+
+
+def test_every_distinct_sentence_of_a_small_grammar_is_found(small: Path) -> None:
+    corpora = load_corpora(make_config(small, sizes=(6, 1, 2)))
+
+    targets = {pair.target for corpus in corpora for pair in corpus}
+
+    assert targets == {f"{n} {w}." for n in ("Two", "Three", "Four") for w in WORDS}
+
+
+WORDS = ("dogs", "cats", "birds")
+
+
+def test_too_few_distinct_sentences_is_an_error_with_the_way_out(small: Path) -> None:
+    corpora = load_corpora(make_config(small, sizes=(7, 1, 2)))
+
+    with pytest.raises(ValueError, match=r"small\.grammar:2: Sentence gives only 9 .* = 10; ask"):
+        list(corpora.train)
+
+
+def test_missing_file_names_the_key() -> None:
+    with pytest.raises(FileNotFoundError, match=r"data\.grammar=no/such does not exist; give"):
+        load_corpora(make_config("no/such"))
+
+
+def test_error_in_the_file_comes_before_any_pair_is_drawn(small: Path) -> None:
+    small.write_text(SMALL + "Alone: x | y\n", encoding="utf-8")
+
+    with pytest.raises(ValueError, match=r"small\.grammar:12: unreachable rule of Alone"):
+        load_corpora(make_config(small))
+
+
+def test_unknown_language_names_those_of_the_bundled_file() -> None:
+    with pytest.raises(ValueError, match=r"data\.source=fr: .* has the languages de, en; choose"):
+        load_corpora(make_config(source="fr"))
+
+
+def test_sentences_begin_with_a_capital_and_end_with_a_mark(pairs: list[Pair]) -> None:
+    for text in (text for pair in pairs for text in (pair.source, pair.target)):
+        words = text.split()
+        assert text == " ".join(words)
+        assert text[0].isupper()
+        assert text[-1] in ".?"
+        assert all(word.rstrip(".,?").isalpha() for word in words)
+
+
+def test_sentences_are_neither_long_nor_tiny(pairs: list[Pair]) -> None:
+    for texts in ([pair.source for pair in pairs], [pair.target for pair in pairs]):
+        lengths = [len(text.split()) for text in texts]
+        assert sum(3 <= length <= 16 for length in lengths) / len(lengths) > 0.98
+        assert max(lengths) <= 24
+        assert 7 < sum(lengths) / len(lengths) < 10
+
+
+def test_vocabulary_is_small(pairs: list[Pair]) -> None:
+    for texts in ([pair.source for pair in pairs], [pair.target for pair in pairs]):
+        words = {word.rstrip(".,?").lower() for text in texts for word in text.split()}
+        assert 150 <= len(words) <= 350
+
+
+def test_english_has_no_vowel_after_the_article_a(pairs: list[Pair]) -> None:
+    for pair in pairs:
+        words = pair.target.lower().split()
+        after = [second for first, second in pairwise(words) if first == "a"]
+        assert not [word for word in after if word[0] in "aeiou"]
+
+
+def test_german_subordinate_clauses_stand_behind_a_comma(pairs: list[Pair]) -> None:
+    for pair in pairs:
+        words = pair.source.split()
+        for before, word in pairwise(words):
+            if word in ("weil", "obwohl", "wenn", "dass", "ob"):
+                assert before.endswith(",")
+
+
+@pytest.mark.parametrize(
+    ("german", "english"),
+    [
+        ("nicht", "not"),
+        ("kein", "no"),
+        ("zehn", "ten"),
+        ("dass", "that"),
+        ("weil", "because"),
+        ("an", "calls"),
+        ("gesehen", "seen"),
+        ("kann", "can"),
+        ("wer", "who"),
+        ("wen", "whom"),
+        ("ruft", "does"),
+        ("schwarzes", "black"),
+        ("den", "the"),
+    ],
+)
+def test_phenomenon_occurs_and_is_linked(pairs: list[Pair], german: str, english: str) -> None:
+    linked = {
+        (_bare(pair.source, source), _bare(pair.target, target))
+        for pair in pairs
+        for source, target in pair.links or ()
+    }
+
+    assert (german, english) in linked
+
+
+@pytest.mark.parametrize("turn", [lambda pair: pair, lambda pair: _swap(pair)], ids=["de", "en"])
+def test_every_word_is_linked(pairs: list[Pair], turn: Callable[[Pair], Pair]) -> None:
+    for pair in map(turn, pairs):
+        assert {s for s, _ in pair.links or ()} == set(range(len(pair.source.split())))
+        assert {t for _, t in pair.links or ()} == set(range(len(pair.target.split())))
+
+
+@pytest.mark.parametrize("turn", [lambda pair: pair, lambda pair: _swap(pair)], ids=["de", "en"])
+def test_one_link_for_each_target_word_is_nearly_the_gold_alignment(
+    pairs: list[Pair], turn: Callable[[Pair], Pair]
+) -> None:
+    turned = [turn(pair) for pair in pairs]
+
+    oracle = _alignment_error_rate(turned, _first_link_of_each_target_word)
+    diagonal = _alignment_error_rate(turned, _diagonal)
+
+    assert oracle <= 0.06
+    assert diagonal >= 0.35
+
+
+def test_most_alignments_cross(pairs: list[Pair]) -> None:
+    crossing = sum(
+        any(s < s2 and t > t2 for s, t in pair.links or () for s2, t2 in pair.links or ())
+        for pair in pairs
+    )
+
+    assert crossing / len(pairs) > 0.6
+
+
+def test_no_sentence_has_two_translations() -> None:
+    # A corpus drops second translations, so look at what it draws from.
+    generator = PairGenerator(read_grammar(BUNDLED), source="de", target="en")
+    rng = random.Random(4)
+    translations: dict[str, set[str]] = {}
+    for pair in (generator.draw(rng) for _ in range(5000)):
+        translations.setdefault(pair.source, set()).add(pair.target)
+        translations.setdefault(pair.target, set()).add(pair.source)
+
+    assert Counter(len(texts) for texts in translations.values()).keys() == {1}
+
+
+@pytest.mark.slow
+def test_default_amount_is_distinct_and_quick() -> None:
+    begin = time.process_time()
+
+    corpora = load_corpora(make_config(sizes=(20_000, 500, 500)))
+    pairs = [pair for corpus in corpora for pair in corpus]
+
+    assert time.process_time() - begin < 6
+    assert len({pair.source for pair in pairs}) == len({pair.target for pair in pairs}) == 21_000
+
+
+def _swap(pair: Pair) -> Pair:
+    return Pair(pair.target, pair.source, frozenset((t, s) for s, t in pair.links or ()))
+
+
+def _bare(text: str, index: int) -> str:
+    return text.split()[index].rstrip(".,?").lower()
+
+
+Aligner = Callable[[Pair], set[tuple[int, int]]]
+
+
+def _alignment_error_rate(pairs: Iterable[Pair], align: Aligner) -> float:
+    num_guessed = num_gold = num_common = 0
+    for pair in pairs:
+        guessed, gold = align(pair), pair.links or frozenset()
+        num_guessed += len(guessed)
+        num_gold += len(gold)
+        num_common += len(guessed & gold)
+    return 1 - 2 * num_common / (num_guessed + num_gold)
+
+
+def _first_link_of_each_target_word(pair: Pair) -> set[tuple[int, int]]:
+    links = sorted(pair.links or (), reverse=True)
+    return {(s, t) for t, s in {t: s for s, t in links}.items()}
+
+
+def _diagonal(pair: Pair) -> set[tuple[int, int]]:
+    num_source, num_target = len(pair.source.split()), len(pair.target.split())
+    return {(t * num_source // num_target, t) for t in range(num_target)}

@@ -1,0 +1,184 @@
+"""Multi30k is read from a directory, downloaded where missing, and checked by hash."""
+
+import gzip
+import hashlib
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from seq2seq.data import Multi30kConfig, OnInvalid, load_corpora, multi30k
+
+PRESENT = Path(__file__).resolve().parents[2] / "../shared/data/multi30k"
+TEXT = {
+    "train.de.gz": "Ein Hund.\nZwei M\u00e4nner.\nSchnee.\n",
+    "train.en.gz": "A dog.\nTwo men.\nSnow.\n",
+    "val.de.gz": "Eine Frau.\nEin Kind.\n",
+    "val.en.gz": "A woman.\nA child.\n",
+    "test_2016_flickr.de.gz": "Ein Mann.\n",
+    "test_2016_flickr.en.gz": "A man.\n",
+    "train.cs.gz": "Pes.\n",
+    "test_2018_flickr.cs.gz": "Mu\u017e.\n",
+    "test_2018_flickr.en.gz": "A man.\n",
+}
+FILES = {name: gzip.compress(text.encode(), mtime=0) for name, text in TEXT.items()}
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Serve one directory and remember what was asked for."""
+
+    paths: list[str]
+    root: Path
+
+    def do_GET(self) -> None:
+        self.paths.append(self.path)
+        super().do_GET()
+
+    def translate_path(self, path: str) -> str:
+        return str(self.root / path.removeprefix("/raw/"))
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep the test's output clean."""
+
+
+@pytest.fixture
+def small_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
+    monkeypatch.setattr(multi30k, "SHA256", table)
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the paths that the server is asked for, in order."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(Handler, "paths", [], raising=False)
+    monkeypatch.setattr(Handler, "root", tmp_path / "served", raising=False)
+    Handler.root.mkdir()
+    for name, content in FILES.items():
+        (Handler.root / name).write_bytes(content)
+    return Handler.paths
+
+
+@pytest.fixture
+def base_url(paths: list[str]) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.001})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/raw"
+        server.shutdown()
+        thread.join()
+
+
+def make_config(
+    *,
+    root: Path,
+    base_url: str = "http://127.0.0.1:1/raw",
+    source: str = "de",
+    target: str = "en",
+    test: str = "test_2016_flickr",
+) -> Multi30kConfig:
+    return Multi30kConfig(
+        name="multi30k",
+        source=source,
+        target=target,
+        cache_dir="cache",
+        vocabulary_size=50,
+        max_epochs=3,
+        max_length=20,
+        empty_lines=OnInvalid.error,
+        long_pairs=OnInvalid.error,
+        invalid_utf8=OnInvalid.error,
+        root=str(root),
+        base_url=base_url,
+        test=test,
+    )
+
+
+@pytest.mark.usefixtures("small_table")
+def test_missing_files_are_downloaded_and_read(
+    tmp_path: Path, base_url: str, paths: list[str]
+) -> None:
+    root = tmp_path / "data" / "multi30k"
+
+    corpora = load_corpora(make_config(root=root, base_url=base_url))
+
+    assert [corpus.name for corpus in corpora] == ["train", "valid", "test"]
+    assert [(pair.source, pair.target) for pair in corpora.train] == [
+        ("Ein Hund.", "A dog."),
+        ("Zwei M\u00e4nner.", "Two men."),
+        ("Schnee.", "Snow."),
+    ]
+    assert [len(list(corpus)) for corpus in corpora] == [3, 2, 1]
+    assert paths == [f"/raw/{name}" for name in list(FILES)[:6]]
+    assert sorted(file.name for file in root.iterdir()) == sorted(list(FILES)[:6])
+
+
+@pytest.mark.usefixtures("small_table")
+def test_only_what_is_missing_is_downloaded(
+    tmp_path: Path, base_url: str, paths: list[str]
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    for name in list(FILES)[1:6]:
+        (root / name).write_bytes(FILES[name])
+
+    load_corpora(make_config(root=root, base_url=f"{base_url}/"))
+
+    assert paths == ["/raw/train.de.gz"]
+
+
+@pytest.mark.usefixtures("small_table")
+def test_the_direction_can_be_turned(tmp_path: Path, base_url: str) -> None:
+    config = make_config(root=tmp_path / "root", base_url=base_url, source="en", target="de")
+
+    corpora = load_corpora(config)
+
+    assert [(pair.source, pair.target) for pair in corpora.test] == [("A man.", "Ein Mann.")]
+
+
+@pytest.mark.usefixtures("small_table")
+def test_a_present_file_with_another_hash_is_named(tmp_path: Path) -> None:
+    for name in list(FILES)[:6]:
+        (tmp_path / name).write_bytes(FILES[name])
+    (tmp_path / "val.en.gz").write_bytes(b"not the file")
+
+    with pytest.raises(ValueError, match=r"val\.en\.gz has SHA-256 .* delete it to download"):
+        load_corpora(make_config(root=tmp_path))
+
+
+@pytest.mark.parametrize("key", ["source", "target"])
+def test_an_unknown_language_lists_the_known_ones(tmp_path: Path, key: str) -> None:
+    with pytest.raises(ValueError, match=f"unknown data.{key} 'xx'; one of: cs, de, en, fr"):
+        load_corpora(make_config(root=tmp_path, **{key: "xx"}))
+
+
+@pytest.mark.parametrize("test", ["test_2015", "val", "train", "test_2017_flickr"])
+def test_a_test_set_that_does_not_exist_lists_those_that_do(tmp_path: Path, test: str) -> None:
+    with pytest.raises(ValueError, match=f"data.test={test} does not exist") as caught:
+        load_corpora(make_config(root=tmp_path, source="cs", test=test))
+
+    assert str(caught.value) == (
+        f"data.test={test} does not exist for cs and en; one of: "
+        "test_2016_flickr (cs de en fr), test_2017_flickr (de en fr), "
+        "test_2017_mscoco (de en fr), test_2018_flickr (cs de en fr)"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_table_holds_the_files_of_the_source() -> None:
+    assert len(multi30k.SHA256) == 22
+    assert all(len(sha256) == 64 for sha256 in multi30k.SHA256.values())
+
+
+@pytest.mark.skipif(not PRESENT.exists(), reason="the corpus is not on this machine")
+@pytest.mark.parametrize(("source", "target"), [("de", "en"), ("en", "fr"), ("fr", "de")])
+def test_the_real_files_are_read_where_they_lie(source: str, target: str) -> None:
+    before = sorted(PRESENT.iterdir())
+
+    corpora = load_corpora(make_config(root=PRESENT, source=source, target=target))
+    num_pairs = [sum(1 for _ in corpus) for corpus in corpora]
+
+    assert num_pairs == [29000, 1014, 1000]
+    assert sorted(PRESENT.iterdir()) == before

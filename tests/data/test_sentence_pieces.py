@@ -1,0 +1,241 @@
+"""SentencePiece models are lossless, repeatable, silent, and explain what they cannot do."""
+
+import logging
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seq2seq.data import (
+    UNK,
+    Pair,
+    SentencePieceConfig,
+    SentencePieceModel,
+    SentencePieceTokenizer,
+    train_tokenizers,
+)
+
+CONFIG = SentencePieceConfig(
+    name="unigram",
+    vocabulary_size=48,
+    model_type=SentencePieceModel.unigram,
+    joint=False,
+    character_coverage=1.0,
+    max_training_lines=1000,
+)
+MODEL_TYPES = list(SentencePieceModel)
+CHARACTERS = "abcdehlnouäöüß .,\u00a0\u00bd\ufb01"
+ODD_CHARACTERS = "ab. \t\r\x00\u00a0\u0301\u2028\u2047\u2581\u3000\u65e5\U0001f600"
+SETTINGS = settings(max_examples=50, deadline=None, database=None)
+WORDS = ["hund", "haus", "blau", "ab", "neben", "schön", "über", "fuß", "haben", "hundeleben"]
+
+
+class ListCorpus:
+    name = "train"
+    fingerprint = "list"
+
+    def __init__(self, pairs: list[tuple[str, str]]) -> None:
+        self._pairs = pairs
+        self.num_readings = 0
+
+    def __iter__(self) -> Iterator[Pair]:
+        self.num_readings += 1
+        return (Pair(source, target, None) for source, target in self._pairs)
+
+
+def small_corpus() -> ListCorpus:
+    lines = [f"{left} {right}." for left in WORDS for right in WORDS]
+    return ListCorpus([(line, f"{line.upper()} {CHARACTERS}") for line in [*lines, CHARACTERS]])
+
+
+def train(config: SentencePieceConfig) -> SentencePieceTokenizer:
+    tokenizer = train_tokenizers(config, small_corpus()).source
+    assert isinstance(tokenizer, SentencePieceTokenizer)
+    return tokenizer
+
+
+UNIGRAM, BPE = (train(replace(CONFIG, model_type=model_type)) for model_type in MODEL_TYPES)
+
+
+@pytest.mark.parametrize("tokenizer", [UNIGRAM, BPE])
+@settings(SETTINGS)
+@given(text=st.text(alphabet=CHARACTERS, max_size=20))
+def test_any_text_of_known_characters_comes_back(
+    tokenizer: SentencePieceTokenizer, text: str
+) -> None:
+    ids = tokenizer.encode([text])[0]
+
+    assert UNK not in ids
+    assert tokenizer.decode(ids) == text
+
+
+@pytest.mark.parametrize("tokenizer", [UNIGRAM, BPE])
+@settings(SETTINGS)
+@given(text=st.text(alphabet=ODD_CHARACTERS, max_size=20))
+def test_any_text_at_all_has_a_word_for_each_id(
+    tokenizer: SentencePieceTokenizer, text: str
+) -> None:
+    ids = tokenizer.encode([text])[0]
+
+    words = tokenizer.words(text, ids)
+
+    assert words == sorted(words)
+    assert set(words) <= set(range(max(1, len(text.split()))))
+
+
+@pytest.mark.parametrize("tokenizer", [UNIGRAM, BPE])
+@settings(SETTINGS)
+@given(words=st.lists(st.text(alphabet="abehnuäü.", min_size=1, max_size=7), min_size=1))
+def test_the_ids_of_a_word_make_up_that_word(
+    tokenizer: SentencePieceTokenizer, words: list[str]
+) -> None:
+    text = "  ".join(words)
+    ids = tokenizer.encode([text])[0]
+    owners = tokenizer.words(text, ids)
+
+    for index, word in enumerate(words):
+        own = [i for i, owner in zip(ids, owners, strict=True) if owner == index]
+        assert tokenizer.decode(own).strip() == word
+
+
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_the_vocabulary_has_the_configured_size(model_type: SentencePieceModel) -> None:
+    syllables = [first + vowel for first in "bdgklmnprst" for vowel in "aeiou"]
+    generator = random.Random(1)
+    lines = [
+        " ".join("".join(generator.choices(syllables, k=3)) for _ in range(5)) for _ in range(50)
+    ]
+    config = replace(CONFIG, model_type=model_type, vocabulary_size=70)
+
+    tokenizers = train_tokenizers(config, ListCorpus([(line, line) for line in lines]))
+
+    assert len(tokenizers.source) == len(tokenizers.target) == 70
+
+
+def test_frequent_words_become_one_piece() -> None:
+    assert BPE.pieces(BPE.encode(["hund"])[0]) == ["\u2581hund"]
+
+
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_a_small_corpus_gives_a_smaller_vocabulary_and_says_so(
+    model_type: SentencePieceModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        tokenizer = train(replace(CONFIG, model_type=model_type, vocabulary_size=9000))
+
+    # Two languages, one line each.
+    assert caplog.messages[0] == (
+        f"train (source): the text gives {len(tokenizer)} pieces, fewer than "
+        "tokenizer.vocabulary_size=9000"
+    )
+    assert len(caplog.messages) == 2
+
+
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_a_vocabulary_smaller_than_the_alphabet_is_explained(
+    model_type: SentencePieceModel,
+) -> None:
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"tokenizer\.vocabulary_size=10 is too small for train \(source\), whose single "
+            r"characters and special pieces are \d\d; raise it or lower tokenizer\.character_cov"
+        ),
+    ):
+        train(replace(CONFIG, model_type=model_type, vocabulary_size=10))
+
+
+def test_other_failures_of_the_library_name_what_was_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(**_: object) -> None:
+        raise RuntimeError("no luck")
+
+    monkeypatch.setattr("seq2seq.data.sentence_pieces.SentencePieceTrainer.train", fail)
+
+    with pytest.raises(
+        ValueError, match=r"cannot train bpe pieces .*vocabulary_size=48; .*no luck"
+    ):
+        train(replace(CONFIG, model_type=SentencePieceModel.bpe))
+
+
+def test_a_joint_vocabulary_knows_both_languages() -> None:
+    corpus = ListCorpus([("abab ab", "xyxy xy")] * 3)
+
+    joint = train_tokenizers(replace(CONFIG, joint=True), corpus)
+    separate = train_tokenizers(CONFIG, corpus)
+
+    assert UNK not in joint.source.encode(["ab xy"])[0]
+    assert UNK in separate.source.encode(["ab xy"])[0]
+    assert UNK in separate.target.encode(["ab xy"])[0]
+
+
+def test_character_coverage_leaves_out_rare_characters() -> None:
+    corpus = ListCorpus([("abcd " * 50, "t")] * 5 + [("q", "t")])
+
+    tokenizer = train_tokenizers(replace(CONFIG, character_coverage=0.99), corpus).source
+
+    assert UNK in tokenizer.encode(["q"])[0]
+    assert UNK not in tokenizer.encode(["abcd"])[0]
+
+
+def test_training_reads_only_a_sample_of_a_large_corpus(caplog: pytest.LogCaptureFixture) -> None:
+    alphabet = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+    corpus = ListCorpus([(letter, letter) for letter in alphabet])
+
+    with caplog.at_level(logging.INFO):
+        tokenizer = train_tokenizers(replace(CONFIG, max_training_lines=7), corpus).source
+
+    known = [letter for letter in alphabet if UNK not in tokenizer.encode([letter])[0]]
+    assert len(known) == 7
+    assert known != alphabet[:7]
+    assert "train (source): the tokenizer is trained on 7 of 26 lines" in caplog.messages
+
+
+def test_separate_training_holds_one_side_at_a_time() -> None:
+    separate, joint = small_corpus(), small_corpus()
+
+    train_tokenizers(CONFIG, separate)
+    train_tokenizers(replace(CONFIG, joint=True), joint)
+
+    assert (separate.num_readings, joint.num_readings) == (2, 1)
+
+
+def test_a_very_long_line_is_learnt_from() -> None:
+    corpus = ListCorpus([("ab " * 3000 + "q", "t")])
+
+    tokenizer = train_tokenizers(CONFIG, corpus).source
+
+    assert UNK not in tokenizer.encode(["q"])[0]
+
+
+def test_lines_that_the_library_leaves_out_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    corpus = ListCorpus([("ab \u2585", "t"), ("ab ab", "t"), ("cd \u2585", "t")])
+
+    tokenizer = train_tokenizers(CONFIG, corpus).source
+
+    assert caplog.messages == [
+        "train (source): 2 lines hold U+2585, which SentencePiece reserves; "
+        "the tokenizer is trained without them"
+    ]
+    assert UNK in tokenizer.encode(["cd"])[0]
+
+
+@pytest.mark.parametrize("vocabulary_size", [48, 9000])
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_training_writes_nothing_to_the_streams(
+    model_type: SentencePieceModel, vocabulary_size: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    train(replace(CONFIG, model_type=model_type, vocabulary_size=vocabulary_size))
+
+    assert capfd.readouterr() == ("", "")
+
+
+def test_failed_training_writes_nothing_to_the_streams(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="too small"):
+        train(replace(CONFIG, vocabulary_size=10))
+
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,317 @@
+"""Text files become pairs, line by line, and every bad line is named or counted."""
+
+import gzip
+import logging
+from pathlib import Path
+
+import pytest
+
+from seq2seq.data import Corpora, FilesConfig, OnInvalid, Pair, load_corpora
+from seq2seq.data.text_files import TextFilesCorpus
+
+BOM = b"\xef\xbb\xbf"
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def make_corpus(
+    *paths: Path,
+    name: str = "train",
+    empty_lines: OnInvalid = OnInvalid.error,
+    invalid_utf8: OnInvalid = OnInvalid.error,
+) -> TextFilesCorpus:
+    return TextFilesCorpus(name, paths=paths, empty_lines=empty_lines, invalid_utf8=invalid_utf8)
+
+
+def make_config(**paths: list[Path]) -> FilesConfig:
+    return FilesConfig(
+        name="files",
+        source="de",
+        target="en",
+        cache_dir="cache",
+        vocabulary_size=50,
+        max_epochs=3,
+        max_length=20,
+        empty_lines=OnInvalid.error,
+        long_pairs=OnInvalid.error,
+        invalid_utf8=OnInvalid.error,
+        **{key: [str(path) for path in values] for key, values in paths.items()},
+    )
+
+
+def texts(corpus: TextFilesCorpus) -> list[tuple[str, str]]:
+    return [(pair.source, pair.target) for pair in corpus]
+
+
+def test_load_corpora_reads_pairs_of_files_and_files_of_two_columns(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.de", b"Hund\nKatze\nMaus\n")
+    target = write(tmp_path / "a.en", b"dog\ncat\nmouse\n")
+    table = write(tmp_path / "b.tsv", "M\u00fcller\tmiller\nja\tyes\n".encode())
+
+    corpora = load_corpora(make_config(train=[source, target], valid=[table], test=[table]))
+
+    assert isinstance(corpora, Corpora)
+    assert [corpus.name for corpus in corpora] == ["train", "valid", "test"]
+    assert list(corpora.train) == [
+        Pair("Hund", "dog", None),
+        Pair("Katze", "cat", None),
+        Pair("Maus", "mouse", None),
+    ]
+    assert list(corpora.valid) == [Pair("M\u00fcller", "miller", None), Pair("ja", "yes", None)]
+    assert list(corpora.test) == list(corpora.valid)
+
+
+def test_a_home_directory_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(tmp_path / "b.tsv", b"ja\tyes\n")
+    table = Path("~/b.tsv")
+
+    corpora = load_corpora(make_config(train=[table], valid=[table], test=[table]))
+
+    assert list(corpora.train) == [Pair("ja", "yes", None)]
+
+
+@pytest.mark.parametrize("suffixes", [(".gz", ".gz"), ("", ".gz"), (".gz", "")])
+def test_gzipped_and_plain_files_read_alike(tmp_path: Path, suffixes: tuple[str, str]) -> None:
+    source = write(tmp_path / f"a.de{suffixes[0]}", b"Hund\nKatze\n")
+    target = write(tmp_path / f"a.en{suffixes[1]}", b"dog\ncat\n")
+
+    assert texts(make_corpus(source, target)) == [("Hund", "dog"), ("Katze", "cat")]
+
+
+def test_gzipped_columns_are_read(tmp_path: Path) -> None:
+    table = write(tmp_path / "b.tsv.gz", b"ja\tyes\nnein\tno\n")
+
+    assert texts(make_corpus(table)) == [("ja", "yes"), ("nein", "no")]
+
+
+def test_a_corpus_can_be_read_again_and_left_early(tmp_path: Path) -> None:
+    corpus = make_corpus(write(tmp_path / "b.tsv", b"ja\tyes\nnein\tno\n"))
+
+    first = next(iter(corpus))
+
+    assert (first.source, first.target) == ("ja", "yes")
+    assert list(corpus) == list(corpus)
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\x00"])
+def test_only_a_line_feed_ends_a_line(tmp_path: Path, odd: str) -> None:
+    source = write(tmp_path / "a.de", f"ein{odd}Hund\nKatze\n".encode())
+    target = write(tmp_path / "a.en", b"a dog\ncat\n")
+
+    assert texts(make_corpus(source, target)) == [(f"ein{odd}Hund", "a dog"), ("Katze", "cat")]
+
+
+def test_windows_line_ends_are_dropped(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.de", b"Hund\r\nKatze\r\r\n")
+    target = write(tmp_path / "a.en", b"dog\ncat\r\n")
+
+    assert texts(make_corpus(source, target)) == [("Hund", "dog"), ("Katze\r", "cat")]
+
+
+def test_a_byte_order_mark_is_dropped_at_the_start_alone(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.de", BOM + b"Hund\n" + BOM + b"Katze\n")
+    target = write(tmp_path / "a.en", BOM + b"dog\ncat\n")
+
+    assert texts(make_corpus(source, target)) == [("Hund", "dog"), ("\ufeffKatze", "cat")]
+
+
+def test_a_missing_last_line_end_changes_nothing(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.de", b"Hund\nKatze")
+    target = write(tmp_path / "a.en", b"dog\ncat\n")
+
+    assert texts(make_corpus(source, target)) == [("Hund", "dog"), ("Katze", "cat")]
+
+
+def test_white_space_around_the_text_is_kept(tmp_path: Path) -> None:
+    table = write(tmp_path / "b.tsv", b" ja \t yes\n")
+
+    assert texts(make_corpus(table)) == [(" ja ", " yes")]
+
+
+def test_different_line_counts_are_refused_before_reading_pairs(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.de", b"Hund\nKatze\nMaus\n")
+    target = write(tmp_path / "a.en.gz", b"dog\ncat\n")
+
+    with pytest.raises(ValueError, match="3 lines but") as caught:
+        make_corpus(source, target)
+
+    assert str(caught.value) == (
+        f"data.train={source}: 3 lines but {target} has 2; "
+        "a parallel corpus needs one line per sentence in both files"
+    )
+
+
+@pytest.mark.parametrize(("line", "num_columns"), [(b"nein no", 1), (b"nein\tno\tnope", 3)])
+def test_other_than_two_columns_are_named_by_line(
+    tmp_path: Path, line: bytes, num_columns: int
+) -> None:
+    table = write(tmp_path / "b.tsv", b"ja\tyes\n" + line + b"\n")
+    corpus = make_corpus(table, empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.skip)
+
+    with pytest.raises(ValueError, match=rf"b\.tsv:2: {num_columns} columns; each line needs two"):
+        list(corpus)
+
+
+def test_invalid_utf8_is_named_by_file_line_and_byte(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.de", b"Hund\nKatze\n")
+    target = write(tmp_path / "a.en", b"dog\nca\xfft\n")
+
+    with pytest.raises(ValueError, match="is not UTF-8") as caught:
+        list(make_corpus(source, target))
+
+    assert str(caught.value) == (
+        f"{target}:2: byte 3 of the line, 0xff, is not UTF-8; "
+        "correct it, or data.invalid_utf8=skip leaves such pairs out"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "side"),
+    [
+        (b"\tno", "source"),
+        (b"nein\t", "target"),
+        (b"nein\t \xe2\x80\xa8 ", "target"),
+        (b"", "source"),
+        (b" \t ", "source"),
+    ],
+)
+def test_an_empty_side_is_named_by_line(tmp_path: Path, line: bytes, side: str) -> None:
+    table = write(tmp_path / "b.tsv", b"ja\tyes\n" + line + b"\n")
+
+    with pytest.raises(ValueError, match=rf"b\.tsv:2: the {side} is empty; .*empty_lines=skip"):
+        list(make_corpus(table))
+
+
+def test_an_empty_target_line_names_the_target_file(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.de", b"Hund\nKatze\n")
+    target = write(tmp_path / "a.en", b"dog\n\n")
+
+    with pytest.raises(ValueError, match=r"a\.en:2: the target is empty"):
+        list(make_corpus(source, target))
+
+
+@pytest.mark.parametrize("name", ["train", "valid", "test"])
+def test_skipped_pairs_are_counted_once_for_each_kind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    table = write(tmp_path / "b.tsv", b"ja\tyes\n\xff\tno\n\tmaybe\nnie\t\ngut\tgood\nso\t \n")
+    corpus = make_corpus(table, name=name, empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.skip)
+
+    with caplog.at_level(logging.WARNING):
+        first = texts(corpus)
+        second = texts(corpus)
+
+    assert first == second == [("ja", "yes"), ("gut", "good")]
+    assert sorted(record.getMessage() for record in caplog.records) == [
+        f"data.{name}={table}: skipped 1 of 6 pairs that are not UTF-8 (data.invalid_utf8=skip)",
+        f"data.{name}={table}: skipped 3 of 6 pairs with an empty side (data.empty_lines=skip)",
+    ]
+
+
+def test_skipped_pairs_are_reported_after_a_full_pass_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = write(tmp_path / "b.tsv", b"\tno\nja\tyes\ngut\tgood\n")
+    corpus = make_corpus(table, empty_lines=OnInvalid.skip)
+
+    next(iter(corpus))
+
+    assert caplog.records == []
+
+
+def test_clean_files_give_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    corpus = make_corpus(write(tmp_path / "b.tsv", b"ja\tyes\n"), empty_lines=OnInvalid.skip)
+
+    list(corpus)
+
+    assert caplog.records == []
+
+
+def test_nothing_left_after_skipping_is_refused(tmp_path: Path) -> None:
+    table = write(tmp_path / "b.tsv", b"\tno\nja\t\n")
+    corpus = make_corpus(table, empty_lines=OnInvalid.skip)
+
+    with pytest.raises(ValueError, match=r"b\.tsv: no pair is left, 2 were skipped; check"):
+        list(corpus)
+
+
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.de", b"Hund\n")
+    target = write(tmp_path / "a.en", b"")
+
+    with pytest.raises(ValueError, match=r"data\.train=.*a\.en: the file is empty"):
+        make_corpus(source, target)
+
+
+def test_a_missing_file_is_named_with_the_current_directory(tmp_path: Path) -> None:
+    missing = tmp_path / "no.tsv"
+
+    with pytest.raises(FileNotFoundError) as caught:
+        make_corpus(missing, name="valid")
+
+    assert str(caught.value) == (
+        f"data.valid={missing}: no such file; give an absolute path, "
+        f"or one that starts from {Path.cwd()}"
+    )
+
+
+def test_a_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"data\.train=.* is not a regular file; give a file"):
+        make_corpus(tmp_path)
+
+
+def test_plain_text_named_gz_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "b.tsv.gz"
+    path.write_bytes(b"ja\tyes\n")
+
+    with pytest.raises(ValueError, match=r"b\.tsv\.gz: not a whole gzip file .*; make it anew"):
+        make_corpus(path)
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed"])
+def test_a_damaged_gzip_file_is_refused(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "b.tsv.gz"
+    whole = bytearray(gzip.compress(b"".join(b"%d\t%d\n" % (i, i * i) for i in range(500))))
+    if damage == "cut":
+        path.write_bytes(whole[: len(whole) // 2])
+    else:
+        whole[len(whole) // 2] ^= 0xFF
+        path.write_bytes(whole)
+
+    with pytest.raises(ValueError, match=r"b\.tsv\.gz: not a whole gzip file") as caught:
+        make_corpus(path)
+
+    assert "\n" not in str(caught.value)
+
+
+def test_fingerprint_stays_when_the_files_move(tmp_path: Path) -> None:
+    first = make_corpus(write(tmp_path / "a.tsv", b"ja\tyes\n"))
+    second = make_corpus(write(tmp_path / "b.tsv", b"ja\tyes\n"), name="test")
+
+    assert first.fingerprint == second.fingerprint
+    assert len(first.fingerprint) == 64
+
+
+def test_fingerprint_changes_with_all_that_changes_the_pairs(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.de", b"ja\tx\n")
+    target = write(tmp_path / "a.en", b"yes\tx\n")
+    other = write(tmp_path / "b.en", b"yea\tx\n")
+    packed = write(tmp_path / "c.tsv.gz", b"ja\tx\n")
+    raw = write(tmp_path / "c.tsv", packed.read_bytes())
+
+    fingerprints = {
+        make_corpus(source, target).fingerprint,
+        make_corpus(target, source).fingerprint,
+        make_corpus(source, other).fingerprint,
+        make_corpus(source).fingerprint,
+        make_corpus(packed).fingerprint,
+        make_corpus(raw).fingerprint,
+        make_corpus(source, target, empty_lines=OnInvalid.skip).fingerprint,
+        make_corpus(source, target, invalid_utf8=OnInvalid.skip).fingerprint,
+    }
+
+    assert len(fingerprints) == 8

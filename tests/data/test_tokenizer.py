@@ -1,0 +1,271 @@
+"""What holds for tokenizers of every kind, and the checks of their configurations."""
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from seq2seq.data import (
+    BOS,
+    EOS,
+    PAD,
+    UNK,
+    CharactersConfig,
+    Pair,
+    SentencePieceConfig,
+    SentencePieceModel,
+    TokenizerConfig,
+    TokenizerPair,
+    WordsConfig,
+    tokenizers_from_state,
+    tokenizers_state,
+    train_tokenizers,
+)
+from seq2seq.data.tokenizer import register_tokenizer, word_indices
+
+UNIGRAM = SentencePieceConfig(
+    name="unigram",
+    vocabulary_size=60,
+    model_type=SentencePieceModel.unigram,
+    joint=False,
+    character_coverage=1.0,
+    max_training_lines=100,
+)
+WORDS = WordsConfig(
+    name="words",
+    vocabulary_size=50,
+    source_tokenizer="moses",
+    target_tokenizer="basic_english",
+    source_language="de",
+    target_language="en",
+    min_frequency=1,
+    lowercase=False,
+)
+CHARACTERS = CharactersConfig(name="characters", vocabulary_size=40, min_frequency=1)
+CONFIGS = {
+    "unigram": UNIGRAM,
+    "bpe": dataclasses.replace(UNIGRAM, model_type=SentencePieceModel.bpe),
+    "joint": dataclasses.replace(UNIGRAM, joint=True),
+    "words": WORDS,
+    "characters": CHARACTERS,
+}
+SENTENCES = [
+    ("Ein Hund läuft, und zwei Hunde schlafen.", "a dog is running, and two dogs sleep."),
+    ("Zwei Männer stehen im Schnee!", "two men are standing in the snow!"),
+    ("Läuft ein Mann?", "is a man running?"),
+]
+
+
+class SmallCorpus:
+    name = "train"
+    fingerprint = "small"
+
+    def __iter__(self) -> Iterator[Pair]:
+        return (Pair(source, target, None) for source, target in SENTENCES)
+
+
+@pytest.fixture(scope="module", params=CONFIGS)
+def tokenizers(request: pytest.FixtureRequest) -> TokenizerPair:
+    return train_tokenizers(CONFIGS[request.param], SmallCorpus())
+
+
+def test_special_pieces_have_the_same_ids_everywhere(tokenizers: TokenizerPair) -> None:
+    specials = [PAD, UNK, BOS, EOS]
+
+    for tokenizer in tokenizers:
+        assert specials == [0, 1, 2, 3]
+        assert tokenizer.pieces(specials) == ["<pad>", "<unk>", "<s>", "</s>"]
+
+
+def test_ids_lie_within_the_vocabulary_and_are_no_special_ones(tokenizers: TokenizerPair) -> None:
+    sources, targets = zip(*SENTENCES, strict=True)
+
+    for tokenizer, lines in zip(tokenizers, (sources, targets), strict=True):
+        for ids in tokenizer.encode(lines):
+            assert EOS < min(ids) <= max(ids) < len(tokenizer)
+
+
+def test_known_text_comes_back(tokenizers: TokenizerPair) -> None:
+    sources, targets = zip(*SENTENCES, strict=True)
+
+    for tokenizer, lines in zip(tokenizers, (sources, targets), strict=True):
+        assert [tokenizer.decode(ids) for ids in tokenizer.encode(lines)] == list(lines)
+
+
+def test_special_ids_leave_no_trace_in_the_text(tokenizers: TokenizerPair) -> None:
+    line = SENTENCES[1][0]
+    ids = tokenizers.source.encode([line])[0]
+
+    text = tokenizers.source.decode([BOS, *ids, EOS, PAD, PAD])
+
+    assert text == line
+    assert tokenizers.source.decode([]) == ""
+
+
+def test_unknown_text_shows_as_its_sign(tokenizers: TokenizerPair) -> None:
+    ids = tokenizers.source.encode(["Ein \u65e5 Hund"])[0]
+
+    assert UNK in ids
+    assert tokenizers.source.decode(ids) == "Ein \u2047 Hund"
+
+
+def test_an_empty_line_has_no_ids(tokenizers: TokenizerPair) -> None:
+    assert tokenizers.source.encode(["", "Ein Hund", ""])[::2] == [[], []]
+
+
+@pytest.mark.parametrize(
+    "line", ["  Ein\t Hund \u00a0läuft ,  und", "Ein Hund", " zwei\u2028Hunde."]
+)
+def test_each_id_belongs_to_a_word_in_order(tokenizers: TokenizerPair, line: str) -> None:
+    ids = tokenizers.source.encode([line])[0]
+
+    words = tokenizers.source.words(line, ids)
+
+    assert len(words) == len(ids)
+    assert words == sorted(words)
+    assert set(words) == set(range(len(line.split())))
+
+
+def test_punctuation_belongs_to_the_word_that_it_stands_at(tokenizers: TokenizerPair) -> None:
+    line = "Ein Hund, und"
+    ids = tokenizers.source.encode([line])[0]
+    pieces = tokenizers.source.pieces(ids)
+
+    words = tokenizers.source.words(line, ids)
+
+    assert words[pieces.index(",")] == 1
+
+
+def test_unknown_characters_do_not_shift_the_words(tokenizers: TokenizerPair) -> None:
+    line = "Ein \u65e5\u672c\u8a9e\u65e5 Hund \u65e5Mann\u672c."
+    ids = tokenizers.source.encode([line])[0]
+    words = tokenizers.source.words(line, ids)
+
+    together = {
+        word: tokenizers.source.decode(
+            [i for i, owner in zip(ids, words, strict=True) if owner == word]
+        ).strip()
+        for word in set(words)
+    }
+
+    assert set(words) == {0, 1, 2, 3}
+    assert (together[0], together[2]) == ("Ein", "Hund")
+    assert set(together[1].replace(" ", "")) == {"\u2047"}
+
+
+def test_words_of_decoded_text_are_found_for_any_segmentation(tokenizers: TokenizerPair) -> None:
+    first, second = tokenizers.source.encode(["Ein Hund", "läuft,"])
+    ids = [*first, UNK, *second]
+    text = tokenizers.source.decode(ids)
+
+    words = tokenizers.source.words(text, ids)
+
+    assert words[0] == 0
+    assert words == sorted(words)
+    assert words[-1] == len(text.split()) - 1
+
+
+def test_state_survives_a_safe_load(tokenizers: TokenizerPair, tmp_path: Path) -> None:
+    lines = [f"{source} \u65e5" for source, _ in SENTENCES]
+    torch.save(tokenizers_state(tokenizers), tmp_path / "state.pt")
+
+    restored = tokenizers_from_state(torch.load(tmp_path / "state.pt", weights_only=True))
+
+    for before, after in zip(tokenizers, restored, strict=True):
+        assert after is not before
+        assert after.encode(lines) == before.encode(lines)
+        assert after.pieces(range(len(after))) == before.pieces(range(len(before)))
+    assert (restored.source is restored.target) == (tokenizers.source is tokenizers.target)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_only_a_joint_vocabulary_is_one_object(name: str) -> None:
+    trained = train_tokenizers(CONFIGS[name], SmallCorpus())
+
+    assert (trained.source is trained.target) == (name == "joint")
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_training_twice_gives_the_same_vocabulary(name: str) -> None:
+    first = train_tokenizers(CONFIGS[name], SmallCorpus())
+    second = train_tokenizers(CONFIGS[name], SmallCorpus())
+
+    for left, right in zip(first, second, strict=True):
+        assert left.pieces(range(len(left))) == right.pieces(range(len(right)))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_corpus_without_text_is_refused(name: str) -> None:
+    class EmptyCorpus(SmallCorpus):
+        def __iter__(self) -> Iterator[Pair]:
+            return iter(())
+
+    with pytest.raises(ValueError, match=r"train .*: no text to train a tokenizer on; give"):
+        train_tokenizers(CONFIGS[name], EmptyCorpus())
+
+
+def test_a_configuration_without_a_trainer_is_refused() -> None:
+    config = TokenizerConfig(name="mine", vocabulary_size=9)
+
+    with pytest.raises(TypeError, match="no tokenizer is registered for the configuration Tokeniz"):
+        train_tokenizers(config, SmallCorpus())
+
+
+def test_an_unknown_kind_of_state_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match="unknown tokenizer kind 'runes'; one of: characters, sent"
+    ):
+        tokenizers_from_state({"joint": {"kind": "runes"}})
+
+
+def test_a_kind_is_registered_once() -> None:
+    with pytest.raises(AssertionError, match="characters is registered twice"):
+        register_tokenizer("characters")(lambda state: None)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_vocabulary_of_special_pieces_alone_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"tokenizer\.vocabulary_size=4 must be more than 4"):
+        dataclasses.replace(CONFIGS[name], vocabulary_size=4)
+
+
+@pytest.mark.parametrize("coverage", [0.0, -0.5, 1.01])
+def test_an_impossible_character_coverage_is_refused(coverage: float) -> None:
+    with pytest.raises(ValueError, match=r"tokenizer\.character_coverage=.* must lie in \(0, 1\]"):
+        dataclasses.replace(UNIGRAM, character_coverage=coverage)
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        (UNIGRAM, "max_training_lines"),
+        (WORDS, "min_frequency"),
+        (CHARACTERS, "min_frequency"),
+    ],
+)
+def test_counts_below_one_are_refused(config: TokenizerConfig, key: str) -> None:
+    with pytest.raises(ValueError, match=rf"tokenizer\.{key}=0 must be at least 1"):
+        dataclasses.replace(config, **{key: 0})
+
+
+@pytest.mark.parametrize(
+    ("text", "surfaces", "expected"),
+    [
+        ("ab c", ["a", "b", " c"], [0, 0, 1]),
+        ("ab c", [" ab", " ", "c"], [0, 1, 1]),
+        (" ab  c ", [" ", "ab", " ", "c", " "], [0, 0, 1, 1, 1]),
+        ("ab c", [None, "c"], [0, 1]),
+        ("ab cd", ["a", None, "d"], [0, 0, 1]),
+        ("ab c", [None, None, None], [0, 0, 1]),
+        ("ab c", [None, None, None, None, "x"], [0, 0, 1, 1, 1]),
+        ("ab c d", ["ab", "x", "d"], [0, 1, 2]),
+        ("", ["a", None, ""], [0, 0, 0]),
+        ("a b", [], []),
+    ],
+)
+def test_pieces_are_traced_through_the_text(
+    text: str, surfaces: list[str | None], expected: list[int]
+) -> None:
+    assert word_indices(text, surfaces) == expected
