@@ -1,0 +1,97 @@
+"""Checkpoints: one self-contained file of tensors and plain types, and no code."""
+
+import os
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+import torch
+from torch import Tensor
+
+from seq2seq.config import TrainConfig, config_from_dict, config_to_dict
+from seq2seq.data import TokenizerPair, tokenizers_from_state, tokenizers_state
+from seq2seq.model import Seq2Seq
+
+FORMAT = 1
+
+
+class TrainingState(TypedDict):
+    """What resuming needs beside the weights, of tensors and plain types."""
+
+    progress: dict[str, object]
+    updater: dict[str, dict[str, object]]
+
+
+@dataclass(kw_only=True, slots=True)
+class Checkpoint:
+    """What a file holds."""
+
+    config: TrainConfig
+    tokenizers: TokenizerPair
+    model_state: dict[str, Tensor]
+    training_state: TrainingState | None
+    """None where the file is only for translating."""
+
+    def build_model(self) -> Seq2Seq:
+        """Build the model with the checkpoint's weights, in evaluation mode."""
+        model = build_model(self.config, self.tokenizers)
+        model.load_state_dict(self.model_state)
+        return model.eval()
+
+
+def build_model(config: TrainConfig, tokenizers: TokenizerPair) -> Seq2Seq:
+    """Build the model that the config describes, for these vocabularies."""
+    return Seq2Seq(
+        config.model,
+        attention=config.attention,
+        source_vocabulary_size=len(tokenizers.source),
+        target_vocabulary_size=len(tokenizers.target),
+    )
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write the file under a temporary name, flush it to disk and rename it."""
+    content = {
+        "format": FORMAT,
+        "config": config_to_dict(checkpoint.config),
+        "tokenizers": tokenizers_state(checkpoint.tokenizers),
+        "model": checkpoint.model_state,
+        "training": checkpoint.training_state,
+    }
+    unfinished = path.with_name(f"{path.name}.part")
+    with unfinished.open("wb") as file:
+        torch.save(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+
+
+def load_checkpoint(path: str | Path) -> Checkpoint:
+    """Read a checkpoint onto the CPU; a directory means its best.pt.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is no checkpoint, or one of another format.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / "best.pt"
+    if not path.exists():
+        raise FileNotFoundError(f"checkpoint={path}: no such file; train one with train.py")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        raise ValueError(f"checkpoint={path} is no checkpoint of train.py, or damaged") from error
+    if not isinstance(content, dict) or "format" not in content:
+        raise ValueError(f"checkpoint={path} is no checkpoint of train.py")
+    if content["format"] != FORMAT:
+        raise ValueError(
+            f"checkpoint={path} has format {content['format']}, this version reads {FORMAT}"
+        )
+    return Checkpoint(
+        config=config_from_dict(content["config"]),
+        tokenizers=tokenizers_from_state(content["tokenizers"]),
+        model_state=content["model"],
+        training_state=content["training"],
+    )

@@ -1,0 +1,72 @@
+"""Several processes that train one model: who is who, and sums over all of them."""
+
+import os
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, distributed, nn
+
+_Value = TypeVar("_Value")
+
+
+class Ranks(NamedTuple):
+    """This process among all."""
+
+    rank: int
+    local_rank: int
+    world_size: int
+
+    @property
+    def is_first(self) -> bool:
+        """Say whether this is the process that writes."""
+        return self.rank == 0
+
+
+def join_processes() -> Ranks:
+    """Join the processes that torchrun started; alone without it."""
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    if world_size == 1:
+        return Ranks(0, 0, 1)
+    if not distributed.is_initialized():
+        distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    return Ranks(distributed.get_rank(), int(os.environ.get("LOCAL_RANK", "0")), world_size)
+
+
+def leave_processes() -> None:
+    """Undo `join_processes`."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+def sum_over_processes(tensors: Iterable[Tensor]) -> None:
+    """Replace each tensor by its sum over all processes."""
+    if distributed.is_initialized():
+        for tensor in tensors:
+            distributed.all_reduce(tensor)
+
+
+def sum_gradients(model: nn.Module) -> None:
+    """Sum the gradients over all processes, in one exchange."""
+    if not distributed.is_initialized():
+        return
+    gradients = []
+    for parameter in model.parameters():
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        gradients.append(parameter.grad)
+    joined = torch.cat([gradient.flatten() for gradient in gradients])
+    distributed.all_reduce(joined)
+    start = 0
+    for gradient in gradients:
+        gradient.copy_(joined[start : start + gradient.numel()].view_as(gradient))
+        start += gradient.numel()
+
+
+def share_from_first(value: _Value, ranks: Ranks) -> _Value:
+    """Return the first process' value in every process."""
+    if ranks.world_size == 1:
+        return value
+    values = [value]
+    distributed.broadcast_object_list(values)
+    return values[0]

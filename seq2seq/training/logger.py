@@ -1,0 +1,176 @@
+"""What a run tells: lines on the console and in train.log, curves and pictures in TensorBoard."""
+
+import logging
+import sys
+from collections.abc import Mapping
+from logging.handlers import MemoryHandler
+from pathlib import Path
+from types import TracebackType
+
+from torch.utils.tensorboard.writer import SummaryWriter
+from tqdm import tqdm
+
+from seq2seq.config import TrainConfig, flatten_config
+from seq2seq.data import EOS
+from seq2seq.figures import attention_figure
+from seq2seq.training.progress import Progress
+from seq2seq.training.validation import Evaluation, Evaluator
+
+logger = logging.getLogger(__name__)
+
+
+class RunLog:
+    """Within this context the package's log lines reach stderr and, once opened, a file.
+
+    Lines from before `open` are kept for the file.
+    """
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._memory = MemoryHandler(capacity=100_000, flushLevel=logging.CRITICAL + 1)
+        self._handlers: list[logging.Handler] = [self._memory]
+        if not quiet:
+            self._handlers.append(_ConsoleHandler())
+
+    def __enter__(self) -> "RunLog":
+        package = logging.getLogger("seq2seq")
+        package.setLevel(logging.INFO)
+        for handler in self._handlers:
+            package.addHandler(handler)
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for handler in self._handlers:
+            logging.getLogger("seq2seq").removeHandler(handler)
+            handler.close()
+
+    def open(self, path: Path) -> None:
+        """Write to the file, and at once what was said so far."""
+        file = logging.FileHandler(path, encoding="utf-8")
+        file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        self._memory.setTarget(file)
+        self._memory.flush()
+        self._handlers = [file if each is self._memory else each for each in self._handlers]
+        package = logging.getLogger("seq2seq")
+        package.removeHandler(self._memory)
+        self._memory.close()
+        package.addHandler(file)
+
+
+class _ConsoleHandler(logging.Handler):
+    """Writes above a progress bar, not into it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = self.format(record)
+        if record.levelno >= logging.WARNING:
+            text = f"{record.levelname.lower()}: {text}"
+        tqdm.write(text, file=sys.stderr)
+
+
+class TensorBoard:
+    """Writes the curves, translations and attention maps of a run."""
+
+    def __init__(self, path: Path | None, *, first_update: int) -> None:
+        """Open the curves at `path`; None, in processes that do not write, draws nothing."""
+        # Points of a run that went on after its last checkpoint are drawn again, not twice.
+        purge_step = first_update if first_update > 1 else None
+        self._writer = None if path is None else SummaryWriter(str(path), purge_step=purge_step)
+
+    def __enter__(self) -> "TensorBoard":
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def scalars(self, values: Mapping[str, float], *, update: int) -> None:
+        """Add a point to each curve."""
+        if self._writer is None:
+            return
+        for tag, value in values.items():
+            self._writer.add_scalar(tag, value, update)
+
+    def validation(self, evaluation: Evaluation, *, update: int) -> None:
+        """Add the scores of a validation to the curves."""
+        values = {
+            "valid/loss": evaluation.loss,
+            "valid/perplexity": evaluation.perplexity,
+            "valid/bleu": evaluation.scores.bleu,
+            "valid/chrf": evaluation.scores.chrf,
+        }
+        heads = evaluation.entropies
+        if heads:
+            values["valid/attention_entropy"] = sum(heads) / len(heads)
+        if len(heads) > 1:
+            values |= {f"valid/attention_entropy/head_{n}": each for n, each in enumerate(heads)}
+        if evaluation.alignment is not None:
+            values["valid/alignment_error_rate"] = evaluation.alignment.error_rate
+        self.scalars(values, update=update)
+
+    def samples(
+        self,
+        evaluation: Evaluation,
+        evaluator: Evaluator,
+        *,
+        num_samples: int,
+        update: int,
+    ) -> None:
+        """Add the first translations, each with a map of its attention, one panel per head."""
+        if self._writer is None:
+            return
+        data, tokenizers = evaluator.data, evaluator.tokenizers
+        for index in range(min(num_samples, len(data.sources))):
+            translation = evaluation.translations[index]
+            text = (
+                f"**source** {data.sources[index]}  \n**translation** {translation}  \n"
+                f"**reference** {data.references[index]}"
+            )
+            self._writer.add_text(f"text/valid_{index}", text, update)
+            hypothesis = evaluation.hypotheses[index]
+            if hypothesis.weights.numel() == 0:
+                continue
+            figure = attention_figure(
+                hypothesis.weights,
+                tokenizers.source.pieces([*data.encoded.source(index).tolist(), EOS]),
+                tokenizers.target.pieces(hypothesis.ids + [EOS] * hypothesis.finished),
+            )
+            self._writer.add_figure(f"attention/valid_{index}", figure, update)
+
+    def results(self, config: TrainConfig, scores: Mapping[str, float]) -> None:
+        """Add the run to the table of hyperparameters."""
+        if self._writer is None:
+            return
+        values = {
+            key: value if isinstance(value, int | float | str) else str(value)
+            for key, value in flatten_config(config).items()
+        }
+        metrics = {f"test/{name}": value for name, value in scores.items()}
+        self._writer.add_hparams(values, metrics, run_name=".")
+
+
+def describe_validation(progress: Progress, evaluation: Evaluation) -> str:
+    """Say in one line how far the run is and how good the model."""
+    parts = [
+        f"update {progress.update}",
+        f"epoch {progress.epoch + progress.epoch_share:.1f}",
+        f"{progress.seconds / 60:.1f} min",
+        f"valid perplexity {evaluation.perplexity:.2f}",
+        f"BLEU {evaluation.scores.bleu:.1f}",
+        f"chrF {evaluation.scores.chrf:.1f}",
+    ]
+    if evaluation.alignment is not None:
+        parts.append(f"AER {evaluation.alignment.error_rate:.3f}")
+    return ", ".join(parts)

@@ -1,0 +1,52 @@
+"""Where and how precisely a model computes."""
+
+import contextlib
+from dataclasses import dataclass
+
+import torch
+
+from seq2seq.training.config import Device, Precision
+
+_DTYPES = {
+    Precision.fp32: torch.float32,
+    Precision.bf16: torch.bfloat16,
+    Precision.fp16: torch.float16,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Numerics:
+    """A device and the type that products are computed in."""
+
+    device: torch.device
+    precision: Precision
+
+    def autocast(self) -> contextlib.AbstractContextManager[object]:
+        """Compute products in the chosen type; parameters and sums stay fp32."""
+        if self.precision is Precision.fp32:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=_DTYPES[self.precision])
+
+
+def choose_numerics(device: Device, precision: Precision, *, local_rank: int = 0) -> Numerics:
+    """Resolve `auto`: CUDA where there is one, bf16 where the hardware multiplies it natively.
+
+    Raises:
+        ValueError: the device is not there, or does not compute in this precision.
+    """
+    if device is Device.cuda and not torch.cuda.is_available():
+        raise ValueError("device=cuda: no CUDA device was found; choose cpu or auto")
+    on_cuda = device is not Device.cpu and torch.cuda.is_available()
+    chosen = torch.device("cuda", local_rank) if on_cuda else torch.device("cpu")
+    if precision is Precision.auto:
+        native = torch.cuda.is_bf16_supported(False) if on_cuda else cpu_has_bf16()
+        precision = Precision.bf16 if native else Precision.fp32
+    if precision is Precision.fp16 and not on_cuda:
+        raise ValueError("precision=fp16 needs a CUDA device; choose bf16 or fp32")
+    return Numerics(chosen, precision)
+
+
+def cpu_has_bf16() -> bool:
+    """Say whether this CPU multiplies bf16 natively; emulated it is slower than fp32."""
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))

@@ -1,0 +1,236 @@
+"""A whole run: data, model, training, the test score and what the user can do next."""
+
+import json
+import logging
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from seq2seq.config import TrainConfig
+from seq2seq.data import load_vectors
+from seq2seq.model import Seq2Seq
+from seq2seq.seeding import derive_seed
+from seq2seq.training.checkpoint import build_model, load_checkpoint
+from seq2seq.training.distributed import (
+    Ranks,
+    join_processes,
+    leave_processes,
+    share_from_first,
+)
+from seq2seq.training.logger import RunLog, TensorBoard
+from seq2seq.training.precision import Numerics, choose_numerics
+from seq2seq.training.preparation import EvaluationSet, PreparedData, prepare_data
+from seq2seq.training.run_directory import RunDirectory
+from seq2seq.training.trainer import Trainer
+from seq2seq.training.validation import Evaluation, Evaluator
+
+logger = logging.getLogger(__name__)
+
+NUM_SAMPLES = 3
+
+
+def run_training(config: TrainConfig, path: Path) -> float:
+    """Train, score the best checkpoint on the test set and write the results.
+
+    Args:
+        config: the whole configuration.
+        path: the run directory.
+
+    Returns:
+        BLEU on the test set.
+
+    Raises:
+        ValueError: configuration, data or run directory do not allow the run.
+        Interrupted: a signal stopped it; it can be resumed.
+        NonFiniteError: a gradient was no number.
+    """
+    ranks = join_processes()
+    directory = RunDirectory(path)
+    try:
+        with RunLog(quiet=not ranks.is_first) as log:
+            if ranks.is_first:
+                directory.check(config)
+            trainer = _prepare(config, directory, ranks)
+            if ranks.is_first:
+                directory.open(config)
+                log.open(directory.log)
+            _announce(trainer)
+            trainer.train()
+            bleu = _conclude(trainer) if ranks.is_first else 0.0
+            return share_from_first(bleu, ranks)
+    finally:
+        leave_processes()
+
+
+def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trainer:
+    """Build all that training needs; nothing is written to the run directory yet."""
+    training = config.training
+    numerics = choose_numerics(training.device, training.precision, local_rank=ranks.local_rank)
+    if training.threads is not None:
+        torch.set_num_threads(training.threads)
+    checkpoint = load_checkpoint(directory.last) if _can_resume(config, directory) else None
+    tokenizers = checkpoint.tokenizers if checkpoint else None
+    if not ranks.is_first:
+        share_from_first(None, ranks)  # the first process downloads and fills the cache
+    data = prepare_data(config, tokenizers)
+    if ranks.is_first:
+        share_from_first(None, ranks)
+    torch.manual_seed(derive_seed(config.seed, "parameters"))
+    model = build_model(config, data.tokenizers)
+    if checkpoint is None:
+        _load_vectors(config, model, data)
+    else:
+        model.load_state_dict(checkpoint.model_state)
+    trainer = Trainer(
+        config,
+        model=model.to(numerics.device),
+        data=data,
+        numerics=numerics,
+        ranks=ranks,
+        directory=directory,
+    )
+    if checkpoint is not None:
+        assert checkpoint.training_state is not None, "last.pt always holds it"
+        trainer.load_state(checkpoint.training_state)
+    return trainer
+
+
+def _can_resume(config: TrainConfig, directory: RunDirectory) -> bool:
+    """Say whether to go on from last.pt; a run that ended before its first starts anew."""
+    return config.resume and directory.last.exists()
+
+
+def _load_vectors(config: TrainConfig, model: Seq2Seq, data: PreparedData) -> None:
+    """Fill the embeddings from pretrained vectors where the configuration names some."""
+    sides = (
+        ("encoder", config.model.encoder, model.encoder.embedding, data.tokenizers.source),
+        ("decoder", config.model.decoder, model.decoder.embedding, data.tokenizers.target),
+    )
+    for name, part, embedding, tokenizer in sides:
+        if part.vectors is None:
+            continue
+        vectors = load_vectors(part.vectors, tokenizer, part.embedding_size)
+        with torch.no_grad():
+            found = vectors.matrix.any(dim=1)
+            embedding.weight[found] = vectors.matrix[found]
+        logger.info(
+            "model.%s.vectors: %d of %d pieces found", name, vectors.num_found, len(tokenizer)
+        )
+
+
+def _announce(trainer: Trainer) -> None:
+    """Say what is about to be trained, on what."""
+    config, data, numerics = trainer.config, trainer.data, trainer.numerics
+    logger.info(
+        "%s: %d training pairs, %d + %d pieces, attention %s, %d parameters, %s, %s",
+        trainer.directory.path,
+        len(data.train),
+        len(data.tokenizers.source),
+        len(data.tokenizers.target),
+        config.attention.name,
+        count_parameters(trainer.model),
+        numerics.device,
+        numerics.precision.value,
+    )
+    if trainer.progress.update:
+        logger.info("resumed after update %d", trainer.progress.update)
+    elif config.resume:
+        logger.info("resume=true: no checkpoint was written yet; the run starts anew")
+
+
+def count_parameters(model: torch.nn.Module) -> int:
+    """Count the trained numbers; shared matrices count once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _conclude(trainer: Trainer) -> float:
+    """Score the best checkpoint, write the results and say how to go on; return test BLEU."""
+    directory = trainer.directory
+    model = load_checkpoint(directory.best).build_model().to(trainer.numerics.device)
+    valid = _evaluate(trainer, model, trainer.data.valid)
+    test = _evaluate(trainer, model, trainer.data.test)
+    directory.write("test.hyp", "".join(f"{line}\n" for line in test.translations))
+    directory.write("test.ref", "".join(f"{line}\n" for line in trainer.data.test.references))
+    results = _results(trainer, valid, test)
+    directory.write("results.json", json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+    with TensorBoard(directory.tensorboard, first_update=1) as board:
+        board.results(trainer.config, {"bleu": test.scores.bleu, "chrf": test.scores.chrf})
+    _say_results(trainer, test)
+    return test.scores.bleu
+
+
+def _evaluate(trainer: Trainer, model: Seq2Seq, data: EvaluationSet) -> Evaluation:
+    return Evaluator(
+        data=data,
+        tokenizers=trainer.data.tokenizers,
+        decoding=trainer.config.decoding,
+        batch_size=trainer.config.training.validation.batch_size,
+        numerics=trainer.numerics,
+    ).evaluate(model, ter=True)
+
+
+def _results(trainer: Trainer, valid: Evaluation, test: Evaluation) -> dict[str, object]:
+    progress, numerics = trainer.progress, trainer.numerics
+    return {
+        "valid": _summary(valid),
+        "test": _summary(test),
+        "updates": progress.update,
+        "epochs": round(progress.epoch + progress.epoch_share, 2),
+        "seconds": round(progress.seconds, 1),
+        "target_tokens": progress.target_tokens,
+        "target_tokens_per_second": round(
+            progress.target_tokens / max(progress.update_seconds, 1e-9), 1
+        ),
+        "parameters": count_parameters(trainer.model),
+        "device": _device_name(numerics),
+        "precision": numerics.precision.value,
+        "attention": trainer.config.attention.name,
+    }
+
+
+def _summary(evaluation: Evaluation) -> dict[str, object]:
+    summary: dict[str, object] = {
+        **asdict(evaluation.scores),
+        "loss": evaluation.loss,
+        "perplexity": evaluation.perplexity,
+    }
+    if evaluation.entropies:
+        summary["attention_entropy"] = sum(evaluation.entropies) / len(evaluation.entropies)
+    if evaluation.alignment is not None:
+        summary["aer"] = evaluation.alignment.error_rate
+        summary["aer_of_diagonal"] = evaluation.alignment.diagonal_error_rate
+    return summary
+
+
+def _device_name(numerics: Numerics) -> str:
+    if numerics.device.type == "cuda":
+        return torch.cuda.get_device_name(numerics.device)
+    return f"cpu, {torch.get_num_threads()} threads"
+
+
+def _say_results(trainer: Trainer, test: Evaluation) -> None:
+    """Print the score, some translations and the commands to type next."""
+    config, data, path = trainer.config, trainer.data.test, trainer.directory.path
+    lines = [
+        f"test BLEU {test.scores.bleu:.2f}, chrF {test.scores.chrf:.2f}, TER {test.scores.ter:.2f}"
+    ]
+    lines.append(f"  {test.scores.signature}")
+    if test.alignment is not None:
+        lines.append(
+            f"alignment error rate {test.alignment.error_rate:.3f} "
+            f"(the diagonal: {test.alignment.diagonal_error_rate:.3f})"
+        )
+    for index in range(min(NUM_SAMPLES, len(data.sources))):
+        lines += [
+            "",
+            f"  {config.data.source}  {data.sources[index]}",
+            f"  {config.data.target}  {test.translations[index]}",
+        ]
+    lines += [
+        "",
+        "translate:       python translate.py checkpoint=" + str(path),
+        "look:            tensorboard --logdir " + config.checkpoint_dir,
+        "train on photographs' captions: python train.py data=multi30k",
+    ]
+    logger.info("%s", "\n".join(lines))

@@ -1,0 +1,108 @@
+"""The directory of a run: the only place that a run writes to."""
+
+import shutil
+from pathlib import Path
+
+from seq2seq.config import TrainConfig, config_differences, load_saved_config, save_config
+
+_CONFIG = "config.yaml"
+_PATTERNS = (
+    _CONFIG,
+    "*.pt",
+    "results.json",
+    "test.hyp",
+    "test.ref",
+    "train.log",
+    "tensorboard",
+)
+_MAY_DIFFER = (
+    "resume",
+    "overwrite",
+    "run_name",
+    "checkpoint_dir",
+    "data.cache_dir",
+    "data.root",
+    "decoding.",
+    "training.max_",
+    "training.device",
+    "training.threads",
+)
+"""Keys that do not change what the updates made so far would have been."""
+
+
+class RunDirectory:
+    """Names the files of a run and guards the run that is there already."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.best = path / "best.pt"
+        self.last = path / "last.pt"
+        self.log = path / "train.log"
+        self.tensorboard = path / "tensorboard"
+
+    @property
+    def holds_run(self) -> bool:
+        """Say whether a run was begun here."""
+        return (self.path / _CONFIG).exists()
+
+    def step(self, update: int) -> Path:
+        """Name the checkpoint of an update."""
+        return self.path / f"step-{update}.pt"
+
+    def check(self, config: TrainConfig) -> None:
+        """Refuse what would harm the run that is here, before anything is read or written.
+
+        Raises:
+            ValueError: there is a run and no word what to do with it, nothing to resume, or a
+                run of another configuration.
+        """
+        if config.resume and config.overwrite:
+            raise ValueError("resume=true and overwrite=true exclude each other; choose one")
+        if not self.holds_run:
+            if config.resume:
+                raise ValueError(f"resume=true: {self.path} holds no run; leave resume out")
+            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+                raise ValueError(f"{self.path} exists and is no run; choose another run_name")
+            return
+        if config.resume:
+            self._check_same(config)
+        elif not config.overwrite:
+            raise ValueError(
+                f"{self.path} holds a run already; continue it with resume=true, replace it with "
+                "overwrite=true or choose another run_name"
+            )
+
+    def open(self, config: TrainConfig) -> None:
+        """Make the directory, or clear it of the run that is to be overwritten."""
+        if config.overwrite and self.holds_run:
+            self._clear()
+        self.path.mkdir(parents=True, exist_ok=True)
+        save_config(config, self.path / _CONFIG)
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file so that it is there whole or not at all."""
+        unfinished = self.path / f"{name}.part"
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(self.path / name)
+
+    def _check_same(self, config: TrainConfig) -> None:
+        saved = load_saved_config(self.path / _CONFIG)
+        differences = [
+            difference
+            for difference in config_differences(saved, config)
+            if not difference.startswith(_MAY_DIFFER)
+        ]
+        if differences:
+            raise ValueError(
+                f"resume=true: {self.path} was begun with another configuration: "
+                f"{', '.join(differences)}; give the same values or choose another run_name"
+            )
+
+    def _clear(self) -> None:
+        """Delete what a run writes and nothing else; the configuration goes last."""
+        for pattern in reversed(_PATTERNS):
+            for path in self.path.glob(pattern):
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()

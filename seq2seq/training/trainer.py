@@ -1,0 +1,254 @@
+"""The training loop: updates, curves, validations and checkpoints until the budget is used up."""
+
+import logging
+import math
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from typing import NoReturn
+
+import torch
+from tqdm import tqdm
+
+from seq2seq.config import TrainConfig
+from seq2seq.data import Batch, Batches, collate
+from seq2seq.data.encoded import Numbers
+from seq2seq.model import Seq2Seq
+from seq2seq.search import GreedyConfig
+from seq2seq.training.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from seq2seq.training.config import Metric
+from seq2seq.training.distributed import Ranks, share_from_first, sum_over_processes
+from seq2seq.training.logger import TensorBoard, describe_validation
+from seq2seq.training.precision import Numerics
+from seq2seq.training.preparation import PreparedData
+from seq2seq.training.progress import Interval, Progress
+from seq2seq.training.run_directory import RunDirectory
+from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_ratio
+from seq2seq.training.signals import Interrupted, StopSignals
+from seq2seq.training.updates import NonFiniteError, Updater
+from seq2seq.training.validation import Evaluator
+
+logger = logging.getLogger(__name__)
+
+
+class Trainer:
+    """Trains a model; what it needs to go on after an interruption is in every last.pt."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        *,
+        model: Seq2Seq,
+        data: PreparedData,
+        numerics: Numerics,
+        ranks: Ranks,
+        directory: RunDirectory,
+    ) -> None:
+        self.config = config
+        self.model = model
+        self.data = data
+        self.numerics = numerics
+        self.ranks = ranks
+        self.directory = directory
+        self.progress = Progress()
+        self.updater = Updater(config, model=model, numerics=numerics, ranks=ranks)
+        self.batches = Batches(
+            data.train,
+            config=config.training.batching,
+            seed=config.seed,
+            rank=ranks.rank,
+            world_size=ranks.world_size,
+        )
+        decoding = config.decoding
+        self.evaluator = Evaluator(
+            data=data.valid,
+            tokenizers=data.tokenizers,
+            decoding=GreedyConfig(
+                name="greedy",
+                max_length_ratio=decoding.max_length_ratio,
+                max_length_offset=decoding.max_length_offset,
+            ),
+            batch_size=config.training.validation.batch_size,
+            numerics=numerics,
+        )
+        self._clock = time.monotonic()
+
+    def train(self) -> None:
+        """Train until the budget is used up or validation stands still.
+
+        Raises:
+            Interrupted: a signal asked to stop; last.pt is written.
+            NonFiniteError: a gradient is no number; last.pt is as it was before.
+        """
+        self._clock = time.monotonic()
+        with StopSignals() as signals, self._open_board() as board, self._open_bar() as bar:
+            while not self.progress.is_finished(self.config.training):
+                groups = self._groups_of_epoch()
+                for group in groups[self.progress.updates_of_epoch :]:
+                    stop_signal = self._update(group, len(groups), signals)
+                    self._log(board, bar)
+                    if self._validation_is_due():
+                        self._validate(board)
+                    if stop_signal:
+                        self._save_last()
+                        raise Interrupted(stop_signal)
+                    if self.progress.is_finished(self.config.training):
+                        break
+            if self.progress.validated_update < self.progress.update:
+                self._validate(board)
+
+    def load_state(self, state: TrainingState) -> None:
+        """Go on where a last.pt was written; the model's weights are loaded apart."""
+        self.progress = Progress.from_dict(state["progress"])
+        self.updater.load_state(state["updater"])
+
+    def _groups_of_epoch(self) -> list[list[Numbers]]:
+        """Return the rows of each batch of each update of the epoch under way."""
+        batches = self.batches.epoch(self.progress.epoch)
+        size = self.config.training.accumulation
+        return [batches[start : start + size] for start in range(0, len(batches), size)]
+
+    def _update(self, group: list[Numbers], updates_per_epoch: int, signals: StopSignals) -> int:
+        """Make one update; return the signal that some process received, or 0."""
+        progress, training = self.progress, self.config.training
+        batches = [collate(self.data.train, rows).to(self.numerics.device) for rows in group]
+        num_tokens, progress.seconds, stop_signal = self._agree(batches, signals)
+        factor = learning_rate_factor(
+            training.schedule,
+            update=progress.update + 1,
+            progress=progress.share(training),
+            plateaus=progress.plateaus,
+        )
+        started = time.monotonic()
+        try:
+            result = self.updater.make(
+                batches,
+                update=progress.update + 1,
+                learning_rate=training.optimizer.learning_rate * factor,
+                num_tokens=num_tokens,
+            )
+        except NonFiniteError as error:
+            raise NonFiniteError(f"{error}; {self._describe(batches)}") from error
+        progress.count_update(
+            result,
+            num_tokens=num_tokens,
+            seconds=time.monotonic() - started,
+            updates_per_epoch=updates_per_epoch,
+        )
+        return stop_signal
+
+    def _agree(self, batches: Sequence[Batch], signals: StopSignals) -> tuple[int, float, int]:
+        """Return tokens of all processes, the first one's clock and a signal that any received."""
+        now = time.monotonic()
+        seconds = self.progress.seconds + now - self._clock
+        self._clock = now
+        num_tokens = sum(int(batch.target_mask.sum()) for batch in batches)
+        own = (num_tokens, seconds if self.ranks.is_first else 0.0, signals.received or 0)
+        shared = torch.tensor(own, dtype=torch.float64, device=self.numerics.device)
+        sum_over_processes([shared])
+        all_tokens, seconds, any_signal = shared.tolist()
+        return int(all_tokens), seconds, signals.received or (signal.SIGTERM if any_signal else 0)
+
+    def _describe(self, batches: Sequence[Batch]) -> str:
+        """Say which pairs an update was made of, and what is left of the run."""
+        pairs = ", ".join(str(i + 1) for batch in batches for i in batch.indices.tolist())
+        kept = f"{self.directory.last} is the last good checkpoint"
+        if not self.directory.last.exists():
+            kept = "no checkpoint was written yet"
+        return f"training pairs {pairs}; {kept}; a lower learning rate or fp32 may help"
+
+    def _log(self, board: TensorBoard, bar: "tqdm[NoReturn]") -> None:
+        """Draw the next point of the curves and move the progress bar."""
+        progress, training = self.progress, self.config.training
+        interval = progress.interval
+        if interval.updates < training.log_every:
+            return
+        total = torch.tensor([interval.cross_entropy], dtype=torch.float64)
+        total = total.to(self.numerics.device)
+        sum_over_processes([total])
+        loss = total.item() / interval.target_tokens
+        speed = interval.target_tokens / interval.seconds
+        values = {
+            "train/loss": loss,
+            "train/perplexity": math.exp(min(loss, 700.0)),
+            "train/learning_rate": self.updater.learning_rate,
+            "train/gradient_norm": interval.gradient_norm / interval.updates,
+            "train/target_tokens_per_second": speed,
+            "train/teacher_forcing_ratio": teacher_forcing_ratio(
+                training.teacher_forcing, update=progress.update
+            ),
+        }
+        board.scalars(values, update=progress.update)
+        bar.set_postfix_str(f"loss {loss:.3f}, {speed:.0f} tokens/s", refresh=False)
+        bar.update(round(100 * progress.share(training), 1) - bar.n)
+        progress.interval = Interval()
+
+    def _validation_is_due(self) -> bool:
+        every = self.config.training.validation.every_updates
+        if every is None:
+            return self.progress.updates_of_epoch == 0
+        return self.progress.update % every == 0
+
+    def _validate(self, board: TensorBoard) -> None:
+        """Score the model, keep it where it is among the best, and save what resuming needs."""
+        progress, training = self.progress, self.config.training
+        if self.ranks.is_first:
+            evaluation = self.evaluator.evaluate(self.model, ter=False)
+            logger.info("%s", describe_validation(progress, evaluation))
+            board.validation(evaluation, update=progress.update)
+            board.samples(
+                evaluation,
+                self.evaluator,
+                num_samples=training.validation.num_samples,
+                update=progress.update,
+            )
+            by_bleu = training.validation.metric is Metric.bleu
+            value = evaluation.scores.bleu if by_bleu else -evaluation.loss
+            self._keep_best(progress.count_validation(value, training))
+        self.progress = share_from_first(progress, self.ranks)
+        self._save_last()
+
+    def _keep_best(self, dropped_updates: Sequence[int]) -> None:
+        """Write best.pt and, where several are kept, step-<n>.pt; delete those that fell out."""
+        checkpoint = self._checkpoint(training_state=None)
+        update = self.progress.update
+        if self.progress.best[0][1] == update:
+            save_checkpoint(self.directory.best, checkpoint)
+        if self.config.training.validation.keep_best == 1:
+            return
+        if update not in dropped_updates:
+            save_checkpoint(self.directory.step(update), checkpoint)
+        for dropped in dropped_updates:
+            self.directory.step(dropped).unlink(missing_ok=True)
+
+    def _save_last(self) -> None:
+        if self.ranks.is_first:
+            state: TrainingState = {
+                "progress": self.progress.to_dict(),
+                "updater": self.updater.state(),
+            }
+            save_checkpoint(self.directory.last, self._checkpoint(training_state=state))
+
+    def _checkpoint(self, *, training_state: TrainingState | None) -> Checkpoint:
+        return Checkpoint(
+            config=self.config,
+            tokenizers=self.data.tokenizers,
+            model_state=self.model.state_dict(),
+            training_state=training_state,
+        )
+
+    def _open_board(self) -> TensorBoard:
+        path = self.directory.tensorboard if self.ranks.is_first else None
+        return TensorBoard(path, first_update=self.progress.update + 1)
+
+    def _open_bar(self) -> "tqdm[NoReturn]":
+        """Show the share of the budget, and from it the time left; quiet without a terminal."""
+        return tqdm(
+            total=100,
+            initial=round(100 * self.progress.share(self.config.training), 1),
+            desc="training",
+            bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed}<{remaining}, {postfix}",
+            disable=None if self.ranks.is_first and sys.stderr.isatty() else True,
+            dynamic_ncols=True,
+        )

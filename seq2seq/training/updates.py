@@ -1,0 +1,128 @@
+"""One update: forward, backward, clip, step."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from seq2seq.config import TrainConfig
+from seq2seq.data import Batch
+from seq2seq.model import Seq2Seq
+from seq2seq.seeding import derive_seed
+from seq2seq.training.config import OptimizerConfig, OptimizerName, Precision
+from seq2seq.training.distributed import Ranks, sum_gradients
+from seq2seq.training.loss import sequence_loss
+from seq2seq.training.precision import Numerics
+from seq2seq.training.schedules import draw_forced_mask
+
+
+class NonFiniteError(ArithmeticError):
+    """A loss or gradient is no number; the weights are those before the update."""
+
+
+class UpdateResult(NamedTuple):
+    """What an update measured."""
+
+    cross_entropy: float  # of this process, summed over target tokens
+    gradient_norm: float
+
+
+class Updater:
+    """Changes the weights by one update at a time."""
+
+    def __init__(
+        self, config: TrainConfig, *, model: Seq2Seq, numerics: Numerics, ranks: Ranks
+    ) -> None:
+        self._config = config
+        self._model = model
+        self._numerics = numerics
+        self._ranks = ranks
+        self._optimizer = build_optimizer(config.training.optimizer, model)
+        # fp16 gradients underflow without it; in other precisions it does nothing.
+        self._scaler = torch.amp.GradScaler(
+            numerics.device.type, enabled=numerics.precision is Precision.fp16
+        )
+
+    def make(
+        self, batches: Sequence[Batch], *, update: int, learning_rate: float, num_tokens: int
+    ) -> UpdateResult:
+        """Make an update of one or, with accumulation, several batches.
+
+        Args:
+            batches: this process' part.
+            update: its number, from 1; dropout is drawn from it alone, whenever a run resumes.
+            learning_rate: of this update.
+            num_tokens: target tokens of all batches of all processes, which the loss is
+                averaged over.
+
+        Raises:
+            NonFiniteError: a gradient is no number; the weights have not changed.
+        """
+        torch.manual_seed(derive_seed(self._config.seed, "update", update, self._ranks.rank))
+        self._model.train()
+        cross_entropy = sum(self._backward(batch, update, num_tokens) for batch in batches)
+        self._scaler.unscale_(self._optimizer)
+        sum_gradients(self._model)
+        norm = self._clip()
+        if not self._scaler.is_enabled() and not torch.isfinite(norm):
+            raise NonFiniteError(f"update {update}: the gradient's norm is {norm.item()}")
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
+        self._scaler.step(self._optimizer)  # an fp16 overflow skips the step and lowers the scale
+        self._scaler.update()
+        self._optimizer.zero_grad()
+        return UpdateResult(float(cross_entropy), norm.item())
+
+    @property
+    def learning_rate(self) -> float:
+        """Return that of the last update."""
+        rate: float = self._optimizer.param_groups[0]["lr"]
+        return rate
+
+    def state(self) -> dict[str, dict[str, object]]:
+        """Return what a resumed run needs, of tensors and plain types."""
+        return {"optimizer": self._optimizer.state_dict(), "scaler": self._scaler.state_dict()}
+
+    def load_state(self, state: dict[str, dict[str, object]]) -> None:
+        """Undo `state`."""
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._scaler.load_state_dict(state["scaler"])
+
+    def _backward(self, batch: Batch, update: int, num_tokens: int) -> Tensor:
+        """Add a batch's part to the gradients; return its cross-entropy."""
+        training = self._config.training
+        forced_mask = draw_forced_mask(
+            training.teacher_forcing,
+            update=update,
+            shape=batch.target_ids.shape,
+            device=self._numerics.device,
+        )
+        with self._numerics.autocast():
+            loss = sequence_loss(
+                self._model,
+                batch,
+                label_smoothing=training.label_smoothing,
+                forced_mask=forced_mask,
+            )
+        self._scaler.scale(loss.smoothed / num_tokens).backward()  # type: ignore[no-untyped-call]
+        return loss.cross_entropy
+
+    def _clip(self) -> Tensor:
+        limit = self._config.training.optimizer.clip_norm
+        return torch.nn.utils.clip_grad_norm_(self._model.parameters(), limit or float("inf"))
+
+
+def build_optimizer(config: OptimizerConfig, model: Seq2Seq) -> torch.optim.Optimizer:
+    """Build the optimizer; weight decay spares biases and norms."""
+    matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
+    vectors = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": config.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    if config.name is OptimizerName.sgd:
+        return torch.optim.SGD(groups, lr=config.learning_rate)
+    if config.name is OptimizerName.adamw:
+        return torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
+    return torch.optim.Adam(groups, lr=config.learning_rate, fused=True)
