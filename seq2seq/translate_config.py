@@ -1,0 +1,57 @@
+"""The configuration of translate.py."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from seq2seq.checks import check_positive
+from seq2seq.search import DecodingConfig, decoding_config_types
+from seq2seq.training.config import Device, Precision
+
+
+class OutputFormat(Enum):
+    """What is written for each input line."""
+
+    text = "text"
+    """the best translation"""
+    nbest = "nbest"
+    """Moses' `id ||| translation ||| score`, one line for each hypothesis"""
+    json = "json"
+    """one object with source, hypotheses, scores, pieces and attention"""
+
+
+@dataclass(kw_only=True, slots=True)
+class TranslateConfig:
+    """What translate.py is told."""
+
+    checkpoint: str
+    """a file, or a directory, which means its best.pt"""
+    text: str | None
+    """translated instead of the input"""
+    input: str | None
+    """None: standard input"""
+    output: str | None
+    """None: standard output"""
+    output_format: OutputFormat
+    alignments: str | None
+    """a file for the word links of the best translations, as Pharaoh text"""
+    attention_plot: str | None
+    """a directory for a picture of each translation's attention"""
+    batch_size: int
+    """sentences translated at once"""
+    device: Device
+    precision: Precision
+    threads: int | None
+    """of the CPU; None leaves the choice to torch"""
+    decoding: DecodingConfig
+
+    def __post_init__(self) -> None:
+        check_positive("translate", self, "batch_size")
+        if self.threads is not None:
+            check_positive("translate", self, "threads")
+        if self.text is not None and self.input is not None:
+            raise ValueError(f"text={self.text!r} and input={self.input} exclude each other")
+        if decoding_config_types().get(self.decoding.name) is not type(self.decoding):
+            raise ValueError(
+                f"decoding.name={self.decoding.name} is not the name of this search; leave it and "
+                f"choose decoding= one of {', '.join(sorted(decoding_config_types()))}"
+            )

@@ -1,0 +1,206 @@
+import logging
+from itertools import count, islice
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_translator import BEAM, GREEDY, SENTENCES, make_checkpoint, write_checkpoint
+
+from seq2seq.search import search
+from seq2seq.training.config import Device, Precision
+from seq2seq.training.precision import Numerics
+from seq2seq.translator import LONG_SENTENCE, WINDOW, Translator
+
+CPU = Numerics(torch.device("cpu"), Precision.fp32)
+
+
+def make_translator(attention="additive"):
+    checkpoint = make_checkpoint(attention)
+    return Translator(checkpoint.build_model(), tokenizers=checkpoint.tokenizers, numerics=CPU)
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return make_translator()
+
+
+def record_shapes(translator, monkeypatch):
+    """Return a list that gets the shape of each batch that the model reads."""
+    shapes = []
+    encode = translator._model.encode
+
+    def recorded(source_ids, source_mask):
+        shapes.append(tuple(source_ids.shape))
+        return encode(source_ids, source_mask)
+
+    monkeypatch.setattr(translator._model, "encode", recorded)
+    return shapes
+
+
+def texts(translations):
+    return [[found.text for found in translation.hypotheses] for translation in translations]
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM])
+def test_each_line_gets_what_search_finds_for_it_alone(decoding):
+    checkpoint = make_checkpoint()
+    model, (source, target) = checkpoint.build_model(), checkpoint.tokenizers
+    translator = make_translator()
+
+    for translation in translator.translate(["ein hund", "nein"], decoding, batch_size=2):
+        ids = torch.tensor([[*source.encode([translation.source])[0], 3]])
+        [expected] = search(model, ids, torch.ones_like(ids, dtype=torch.bool), decoding)
+
+        assert len(translation.hypotheses) == len(expected)
+        for found, hypothesis in zip(translation.hypotheses, expected, strict=True):
+            assert found.text == target.decode(hypothesis.ids)
+            assert found.score == pytest.approx(hypothesis.score, abs=1e-5)
+            torch.testing.assert_close(found.weights, hypothesis.weights)
+
+
+def test_translations_come_in_the_order_of_the_lines(translator):
+    translations = list(translator.translate(SENTENCES, GREEDY, batch_size=2))
+
+    assert [translation.source for translation in translations] == SENTENCES
+    assert len(set(map(str, texts(translations)))) > 3
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM])
+def test_batch_size_and_neighbours_change_nothing(translator, decoding):
+    alone = texts(translator.translate(SENTENCES, decoding, batch_size=1))
+    together = texts(translator.translate(SENTENCES, decoding, batch_size=7))
+    backwards = texts(translator.translate(SENTENCES[::-1], decoding, batch_size=3))
+
+    assert alone == together == backwards[::-1]
+
+
+@pytest.mark.parametrize("attention", ["additive", "none"])
+def test_a_line_without_text_gets_an_empty_translation_without_the_model(attention, monkeypatch):
+    translator = make_translator(attention)
+    monkeypatch.setattr(translator._model, "encode", None)
+
+    for translation in translator.translate(["", " \t\u3000"], BEAM, batch_size=2):
+        [found] = translation.hypotheses
+
+        assert (found.text, found.score, found.finished) == ("", 0.0, True)
+        assert found.weights.shape == (translator.num_heads, 1, 1)
+        assert translation.source_pieces == found.pieces == ["</s>"]
+
+
+def test_no_lines_give_no_translations(translator):
+    assert list(translator.translate([], GREEDY, batch_size=2)) == []
+
+
+@settings(max_examples=15, deadline=None)
+@given(lines=st.lists(st.text(max_size=12), max_size=6))
+def test_any_line_gets_one_line(translator, lines):
+    translations = list(translator.translate(lines, GREEDY, batch_size=4))
+
+    assert [translation.source for translation in translations] == lines
+    assert not any("\n" in translation.hypotheses[0].text for translation in translations)
+
+
+def test_pieces_label_the_rows_and_columns_of_the_weights(translator):
+    for translation in translator.translate(SENTENCES, BEAM, batch_size=3):
+        for found in translation.hypotheses:
+            shape = (1, len(found.pieces), len(translation.source_pieces))
+            assert found.weights.shape == shape
+            assert translation.source_pieces[-1] == "</s>"
+            assert (found.pieces[-1] == "</s>") == found.finished
+            assert len(found.ids) == len(found.pieces) - found.finished
+
+
+def test_links_join_words_of_both_sides(translator):
+    translations = list(translator.translate(SENTENCES, BEAM, batch_size=3))
+
+    all_links = [translator.links(each, each.hypotheses[0]) for each in translations]
+
+    assert any(all_links)
+    for translation, links in zip(translations, all_links, strict=True):
+        source, target = translation.source.split(), translation.hypotheses[0].text.split()
+        assert all(i < len(source) and j < len(target) for i, j in links)
+
+
+def test_links_without_attention_are_an_error():
+    translator = make_translator("none")
+    translations = translator.translate(SENTENCES, GREEDY, batch_size=8)
+
+    with pytest.raises(ValueError, match="without heads"):
+        for translation in translations:
+            translator.links(translation, translation.hypotheses[0])
+
+
+def test_an_endless_input_is_read_one_window_at_a_time(translator):
+    num_read = 0
+
+    def endless():
+        nonlocal num_read
+        for number in count():
+            num_read += 1
+            yield "ja" * (1 + number % 3)
+
+    first = list(islice(translator.translate(endless(), GREEDY, batch_size=2), 5))
+
+    assert len(first) == 5
+    assert num_read == 2 * WINDOW
+
+
+def test_a_line_is_answered_before_the_next_where_that_has_to_be_waited_for(translator):
+    events = []
+
+    def typed():
+        for line in ("ja", "nein", ""):
+            events.append(f"read {line}")
+            yield line
+
+    translations = translator.translate(typed(), GREEDY, batch_size=9, has_more=lambda: False)
+    for translation in translations:
+        events.append(f"answered {translation.source}")
+
+    assert events == ["read ja", "answered ja", "read nein", "answered nein", "read ", "answered "]
+
+
+def test_answers_do_not_wait_for_the_window_to_end(translator, monkeypatch):
+    shapes = record_shapes(translator, monkeypatch)
+
+    next(translator.translate(["a", "b", "cc", "dd"], GREEDY, batch_size=2))
+
+    assert shapes == [(2, 2)]
+
+
+def test_long_sentences_share_smaller_batches(translator, monkeypatch):
+    shapes = record_shapes(translator, monkeypatch)
+    lines = ["a" * LONG_SENTENCE * 5, "b" * LONG_SENTENCE * 2, "c", "d", "e" * LONG_SENTENCE * 2]
+
+    list(translator.translate(lines, GREEDY, batch_size=4))
+
+    assert shapes == [(2, 2), (2, 2 * LONG_SENTENCE + 1), (1, 5 * LONG_SENTENCE + 1)]
+
+
+def test_cut_translations_are_counted_in_one_warning(translator, caplog):
+    short = type(GREEDY)(name="greedy", max_length_ratio=0.0, max_length_offset=1)
+
+    with caplog.at_level(logging.WARNING):
+        translations = list(translator.translate(SENTENCES, short, batch_size=3))
+
+    num_cut = sum(not translation.hypotheses[0].finished for translation in translations)
+    assert num_cut > 0
+    [record] = caplog.records
+    assert record.getMessage().startswith(f"{num_cut} of {len(SENTENCES)} translations reached")
+
+
+def test_a_directory_means_its_best_checkpoint(tmp_path, translator):
+    directory = write_checkpoint(tmp_path / "run")
+
+    for path in (directory, str(directory / "best.pt")):
+        loaded = Translator.load(path, device=Device.cpu, precision=Precision.fp32)
+
+        assert texts(loaded.translate(SENTENCES, BEAM, batch_size=4)) == texts(
+            translator.translate(SENTENCES, BEAM, batch_size=4)
+        )
+
+
+def test_a_missing_checkpoint_is_an_error_with_its_path(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        Translator.load(tmp_path / "nowhere", device=Device.cpu, precision=Precision.fp32)

@@ -1,0 +1,224 @@
+"""Every registered attention type, and models of a few hundred parameters, for tests."""
+
+# B batch, S source length, T target length, Q query size, M memory size, V vocabulary
+
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor, nn
+
+from seq2seq.attention import (
+    Attention,
+    AttentionConfig,
+    attention_config_types,
+    build_attention,
+)
+from seq2seq.encoder import EncoderConfig
+from seq2seq.model import Bridge, ModelConfig, Seq2Seq, TiedEmbeddings
+from seq2seq.recurrence import DecoderConfig, DecoderForm
+
+CONFIGS = Path(__file__).parent.parent / "configs" / "attention"
+LARGEST_SIZE = 8
+SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE = 11, 13
+FORMS = ("bahdanau", "conditional", "luong", "input_feeding")
+
+
+def attention_config(name: str) -> AttentionConfig:
+    """Read the YAML file of a registered type, with sizes that take no time."""
+    values = OmegaConf.to_container(OmegaConf.load(CONFIGS / f"{name}.yaml"))
+    assert isinstance(values, dict)
+    del values["defaults"]
+    for key, value in values.items():
+        if type(value) is int:
+            values[key] = min(value, LARGEST_SIZE)
+    return attention_config_types()[name](**values)
+
+
+def _variants() -> dict[str, AttentionConfig]:
+    """Return every registered type, with each of its switches both ways."""
+    variants = {}
+    for name in attention_config_types():
+        config = variants[name] = attention_config(name)
+        for field in dataclasses.fields(config):
+            value = getattr(config, field.name)
+            if type(value) is bool:
+                flipped = dataclasses.replace(config, **{field.name: not value})
+                variants[f"{name}-{field.name}={not value}"] = flipped
+    return variants
+
+
+VARIANTS = _variants()
+
+
+def attention_sizes(config: AttentionConfig) -> tuple[int, int]:
+    """Return query and memory size: different ones unless the type refuses them."""
+    try:
+        build_attention(config, query_size=6, memory_size=10)
+    except ValueError:
+        return 6, 6
+    return 6, 10
+
+
+def tiny_attention(config: AttentionConfig, *, dtype: torch.dtype = torch.float64) -> Attention:
+    torch.manual_seed(1)
+    query_size, memory_size = attention_sizes(config)
+    attention = build_attention(config, query_size=query_size, memory_size=memory_size)
+    return attention.to(dtype)
+
+
+class Sources(NamedTuple):
+    """What an attention reads: B=3, T=4, S=5, lengths 5, 2 and 3."""
+
+    query: Tensor  # (B, T, Q)
+    states: Tensor  # (B, S, M), as random where padded as elsewhere
+    mask: Tensor  # (B, S)
+
+
+def tiny_sources(config: AttentionConfig, *, dtype: torch.dtype = torch.float64) -> Sources:
+    generator = torch.Generator().manual_seed(2)
+    query_size, memory_size = attention_sizes(config)
+    query = torch.randn(3, 4, query_size, generator=generator, dtype=torch.float64)
+    states = torch.randn(3, 5, memory_size, generator=generator, dtype=torch.float64)
+    return Sources(query.to(dtype), states.to(dtype), torch.arange(5) < torch.tensor([[5], [2], [3]]))
+
+
+Score = Callable[[list[float], list[float]], float]
+
+
+def mix_by_loop(
+    score: Score, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Mix values by the definition, a number at a time; return context and weights (B, T, S)."""
+    context = torch.zeros(*query.shape[:2], values.shape[-1], dtype=torch.float64)
+    weights = torch.zeros(*query.shape[:2], keys.shape[1], dtype=torch.float64)
+    for row in range(query.shape[0]):
+        real = [place for place in range(keys.shape[1]) if mask[row, place]]
+        for step in range(query.shape[1]):
+            asked = query[row, step].tolist()
+            scores = [score(asked, keys[row, place].tolist()) for place in real]
+            exponentials = [math.exp(one - max(scores)) for one in scores]
+            for place, exponential in zip(real, exponentials, strict=True):
+                weight = exponential / sum(exponentials)
+                weights[row, step, place] = weight
+                context[row, step] += weight * values[row, place]
+    return context, weights
+
+
+def decoder_config(
+    form: str = "bahdanau", *, num_layers: int = 1, layer_norm: bool = False, dropout: float = 0.0
+) -> DecoderConfig:
+    return DecoderConfig(
+        form=DecoderForm.luong if form == "input_feeding" else DecoderForm(form),
+        input_feeding=form == "input_feeding",
+        embedding_size=7,
+        hidden_size=6,
+        num_layers=num_layers,
+        readout_size=9,
+        layer_norm=layer_norm,
+        word_dropout=dropout,
+        embedding_dropout=dropout,
+        hidden_dropout=dropout,
+        readout_dropout=dropout,
+    )
+
+
+def encoder_config(
+    *, hidden_size: int = 5, num_layers: int = 1, layer_norm: bool = False, dropout: float = 0.0
+) -> EncoderConfig:
+    return EncoderConfig(
+        embedding_size=8,
+        hidden_size=hidden_size,
+        num_layers=num_layers,
+        layer_norm=layer_norm,
+        word_dropout=dropout,
+        embedding_dropout=dropout,
+        hidden_dropout=dropout,
+    )
+
+
+def tiny_model(
+    attention: AttentionConfig,
+    form: str = "bahdanau",
+    *,
+    num_layers: int = 1,
+    layer_norm: bool = False,
+    bridge: Bridge = Bridge.projection,
+    dtype: torch.dtype = torch.float64,
+) -> Seq2Seq:
+    """Build a model without dropout whose parameters are all random, none of them at its start."""
+    torch.manual_seed(1)
+    hidden_size = attention_sizes(attention)[1] // 2
+    config = ModelConfig(
+        name="tiny",
+        encoder=encoder_config(
+            hidden_size=hidden_size, num_layers=num_layers, layer_norm=layer_norm
+        ),
+        decoder=decoder_config(form, num_layers=num_layers, layer_norm=layer_norm),
+        bridge=bridge,
+        tied_embeddings=TiedEmbeddings.none,
+    )
+    model = Seq2Seq(
+        config,
+        attention=attention,
+        source_vocabulary_size=SOURCE_VOCABULARY_SIZE,
+        target_vocabulary_size=TARGET_VOCABULARY_SIZE,
+    )
+    for parameter in model.parameters():
+        parameter.data.normal_(std=0.5)
+    return model.to(dtype)
+
+
+class TinyBatch(NamedTuple):
+    source_ids: Tensor  # (B, S)
+    source_mask: Tensor  # (B, S)
+    previous_ids: Tensor  # (B, T)
+    target_ids: Tensor  # (B, T)
+    target_mask: Tensor  # (B, T)
+
+    def row(self, index: int) -> "TinyBatch":
+        """Return one pair alone, without padding."""
+        source_length = max(int(self.source_mask[index].sum()), 1)
+        target_length = int(self.target_mask[index].sum())
+        sources = (part[index : index + 1, :source_length] for part in self[:2])
+        return TinyBatch(*sources, *(part[index : index + 1, :target_length] for part in self[2:]))
+
+
+def tiny_batch(
+    source_lengths: tuple[int, ...] = (5, 2, 3),
+    target_lengths: tuple[int, ...] = (3, 4, 1),
+    *,
+    extra: int = 0,
+) -> TinyBatch:
+    """Draw pairs of the given lengths, padded `extra` places more than they need."""
+    generator = torch.Generator().manual_seed(3)
+
+    def draw(lengths: tuple[int, ...], vocabulary_size: int) -> tuple[Tensor, Tensor]:
+        size = max(lengths)
+        drawn = torch.randint(4, vocabulary_size, (len(lengths), size), generator=generator)
+        mask = torch.arange(size + extra) < torch.tensor(lengths).unsqueeze(1)
+        return nn.functional.pad(drawn, (0, extra)) * mask, mask
+
+    source_ids, source_mask = draw(source_lengths, SOURCE_VOCABULARY_SIZE)
+    previous_ids, target_mask = draw(target_lengths, TARGET_VOCABULARY_SIZE)
+    target_ids, _ = draw(target_lengths, TARGET_VOCABULARY_SIZE)
+    return TinyBatch(source_ids, source_mask, previous_ids, target_ids, target_mask)
+
+
+def summed_loss(model: Seq2Seq, batch: TinyBatch) -> Tensor:
+    """Sum cross-entropy over the real target tokens."""
+    readouts = model(batch.source_ids, batch.source_mask, batch.previous_ids).readouts
+    logits = model.decoder.logits(readouts)[batch.target_mask]
+    targets = batch.target_ids[batch.target_mask]
+    return nn.functional.cross_entropy(logits, targets, reduction="sum")
+
+
+def gradients_of(loss: Tensor, module: nn.Module) -> dict[str, Tensor]:
+    """Return the gradient of every parameter, zeros for one that the loss does not reach."""
+    names, parameters = zip(*module.named_parameters(), strict=True)
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+    return dict(zip(names, gradients, strict=True))

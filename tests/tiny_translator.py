@@ -1,0 +1,65 @@
+"""A translator of a few hundred parameters, and its checkpoint, for tests."""
+
+from pathlib import Path
+
+import torch
+from hydra import compose, initialize_config_dir
+
+from seq2seq.config import TrainConfig, load_config, register_schemas
+from seq2seq.data import CharacterTokenizer, TokenizerPair
+from seq2seq.search import BeamConfig, GreedyConfig
+from seq2seq.training.checkpoint import Checkpoint, build_model, save_checkpoint
+
+CONFIGS = Path(__file__).parent.parent / "configs"
+SENTENCES = [
+    "ein hund rennt",
+    "zwei",
+    "",
+    "der schnee ist tief und weiss",
+    " \t",
+    "ja",
+    "nein und ja",
+    "ein kind",
+]
+GREEDY = GreedyConfig(name="greedy", max_length_ratio=1.0, max_length_offset=3)
+BEAM = BeamConfig(
+    name="beam",
+    max_length_ratio=1.0,
+    max_length_offset=3,
+    beam_size=3,
+    num_best=2,
+    length_penalty=1.0,
+)
+
+
+def make_config(attention: str = "additive") -> TrainConfig:
+    """Compose the shipped configuration with sizes that take no time."""
+    sizes = [f"{side}.{size}=6" for side in ("encoder", "decoder") for size in SIZES]
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONFIGS)):
+        register_schemas()
+        overrides = [f"attention={attention}", "tokenizer=characters"]
+        overrides += [f"model.{size}" for size in sizes]
+        overrides += ["model.decoder.readout_size=6", "model.decoder.hidden_size=12"]
+        return load_config(compose("train", overrides=overrides))
+
+
+SIZES = ("embedding_size", "hidden_size")
+
+
+def make_checkpoint(attention: str = "additive", *, seed: int = 3) -> Checkpoint:
+    """Return random weights, large enough for varied translations."""
+    config = make_config(attention)
+    tokenizers = TokenizerPair(
+        CharacterTokenizer("abcdefghijklmnopqrstuvwxyz "), CharacterTokenizer("abcdefgh .")
+    )
+    torch.manual_seed(seed)
+    model = build_model(config, tokenizers)
+    state = {name: 4 * value for name, value in model.state_dict().items()}
+    return Checkpoint(config=config, tokenizers=tokenizers, model_state=state, training_state=None)
+
+
+def write_checkpoint(directory: Path, attention: str = "additive") -> Path:
+    """Write best.pt and return its directory."""
+    directory.mkdir()
+    save_checkpoint(directory / "best.pt", make_checkpoint(attention))
+    return directory
