@@ -129,7 +129,8 @@ class AttnDecoderRNN(nn.Module):
         fed_ids = previous_ids[:, 0]
         for step, forced in enumerate(forced_mask.unbind(1)):
             if step > 0:
-                predicted_ids = self.logits(readouts[-1].detach()).argmax(-1)
+                with torch.no_grad():
+                    predicted_ids = self.logits(readouts[-1]).argmax(-1)
                 fed_ids = torch.where(forced, previous_ids[:, step], predicted_ids)
             readout, state, step_weights = self._step(state, fed_ids, memory)
             readouts.append(readout)

@@ -74,4 +74,5 @@ class Encoder(nn.Module):
             packed_states, batch_first=True, total_length=source_ids.shape[1]
         )
         states = self.hidden_dropout(self.norm(states)) * source_mask.unsqueeze(-1)
-        return states, last[-2:].transpose(0, 1).flatten(1)  # (2, B, H) -> (B, 2H)
+        last = last[-2:].transpose(0, 1).flatten(1)  # (2L, B, H) -> (B, 2H)
+        return states, last * source_mask.any(1, keepdim=True)

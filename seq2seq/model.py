@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from seq2seq.attention import AttentionConfig, Memory, build_attention
 from seq2seq.decoder import AttnDecoderRNN, DecoderOutput
 from seq2seq.encoder import Encoder, EncoderConfig
-from seq2seq.recurrence import DecoderConfig, DecoderState
+from seq2seq.recurrence import DecoderConfig, DecoderState, GRUCell
 
 
 class Bridge(Enum):
@@ -102,6 +102,11 @@ class Seq2Seq(nn.Module):
         self.decoder = AttnDecoderRNN(
             decoder, attention=self.attention, embedding=target_embedding, output=output
         )
+        if config.bridge is Bridge.zero and self.attention.context_size == 0:
+            raise ValueError(
+                f"model.bridge=zero with attention={attention.name} would hide the source from the "
+                "decoder; choose another bridge or attention"
+            )
         self.bridge = _BRIDGES[config.bridge](
             self.encoder.states_size, decoder.hidden_size, decoder.num_layers
         )
@@ -145,21 +150,27 @@ class Seq2Seq(nn.Module):
 
     def _initialize(self) -> None:
         """Draw matrices from Xavier's uniform, recurrent ones orthogonal; biases are 0."""
-        for name, parameter in self.named_parameters():
-            if "norm" in name or name.endswith("width"):
-                continue
-            if "embedding." in name:
-                nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
-            elif parameter.dim() < 2:
-                nn.init.zeros_(parameter)
-            elif "weight_hh" in name or "hidden_projection" in name:
-                for gate in parameter.data.chunk(3):
-                    nn.init.orthogonal_(gate)
-            elif parameter.numel() > 0:
-                nn.init.xavier_uniform_(parameter)
         for module in self.modules():
-            if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            if isinstance(module, nn.Linear | nn.GRU):
+                for name, parameter in module.named_parameters():
+                    _initialize_parameter(parameter, recurrent="weight_hh" in name)
+        for module in self.modules():
+            if isinstance(module, GRUCell):
+                _initialize_parameter(module.hidden_projection.weight, recurrent=True)
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
                 module.weight.data[module.padding_idx].zero_()
+
+
+def _initialize_parameter(parameter: Tensor, *, recurrent: bool) -> None:
+    """Fill a bias with zeros; draw a matrix, or each of a recurrent one's three gates."""
+    if parameter.dim() < 2:
+        nn.init.zeros_(parameter)
+    elif recurrent:
+        for gate in parameter.data.chunk(3):
+            nn.init.orthogonal_(gate)
+    elif parameter.numel() > 0:  # without attention nothing is projected from a context
+        nn.init.xavier_uniform_(parameter)
 
 
 class ProjectionBridge(nn.Module):

@@ -22,7 +22,7 @@ from seq2seq.encoder import EncoderConfig
 from seq2seq.model import Bridge, ModelConfig, Seq2Seq, TiedEmbeddings
 from seq2seq.recurrence import DecoderConfig, DecoderForm
 
-CONFIGS = Path(__file__).parent.parent / "configs" / "attention"
+CONFIGS = Path(__file__).parent.parent / "configs"
 LARGEST_SIZE = 8
 SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE = 11, 13
 FORMS = ("bahdanau", "conditional", "luong", "input_feeding")
@@ -30,8 +30,7 @@ FORMS = ("bahdanau", "conditional", "luong", "input_feeding")
 
 def attention_config(name: str) -> AttentionConfig:
     """Read the YAML file of a registered type, with sizes that take no time."""
-    values = OmegaConf.to_container(OmegaConf.load(CONFIGS / f"{name}.yaml"))
-    assert isinstance(values, dict)
+    values = OmegaConf.to_container(OmegaConf.load(CONFIGS / "attention" / f"{name}.yaml"))
     del values["defaults"]
     for key, value in values.items():
         if type(value) is int:
@@ -84,7 +83,9 @@ def tiny_sources(config: AttentionConfig, *, dtype: torch.dtype = torch.float64)
     query_size, memory_size = attention_sizes(config)
     query = torch.randn(3, 4, query_size, generator=generator, dtype=torch.float64)
     states = torch.randn(3, 5, memory_size, generator=generator, dtype=torch.float64)
-    return Sources(query.to(dtype), states.to(dtype), torch.arange(5) < torch.tensor([[5], [2], [3]]))
+    return Sources(
+        query.to(dtype), states.to(dtype), torch.arange(5) < torch.tensor([[5], [2], [3]])
+    )
 
 
 Score = Callable[[list[float], list[float]], float]
@@ -112,33 +113,38 @@ def mix_by_loop(
 def decoder_config(
     form: str = "bahdanau", *, num_layers: int = 1, layer_norm: bool = False, dropout: float = 0.0
 ) -> DecoderConfig:
-    return DecoderConfig(
-        form=DecoderForm.luong if form == "input_feeding" else DecoderForm(form),
-        input_feeding=form == "input_feeding",
-        embedding_size=7,
-        hidden_size=6,
-        num_layers=num_layers,
-        readout_size=9,
-        layer_norm=layer_norm,
-        word_dropout=dropout,
-        embedding_dropout=dropout,
-        hidden_dropout=dropout,
-        readout_dropout=dropout,
-    )
+    values = _shipped("decoder") | {
+        "form": DecoderForm.luong if form == "input_feeding" else DecoderForm(form),
+        "input_feeding": form == "input_feeding",
+        "embedding_size": 7,
+        "hidden_size": 6,
+        "num_layers": num_layers,
+        "readout_size": 9,
+        "layer_norm": layer_norm,
+        "readout_dropout": dropout,
+    }
+    return DecoderConfig(**values | dict.fromkeys(_DROPOUTS, dropout))
 
 
 def encoder_config(
     *, hidden_size: int = 5, num_layers: int = 1, layer_norm: bool = False, dropout: float = 0.0
 ) -> EncoderConfig:
-    return EncoderConfig(
-        embedding_size=8,
-        hidden_size=hidden_size,
-        num_layers=num_layers,
-        layer_norm=layer_norm,
-        word_dropout=dropout,
-        embedding_dropout=dropout,
-        hidden_dropout=dropout,
-    )
+    values = _shipped("encoder") | {
+        "embedding_size": 8,
+        "hidden_size": hidden_size,
+        "num_layers": num_layers,
+        "layer_norm": layer_norm,
+    }
+    return EncoderConfig(**values | dict.fromkeys(_DROPOUTS, dropout))
+
+
+_DROPOUTS = ("word_dropout", "embedding_dropout", "hidden_dropout")
+
+
+def _shipped(part: str) -> dict[str, object]:
+    """Return what the default model's YAML file says of a part; a new field needs no edit here."""
+    model = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "bahdanau.yaml"))
+    return dict(model[part])
 
 
 def tiny_model(
@@ -222,3 +228,15 @@ def gradients_of(loss: Tensor, module: nn.Module) -> dict[str, Tensor]:
     names, parameters = zip(*module.named_parameters(), strict=True)
     gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
     return dict(zip(names, gradients, strict=True))
+
+
+def assert_gradients_close(
+    actual: dict[str, Tensor], expected: dict[str, Tensor], *, tolerance: float
+) -> None:
+    """Name the parameters whose gradients differ, by more than a part of the gradient's norm."""
+    different = {}
+    for name, gradient in expected.items():
+        distance = (actual[name] - gradient).norm().item()
+        if not distance <= tolerance * max(gradient.norm().item(), 1):
+            different[name] = distance
+    assert different == {}

@@ -1,0 +1,85 @@
+import dataclasses
+import math
+
+import pytest
+import torch
+from tiny_models import attention_config, mix_by_loop, tiny_attention, tiny_sources
+from torch.nn import functional
+from torch.testing import assert_close
+
+from seq2seq.attention import DotAttention, DotConfig
+
+SCALED, UNSCALED = (DotConfig(name="dot", dropout=0.0, scaled=scaled) for scaled in (True, False))
+
+
+@pytest.mark.parametrize("config", [SCALED, UNSCALED], ids=["scaled", "unscaled"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
+def test_context_and_weights_are_those_of_a_double_loop(config, dtype, tolerance):
+    attention, sources = tiny_attention(config), tiny_sources(config, dtype=dtype)
+
+    def score(query, key):
+        return sum(map(float.__mul__, query, key)) / (math.sqrt(6) if config.scaled else 1)
+
+    context, weights = attention(sources.query, attention.prepare(sources.states, sources.mask))
+
+    states = sources.states.double()
+    expected = mix_by_loop(score, sources.query.double(), states, states, sources.mask)
+    assert_close(context.double(), expected[0], atol=tolerance, rtol=0)
+    assert_close(weights.double(), expected[1].unsqueeze(1), atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [(UNSCALED, [0.090031, 0.244728, 0.665241]), (SCALED, [0.140029, 0.283995, 0.575975])],
+    ids=["unscaled", "scaled"],
+)
+def test_published_weights(config, expected):
+    attention = DotAttention(config, query_size=2, memory_size=2)
+    keys = torch.tensor([[[1.0, 0], [0, 1], [1, 1], [9, 9]]])
+    memory = attention.prepare(keys, torch.tensor([[True, True, True, False]]))
+
+    _, weights = attention(torch.tensor([[[1.0, 2.0]]]), memory)
+
+    assert_close(weights, torch.tensor([[[[*expected, 0]]]]), atol=1e-6, rtol=0)
+
+
+def test_published_context():
+    attention = DotAttention(SCALED, query_size=2, memory_size=2)
+    keys = torch.tensor([[[1.0, 0], [0, 1], [1, 1], [9, 9]]])
+    memory = attention.prepare(keys, torch.tensor([[True, True, True, False]]))
+
+    context, _ = attention(torch.tensor([[[1.0, 2.0]]]), memory)
+
+    assert_close(context, torch.tensor([[[0.716005, 0.859971]]]), atol=1e-6, rtol=0)
+
+
+def test_scaled_dot_is_that_of_torch():
+    attention, sources = tiny_attention(SCALED), tiny_sources(SCALED)
+
+    context, _ = attention(sources.query, attention.prepare(sources.states, sources.mask))
+
+    expected = functional.scaled_dot_product_attention(
+        sources.query, sources.states, sources.states, attn_mask=sources.mask.unsqueeze(1)
+    )
+    assert_close(context, expected)
+
+
+def test_different_sizes_are_refused_with_the_way_out():
+    message = (
+        r"attention=dot: query size 6 \(model\.decoder\.hidden_size\) and key size 10 "
+        r"\(2 \* model\.encoder\.hidden_size\) must be equal; .* choose attention=general"
+    )
+    with pytest.raises(ValueError, match=message):
+        DotAttention(SCALED, query_size=6, memory_size=10)
+
+
+def test_large_scores_in_half_precision_do_not_overflow():
+    config = dataclasses.replace(attention_config("dot"), scaled=True)
+    attention = DotAttention(config, query_size=1024, memory_size=1024)
+    states = torch.full((1, 3, 1024), 10.0, dtype=torch.float16)
+    memory = attention.prepare(states, torch.ones(1, 3, dtype=torch.bool))
+
+    _, weights = attention(states[:, :1], memory)
+
+    # The product, 102400, is past what fp16 holds; divided by sqrt(1024) first it is 3200.
+    assert_close(weights.float(), torch.full((1, 1, 1, 3), 1 / 3), atol=1e-3, rtol=0)

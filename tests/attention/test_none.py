@@ -1,0 +1,21 @@
+import pytest
+import torch
+from tiny_models import attention_config, tiny_attention, tiny_sources
+
+CONFIG = attention_config("none")
+
+
+def test_there_are_no_heads_no_context_and_nothing_to_learn():
+    attention, sources = tiny_attention(CONFIG), tiny_sources(CONFIG)
+
+    context, weights = attention(sources.query, attention.prepare(sources.states, sources.mask))
+
+    assert (attention.num_heads, attention.context_size) == (0, 0)
+    assert context.shape == (3, 4, 0)
+    assert weights.shape == (3, 0, 4, 5)
+    assert list(attention.parameters()) == []
+
+
+def test_nothing_can_be_scored():
+    with pytest.raises(NotImplementedError, match="without attention"):
+        tiny_attention(CONFIG).score(torch.zeros(1, 1, 2), torch.zeros(1, 3, 2))

@@ -1,0 +1,101 @@
+import ast
+import graphlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LAYERS = (
+    {"checks", "seeding"},
+    {"attention"},
+    {"recurrence", "encoder", "decoder"},
+    {"model", "data"},
+    {"search", "evaluation", "alignment", "figures"},
+    {"config", "training", "translator", "translate_config", "translate_io", "translate_task"},
+    {"train.py", "translate.py"},
+)
+"""each imports from itself and from those before it"""
+OWNERS = {
+    "hydra": {"train", "translate", "seq2seq.config"},
+    "omegaconf": {"train", "translate", "seq2seq.config"},
+    "torchtext": {"seq2seq.data.words"},
+}
+"""who alone may import these"""
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+PATHS = (*ROOT.glob("*.py"), *(ROOT / "seq2seq").rglob("*.py"))
+MODULES = {module_name(path): path for path in PATHS}
+
+
+def imports(name):
+    """Return every module that a module imports, within functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            submodules = {f"{node.module}.{alias.name}" for alias in node.names} & MODULES.keys()
+            found |= submodules or {node.module or "relative"}
+    return found
+
+
+IMPORTS = {name: imports(name) for name in MODULES}
+
+
+def layer_of(name):
+    """Return the height of a module's part of the project: `seq2seq.data.words` -> that of data."""
+    part = name.split(".")[1] if "." in name else f"{name}.py"
+    heights = [height for height, parts in enumerate(LAYERS) if part in parts]
+    assert heights, f"say in LAYERS where {part} stands"
+    return heights[0]
+
+
+def test_imports_point_one_way():
+    upward = [
+        f"{name} imports {imported}"
+        for name in MODULES.keys() - {"seq2seq"}
+        for imported in IMPORTS[name] & MODULES.keys()
+        if layer_of(imported) > layer_of(name)
+    ]
+
+    assert upward == []
+
+
+def test_imports_go_in_no_circle():
+    ours = {name: found & MODULES.keys() - {name} for name, found in IMPORTS.items()}
+
+    graphlib.TopologicalSorter(ours).prepare()
+
+
+def test_attention_imports_nothing_of_ours():
+    attention = [name for name in MODULES if name.startswith("seq2seq.attention")]
+    imported = set().union(*(IMPORTS[name] for name in attention))
+
+    ours = {name for name in imported if name.startswith("seq2seq")}
+    assert {name for name in ours if not name.startswith("seq2seq.attention")} == set()
+
+
+@pytest.mark.parametrize("package", OWNERS)
+def test_package_is_imported_by_its_owners_alone(package):
+    importers = {
+        name
+        for name, found in IMPORTS.items()
+        if any(module.split(".")[0] == package for module in found)
+    }
+
+    assert importers - OWNERS[package] == set()
+
+
+def test_imports_are_absolute():
+    assert [name for name, found in IMPORTS.items() if "relative" in found] == []
+
+
+def test_no_module_is_named_utils():
+    parts = {part for name in MODULES for part in name.split(".")}
+
+    assert parts.isdisjoint({"utils", "util", "helpers", "common", "misc"})

@@ -1,0 +1,28 @@
+from types import SimpleNamespace
+
+import pytest
+
+from seq2seq.checks import check_positive, check_probabilities
+
+
+def test_values_in_range_pass():
+    config = SimpleNamespace(size=1, layers=7, dropout=0.0, word_dropout=0.999)
+
+    check_positive("model", config, "size", "layers")
+    check_probabilities("model", config, "dropout", "word_dropout")
+
+
+@pytest.mark.parametrize("value", [0, -3])
+def test_size_below_one_is_refused_by_key_and_value(value):
+    config = SimpleNamespace(size=5, layers=value)
+
+    with pytest.raises(ValueError, match=f"^model.encoder.layers={value} must be at least 1$"):
+        check_positive("model.encoder", config, "size", "layers")
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.0, 1.5, float("nan")])
+def test_probability_outside_its_range_is_refused_by_key_and_value(value):
+    config = SimpleNamespace(word_dropout=0.5, dropout=value)
+
+    with pytest.raises(ValueError, match=rf"^model.decoder.dropout={value} must lie in \[0, 1\)$"):
+        check_probabilities("model.decoder", config, "word_dropout", "dropout")

@@ -1,0 +1,214 @@
+import pytest
+import torch
+from tiny_models import (
+    FORMS,
+    TARGET_VOCABULARY_SIZE,
+    VARIANTS,
+    assert_gradients_close,
+    attention_config,
+    gradients_of,
+    tiny_batch,
+    tiny_model,
+)
+from torch.testing import assert_close
+
+# B=3, R=B*K rows, T=4, S=5, N heads, V=13
+every_type = pytest.mark.parametrize("attention", VARIANTS.values(), ids=VARIANTS.keys())
+every_form = pytest.mark.parametrize("form", FORMS)
+every_depth = pytest.mark.parametrize(("num_layers", "layer_norm"), [(1, False), (2, True)])
+
+
+def unroll(model, batch):
+    """Feed the true tokens one step at a time; return logits (B, T, V) and weights."""
+    memory, state = model.encode(batch.source_ids, batch.source_mask)
+    logits, weights = [], []
+    for previous_ids in batch.previous_ids.unbind(1):
+        step = model.decoder.step(state, previous_ids, memory)
+        state = step.state
+        logits.append(step.logits)
+        weights.append(step.weights)
+    return torch.stack(logits, dim=1), torch.stack(weights, dim=2)
+
+
+def loss_of(logits, weights):
+    """Make every output count differently, so that a gradient of any of them is seen."""
+    generator = torch.Generator().manual_seed(4)
+    factors = [torch.rand(part.shape, generator=generator).to(part) for part in (logits, weights)]
+    return (logits.sin() * factors[0]).sum() + (weights.square() * factors[1]).sum()
+
+
+@every_type
+@every_form
+@every_depth
+def test_forward_equals_unrolled_steps(attention, form, num_layers, layer_norm):
+    model = tiny_model(attention, form, num_layers=num_layers, layer_norm=layer_norm)
+    batch = tiny_batch()
+
+    output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
+    logits = model.decoder.logits(output.readouts)
+    step_logits, step_weights = unroll(model, batch)
+
+    assert logits.shape == (3, 4, TARGET_VOCABULARY_SIZE)
+    assert_close(logits, step_logits, atol=1e-12, rtol=0)
+    assert_close(output.weights, step_weights, atol=1e-12, rtol=0)
+    gradients = gradients_of(loss_of(logits, output.weights), model)
+    step_gradients = gradients_of(loss_of(step_logits, step_weights), model)
+    assert_gradients_close(gradients, step_gradients, tolerance=1e-12)
+
+
+@every_type
+@every_form
+def test_rows_of_a_beam_are_as_rows_alone(attention, form):
+    model, batch = tiny_model(attention, form, num_layers=2), tiny_batch()
+    memory, state = model.encode(batch.source_ids, batch.source_mask)
+    rows = torch.arange(3).repeat_interleave(2)
+    first, second = torch.randint(4, 13, (2, 6), generator=torch.Generator().manual_seed(5))
+
+    beam = model.decoder.step(state.select(rows), first, memory)
+    beam = model.decoder.step(beam.state, second, memory)
+    alone = model.decoder.step(state.select(rows), first, memory.select(rows))
+    alone = model.decoder.step(alone.state, second, memory.select(rows))
+
+    assert beam.logits.shape == (6, TARGET_VOCABULARY_SIZE)
+    assert beam.weights.shape == (6, model.attention.num_heads, 5)
+    assert_close(beam, alone)
+    assert not torch.allclose(beam.logits[0], beam.logits[1])
+
+
+@every_form
+def test_selected_rows_go_on_as_if_they_had_stood_there(form):
+    model, batch = tiny_model(attention_config("additive"), form, num_layers=2), tiny_batch()
+    memory, state = model.encode(batch.source_ids, batch.source_mask)
+    order = torch.tensor([2, 0])
+    step = model.decoder.step(state, batch.previous_ids[:, 0], memory)
+
+    after = model.decoder.step(step.state, batch.previous_ids[:, 1], memory)
+    selected = model.decoder.step(
+        step.state.select(order), batch.previous_ids[order, 1], memory.select(order)
+    )
+
+    assert_close(selected.logits, after.logits[order])
+    assert_close(selected.weights, after.weights[order])
+
+
+@every_type
+@every_form
+def test_forcing_every_token_is_the_plain_forward(attention, form):
+    model, batch = tiny_model(attention, form), tiny_batch()
+    inputs = (batch.source_ids, batch.source_mask, batch.previous_ids)
+
+    forced = model(*inputs, torch.ones(3, 4, dtype=torch.bool))
+    plain = model(*inputs)
+
+    assert_close(forced, plain)
+
+
+@every_form
+def test_forcing_no_token_feeds_the_best_one_after_bos(form):
+    model, batch = tiny_model(attention_config("dot"), form), tiny_batch()
+
+    free = model(batch.source_ids, batch.source_mask, batch.previous_ids, torch.zeros(3, 4).bool())
+
+    memory, state = model.encode(batch.source_ids, batch.source_mask)
+    fed = batch.previous_ids[:, 0]
+    for position, readout in enumerate(free.readouts.unbind(1)):
+        step = model.decoder.step(state, fed, memory)
+        assert_close(model.decoder.logits(readout), step.logits)
+        assert_close(free.weights[:, :, position], step.weights)
+        state, fed = step.state, step.logits.argmax(-1)
+
+
+def test_each_token_is_forced_by_its_own_place_in_the_mask():
+    model, batch = tiny_model(attention_config("dot")), tiny_batch()
+    inputs = (batch.source_ids, batch.source_mask)
+    mask = torch.rand(3, 4, generator=torch.Generator().manual_seed(6)) < 0.5
+    mask[:, 0] = True
+
+    mixed = model(*inputs, batch.previous_ids, mask)
+
+    best = model.decoder.logits(mixed.readouts).argmax(-1)
+    fed = torch.where(mask, batch.previous_ids, torch.nn.functional.pad(best, (1, 0))[:, :4])
+    assert not torch.equal(fed, batch.previous_ids)
+    assert_close(mixed, model(*inputs, fed))
+
+
+def test_choice_of_a_sampled_token_has_no_gradient():
+    model, batch = tiny_model(attention_config("dot")), tiny_batch()
+    output = model(
+        batch.source_ids, batch.source_mask, batch.previous_ids, torch.zeros(3, 4).bool()
+    )
+
+    gradients = gradients_of(output.readouts.sum(), model)
+
+    assert torch.equal(gradients["decoder.output.weight"], torch.zeros(13, 9).double())
+    assert gradients["decoder.readout_projection.weight"].abs().max() > 0
+
+
+def test_first_step_with_input_feeding_is_fed_a_zero_readout():
+    model = tiny_model(attention_config("dot"), "input_feeding")
+
+    state = model.decoder.initial_state((torch.randn(3, 6),))
+
+    assert torch.equal(state.readout, torch.zeros(3, 9))
+
+
+@pytest.mark.parametrize("form", ["bahdanau", "conditional", "luong"])
+def test_state_carries_no_readout_where_none_is_fed(form):
+    model, batch = tiny_model(attention_config("dot"), form), tiny_batch()
+    memory, state = model.encode(batch.source_ids, batch.source_mask)
+
+    step = model.decoder.step(state, batch.previous_ids[:, 0], memory)
+
+    assert state.readout.shape == step.state.readout.shape == (3, 0)
+
+
+@every_form
+@pytest.mark.parametrize(
+    "place", ["word_dropout", "embedding_dropout", "hidden_dropout", "readout_dropout"]
+)
+def test_dropout_acts_in_training_only(form, place):
+    model, batch = tiny_model(attention_config("additive"), form), tiny_batch()
+    getattr(model.decoder, place).p = 0.5
+
+    def logits():
+        output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
+        return model.decoder.logits(output.readouts)
+
+    model.train()
+    assert not torch.allclose(logits(), logits())
+    model.eval()
+    assert torch.equal(logits(), logits())
+
+
+def test_word_dropout_drops_the_whole_embedding_of_a_token():
+    model, batch = tiny_model(attention_config("none")), tiny_batch()
+    model.decoder.word_dropout.p = 0.5
+    seen = []
+    dropout = model.decoder.embedding_dropout
+    dropout.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+
+    for _ in range(10):
+        model(batch.source_ids, batch.source_mask, batch.previous_ids)
+
+    dropped = torch.stack(seen) == 0  # (10, B, T, E)
+    assert torch.equal(dropped.any(-1), dropped.all(-1))
+    assert 0 < dropped.all(-1).float().mean() < 1
+
+
+@every_type
+@every_form
+def test_autocast_comes_near_full_precision(attention, form):
+    model, batch = tiny_model(attention, form, dtype=torch.float32), tiny_batch()
+
+    def run():
+        output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
+        logits = model.decoder.logits(output.readouts).float()
+        return logits, gradients_of(loss_of(logits, output.weights.float()), model)
+
+    with torch.autocast("cpu", torch.bfloat16):
+        logits, gradients = run()
+    full_logits, full_gradients = run()
+
+    assert_close(logits, full_logits, atol=0.15, rtol=0)
+    assert {gradient.dtype for gradient in gradients.values()} == {torch.float32}
+    assert_gradients_close(gradients, full_gradients, tolerance=0.2)

@@ -1,0 +1,152 @@
+import dataclasses
+
+import pytest
+import torch
+from tiny_models import SOURCE_VOCABULARY_SIZE, encoder_config, tiny_batch
+from torch import nn
+from torch.testing import assert_close
+
+from seq2seq.encoder import Encoder
+
+# B=3, S=5, E=8, H=5
+
+
+def make_encoder(*, dtype=torch.float64, **options):
+    torch.manual_seed(1)
+    embedding = nn.Embedding(SOURCE_VOCABULARY_SIZE, 8, padding_idx=0)
+    return Encoder(encoder_config(**options), embedding=embedding).to(dtype)
+
+
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_states_are_those_of_torch_for_each_sentence_alone(num_layers):
+    encoder, batch = make_encoder(num_layers=num_layers), tiny_batch()
+    gru = nn.GRU(8, 5, num_layers, bidirectional=True, batch_first=True, dtype=torch.float64)
+    gru.load_state_dict(encoder.gru.state_dict())
+
+    states, last = encoder(batch.source_ids, batch.source_mask)
+
+    for row, length in enumerate(batch.source_mask.sum(1).tolist()):
+        expected, final = gru(encoder.embedding(batch.source_ids[row, :length]))
+        assert_close(states[row, :length], expected)
+        assert_close(last[row], torch.cat((final[-2], final[-1])))
+
+
+def test_last_states_are_those_at_the_ends_of_the_sentence():
+    encoder, batch = make_encoder(), tiny_batch()
+
+    states, last = encoder(batch.source_ids, batch.source_mask)
+
+    ends = batch.source_mask.sum(1) - 1
+    assert_close(last[:, :5], states[torch.arange(3), ends, :5])
+    assert_close(last[:, 5:], states[:, 0, 5:])
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_states_of_padding_are_exactly_zero(layer_norm):
+    encoder, batch = make_encoder(layer_norm=layer_norm, dropout=0.5), tiny_batch(extra=2)
+    nn.init.ones_(encoder.norm.bias) if layer_norm else None
+
+    states, _ = encoder(batch.source_ids, batch.source_mask)
+
+    assert states.shape == (3, 7, encoder.states_size)
+    assert torch.equal(states[~batch.source_mask], torch.zeros(11, 10).double())
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_more_padding_changes_no_bit(layer_norm):
+    encoder = make_encoder(dtype=torch.float32, num_layers=2, layer_norm=layer_norm)
+    narrow, wide = tiny_batch(), tiny_batch(extra=6)
+
+    states, last = encoder(narrow.source_ids, narrow.source_mask)
+    wide_states, wide_last = encoder(wide.source_ids, wide.source_mask)
+
+    assert torch.equal(wide_states[:, :5], states)
+    assert torch.equal(wide_last, last)
+
+
+def test_ids_under_padding_are_not_read():
+    encoder, batch = make_encoder(), tiny_batch()
+
+    garbage = torch.where(batch.source_mask, batch.source_ids, 7)
+
+    assert_close(encoder(garbage, batch.source_mask), encoder(batch.source_ids, batch.source_mask))
+
+
+def test_sentence_of_nothing_but_padding_gives_zero_states_and_no_nan():
+    encoder, batch = make_encoder(layer_norm=True), tiny_batch()
+    mask = batch.source_mask.clone()
+    mask[1] = False
+
+    states, last = encoder(batch.source_ids, mask)
+    (states.sum() + last.sum()).backward()
+
+    assert torch.equal(states[1], torch.zeros(5, 10).double())
+    assert last.isfinite().all()
+    for parameter in encoder.parameters():
+        assert parameter.grad.isfinite().all()
+
+
+def test_batch_of_nothing_but_padding_is_encoded_as_zeros():
+    encoder = make_encoder()
+
+    states, _ = encoder(torch.zeros(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.bool))
+
+    assert torch.equal(states, torch.zeros(2, 3, 10).double())
+
+
+def test_layer_norm_normalises_what_attention_sees():
+    encoder, batch = make_encoder(layer_norm=True), tiny_batch()
+    plain = make_encoder()
+
+    states, last = encoder(batch.source_ids, batch.source_mask)
+
+    raw, raw_last = plain(batch.source_ids, batch.source_mask)
+    expected = nn.functional.layer_norm(raw, (10,)) * batch.source_mask.unsqueeze(-1)
+    assert_close(states, expected)
+    assert_close(last, raw_last)
+
+
+def test_word_dropout_drops_the_whole_embedding_of_a_token():
+    encoder, batch = make_encoder(), tiny_batch((5,), (4,))
+    encoder.word_dropout.p = 0.5
+    seen = []
+    encoder.embedding_dropout.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+
+    for _ in range(20):
+        encoder(batch.source_ids, batch.source_mask)
+
+    dropped = torch.stack(seen).squeeze(1) == 0  # (20, S, E)
+    assert torch.equal(dropped.any(-1), dropped.all(-1))
+    assert 0 < dropped.all(-1).float().mean() < 1
+
+
+@pytest.mark.parametrize("place", ["word_dropout", "embedding_dropout", "hidden_dropout"])
+def test_dropout_acts_in_training_only(place):
+    torch.manual_seed(1)
+    config = dataclasses.replace(encoder_config(num_layers=2), **{place: 0.5})
+    encoder = Encoder(config, embedding=nn.Embedding(SOURCE_VOCABULARY_SIZE, 8))
+    batch = tiny_batch()
+
+    drawn = [encoder.train()(batch.source_ids, batch.source_mask)[0] for _ in range(2)]
+    fixed = [encoder.eval()(batch.source_ids, batch.source_mask)[0] for _ in range(2)]
+
+    assert not torch.allclose(*drawn)
+    assert torch.equal(*fixed)
+
+
+def test_hidden_dropout_acts_between_layers_and_on_the_states():
+    encoder = make_encoder(num_layers=2, dropout=0.4)
+
+    assert encoder.gru.dropout == encoder.hidden_dropout.p == 0.4
+
+
+@pytest.mark.parametrize("field", ["embedding_size", "hidden_size", "num_layers"])
+def test_size_below_one_is_refused_by_key_and_value(field):
+    with pytest.raises(ValueError, match=rf"model\.encoder\.{field}=0 must be at least 1"):
+        dataclasses.replace(encoder_config(), **{field: 0})
+
+
+@pytest.mark.parametrize("field", ["word_dropout", "embedding_dropout", "hidden_dropout"])
+def test_dropout_out_of_range_is_refused_by_key_and_value(field):
+    with pytest.raises(ValueError, match=rf"model\.encoder\.{field}=1\.0 must lie in \[0, 1\)"):
+        dataclasses.replace(encoder_config(), **{field: 1.0})
