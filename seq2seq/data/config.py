@@ -15,7 +15,11 @@ class OnInvalid(Enum):
 
 @dataclass(kw_only=True, slots=True)
 class DataConfig:
-    """What every corpus has; `name` says which kind it is."""
+    """What every corpus has; `name` says which kind it is.
+
+    The fields from `vocabulary_size` to `dropout` are what suits the corpus: tokenizer, model and
+    training read them from here, so that choosing a corpus chooses them too.
+    """
 
     name: str
     source: str
@@ -25,9 +29,11 @@ class DataConfig:
     cache_dir: str
     """tokenizers and token ids are kept here"""
     vocabulary_size: int
-    """pieces of the tokenizer; the tokenizer's configuration reads it from here"""
+    """pieces of the tokenizer"""
     max_epochs: int
-    """the training's configuration reads it from here"""
+    batch_tokens: int
+    learning_rate: float
+    dropout: float
     max_length: int
     """pieces a side, before the end of the sentence"""
     empty_lines: OnInvalid
