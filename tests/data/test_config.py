@@ -3,25 +3,11 @@
 import dataclasses
 
 import pytest
+from tiny_data import BASE, shared
 
 from seq2seq.data import DataConfig, FilesConfig, GrammarConfig, Multi30kConfig, OnInvalid
 
-BASE = DataConfig(
-    name="base",
-    source="de",
-    target="en",
-    cache_dir="data/cache",
-    vocabulary_size=50,
-    max_epochs=3,
-    batch_tokens=100,
-    learning_rate=0.001,
-    dropout=0.1,
-    max_length=20,
-    empty_lines=OnInvalid.error,
-    long_pairs=OnInvalid.skip,
-    invalid_utf8=OnInvalid.error,
-)
-SHARED = {field.name: getattr(BASE, field.name) for field in dataclasses.fields(BASE)}
+SHARED = shared(long_pairs=OnInvalid.skip)
 GRAMMAR = GrammarConfig(
     **SHARED, grammar="data/x.grammar", seed=0, num_train=5, num_valid=3, num_test=2
 )

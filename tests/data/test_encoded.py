@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny_data import shared
 
 from seq2seq.data import (
     UNK,
@@ -57,21 +58,7 @@ class ListCorpus:
 
 @pytest.fixture
 def config(tmp_path: Path) -> DataConfig:
-    return DataConfig(
-        name="list",
-        source="de",
-        target="en",
-        cache_dir=str(tmp_path / "cache"),
-        vocabulary_size=9,
-        max_epochs=1,
-        batch_tokens=100,
-        learning_rate=0.001,
-        dropout=0.1,
-        max_length=7,
-        empty_lines=OnInvalid.error,
-        long_pairs=OnInvalid.error,
-        invalid_utf8=OnInvalid.error,
-    )
+    return DataConfig(**shared(cache_dir=str(tmp_path / "cache"), max_length=7))
 
 
 def texts(encoded: EncodedCorpus) -> list[tuple[str, str]]:

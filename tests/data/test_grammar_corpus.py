@@ -8,8 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tiny_data import shared
 
-from seq2seq.data import Corpora, GrammarConfig, OnInvalid, Pair, load_corpora
+from seq2seq.data import Corpora, GrammarConfig, Pair, load_corpora
 from seq2seq.data.grammar_corpus import GrammarCorpus
 from seq2seq.data.grammar_generator import PairGenerator
 from seq2seq.data.grammar_parser import read_grammar
@@ -53,19 +54,7 @@ def make_config(
 ) -> GrammarConfig:
     num_train, num_valid, num_test = sizes
     return GrammarConfig(
-        name="grammar",
-        source=source,
-        target=target,
-        cache_dir="cache",
-        vocabulary_size=50,
-        max_epochs=3,
-        batch_tokens=100,
-        learning_rate=0.001,
-        dropout=0.1,
-        max_length=20,
-        empty_lines=OnInvalid.error,
-        long_pairs=OnInvalid.error,
-        invalid_utf8=OnInvalid.error,
+        **shared(name="grammar", source=source, target=target),
         grammar=str(grammar),
         seed=seed,
         num_train=num_train,

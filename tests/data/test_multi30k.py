@@ -8,8 +8,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tiny_data import shared
 
-from seq2seq.data import Multi30kConfig, OnInvalid, load_corpora, multi30k
+from seq2seq.data import Multi30kConfig, load_corpora, multi30k
 
 PRESENT = Path(__file__).resolve().parents[2] / "../shared/data/multi30k"
 TEXT = {
@@ -80,19 +81,7 @@ def make_config(
     test: str = "test_2016_flickr",
 ) -> Multi30kConfig:
     return Multi30kConfig(
-        name="multi30k",
-        source=source,
-        target=target,
-        cache_dir="cache",
-        vocabulary_size=50,
-        max_epochs=3,
-        batch_tokens=100,
-        learning_rate=0.001,
-        dropout=0.1,
-        max_length=20,
-        empty_lines=OnInvalid.error,
-        long_pairs=OnInvalid.error,
-        invalid_utf8=OnInvalid.error,
+        **shared(name="multi30k", source=source, target=target),
         root=str(root),
         base_url=base_url,
         test=test,

@@ -5,6 +5,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from tiny_data import shared
 
 from seq2seq.data import Corpora, FilesConfig, OnInvalid, Pair, load_corpora
 from seq2seq.data.text_files import TextFilesCorpus
@@ -28,19 +29,7 @@ def make_corpus(
 
 def make_config(**paths: list[Path]) -> FilesConfig:
     return FilesConfig(
-        name="files",
-        source="de",
-        target="en",
-        cache_dir="cache",
-        vocabulary_size=50,
-        max_epochs=3,
-        batch_tokens=100,
-        learning_rate=0.001,
-        dropout=0.1,
-        max_length=20,
-        empty_lines=OnInvalid.error,
-        long_pairs=OnInvalid.error,
-        invalid_utf8=OnInvalid.error,
+        **shared(name="files"),
         **{key: [str(path) for path in values] for key, values in paths.items()},
     )
 
