@@ -21,9 +21,8 @@ check: $(VENV)/.check  ## lint, check the format and the types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.train  ## measure the speed of training and translating on this machine
+bench: $(VENV)/.train  ## measure the speed of training on this machine
 	$(BIN)/python benchmarks/train_speed.py
-	$(BIN)/python benchmarks/translate_speed.py
 
 clean:  ## remove the environment
 	rm -rf $(VENV)

@@ -1,7 +1,8 @@
 """Train a translator, for example `train.py data=multi30k attention=dot`; -m sweeps."""
 
-import logging
+import shlex
 import sys
+import traceback
 from pathlib import Path
 
 import hydra
@@ -10,31 +11,59 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from seq2seq.config import load_config, register_schemas, run_script
+from seq2seq.config import (
+    USER_ERRORS,
+    describe_error,
+    load_config,
+    one_line_errors,
+    register_schemas,
+    run_script,
+)
 from seq2seq.training.leaderboard import format_leaderboard, record_failure, write_leaderboard
 from seq2seq.training.run import run_training
 from seq2seq.training.signals import Interrupted
 
-logger = logging.getLogger("seq2seq.train")
-
 
 @hydra.main(version_base="1.3", config_path="configs", config_name="train")
+@one_line_errors
 def main(composed: DictConfig) -> float | None:
     """Train once, or each job of a sweep; return test BLEU for a sweeper to optimise."""
     hydra_config = HydraConfig.get()
-    if hydra_config.mode is not RunMode.MULTIRUN:
+    try:
+        if hydra_config.mode is RunMode.MULTIRUN:
+            return _run_job(composed, Path(hydra_config.runtime.output_dir))
         config = load_config(composed)
         return run_training(config, Path(config.checkpoint_dir) / config.run_name)
-    path = Path(hydra_config.runtime.output_dir)
-    print(f"\n{path.name}: {' '.join(hydra_config.overrides.task)}", file=sys.stderr)
+    except Interrupted as stop:
+        print(f"stopped: {stop}; go on with: {_resume_command()}", file=sys.stderr)
+        sys.exit(stop.exit_code)
+
+
+def _run_job(composed: DictConfig, path: Path) -> float | None:
+    """Train one job of a sweep; its failure does not end the others."""
+    print(f"\n{path.name}: {' '.join(HydraConfig.get().overrides.task)}", file=sys.stderr)
     try:
         return run_training(load_config(composed), path)
-    except Exception as error:  # one job's failure must not end the others
-        if isinstance(error, Interrupted):
-            raise
-        record_failure(path, error)
-        print(f"{path.name} failed: {error}", file=sys.stderr)
+    except Interrupted:
+        raise
+    except Exception as error:
+        if not isinstance(error, USER_ERRORS):
+            traceback.print_exc()
+        reason = describe_error(error)
+        record_failure(path, reason)
+        print(f"{path.name} failed: {reason}", file=sys.stderr)
         return None
+
+
+def _resume_command() -> str:
+    """Return what continues the run that was stopped, in a sweep that job alone."""
+    hydra_config = HydraConfig.get()
+    overrides = list(hydra_config.overrides.task)
+    if hydra_config.mode is RunMode.MULTIRUN:
+        path = Path(hydra_config.runtime.output_dir)
+        overrides += [f"checkpoint_dir={path.parent}", f"run_name={path.name}"]
+    kept = [each for each in overrides if not each.startswith(("resume=", "overwrite="))]
+    return shlex.join(["python", "train.py", *kept, "resume=true"])
 
 
 class SweepSummary(Callback):

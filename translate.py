@@ -4,17 +4,18 @@ import logging
 import sys
 
 import hydra
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from seq2seq.config import register_schemas, run_script
+from seq2seq.config import one_line_errors, register_schemas, run_script, to_dataclass
 from seq2seq.translate_config import TranslateConfig
 from seq2seq.translate_task import quote_plain_values, translate
 
 
 @hydra.main(version_base="1.3", config_path="configs", config_name="translate")
+@one_line_errors
 def main(composed: DictConfig) -> None:
     """Check the configuration, then translate."""
-    config = OmegaConf.to_object(composed)
+    config = to_dataclass(composed)
     assert isinstance(config, TranslateConfig)
     translate(config)
 

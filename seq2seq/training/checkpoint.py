@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -14,11 +15,14 @@ from seq2seq.data import TokenizerPair, tokenizers_from_state, tokenizers_state
 from seq2seq.model import Seq2Seq
 
 FORMAT = 1
+_KEYS = {"format", "config", "tokenizers", "model", "training"}
 
 
 class TrainingState(TypedDict):
     """What resuming needs beside the weights, of tensors and plain types."""
 
+    fingerprint: str
+    """of the training corpus"""
     progress: dict[str, object]
     updater: dict[str, dict[str, object]]
 
@@ -79,19 +83,33 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         path = path / "best.pt"
     if not path.exists():
         raise FileNotFoundError(f"checkpoint={path}: no such file; train one with train.py")
+    refusal = f"checkpoint={path} is no checkpoint of train.py, or damaged"
+    if not _is_whole_archive(path):
+        raise ValueError(refusal)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise ValueError(f"checkpoint={path} is no checkpoint of train.py, or damaged") from error
+    except (pickle.UnpicklingError, RuntimeError, EOFError, LookupError) as error:
+        raise ValueError(refusal) from error
     if not isinstance(content, dict) or "format" not in content:
-        raise ValueError(f"checkpoint={path} is no checkpoint of train.py")
+        raise ValueError(refusal)
     if content["format"] != FORMAT:
         raise ValueError(
             f"checkpoint={path} has format {content['format']}, this version reads {FORMAT}"
         )
+    if content.keys() != _KEYS:
+        raise ValueError(refusal)
     return Checkpoint(
         config=config_from_dict(content["config"]),
         tokenizers=tokenizers_from_state(content["tokenizers"]),
         model_state=content["model"],
         training_state=content["training"],
     )
+
+
+def _is_whole_archive(path: Path) -> bool:
+    """Check the sums that torch.save writes and torch.load does not look at."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is None
+    except zipfile.BadZipFile:
+        return False

@@ -1,5 +1,6 @@
 """The training configuration: budget, optimizer, schedules, validation."""
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 
@@ -76,14 +77,14 @@ class OptimizerConfig:
     """Gradients longer than this are scaled down to it; 0 never clips."""
 
     def __post_init__(self) -> None:
-        if self.learning_rate <= 0:
+        if not 0 < self.learning_rate < math.inf:
             raise ValueError(
                 f"training.optimizer.learning_rate={self.learning_rate} must be above 0"
             )
         for key in ("weight_decay", "clip_norm"):
-            if getattr(self, key) < 0:
+            if not 0 <= getattr(self, key) < math.inf:
                 raise ValueError(
-                    f"training.optimizer.{key}={getattr(self, key)} must not be negative"
+                    f"training.optimizer.{key}={getattr(self, key)} must be a number of at least 0"
                 )
 
 
@@ -151,6 +152,10 @@ class ValidationConfig:
         if self.patience is not None:
             check_positive("training.validation", self, "patience")
         check_positive("training.validation", self, "keep_best", "batch_size")
+        if self.num_samples < 0:
+            raise ValueError(
+                f"training.validation.num_samples={self.num_samples} must be at least 0"
+            )
 
 
 @dataclass(kw_only=True, slots=True)
@@ -187,7 +192,7 @@ class TrainingConfig:
         for key in ("max_epochs", "max_updates", "threads"):
             if getattr(self, key) is not None:
                 check_positive("training", self, key)
-        if self.max_minutes is not None and self.max_minutes <= 0:
+        if self.max_minutes is not None and not 0 < self.max_minutes < math.inf:
             raise ValueError(f"training.max_minutes={self.max_minutes} must be above 0")
         check_positive("training", self, "accumulation", "log_every")
         check_probabilities("training", self, "label_smoothing")

@@ -29,7 +29,9 @@ def join_processes() -> Ranks:
     if world_size == 1:
         return Ranks(0, 0, 1)
     if not distributed.is_initialized():
-        distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        # Both where there is CUDA: objects and training.device=cpu go through gloo.
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        distributed.init_process_group(backend)
     return Ranks(distributed.get_rank(), int(os.environ.get("LOCAL_RANK", "0")), world_size)
 
 

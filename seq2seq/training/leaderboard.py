@@ -22,11 +22,10 @@ class LeaderboardRow:
     failure: str | None
 
 
-def record_failure(path: Path, error: Exception) -> None:
+def record_failure(path: Path, reason: str) -> None:
     """Leave a line in the run's directory from which the leaderboard knows that it failed."""
     path.mkdir(parents=True, exist_ok=True)
-    text = " ".join(str(error).split()) or type(error).__name__
-    (path / FAILURE).write_text(text + "\n", encoding="utf-8")
+    (path / FAILURE).write_text(f"{reason}\n", encoding="utf-8")
 
 
 def write_leaderboard(sweep: Path) -> list[LeaderboardRow]:

@@ -78,11 +78,15 @@ class _ConsoleHandler(logging.Handler):
 class TensorBoard:
     """Writes the curves, translations and attention maps of a run."""
 
-    def __init__(self, path: Path | None, *, first_update: int) -> None:
-        """Open the curves at `path`; None, in processes that do not write, draws nothing."""
-        # Points of a run that went on after its last checkpoint are drawn again, not twice.
-        purge_step = first_update if first_update > 1 else None
-        self._writer = None if path is None else SummaryWriter(str(path), purge_step=purge_step)
+    def __init__(self, path: Path | None, *, first_update: int | None) -> None:
+        """Open the curves.
+
+        Args:
+            path: where; None, in processes that do not write, draws nothing.
+            first_update: points from there on, of a run that got further than its last
+                checkpoint, are drawn again, not twice; None keeps all.
+        """
+        self._writer = None if path is None else SummaryWriter(str(path), purge_step=first_update)
 
     def __enter__(self) -> "TensorBoard":
         return self

@@ -35,6 +35,8 @@ class PreparedData:
 
     tokenizers: TokenizerPair
     train: EncodedCorpus
+    fingerprint: str
+    """of the training corpus"""
     valid: EvaluationSet
     test: EvaluationSet
 
@@ -52,6 +54,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     return PreparedData(
         tokenizers=tokenizers,
         train=encode_corpus(corpora.train, tokenizers, config.data),
+        fingerprint=corpora.train.fingerprint,
         valid=_evaluation_set(corpora.valid, tokenizers, config.data),
         test=_evaluation_set(corpora.test, tokenizers, config.data),
     )

@@ -154,7 +154,7 @@ def _conclude(trainer: Trainer) -> float:
     directory.write("test.ref", "".join(f"{line}\n" for line in trainer.data.test.references))
     results = _results(trainer, valid, test)
     directory.write("results.json", json.dumps(results, indent=2, ensure_ascii=False) + "\n")
-    with TensorBoard(directory.tensorboard, first_update=1) as board:
+    with TensorBoard(directory.tensorboard, first_update=None) as board:
         board.results(trainer.config, {"bleu": test.scores.bleu, "chrf": test.scores.chrf})
     _say_results(trainer, test)
     return test.scores.bleu

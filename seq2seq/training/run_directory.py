@@ -14,6 +14,8 @@ _PATTERNS = (
     "test.ref",
     "train.log",
     "tensorboard",
+    "failed.txt",
+    "*.part",
 )
 _MAY_DIFFER = (
     "resume",
@@ -39,6 +41,7 @@ class RunDirectory:
         self.last = path / "last.pt"
         self.log = path / "train.log"
         self.tensorboard = path / "tensorboard"
+        self._failure = path / "failed.txt"
 
     @property
     def holds_run(self) -> bool:
@@ -61,7 +64,7 @@ class RunDirectory:
         if not self.holds_run:
             if config.resume:
                 raise ValueError(f"resume=true: {self.path} holds no run; leave resume out")
-            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            if self.path.exists() and not self._is_free():
                 raise ValueError(f"{self.path} exists and is no run; choose another run_name")
             return
         if config.resume:
@@ -77,13 +80,19 @@ class RunDirectory:
         if config.overwrite and self.holds_run:
             self._clear()
         self.path.mkdir(parents=True, exist_ok=True)
-        save_config(config, self.path / _CONFIG)
+        self._failure.unlink(missing_ok=True)
+        save_config(config, self.path / f"{_CONFIG}.part")
+        (self.path / f"{_CONFIG}.part").replace(self.path / _CONFIG)
 
     def write(self, name: str, text: str) -> None:
         """Write a file so that it is there whole or not at all."""
         unfinished = self.path / f"{name}.part"
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(self.path / name)
+
+    def _is_free(self) -> bool:
+        """Say whether nothing is here but, of a sweep's job, why it ended before it began."""
+        return self.path.is_dir() and set(self.path.iterdir()) <= {self._failure}
 
     def _check_same(self, config: TrainConfig) -> None:
         saved = load_saved_config(self.path / _CONFIG)

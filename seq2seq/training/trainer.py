@@ -97,11 +97,25 @@ class Trainer:
                         break
             if self.progress.validated_update < self.progress.update:
                 self._validate(board)
+            if signals.received:
+                raise Interrupted(signals.received)
 
     def load_state(self, state: TrainingState) -> None:
-        """Go on where a last.pt was written; the model's weights are loaded apart."""
+        """Go on where a last.pt was written; the model's weights are loaded apart.
+
+        Raises:
+            ValueError: the training data are not those of the run.
+        """
+        if state["fingerprint"] != self.data.fingerprint:
+            raise ValueError(
+                f"resume=true: the training data are not those that {self.directory.last} was "
+                "trained on; restore them or choose another run_name"
+            )
         self.progress = Progress.from_dict(state["progress"])
         self.updater.load_state(state["updater"])
+        if self.progress.updates_of_epoch >= len(self._groups_of_epoch()):
+            # With more processes small batches are joined, so that an epoch has fewer updates.
+            self.progress.epoch, self.progress.updates_of_epoch = self.progress.epoch + 1, 0
 
     def _groups_of_epoch(self) -> list[list[Numbers]]:
         """Return the rows of each batch of each update of the epoch under way."""
@@ -164,10 +178,8 @@ class Trainer:
         interval = progress.interval
         if interval.updates < training.log_every:
             return
-        total = torch.tensor([interval.cross_entropy], dtype=torch.float64)
-        total = total.to(self.numerics.device)
-        sum_over_processes([total])
-        loss = total.item() / interval.target_tokens
+        self._share_interval()
+        loss = interval.cross_entropy * self.ranks.world_size / interval.target_tokens
         speed = interval.target_tokens / interval.seconds
         values = {
             "train/loss": loss,
@@ -184,6 +196,14 @@ class Trainer:
         bar.update(round(100 * progress.share(training), 1) - bar.n)
         progress.interval = Interval()
 
+    def _share_interval(self) -> None:
+        """Give every process the same part of the cross-entropy of all."""
+        interval = self.progress.interval
+        total = torch.tensor([interval.cross_entropy], dtype=torch.float64)
+        total = total.to(self.numerics.device)
+        sum_over_processes([total])
+        interval.cross_entropy = total.item() / self.ranks.world_size
+
     def _validation_is_due(self) -> bool:
         every = self.config.training.validation.every_updates
         if every is None:
@@ -193,6 +213,7 @@ class Trainer:
     def _validate(self, board: TensorBoard) -> None:
         """Score the model, keep it where it is among the best, and save what resuming needs."""
         progress, training = self.progress, self.config.training
+        self._share_interval()
         if self.ranks.is_first:
             evaluation = self.evaluator.evaluate(self.model, ter=False)
             logger.info("%s", describe_validation(progress, evaluation))
@@ -225,6 +246,7 @@ class Trainer:
     def _save_last(self) -> None:
         if self.ranks.is_first:
             state: TrainingState = {
+                "fingerprint": self.data.fingerprint,
                 "progress": self.progress.to_dict(),
                 "updater": self.updater.state(),
             }

@@ -17,7 +17,7 @@ from seq2seq.training.precision import Numerics
 from seq2seq.training.schedules import draw_forced_mask
 
 
-class NonFiniteError(ArithmeticError):
+class NonFiniteError(FloatingPointError):
     """A loss or gradient is no number; the weights are those before the update."""
 
 
@@ -62,8 +62,8 @@ class Updater:
         torch.manual_seed(derive_seed(self._config.seed, "update", update, self._ranks.rank))
         self._model.train()
         cross_entropy = sum(self._backward(batch, update, num_tokens) for batch in batches)
-        self._scaler.unscale_(self._optimizer)
         sum_gradients(self._model)
+        self._scaler.unscale_(self._optimizer)  # after the sum, so that all see an overflow
         norm = self._clip()
         if not self._scaler.is_enabled() and not torch.isfinite(norm):
             raise NonFiniteError(f"update {update}: the gradient's norm is {norm.item()}")
