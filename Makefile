@@ -1,4 +1,4 @@
-# Plain venv and pip: they find the CPU build of torch that constraints.txt pins.
+# Plain venv and pip, at the versions of constraints.txt.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +14,7 @@ train: $(VENV)/.train  ## train on the bundled corpus, score, and say how to go 
 	$(BIN)/python train.py overwrite=true
 
 test: $(VENV)/.test  ## run the tests
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadscope
 
 check: $(VENV)/.check  ## lint, check the format and the types
 	$(BIN)/ruff check .
@@ -30,7 +30,7 @@ clean:  ## remove the environment
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# Torch goes first and alone, since pip takes the build it finds before it looks at the others.
+# Torch goes first: where a build of the pinned version is at hand, pip takes it and looks no further.
 $(VENV)/.train: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) torch
 	$(INSTALL) --editable .

@@ -3,6 +3,7 @@
 import shlex
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 
 import hydra
@@ -11,16 +12,11 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from seq2seq.config import (
-    USER_ERRORS,
-    describe_error,
-    load_config,
-    one_line_errors,
-    register_schemas,
-    run_script,
-)
+from seq2seq.config import load_config, register_schemas
+from seq2seq.errors import USER_ERRORS, describe_error, one_line_errors, run_script
 from seq2seq.training.leaderboard import format_leaderboard, record_failure, write_leaderboard
 from seq2seq.training.run import run_training
+from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.signals import Interrupted
 
 
@@ -43,7 +39,10 @@ def _run_job(composed: DictConfig, path: Path) -> float | None:
     """Train one job of a sweep; its failure does not end the others."""
     print(f"\n{path.name}: {' '.join(HydraConfig.get().overrides.task)}", file=sys.stderr)
     try:
-        return run_training(load_config(composed), path)
+        config = load_config(composed)
+        # A sweep that is resumed goes on where a job was begun and starts the others.
+        resume = config.resume and RunDirectory(path).holds_run
+        return run_training(replace(config, resume=resume), path)
     except Interrupted:
         raise
     except Exception as error:

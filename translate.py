@@ -6,7 +6,8 @@ import sys
 import hydra
 from omegaconf import DictConfig
 
-from seq2seq.config import one_line_errors, register_schemas, run_script, to_dataclass
+from seq2seq.config import register_schemas, to_dataclass
+from seq2seq.errors import one_line_errors, run_script
 from seq2seq.translate_config import TranslateConfig
 from seq2seq.translate_task import quote_plain_values, translate
 

@@ -1,25 +1,14 @@
 """The whole configuration: its schema, its way from YAML to dataclasses and into checkpoints."""
 
-import difflib
-import functools
-import os
-import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from pathlib import Path
-from typing import ParamSpec, TypeVar, cast
+from typing import cast
 
 from hydra.core.config_store import ConfigStore
-from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import (
-    ConfigAttributeError,
-    ConfigKeyError,
-    MissingMandatoryValue,
-    OmegaConfBaseException,
-)
+from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.attention import AttentionConfig, attention_config_types
 from seq2seq.data import (
@@ -32,26 +21,11 @@ from seq2seq.data import (
     TokenizerConfig,
     WordsConfig,
 )
+from seq2seq.errors import describe_error
 from seq2seq.model import ModelConfig
 from seq2seq.search import DecodingConfig, decoding_config_types
 from seq2seq.training.config import TrainingConfig
 from seq2seq.translate_config import TranslateConfig
-
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
-
-# FloatingPointError: a training whose gradients are no numbers any more.
-USER_ERRORS = (
-    HydraException,
-    OmegaConfBaseException,
-    ValueError,
-    OSError,
-    FloatingPointError,
-)
-"""what the user can do something about; anything else is a fault of the program"""
-
-_NOISE = ("full_key:", "reference_type=", "object_type=", "Set the environment")
-_SHOWS_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -74,6 +48,11 @@ class TrainConfig:
     decoding: DecodingConfig
 
     def __post_init__(self) -> None:
+        if self.run_name in ("", ".", "..") or Path(self.run_name).name != self.run_name:
+            raise ValueError(
+                f"run_name={self.run_name!r} must be the name of a directory, without a path; "
+                "choose where it is made with checkpoint_dir"
+            )
         for group, types in _groups().items():
             config = getattr(self, group)
             if types.get(config.name) is not type(config):
@@ -122,14 +101,17 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
         ValueError: a part names a type that this version does not have, or has unknown keys.
     """
     schema = OmegaConf.structured(TrainConfig)
-    for group, types in _groups().items():
-        name = content.get(group, {}).get("name")
-        if name not in types:
-            raise ValueError(f"unknown {group} {name!r}; one of: {', '.join(sorted(types))}")
-        schema[group] = OmegaConf.structured(types[name])
     try:
+        for group, types in _groups().items():
+            name = content[group]["name"]
+            if name not in types:
+                raise ValueError(f"unknown {group} {name!r}; one of: {', '.join(sorted(types))}")
+            schema[group] = OmegaConf.structured(types[name])
+        if any("${" in str(value) for value in _flatten(content).values()):
+            # Resolving one would read the environment for whoever wrote the file.
+            raise ValueError("it holds an interpolation, which no saved configuration does")
         return load_config(cast(DictConfig, OmegaConf.merge(schema, content)))
-    except OmegaConfBaseException as error:
+    except (OmegaConfBaseException, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"this version cannot read the configuration: {describe_error(error)}"
         ) from error
@@ -170,56 +152,10 @@ def load_saved_config(path: Path) -> TrainConfig:
         raise ValueError(f"{path}: {error}") from error
 
 
-def run_script(main: Callable[[], None]) -> None:
-    """Run a Hydra script so that errors while its configuration is composed are one line too."""
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands on its errors instead of printing them
-    one_line_errors(main)()
-
-
-def one_line_errors(
-    function: Callable[_Parameters, _Result],
-) -> Callable[_Parameters, _Result]:
-    """Make a user's error one line on stderr and exit code 2.
-
-    Under `hydra.main` it keeps Hydra from announcing the error in a line of its own. With
-    HYDRA_FULL_ERROR=1 in the environment the traceback comes instead.
-    """
-
-    @functools.wraps(function)
-    def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        try:
-            return function(*args, **kwargs)
-        except KeyboardInterrupt:
-            print("stopped by Ctrl-C", file=sys.stderr)
-            sys.exit(128 + signal.SIGINT)
-        except USER_ERRORS as error:
-            if _SHOWS_TRACEBACKS:
-                raise
-            print(f"error: {describe_error(error)}", file=sys.stderr)
-            sys.exit(2)
-
-    return wrapped
-
-
-def describe_error(error: Exception) -> str:
-    """Say what an error says in one line; Hydra's and OmegaConf's name types of their own."""
-    cause = error.__cause__
-    if isinstance(cause, OmegaConfBaseException):
-        error = cause
-    if isinstance(error, ConfigKeyError | ConfigAttributeError) and error.full_key:
-        return f"unknown key {error.full_key!r}{_nearest_keys(error)}"
-    if isinstance(error, MissingMandatoryValue):
-        return f"{error.full_key} has no value; give it, {error.full_key}=..."
-    if isinstance(error, MissingConfigException) and error.options:
-        group, _, name = str(error.missing_cfg_file).rpartition("/")
-        return f"unknown {group} {name!r}; one of: {', '.join(error.options)}"
-    lines = [line.strip() for line in str(error).splitlines()]
-    key = getattr(error, "full_key", None)
-    kept = [line for line in lines if line and not line.startswith(_NOISE)]
-    text = " ".join(kept) or type(error).__name__
-    if text.startswith("Config group override must be"):
-        return "a part was set to null; choose one by its name, for example attention=none"
-    return f"{key}: {text}" if key else text
+def is_saved_config(path: Path) -> bool:
+    """Say whether a file is what this or an earlier version's `save_config` wrote."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return {*_groups(), "run_name"} <= {line.partition(":")[0] for line in lines}
 
 
 def _groups() -> dict[str, dict[str, type]]:
@@ -260,13 +196,3 @@ def _added_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{key}"
         elif isinstance(value := config._get_node(key), DictConfig):
             yield from _added_keys(value, f"{prefix}{key}.")
-
-
-def _nearest_keys(error: OmegaConfBaseException) -> str:
-    """Suggest keys that stand where an unknown one was looked for."""
-    parent = error.parent_node
-    if not isinstance(parent, DictConfig):
-        return ""
-    keys = [str(key) for key in parent]
-    near = difflib.get_close_matches(str(error.key), keys, n=3, cutoff=0.5) or sorted(keys)
-    return f"; one of: {', '.join(near)}"

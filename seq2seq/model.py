@@ -13,6 +13,9 @@ from seq2seq.decoder import AttnDecoderRNN, DecoderOutput
 from seq2seq.encoder import Encoder, EncoderConfig
 from seq2seq.recurrence import DecoderConfig, DecoderState, GRUCell
 
+PADDING_ID = 0
+"""As in every tokenizer; its embedding stays zero."""
+
 
 class Bridge(Enum):
     """Where the decoder's first state comes from."""
@@ -72,7 +75,6 @@ class Seq2Seq(nn.Module):
         attention: AttentionConfig,
         source_vocabulary_size: int,
         target_vocabulary_size: int,
-        padding_id: int = 0,
     ) -> None:
         super().__init__()
         encoder, decoder = config.encoder, config.decoder
@@ -85,12 +87,12 @@ class Seq2Seq(nn.Module):
                 "tokenizer.joint=true or model.tied_embeddings=decoder"
             )
         target_embedding = nn.Embedding(
-            target_vocabulary_size, decoder.embedding_size, padding_idx=padding_id
+            target_vocabulary_size, decoder.embedding_size, padding_idx=PADDING_ID
         )
         source_embedding = target_embedding
         if config.tied_embeddings is not TiedEmbeddings.all:
             source_embedding = nn.Embedding(
-                source_vocabulary_size, encoder.embedding_size, padding_idx=padding_id
+                source_vocabulary_size, encoder.embedding_size, padding_idx=PADDING_ID
             )
         output = nn.Linear(decoder.readout_size, target_vocabulary_size)
         if config.tied_embeddings is not TiedEmbeddings.none:

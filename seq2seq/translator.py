@@ -63,13 +63,27 @@ def _always() -> bool:
 class Translator:
     """Translates with a model and its tokenizers."""
 
-    def __init__(self, model: Seq2Seq, *, tokenizers: TokenizerPair, numerics: Numerics) -> None:
+    def __init__(
+        self,
+        model: Seq2Seq,
+        *,
+        tokenizers: TokenizerPair,
+        numerics: Numerics,
+        decoding: DecodingConfig,
+    ) -> None:
         self._model = model.to(numerics.device).eval()
+        self._decoding = decoding
         self._tokenizers = tokenizers
         self._numerics = numerics
 
     @classmethod
-    def load(cls, path: str | Path, *, device: Device, precision: Precision) -> "Translator":
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        device: Device = Device.auto,
+        precision: Precision = Precision.fp32,
+    ) -> "Translator":
         """Read a checkpoint, which is all that is needed; a directory means its best.pt.
 
         Raises:
@@ -79,7 +93,12 @@ class Translator:
         numerics = choose_numerics(device, precision)
         checkpoint = load_checkpoint(path)
         model = checkpoint.build_model()
-        return cls(model, tokenizers=checkpoint.tokenizers, numerics=numerics)
+        return cls(
+            model,
+            tokenizers=checkpoint.tokenizers,
+            numerics=numerics,
+            decoding=checkpoint.config.decoding,
+        )
 
     @property
     def num_heads(self) -> int:
@@ -89,9 +108,9 @@ class Translator:
     def translate(
         self,
         lines: Iterable[str],
-        decoding: DecodingConfig,
+        decoding: DecodingConfig | None = None,
         *,
-        batch_size: int,
+        batch_size: int = 64,
         has_more: Callable[[], bool] = _always,
     ) -> Iterator[Translation]:
         """Translate lines as they come, each to one translation, in their order.
@@ -101,11 +120,12 @@ class Translator:
 
         Args:
             lines: of any number; no more than a window of them is held.
-            decoding: the search to use.
+            decoding: the search to use; None takes the one that the model was scored with.
             batch_size: sentences translated at once.
             has_more: says whether another line can be had without waiting; where not, the
                 window ends and is translated.
         """
+        decoding = decoding or self._decoding
         num_lines = num_cut = 0
         for window in _windows(lines, size=WINDOW * batch_size, has_more=has_more):
             for translation in self._translate_window(window, decoding, batch_size=batch_size):

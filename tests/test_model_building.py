@@ -163,20 +163,6 @@ def test_building_the_baseline_without_attention_warns_of_nothing():
     assert model.decoder.recurrence.context_projection.weight.shape == (18, 0)
 
 
-def test_padding_id_may_be_another():
-    torch.manual_seed(1)
-    model = Seq2Seq(
-        model_config(),
-        attention=attention_config("none"),
-        source_vocabulary_size=11,
-        target_vocabulary_size=13,
-        padding_id=2,
-    )
-
-    assert torch.equal(model.encoder.embedding.weight[2], torch.zeros(8))
-    assert not torch.equal(model.encoder.embedding.weight[0], torch.zeros(8))
-
-
 def test_model_is_a_function_of_what_its_state_dict_holds():
     first, second = (build(model_config(), seed=seed).eval() for seed in (1, 2))
     batch = tiny_batch()

@@ -68,7 +68,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     mine = path / "my"
     mine.mkdir()
     german, english = ["Der Hund läuft.", "Zwei Männer."], ["The dog runs.", "Two men."]
-    for split in ("train", "valid"):
+    for split in ("train", "valid", "test"):
         (mine / f"{split}.de").write_text("\n".join(german) + "\n", encoding="utf-8")
         (mine / f"{split}.en").write_text("\n".join(english) + "\n", encoding="utf-8")
         rows = "".join(f"{a}\t{b}\n" for a, b in zip(german, english, strict=True))

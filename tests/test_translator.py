@@ -17,7 +17,12 @@ CPU = Numerics(torch.device("cpu"), Precision.fp32)
 
 def make_translator(attention="additive"):
     checkpoint = make_checkpoint(attention)
-    return Translator(checkpoint.build_model(), tokenizers=checkpoint.tokenizers, numerics=CPU)
+    return Translator(
+        checkpoint.build_model(),
+        tokenizers=checkpoint.tokenizers,
+        numerics=CPU,
+        decoding=checkpoint.config.decoding,
+    )
 
 
 @pytest.fixture(scope="module")

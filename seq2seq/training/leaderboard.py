@@ -9,6 +9,7 @@ from typing import cast
 from seq2seq.figures import bar_chart
 
 FAILURE = "failed.txt"
+RESULTS = "results.json"
 _COLUMNS = ("run", "bleu", "chrf", "ter", "aer", "parameters", "minutes", "tokens_per_second")
 
 
@@ -24,6 +25,8 @@ class LeaderboardRow:
 
 def record_failure(path: Path, reason: str) -> None:
     """Leave a line in the run's directory from which the leaderboard knows that it failed."""
+    if (path / RESULTS).exists():
+        return  # what an earlier sweep achieved here stays its result
     path.mkdir(parents=True, exist_ok=True)
     (path / FAILURE).write_text(f"{reason}\n", encoding="utf-8")
 
@@ -70,9 +73,9 @@ def format_leaderboard(rows: list[LeaderboardRow]) -> str:
 
 
 def _row(path: Path) -> LeaderboardRow:
-    results_path = path / "results.json"
+    results_path = path / RESULTS
     if (path / FAILURE).exists() or not results_path.exists():
-        reason = "it has no results.json"
+        reason = f"it has no {RESULTS}"
         if (path / FAILURE).exists():
             reason = (path / FAILURE).read_text(encoding="utf-8").strip()
         return LeaderboardRow(run=path.name, bleu=None, values={}, failure=reason)

@@ -132,7 +132,7 @@ class TensorBoard:
         num_samples: int,
         update: int,
     ) -> None:
-        """Add the first translations, each with a map of its attention, one panel per head."""
+        """Add the first translations, each with a map of its attention, one for each head."""
         if self._writer is None:
             return
         data, tokenizers = evaluator.data, evaluator.tokenizers
@@ -144,14 +144,16 @@ class TensorBoard:
             )
             self._writer.add_text(f"text/valid_{index}", text, update)
             hypothesis = evaluation.hypotheses[index]
-            if hypothesis.weights.numel() == 0:
-                continue
-            figure = attention_figure(
-                hypothesis.weights,
-                tokenizers.source.pieces([*data.encoded.source(index).tolist(), EOS]),
-                tokenizers.target.pieces(hypothesis.ids + [EOS] * hypothesis.finished),
-            )
-            self._writer.add_figure(f"attention/valid_{index}", figure, update)
+            source_pieces = tokenizers.source.pieces([*data.encoded.source(index).tolist(), EOS])
+            target_pieces = tokenizers.target.pieces(hypothesis.ids + [EOS] * hypothesis.finished)
+            tag = f"attention/valid_{index}"
+            num_heads, num_rows, _ = hypothesis.weights.shape
+            for head in range(num_heads if num_rows else 0):
+                figure = attention_figure(
+                    hypothesis.weights[head : head + 1], source_pieces, target_pieces
+                )
+                name = tag if num_heads == 1 else f"{tag}/head_{head}"
+                self._writer.add_figure(name, figure, update)
 
     def results(self, config: TrainConfig, scores: Mapping[str, float]) -> None:
         """Add the run to the table of hyperparameters."""

@@ -2,7 +2,9 @@
 
 import json
 import logging
-from dataclasses import asdict
+import shlex
+import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -11,7 +13,7 @@ from seq2seq.config import TrainConfig
 from seq2seq.data import load_vectors
 from seq2seq.model import Seq2Seq
 from seq2seq.seeding import derive_seed
-from seq2seq.training.checkpoint import build_model, load_checkpoint
+from seq2seq.training.checkpoint import Checkpoint, build_model, load_checkpoint
 from seq2seq.training.distributed import (
     Ranks,
     join_processes,
@@ -28,6 +30,8 @@ from seq2seq.training.validation import Evaluation, Evaluator
 logger = logging.getLogger(__name__)
 
 NUM_SAMPLES = 3
+NUM_SPECIAL = 4
+"""The smallest vocabulary: PAD, UNK, BOS and EOS."""
 
 
 def run_training(config: TrainConfig, path: Path) -> float:
@@ -69,7 +73,14 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
     numerics = choose_numerics(training.device, training.precision, local_rank=ranks.local_rank)
     if training.threads is not None:
         torch.set_num_threads(training.threads)
-    checkpoint = load_checkpoint(directory.last) if _can_resume(config, directory) else None
+    # Sizes that do not fit each other are refused before any data is read.
+    Seq2Seq(
+        config.model,
+        attention=config.attention,
+        source_vocabulary_size=NUM_SPECIAL,
+        target_vocabulary_size=NUM_SPECIAL,
+    )
+    checkpoint = _last_checkpoint(directory) if config.resume else None
     tokenizers = checkpoint.tokenizers if checkpoint else None
     if not ranks.is_first:
         share_from_first(None, ranks)  # the first process downloads and fills the cache
@@ -83,7 +94,7 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
     else:
         model.load_state_dict(checkpoint.model_state)
     trainer = Trainer(
-        config,
+        replace(config, resume=False, overwrite=False),
         model=model.to(numerics.device),
         data=data,
         numerics=numerics,
@@ -96,9 +107,12 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
     return trainer
 
 
-def _can_resume(config: TrainConfig, directory: RunDirectory) -> bool:
-    """Say whether to go on from last.pt; a run that ended before its first starts anew."""
-    return config.resume and directory.last.exists()
+def _last_checkpoint(directory: RunDirectory) -> Checkpoint | None:
+    """Load what a run goes on from; one that ended before its first checkpoint starts anew."""
+    if directory.last.exists():
+        return load_checkpoint(directory.last)
+    logger.info("resume=true: no checkpoint was written yet; the run starts anew")
+    return None
 
 
 def _load_vectors(config: TrainConfig, model: Seq2Seq, data: PreparedData) -> None:
@@ -135,8 +149,6 @@ def _announce(trainer: Trainer) -> None:
     )
     if trainer.progress.update:
         logger.info("resumed after update %d", trainer.progress.update)
-    elif config.resume:
-        logger.info("resume=true: no checkpoint was written yet; the run starts anew")
 
 
 def count_parameters(model: torch.nn.Module) -> int:
@@ -227,10 +239,15 @@ def _say_results(trainer: Trainer, test: Evaluation) -> None:
             f"  {config.data.source}  {data.sources[index]}",
             f"  {config.data.target}  {test.translations[index]}",
         ]
+    python = Path(sys.executable)
+    if python.is_relative_to(Path.cwd()):
+        python = python.relative_to(Path.cwd())
+    tensorboard = python.with_name("tensorboard")
     lines += [
         "",
-        "translate:       python translate.py checkpoint=" + str(path),
-        "look:            tensorboard --logdir " + config.checkpoint_dir,
-        "train on photographs' captions: python train.py data=multi30k",
+        "Next:",
+        f"  translate     {shlex.join([str(python), 'translate.py', f'checkpoint={path}'])}",
+        f"  look          {shlex.join([str(tensorboard), '--logdir', config.checkpoint_dir])}",
+        f"  real text     {shlex.join([str(python), 'train.py', 'data=multi30k'])}",
     ]
     logger.info("%s", "\n".join(lines))

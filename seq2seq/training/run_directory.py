@@ -1,21 +1,32 @@
 """The directory of a run: the only place that a run writes to."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
-from seq2seq.config import TrainConfig, config_differences, load_saved_config, save_config
+from seq2seq.config import (
+    TrainConfig,
+    config_differences,
+    is_saved_config,
+    load_saved_config,
+    save_config,
+)
 
 _CONFIG = "config.yaml"
 _PATTERNS = (
     _CONFIG,
-    "*.pt",
+    "best.pt",
+    "best.pt.part",
+    "last.pt",
+    "last.pt.part",
+    "step-*.pt",
+    "step-*.pt.part",
     "results.json",
     "test.hyp",
     "test.ref",
     "train.log",
     "tensorboard",
     "failed.txt",
-    "*.part",
 )
 _MAY_DIFFER = (
     "resume",
@@ -24,12 +35,16 @@ _MAY_DIFFER = (
     "checkpoint_dir",
     "data.cache_dir",
     "data.root",
-    "decoding.",
+    "data.max_epochs",
+    "decoding.name",
+    "decoding.beam_size",
+    "decoding.num_best",
+    "decoding.length_penalty",
     "training.max_",
     "training.device",
     "training.threads",
 )
-"""Keys that do not change what the updates made so far would have been."""
+"""Keys that may change when a run is resumed; another budget moves the cosine schedule's end."""
 
 
 class RunDirectory:
@@ -69,7 +84,9 @@ class RunDirectory:
             return
         if config.resume:
             self._check_same(config)
-        elif not config.overwrite:
+        elif config.overwrite:
+            self._check_ours()
+        else:
             raise ValueError(
                 f"{self.path} holds a run already; continue it with resume=true, replace it with "
                 "overwrite=true or choose another run_name"
@@ -81,7 +98,8 @@ class RunDirectory:
             self._clear()
         self.path.mkdir(parents=True, exist_ok=True)
         self._failure.unlink(missing_ok=True)
-        save_config(config, self.path / f"{_CONFIG}.part")
+        # How the run was begun is no part of what it is.
+        save_config(replace(config, resume=False, overwrite=False), self.path / f"{_CONFIG}.part")
         (self.path / f"{_CONFIG}.part").replace(self.path / _CONFIG)
 
     def write(self, name: str, text: str) -> None:
@@ -93,6 +111,14 @@ class RunDirectory:
     def _is_free(self) -> bool:
         """Say whether nothing is here but, of a sweep's job, why it ended before it began."""
         return self.path.is_dir() and set(self.path.iterdir()) <= {self._failure}
+
+    def _check_ours(self) -> None:
+        """Refuse to delete beside another program's config.yaml."""
+        if not is_saved_config(self.path / _CONFIG):
+            raise ValueError(
+                f"overwrite=true: {self.path / _CONFIG} is not the configuration of a run; choose "
+                "another run_name"
+            )
 
     def _check_same(self, config: TrainConfig) -> None:
         saved = load_saved_config(self.path / _CONFIG)

@@ -25,16 +25,15 @@ def learning_rate_factor(
         progress: the share of the budget used so far, 0 to 1.
         plateaus: how often validation has stood still so far.
     """
-    if update < config.warmup_updates:
-        return update / config.warmup_updates
+    warmup = min(update / max(config.warmup_updates, 1), 1.0)
     if config.name is ScheduleName.inverse_square_root:
-        return math.sqrt(max(config.warmup_updates, 1) / update)
+        return min(warmup, math.sqrt(max(config.warmup_updates, 1) / update))
     if config.name is ScheduleName.cosine:  # Loshchilov and Hutter 2017, eq. 5
         fall = 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
-        return config.minimum_ratio + (1 - config.minimum_ratio) * fall
+        return warmup * (config.minimum_ratio + (1 - config.minimum_ratio) * fall)
     if config.name is ScheduleName.plateau:
-        return max(config.plateau_factor**plateaus, config.minimum_ratio)
-    return 1.0
+        return warmup * max(config.plateau_factor**plateaus, config.minimum_ratio)
+    return warmup
 
 
 def teacher_forcing_ratio(config: TeacherForcingConfig, *, update: int) -> float:

@@ -97,8 +97,9 @@ class Trainer:
                         break
             if self.progress.validated_update < self.progress.update:
                 self._validate(board)
-            if signals.received:
-                raise Interrupted(signals.received)
+            late_signal = share_from_first(signals.received, self.ranks)
+            if late_signal:
+                raise Interrupted(late_signal)
 
     def load_state(self, state: TrainingState) -> None:
         """Go on where a last.pt was written; the model's weights are loaded apart.
@@ -167,10 +168,12 @@ class Trainer:
     def _describe(self, batches: Sequence[Batch]) -> str:
         """Say which pairs an update was made of, and what is left of the run."""
         pairs = ", ".join(str(i + 1) for batch in batches for i in batch.indices.tolist())
-        kept = f"{self.directory.last} is the last good checkpoint"
-        if not self.directory.last.exists():
-            kept = "no checkpoint was written yet"
-        return f"training pairs {pairs}; {kept}; a lower learning rate or fp32 may help"
+        first = self.data.tokenizers.source.decode(batches[0].source_ids[0].tolist())
+        kept = "no checkpoint was written yet"
+        if self.directory.last.exists():
+            kept = f"{self.directory.last} is the last good checkpoint"
+        advice = "a lower learning rate or fp32 may help"
+        return f"training pairs {pairs}, the first {first!r}; {kept}; {advice}"
 
     def _log(self, board: TensorBoard, bar: "tqdm[NoReturn]") -> None:
         """Draw the next point of the curves and move the progress bar."""
@@ -178,8 +181,7 @@ class Trainer:
         interval = progress.interval
         if interval.updates < training.log_every:
             return
-        self._share_interval()
-        loss = interval.cross_entropy * self.ranks.world_size / interval.target_tokens
+        loss = interval.cross_entropy / interval.target_tokens
         speed = interval.target_tokens / interval.seconds
         values = {
             "train/loss": loss,
@@ -196,14 +198,6 @@ class Trainer:
         bar.update(round(100 * progress.share(training), 1) - bar.n)
         progress.interval = Interval()
 
-    def _share_interval(self) -> None:
-        """Give every process the same part of the cross-entropy of all."""
-        interval = self.progress.interval
-        total = torch.tensor([interval.cross_entropy], dtype=torch.float64)
-        total = total.to(self.numerics.device)
-        sum_over_processes([total])
-        interval.cross_entropy = total.item() / self.ranks.world_size
-
     def _validation_is_due(self) -> bool:
         every = self.config.training.validation.every_updates
         if every is None:
@@ -213,7 +207,6 @@ class Trainer:
     def _validate(self, board: TensorBoard) -> None:
         """Score the model, keep it where it is among the best, and save what resuming needs."""
         progress, training = self.progress, self.config.training
-        self._share_interval()
         if self.ranks.is_first:
             evaluation = self.evaluator.evaluate(self.model, ter=False)
             logger.info("%s", describe_validation(progress, evaluation))

@@ -11,7 +11,7 @@ from seq2seq.data import Batch
 from seq2seq.model import Seq2Seq
 from seq2seq.seeding import derive_seed
 from seq2seq.training.config import OptimizerConfig, OptimizerName, Precision
-from seq2seq.training.distributed import Ranks, sum_gradients
+from seq2seq.training.distributed import Ranks, sum_gradients, sum_over_processes
 from seq2seq.training.loss import sequence_loss
 from seq2seq.training.precision import Numerics
 from seq2seq.training.schedules import draw_forced_mask
@@ -24,7 +24,7 @@ class NonFiniteError(FloatingPointError):
 class UpdateResult(NamedTuple):
     """What an update measured."""
 
-    cross_entropy: float  # of this process, summed over target tokens
+    cross_entropy: float  # of all processes, summed over target tokens
     gradient_norm: float
 
 
@@ -61,18 +61,19 @@ class Updater:
         """
         torch.manual_seed(derive_seed(self._config.seed, "update", update, self._ranks.rank))
         self._model.train()
-        cross_entropy = sum(self._backward(batch, update, num_tokens) for batch in batches)
+        losses = [self._backward(batch, update, num_tokens) for batch in batches]
+        cross_entropy = torch.stack(losses).sum()
+        sum_over_processes([cross_entropy])
         sum_gradients(self._model)
         self._scaler.unscale_(self._optimizer)  # after the sum, so that all see an overflow
         norm = self._clip()
-        if not self._scaler.is_enabled() and not torch.isfinite(norm):
-            raise NonFiniteError(f"update {update}: the gradient's norm is {norm.item()}")
+        self._check_finite(cross_entropy, norm, update=update)
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate
         self._scaler.step(self._optimizer)  # an fp16 overflow skips the step and lowers the scale
         self._scaler.update()
         self._optimizer.zero_grad()
-        return UpdateResult(float(cross_entropy), norm.item())
+        return UpdateResult(cross_entropy.item(), norm.item())
 
     @property
     def learning_rate(self) -> float:
@@ -107,6 +108,16 @@ class Updater:
             )
         self._scaler.scale(loss.smoothed / num_tokens).backward()  # type: ignore[no-untyped-call]
         return loss.cross_entropy
+
+    def _check_finite(self, cross_entropy: Tensor, norm: Tensor, *, update: int) -> None:
+        """Let only what is a number reach the weights."""
+        if not torch.isfinite(cross_entropy):
+            raise NonFiniteError(f"update {update}: the loss is {cross_entropy.item()}")
+        if torch.isfinite(norm):
+            return
+        # An fp16 gradient may overflow now and then; below a scale of 1 it is the model's fault.
+        if not self._scaler.is_enabled() or self._scaler.get_scale() < 1:
+            raise NonFiniteError(f"update {update}: the gradient's norm is {norm.item()}")
 
     def _clip(self) -> Tensor:
         limit = self._config.training.optimizer.clip_norm

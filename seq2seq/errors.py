@@ -1,0 +1,101 @@
+"""A user's error in one line, whoever raised it: this package, Hydra or OmegaConf."""
+
+import difflib
+import functools
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig
+from omegaconf.errors import (
+    ConfigAttributeError,
+    ConfigKeyError,
+    MissingMandatoryValue,
+    OmegaConfBaseException,
+)
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+# FloatingPointError: a training whose gradients are no numbers any more.
+USER_ERRORS = (
+    HydraException,
+    OmegaConfBaseException,
+    ValueError,
+    OSError,
+    FloatingPointError,
+)
+"""what the user can do something about; anything else is a fault of the program"""
+
+_NOISE = ("full_key:", "reference_type=", "object_type=", "Set the environment")
+_SHOWS_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"
+
+
+def run_script(main: Callable[[], None]) -> None:
+    """Run a Hydra script so that errors while its configuration is composed are one line too."""
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands on its errors instead of printing them
+    one_line_errors(main)()
+
+
+def one_line_errors(
+    function: Callable[_Parameters, _Result],
+) -> Callable[_Parameters, _Result]:
+    """Make a user's error one line on stderr and exit code 2.
+
+    Under `hydra.main` it keeps Hydra from announcing the error in a line of its own. With
+    HYDRA_FULL_ERROR=1 in the environment the traceback comes instead.
+    """
+
+    @functools.wraps(function)
+    def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        try:
+            return function(*args, **kwargs)
+        except KeyboardInterrupt:
+            print("stopped by Ctrl-C", file=sys.stderr)
+            sys.exit(128 + signal.SIGINT)
+        except USER_ERRORS as error:
+            if _SHOWS_TRACEBACKS:
+                raise
+            print(f"error: {describe_error(error)}", file=sys.stderr)
+            sys.exit(2)
+
+    return wrapped
+
+
+def describe_error(error: Exception) -> str:
+    """Say what an error says in one line; Hydra's and OmegaConf's name types of their own."""
+    cause = error.__cause__
+    if isinstance(cause, OmegaConfBaseException):
+        error = cause
+    if isinstance(error, ConfigKeyError | ConfigAttributeError) and error.full_key:
+        return f"unknown key {error.full_key!r}{_nearest_keys(error)}"
+    if isinstance(error, MissingMandatoryValue):
+        return f"{error.full_key} has no value; give it, {error.full_key}=..."
+    if isinstance(error, MissingConfigException) and error.options:
+        group, _, name = str(error.missing_cfg_file).rpartition("/")
+        return f"unknown {group} {name!r}; one of: {', '.join(error.options)}"
+    if isinstance(error, OverrideParseException):
+        return (
+            f"cannot read {error.override!r}; put quotes around a value with special characters: "
+            "\"data.train=['gr\u00fc\u00dfe.de','greetings.en']\""
+        )
+    lines = [line.strip() for line in str(error).splitlines()]
+    key = getattr(error, "full_key", None)
+    kept = [line for line in lines if line and not line.startswith(_NOISE)]
+    text = " ".join(kept) or type(error).__name__
+    if text.startswith("Config group override must be"):
+        return "a part was set to null; choose one by its name, for example attention=none"
+    return f"{key}: {text}" if key else text
+
+
+def _nearest_keys(error: OmegaConfBaseException) -> str:
+    """Suggest keys that stand where an unknown one was looked for."""
+    parent = error.parent_node
+    if not isinstance(parent, DictConfig):
+        return ""
+    keys = [str(key) for key in parent]
+    near = difflib.get_close_matches(str(error.key), keys, n=3, cutoff=0.5) or sorted(keys)
+    return f"; one of: {', '.join(near)}"

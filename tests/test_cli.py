@@ -1,0 +1,255 @@
+"""train.py answers a mistake with one line and leaves no trace; a stopped run says how to go on."""
+
+import os
+import re
+import runpy
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+from tiny_training import ROOT, SMALL, corpus_overrides, write_corpus
+
+from seq2seq.training import trainer as trainer_module
+
+SCRIPT = ROOT / "train.py"
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch, capsys):
+    """Return what runs the script in this process, in an empty directory."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    # The script asks Hydra for whole errors; the tests after this one need them as they were.
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", [str(SCRIPT), *arguments])
+        code = 0
+        try:
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    write_corpus(tmp_path / "text")
+    return [*corpus_overrides(tmp_path / "text"), *SMALL]
+
+
+def start(*arguments: str, cwd) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), *arguments],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "HYDRA_FULL_ERROR": "0"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["model.encoder.hiden_size=3"], "unknown key 'model.encoder.hiden_size'; one of: hidden_"),
+        (["model.encoder.hidden_size=wide"], "model.encoder.hidden_size: Value 'wide' of type"),
+        (["attention=dott"], "unknown attention 'dott'; one of: additive, dot, gaussian, general"),
+        (
+            ["attention=multihead", "attention.num_heads=3", "attention.size=256"],
+            "attention.num_heads=3 must divide attention.size=256",
+        ),
+        (["training.label_smoothing=1.5"], "training.label_smoothing=1.5 must lie in [0, 1)"),
+        (["+attention.extra=1"], "unknown key 'attention.extra'; leave it out"),
+        (["attention=null"], "a part was set to null; choose one by its name"),
+        (["resume=true"], "resume=true: checkpoints/grammar-additive holds no run; leave resume"),
+        (["data=files"], "data.train has no value; give it, data.train=..."),
+        (
+            ["data=files", "data.train=[a.de,a.en]", "data.valid=[b.tsv]", "data.test=[c.tsv]"],
+            "data.train=a.de: no such file; give an absolute path",
+        ),
+        (["data.grammar=my.grammar"], "data.grammar=my.grammar does not exist"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_no_trace(train, tmp_path, arguments, line):
+    code, out, err = train(*arguments)
+
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1, err
+    assert err.startswith(f"error: {line}")
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_a_mistake_in_a_real_process_is_one_line_too(tmp_path):
+    process = start("attention=multihead", "attention.num_heads=3", cwd=tmp_path)
+    out, err = process.communicate()
+
+    assert process.returncode == 2
+    assert out == ""
+    assert err == "error: attention.num_heads=3 must divide attention.size=256\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_holds_a_run_is_refused_unless_told_what_to_do(train, corpus, tmp_path):
+    arguments = [*corpus, "training.max_updates=1", "run_name=mine"]
+    run = tmp_path / "work" / "checkpoints" / "mine"
+
+    first = train(*arguments)
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+    code, out, err = train(*arguments)
+
+    assert first[:2] == (0, "")
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["checkpoints"]
+    assert (code, out) == (2, "")
+    assert err.startswith("error: checkpoints/mine holds a run already; continue it with resume")
+    assert err.count("\n") == 1
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
+    code, out, err = train(*arguments, "resume=true", "seed=9")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "begun with another configuration: seed (1 -> 9)" in err
+    assert train(*arguments, "overwrite=true")[0] == 0
+
+
+def test_a_run_that_explodes_is_one_line_that_names_the_update(train, corpus):
+    code, out, err = train(
+        *corpus,
+        "training.optimizer.name=sgd",
+        "training.optimizer.learning_rate=1e38",
+        "training.optimizer.clip_norm=0",
+        "training.schedule.warmup_updates=0",
+    )
+
+    assert (code, out) == (2, "")
+    last = err.splitlines()[-1]
+    assert re.match(r"error: update [2-6]: the loss is (nan|inf); training pairs \d+, ", last)
+    assert "Traceback" not in err
+    assert "Error executing job" not in err
+
+
+def test_a_stopped_run_saves_and_says_what_goes_on_with_it(train, corpus, tmp_path):
+    arguments = [*corpus, "training.max_epochs=100000", "run_name=mine", "overwrite=true"]
+    process = start(*arguments, cwd=tmp_path / "work")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("update "):
+            break
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate()
+
+    assert process.returncode == 143, err
+    assert out == ""
+    last = err.splitlines()[-1]
+    start_of_line = "stopped: SIGTERM; go on with: python train.py "
+    assert last.startswith(start_of_line)
+    assert (tmp_path / "work" / "checkpoints" / "mine" / "last.pt").exists()
+    command = shlex.split(last.removeprefix(start_of_line))
+    assert command[-1] == "resume=true"
+    assert "overwrite=true" not in command
+    code, out, err = train(*command, "training.max_updates=3")
+    assert (code, out) == (0, "")
+    assert "resumed after update" in err
+
+
+def test_an_interrupt_while_data_are_read_is_one_line(train, corpus, monkeypatch):
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("seq2seq.training.run.prepare_data", interrupt)
+
+    assert train(*corpus) == (130, "", "stopped by Ctrl-C\n")
+
+
+SHORT = ("training.max_updates=2", "hydra.sweep.dir=swept")
+SWEEP = ("attention=none,dot,general", *SHORT)
+
+
+@pytest.fixture
+def swept(train, corpus, tmp_path):
+    """Sweep over three types, of which dot does not fit these sizes."""
+    # attention.size is additive's alone.
+    arguments = [each for each in corpus if not each.startswith("attention.")]
+    return train("-m", *arguments, *SWEEP), tmp_path / "work" / "swept", arguments
+
+
+def test_a_sweep_goes_on_after_a_failure_and_compares_the_runs(swept, train):
+    (code, out, err), path, arguments = swept
+
+    assert (code, out) == (1, "")
+    table = err[err.index("run ") :].splitlines()
+    assert {table[1].split()[0], table[2].split()[0]} == {"0-files-none", "2-files-general"}
+    assert table[3].startswith("1-files-dot failed: ")
+    assert "Traceback" not in err
+    for name in ("0-files-none", "2-files-general"):
+        assert (path / name / "results.json").exists()
+    assert len((path / "leaderboard.csv").read_text().splitlines()) == 4
+    assert (path / "leaderboard.png").read_bytes().startswith(b"\x89PNG")
+    assert {each.name for each in path.iterdir() if each.is_dir()} == {
+        "0-files-none",
+        "1-files-dot",
+        "2-files-general",
+    }
+    # What failed can be put right in the same place, beside what is there.
+    code, out, err = train(
+        "-m", *arguments, *SWEEP, "model.decoder.hidden_size=10", "overwrite=true"
+    )
+    assert (code, out) == (0, "")
+    assert "failed" not in err
+    assert len((path / "leaderboard.csv").read_text().splitlines()) == 4
+
+
+def test_a_fault_of_the_program_in_a_sweep_shows_its_traceback_and_the_sweep_goes_on(
+    train, corpus, monkeypatch
+):
+    original = trainer_module.Trainer.train
+
+    def fail(self):
+        if self.config.attention.name == "none":
+            raise ZeroDivisionError("of the program")
+        original(self)
+
+    monkeypatch.setattr(trainer_module.Trainer, "train", fail)
+    arguments = [each for each in corpus if not each.startswith("attention.")]
+    code, _, err = train("-m", *arguments, "attention=none,uniform", *SHORT)
+
+    assert code == 1
+    assert "ZeroDivisionError: of the program" in err
+    assert "0-files-none failed: of the program" in err
+    assert "1-files-uniform" in err[err.index("run ") :].splitlines()[1]
+
+
+def test_an_unknown_choice_in_a_sweep_is_one_line_before_any_run(train, tmp_path):
+    code, out, err = train("-m", "attention=none,dott", "hydra.sweep.dir=swept")
+
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert "dott" in err
+
+
+def test_a_signal_stops_a_sweep_and_says_how_to_go_on_with_its_run(train, corpus, monkeypatch):
+    original = trainer_module.Trainer._log
+
+    def log(self, board, bar):
+        if self.progress.update == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        original(self, board, bar)
+
+    arguments = [each for each in corpus if not each.startswith("attention.")]
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer_module.Trainer, "_log", log)
+        code, out, err = train("-m", *arguments, "attention=none,uniform", "hydra.sweep.dir=swept")
+
+    assert (code, out) == (130, "")
+    last = err.splitlines()[-1]
+    assert last.startswith("stopped: SIGINT; go on with: python train.py ")
+    assert "1-files-uniform" not in err
+    command = shlex.split(last.partition("python train.py ")[2])
+    code, out, err = train(*command)
+    assert (code, out) == (0, "")
+    assert "resumed after update 3" in err

@@ -1,0 +1,126 @@
+"""Every YAML file under configs/ composes, is accepted and builds what it describes."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from tiny_training import ROOT, compose_config
+
+from seq2seq.attention import attention_config_types
+from seq2seq.config import register_schemas, to_dataclass
+from seq2seq.data import load_corpora, train_tokenizers
+from seq2seq.model import Seq2Seq
+from seq2seq.search import decoding_config_types, search
+from seq2seq.training.updates import build_optimizer
+from seq2seq.translate_config import TranslateConfig
+
+CONFIGS = ROOT / "configs"
+CHOICES = sorted(path.relative_to(CONFIGS).with_suffix("") for path in CONFIGS.glob("*/*.yaml"))
+FILES = ("data.train=[a,b]", "data.valid=[c,d]", "data.test=[e,f]")
+"""what data=files leaves to the user"""
+
+
+def names_of(group: str) -> list[str]:
+    return sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
+
+
+def build_model(*overrides: str) -> Seq2Seq:
+    config = compose_config(*overrides)
+    return Seq2Seq(
+        config.model,
+        attention=config.attention,
+        source_vocabulary_size=11,
+        target_vocabulary_size=13,
+    )
+
+
+def test_every_folder_and_file_is_looked_at():
+    every = {path.relative_to(CONFIGS).with_suffix("") for path in CONFIGS.rglob("*.yaml")}
+
+    assert every == {*CHOICES, Path("train"), Path("translate")}
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=str)
+def test_every_choice_is_accepted_under_its_name(choice):
+    group, name = choice.parts
+    overrides = [f"{group}={name}", *(FILES if choice == Path("data/files") else ())]
+
+    config = compose_config(*overrides)
+
+    if group != "experiment":
+        assert getattr(config, group).name == name
+
+
+@pytest.mark.parametrize("model", names_of("model"))
+@pytest.mark.parametrize("attention", names_of("attention"))
+def test_every_attention_and_model_fit_each_other_as_they_are(attention, model):
+    built = build_model(f"attention={attention}", f"model={model}").eval()
+
+    ids = torch.tensor([[5, 6, 3]])
+    output = built(ids, torch.ones(1, 3, dtype=torch.bool), torch.tensor([[2, 7]]))
+    assert output.weights.shape == (1, built.attention.num_heads, 2, 3)
+    assert output.readouts.isfinite().all()
+
+
+def test_every_attention_type_has_a_file_and_every_file_a_type():
+    assert names_of("attention") == sorted(attention_config_types())
+
+
+def test_every_search_has_a_file_and_every_file_a_search():
+    assert names_of("decoding") == sorted(decoding_config_types())
+
+
+@pytest.mark.parametrize("name", names_of("decoding"))
+def test_every_decoding_finds_a_translation(name):
+    config = compose_config(f"decoding={name}").decoding
+    model = build_model("model.encoder.hidden_size=4", "model.decoder.hidden_size=6").eval()
+
+    found = search(model, torch.tensor([[5, 3]]), torch.ones(1, 2, dtype=torch.bool), config)
+
+    assert len(found) == 1
+    assert len(found[0]) >= 1
+
+
+@pytest.mark.parametrize("name", names_of("tokenizer"))
+def test_every_tokenizer_is_trained_and_gives_text_back(name, tmp_path):
+    config = compose_config(
+        f"tokenizer={name}", "tokenizer.vocabulary_size=90", "data.num_train=150"
+    )
+    corpus = load_corpora(config.data).train
+
+    tokenizers = train_tokenizers(config.tokenizer, corpus)
+
+    pair = next(iter(corpus))
+    (ids,) = tokenizers.target.encode([pair.target])
+    assert ids
+    if name != "words":  # of which most are unknown in so small a vocabulary
+        assert tokenizers.target.decode(ids) == pair.target
+
+
+@pytest.mark.parametrize("name", names_of("training"))
+def test_every_training_builds_its_optimizer(name):
+    config = compose_config(f"training={name}").training
+
+    assert build_optimizer(config.optimizer, build_model()).param_groups
+
+
+@pytest.mark.parametrize("name", names_of("decoding"))
+def test_the_translation_script_takes_every_decoding(name):
+    register_schemas()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONFIGS)):
+        composed = compose("translate", overrides=["checkpoint=x", f"decoding={name}"])
+
+    config = to_dataclass(composed)
+
+    assert isinstance(config, TranslateConfig)
+    assert config.decoding.name == name
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.rglob("*.yaml")), ids=lambda path: path.stem)
+def test_files_are_ascii_and_indented_by_two(path):
+    lines = path.read_text(encoding="ascii").splitlines()
+
+    for line in lines:
+        assert (len(line) - len(line.lstrip())) % 2 == 0
+        assert line == line.rstrip()

@@ -1,0 +1,141 @@
+"""Runs on a corpus of a few dozen made-up pairs that take a second each, for tests."""
+
+import copy
+import functools
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+from tensorboard.util import tensor_util
+
+from seq2seq.config import TrainConfig, load_config, register_schemas
+from seq2seq.training.checkpoint import build_model
+from seq2seq.training.distributed import Ranks
+from seq2seq.training.precision import Numerics, choose_numerics
+from seq2seq.training.preparation import prepare_data
+from seq2seq.training.run import run_training
+from seq2seq.training.run_directory import RunDirectory
+from seq2seq.training.trainer import Trainer
+
+ROOT = Path(__file__).parent.parent
+NUM_TRAIN, NUM_VALID, NUM_TEST = 22, 5, 3
+SMALL = (
+    "tokenizer=characters",
+    "model.encoder.embedding_size=6",
+    "model.encoder.hidden_size=5",
+    "model.decoder.embedding_size=7",
+    "model.decoder.hidden_size=8",
+    "model.decoder.readout_size=7",
+    "attention.size=9",
+    "training.batching.size=4",
+    "training.batching.unit=sentences",
+    "training.max_epochs=3",
+    "training.schedule.warmup_updates=2",
+    "training.validation.num_samples=0",
+    "training.precision=fp32",
+    "training.device=cpu",
+    "training.log_every=2",
+    "decoding.max_length_ratio=1.0",
+    "decoding.max_length_offset=2",
+)
+"""22 pairs, 4 at once: 6 updates an epoch"""
+
+
+def write_corpus(folder: Path, *, num_train: int = NUM_TRAIN) -> None:
+    """Write a.{train,valid,test} and their reversals b.*, words of 2 to 5 letters."""
+    folder.mkdir(parents=True, exist_ok=True)
+    draw = random.Random(7)
+    for name, size in (("train", num_train), ("valid", NUM_VALID), ("test", NUM_TEST)):
+        words = ["".join(draw.choices("abcde", k=draw.randint(2, 5))) for _ in range(size)]
+        (folder / f"a.{name}").write_text("".join(f"{word}\n" for word in words))
+        (folder / f"b.{name}").write_text("".join(f"{word[::-1]}\n" for word in words))
+
+
+def corpus_overrides(folder: Path) -> list[str]:
+    """Return what makes a run read the corpus that stands in the folder."""
+    parts = [f"data.{p}=['{folder}/a.{p}','{folder}/b.{p}']" for p in ("train", "valid", "test")]
+    cache = f"data.cache_dir='{folder}/cache'"
+    return ["data=files", *parts, cache, "data.source=a", "data.target=b"]
+
+
+def compose_config(*overrides: str) -> TrainConfig:
+    """Compose the shipped configuration as train.py does."""
+    return copy.deepcopy(_compose(overrides))
+
+
+@functools.cache
+def _compose(overrides: tuple[str, ...]) -> TrainConfig:
+    register_schemas()
+    with initialize_config_dir(version_base="1.3", config_dir=str(ROOT / "configs")):
+        return load_config(compose("train", overrides=list(overrides)))
+
+
+def tiny_config(folder: Path, *overrides: str) -> TrainConfig:
+    """Write a corpus into the folder where there is none, and configure a small run on it."""
+    if not (folder / "a.train").exists():
+        write_corpus(folder)
+    small = [each for each in SMALL if fits(each, overrides)]
+    base = [*corpus_overrides(folder), *small, f"checkpoint_dir='{folder}/runs'"]
+    return compose_config(*base, "run_name=tiny", *overrides)
+
+
+def fits(override: str, others: Sequence[str]) -> bool:
+    """Say whether the other overrides leave this one its place: attention.size is additive's."""
+    return override != "attention.size=9" or not any(o.startswith("attention=") for o in others)
+
+
+def tiny_run(folder: Path, *overrides: str) -> float:
+    """Train into folder/runs/tiny."""
+    return run_training(tiny_config(folder, *overrides), folder / "runs" / "tiny")
+
+
+def tiny_trainer(folder: Path, *overrides: str) -> Trainer:
+    """Return what `run_training` would train with; its directory is there."""
+    config = tiny_config(folder, *overrides)
+    data = prepare_data(config)
+    directory = RunDirectory(folder / "runs" / "tiny")
+    directory.open(config)
+    return Trainer(
+        config,
+        model=build_model(config, data.tokenizers),
+        data=data,
+        numerics=tiny_numerics(config),
+        ranks=Ranks(0, 0, 1),
+        directory=directory,
+    )
+
+
+def tiny_numerics(config: TrainConfig) -> Numerics:
+    return choose_numerics(config.training.device, config.training.precision)
+
+
+def read_scalars(folder: Path) -> dict[str, dict[int, float]]:
+    """Return the points of each curve as TensorBoard shows them: restarts drop what follows."""
+    curves: dict[str, dict[int, float]] = {}
+    for path in event_files(folder):
+        for event in EventFileLoader(str(path)).Load():
+            if event.HasField("session_log"):
+                for points in curves.values():
+                    for step in [step for step in points if step >= event.step]:
+                        del points[step]
+            for value in event.summary.value:
+                if value.metadata.plugin_data.plugin_name == "scalars":
+                    number = float(tensor_util.make_ndarray(value.tensor))
+                    points = curves.setdefault(value.tag, {})
+                    is_new = event.step not in points or value.tag.startswith("test/")
+                    assert is_new, f"{value.tag} is drawn twice at {event.step}"
+                    points[event.step] = number
+    return curves
+
+
+def read_tags(folder: Path) -> set[str]:
+    """Return the tags of everything in TensorBoard."""
+    files = event_files(folder)
+    events = (event for path in files for event in EventFileLoader(str(path)).Load())
+    return {value.tag for event in events for value in event.summary.value}
+
+
+def event_files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("events.out.*"), key=lambda path: path.stat().st_ctime_ns)

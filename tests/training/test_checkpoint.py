@@ -1,0 +1,222 @@
+"""A checkpoint is one file of plain data that is whole or not there."""
+
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_translator import make_checkpoint
+
+from seq2seq.config import config_to_dict
+from seq2seq.training.checkpoint import (
+    FORMAT,
+    Checkpoint,
+    TrainingState,
+    load_checkpoint,
+    save_checkpoint,
+)
+
+
+@pytest.fixture(scope="module")
+def checkpoint() -> Checkpoint:
+    return make_checkpoint()
+
+
+@pytest.fixture
+def path(checkpoint: Checkpoint, tmp_path: Path) -> Path:
+    save_checkpoint(tmp_path / "best.pt", checkpoint)
+    return tmp_path / "best.pt"
+
+
+class Evil:
+    """What pickle would run when it is loaded."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.path,)
+
+
+def test_everything_comes_back(checkpoint, path):
+    loaded = load_checkpoint(path)
+
+    assert config_to_dict(loaded.config) == config_to_dict(checkpoint.config)
+    assert loaded.tokenizers.source.encode(["a bc"]) == checkpoint.tokenizers.source.encode(
+        ["a bc"]
+    )
+    assert loaded.model_state.keys() == checkpoint.model_state.keys()
+    for name, value in checkpoint.model_state.items():
+        assert torch.equal(loaded.model_state[name], value)
+    assert loaded.training_state is None
+
+
+def test_training_state_comes_back(checkpoint, tmp_path):
+    state: TrainingState = {
+        "fingerprint": "1f",
+        "progress": {"best": [(0.5, 3)]},
+        "updater": {"optimizer": {"state": {0: {"step": torch.tensor(3.0)}}}},
+    }
+    checkpoint = make_checkpoint()
+    checkpoint.training_state = state
+
+    save_checkpoint(tmp_path / "last.pt", checkpoint)
+
+    loaded = load_checkpoint(tmp_path / "last.pt").training_state
+    assert loaded == state
+
+
+def test_a_file_holds_nothing_but_tensors_and_plain_types(path):
+    content = torch.load(path, weights_only=True)
+
+    assert content.keys() == {"format", "config", "tokenizers", "model", "training"}
+    assert content["format"] == FORMAT
+
+
+def test_the_model_is_built_with_its_weights_in_evaluation_mode(checkpoint, path):
+    model = load_checkpoint(path).build_model()
+
+    assert not model.training
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, checkpoint.model_state[name])
+
+
+def test_a_directory_means_its_best(path):
+    assert (
+        load_checkpoint(path.parent).model_state.keys() == load_checkpoint(path).model_state.keys()
+    )
+
+
+def test_a_missing_file_is_an_error_that_names_it(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"checkpoint=.*best\.pt: no such file; train one"):
+        load_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("size", [0, 1, 10, 100, 0.3, 0.5, 0.9, 0.999])
+def test_a_cut_file_is_an_error_that_names_it(path, size):
+    content = path.read_bytes()
+    path.write_bytes(content[: size if isinstance(size, int) else int(size * len(content))])
+
+    with pytest.raises(ValueError, match=rf"^checkpoint={path} is no checkpoint of train\.py"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"ein hund\n",
+        b"\x80\x02.",
+        b"\x80\x04\x95",
+        b"PK\x03\x04 not a zip file",
+        b"(lp0\n",
+        b"cos\nsystem\n(S'true'\ntR.",
+        b"\x00" * 300,
+        "\u00e4\u00f6\u00fc".encode("latin-1") * 30,
+    ],
+)
+def test_a_foreign_file_is_an_error_that_names_it(tmp_path, content):
+    path = tmp_path / "x.pt"
+    path.write_bytes(content)
+
+    with pytest.raises(ValueError, match=rf"^checkpoint={path} is no checkpoint of train\.py"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize(
+    "content", [{"weights": torch.ones(2)}, torch.ones(3), [1, 2], {"format": FORMAT}]
+)
+def test_what_another_program_saved_is_an_error_that_names_it(tmp_path, content):
+    path = tmp_path / "x.pt"
+    torch.save(content, path)
+
+    with pytest.raises(ValueError, match=rf"^checkpoint={path} is no checkpoint of train\.py"):
+        load_checkpoint(path)
+
+
+def test_another_format_is_an_error_with_both_numbers(path):
+    content = torch.load(path, weights_only=True)
+    torch.save({**content, "format": 7}, path)
+
+    with pytest.raises(ValueError, match=rf"has format 7, this version reads {FORMAT}"):
+        load_checkpoint(path)
+
+
+def test_an_attention_that_this_version_lacks_is_an_error_with_the_choices(path):
+    content = torch.load(path, weights_only=True)
+    content["config"]["attention"]["name"] = "local"
+    torch.save(content, path)
+
+    with pytest.raises(ValueError, match="unknown attention 'local'; one of: additive, dot"):
+        load_checkpoint(path)
+
+
+def test_a_key_that_this_version_lacks_is_an_error(path):
+    content = torch.load(path, weights_only=True)
+    content["config"]["model"]["encoder"]["depth"] = 3
+    torch.save(content, path)
+
+    with pytest.raises(ValueError, match=r"this version cannot read the configuration.*depth"):
+        load_checkpoint(path)
+
+
+def test_code_in_a_file_is_refused_and_not_run(tmp_path):
+    path, trace = tmp_path / "x.pt", tmp_path / "trace"
+    torch.save({"format": FORMAT, "evil": Evil(trace)}, path)
+
+    with pytest.raises(ValueError, match="is no checkpoint of train"):
+        load_checkpoint(path)
+
+    assert not trace.exists()
+    with path.open("rb") as file:
+        torch.load(file, weights_only=False)
+    assert trace.exists()  # it would have run
+
+
+def test_code_in_a_plain_pickle_is_refused_and_not_run(tmp_path):
+    path, trace = tmp_path / "x.pt", tmp_path / "trace"
+    path.write_bytes(pickle.dumps(Evil(trace)))
+
+    with pytest.raises(ValueError, match="is no checkpoint of train"):
+        load_checkpoint(path)
+
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize("step", ["torch.save", "os.fsync"])
+def test_a_crash_while_saving_leaves_the_old_file(path, monkeypatch, step):
+    before = path.read_bytes()
+
+    def crash(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    module, name = step.split(".")
+    monkeypatch.setattr({"torch": torch, "os": os}[module], name, crash)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(path, make_checkpoint(seed=9))
+
+    assert path.read_bytes() == before
+
+
+def test_saving_again_replaces_the_file_and_leaves_no_other(path):
+    save_checkpoint(path, make_checkpoint(seed=9))
+
+    assert [each.name for each in path.parent.iterdir()] == ["best.pt"]
+    expected = make_checkpoint(seed=9).model_state
+    loaded = load_checkpoint(path).model_state
+    assert all(torch.equal(loaded[name], value) for name, value in expected.items())
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.6, 0.9])
+def test_a_file_with_a_flipped_byte_is_refused_or_still_right(checkpoint, path, share):
+    content = bytearray(path.read_bytes())
+    content[int(share * len(content))] ^= 0xFF
+    path.write_bytes(content)
+
+    try:
+        loaded = load_checkpoint(path)
+    except ValueError as error:
+        assert str(path) in str(error)
+    else:  # the byte was padding
+        for name, value in checkpoint.model_state.items():
+            assert torch.equal(loaded.model_state[name], value)

@@ -1,0 +1,141 @@
+"""Two processes with half of each batch make the updates that one makes with all of it."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_training import ROOT, read_scalars, tiny_config, tiny_run
+
+from seq2seq.training.distributed import (
+    Ranks,
+    join_processes,
+    leave_processes,
+    share_from_first,
+    sum_gradients,
+    sum_over_processes,
+)
+
+OVERRIDES = (
+    "training.max_epochs=1",
+    "training.validation.every_updates=4",
+    "training.validation.metric=loss",
+    "training.log_every=3",
+    # Adam divides by the gradients' size and so makes rounding errors of small ones large.
+    "training.optimizer.name=sgd",
+    "training.optimizer.learning_rate=0.5",
+    "model.encoder.embedding_dropout=0",
+    "model.encoder.hidden_dropout=0",
+    "model.decoder.embedding_dropout=0",
+    "model.decoder.hidden_dropout=0",
+    "model.decoder.readout_dropout=0",
+)
+
+
+def start(folder: Path, rank: int, port: int) -> subprocess.Popen[str]:
+    environment = {
+        **os.environ,
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
+    }
+    script = Path(__file__).with_name("distributed_worker.py")
+    return subprocess.Popen(
+        [sys.executable, str(script), str(folder), *OVERRIDES],
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Train by two processes, in folder/two, again with an interruption, and by one alone."""
+    folder = tmp_path_factory.mktemp("distributed")
+    tiny_config(folder)  # writes the corpus
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes = [start(folder, rank, port) for rank in range(2)]
+    for process in processes:
+        output, errors = process.communicate()
+        assert process.returncode == 0, errors
+        assert output == ""
+    (folder / "runs" / "tiny").rename(folder / "resumed")
+    tiny_run(folder, *OVERRIDES)
+    (folder / "runs" / "tiny").rename(folder / "one")
+    return folder
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    model: dict[str, torch.Tensor] = torch.load(path / "last.pt", weights_only=True)["model"]
+    return model
+
+
+def test_two_processes_make_the_updates_of_one(folder):
+    one, two = weights(folder / "one"), weights(folder / "two")
+
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value, rtol=0, atol=1e-6, msg=name)
+
+
+def test_the_curves_are_those_of_one_process(folder):
+    one, two = (read_scalars(folder / name / "tensorboard") for name in ("one", "two"))
+
+    for tag in ("train/loss", "train/gradient_norm", "train/learning_rate", "valid/loss"):
+        assert two[tag].keys() == one[tag].keys()
+        for update, value in one[tag].items():
+            assert two[tag][update] == pytest.approx(value, rel=1e-4), (tag, update)
+
+
+def test_a_signal_to_one_process_stops_both_and_they_resume(folder):
+    two, resumed = weights(folder / "two"), weights(folder / "resumed")
+
+    for name, value in two.items():
+        assert torch.equal(resumed[name], value), name
+    curves = [read_scalars(folder / name / "tensorboard") for name in ("two", "resumed")]
+    assert curves[0]["train/loss"] == pytest.approx(curves[1]["train/loss"], rel=1e-6)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_values_are_summed_and_shared(folder, rank):
+    exchanged = torch.load(folder / f"exchange-{rank}.pt", weights_only=True)
+
+    assert exchanged["ranks"] == [rank, rank, 2]
+    assert exchanged["total"].tolist() == [3.0]
+    assert exchanged["value"] == "from 0"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_gradients_are_summed_also_where_a_process_has_none(folder, rank):
+    gradients = torch.load(folder / f"exchange-{rank}.pt", weights_only=True)["gradients"]
+
+    weight, bias, unused_weight, unused_bias = gradients
+    assert torch.equal(weight, torch.full((3, 2), 30.0))
+    assert torch.equal(bias, torch.arange(3.0))
+    assert not unused_weight.any()
+    assert not unused_bias.any()
+
+
+def test_alone_nothing_is_exchanged(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    value, layer = torch.tensor([2.0]), torch.nn.Linear(2, 3)
+
+    ranks = join_processes()
+    sum_over_processes([value])
+    sum_gradients(layer)
+    leave_processes()
+
+    assert ranks == Ranks(0, 0, 1)
+    assert ranks.is_first
+    assert value.item() == 2.0
+    assert layer.weight.grad is None
+    assert share_from_first("mine", ranks) == "mine"

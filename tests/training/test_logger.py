@@ -1,0 +1,179 @@
+"""Lines reach the console and the file, points reach TensorBoard, each once."""
+
+import logging
+
+import pytest
+import torch
+from tiny_training import read_scalars, read_tags, tiny_config
+
+from seq2seq.data import CharacterTokenizer, TokenizerPair
+from seq2seq.evaluation import Scores
+from seq2seq.search import Hypothesis
+from seq2seq.training.logger import RunLog, TensorBoard, describe_validation
+from seq2seq.training.progress import Progress
+from seq2seq.training.validation import Alignment, Evaluation
+
+logger = logging.getLogger("seq2seq.of_a_test")
+
+
+def evaluation(*, num_heads: int = 2, aligned: bool = True) -> Evaluation:
+    return Evaluation(
+        scores=Scores(bleu=12.34, chrf=45.67, ter=None, signature="nrefs:1"),
+        loss=1.5,
+        entropies=[0.5, 1.5, 4.0][:num_heads],
+        alignment=Alignment(0.25, 0.75) if aligned else None,
+        hypotheses=[
+            Hypothesis([4, 5], -1.0, -1.0, True, torch.full((num_heads, 3, 2), 0.5)),
+            Hypothesis([4, 4], -1.0, -1.0, False, torch.full((num_heads, 2, 2), 0.5)),
+        ],
+        translations=["xy", "xx"],
+    )
+
+
+class FakeEvaluator:
+    """Knows the sentences of a validation."""
+
+    tokenizers = TokenizerPair(CharacterTokenizer("ab"), CharacterTokenizer("xy"))
+
+    class data:  # noqa: N801 -- stands for an attribute
+        sources = ("a", "b")
+        references = ("xy", "yx")
+
+        class encoded:  # noqa: N801 -- stands for an attribute
+            @staticmethod
+            def source(index: int) -> torch.Tensor:
+                return torch.tensor([4 + index])
+
+
+def test_lines_from_before_the_file_was_opened_come_first_in_it(tmp_path, capsys):
+    with RunLog(quiet=False) as log:
+        logger.info("first %d", 1)
+        log.open(tmp_path / "train.log")
+        logger.warning("second")
+
+    lines = (tmp_path / "train.log").read_text().splitlines()
+    assert [line.split(" ", 2)[2] for line in lines] == ["INFO first 1", "WARNING second"]
+    assert capsys.readouterr().err == "first 1\nwarning: second\n"
+
+
+def test_nothing_goes_to_standard_output(tmp_path, capsys):
+    with RunLog(quiet=False):
+        logger.info("first")
+
+    assert capsys.readouterr().out == ""
+
+
+def test_a_quiet_log_says_nothing_on_the_console(tmp_path, capsys):
+    with RunLog(quiet=True) as log:
+        log.open(tmp_path / "train.log")
+        logger.info("first")
+
+    assert capsys.readouterr().err == ""
+    assert "first" in (tmp_path / "train.log").read_text()
+
+
+def test_after_a_run_nothing_listens_any_more(tmp_path, capsys):
+    before = list(logging.getLogger("seq2seq").handlers)
+
+    with RunLog(quiet=False) as log:
+        log.open(tmp_path / "train.log")
+    logger.info("too late")
+
+    assert logging.getLogger("seq2seq").handlers == before
+    assert capsys.readouterr().err == ""
+    assert (tmp_path / "train.log").read_text() == ""
+
+
+def test_a_log_goes_on_where_it_was(tmp_path):
+    for word in ("first", "second"):
+        with RunLog(quiet=True) as log:
+            log.open(tmp_path / "train.log")
+            logger.info(word)
+
+    assert len((tmp_path / "train.log").read_text().splitlines()) == 2
+
+
+def test_points_from_the_first_update_on_are_drawn_anew(tmp_path):
+    for first, updates in ((1, (1, 2, 3)), (3, (3, 4))):
+        with TensorBoard(tmp_path, first_update=first) as board:
+            for update in updates:
+                board.scalars({"train/loss": first + update / 10}, update=update)
+
+    points = read_scalars(tmp_path)["train/loss"]
+    assert points == pytest.approx({1: 1.1, 2: 1.2, 3: 3.3, 4: 3.4})
+
+
+def test_without_a_first_update_all_points_stay(tmp_path):
+    for update, first in ((1, 1), (2, None)):
+        with TensorBoard(tmp_path, first_update=first) as board:
+            board.scalars({"train/loss": 0.5}, update=update)
+
+    assert sorted(read_scalars(tmp_path)["train/loss"]) == [1, 2]
+
+
+def test_without_a_path_nothing_is_drawn(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    with TensorBoard(None, first_update=1) as board:
+        board.scalars({"train/loss": 0.5}, update=1)
+        board.validation(evaluation(), update=1)
+        board.samples(evaluation(), FakeEvaluator(), num_samples=2, update=1)
+        board.results(tiny_config(tmp_path / "data"), {"bleu": 1.0})
+
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_validation_draws_its_scores_and_each_head(tmp_path):
+    with TensorBoard(tmp_path, first_update=1) as board:
+        board.validation(evaluation(num_heads=3), update=7)
+
+    points = {tag: curve[7] for tag, curve in read_scalars(tmp_path).items()}
+    assert points == pytest.approx(
+        {
+            "valid/loss": 1.5,
+            "valid/perplexity": 4.4816891,
+            "valid/bleu": 12.34,
+            "valid/chrf": 45.67,
+            "valid/attention_entropy": 2.0,
+            "valid/attention_entropy/head_0": 0.5,
+            "valid/attention_entropy/head_1": 1.5,
+            "valid/attention_entropy/head_2": 4.0,
+            "valid/alignment_error_rate": 0.25,
+        }
+    )
+
+
+def test_without_heads_no_entropy_is_drawn(tmp_path):
+    with TensorBoard(tmp_path, first_update=1) as board:
+        board.validation(evaluation(num_heads=0, aligned=False), update=7)
+
+    assert read_scalars(tmp_path).keys() == {
+        "valid/loss",
+        "valid/perplexity",
+        "valid/bleu",
+        "valid/chrf",
+    }
+
+
+@pytest.mark.parametrize(
+    ("num_heads", "maps"), [(0, []), (1, [""]), (3, ["/head_0", "/head_1", "/head_2"])]
+)
+def test_samples_are_texts_and_where_there_are_heads_maps(tmp_path, num_heads, maps):
+    with TensorBoard(tmp_path, first_update=1) as board:
+        board.samples(evaluation(num_heads=num_heads), FakeEvaluator(), num_samples=9, update=3)
+
+    tags = read_tags(tmp_path)
+    assert {f"text/valid_{index}/text_summary" for index in range(2)} <= tags
+    drawn = {tag for tag in tags if tag.startswith("attention/")}
+    assert drawn == {f"attention/valid_{index}{head}" for index in range(2) for head in maps}
+
+
+def test_a_validation_is_described_in_one_line():
+    progress = Progress(update=30, epoch=2, epoch_share=0.5, seconds=90.0)
+
+    line = describe_validation(progress, evaluation())
+
+    assert line == (
+        "update 30, epoch 2.5, 1.5 min, valid perplexity 4.48, BLEU 12.3, chrF 45.7, AER 0.250"
+    )
+    assert "AER" not in describe_validation(progress, evaluation(aligned=False))

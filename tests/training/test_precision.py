@@ -1,0 +1,72 @@
+"""The device and precision are what was asked for, or an error."""
+
+import pytest
+import torch
+
+from seq2seq.training.config import Device, Precision
+from seq2seq.training.precision import Numerics, choose_numerics, cpu_has_bf16
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def without_cuda(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+@pytest.mark.parametrize("device", [Device.auto, Device.cpu])
+@pytest.mark.parametrize("precision", [Precision.fp32, Precision.bf16])
+def test_a_precision_that_is_asked_for_is_kept(device, precision):
+    assert choose_numerics(device, precision) == Numerics(CPU, precision)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "expected"),
+    [
+        ({"amx_bf16": True, "avx512_bf16": False}, Precision.bf16),
+        ({"avx512_bf16": True}, Precision.bf16),
+        ({"avx2": True}, Precision.fp32),
+    ],
+)
+def test_auto_takes_bf16_only_where_the_cpu_multiplies_it(monkeypatch, capabilities, expected):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+
+    assert cpu_has_bf16() == (expected is Precision.bf16)
+    assert choose_numerics(Device.cpu, Precision.auto).precision is expected
+
+
+def test_cuda_that_is_not_there_is_an_error_with_a_way_out():
+    with pytest.raises(ValueError, match=r"device=cuda: no CUDA device was found; choose cpu"):
+        choose_numerics(Device.cuda, Precision.auto)
+
+
+def test_fp16_on_a_cpu_is_an_error_with_a_way_out():
+    with pytest.raises(ValueError, match=r"precision=fp16 needs a CUDA device; choose bf16"):
+        choose_numerics(Device.auto, Precision.fp16)
+
+
+def test_auto_takes_the_cuda_device_of_the_process(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+
+    numerics = choose_numerics(Device.auto, Precision.fp16, local_rank=3)
+
+    assert numerics == Numerics(torch.device("cuda", 3), Precision.fp16)
+
+
+def test_cpu_is_taken_where_it_is_asked_for_though_cuda_is_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+
+    assert choose_numerics(Device.cpu, Precision.fp32).device == CPU
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [(Precision.fp32, torch.float32), (Precision.bf16, torch.bfloat16)]
+)
+def test_products_are_computed_in_the_precision_and_parameters_stay_fp32(precision, dtype):
+    layer = torch.nn.Linear(3, 2)
+
+    with Numerics(CPU, precision).autocast():
+        product = layer(torch.ones(4, 3))
+
+    assert product.dtype == dtype
+    assert layer.weight.dtype == torch.float32

@@ -1,0 +1,156 @@
+"""Progress counts updates, epochs and validations, and knows when the budget is used up."""
+
+import dataclasses
+
+import pytest
+from tiny_training import compose_config
+
+from seq2seq.training.config import TrainingConfig
+from seq2seq.training.progress import Progress
+from seq2seq.training.updates import UpdateResult
+
+RESULT = UpdateResult(cross_entropy=6.0, gradient_norm=0.5)
+
+
+def training(
+    *, keep_best: int = 1, patience: int | None = None, plateau: int = 2, **budget: float | None
+) -> TrainingConfig:
+    config = compose_config().training
+    return dataclasses.replace(
+        config,
+        **{"max_epochs": None, "max_updates": None, "max_minutes": None, **budget},
+        validation=dataclasses.replace(config.validation, keep_best=keep_best, patience=patience),
+        schedule=dataclasses.replace(config.schedule, plateau_patience=plateau),
+    )
+
+
+def after(updates: int, *, updates_per_epoch: int = 5) -> Progress:
+    progress = Progress()
+    for _ in range(updates):
+        progress.count_update(
+            RESULT, num_tokens=7, seconds=0.25, updates_per_epoch=updates_per_epoch
+        )
+    return progress
+
+
+def test_updates_make_epochs():
+    progress = after(13)
+
+    assert (progress.update, progress.epoch, progress.updates_of_epoch) == (13, 2, 3)
+    assert progress.epoch_share == 0.6
+
+
+def test_the_last_update_of_an_epoch_begins_the_next():
+    progress = after(10)
+
+    assert (progress.epoch, progress.updates_of_epoch, progress.epoch_share) == (2, 0, 0.0)
+
+
+def test_an_update_counts_in_total_and_in_the_interval():
+    progress = after(3)
+
+    assert progress.target_tokens == progress.interval.target_tokens == 21
+    assert progress.update_seconds == progress.interval.seconds == 0.75
+    assert progress.interval.cross_entropy == 18.0
+    assert progress.interval.gradient_norm == 1.5
+    assert progress.interval.updates == 3
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        ({"max_epochs": 4}, 0.65),
+        ({"max_updates": 26}, 0.5),
+        ({"max_minutes": 0.2}, 0.25),
+        ({"max_epochs": 4, "max_updates": 26, "max_minutes": 0.2}, 0.65),
+        ({"max_updates": 13, "max_epochs": 9}, 1.0),
+        ({"max_updates": 3}, 1.0),
+    ],
+)
+def test_the_share_is_that_of_the_budget_that_is_used_up_most(budget, expected):
+    progress = after(13)
+    progress.seconds = 3.0
+
+    assert progress.share(training(**budget)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("budget", "finished"),
+    [
+        ({"max_updates": 14}, False),
+        ({"max_updates": 13}, True),
+        ({"max_epochs": 3}, False),
+        ({"max_epochs": 2}, True),
+        ({"max_minutes": 0.06}, False),
+        ({"max_minutes": 0.05}, True),
+    ],
+)
+def test_a_run_is_finished_when_one_budget_is_used_up(budget, finished):
+    progress = after(13)
+    progress.seconds = 3.0
+
+    assert progress.is_finished(training(**budget)) == finished
+
+
+def test_patience_ends_a_run_after_so_many_validations_without_a_best():
+    config = training(max_updates=99, patience=2)
+    progress, finished = Progress(), []
+
+    for value in (1.0, 3.0, 2.0, 3.0):
+        progress.count_validation(value, config)
+        finished.append(progress.is_finished(config))
+
+    assert finished == [False, False, False, True]
+
+
+def test_a_best_resets_patience():
+    config = training(max_updates=99, patience=2)
+    progress = Progress()
+
+    for value in (1.0, 0.5, 1.5, 1.0):
+        progress.count_validation(value, config)
+
+    assert progress.since_best == 1
+
+
+def test_an_equal_value_is_no_best_and_the_earlier_one_stays():
+    progress, config = Progress(), training(max_updates=99)
+
+    for progress.update in (3, 5):
+        progress.count_validation(2.0, config)
+
+    assert progress.best == [(2.0, 3)]
+    assert progress.since_best == 1
+
+
+def test_the_best_are_kept_in_order_and_the_others_named():
+    progress, config = Progress(), training(max_updates=99, keep_best=2)
+
+    dropped = []
+    for progress.update, value in ((2, 1.0), (4, 5.0), (6, 3.0), (8, 0.5), (10, 6.0)):
+        dropped.append(progress.count_validation(value, config))
+
+    assert progress.best == [(6.0, 10), (5.0, 4)]
+    assert dropped == [[], [], [2], [8], [6]]
+    assert progress.validated_update == 10
+
+
+def test_a_plateau_counts_each_time_that_its_patience_is_over():
+    progress, config = Progress(), training(max_updates=99, plateau=2)
+
+    plateaus = []
+    for value in (1.0, 0.9, 0.8, 0.7, 0.6, 2.0, 1.0, 1.0):
+        progress.count_validation(value, config)
+        plateaus.append(progress.plateaus)
+
+    assert plateaus == [0, 0, 1, 1, 2, 2, 2, 3]
+
+
+def test_progress_comes_back_from_plain_types():
+    progress = after(8)
+    progress.count_validation(1.5, training(max_updates=99))
+
+    content = progress.to_dict()
+
+    assert Progress.from_dict(content) == progress
+    assert isinstance(content["interval"], dict)

@@ -1,0 +1,228 @@
+"""A run that was stopped and resumed is, to the bit, the run that never was."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_training import read_scalars, tiny_run
+
+from seq2seq.training.signals import Interrupted
+from seq2seq.training.trainer import Trainer
+from seq2seq.training.updates import Updater
+from seq2seq.training.validation import Evaluator
+
+# 22 pairs, 2 at once, 2 batches an update: 6 updates an epoch; validations after 4, 8, 12, 16, 18.
+OVERRIDES = (
+    "training.batching.size=2",
+    "training.accumulation=2",
+    "training.max_epochs=3",
+    "training.max_updates=18",
+    "training.schedule.name=cosine",
+    "training.teacher_forcing.schedule=linear",
+    "training.teacher_forcing.end=0.4",
+    "training.teacher_forcing.updates=15",
+    "training.validation.every_updates=4",
+    "training.validation.metric=loss",
+    "training.validation.keep_best=2",
+    "training.optimizer.learning_rate=0.02",
+    "training.log_every=3",
+    "model.encoder.hidden_dropout=0.2",
+    "model.decoder.readout_dropout=0.2",
+    "model.decoder.word_dropout=0.1",
+)
+MEASURED = ("seconds", "update_seconds", "interval", "target_tokens_per_second")
+
+
+class Killed(BaseException):
+    """The process is gone: nothing catches this."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("resume")
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(folder):
+    tiny_run(folder, *OVERRIDES)
+    return (folder / "runs" / "tiny").rename(folder / "uninterrupted")
+
+
+@pytest.fixture
+def run(folder, uninterrupted):
+    """Yield the directory where another run of the same configuration will be."""
+    path = folder / "runs" / "tiny"
+    yield path
+    if path.exists():
+        path.rename(folder / f"done-{len(list(folder.iterdir()))}")
+
+
+def train(folder: Path, *overrides: str) -> float:
+    return tiny_run(folder, *OVERRIDES, *overrides)
+
+
+def kill_in(monkeypatch, owner: type, name: str, *, call: int) -> None:
+    """Let the n-th call of a method end the process at its start."""
+    original, calls = getattr(owner, name), []
+
+    def method(*arguments, **keywords):
+        calls.append(1)
+        if len(calls) == call:
+            raise Killed
+        return original(*arguments, **keywords)
+
+    monkeypatch.setattr(owner, name, method)
+
+
+def send_in(monkeypatch, *, update: int, number: int) -> None:
+    """Let a signal arrive while an update is made."""
+    original = Updater.make
+
+    def make(self, batches, **keywords):
+        if keywords["update"] == update:
+            os.kill(os.getpid(), number)
+        return original(self, batches, **keywords)
+
+    monkeypatch.setattr(Updater, "make", make)
+
+
+def assert_same_run(first: Path, second: Path) -> None:
+    names = {path.name for path in first.iterdir()}
+    assert names == {path.name for path in second.iterdir()}
+    for name in sorted(name for name in names if name.endswith(".pt")):
+        contents = (torch.load(path / name, weights_only=True) for path in (first, second))
+        assert_equal(*(each["model"] for each in contents))
+    states = [
+        torch.load(path / "last.pt", weights_only=True)["training"] for path in (first, second)
+    ]
+    assert_equal(states[0]["updater"], states[1]["updater"])
+    assert without_times(states[0]["progress"]) == without_times(states[1]["progress"])
+    for name in ("test.hyp", "test.ref"):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+    results = [json.loads((path / "results.json").read_text()) for path in (first, second)]
+    assert without_times(results[0]) == without_times(results[1])
+    curves = [read_scalars(path / "tensorboard") for path in (first, second)]
+    for each in curves:
+        del each["train/target_tokens_per_second"]
+    assert curves[0] == curves[1]
+
+
+def assert_equal(first: object, second: object) -> None:
+    if isinstance(first, dict):
+        assert first.keys() == second.keys()
+        for key in first:
+            assert_equal(first[key], second[key])
+    elif isinstance(first, torch.Tensor):
+        assert torch.equal(first, second)
+    else:
+        assert first == second
+
+
+def without_times(content: dict) -> dict:
+    return {key: value for key, value in content.items() if key not in MEASURED}
+
+
+def test_the_run_is_one_in_which_everything_happens(uninterrupted):
+    curves = read_scalars(uninterrupted / "tensorboard")
+
+    assert sorted(curves["valid/loss"]) == [4, 8, 12, 16, 18]
+    assert sorted(curves["train/loss"]) == [3, 6, 9, 12, 15, 18]
+    losses = curves["valid/loss"]
+    assert losses[18] < losses[4]  # it learns, so a wrong update would show
+    ratios = curves["train/teacher_forcing_ratio"]
+    assert ratios[3] > ratios[9] > ratios[15] == ratios[18]
+    assert (uninterrupted / "step-18.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "call"),
+    [
+        pytest.param(Updater, "make", 4, id="before-any-checkpoint"),
+        pytest.param(Updater, "make", 11, id="between-validations"),
+        pytest.param(Evaluator, "evaluate", 2, id="in-a-validation"),
+        pytest.param(Trainer, "_save_last", 3, id="between-best-and-last"),
+        pytest.param(Evaluator, "evaluate", 6, id="while-scoring-the-test-set"),
+    ],
+)
+def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(
+    folder, uninterrupted, run, monkeypatch, owner, name, call
+):
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_in(patch, owner, name, call=call)
+        train(folder)
+
+    train(folder, "resume=true")
+
+    assert_same_run(uninterrupted, run)
+
+
+def test_a_run_killed_twice_equals_an_uninterrupted_one(folder, uninterrupted, run, monkeypatch):
+    for call, overrides in ((7, ()), (6, ("resume=true",))):
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            kill_in(patch, Updater, "make", call=call)
+            train(folder, *overrides)
+
+    train(folder, "resume=true")
+
+    assert_same_run(uninterrupted, run)
+
+
+@pytest.mark.parametrize(
+    ("number", "update"),
+    [(signal.SIGTERM, 1), (signal.SIGINT, 9), (signal.SIGINT, 18)],
+)
+def test_a_signal_saves_and_the_resumed_run_equals_an_uninterrupted_one(
+    folder, uninterrupted, run, monkeypatch, number, update
+):
+    with monkeypatch.context() as patch, pytest.raises(Interrupted) as interrupted:
+        send_in(patch, update=update, number=number)
+        train(folder)
+
+    assert interrupted.value.signal_number == number
+    saved = torch.load(run / "last.pt", weights_only=True)["training"]["progress"]["update"]
+    assert saved in (update, update + 1)
+    train(folder, "resume=true")
+
+    assert_same_run(uninterrupted, run)
+
+
+def test_a_finished_run_that_is_resumed_is_scored_again_and_nothing_else(
+    folder, uninterrupted, run, monkeypatch
+):
+    train(folder)
+    before = (run / "last.pt").read_bytes()
+    (run / "results.json").unlink()
+
+    def make(self, *arguments, **keywords):
+        raise AssertionError("an update was made")
+
+    monkeypatch.setattr(Updater, "make", make)
+    train(folder, "resume=true")
+
+    assert (run / "last.pt").read_bytes() == before
+    assert_same_run(uninterrupted, run)
+
+
+def test_a_longer_budget_goes_on_with_a_finished_run(folder, run):
+    constant = ("training.schedule.name=constant", "training.max_epochs=1")
+    train(folder, *constant)
+
+    train(folder, *constant, "training.max_epochs=2", "resume=true")
+
+    assert json.loads((run / "results.json").read_text())["updates"] == 12
+
+
+def test_changed_training_data_are_refused(folder, run):
+    train(folder, "training.max_epochs=1")
+    path = folder / "a.train"
+    text = path.read_text()
+    path.write_text(text.replace("a", "b", 1))
+
+    try:
+        with pytest.raises(ValueError, match="resume=true: the training data are not those that"):
+            train(folder, "training.max_epochs=1", "resume=true")
+    finally:
+        path.write_text(text)

@@ -1,0 +1,200 @@
+"""A run directory guards the run that is there and nothing but a run is ever deleted."""
+
+import dataclasses
+
+import pytest
+from tiny_training import compose_config
+
+from seq2seq.config import TrainConfig
+from seq2seq.training.run_directory import RunDirectory
+
+RUN_FILES = ("best.pt", "last.pt", "step-7.pt", "results.json", "test.hyp", "test.ref", "train.log")
+
+
+PINNED = ("model.encoder.hidden_dropout=0.3", "training.optimizer.learning_rate=0.25")
+
+
+def config(*overrides: str) -> TrainConfig:
+    return compose_config(*PINNED, *overrides)
+
+
+@pytest.fixture
+def directory(tmp_path):
+    directory = RunDirectory(tmp_path / "runs" / "mine")
+    directory.open(config())
+    for name in RUN_FILES:
+        (directory.path / name).write_text(name)
+    directory.tensorboard.mkdir()
+    (directory.tensorboard / "events.out").write_text("curves")
+    return directory
+
+
+def names(directory):
+    return {path.name for path in directory.path.iterdir()}
+
+
+def test_a_new_directory_is_accepted_and_made(tmp_path):
+    directory = RunDirectory(tmp_path / "a" / "b")
+
+    directory.check(config())
+
+    assert not directory.path.exists()
+    directory.open(config())
+    assert directory.holds_run
+    assert names(directory) == {"config.yaml"}
+
+
+def test_an_empty_directory_is_accepted(tmp_path):
+    RunDirectory(tmp_path).check(config())
+
+
+def test_a_directory_in_which_a_job_failed_is_accepted_and_freed_of_that(tmp_path):
+    (tmp_path / "failed.txt").write_text("no such file\n")
+    directory = RunDirectory(tmp_path)
+
+    directory.check(config())
+    directory.open(config())
+
+    assert names(directory) == {"config.yaml"}
+
+
+def test_a_directory_of_something_else_is_refused_even_for_overwriting(tmp_path):
+    (tmp_path / "thesis.tex").write_text("...")
+
+    for overrides in ((), ("overwrite=true",)):
+        with pytest.raises(ValueError, match="exists and is no run; choose another run_name"):
+            RunDirectory(tmp_path).check(config(*overrides))
+
+
+def test_a_file_in_its_place_is_refused(tmp_path):
+    (tmp_path / "mine").write_text("x")
+
+    with pytest.raises(ValueError, match="exists and is no run"):
+        RunDirectory(tmp_path / "mine").check(config())
+
+
+def test_a_run_is_refused_with_three_ways_out(directory):
+    rule = r"holds a run already; .*resume=true.*overwrite=true.*another run_name"
+    with pytest.raises(ValueError, match=rule):
+        directory.check(config())
+
+
+def test_resuming_nothing_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="holds no run; leave resume out"):
+        RunDirectory(tmp_path / "mine").check(config("resume=true"))
+
+
+def test_resuming_and_overwriting_exclude_each_other(directory):
+    with pytest.raises(ValueError, match="exclude each other; choose one"):
+        directory.check(config("resume=true", "overwrite=true"))
+
+
+def test_the_same_configuration_may_be_resumed(directory):
+    directory.check(config("resume=true"))
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "training.max_epochs=40",
+        "training.max_updates=900",
+        "training.max_minutes=3",
+        "training.device=cpu",
+        "training.threads=1",
+        "decoding=beam",
+        "data.cache_dir=/elsewhere",
+        "run_name=other",
+        "checkpoint_dir=/elsewhere",
+    ],
+)
+def test_what_changes_no_update_may_differ_when_resuming(directory, override):
+    directory.check(config("resume=true", override))
+
+
+@pytest.mark.parametrize(
+    ("override", "key", "values"),
+    [
+        ("seed=2", "seed", "1 -> 2"),
+        ("attention=dot", "attention.name", "additive -> dot"),
+        ("model.encoder.hidden_dropout=0.1", "model.encoder.hidden_dropout", "0.3 -> 0.1"),
+        ("training.accumulation=2", "training.accumulation", "1 -> 2"),
+        ("training.optimizer.learning_rate=0.5", "training.optimizer.learning_rate", "0.25 -> 0.5"),
+        ("tokenizer=bpe", "tokenizer.name", "unigram -> bpe"),
+        ("data.source=en data.target=de", "data.source", "de -> en"),
+        ("training.validation.patience=3", "training.validation.patience", "None -> 3"),
+    ],
+)
+def test_another_configuration_is_refused_naming_its_keys(directory, override, key, values):
+    with pytest.raises(ValueError, match="begun with another configuration") as refusal:
+        directory.check(config("resume=true", *override.split()))
+
+    assert f"{key} ({values})" in str(refusal.value)
+
+
+def test_every_key_that_differs_is_named(directory):
+    with pytest.raises(ValueError, match=r"seed \(1 -> 3\).*training\.accumulation \(1 -> 2\)"):
+        directory.check(config("resume=true", "seed=3", "training.accumulation=2"))
+
+
+def test_overwriting_deletes_what_a_run_wrote_and_nothing_else(directory):
+    (directory.path / "notes.txt").write_text("mine")
+    (directory.path / "plots").mkdir()
+    (directory.path / "last.pt.part").write_text("of a crash")
+
+    directory.check(config("overwrite=true"))
+    directory.open(config("overwrite=true"))
+
+    assert names(directory) == {"config.yaml", "notes.txt", "plots"}
+
+
+def test_resuming_deletes_nothing(directory):
+    before = names(directory)
+
+    directory.open(config("resume=true"))
+
+    assert names(directory) == before
+
+
+def test_checking_changes_nothing(directory):
+    before = {path: path.stat().st_mtime_ns for path in directory.path.rglob("*")}
+
+    directory.check(config("overwrite=true"))
+
+    assert {path: path.stat().st_mtime_ns for path in directory.path.rglob("*")} == before
+
+
+def test_a_file_is_written_whole_or_not_at_all(directory, monkeypatch):
+    directory.write("results.json", "old")
+
+    def crash(*arguments: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("pathlib.Path.replace", crash)
+    with pytest.raises(OSError, match="disk full"):
+        directory.write("results.json", "new")
+
+    assert (directory.path / "results.json").read_text() == "old"
+
+
+def test_written_text_is_utf8_with_plain_line_ends(directory):
+    directory.write("test.hyp", "M\xe4nner\nja\n")
+
+    assert (directory.path / "test.hyp").read_bytes() == b"M\xc3\xa4nner\nja\n"
+
+
+def test_a_saved_configuration_that_cannot_be_read_is_an_error(directory):
+    (directory.path / "config.yaml").write_text("attention:\n  name: local\n")
+
+    with pytest.raises(ValueError, match=r"config\.yaml"):
+        directory.check(config("resume=true"))
+
+
+def test_the_configuration_that_is_saved_is_the_resolved_one(directory):
+    text = (directory.path / "config.yaml").read_text()
+
+    assert "run_name: grammar-additive" in text
+    assert "${" not in text
+
+
+def test_config_equality_is_by_value():
+    assert dataclasses.asdict(config()) == dataclasses.asdict(config())

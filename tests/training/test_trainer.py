@@ -1,0 +1,299 @@
+"""The trainer validates, keeps and stops when it was told to."""
+
+import dataclasses
+
+import pytest
+import torch
+from tiny_training import read_scalars, tiny_trainer
+
+from seq2seq.training.trainer import Trainer
+from seq2seq.training.updates import NonFiniteError, Updater
+from seq2seq.training.validation import Evaluator
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("trainer")
+
+
+@pytest.fixture
+def make(folder):
+    """Return what makes trainers in the one run directory, which is emptied between tests."""
+
+    def make_trainer(*overrides: str) -> Trainer:
+        return tiny_trainer(folder, "overwrite=true", *overrides)
+
+    return make_trainer
+
+
+def checkpoints(trainer: Trainer) -> set[str]:
+    return {path.name for path in trainer.directory.path.glob("*.pt")}
+
+
+def validate_as(monkeypatch, losses: list[float]) -> None:
+    """Let validations find these losses."""
+    original, left = Evaluator.evaluate, iter(losses)
+
+    def evaluate(self, model, *, ter):
+        return dataclasses.replace(original(self, model, ter=ter), loss=next(left))
+
+    monkeypatch.setattr(Evaluator, "evaluate", evaluate)
+
+
+def updates_made(monkeypatch) -> list[dict]:
+    """Note what each update is made with."""
+    original, made = Updater.make, []
+
+    def make_update(self, batches, **keywords):
+        made.append({**keywords, "pairs": [batch.indices.tolist() for batch in batches]})
+        return original(self, batches, **keywords)
+
+    monkeypatch.setattr(Updater, "make", make_update)
+    return made
+
+
+def test_every_epoch_sees_each_pair_once_in_another_order(make, monkeypatch):
+    made = updates_made(monkeypatch)
+
+    make("training.max_epochs=2").train()
+
+    assert [each["update"] for each in made] == list(range(1, 13))
+    epochs = [
+        [pair for each in part for batch in each["pairs"] for pair in batch]
+        for part in (made[:6], made[6:])
+    ]
+    assert [sorted(epoch) for epoch in epochs] == [list(range(22))] * 2
+    assert epochs[0] != epochs[1]
+
+
+def test_accumulation_joins_batches_and_counts_their_tokens(make, monkeypatch):
+    made = updates_made(monkeypatch)
+    trainer = make("training.max_epochs=1", "training.accumulation=4")
+
+    trainer.train()
+
+    assert [len(each["pairs"]) for each in made] == [4, 2]
+    lengths = trainer.data.train.target_lengths
+    for each in made:
+        pairs = [pair for batch in each["pairs"] for pair in batch]
+        assert each["num_tokens"] == sum(int(lengths[pair]) + 1 for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "updates"),
+    [
+        (("training.max_epochs=2",), 12),
+        (("training.max_epochs=null", "training.max_updates=8"), 8),
+        (("training.max_epochs=1", "training.max_updates=8"), 6),
+        (("training.max_epochs=null", "training.max_minutes=1e-9"), 1),
+    ],
+)
+def test_the_budget_that_is_used_up_first_ends_the_training(make, overrides, updates):
+    trainer = make(*overrides, "training.validation.every_updates=100")
+
+    trainer.train()
+
+    # Minutes are looked at before each update, so one more may follow.
+    assert trainer.progress.update in (updates, updates + ("max_minutes" in overrides[-1]))
+
+
+def test_validation_comes_at_the_end_of_epochs_by_default(make):
+    trainer = make("training.max_updates=14")
+
+    trainer.train()
+
+    curve = read_scalars(trainer.directory.tensorboard)["valid/loss"]
+    assert sorted(curve) == [6, 12, 14]
+
+
+def test_validation_comes_every_so_many_updates_and_at_the_end(make):
+    trainer = make("training.max_updates=9", "training.validation.every_updates=4")
+
+    trainer.train()
+
+    assert sorted(read_scalars(trainer.directory.tensorboard)["valid/loss"]) == [4, 8, 9]
+
+
+def test_patience_ends_the_training(make, monkeypatch):
+    validate_as(monkeypatch, [3.0, 2.0, 2.5, 2.0, 1.0])
+    trainer = make(
+        "training.max_epochs=9",
+        "training.validation.patience=2",
+        "training.validation.metric=loss",
+        "training.validation.every_updates=1",
+    )
+
+    trainer.train()
+
+    assert trainer.progress.update == 4
+    assert trainer.progress.best == [(-2.0, 2)]
+
+
+def test_best_is_the_model_of_the_lowest_loss_and_last_the_last(make, monkeypatch):
+    validate_as(monkeypatch, [3.0, 2.0, 2.5])
+    trainer = make("training.max_epochs=3", "training.validation.metric=loss")
+    states = {}
+    original = Trainer._validate
+
+    def validate(self, board):
+        states[self.progress.update] = {k: v.clone() for k, v in self.model.state_dict().items()}
+        original(self, board)
+
+    monkeypatch.setattr(Trainer, "_validate", validate)
+
+    trainer.train()
+
+    for name, update in (("best.pt", 12), ("last.pt", 18)):
+        saved = torch.load(trainer.directory.path / name, weights_only=True)["model"]
+        assert all(torch.equal(saved[key], value) for key, value in states[update].items())
+    assert checkpoints(trainer) == {"best.pt", "last.pt"}
+
+
+def test_so_many_best_checkpoints_stay(make, monkeypatch):
+    validate_as(monkeypatch, [3.0, 1.0, 2.0, 4.0, 1.5])
+    trainer = make(
+        "training.max_updates=5",
+        "training.validation.every_updates=1",
+        "training.validation.keep_best=3",
+        "training.validation.metric=loss",
+    )
+
+    trainer.train()
+
+    assert checkpoints(trainer) == {"best.pt", "last.pt", "step-2.pt", "step-3.pt", "step-5.pt"}
+    best = (trainer.directory.path / name for name in ("best.pt", "step-2.pt"))
+    first, second = (torch.load(path, weights_only=True)["model"] for path in best)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_plateau_lowers_the_learning_rate(make, monkeypatch):
+    validate_as(monkeypatch, [1.0, 2.0, 2.0, 2.0])
+    made = updates_made(monkeypatch)
+
+    make(
+        "training.max_updates=4",
+        "training.schedule.name=plateau",
+        "training.schedule.plateau_patience=1",
+        "training.schedule.plateau_factor=0.5",
+        "training.schedule.warmup_updates=0",
+        "training.optimizer.learning_rate=0.08",
+        "training.validation.every_updates=1",
+        "training.validation.metric=loss",
+    ).train()
+
+    assert [each["learning_rate"] for each in made] == [0.08, 0.08, 0.04, 0.02]
+
+
+def test_the_learning_rate_follows_its_schedule(make, monkeypatch):
+    made = updates_made(monkeypatch)
+
+    make(
+        "training.max_updates=5",
+        "training.schedule.name=inverse_square_root",
+        "training.schedule.warmup_updates=2",
+        "training.optimizer.learning_rate=0.1",
+    ).train()
+
+    expected = [0.05, 0.1, 0.1 * (2 / 3) ** 0.5, 0.1 * (2 / 4) ** 0.5, 0.1 * (2 / 5) ** 0.5]
+    assert [each["learning_rate"] for each in made] == pytest.approx(expected)
+
+
+def test_every_curve_is_drawn(make):
+    trainer = make("training.max_epochs=1", "training.log_every=3")
+
+    trainer.train()
+
+    curves = read_scalars(trainer.directory.tensorboard)
+    train = (
+        "loss",
+        "perplexity",
+        "learning_rate",
+        "gradient_norm",
+        "target_tokens_per_second",
+        "teacher_forcing_ratio",
+    )
+    for name in train:
+        assert sorted(curves[f"train/{name}"]) == [3, 6], name
+    for name in ("loss", "perplexity", "bleu", "chrf", "attention_entropy"):
+        assert sorted(curves[f"valid/{name}"]) == [6], name
+
+
+def test_the_loss_curve_is_cross_entropy_a_token(make, monkeypatch):
+    results, tokens = [], []
+    original = Updater.make
+
+    def make_update(self, batches, **keywords):
+        results.append(original(self, batches, **keywords))
+        tokens.append(keywords["num_tokens"])
+        return results[-1]
+
+    monkeypatch.setattr(Updater, "make", make_update)
+    trainer = make("training.max_updates=4", "training.log_every=2")
+
+    trainer.train()
+
+    curve = read_scalars(trainer.directory.tensorboard)["train/loss"]
+    for update in (2, 4):
+        part = slice(update - 2, update)
+        expected = sum(each.cross_entropy for each in results[part]) / sum(tokens[part])
+        assert curve[update] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("update", "kept"), [(2, "no checkpoint was written yet"), (9, r"last\.pt is the last good")]
+)
+def test_what_is_no_number_stops_naming_update_and_pairs(make, monkeypatch, update, kept):
+    made = updates_made(monkeypatch)
+    counted = Updater.make
+
+    def make_update(self, batches, **keywords):
+        if keywords["update"] == update:
+            self._model.decoder.output.bias.data[5] = float("nan")
+        return counted(self, batches, **keywords)
+
+    monkeypatch.setattr(Updater, "make", make_update)
+    trainer = make("training.max_epochs=3")
+    last = trainer.directory.last
+
+    with pytest.raises(NonFiniteError, match=kept) as stop:
+        trainer.train()
+
+    pairs = ", ".join(str(pair + 1) for batch in made[-1]["pairs"] for pair in batch)
+    assert str(stop.value).startswith(f"update {update}: ")
+    first = trainer.data.tokenizers.source.decode(
+        trainer.data.train.source(made[-1]["pairs"][0][0]).tolist()
+    )
+    assert f"training pairs {pairs}, the first {first!r}; " in str(stop.value)
+    assert last.exists() == (update > 6)
+    if last.exists():
+        content = torch.load(last, weights_only=True)
+        assert content["training"]["progress"]["update"] == 6
+        assert all(value.isfinite().all() for value in content["model"].values())
+
+
+def test_state_of_other_training_data_is_refused(make):
+    trainer = make()
+    state = {"fingerprint": "other", "progress": {}, "updater": {}}
+
+    with pytest.raises(ValueError, match="the training data are not those"):
+        trainer.load_state(state)
+
+
+def test_a_place_behind_the_end_of_an_epoch_is_the_next_epoch(make):
+    trainer = make()
+    trainer.progress.update = trainer.progress.updates_of_epoch = 6
+    state = {
+        "fingerprint": trainer.data.fingerprint,
+        "progress": trainer.progress.to_dict(),
+        "updater": trainer.updater.state(),
+    }
+
+    trainer.load_state(state)  # of a run with fewer processes, whose epochs had more updates
+
+    assert (trainer.progress.epoch, trainer.progress.updates_of_epoch) == (1, 0)
+
+
+def test_a_training_has_no_progress_bar_without_a_terminal(make, capsys):
+    make("training.max_updates=2").train()
+
+    assert "training" not in capsys.readouterr().err

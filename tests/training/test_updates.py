@@ -1,0 +1,249 @@
+"""An update is the same however its batches are put together, and stops at what is no number."""
+
+import copy
+
+import pytest
+import torch
+from tiny_training import tiny_config, tiny_numerics
+
+from seq2seq.config import TrainConfig
+from seq2seq.data import Batch, collate
+from seq2seq.model import Seq2Seq
+from seq2seq.training.checkpoint import build_model
+from seq2seq.training.distributed import Ranks
+from seq2seq.training.preparation import PreparedData, prepare_data
+from seq2seq.training.updates import NonFiniteError, Updater, build_optimizer
+
+NO_DROPOUT = (
+    "model.encoder.embedding_dropout=0",
+    "model.encoder.hidden_dropout=0",
+    "model.decoder.embedding_dropout=0",
+    "model.decoder.hidden_dropout=0",
+    "model.decoder.readout_dropout=0",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("updates")
+
+
+class Workplace:
+    """A model with its updater and data."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self.config = config
+        self.data: PreparedData = prepare_data(config)
+        torch.manual_seed(1)
+        self.model: Seq2Seq = build_model(config, self.data.tokenizers)
+        self.updater = Updater(
+            config, model=self.model, numerics=tiny_numerics(config), ranks=Ranks(0, 0, 1)
+        )
+
+    def batch(self, *rows: int) -> Batch:
+        return collate(self.data.train, torch.tensor(rows).numpy())
+
+    def make(self, *batches: Batch, update: int = 1, learning_rate: float = 0.01):
+        return self.updater.make(
+            batches,
+            update=update,
+            learning_rate=learning_rate,
+            num_tokens=sum(int(batch.target_mask.sum()) for batch in batches),
+        )
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        return copy.deepcopy(self.model.state_dict())
+
+
+def workplace(folder, *overrides: str) -> Workplace:
+    return Workplace(tiny_config(folder, *overrides))
+
+
+def assert_same(first, second, **tolerance):
+    for name, value in first.items():
+        torch.testing.assert_close(value, second[name], msg=name, **tolerance)
+
+
+def is_equal(first, second) -> bool:
+    return all(torch.equal(value, second[name]) for name, value in first.items())
+
+
+def test_two_half_batches_make_the_update_of_one(folder):
+    whole, halves = (workplace(folder, *NO_DROPOUT) for _ in range(2))
+
+    one = whole.make(whole.batch(0, 1, 2, 3, 4))
+    two = halves.make(halves.batch(0, 1, 2), halves.batch(3, 4))
+
+    assert_same(whole.weights(), halves.weights(), rtol=1e-5, atol=1e-6)
+    assert one.cross_entropy == pytest.approx(two.cross_entropy, rel=1e-6)
+    assert one.gradient_norm == pytest.approx(two.gradient_norm, rel=1e-5)
+
+
+def test_an_update_is_a_step_of_its_learning_rate_against_the_mean_gradient(folder):
+    place = workplace(
+        folder,
+        *NO_DROPOUT,
+        "training.optimizer.name=sgd",
+        "training.optimizer.clip_norm=0",
+        "training.label_smoothing=0",
+    )
+    batch = place.batch(0, 1, 2)
+    before = place.weights()
+
+    result = place.make(batch, learning_rate=0.5)
+
+    place.model.load_state_dict(before)
+    readouts = place.model(batch.source_ids, batch.source_mask, batch.previous_ids).readouts
+    loss = torch.nn.functional.cross_entropy(
+        place.model.decoder.logits(readouts)[batch.target_mask],
+        batch.target_ids[batch.target_mask],
+    )
+    parameters = dict(place.model.named_parameters())
+    gradients = torch.autograd.grad(loss, list(parameters.values()))
+    norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
+    assert result.gradient_norm == pytest.approx(norm.item(), rel=1e-5)
+    assert result.cross_entropy == pytest.approx(loss.item() * int(batch.target_mask.sum()))
+    place.make(batch, learning_rate=0.5)
+    for (name, parameter), gradient in zip(parameters.items(), gradients, strict=True):
+        torch.testing.assert_close(
+            parameter, before[name] - 0.5 * gradient, msg=name, rtol=1e-4, atol=1e-6
+        )
+
+
+def test_longer_gradients_are_scaled_down_to_the_limit(folder):
+    place = workplace(folder, "training.optimizer.name=sgd", "training.optimizer.clip_norm=0.01")
+    before = place.weights()
+
+    result = place.make(place.batch(0, 1), learning_rate=1.0)
+
+    names = [name for name, _ in place.model.named_parameters()]
+    moved = torch.cat([(place.model.state_dict()[n] - before[n]).flatten() for n in names])
+    assert result.gradient_norm > 0.01  # as it was before
+    assert moved.norm().item() == pytest.approx(0.01, rel=1e-3)
+
+
+def test_dropout_depends_on_the_number_of_the_update_alone(folder):
+    weights = []
+    for disturbance, update in ((1, 4), (2, 4), (1, 5)):
+        place = workplace(folder)
+        torch.manual_seed(disturbance)
+        place.make(place.batch(0, 1), update=update)
+        weights.append(place.weights())
+
+    assert is_equal(weights[0], weights[1])
+    assert not is_equal(weights[0], weights[2])
+
+
+def test_dropout_differs_between_processes(folder):
+    places = [workplace(folder), workplace(folder)]
+    places[1].updater = Updater(
+        places[1].config,
+        model=places[1].model,
+        numerics=tiny_numerics(places[1].config),
+        ranks=Ranks(1, 1, 2),
+    )
+
+    for place in places:
+        place.make(place.batch(0, 1))
+
+    assert not is_equal(places[0].weights(), places[1].weights())
+
+
+def test_a_seed_changes_dropout(folder):
+    places = [workplace(folder), workplace(folder, "seed=2")]
+
+    for place in places:
+        place.make(place.batch(0, 1))
+
+    assert not is_equal(places[0].weights(), places[1].weights())
+
+
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_what_is_no_number_stops_before_the_step(folder, number):
+    place = workplace(folder)
+    place.make(place.batch(0, 1), update=1)
+    place.model.decoder.output.bias.data[5] = float(number)
+    before, state = place.weights(), copy.deepcopy(place.updater.state())
+
+    with pytest.raises(NonFiniteError, match=r"^update 2: the loss is nan"):
+        place.make(place.batch(2, 3), update=2)
+
+    for name, value in place.weights().items():
+        torch.testing.assert_close(value, before[name], rtol=0, atol=0, equal_nan=True)
+    old, new = (each["optimizer"]["state"] for each in (state, place.updater.state()))
+    assert all(torch.equal(old[i]["exp_avg"], new[i]["exp_avg"]) for i in old)
+
+
+def test_a_gradient_that_is_no_number_stops_before_the_step(folder):
+    place = workplace(folder)
+    before = place.weights()
+    place.model.decoder.output.bias.register_hook(lambda gradient: gradient * float("inf"))
+
+    with pytest.raises(NonFiniteError, match=r"^update 3: the gradient's norm is (nan|inf)"):
+        place.make(place.batch(2, 3), update=3)
+
+    assert is_equal(place.weights(), before)
+
+
+def test_no_gradients_are_left_for_the_next_update(folder):
+    place = workplace(folder)
+
+    place.make(place.batch(0, 1))
+
+    assert all(parameter.grad is None for parameter in place.model.parameters())
+
+
+def test_an_updater_goes_on_where_its_state_was_taken(folder):
+    first, second = workplace(folder), workplace(folder)
+    first.make(first.batch(0, 1), update=1)
+    second.model.load_state_dict(first.weights())
+    second.updater.load_state(copy.deepcopy(first.updater.state()))
+
+    for place in (first, second):
+        place.make(place.batch(2, 3, 4), update=2, learning_rate=0.003)
+
+    assert is_equal(first.weights(), second.weights())
+    assert second.updater.learning_rate == 0.003
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW), ("sgd", torch.optim.SGD)],
+)
+def test_weight_decay_spares_biases_and_norms(folder, name, kind):
+    place = workplace(
+        folder,
+        f"training.optimizer.name={name}",
+        "training.optimizer.weight_decay=0.2",
+        "model.encoder.layer_norm=true",
+    )
+
+    optimizer = build_optimizer(place.config.training.optimizer, place.model)
+
+    assert type(optimizer) is kind
+    decayed, spared = optimizer.param_groups
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.2, 0.0)
+    assert all(parameter.dim() > 1 for parameter in decayed["params"])
+    assert all(parameter.dim() == 1 for parameter in spared["params"])
+    every = {id(parameter) for parameter in place.model.parameters()}
+    assert {id(p) for group in optimizer.param_groups for p in group["params"]} == every
+
+
+def test_scheduled_sampling_changes_the_update(folder):
+    forced = workplace(folder, *NO_DROPOUT)
+    sampled = workplace(folder, *NO_DROPOUT, "training.teacher_forcing.start=0.2")
+
+    for place in (forced, sampled):
+        place.make(place.batch(0, 1, 2))
+
+    assert not is_equal(forced.weights(), sampled.weights())
+
+
+def test_bf16_keeps_parameters_and_moments_fp32(folder):
+    place = workplace(folder, "training.precision=bf16")
+
+    place.make(place.batch(0, 1, 2))
+
+    assert {parameter.dtype for parameter in place.model.parameters()} == {torch.float32}
+    moments = place.updater.state()["optimizer"]["state"].values()
+    assert {each["exp_avg"].dtype for each in moments} == {torch.float32}

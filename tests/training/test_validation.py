@@ -1,0 +1,189 @@
+"""A model's scores are those that the definitions give, whatever the batches."""
+
+import math
+
+import pytest
+import torch
+from tiny_training import compose_config, tiny_config, tiny_numerics
+
+from seq2seq.alignment import GoldLinks
+from seq2seq.data import CharacterTokenizer, Pair, TokenizerPair, encode_corpus
+from seq2seq.search import GreedyConfig, Hypothesis
+from seq2seq.training import validation
+from seq2seq.training.checkpoint import build_model
+from seq2seq.training.loss import Loss
+from seq2seq.training.preparation import EvaluationSet, prepare_data
+from seq2seq.training.validation import Evaluation, Evaluator
+
+GREEDY = GreedyConfig(name="greedy", max_length_ratio=1.0, max_length_offset=2)
+# Source pieces a, space, b; target pieces z, space, y: rows z, space, y, EOS.
+WEIGHTS = [
+    [0.1, 0.0, 0.9, 0.0],
+    [0.25, 0.25, 0.25, 0.25],
+    [0.5, 0.25, 0.125, 0.125],
+    [0.0, 0.0, 0.0, 1.0],
+]
+SHORT = [[1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0], [0.0] * 4, [0.0] * 4]
+
+
+class Corpus:
+    """Two sentences: "a b" becomes "z y" crossed over, and "c" becomes "x"."""
+
+    name = "valid"
+    fingerprint = "crossed"
+
+    def __iter__(self):
+        yield Pair("a b", "z y", frozenset({(1, 0), (1, 1)}))
+        yield Pair("c", "x", frozenset({(0, 0)}))
+
+
+def evaluator(folder, *, batch_size: int = 2, gold: bool = True) -> Evaluator:
+    config = compose_config(
+        f"data.cache_dir='{folder}'", "training.device=cpu", "training.precision=fp32"
+    )
+    tokenizers = TokenizerPair(CharacterTokenizer("abc "), CharacterTokenizer("xyz "))
+    pairs = list(Corpus())
+    data = EvaluationSet(
+        encoded=encode_corpus(Corpus(), tokenizers, config.data),
+        sources=[pair.source for pair in pairs],
+        references=[pair.target for pair in pairs],
+        gold=[gold_of(pair) for pair in pairs] if gold else None,
+    )
+    return Evaluator(
+        data=data,
+        tokenizers=tokenizers,
+        decoding=GREEDY,
+        batch_size=batch_size,
+        numerics=tiny_numerics(config),
+    )
+
+
+def gold_of(pair: Pair) -> GoldLinks:
+    assert pair.links is not None
+    return GoldLinks(pair.links, pair.links)
+
+
+class FakeModel(torch.nn.Module):
+    """Attends as written above; its loss is 2 nats a token."""
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        self.attention = torch.nn.Module()
+        self.attention.num_heads = num_heads
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """Let the model attend, lose and translate as the test says."""
+
+    def lose(model, batch, *, label_smoothing):
+        assert label_smoothing == 0.0
+        assert not model.training
+        rows, columns = batch.target_ids.shape[1], batch.source_ids.shape[1]
+        both = torch.tensor([WEIGHTS, SHORT])[batch.indices][:, None, :rows, :columns]
+        tokens = batch.target_mask.sum()
+        weights = both.expand(-1, model.attention.num_heads, -1, -1)
+        return Loss(torch.tensor(0.0), 2.0 * tokens, weights)
+
+    def search(model, source_ids, source_mask, config):
+        assert config is GREEDY
+        lengths = source_mask.sum(1).tolist()
+        ids = {4: [6, 7, 5], 2: [4]}  # "z y" and "x"
+        return [[Hypothesis(ids[n], 0.0, 0.0, True, torch.zeros(1, 1, 1))] for n in lengths]
+
+    monkeypatch.setattr(validation, "sequence_loss", lose)
+    monkeypatch.setattr(validation, "search", search)
+
+
+def entropy(row: list[float]) -> float:
+    return -sum(weight * math.log(weight) for weight in row if weight > 0)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_loss_entropy_and_alignment_are_those_of_the_definitions(tmp_path, answers, batch_size):
+    found = evaluator(tmp_path, batch_size=batch_size).evaluate(FakeModel(1), ter=False)
+
+    assert found.loss == pytest.approx(2.0)
+    assert found.perplexity == pytest.approx(math.exp(2.0))
+    rows = [*WEIGHTS, SHORT[0], SHORT[1]]
+    assert found.entropies == pytest.approx([sum(map(entropy, rows)) / 6], rel=1e-6)
+    # Predicted z-b, y-a, x-c against gold z-b, y-b, x-c: 2 of 3 match.
+    assert found.alignment is not None
+    assert found.alignment.error_rate == pytest.approx(1 - 2 * 2 / (3 + 3))
+    # The diagonal z-a, y-b, x-c matches 2 of 3 as well.
+    assert found.alignment.diagonal_error_rate == pytest.approx(1 - 2 * 2 / (3 + 3))
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_translations_stand_in_the_order_of_the_corpus(tmp_path, answers, batch_size):
+    found = evaluator(tmp_path, batch_size=batch_size).evaluate(FakeModel(1), ter=True)
+
+    assert found.translations == ["z y", "x"]
+    assert found.scores.ter == 0.0
+    assert found.scores.chrf == pytest.approx(100.0)
+
+
+def test_ter_is_computed_only_when_asked_for(tmp_path, answers):
+    assert evaluator(tmp_path).evaluate(FakeModel(1), ter=False).scores.ter is None
+
+
+def test_each_head_has_an_entropy(tmp_path, answers):
+    assert len(evaluator(tmp_path).evaluate(FakeModel(3), ter=False).entropies) == 3
+
+
+def test_without_heads_there_is_neither_entropy_nor_alignment(tmp_path, answers):
+    found = evaluator(tmp_path).evaluate(FakeModel(0), ter=False)
+
+    assert found.entropies == []
+    assert found.alignment is None
+
+
+def test_without_gold_alignments_there_is_no_error_rate(tmp_path, answers):
+    assert evaluator(tmp_path, gold=False).evaluate(FakeModel(1), ter=False).alignment is None
+
+
+def evaluate_tiny(folder, *, batch_size: int) -> Evaluation:
+    config = tiny_config(folder)
+    data = prepare_data(config)
+    torch.manual_seed(2)
+    model = build_model(config, data.tokenizers)
+    for parameter in model.parameters():
+        parameter.data.normal_(std=0.7)
+    return Evaluator(
+        data=data.valid,
+        tokenizers=data.tokenizers,
+        decoding=GREEDY,
+        batch_size=batch_size,
+        numerics=tiny_numerics(config),
+    ).evaluate(model, ter=True)
+
+
+def test_the_size_of_a_batch_changes_no_score(tmp_path):
+    alone, together = (evaluate_tiny(tmp_path, batch_size=size) for size in (1, 4))
+
+    assert alone.translations == together.translations
+    assert alone.scores == together.scores
+    assert alone.loss == pytest.approx(together.loss, rel=1e-6)
+    assert alone.entropies == pytest.approx(together.entropies, rel=1e-5)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_model_comes_back_in_the_mode_that_it_came_in(tmp_path, answers, training):
+    model = FakeModel(1).train(training)
+
+    evaluator(tmp_path).evaluate(model, ter=False)
+
+    assert model.training is training
+
+
+def test_a_loss_beyond_floats_has_a_perplexity():
+    evaluation = Evaluation(
+        scores=None,  # type: ignore[arg-type]  # not looked at
+        loss=1e9,
+        entropies=[],
+        alignment=None,
+        hypotheses=[],
+        translations=[],
+    )
+
+    assert evaluation.perplexity == math.exp(700)
