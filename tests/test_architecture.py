@@ -6,7 +6,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"checks", "seeding"},
+    {"checks", "errors", "seeding"},
     {"attention"},
     {"recurrence", "encoder", "decoder"},
     {"model", "data"},
@@ -16,8 +16,8 @@ LAYERS = (
 )
 """each imports from itself and from those before it"""
 OWNERS = {
-    "hydra": {"train", "translate", "seq2seq.config"},
-    "omegaconf": {"train", "translate", "seq2seq.config"},
+    "hydra": {"train", "translate", "seq2seq.config", "seq2seq.errors"},
+    "omegaconf": {"train", "translate", "seq2seq.config", "seq2seq.errors"},
     "torchtext": {"seq2seq.data.words"},
 }
 """who alone may import these"""

@@ -44,8 +44,10 @@ def commands() -> list[str]:
 
 def quickened(arguments: list[str]) -> list[str]:
     """Add overrides that make a training small, without touching what the command shows."""
-    if any(argument.startswith("data=multi30k") for argument in arguments):
-        return [*arguments, "--cfg", "job"]  # what is left out is the download and the training
+    if "data=multi30k" in arguments or "experiment=multi30k" in arguments:
+        # What is left out is the download and the training; of a sweep, all jobs but the first.
+        first = [argument.split(",")[0] for argument in arguments if argument != "-m"]
+        return [*first, "--cfg", "job"]
     extra = QUICK + ([] if "data=files" in arguments else QUICK_GRAMMAR)
     chosen = next(
         (a.partition("=")[2] for a in arguments if a.startswith("attention=")), "additive"

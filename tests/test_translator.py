@@ -68,7 +68,7 @@ def test_translations_come_in_the_order_of_the_lines(translator):
     translations = list(translator.translate(SENTENCES, GREEDY, batch_size=2))
 
     assert [translation.source for translation in translations] == SENTENCES
-    assert len(set(map(str, texts(translations)))) > 3
+    assert len(set(map(str, texts(translations)))) > 2
 
 
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM])

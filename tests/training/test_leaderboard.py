@@ -39,13 +39,13 @@ def test_runs_are_sorted_by_bleu_and_failed_ones_come_last(tmp_path):
     assert rows[4].failure == "it has no results.json"
 
 
-def test_a_failure_that_was_recorded_counts_though_older_results_are_there(tmp_path):
+def test_a_failure_does_not_take_away_results_that_are_there(tmp_path):
     write_results(tmp_path / "0-none", bleu=9.5)
-    record_failure(tmp_path / "0-none", "out of memory")
+    record_failure(tmp_path / "0-none", "the directory holds a run already")
 
     (row,) = write_leaderboard(tmp_path)
 
-    assert (row.bleu, row.failure) == (None, "out of memory")
+    assert (row.bleu, row.failure) == (9.5, None)
 
 
 def test_the_file_holds_a_line_for_each_run(tmp_path):

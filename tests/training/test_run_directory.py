@@ -198,3 +198,21 @@ def test_the_configuration_that_is_saved_is_the_resolved_one(directory):
 
 def test_config_equality_is_by_value():
     assert dataclasses.asdict(config()) == dataclasses.asdict(config())
+
+
+def test_overwriting_refuses_another_programs_configuration(tmp_path):
+    path = tmp_path / "theirs"
+    path.mkdir()
+    (path / "config.yaml").write_text("optimizer: adam\n")
+    (path / "best.pt").write_bytes(b"theirs")
+
+    with pytest.raises(ValueError, match="is not the configuration of a run"):
+        RunDirectory(path).check(config("overwrite=true"))
+
+    assert (path / "best.pt").read_bytes() == b"theirs"
+
+
+@pytest.mark.parametrize("run_name", ["", "..", "../theirs", "/tmp/theirs", "a/b"])
+def test_run_name_is_one_directory(run_name):
+    with pytest.raises(ValueError, match="must be the name of a directory"):
+        dataclasses.replace(config(), run_name=run_name)
