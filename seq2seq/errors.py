@@ -36,8 +36,15 @@ _SHOWS_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
 def run_script(main: Callable[[], None]) -> None:
     """Run a Hydra script so that errors while its configuration is composed are one line too."""
+    before = os.environ.get("HYDRA_FULL_ERROR")
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands on its errors instead of printing them
-    one_line_errors(main)()
+    try:
+        one_line_errors(main)()
+    finally:
+        if before is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = before
 
 
 def one_line_errors(

@@ -65,8 +65,6 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (path / name).symlink_to(ROOT / name)
     (path / "data").mkdir()
     (path / "data" / "german-english.grammar").symlink_to(ROOT / "data" / "german-english.grammar")
-    (path / "bin").mkdir()
-    (path / "bin" / "python").symlink_to(sys.executable)
     mine = path / "my"
     mine.mkdir()
     german, english = ["Der Hund läuft.", "Zwei Männer."], ["The dog runs.", "Two men."]
@@ -93,7 +91,7 @@ def run_script(workplace: Path, script: str, arguments: list[str]) -> None:
 
 
 def run_shell(workplace: Path, command: str) -> subprocess.CompletedProcess[str]:
-    path = f"{workplace / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
         cwd=workplace,
