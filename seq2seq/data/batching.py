@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from seq2seq.checks import check_positive
-from seq2seq.data.encoded import EncodedCorpus, IdRows, Numbers
+from seq2seq.data.encoded import EncodedCorpus
+from seq2seq.data.id_rows import IdRows, Numbers
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.seeding import derive_seed
 

@@ -7,20 +7,19 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from enum import Enum
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from seq2seq.data.config import DataConfig, OnInvalid
 from seq2seq.data.corpus import Corpus, Pair
+from seq2seq.data.id_rows import IdRows, Ids, Numbers, RowWriter, map_array
 from seq2seq.data.tokenizer import (
     UNK,
     TokenizerConfig,
@@ -32,28 +31,8 @@ from seq2seq.data.tokenizer import (
 
 logger = logging.getLogger(__name__)
 
-Ids = npt.NDArray[np.int32]
-Numbers = npt.NDArray[np.int64]
-
 _FORMAT = 1
 _CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
-_Scalar = TypeVar("_Scalar", np.int32, np.int64)
-
-
-@dataclass
-class IdRows:
-    """Rows of ids of different lengths, one after the other in a flat array."""
-
-    ids: Ids
-    offsets: Numbers
-    """row i is ids[offsets[i]:offsets[i + 1]]"""
-    lengths: Numbers = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.lengths = np.diff(self.offsets)
-
-    def __getitem__(self, row: int) -> Ids:
-        return self.ids[self.offsets[row] : self.offsets[row + 1]]
 
 
 @dataclass
@@ -155,8 +134,8 @@ def _encode_into(
 ) -> _Counts:
     counts = _Counts()
     with (
-        _RowWriter(folder, "source") as source_writer,
-        _RowWriter(folder, "target") as target_writer,
+        RowWriter(folder, "source") as source_writer,
+        RowWriter(folder, "target") as target_writer,
         (folder / "indices").open("wb") as indices,
     ):
         for pairs in _chunks(corpus):
@@ -167,8 +146,10 @@ def _encode_into(
                 _check_lengths(longest, config, name=corpus.name, num_before=counts.pairs)
             (kept,) = np.nonzero(longest <= config.max_length)
             indices.write((counts.pairs + kept).astype(np.int64).tobytes())
-            source_writer.write([sources[row] for row in kept], counts)
-            target_writer.write([targets[row] for row in kept], counts)
+            for writer, encoded in ((source_writer, sources), (target_writer, targets)):
+                ids = writer.write([encoded[row] for row in kept])
+                counts.ids += len(ids)
+                counts.unknown_ids += int(np.count_nonzero(ids == UNK))
             counts.pairs += len(pairs)
             counts.long_pairs += len(pairs) - len(kept)
     if counts.pairs == 0:
@@ -191,32 +172,6 @@ def _check_lengths(longest: Numbers, config: DataConfig, *, name: str, num_befor
         )
 
 
-class _RowWriter:
-    """Appends rows of ids to the two files of a side."""
-
-    def __init__(self, folder: Path, side: str) -> None:
-        self._ids = (folder / f"{side}.ids").open("wb")
-        self._offsets = (folder / f"{side}.offsets").open("wb")
-        self._offsets.write(np.zeros(1, dtype=np.int64).tobytes())
-        self._end = 0
-
-    def __enter__(self) -> "_RowWriter":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._ids.close()
-        self._offsets.close()
-
-    def write(self, rows: list[list[int]], counts: _Counts) -> None:
-        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int32)
-        offsets = self._end + np.cumsum([len(row) for row in rows], dtype=np.int64)
-        self._ids.write(ids.tobytes())
-        self._offsets.write(offsets.tobytes())
-        self._end += len(ids)
-        counts.ids += len(ids)
-        counts.unknown_ids += int(np.count_nonzero(ids == UNK))
-
-
 def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
     # disable=None: quiet where stderr is no terminal.
     with tqdm(corpus, desc=f"encoding {corpus.name}", unit=" pairs", disable=None) as progress:
@@ -227,30 +182,17 @@ def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
 
 def _open(folder: Path) -> tuple[EncodedCorpus, _Counts]:
     counts = _Counts(**json.loads((folder / "counts.json").read_text(encoding="ascii")))
-    source_rows, target_rows = (
-        IdRows(
-            _map(folder / f"{side}.ids", np.int32),
-            _map(folder / f"{side}.offsets", np.int64),
-        )
-        for side in ("source", "target")
-    )
-    encoded = EncodedCorpus(source_rows, target_rows, _map(folder / "indices", np.int64))
+    source_rows, target_rows = (IdRows.open(folder, side) for side in ("source", "target"))
+    encoded = EncodedCorpus(source_rows, target_rows, map_array(folder / "indices", np.int64))
     num_kept = counts.pairs - counts.long_pairs
     whole = (
         len(source_rows.lengths) == len(target_rows.lengths) == len(encoded) == num_kept
-        and source_rows.offsets[-1] == len(source_rows.ids)
-        and target_rows.offsets[-1] == len(target_rows.ids)
+        and source_rows.is_whole
+        and target_rows.is_whole
     )
     if not whole:
         raise OSError(f"{folder}: its arrays are damaged; delete this directory and start again")
     return encoded, counts
-
-
-def _map(path: Path, dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
-    if path.stat().st_size == 0:
-        return np.empty(0, dtype=dtype)  # an empty file cannot be mapped
-    # As a plain array: indexing the memmap class itself takes several times as long.
-    return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
 
 
 def _report(name: str, counts: _Counts, *, max_length: int) -> None:

@@ -5,7 +5,7 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 import torch
@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from seq2seq.config import TrainConfig
 from seq2seq.data import Batch, Batches, collate
-from seq2seq.data.encoded import Numbers
+from seq2seq.data.id_rows import Numbers
 from seq2seq.model import Seq2Seq
 from seq2seq.search import GreedyConfig
 from seq2seq.training.checkpoint import Checkpoint, TrainingState, save_checkpoint
@@ -83,18 +83,14 @@ class Trainer:
         """
         self._clock = time.monotonic()
         with StopSignals() as signals, self._open_board() as board, self._open_bar() as bar:
-            while not self.progress.is_finished(self.config.training):
-                groups = self._groups_of_epoch()
-                for group in groups[self.progress.updates_of_epoch :]:
-                    stop_signal = self._update(group, len(groups), signals)
-                    self._log(board, bar)
-                    if self._validation_is_due():
-                        self._validate(board)
-                    if stop_signal:
-                        self._save_last()
-                        raise Interrupted(stop_signal)
-                    if self.progress.is_finished(self.config.training):
-                        break
+            for group, updates_per_epoch in self._updates_left():
+                stop_signal = self._update(group, updates_per_epoch, signals)
+                self._log(board, bar)
+                if self._validation_is_due():
+                    self._validate(board)
+                if stop_signal:
+                    self._save_last()
+                    raise Interrupted(stop_signal)
             if self.progress.validated_update < self.progress.update:
                 self._validate(board)
             late_signal = share_from_first(signals.received, self.ranks)
@@ -117,6 +113,15 @@ class Trainer:
         if self.progress.updates_of_epoch >= len(self._groups_of_epoch()):
             # With more processes small batches are joined, so that an epoch has fewer updates.
             self.progress.epoch, self.progress.updates_of_epoch = self.progress.epoch + 1, 0
+
+    def _updates_left(self) -> Iterator[tuple[list[Numbers], int]]:
+        """Yield each update's batches, with the number of updates in its epoch, to the end."""
+        while not self.progress.is_finished(self.config.training):
+            groups = self._groups_of_epoch()
+            for group in groups[self.progress.updates_of_epoch :]:
+                yield group, len(groups)
+                if self.progress.is_finished(self.config.training):
+                    return
 
     def _groups_of_epoch(self) -> list[list[Numbers]]:
         """Return the rows of each batch of each update of the epoch under way."""

@@ -20,7 +20,7 @@ from seq2seq.data import (
     collate,
     in_order,
 )
-from seq2seq.data.encoded import IdRows, Numbers
+from seq2seq.data.id_rows import IdRows, Numbers
 
 SETTINGS = settings(max_examples=40, deadline=None, database=None)
 SOURCE = [[10, 11], [12, 13, 14, 15], [], [16]]
