@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import torch
 from sacremoses import MosesDetokenizer, MosesTokenizer
+from sacremoses.corpus import NonbreakingPrefixes
 from torch import Tensor
 from torchtext.data.utils import get_tokenizer
 from torchtext.vocab import Vectors, Vocab
@@ -206,6 +207,12 @@ def _choose(config: WordsConfig, counts: Counter[str], *, label: str) -> list[st
 
 
 def _moses(language: str) -> _Split:
+    known = sorted(set(NonbreakingPrefixes().available_langs.values()))
+    if language not in known:  # Moses itself would go on with the rules of English
+        raise ValueError(
+            f"Moses has no rules for the language {language!r}, only for {', '.join(known)}; set "
+            "data.source and data.target, or tokenizer.source_language and target_language"
+        )
     # get_tokenizer("moses") knows English rules alone and writes "&apos;" for an apostrophe.
     split: _Split = get_tokenizer(partial(MosesTokenizer(lang=language).tokenize, escape=False))
     return split

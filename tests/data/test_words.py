@@ -354,3 +354,8 @@ def test_reading_vectors_is_quiet_without_a_terminal(
     load_vectors(vectors_file(tmp_path, "hund 1 2 3"), vocabulary("hund"), 3)
 
     assert capfd.readouterr() == ("", "")
+
+
+def test_moses_refuses_a_language_that_it_has_no_rules_for():
+    with pytest.raises(ValueError, match="Moses has no rules for the language 'source'"):
+        splitter("moses", language="source", lowercase=False)
