@@ -28,11 +28,13 @@ class RunLog:
     def __init__(self, *, quiet: bool) -> None:
         self._memory = MemoryHandler(capacity=100_000, flushLevel=logging.CRITICAL + 1)
         self._handlers: list[logging.Handler] = [self._memory]
+        self._level = logging.NOTSET
         if not quiet:
             self._handlers.append(_ConsoleHandler())
 
     def __enter__(self) -> "RunLog":
         package = logging.getLogger("seq2seq")
+        self._level = package.level
         package.setLevel(logging.INFO)
         for handler in self._handlers:
             package.addHandler(handler)
@@ -44,8 +46,10 @@ class RunLog:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        package = logging.getLogger("seq2seq")
+        package.setLevel(self._level)
         for handler in self._handlers:
-            logging.getLogger("seq2seq").removeHandler(handler)
+            package.removeHandler(handler)
             handler.close()
 
     def open(self, path: Path) -> None:

@@ -177,3 +177,15 @@ def test_a_validation_is_described_in_one_line():
         "update 30, epoch 2.5, 1.5 min, valid perplexity 4.48, BLEU 12.3, chrF 45.7, AER 0.250"
     )
     assert "AER" not in describe_validation(progress, evaluation(aligned=False))
+
+
+def test_a_run_log_leaves_the_packages_logger_as_it_was(tmp_path):
+    package = logging.getLogger("seq2seq")
+    before = (package.level, list(package.handlers))
+
+    with RunLog(quiet=False) as log:
+        log.open(tmp_path / "train.log")
+        during = package.level
+
+    assert during == logging.INFO
+    assert (package.level, list(package.handlers)) == before
