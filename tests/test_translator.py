@@ -15,8 +15,8 @@ from seq2seq.translator import LONG_SENTENCE, WINDOW, Translator
 CPU = Numerics(torch.device("cpu"), Precision.fp32)
 
 
-def make_translator(attention="additive"):
-    checkpoint = make_checkpoint(attention)
+def make_translator(attention="additive", *, seed=3):
+    checkpoint = make_checkpoint(attention, seed=seed)
     return Translator(
         checkpoint.build_model(),
         tokenizers=checkpoint.tokenizers,
@@ -64,11 +64,13 @@ def test_each_line_gets_what_search_finds_for_it_alone(decoding):
             torch.testing.assert_close(found.weights, hypothesis.weights)
 
 
-def test_translations_come_in_the_order_of_the_lines(translator):
+def test_translations_come_in_the_order_of_the_lines():
+    translator = make_translator(seed=4)  # translates nearly every line differently
+
     translations = list(translator.translate(SENTENCES, GREEDY, batch_size=2))
 
     assert [translation.source for translation in translations] == SENTENCES
-    assert len(set(map(str, texts(translations)))) > 2
+    assert len(set(map(str, texts(translations)))) > 3
 
 
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM])
