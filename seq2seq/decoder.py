@@ -16,6 +16,7 @@ from seq2seq.recurrence import (
     LuongRecurrence,
     build_recurrence,
 )
+from seq2seq.self_attention import CausalSelfAttentionLayer, NoCausalSelfAttention
 
 
 class DecoderStep(NamedTuple):
@@ -54,6 +55,15 @@ class AttnDecoderRNN(nn.Module):
         self.word_dropout = nn.Dropout1d(config.word_dropout)
         self.embedding_dropout = nn.Dropout(config.embedding_dropout)
         self.recurrence = build_recurrence(config, attention=attention)
+        self.self_attention = (
+            CausalSelfAttentionLayer(
+                config.hidden_size,
+                num_heads=config.self_attention_heads,
+                dropout=config.hidden_dropout,
+            )
+            if config.self_attention
+            else NoCausalSelfAttention()
+        )
         self.hidden_dropout = nn.Dropout(config.hidden_dropout)
         features = config.hidden_size + attention.context_size + config.embedding_size
         self.readout_projection = nn.Linear(features, config.readout_size)
@@ -66,7 +76,8 @@ class AttnDecoderRNN(nn.Module):
     def initial_state(self, hidden: tuple[Tensor, ...]) -> DecoderState:
         """Start from one hidden state (B, H) per layer; the first step is fed a zero readout."""
         size = self.config.readout_size if self.config.input_feeding else 0
-        return DecoderState(hidden, hidden[0].new_zeros(hidden[0].shape[0], size))
+        readout = hidden[0].new_zeros(hidden[0].shape[0], size)
+        return DecoderState(hidden, readout, self.self_attention.start(hidden[-1]))
 
     def step(self, state: DecoderState, previous_ids: Tensor, memory: Memory) -> DecoderStep:
         """Predict the next token of every row.
@@ -92,7 +103,8 @@ class AttnDecoderRNN(nn.Module):
         if isinstance(self.recurrence, LuongRecurrence):
             hidden = self.recurrence.unroll(projected, state)
             context, weights = self.recurrence.attention(hidden, memory)
-            return DecoderOutput(self._readout(hidden, context, embedded), weights)
+            refined = self.self_attention(hidden)
+            return DecoderOutput(self._readout(refined, context, embedded), weights)
         advances: list[Advance] = []
         fed: list[Tensor] = []
         for embedded_step, projected_step in zip(
@@ -102,14 +114,16 @@ class AttnDecoderRNN(nn.Module):
             advances.append(advance)
             state = state._replace(hidden=advance.hidden)
             if self.config.input_feeding:
-                fed.append(self._readout(advance.hidden[-1], advance.context, embedded_step))
-                state = state._replace(readout=fed[-1])
+                refined, past = self.self_attention.step(advance.hidden[-1], state.past)
+                fed.append(self._readout(refined, advance.context, embedded_step))
+                state = state._replace(readout=fed[-1], past=past)
         weights = torch.stack([advance.weights for advance in advances], dim=2)
         if self.config.input_feeding:
             return DecoderOutput(torch.stack(fed, dim=1), weights)
         hidden = torch.stack([advance.hidden[-1] for advance in advances], dim=1)
         context = torch.stack([advance.context for advance in advances], dim=1)
-        return DecoderOutput(self._readout(hidden, context, embedded), weights)
+        refined = self.self_attention(hidden)
+        return DecoderOutput(self._readout(refined, context, embedded), weights)
 
     def sample_forward(
         self, previous_ids: Tensor, state: DecoderState, memory: Memory, *, forced_mask: Tensor
@@ -153,9 +167,10 @@ class AttnDecoderRNN(nn.Module):
         """Return readout (R, F), new state and weights (R, N, S) of a step."""
         embedded = self._embed(previous_ids.unsqueeze(1)).squeeze(1)
         advance: Advance = self.recurrence(self.recurrence.project(embedded), state, memory)
-        readout = self._readout(advance.hidden[-1], advance.context, embedded)
+        refined, past = self.self_attention.step(advance.hidden[-1], state.past)
+        readout = self._readout(refined, advance.context, embedded)
         fed = readout if self.config.input_feeding else state.readout
-        return readout, DecoderState(advance.hidden, fed), advance.weights
+        return readout, DecoderState(advance.hidden, fed, past), advance.weights
 
     def _readout(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         """Join what the step knows: (..., H), (..., C), (..., E) -> (..., F)."""

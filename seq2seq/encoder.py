@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq.checks import check_positive, check_probabilities
+from seq2seq.self_attention import NoSelfAttention, SelfAttentionLayer
 
 
 @dataclass(kw_only=True, slots=True)
@@ -19,7 +20,10 @@ class EncoderConfig:
     """Of one direction; a source state is twice as long."""
     num_layers: int
     layer_norm: bool
-    """Normalise the states that attention sees."""
+    """Normalise the GRU's states."""
+    self_attention: bool
+    """Let every state look at all states of its sentence, on top of the GRU."""
+    self_attention_heads: int
     word_dropout: float
     """Probability with which the whole embedding of a token is dropped."""
     embedding_dropout: float
@@ -29,7 +33,13 @@ class EncoderConfig:
     """Path of pretrained word vectors to begin with."""
 
     def __post_init__(self) -> None:
-        check_positive("model.encoder", self, "embedding_size", "hidden_size", "num_layers")
+        counts = ("embedding_size", "hidden_size", "num_layers", "self_attention_heads")
+        check_positive("model.encoder", self, *counts)
+        if self.self_attention and 2 * self.hidden_size % self.self_attention_heads:
+            raise ValueError(
+                f"model.encoder.self_attention_heads={self.self_attention_heads} must divide "
+                f"2 * model.encoder.hidden_size={2 * self.hidden_size}"
+            )
         check_probabilities(
             "model.encoder", self, "word_dropout", "embedding_dropout", "hidden_dropout"
         )
@@ -53,6 +63,15 @@ class Encoder(nn.Module):
             batch_first=True,
         )
         self.norm = nn.LayerNorm(self.states_size) if config.layer_norm else nn.Identity()
+        self.self_attention = (
+            SelfAttentionLayer(
+                self.states_size,
+                num_heads=config.self_attention_heads,
+                dropout=config.hidden_dropout,
+            )
+            if config.self_attention
+            else NoSelfAttention()
+        )
         self.hidden_dropout = nn.Dropout(config.hidden_dropout)
 
     def forward(self, source_ids: Tensor, source_mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -73,6 +92,7 @@ class Encoder(nn.Module):
         states, _ = pad_packed_sequence(
             packed_states, batch_first=True, total_length=source_ids.shape[1]
         )
-        states = self.hidden_dropout(self.norm(states)) * source_mask.unsqueeze(-1)
+        states = self.self_attention(self.norm(states), source_mask)
+        states = self.hidden_dropout(states) * source_mask.unsqueeze(-1)
         last = last[-2:].transpose(0, 1).flatten(1)  # (2L, B, H) -> (B, 2H)
         return states, last * source_mask.any(1, keepdim=True)

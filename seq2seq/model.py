@@ -99,7 +99,10 @@ class Seq2Seq(nn.Module):
             output.weight = target_embedding.weight
         self.encoder = Encoder(encoder, embedding=source_embedding)
         self.attention = build_attention(
-            attention, query_size=decoder.hidden_size, memory_size=self.encoder.states_size
+            attention,
+            query_size=decoder.hidden_size,
+            key_size=self.encoder.states_size,
+            value_size=self.encoder.states_size,
         )
         self.decoder = AttnDecoderRNN(
             decoder, attention=self.attention, embedding=target_embedding, output=output

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention import Attention, Memory
+from seq2seq.attention import Attention, Memory, Past
 from seq2seq.checks import check_positive, check_probabilities
 
 
@@ -39,6 +39,9 @@ class DecoderConfig:
     """Length of what the output layer reads; the embedding size where embeddings are tied."""
     layer_norm: bool
     """Normalise the projections inside the GRU cells and the readout."""
+    self_attention: bool
+    """Let the readout see the state together with the decoder's own past states."""
+    self_attention_heads: int
     word_dropout: float
     """Probability with which the whole embedding of a token is dropped."""
     embedding_dropout: float
@@ -49,9 +52,13 @@ class DecoderConfig:
     """Path of pretrained word vectors to begin with."""
 
     def __post_init__(self) -> None:
-        check_positive(
-            "model.decoder", self, "embedding_size", "hidden_size", "num_layers", "readout_size"
-        )
+        sizes = ("embedding_size", "hidden_size", "num_layers", "readout_size")
+        check_positive("model.decoder", self, *sizes, "self_attention_heads")
+        if self.self_attention and self.hidden_size % self.self_attention_heads:
+            raise ValueError(
+                f"model.decoder.self_attention_heads={self.self_attention_heads} must divide "
+                f"model.decoder.hidden_size={self.hidden_size}"
+            )
         dropouts = ("word_dropout", "embedding_dropout", "hidden_dropout", "readout_dropout")
         check_probabilities("model.decoder", self, *dropouts)
         if self.input_feeding and self.form is not DecoderForm.luong:
@@ -66,11 +73,12 @@ class DecoderState(NamedTuple):
 
     hidden: tuple[Tensor, ...]  # one (R, H) per layer, the top one last
     readout: Tensor  # (R, F) with input feeding, else (R, 0)
+    past: Past  # what self-attention has seen, (R, t, H), else (R, 0, 0)
 
     def select(self, rows: Tensor) -> "DecoderState":
         """Keep the given rows, in the given order."""
         hidden = tuple(layer.index_select(0, rows) for layer in self.hidden)
-        return DecoderState(hidden, self.readout.index_select(0, rows))
+        return DecoderState(hidden, self.readout.index_select(0, rows), self.past.select(rows))
 
 
 class Advance(NamedTuple):

@@ -15,7 +15,11 @@ from torch.testing import assert_close
 # B=3, R=B*K rows, T=4, S=5, N heads, V=13
 every_type = pytest.mark.parametrize("attention", VARIANTS.values(), ids=VARIANTS.keys())
 every_form = pytest.mark.parametrize("form", FORMS)
-every_depth = pytest.mark.parametrize(("num_layers", "layer_norm"), [(1, False), (2, True)])
+every_build = pytest.mark.parametrize(
+    "build",
+    [{}, {"num_layers": 2, "layer_norm": True}, {"self_attention": True}],
+    ids=["plain", "two layers, normalised", "self-attention"],
+)
 
 
 def unroll(model, batch):
@@ -39,9 +43,9 @@ def loss_of(logits, weights):
 
 @every_type
 @every_form
-@every_depth
-def test_forward_equals_unrolled_steps(attention, form, num_layers, layer_norm):
-    model = tiny_model(attention, form, num_layers=num_layers, layer_norm=layer_norm)
+@every_build
+def test_forward_equals_unrolled_steps(attention, form, build):
+    model = tiny_model(attention, form, **build)
     batch = tiny_batch()
 
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
@@ -58,8 +62,10 @@ def test_forward_equals_unrolled_steps(attention, form, num_layers, layer_norm):
 
 @every_type
 @every_form
-def test_rows_of_a_beam_are_as_rows_alone(attention, form):
-    model, batch = tiny_model(attention, form, num_layers=2), tiny_batch()
+@pytest.mark.parametrize("self_attention", [False, True])
+def test_rows_of_a_beam_are_as_rows_alone(attention, form, self_attention):
+    model = tiny_model(attention, form, num_layers=2, self_attention=self_attention)
+    batch = tiny_batch()
     memory, state = model.encode(batch.source_ids, batch.source_mask)
     rows = torch.arange(3).repeat_interleave(2)
     first, second = torch.randint(4, 13, (2, 6), generator=torch.Generator().manual_seed(5))
@@ -76,8 +82,12 @@ def test_rows_of_a_beam_are_as_rows_alone(attention, form):
 
 
 @every_form
-def test_selected_rows_go_on_as_if_they_had_stood_there(form):
-    model, batch = tiny_model(attention_config("additive"), form, num_layers=2), tiny_batch()
+@pytest.mark.parametrize("self_attention", [False, True])
+def test_selected_rows_go_on_as_if_they_had_stood_there(form, self_attention):
+    model = tiny_model(
+        attention_config("additive"), form, num_layers=2, self_attention=self_attention
+    )
+    batch = tiny_batch()
     memory, state = model.encode(batch.source_ids, batch.source_mask)
     order = torch.tensor([2, 0])
     step = model.decoder.step(state, batch.previous_ids[:, 0], memory)

@@ -41,10 +41,11 @@ def test_last_states_are_those_at_the_ends_of_the_sentence():
     assert_close(last[:, 5:], states[:, 0, 5:])
 
 
-@pytest.mark.parametrize("layer_norm", [False, True])
-def test_states_of_padding_are_exactly_zero(layer_norm):
-    encoder, batch = make_encoder(layer_norm=layer_norm, dropout=0.5), tiny_batch(extra=2)
-    nn.init.ones_(encoder.norm.bias) if layer_norm else None
+@pytest.mark.parametrize("option", ["layer_norm", "self_attention"])
+def test_states_of_padding_are_exactly_zero(option):
+    encoder, batch = make_encoder(dropout=0.5, **{option: True}), tiny_batch(extra=2)
+    norm = encoder.norm if option == "layer_norm" else encoder.self_attention.norm
+    nn.init.ones_(norm.bias)
 
     states, _ = encoder(batch.source_ids, batch.source_mask)
 
@@ -106,6 +107,22 @@ def test_layer_norm_normalises_what_attention_sees():
     assert_close(last, raw_last)
 
 
+def test_self_attention_is_residual_normalised_and_blind_to_padding():
+    encoder, batch = make_encoder(self_attention=True), tiny_batch()
+    plain = make_encoder()
+    plain.load_state_dict(encoder.state_dict(), strict=False)
+
+    states, last = encoder(batch.source_ids, batch.source_mask)
+
+    raw, raw_last = plain(batch.source_ids, batch.source_mask)
+    for row, length in enumerate(batch.source_mask.sum(1).tolist()):
+        real = raw[row : row + 1, :length]
+        context = encoder.self_attention.attention(real, need_weights=True).context
+        expected = nn.functional.layer_norm(real + context, (10,))
+        assert_close(states[row : row + 1, :length], expected)
+    assert_close(last, raw_last)
+
+
 def test_word_dropout_drops_the_whole_embedding_of_a_token():
     encoder, batch = make_encoder(), tiny_batch((5,), (4,))
     encoder.word_dropout.p = 0.5
@@ -140,7 +157,17 @@ def test_hidden_dropout_acts_between_layers_and_on_the_states():
     assert encoder.gru.dropout == encoder.hidden_dropout.p == 0.4
 
 
-@pytest.mark.parametrize("field", ["embedding_size", "hidden_size", "num_layers"])
+def test_heads_that_do_not_divide_the_state_are_refused_where_they_are_used():
+    message = r"model\.encoder\.self_attention_heads=3 must divide 2 \* .*hidden_size=10"
+    off = dataclasses.replace(encoder_config(), self_attention_heads=3)
+
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(off, self_attention=True)
+
+
+@pytest.mark.parametrize(
+    "field", ["embedding_size", "hidden_size", "num_layers", "self_attention_heads"]
+)
 def test_size_below_one_is_refused_by_key_and_value(field):
     with pytest.raises(ValueError, match=rf"model\.encoder\.{field}=0 must be at least 1"):
         dataclasses.replace(encoder_config(), **{field: 0})

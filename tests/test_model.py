@@ -19,12 +19,21 @@ from seq2seq.model import Bridge
 every_type = pytest.mark.parametrize("attention", VARIANTS.values(), ids=VARIANTS.keys())
 every_form = pytest.mark.parametrize("form", FORMS)
 every_bridge = pytest.mark.parametrize("bridge", Bridge)
+with_and_without_self_attention = pytest.mark.parametrize("self_attention", [False, True])
 
 
 @every_type
 @every_form
-def test_more_padding_changes_neither_values_nor_gradients(attention, form):
-    model = tiny_model(attention, form, num_layers=2, layer_norm=True, dtype=torch.float32)
+@with_and_without_self_attention
+def test_more_padding_changes_neither_values_nor_gradients(attention, form, self_attention):
+    model = tiny_model(
+        attention,
+        form,
+        num_layers=2,
+        layer_norm=True,
+        self_attention=self_attention,
+        dtype=torch.float32,
+    )
     narrow, wide = tiny_batch(), tiny_batch(extra=3)
 
     readouts = model(narrow.source_ids, narrow.source_mask, narrow.previous_ids).readouts
@@ -37,8 +46,10 @@ def test_more_padding_changes_neither_values_nor_gradients(attention, form):
 
 @every_type
 @every_form
-def test_pairs_are_independent_of_their_neighbours(attention, form):
-    model, batch = tiny_model(attention, form, layer_norm=True), tiny_batch()
+@with_and_without_self_attention
+def test_pairs_are_independent_of_their_neighbours(attention, form, self_attention):
+    model = tiny_model(attention, form, layer_norm=True, self_attention=self_attention)
+    batch = tiny_batch()
     pairs = [batch.row(index) for index in range(3)]
 
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
@@ -56,8 +67,13 @@ def test_pairs_are_independent_of_their_neighbours(attention, form):
 
 @every_type
 @every_form
-def test_source_of_nothing_but_padding_gives_zero_weights_and_no_nan(attention, form):
-    model = tiny_model(attention, form, num_layers=2, layer_norm=True)
+@with_and_without_self_attention
+def test_source_of_nothing_but_padding_gives_zero_weights_and_no_nan(
+    attention, form, self_attention
+):
+    model = tiny_model(
+        attention, form, num_layers=2, layer_norm=True, self_attention=self_attention
+    )
     batch = tiny_batch(source_lengths=(5, 0, 3))
 
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
@@ -137,12 +153,13 @@ def test_bridge_does_not_see_padding(bridge):
 @every_type
 @every_form
 def test_every_parameter_that_can_learn_gets_a_gradient(attention, form):
-    model, batch = tiny_model(attention, form, num_layers=2, layer_norm=True), tiny_batch()
+    model = tiny_model(attention, form, num_layers=2, layer_norm=True, self_attention=True)
 
-    gradients = gradients_of(summed_loss(model, batch), model)
+    gradients = gradients_of(summed_loss(model, tiny_batch()), model)
 
     for name, gradient in gradients.items():
-        if name.startswith("encoder.norm") and model.attention.num_heads == 0:
+        unseen = name.startswith(("encoder.norm", "encoder.self_attention"))
+        if unseen and model.attention.num_heads == 0:
             continue  # it normalises what attention sees, and nothing does
         assert gradient.numel() == 0 or gradient.abs().max() > 0, name
 

@@ -6,17 +6,20 @@ from tiny_models import FORMS, attention_config, decoder_config
 from torch import nn
 from torch.testing import assert_close
 
-from seq2seq.attention import Attention, Memory
+from seq2seq.attention import Attention, Memory, Past
 from seq2seq.recurrence import DecoderState, GRUCell, build_recurrence
 
 # R=4 rows of B=2 sentences, E=7 embedding, H=6 hidden, C=10 context, F=9 readout, S=5
+
+
+NO_PAST = Past(torch.empty(4, 0, 0), torch.empty(4, 0, 0))
 
 
 class RecordingAttention(Attention):
     """Return a context that tells queries apart, and remember the queries."""
 
     def __init__(self):
-        super().__init__(attention_config("uniform"), query_size=6, memory_size=10)
+        super().__init__(attention_config("uniform"), query_size=6, key_size=10, value_size=10)
         self.queries = []
 
     def forward(self, query, memory):
@@ -47,7 +50,7 @@ class Setting:
         self.memory = Memory(keys, keys, torch.ones(2, 5, dtype=torch.bool))
 
     def advance(self):
-        state = DecoderState(self.hidden, self.readout)
+        state = DecoderState(self.hidden, self.readout, NO_PAST)
         return self.recurrence(self.recurrence.project(self.embedded), state, self.memory)
 
     @property
@@ -178,11 +181,14 @@ def test_hidden_dropout_acts_between_layers_in_training_only(form):
 
 def test_state_keeps_the_selected_rows_in_their_order():
     hidden, readout = (torch.randn(3, 6), torch.randn(3, 6)), torch.randn(3, 9)
+    past = Past(torch.randn(3, 2, 6), torch.randn(3, 2, 6))
 
-    selected = DecoderState(hidden, readout).select(torch.tensor([2, 0, 2, 1]))
+    selected = DecoderState(hidden, readout, past).select(torch.tensor([2, 0, 2, 1]))
 
     rows = [2, 0, 2, 1]
     assert torch.equal(selected.readout, readout[rows])
+    assert torch.equal(selected.past.keys, past.keys[rows])
+    assert torch.equal(selected.past.values, past.values[rows])
     assert all(
         torch.equal(new, old[rows]) for new, old in zip(selected.hidden, hidden, strict=True)
     )
@@ -195,7 +201,18 @@ def test_input_feeding_is_refused_where_the_context_is_fed_back(form):
         dataclasses.replace(decoder_config(form), input_feeding=True)
 
 
-@pytest.mark.parametrize("field", ["embedding_size", "hidden_size", "num_layers", "readout_size"])
+def test_heads_that_do_not_divide_the_state_are_refused_where_they_are_used():
+    message = r"model\.decoder\.self_attention_heads=4 must divide model\.decoder\.hidden_size=6"
+    off = dataclasses.replace(decoder_config(), self_attention_heads=4)
+
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(off, self_attention=True)
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["embedding_size", "hidden_size", "num_layers", "readout_size", "self_attention_heads"],
+)
 def test_size_below_one_is_refused_by_key_and_value(field):
     with pytest.raises(ValueError, match=rf"model\.decoder\.{field}=0 must be at least 1"):
         dataclasses.replace(decoder_config(), **{field: 0})

@@ -1,6 +1,6 @@
 """Every registered attention type, and models of a few hundred parameters, for tests."""
 
-# B batch, S source length, T target length, Q query size, M memory size, V vocabulary
+# B batch, S source length, T target length, Q query size, M key size, V vocabulary
 
 import dataclasses
 import math
@@ -57,7 +57,7 @@ VARIANTS = _variants()
 def attention_sizes(config: AttentionConfig) -> tuple[int, int]:
     """Return query and memory size: different ones unless the type refuses them."""
     try:
-        build_attention(config, query_size=6, memory_size=10)
+        build_attention(config, query_size=6, key_size=10, value_size=10)
     except ValueError:
         return 6, 6
     return 6, 10
@@ -65,8 +65,10 @@ def attention_sizes(config: AttentionConfig) -> tuple[int, int]:
 
 def tiny_attention(config: AttentionConfig, *, dtype: torch.dtype = torch.float64) -> Attention:
     torch.manual_seed(1)
-    query_size, memory_size = attention_sizes(config)
-    attention = build_attention(config, query_size=query_size, memory_size=memory_size)
+    query_size, key_size = attention_sizes(config)
+    attention = build_attention(
+        config, query_size=query_size, key_size=key_size, value_size=key_size
+    )
     return attention.to(dtype)
 
 
@@ -80,9 +82,9 @@ class Sources(NamedTuple):
 
 def tiny_sources(config: AttentionConfig, *, dtype: torch.dtype = torch.float64) -> Sources:
     generator = torch.Generator().manual_seed(2)
-    query_size, memory_size = attention_sizes(config)
+    query_size, key_size = attention_sizes(config)
     query = torch.randn(3, 4, query_size, generator=generator, dtype=torch.float64)
-    states = torch.randn(3, 5, memory_size, generator=generator, dtype=torch.float64)
+    states = torch.randn(3, 5, key_size, generator=generator, dtype=torch.float64)
     return Sources(
         query.to(dtype), states.to(dtype), torch.arange(5) < torch.tensor([[5], [2], [3]])
     )
@@ -111,7 +113,12 @@ def mix_by_loop(
 
 
 def decoder_config(
-    form: str = "bahdanau", *, num_layers: int = 1, layer_norm: bool = False, dropout: float = 0.0
+    form: str = "bahdanau",
+    *,
+    num_layers: int = 1,
+    layer_norm: bool = False,
+    dropout: float = 0.0,
+    self_attention: bool = False,
 ) -> DecoderConfig:
     values = _shipped("decoder") | {
         "form": DecoderForm.luong if form == "input_feeding" else DecoderForm(form),
@@ -121,19 +128,28 @@ def decoder_config(
         "num_layers": num_layers,
         "readout_size": 9,
         "layer_norm": layer_norm,
+        "self_attention": self_attention,
+        "self_attention_heads": 2,
         "readout_dropout": dropout,
     }
     return DecoderConfig(**values | dict.fromkeys(_DROPOUTS, dropout))
 
 
 def encoder_config(
-    *, hidden_size: int = 5, num_layers: int = 1, layer_norm: bool = False, dropout: float = 0.0
+    *,
+    hidden_size: int = 5,
+    num_layers: int = 1,
+    layer_norm: bool = False,
+    dropout: float = 0.0,
+    self_attention: bool = False,
 ) -> EncoderConfig:
     values = _shipped("encoder") | {
         "embedding_size": 8,
         "hidden_size": hidden_size,
         "num_layers": num_layers,
         "layer_norm": layer_norm,
+        "self_attention": self_attention,
+        "self_attention_heads": 2,
     }
     return EncoderConfig(**values | dict.fromkeys(_DROPOUTS, dropout))
 
@@ -153,6 +169,7 @@ def tiny_model(
     *,
     num_layers: int = 1,
     layer_norm: bool = False,
+    self_attention: bool = False,
     bridge: Bridge = Bridge.projection,
     dtype: torch.dtype = torch.float64,
 ) -> Seq2Seq:
@@ -162,9 +179,14 @@ def tiny_model(
     config = ModelConfig(
         name="tiny",
         encoder=encoder_config(
-            hidden_size=hidden_size, num_layers=num_layers, layer_norm=layer_norm
+            hidden_size=hidden_size,
+            num_layers=num_layers,
+            layer_norm=layer_norm,
+            self_attention=self_attention,
         ),
-        decoder=decoder_config(form, num_layers=num_layers, layer_norm=layer_norm),
+        decoder=decoder_config(
+            form, num_layers=num_layers, layer_norm=layer_norm, self_attention=self_attention
+        ),
         bridge=bridge,
         tied_embeddings=TiedEmbeddings.none,
     )

@@ -15,13 +15,23 @@ from seq2seq.attention.gaussian import GaussianAttention, GaussianConfig
 from seq2seq.attention.general import GeneralAttention, GeneralConfig
 from seq2seq.attention.multihead import MultiHeadAttention, MultiHeadConfig
 from seq2seq.attention.none import NoAttention, NoAttentionConfig
+from seq2seq.attention.sequences import (
+    Attended,
+    CausalSelfAttention,
+    CrossAttention,
+    Past,
+    SelfAttention,
+)
 from seq2seq.attention.uniform import UniformAttention, UniformConfig
 
 __all__ = [
     "AdditiveAttention",
     "AdditiveConfig",
+    "Attended",
     "Attention",
     "AttentionConfig",
+    "CausalSelfAttention",
+    "CrossAttention",
     "DotAttention",
     "DotConfig",
     "GaussianAttention",
@@ -33,6 +43,8 @@ __all__ = [
     "MultiHeadConfig",
     "NoAttention",
     "NoAttentionConfig",
+    "Past",
+    "SelfAttention",
     "UniformAttention",
     "UniformConfig",
     "attention_config_types",

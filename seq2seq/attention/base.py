@@ -1,6 +1,7 @@
 """The contract that every attention type keeps, its masked softmax and its registry."""
 
-# B batch, S source length, T target length, Q query size, D key size, C context size, N heads
+# B batch, S source length, T target length, Q query size, K key size, V value size,
+# D length of what `project_keys` makes, C context size, N heads
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -29,7 +30,7 @@ class Memory(NamedTuple):
 
     keys: Tensor  # (B, S, D)
     values: Tensor  # (B, S, C)
-    source_mask: Tensor  # (B, S), True = real token
+    source_mask: Tensor  # (B, S), or (B, T, S) where queries differ in what they may see
 
     def select(self, sentences: Tensor) -> "Memory":
         """Keep the given sentences, in the given order."""
@@ -40,26 +41,52 @@ class Attention(nn.Module, ABC):
     """Score the source positions against a query and mix their values.
 
     Nothing but parameters is stored on the module, so one module may serve beam search, threads
-    and compilation at once. A subclass sets `context_size` and defines `score`; it overrides
-    `prepare` where keys or values are projections of the states.
+    and compilation at once. A subclass defines `score`; it overrides `project_keys` or
+    `project_values` where it looks at projections.
     """
 
     num_heads: int = 1
     context_size: int
 
-    def __init__(self, config: AttentionConfig, *, query_size: int, memory_size: int) -> None:
+    def __init__(
+        self, config: AttentionConfig, *, query_size: int, key_size: int, value_size: int
+    ) -> None:
         super().__init__()
-        self.context_size = memory_size
+        self.context_size = value_size
         self.dropout = nn.Dropout(config.dropout)
 
-    def prepare(self, states: Tensor, source_mask: Tensor) -> Memory:
-        """Project the encoder's states once for all steps.
+    def prepare(
+        self, keys: Tensor, valid: Tensor | None = None, *, values: Tensor | None = None
+    ) -> Memory:
+        """Do once for all steps what needs no query.
 
         Args:
-            states: encoder states, (B, S, M).
-            source_mask: (B, S) bool, True = real token.
+            keys: what queries are compared with, (B, S, K); the translator's encoder states.
+            valid: which of them are real, as `masked_softmax` takes it; None: all.
+            values: what is mixed, (B, S, V); None takes the keys.
+
+        Raises:
+            ValueError: there is not one value for each key.
         """
-        return Memory(states, states, source_mask)
+        values = keys if values is None else values
+        if values.shape[:2] != keys.shape[:2]:
+            raise ValueError(
+                f"values of shape {tuple(values.shape)} do not fit keys of shape "
+                f"{tuple(keys.shape)}; give one value for each key"
+            )
+        if valid is None:
+            valid = torch.ones(keys.shape[:2], dtype=torch.bool, device=keys.device)
+        elif valid.dtype != torch.bool:
+            valid = lengths_to_mask(valid, keys.shape[1])
+        return Memory(self.project_keys(keys), self.project_values(values), valid)
+
+    def project_keys(self, keys: Tensor) -> Tensor:
+        """Return what `score` compares with queries: (B, S, K) -> (B, S, D)."""
+        return keys
+
+    def project_values(self, values: Tensor) -> Tensor:
+        """Return what is mixed: (B, S, V) -> (B, S, C)."""
+        return values
 
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Mix the values by their fit to the query.
@@ -94,7 +121,7 @@ def masked_softmax(scores: Tensor, valid: Tensor) -> Tensor:
     Raises:
         ValueError: `valid` has a shape that fits none of these.
     """
-    mask = valid if valid.dtype == torch.bool else _lengths_to_mask(valid, scores.shape[-1])
+    mask = valid if valid.dtype == torch.bool else lengths_to_mask(valid, scores.shape[-1])
     rows, (targets, sources) = scores.shape[:1], scores.shape[-2:]
     fitting = ((*rows, sources), (*rows, targets, sources))
     if scores.dim() not in (3, 4) or mask.shape not in fitting:
@@ -113,8 +140,8 @@ def masked_softmax(scores: Tensor, valid: Tensor) -> Tensor:
     return weights.masked_fill(~mask, 0.0)
 
 
-def _lengths_to_mask(lengths: Tensor, size: int) -> Tensor:
-    """Turn lengths (...) into a mask (..., size)."""
+def lengths_to_mask(lengths: Tensor, size: int) -> Tensor:
+    """Turn lengths (...) into a mask (..., size), True = real."""
     return torch.arange(size, device=lengths.device) < lengths.unsqueeze(-1)
 
 
@@ -148,15 +175,19 @@ def attention_config_types() -> dict[str, type[AttentionConfig]]:
     return dict(_names)
 
 
-def build_attention(config: AttentionConfig, *, query_size: int, memory_size: int) -> Attention:
+def build_attention(
+    config: AttentionConfig, *, query_size: int, key_size: int, value_size: int
+) -> Attention:
     """Build the module that is registered for the config's type.
 
     Args:
         config: an attention's config.
-        query_size: length of a decoder state.
-        memory_size: length of an encoder state.
+        query_size: length of a query; in the translator of a decoder state.
+        key_size: length of a key; in the translator of an encoder state, which is the value too.
+        value_size: length of a value.
 
     Raises:
         ValueError: the type asks for sizes that these are not.
     """
-    return _registry[type(config)](config, query_size=query_size, memory_size=memory_size)
+    build = _registry[type(config)]
+    return build(config, query_size=query_size, key_size=key_size, value_size=value_size)

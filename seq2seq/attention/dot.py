@@ -20,15 +20,17 @@ class DotConfig(AttentionConfig):
 class DotAttention(Attention):
     """Score q.k / sqrt(d) (Luong et al. 2015, eq. 8; scaled: Vaswani et al. 2017, eq. 1)."""
 
-    def __init__(self, config: DotConfig, *, query_size: int, memory_size: int) -> None:
-        super().__init__(config, query_size=query_size, memory_size=memory_size)
-        if query_size != memory_size:
+    def __init__(
+        self, config: DotConfig, *, query_size: int, key_size: int, value_size: int
+    ) -> None:
+        super().__init__(config, query_size=query_size, key_size=key_size, value_size=value_size)
+        if query_size != key_size:
             raise ValueError(
                 f"attention=dot: query size {query_size} (model.decoder.hidden_size) and key size "
-                f"{memory_size} (2 * model.encoder.hidden_size) must be equal; make them so or "
+                f"{key_size} (2 * model.encoder.hidden_size) must be equal; make them so or "
                 "choose attention=general"
             )
-        self.scale = math.sqrt(memory_size) if config.scaled else 1.0
+        self.scale = math.sqrt(key_size) if config.scaled else 1.0
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         return (query / self.scale) @ keys.mT

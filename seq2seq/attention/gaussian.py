@@ -5,41 +5,56 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attention, AttentionConfig, Memory, register_attention
+from seq2seq.attention.base import Attention, AttentionConfig, register_attention
 
 
 @dataclass(kw_only=True, slots=True)
 class GaussianConfig(AttentionConfig):
     """Gaussian attention."""
 
-    size: int
-    """Length to which query and keys are projected, so that a distance is defined."""
+    size: int | None
+    """Length to which query and keys are projected, so that a distance is defined; None compares
+    them as they are."""
     learned_width: bool
     """Learn the kernel's inverse width w; else w = 1."""
 
     def __post_init__(self) -> None:
         AttentionConfig.__post_init__(self)
-        if self.size < 1:
+        if self.size is not None and self.size < 1:
             raise ValueError(f"attention.size={self.size} must be at least 1")
 
 
 @register_attention("gaussian", GaussianConfig)
 class GaussianAttention(Attention):
-    """Score -(w |q - k|)^2 / 2 (Nadaraya 1964, Watson 1964) with projected q and k."""
+    """Score -(w |q - k|)^2 / 2 (Nadaraya 1964, Watson 1964), q and k projected or not."""
 
     width: Tensor
+    query_projection: nn.Linear | nn.Identity
+    key_projection: nn.Linear | nn.Identity
 
-    def __init__(self, config: GaussianConfig, *, query_size: int, memory_size: int) -> None:
-        super().__init__(config, query_size=query_size, memory_size=memory_size)
-        self.query_projection = nn.Linear(query_size, config.size, bias=False)
-        self.key_projection = nn.Linear(memory_size, config.size, bias=False)
+    def __init__(
+        self, config: GaussianConfig, *, query_size: int, key_size: int, value_size: int
+    ) -> None:
+        super().__init__(config, query_size=query_size, key_size=key_size, value_size=value_size)
+        if config.size is not None:
+            self.query_projection = nn.Linear(query_size, config.size, bias=False)
+            self.key_projection = nn.Linear(key_size, config.size, bias=False)
+        elif query_size == key_size:
+            self.query_projection, self.key_projection = nn.Identity(), nn.Identity()
+        else:
+            raise ValueError(
+                f"attention=gaussian with size=null: query size {query_size} "
+                f"(model.decoder.hidden_size) and key size {key_size} "
+                "(2 * model.encoder.hidden_size) must be equal; make them so or give a size"
+            )
         if config.learned_width:
             self.width = nn.Parameter(torch.ones(()))
         else:
             self.register_buffer("width", torch.ones(()), persistent=False)
 
-    def prepare(self, states: Tensor, source_mask: Tensor) -> Memory:
-        return Memory(self.key_projection(states), states, source_mask)
+    def project_keys(self, keys: Tensor) -> Tensor:
+        projected: Tensor = self.key_projection(keys)
+        return projected
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         # -|q - k|^2 / 2 = q.k - |k|^2 / 2 - |q|^2 / 2; softmax over k does not see the last term.

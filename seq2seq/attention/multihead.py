@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 from seq2seq.attention.base import (
     Attention,
@@ -37,23 +38,42 @@ class MultiHeadAttention(Attention):
     Each head scores with sqrt(d / N), the size of its own part of the query.
     """
 
-    def __init__(self, config: MultiHeadConfig, *, query_size: int, memory_size: int) -> None:
-        super().__init__(config, query_size=query_size, memory_size=memory_size)
+    def __init__(
+        self, config: MultiHeadConfig, *, query_size: int, key_size: int, value_size: int
+    ) -> None:
+        super().__init__(config, query_size=query_size, key_size=key_size, value_size=value_size)
         self.num_heads = config.num_heads
         self.context_size = config.size
         self.scale = math.sqrt(config.size // config.num_heads)
         self.query_projection = nn.Linear(query_size, config.size, bias=False)
-        self.key_projection = nn.Linear(memory_size, config.size, bias=False)
-        self.value_projection = nn.Linear(memory_size, config.size, bias=False)
+        self.key_projection = nn.Linear(key_size, config.size, bias=False)
+        self.value_projection = nn.Linear(value_size, config.size, bias=False)
         self.output_projection = nn.Linear(config.size, config.size, bias=False)
 
-    def prepare(self, states: Tensor, source_mask: Tensor) -> Memory:
-        return Memory(self.key_projection(states), self.value_projection(states), source_mask)
+    def project_keys(self, keys: Tensor) -> Tensor:
+        projected: Tensor = self.key_projection(keys)
+        return projected
+
+    def project_values(self, values: Tensor) -> Tensor:
+        projected: Tensor = self.value_projection(values)
+        return projected
 
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         weights = masked_softmax(self.score(query, memory.keys), memory.source_mask)
         mixed = self.dropout(weights) @ self._split(memory.values)  # (B, N, T, C / N)
-        return self.output_projection(mixed.transpose(1, 2).flatten(2)), weights
+        return self._join(mixed), weights
+
+    def mix(self, query: Tensor, memory: Memory) -> Tensor:
+        """Return the context that `forward` returns, without ever holding the weights."""
+        mask = memory.source_mask
+        mixed = functional.scaled_dot_product_attention(
+            self._split(self.query_projection(query)),
+            self._split(memory.keys),
+            self._split(memory.values),
+            attn_mask=(mask if mask.dim() == 3 else mask.unsqueeze(1)).unsqueeze(1),
+            dropout_p=self.dropout.p if self.training else 0.0,
+        )
+        return self._join(mixed)
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         """Return the scores of every head, (B, N, T, S)."""
@@ -64,3 +84,8 @@ class MultiHeadAttention(Attention):
         # (B, L, D) -> (B, N, L, D / N)
         num_sources, length, _ = joined.shape
         return joined.view(num_sources, length, self.num_heads, -1).transpose(1, 2)
+
+    def _join(self, mixed: Tensor) -> Tensor:
+        # (B, N, T, C / N) -> (B, T, C)
+        joined: Tensor = self.output_projection(mixed.transpose(1, 2).flatten(2))
+        return joined

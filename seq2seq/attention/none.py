@@ -18,8 +18,10 @@ class NoAttention(Attention):
 
     num_heads = 0
 
-    def __init__(self, config: NoAttentionConfig, *, query_size: int, memory_size: int) -> None:
-        super().__init__(config, query_size=query_size, memory_size=memory_size)
+    def __init__(
+        self, config: NoAttentionConfig, *, query_size: int, key_size: int, value_size: int
+    ) -> None:
+        super().__init__(config, query_size=query_size, key_size=key_size, value_size=value_size)
         self.context_size = 0
 
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:

@@ -33,7 +33,7 @@ def test_context_and_weights_are_those_of_a_double_loop(dtype, tolerance):
 
 def test_published_values():
     config = AdditiveConfig(name="additive", dropout=0.0, size=2)
-    attention = AdditiveAttention(config, query_size=2, memory_size=2)
+    attention = AdditiveAttention(config, query_size=2, key_size=2, value_size=2)
     attention.query_projection.weight.data = torch.eye(2)
     attention.key_projection.weight.data = torch.eye(2)
     attention.score_projection.weight.data.fill_(1.0)

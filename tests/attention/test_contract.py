@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from seq2seq.attention import attention_config_types, build_attention
 
-# B batch, N heads, T target length, S source length, M memory size, C context size
+# B batch, N heads, T target length, S source length, M key size, C context size
 every_type = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
 NAMES = sorted(attention_config_types())
 LOW_PRECISION = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 4e-2}
@@ -173,7 +173,7 @@ def test_dropout_acts_on_the_context_in_training_only(config):
 
 @every_type
 def test_published_values_of_equal_states_hold_whatever_the_query(config):
-    attention = build_attention(config, query_size=2, memory_size=2)
+    attention = build_attention(config, query_size=2, key_size=2, value_size=2)
     states = torch.tensor([[[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]]])
     memory = attention.prepare(states, torch.tensor([[True, True, False]]))
 
@@ -186,7 +186,7 @@ def test_published_values_of_equal_states_hold_whatever_the_query(config):
 
 @every_type
 def test_published_averages_of_equal_keys_hold(config):
-    attention = build_attention(config, query_size=4, memory_size=4)
+    attention = build_attention(config, query_size=4, key_size=4, value_size=4)
     mask = torch.arange(10) < torch.tensor([[2], [6]])
     memory = attention.prepare(torch.ones(2, 10, 4), mask)
     values = torch.arange(40.0).reshape(1, 10, 4).repeat(2, 1, 1)
@@ -208,11 +208,11 @@ def test_published_averages_of_equal_keys_hold(config):
 )
 def test_any_precision_gives_probabilities(config, sizes, scale, dtype, seed):
     num_sources, target_length, source_length = sizes
-    query_size, memory_size = attention_sizes(config)
+    query_size, key_size = attention_sizes(config)
     attention = tiny_attention(config, dtype=dtype)
     generator = torch.Generator().manual_seed(seed)
     query = scale * torch.randn(num_sources, target_length, query_size, generator=generator)
-    states = scale * torch.randn(num_sources, source_length, memory_size, generator=generator)
+    states = scale * torch.randn(num_sources, source_length, key_size, generator=generator)
     lengths = torch.randint(source_length + 1, (num_sources, 1), generator=generator)
     mask = torch.arange(source_length) < lengths
 
@@ -245,10 +245,10 @@ def test_config_refuses_a_field_that_it_does_not_have(name):
 
 @every_type
 def test_module_is_that_of_its_config(config):
-    query_size, memory_size = attention_sizes(config)
+    query_size, key_size = attention_sizes(config)
 
     first, second = (
-        build_attention(other, query_size=query_size, memory_size=memory_size)
+        build_attention(other, query_size=query_size, key_size=key_size, value_size=key_size)
         for other in (config, dataclasses.replace(config))
     )
 

@@ -34,7 +34,7 @@ def test_context_and_weights_are_those_of_a_double_loop(config, dtype, tolerance
     ids=["unscaled", "scaled"],
 )
 def test_published_weights(config, expected):
-    attention = DotAttention(config, query_size=2, memory_size=2)
+    attention = DotAttention(config, query_size=2, key_size=2, value_size=2)
     keys = torch.tensor([[[1.0, 0], [0, 1], [1, 1], [9, 9]]])
     memory = attention.prepare(keys, torch.tensor([[True, True, True, False]]))
 
@@ -44,7 +44,7 @@ def test_published_weights(config, expected):
 
 
 def test_published_context():
-    attention = DotAttention(SCALED, query_size=2, memory_size=2)
+    attention = DotAttention(SCALED, query_size=2, key_size=2, value_size=2)
     keys = torch.tensor([[[1.0, 0], [0, 1], [1, 1], [9, 9]]])
     memory = attention.prepare(keys, torch.tensor([[True, True, True, False]]))
 
@@ -70,12 +70,12 @@ def test_different_sizes_are_refused_with_the_way_out():
         r"\(2 \* model\.encoder\.hidden_size\) must be equal; .* choose attention=general"
     )
     with pytest.raises(ValueError, match=message):
-        DotAttention(SCALED, query_size=6, memory_size=10)
+        DotAttention(SCALED, query_size=6, key_size=10, value_size=10)
 
 
 def test_large_scores_in_half_precision_do_not_overflow():
     config = dataclasses.replace(attention_config("dot"), scaled=True)
-    attention = DotAttention(config, query_size=1024, memory_size=1024)
+    attention = DotAttention(config, query_size=1024, key_size=1024, value_size=1024)
     states = torch.full((1, 3, 1024), 10.0, dtype=torch.float16)
     memory = attention.prepare(states, torch.ones(1, 3, dtype=torch.bool))
 

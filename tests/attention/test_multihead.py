@@ -43,7 +43,9 @@ def test_context_and_weights_are_those_of_a_double_loop(num_heads, dtype, tolera
 @pytest.mark.parametrize("num_heads", HEADS)
 def test_context_and_weights_are_those_of_torch(num_heads):
     config = dataclasses.replace(CONFIG, num_heads=num_heads)
-    attention = MultiHeadAttention(config, query_size=config.size, memory_size=10).double()
+    attention = MultiHeadAttention(
+        config, query_size=config.size, key_size=10, value_size=10
+    ).double()
     theirs = nn.MultiheadAttention(
         config.size, num_heads, bias=False, kdim=10, vdim=10, batch_first=True, dtype=torch.float64
     )
@@ -84,7 +86,7 @@ def test_heads_are_the_scaled_dot_products_of_torch():
 
 def test_published_values():
     config = MultiHeadConfig(name="multihead", dropout=0.0, size=2, num_heads=2)
-    attention = MultiHeadAttention(config, query_size=2, memory_size=2)
+    attention = MultiHeadAttention(config, query_size=2, key_size=2, value_size=2)
     for projection in attention.parameters():
         projection.data = torch.eye(2)
     keys = torch.tensor([[[1.0, 0], [0, 1], [1, 1], [9, 9]]])
