@@ -113,18 +113,23 @@ def bar_chart(names: Sequence[str], values: Sequence[float], *, title: str, unit
     figure = _figure(6.4, BAR * len(names) + 1.2)
     figure.set_layout_engine("constrained")
     axes = figure.add_subplot()
-    lengths = [0.0 if math.isnan(value) else value for value in values]
-    labels = ["-" if math.isnan(value) else f"{value:.2f}" for value in values]
-    bars = axes.barh(range(len(names)), lengths, height=0.7, color="#4477aa")
-    axes.bar_label(bars, labels, padding=3, fontsize=FONT_SIZE)
-    axes.set_yticks(range(len(names)), list(map(fonts.clean, names)), parse_math=False)
-    axes.invert_yaxis()
-    axes.margins(x=0.12)
-    axes.spines[["top", "right"]].set_visible(False)
+    draw_bars(axes, list(map(fonts.clean, names)), values)
     axes.set_title(fonts.clean(title), parse_math=False, fontfamily=fonts.families)
     axes.set_xlabel(fonts.clean(unit), parse_math=False, fontfamily=fonts.families)
     axes.tick_params(labelfontfamily=fonts.families)
     return figure
+
+
+def draw_bars(axes: Axes, names: Sequence[str], values: Sequence[float]) -> None:
+    """Fill a panel with one horizontal bar a name, as `bar_chart` does."""
+    lengths = [0.0 if math.isnan(value) else value for value in values]
+    labels = ["-" if math.isnan(value) else f"{value:.2f}" for value in values]
+    bars = axes.barh(range(len(names)), lengths, height=0.7, color="#4477aa")
+    axes.bar_label(bars, labels, padding=3, fontsize=FONT_SIZE)
+    axes.set_yticks(range(len(names)), names, parse_math=False)
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 class _Layout(NamedTuple):

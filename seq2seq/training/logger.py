@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from logging.handlers import MemoryHandler
 from pathlib import Path
 from types import TracebackType
@@ -10,9 +10,11 @@ from types import TracebackType
 from torch.utils.tensorboard.writer import SummaryWriter
 from tqdm import tqdm
 
+from seq2seq.attention_statistics import HeadStatistics, mean_over_heads
 from seq2seq.config import TrainConfig, flatten_config
 from seq2seq.data import EOS
 from seq2seq.figures import attention_figure
+from seq2seq.head_figure import head_figure
 from seq2seq.training.progress import Progress
 from seq2seq.training.validation import Evaluation, Evaluator
 
@@ -112,20 +114,22 @@ class TensorBoard:
             self._writer.add_scalar(tag, value, update)
 
     def validation(self, evaluation: Evaluation, *, update: int) -> None:
-        """Add the scores of a validation to the curves."""
+        """Add the scores of a validation to the curves, and a picture that compares the heads."""
         values = {
             "valid/loss": evaluation.loss,
             "valid/perplexity": evaluation.perplexity,
             "valid/bleu": evaluation.scores.bleu,
             "valid/chrf": evaluation.scores.chrf,
         }
-        heads = evaluation.entropies
-        if heads:
-            values["valid/attention_entropy"] = sum(heads) / len(heads)
-        if len(heads) > 1:
-            values |= {f"valid/attention_entropy/head_{n}": each for n, each in enumerate(heads)}
         if evaluation.alignment is not None:
             values["valid/alignment_error_rate"] = evaluation.alignment.error_rate
+        for name, mean in mean_over_heads(evaluation.heads).items():
+            values[f"valid/attention/{name}"] = mean
+        if len(evaluation.heads) > 1:
+            values |= _head_values(evaluation.heads)
+            if self._writer is not None:
+                figure = head_figure(evaluation.heads)
+                self._writer.add_figure("valid/attention/heads", figure, update)
         self.scalars(values, update=update)
 
     def samples(
@@ -156,7 +160,7 @@ class TensorBoard:
                 figure = attention_figure(
                     hypothesis.weights[head : head + 1], source_pieces, target_pieces
                 )
-                name = tag if num_heads == 1 else f"{tag}/head_{head}"
+                name = tag if num_heads == 1 else f"{tag}/head_{head + 1}"
                 self._writer.add_figure(name, figure, update)
 
     def results(self, config: TrainConfig, scores: Mapping[str, float]) -> None:
@@ -169,6 +173,16 @@ class TensorBoard:
         }
         metrics = {f"test/{name}": value for name, value in scores.items()}
         self._writer.add_hparams(values, metrics, run_name=".")
+
+
+def _head_values(heads: Sequence[HeadStatistics]) -> dict[str, float]:
+    """Return each head's statistics, as far as they are known, under their tags."""
+    return {
+        f"valid/attention/{name}/head_{number}": value
+        for number, head in enumerate(heads, start=1)
+        for name, value in head._asdict().items()
+        if value is not None
+    }
 
 
 def describe_validation(progress: Progress, evaluation: Evaluation) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from seq2seq.attention_statistics import mean_over_heads
 from seq2seq.config import TrainConfig
 from seq2seq.data import load_vectors
 from seq2seq.model import Seq2Seq
@@ -207,8 +208,8 @@ def _summary(evaluation: Evaluation) -> dict[str, object]:
         "loss": evaluation.loss,
         "perplexity": evaluation.perplexity,
     }
-    if evaluation.entropies:
-        summary["attention_entropy"] = sum(evaluation.entropies) / len(evaluation.entropies)
+    means = mean_over_heads(evaluation.heads)
+    summary |= {f"attention_{name}": mean for name, mean in means.items()}
     if evaluation.alignment is not None:
         summary["aer"] = evaluation.alignment.error_rate
         summary["aer_of_diagonal"] = evaluation.alignment.diagonal_error_rate

@@ -17,6 +17,7 @@ from seq2seq.alignment import (
     diagonal_links,
     word_weights,
 )
+from seq2seq.attention_statistics import AttentionStatistics, HeadStatistics
 from seq2seq.data import Batch, TokenizerPair, collate, in_order
 from seq2seq.evaluation import Scores, score
 from seq2seq.model import Seq2Seq
@@ -30,7 +31,7 @@ class Alignment(NamedTuple):
     """How well attention agrees with gold alignments; lower is better."""
 
     error_rate: float
-    """of each target word's most attended source word"""
+    """of each target word's most attended source word, heads averaged"""
     diagonal_error_rate: float
     """of the diagonal, for comparison"""
 
@@ -42,8 +43,8 @@ class Evaluation:
     scores: Scores
     loss: float
     """nats per target token, EOS included, without label smoothing"""
-    entropies: list[float]
-    """of each head's weights, nats, averaged over target tokens"""
+    heads: list[HeadStatistics]
+    """how each head reads the sources while the references are known"""
     alignment: Alignment | None
     """None without gold alignments or heads"""
     hypotheses: list[Hypothesis]
@@ -76,7 +77,7 @@ class Evaluator:
         return Evaluation(
             scores=score(translations, self.data.references, ter=ter),
             loss=forced.loss,
-            entropies=forced.entropies,
+            heads=forced.heads,
             alignment=forced.alignment,
             hypotheses=hypotheses,
             translations=translations,
@@ -85,22 +86,25 @@ class Evaluator:
     def _force(self, model: Seq2Seq) -> "_Forced":
         """Read the references with known targets."""
         cross_entropy, num_tokens = 0.0, 0
-        entropies = torch.zeros(model.attention.num_heads, dtype=torch.float64)
-        links: dict[int, Links] = {}
+        statistics = AttentionStatistics(model.attention.num_heads)
+        links: dict[int, list[Links]] = {}
         for batch in self._batches():
             with self.numerics.autocast():
                 loss = sequence_loss(model, batch, label_smoothing=0.0)
             cross_entropy += loss.cross_entropy.item()
             num_tokens += int(batch.target_mask.sum())
-            weights = loss.weights.float()
-            by_token = -torch.xlogy(weights, weights).sum(-1)  # (B, N, T)
-            entropies += (by_token * batch.target_mask.unsqueeze(1)).sum((0, 2)).double().cpu()
+            statistics.add(
+                loss.weights, source_mask=batch.source_mask, target_mask=batch.target_mask
+            )
             if self.data.gold is not None and model.attention.num_heads > 0:
-                links |= self._links(batch, weights.cpu())
+                links |= self._links(batch, loss.weights.float().cpu())
+        if not links:
+            return _Forced(cross_entropy / num_tokens, statistics.heads(error_rates=None), None)
+        error_rate, *of_heads = self._error_rates(links)
         return _Forced(
             cross_entropy / num_tokens,
-            (entropies / num_tokens).tolist(),
-            self._alignment(links),
+            statistics.heads(error_rates=of_heads),
+            Alignment(error_rate, self._diagonal_error_rate()),
         )
 
     def _translate(self, model: Seq2Seq) -> list[Hypothesis]:
@@ -117,37 +121,46 @@ class Evaluator:
         for rows in in_order(self.data.encoded, self.batch_size):
             yield collate(self.data.encoded, rows).to(self.numerics.device)
 
-    def _links(self, batch: Batch, weights: Tensor) -> dict[int, Links]:
-        """Align each target word of a batch with its most attended source word."""
+    def _links(self, batch: Batch, weights: Tensor) -> dict[int, list[Links]]:
+        """Align each target word of a batch with its most attended source word.
+
+        Returns:
+            For each sentence the links of the heads' mean, then those of each head.
+        """
         source, target = self.tokenizers
         links = {}
         for row, index in enumerate(batch.indices.tolist()):
             source_ids = batch.source_ids[row][batch.source_mask[row]].tolist()[:-1]
             target_ids = batch.target_ids[row][batch.target_mask[row]].tolist()[:-1]
-            by_word = word_weights(
-                weights[row, :, : len(target_ids) + 1, : len(source_ids) + 1],
-                source.words(self.data.sources[index], source_ids),
-                target.words(self.data.references[index], target_ids),
-                target_pieces=target.pieces(target_ids),
-            )
-            links[index] = argmax_links(by_word)
+            source_words = source.words(self.data.sources[index], source_ids)
+            target_words = target.words(self.data.references[index], target_ids)
+            target_pieces = target.pieces(target_ids)
+            heads = weights[row, :, None, : len(target_ids) + 1, : len(source_ids) + 1]
+            by_head = torch.stack(
+                [
+                    word_weights(head, source_words, target_words, target_pieces=target_pieces)
+                    for head in heads
+                ]
+            )  # (N, target words, source words)
+            links[index] = [argmax_links(each) for each in (by_head.mean(dim=0), *by_head)]
         return links
 
-    def _alignment(self, links: dict[int, Links]) -> Alignment | None:
-        if not links or self.data.gold is None:
-            return None
+    def _error_rates(self, links: dict[int, list[Links]]) -> list[float]:
+        """Compare with the gold alignments: the heads' mean first, then each head."""
+        assert self.data.gold is not None
+        predicted = zip(*(links[index] for index in sorted(links)), strict=True)
+        return [alignment_error_rate(each, self.data.gold) for each in predicted]
+
+    def _diagonal_error_rate(self) -> float:
+        assert self.data.gold is not None
         texts = zip(self.data.sources, self.data.references, strict=True)
         diagonals = [diagonal_links(len(s.split()), len(t.split())) for s, t in texts]
-        predicted = [links[index] for index in sorted(links)]
-        return Alignment(
-            alignment_error_rate(predicted, self.data.gold),
-            alignment_error_rate(diagonals, self.data.gold),
-        )
+        return alignment_error_rate(diagonals, self.data.gold)
 
 
 class _Forced(NamedTuple):
     """What reading known targets finds out."""
 
     loss: float
-    entropies: list[float]
+    heads: list[HeadStatistics]
     alignment: Alignment | None

@@ -6,6 +6,7 @@ import pytest
 import torch
 from tiny_training import read_scalars, read_tags, tiny_config
 
+from seq2seq.attention_statistics import HeadStatistics
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.evaluation import Scores
 from seq2seq.search import Hypothesis
@@ -16,11 +17,21 @@ from seq2seq.training.validation import Alignment, Evaluation
 logger = logging.getLogger("seq2seq.of_a_test")
 
 
+HEADS = [
+    HeadStatistics(0.5, 0.25, 0.75, 0.125),
+    HeadStatistics(1.5, 0.5, 0.375, 0.625),
+    HeadStatistics(4.0, 0.75, 0.0, 0.5),
+]
+
+
 def evaluation(*, num_heads: int = 2, aligned: bool = True) -> Evaluation:
     return Evaluation(
         scores=Scores(bleu=12.34, chrf=45.67, ter=None, signature="nrefs:1"),
         loss=1.5,
-        entropies=[0.5, 1.5, 4.0][:num_heads],
+        heads=[
+            head if aligned else head._replace(alignment_error_rate=None)
+            for head in HEADS[:num_heads]
+        ],
         alignment=Alignment(0.25, 0.75) if aligned else None,
         hypotheses=[
             Hypothesis([4, 5], -1.0, -1.0, True, torch.full((num_heads, 3, 2), 0.5)),
@@ -134,16 +145,53 @@ def test_a_validation_draws_its_scores_and_each_head(tmp_path):
             "valid/perplexity": 4.4816891,
             "valid/bleu": 12.34,
             "valid/chrf": 45.67,
-            "valid/attention_entropy": 2.0,
-            "valid/attention_entropy/head_0": 0.5,
-            "valid/attention_entropy/head_1": 1.5,
-            "valid/attention_entropy/head_2": 4.0,
+            "valid/attention/entropy": 2.0,
+            "valid/attention/entropy/head_1": 0.5,
+            "valid/attention/entropy/head_2": 1.5,
+            "valid/attention/entropy/head_3": 4.0,
+            "valid/attention/coverage": 0.5,
+            "valid/attention/coverage/head_1": 0.25,
+            "valid/attention/coverage/head_2": 0.5,
+            "valid/attention/coverage/head_3": 0.75,
+            "valid/attention/sharpness": 0.375,
+            "valid/attention/sharpness/head_1": 0.75,
+            "valid/attention/sharpness/head_2": 0.375,
+            "valid/attention/sharpness/head_3": 0.0,
             "valid/alignment_error_rate": 0.25,
+            "valid/attention/alignment_error_rate/head_1": 0.125,
+            "valid/attention/alignment_error_rate/head_2": 0.625,
+            "valid/attention/alignment_error_rate/head_3": 0.5,
         }
     )
 
 
-def test_without_heads_no_entropy_is_drawn(tmp_path):
+def test_a_single_head_has_no_curves_beside_those_of_the_mean(tmp_path):
+    with TensorBoard(tmp_path, first_update=1) as board:
+        board.validation(evaluation(num_heads=1), update=7)
+
+    assert {tag for tag in read_tags(tmp_path) if "attention" in tag} == {
+        "valid/attention/entropy",
+        "valid/attention/coverage",
+        "valid/attention/sharpness",
+    }
+
+
+def test_without_gold_alignments_no_error_rate_is_drawn(tmp_path):
+    with TensorBoard(tmp_path, first_update=1) as board:
+        board.validation(evaluation(num_heads=2, aligned=False), update=7)
+
+    assert not [tag for tag in read_tags(tmp_path) if "alignment_error_rate" in tag]
+
+
+@pytest.mark.parametrize(("num_heads", "is_drawn"), [(0, False), (1, False), (2, True)])
+def test_a_picture_compares_heads_where_there_are_several(tmp_path, num_heads, is_drawn):
+    with TensorBoard(tmp_path, first_update=1) as board:
+        board.validation(evaluation(num_heads=num_heads), update=7)
+
+    assert ("valid/attention/heads" in read_tags(tmp_path)) is is_drawn
+
+
+def test_without_heads_no_attention_is_drawn(tmp_path):
     with TensorBoard(tmp_path, first_update=1) as board:
         board.validation(evaluation(num_heads=0, aligned=False), update=7)
 
@@ -156,7 +204,7 @@ def test_without_heads_no_entropy_is_drawn(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("num_heads", "maps"), [(0, []), (1, [""]), (3, ["/head_0", "/head_1", "/head_2"])]
+    ("num_heads", "maps"), [(0, []), (1, [""]), (3, ["/head_1", "/head_2", "/head_3"])]
 )
 def test_samples_are_texts_and_where_there_are_heads_maps(tmp_path, num_heads, maps):
     with TensorBoard(tmp_path, first_update=1) as board:

@@ -20,6 +20,8 @@ from seq2seq.training.updates import Updater
 from seq2seq.translator import Translator
 
 OVERRIDES = ("training.max_epochs=2", "training.validation.num_samples=2")
+ATTENTION = {"attention_entropy", "attention_coverage", "attention_sharpness"}
+"""what results say of a model's attention"""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,7 @@ def test_results_hold_what_was_promised(run):
         "test",
     }
     assert promised <= results.keys()
-    scores = {"bleu", "chrf", "ter", "signature", "loss", "perplexity"}
+    scores = {"bleu", "chrf", "ter", "signature", "loss", "perplexity"} | ATTENTION
     assert scores <= results["valid"].keys()
     assert scores <= results["test"].keys()
     assert "aer" not in results["test"]  # files hold no gold alignments
@@ -177,7 +179,9 @@ def test_gold_alignments_are_scored_where_the_data_have_them(tmp_path):
         "training.validation.num_samples=0",
         "model.encoder.hidden_size=4",
         "model.decoder.hidden_size=4",
+        "attention=multihead",
         "attention.size=4",
+        "attention.num_heads=2",
         "decoding.max_length_ratio=0",
     )
 
@@ -186,6 +190,19 @@ def test_gold_alignments_are_scored_where_the_data_have_them(tmp_path):
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert 0 <= results["test"]["aer"] <= 1
     assert 0 <= results["valid"]["aer_of_diagonal"] <= 1
+    curves = read_scalars(tmp_path / "run" / "tensorboard")
+    assert curves["valid/alignment_error_rate"][1] == pytest.approx(results["valid"]["aer"])
+    for head in (1, 2):
+        assert 0 <= curves[f"valid/attention/alignment_error_rate/head_{head}"][1] <= 1
+
+
+def test_results_without_attention_say_nothing_of_it(tmp_path):
+    tiny_run(tmp_path, "attention=none", "training.max_updates=1")
+
+    results = json.loads((tmp_path / "runs" / "tiny" / "results.json").read_text())
+    assert results["attention"] == "none"
+    assert results["valid"].keys().isdisjoint(ATTENTION)
+    assert "valid/attention/heads" not in read_tags(tmp_path / "runs" / "tiny" / "tensorboard")
 
 
 def test_an_error_in_the_data_leaves_no_run_directory(tmp_path):

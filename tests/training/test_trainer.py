@@ -214,7 +214,7 @@ def test_every_curve_is_drawn(make):
     )
     for name in train:
         assert sorted(curves[f"train/{name}"]) == [3, 6], name
-    for name in ("loss", "perplexity", "bleu", "chrf", "attention_entropy"):
+    for name in ("loss", "perplexity", "bleu", "chrf", "attention/entropy"):
         assert sorted(curves[f"valid/{name}"]) == [6], name
 
 

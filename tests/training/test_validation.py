@@ -1,22 +1,23 @@
 """A model's scores are those that the definitions give, whatever the batches."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 from tiny_training import compose_config, tiny_config, tiny_numerics
 
 from seq2seq.alignment import GoldLinks
+from seq2seq.attention_statistics import HeadStatistics
 from seq2seq.data import CharacterTokenizer, Pair, TokenizerPair, encode_corpus
 from seq2seq.search import GreedyConfig, Hypothesis
 from seq2seq.training import validation
 from seq2seq.training.checkpoint import build_model
-from seq2seq.training.loss import Loss
 from seq2seq.training.preparation import EvaluationSet, prepare_data
 from seq2seq.training.validation import Evaluation, Evaluator
 
 GREEDY = GreedyConfig(name="greedy", max_length_ratio=1.0, max_length_offset=2)
-# Source pieces a, space, b; target pieces z, space, y: rows z, space, y, EOS.
+# Source pieces a, space, b, EOS; target pieces z, space, y: rows z, space, y, EOS.
 WEIGHTS = [
     [0.1, 0.0, 0.9, 0.0],
     [0.25, 0.25, 0.25, 0.25],
@@ -24,17 +25,20 @@ WEIGHTS = [
     [0.0, 0.0, 0.0, 1.0],
 ]
 SHORT = [[1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0], [0.0] * 4, [0.0] * 4]
+# What a second head does where there is one.
+SECOND = [[0.6, 0.0, 0.4, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+SECOND_SHORT = [[0.0, 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0] * 4, [0.0] * 4]
 
 
 class Corpus:
-    """Two sentences: "a b" becomes "z y" crossed over, and "c" becomes "x"."""
+    """Two sentences: "c" becomes "x", and "a b", which is scored first, "z y" crossed over."""
 
     name = "valid"
     fingerprint = "crossed"
 
     def __iter__(self):
-        yield Pair("a b", "z y", frozenset({(1, 0), (1, 1)}))
         yield Pair("c", "x", frozenset({(0, 0)}))
+        yield Pair("a b", "z y", frozenset({(1, 0), (1, 1)}))
 
 
 def evaluator(folder, *, batch_size: int = 2, gold: bool = True) -> Evaluator:
@@ -80,10 +84,10 @@ def answers(monkeypatch):
         assert label_smoothing == 0.0
         assert not model.training
         rows, columns = batch.target_ids.shape[1], batch.source_ids.shape[1]
-        both = torch.tensor([WEIGHTS, SHORT])[batch.indices][:, None, :rows, :columns]
+        both = torch.tensor([[SHORT, SECOND_SHORT], [WEIGHTS, SECOND]])[batch.indices]
+        weights = both[:, : model.attention.num_heads, :rows, :columns]
         tokens = batch.target_mask.sum()
-        weights = both.expand(-1, model.attention.num_heads, -1, -1)
-        return Loss(torch.tensor(0.0), 2.0 * tokens, weights)
+        return SimpleNamespace(cross_entropy=2.0 * tokens, weights=weights)
 
     def search(model, source_ids, source_mask, config):
         assert config is GREEDY
@@ -100,25 +104,30 @@ def entropy(row: list[float]) -> float:
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])
-def test_loss_entropy_and_alignment_are_those_of_the_definitions(tmp_path, answers, batch_size):
+def test_loss_attention_and_alignment_are_those_of_the_definitions(tmp_path, answers, batch_size):
     found = evaluator(tmp_path, batch_size=batch_size).evaluate(FakeModel(1), ter=False)
 
     assert found.loss == pytest.approx(2.0)
     assert found.perplexity == pytest.approx(math.exp(2.0))
     rows = [*WEIGHTS, SHORT[0], SHORT[1]]
-    assert found.entropies == pytest.approx([sum(map(entropy, rows)) / 6], rel=1e-6)
+    [head] = found.heads
+    assert head.entropy == pytest.approx(sum(map(entropy, rows)) / 6, rel=1e-6)
+    assert head.sharpness == pytest.approx((0.9 + 0.25 + 0.5 + 1.0 + 1.0 + 0.5) / 6)
+    # a got 0.85, the space 0.5, b more than 1, c more than 1; EOS is no word.
+    assert head.coverage == pytest.approx((0.85 + 0.5 + 1.0 + 1.0) / 4)
     # Predicted z-b, y-a, x-c against gold z-b, y-b, x-c: 2 of 3 match.
     assert found.alignment is not None
     assert found.alignment.error_rate == pytest.approx(1 - 2 * 2 / (3 + 3))
     # The diagonal z-a, y-b, x-c matches 2 of 3 as well.
     assert found.alignment.diagonal_error_rate == pytest.approx(1 - 2 * 2 / (3 + 3))
+    assert head.alignment_error_rate == found.alignment.error_rate
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])
 def test_translations_stand_in_the_order_of_the_corpus(tmp_path, answers, batch_size):
     found = evaluator(tmp_path, batch_size=batch_size).evaluate(FakeModel(1), ter=True)
 
-    assert found.translations == ["z y", "x"]
+    assert found.translations == ["x", "z y"]
     assert found.scores.ter == 0.0
     assert found.scores.chrf == pytest.approx(100.0)
 
@@ -127,19 +136,42 @@ def test_ter_is_computed_only_when_asked_for(tmp_path, answers):
     assert evaluator(tmp_path).evaluate(FakeModel(1), ter=False).scores.ter is None
 
 
-def test_each_head_has_an_entropy(tmp_path, answers):
-    assert len(evaluator(tmp_path).evaluate(FakeModel(3), ter=False).entropies) == 3
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_each_head_is_compared_with_gold_alone_and_all_of_them_together(
+    tmp_path, answers, batch_size
+):
+    found = evaluator(tmp_path, batch_size=batch_size).evaluate(FakeModel(2), ter=False)
+
+    # Gold z-b, y-b, x-c: the first head says z-b, y-a, x-c; the second z-a, y-b, x-EOS, no link.
+    rates = [head.alignment_error_rate for head in found.heads]
+    assert rates == pytest.approx([1 - 2 * 2 / (3 + 3), 1 - 2 * 1 / (2 + 3)])
+    # Their mean says z-b (0.65 to 0.35), y-b (0.5625 to 0.25), x-c.
+    assert found.alignment is not None
+    assert found.alignment.error_rate == 0.0
 
 
-def test_without_heads_there_is_neither_entropy_nor_alignment(tmp_path, answers):
+def test_each_head_has_its_own_statistics(tmp_path, answers):
+    first, second = evaluator(tmp_path).evaluate(FakeModel(2), ter=False).heads
+
+    [alone] = evaluator(tmp_path).evaluate(FakeModel(1), ter=False).heads
+    assert first == alone
+    assert second.entropy == pytest.approx(entropy([0.6, 0.4]) / 6, rel=1e-6)
+    assert second.sharpness == pytest.approx((0.6 + 5) / 6)
+    assert second.coverage == pytest.approx(2 / 4)  # a and b, neither the space nor c
+
+
+def test_without_heads_there_are_neither_statistics_nor_alignment(tmp_path, answers):
     found = evaluator(tmp_path).evaluate(FakeModel(0), ter=False)
 
-    assert found.entropies == []
+    assert found.heads == []
     assert found.alignment is None
 
 
 def test_without_gold_alignments_there_is_no_error_rate(tmp_path, answers):
-    assert evaluator(tmp_path, gold=False).evaluate(FakeModel(1), ter=False).alignment is None
+    found = evaluator(tmp_path, gold=False).evaluate(FakeModel(2), ter=False)
+
+    assert found.alignment is None
+    assert [head.alignment_error_rate for head in found.heads] == [None, None]
 
 
 def evaluate_tiny(folder, *, batch_size: int) -> Evaluation:
@@ -164,7 +196,11 @@ def test_the_size_of_a_batch_changes_no_score(tmp_path):
     assert alone.translations == together.translations
     assert alone.scores == together.scores
     assert alone.loss == pytest.approx(together.loss, rel=1e-6)
-    assert alone.entropies == pytest.approx(together.entropies, rel=1e-5)
+    assert flatten(alone.heads) == pytest.approx(flatten(together.heads), rel=1e-5)
+
+
+def flatten(heads: list[HeadStatistics]) -> list[float]:
+    return [value for head in heads for value in head[:3]]
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -180,7 +216,7 @@ def test_a_loss_beyond_floats_has_a_perplexity():
     evaluation = Evaluation(
         scores=None,  # type: ignore[arg-type]  # not looked at
         loss=1e9,
-        entropies=[],
+        heads=[],
         alignment=None,
         hypotheses=[],
         translations=[],

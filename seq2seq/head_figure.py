@@ -1,0 +1,54 @@
+"""A picture that compares the heads of an attention, statistic by statistic."""
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from seq2seq.attention_statistics import HeadStatistics
+from seq2seq.figures import BAR, draw_bars
+
+# Inches.
+WIDTH = 2.4
+TITLES_AND_AXIS = 1.0
+
+
+def head_figure(heads: Sequence[HeadStatistics]) -> Figure:
+    """Draw a panel for each statistic, in it a bar with its value for each head.
+
+    All but entropy keep one scale from 0 to 1, so that the pictures of a run can be compared.
+
+    Args:
+        heads: one after the other, numbered from 1 as everywhere.
+
+    Raises:
+        ValueError: there is nothing to draw.
+    """
+    if not heads:
+        raise ValueError("a picture of heads needs at least one head")
+    panels: list[tuple[str, str, list[float]]] = [
+        ("entropy", "nats", [head.entropy for head in heads]),
+        ("coverage", "1: all source tokens", [head.coverage for head in heads]),
+        ("sharpness", "1: one source token", [head.sharpness for head in heads]),
+    ]
+    rates = [r for head in heads if (r := head.alignment_error_rate) is not None]
+    if len(rates) == len(heads):
+        panels.append(("alignment error rate", "0: as the gold links", rates))
+    names = [f"head {number}" for number in range(1, len(heads) + 1)]
+    figure = Figure(
+        figsize=(WIDTH * len(panels), BAR * len(heads) + TITLES_AND_AXIS),
+        dpi=100,
+        layout="constrained",
+    )
+    for number, (title, unit, values) in enumerate(panels, start=1):
+        axes = figure.add_subplot(1, len(panels), number)
+        draw_bars(axes, names, values)
+        axes.set_title(title)
+        axes.set_xlabel(unit)
+        if unit == "nats":
+            axes.margins(x=0.3)
+        else:
+            axes.set_xlim(0, 1.3)
+            axes.set_xticks([0, 0.5, 1])
+        if number > 1:
+            axes.tick_params(labelleft=False)
+    return figure
