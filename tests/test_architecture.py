@@ -8,10 +8,29 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     {"checks", "errors", "seeding"},
     {"attention"},
-    {"recurrence", "encoder", "decoder"},
+    {"self_attention", "recurrence", "encoder", "decoder"},
     {"model", "data"},
-    {"search", "evaluation", "alignment", "figures"},
-    {"config", "training", "translator", "translate_config", "translate_io", "translate_task"},
+    {
+        "search",
+        "evaluation",
+        "alignment",
+        "attention_statistics",
+        "attention_page",
+        "figures",
+        "head_figure",
+        "forced_decoding",
+        "streaming",
+    },
+    {
+        "config",
+        "training",
+        "translation",
+        "translator",
+        "translate_attention",
+        "translate_config",
+        "translate_io",
+        "translate_task",
+    },
     {"train.py", "translate.py"},
 )
 """each imports from itself and from those before it"""

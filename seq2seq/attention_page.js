@@ -1,0 +1,250 @@
+"use strict";
+// A place is what is pointed at: {target: row}, {source: column}, both (a cell), or {} (nothing).
+const STRONGEST = 5; // pieces whose weight is written out, if it is 1 % or more
+const LONG = 40; // pieces of a sentence that stands beside its translation, not above it
+const FULL = 1000; // a weight of 1
+const WORD_START = "\u2581", END = "</s>";
+
+const find = (id) => document.getElementById(id);
+const readData = (script) => JSON.parse(script.textContent);
+const percent = (weight) => `${Math.round((100 * weight) / FULL)}\u00a0%`;
+const isSame = (one, other) => one.source === other.source && one.target === other.target;
+const texts = [...document.querySelectorAll("script.text")].map(readData);
+const attention = document.querySelectorAll("script.attention");
+const sides = {
+  source: { pieces: find("source"), labels: find("columns"), line: find("column-line") },
+  target: { pieces: find("target"), labels: find("rows"), line: find("row-line") },
+};
+const canvas = document.querySelector("canvas");
+const list = find("list");
+const hint = find("readout").textContent;
+
+let current = 0; // the sentence on show
+let heads = []; // the mean, then each head: [row][column]
+let weights = []; // the chosen one of them
+let labels = {}; // of the pieces of each side
+let isMirrored = false; // columns run from right to left, as the source does
+let place = {};
+let pinned = null; // a place that stays until the next click
+
+function element(name, text = "", properties = {}) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.textContent = visible(text);
+  return made;
+}
+
+// Control characters show as their symbols.
+function visible(text) {
+  return text.replace(/[\0-\x1f\x7f]/g, (c) =>
+    c === "\x7f" ? "\u2421" : String.fromCharCode(0x2400 + c.charCodeAt()));
+}
+
+function show(index) {
+  if (index < 0 || index >= texts.length) return;
+  list.children[current].firstChild.removeAttribute("aria-current");
+  list.children[index].firstChild.setAttribute("aria-current", "true");
+  scrollList(list.children[index]);
+  current = index;
+  pinned = null;
+  find("source-text").textContent = visible(texts[index].source);
+  find("target-text").textContent = visible(texts[index].target);
+  find("note").textContent = visible(texts[index].note);
+  find("place").textContent = `${index + 1} of ${texts.length}`;
+  find("previous").disabled = index === 0;
+  find("next").disabled = index === texts.length - 1;
+  const data = readData(attention[index]);
+  drawPieces("source", data.source_pieces);
+  drawPieces("target", data.target_pieces);
+  isMirrored = getComputedStyle(sides.source.pieces).direction === "rtl";
+  find("matrix").dir = isMirrored ? "rtl" : "ltr";
+  const isLong = Math.max(labels.source.length, labels.target.length) > LONG;
+  document.querySelector(".texts").classList.toggle("long", isLong);
+  drawHeads(data.weights);
+}
+
+// The list alone moves, and only where the entry is out of sight.
+function scrollList({ offsetTop, offsetHeight }) {
+  const { scrollTop, clientHeight } = list.parentElement;
+  const isSeen = offsetTop >= scrollTop && offsetTop + offsetHeight <= scrollTop + clientHeight;
+  if (!isSeen) list.parentElement.scrollTop = offsetTop - clientHeight / 2;
+}
+
+function drawPieces(side, pieces) {
+  const hasWordStarts = pieces.some((piece) => piece.startsWith(WORD_START));
+  const words = [];
+  labels[side] = pieces.map((piece) => piece.replace(/^\u2581(?=.)/u, ""));
+  const draw = (name, index, properties) => {
+    const made = Object.assign(element(name), properties);
+    Object.assign(made.dataset, { side, index });
+    return made;
+  };
+  pieces.forEach((piece, index) => {
+    const properties = { type: "button", className: "piece", tabIndex: index ? -1 : 0 };
+    const button = draw("button", index, properties);
+    // No bdi: the direction of the whole is found from what its pieces hold.
+    button.append(element("span", labels[side][index]), element("small"));
+    if (!index || !hasWordStarts || piece === END || piece.startsWith(WORD_START)) {
+      words.push(element("span", "", { className: "word" }));
+    }
+    words.at(-1).append(button);
+  });
+  sides[side].pieces.replaceChildren(...words);
+  sides[side].labels.replaceChildren(...labels[side].map((label, index) =>
+    draw("span", index, { textContent: visible(label), title: visible(label) })));
+}
+
+function drawHeads(each) {
+  const mean = each[0].map((row, t) =>
+    row.map((_, s) => each.reduce((sum, head) => sum + head[t][s], 0) / each.length));
+  heads = [mean, ...each];
+  const choices = find("heads");
+  choices.hidden = each.length < 2; // the mean of one head is that head
+  if (choices.querySelectorAll("input").length !== heads.length) { // else the choice stays
+    choices.replaceChildren("Head", ...heads.map((_, index) => {
+      const choice = { type: "radio", name: "head", value: index, checked: index === 0 };
+      const label = element("label", index ? `${index}` : "mean of all");
+      label.append(element("input", "", choice));
+      return label;
+    }));
+  }
+  chooseHead();
+}
+
+function chooseHead() {
+  weights = heads[document.querySelector("[name=head]:checked").value];
+  drawMatrix();
+  paint(pinned ?? {});
+}
+
+// One pixel for each cell, which its style makes larger.
+function drawMatrix() {
+  const [height, width] = [weights.length, weights[0].length];
+  const pixels = new ImageData(width, height);
+  const style = getComputedStyle(document.documentElement);
+  const shade = style.getPropertyValue("--shade").trim().split(" ");
+  weights.forEach((row, t) => row.forEach((weight, s) => {
+    const column = isMirrored ? width - 1 - s : s;
+    pixels.data.set([...shade, (255 * weight) / FULL], 4 * (t * width + column));
+  }));
+  Object.assign(canvas, { width, height });
+  canvas.style.width = `calc(${width} * var(--cell))`;
+  canvas.style.height = `calc(${height} * var(--cell))`;
+  canvas.getContext("2d").putImageData(pixels, 0, 0);
+}
+
+// Shade the other side by its weights for what is pointed at; {} returns the page to rest.
+function paint(newPlace) {
+  place = newPlace;
+  const { target: row, source: column } = place;
+  const [side, other] = row === undefined ? ["source", "target"] : ["target", "source"];
+  const shades = isSame(place, {}) ? []
+    : side === "target" ? weights[row] : weights.map((values) => values[column]);
+  const strongest = [...shades.keys()].filter((index) => shades[index] >= FULL / 100)
+    .sort((a, b) => shades[b] - shades[a]).slice(0, STRONGEST);
+  for (const [name, { pieces, labels: marks, line }] of Object.entries(sides)) {
+    const isActive = (index) => index === place[name];
+    pieces.querySelectorAll(".piece").forEach((piece, index) => {
+      const weight = name === other ? shades[index] ?? 0 : 0;
+      const isTold = name === other && strongest.includes(index);
+      piece.style.setProperty("--weight", weight / FULL);
+      piece.lastChild.textContent = isTold ? percent(weight) : "";
+      piece.classList.toggle("active", isActive(index));
+      piece.setAttribute("aria-pressed", index === pinned?.[name]);
+    });
+    [...marks.children].forEach((mark, index) => mark.classList.toggle("active", isActive(index)));
+    line.hidden = place[name] === undefined;
+    line.style.setProperty("--index", place[name] ?? 0);
+  }
+  tell(side, other, shades, column === undefined || row === undefined ? strongest : [column]);
+}
+
+function tell(side, other, shades, told) {
+  if (!shades.length) {
+    find("readout").textContent = hint;
+    return;
+  }
+  const parts = told.flatMap((index, rank) =>
+    [rank ? ", " : "", element("bdi", labels[other][index]), ` ${percent(shades[index])}`]);
+  find("readout").replaceChildren(
+    element("bdi", labels[side][place[side]], { className: "told" }),
+    side === "target" ? " looked at " : " was looked at by ",
+    ...(parts.length ? parts : ["nothing with 1 % or more"]));
+}
+
+function placeOf(event) {
+  const marked = event.target.closest?.("[data-side]");
+  if (marked) return { [marked.dataset.side]: Number(marked.dataset.index) };
+  if (event.target !== canvas) return {};
+  const cellAt = (offset, length, size) =>
+    Math.max(0, Math.min(size - 1, Math.floor((offset / length) * size)));
+  const column = cellAt(event.offsetX, canvas.clientWidth, canvas.width);
+  return {
+    target: cellAt(event.offsetY, canvas.clientHeight, canvas.height),
+    source: isMirrored ? canvas.width - 1 - column : column,
+  };
+}
+
+function point(newPlace) {
+  if (pinned === null && !isSame(newPlace, place)) paint(newPlace);
+}
+
+function pin(event) {
+  if (event.target.closest(".bar, nav")) return;
+  const clicked = placeOf(event);
+  pinned = isSame(clicked, {}) || isSame(clicked, pinned ?? {}) ? null : clicked;
+  paint(clicked);
+}
+
+function unpin() {
+  pinned = null;
+  paint({});
+}
+
+function press(event) {
+  if (event.ctrlKey || event.altKey || event.metaKey) return;
+  const step = { p: -1, n: 1 }[event.key];
+  const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  const piece = event.target.closest?.(".piece");
+  if (step) show(current + step);
+  else if (event.key === "Escape") unpin();
+  else if (piece && move) moveFocus(piece, move);
+}
+
+function moveFocus(piece, move) {
+  const box = sides[piece.dataset.side].pieces;
+  const step = getComputedStyle(box).direction === "rtl" ? -move : move;
+  const next = box.querySelectorAll(".piece")[Number(piece.dataset.index) + step];
+  if (!next) return;
+  piece.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+}
+
+function listSentences() {
+  list.append(...texts.map(({ source }, index) => {
+    const button = element("button", "", { type: "button", onclick: () => show(index) });
+    const number = element("span", `${index + 1}`, { className: "muted" });
+    button.append(number, element("bdi", source || "(no text)"));
+    const entry = element("li");
+    entry.append(button);
+    return entry;
+  }));
+  document.querySelector(".layout").classList.toggle("many", texts.length > 1);
+  list.parentElement.hidden = texts.length < 2;
+}
+
+document.addEventListener("mousemove", (event) => point(placeOf(event)));
+document.documentElement.addEventListener("mouseleave", () => point({}));
+for (const { pieces } of Object.values(sides)) {
+  pieces.addEventListener("focusin", (event) => point(placeOf(event)));
+  pieces.addEventListener("focusout", () => point({}));
+}
+document.addEventListener("click", pin);
+document.addEventListener("keydown", press);
+find("heads").addEventListener("change", chooseHead);
+find("previous").addEventListener("click", () => show(current - 1));
+find("next").addEventListener("click", () => show(current + 1));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawMatrix);
+listSentences();
+if (texts.length) show(0);
+else document.querySelector("main").replaceChildren("There are no sentences on this page.");

@@ -1,0 +1,221 @@
+import base64
+import hashlib
+import io
+import json
+from html.parser import HTMLParser
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2seq.attention_page import AttentionPage
+
+SOURCE = ["\u2581Ein", "\u2581Hund", "\u2581renn", "t", "</s>"]
+TARGET = ["\u2581A", "\u2581dog", "</s>"]
+
+
+class Reader(HTMLParser):
+    """Finds the elements of a page, and what stands in its scripts and styles."""
+
+    def __init__(self):
+        super().__init__()
+        self.elements = []
+        self.contents = []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        tag, attributes = self.elements[-1] if self.elements else ("", {})
+        if tag in ("script", "style") and data.strip():
+            self.contents.append((tag, attributes.get("class"), data))
+
+
+def make_weights(num_heads, num_rows=3, num_columns=5):
+    generator = torch.Generator().manual_seed(4)
+    return torch.rand(num_heads, num_rows, num_columns, generator=generator).softmax(dim=-1)
+
+
+def write_page(*sentences):
+    output = io.BytesIO()
+    page = AttentionPage(output)
+    for sentence in sentences:
+        page.add(**sentence)
+    page.close()
+    return output.getvalue()
+
+
+def make_sentence(**changes):
+    sentence = {
+        "source": "Ein Hund rennt",
+        "target": "A dog",
+        "source_pieces": SOURCE,
+        "target_pieces": TARGET,
+        "weights": make_weights(2),
+        "note": "log-probability -3.21",
+    }
+    return {**sentence, **changes}
+
+
+def read(page):
+    reader = Reader()
+    reader.feed(page.decode("utf-8"))
+    reader.close()
+    return reader
+
+
+def blocks(page, name):
+    """Return the data of each sentence."""
+    contents = read(page).contents
+    return [json.loads(data) for tag, kind, data in contents if (tag, kind) == ("script", name)]
+
+
+def test_each_sentence_is_on_the_page_with_its_text_and_pieces():
+    first, second = make_sentence(), make_sentence(source="Zwei", target="Two", note="")
+
+    page = write_page(first, second)
+
+    assert blocks(page, "text") == [
+        {"source": "Ein Hund rennt", "target": "A dog", "note": "log-probability -3.21"},
+        {"source": "Zwei", "target": "Two", "note": ""},
+    ]
+    assert [block["source_pieces"] for block in blocks(page, "attention")] == [SOURCE, SOURCE]
+    assert [block["target_pieces"] for block in blocks(page, "attention")] == [TARGET, TARGET]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_weights_are_rounded_to_thousandths(dtype):
+    weights = make_weights(2).to(dtype)
+
+    [block] = blocks(write_page(make_sentence(weights=weights)), "attention")
+
+    written = torch.tensor(block["weights"], dtype=torch.float64) / 1000
+    torch.testing.assert_close(written, weights.double(), atol=0.000501, rtol=0)
+    assert all(type(weight) is int for weight in block["weights"][0][0])
+
+
+def test_a_sentence_without_text_has_its_end_alone():
+    nothing = make_sentence(
+        source="",
+        target="",
+        source_pieces=["</s>"],
+        target_pieces=["</s>"],
+        weights=torch.ones(1, 1, 1),
+    )
+
+    [block] = blocks(write_page(nothing), "attention")
+
+    assert block["weights"] == [[[1000]]]
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_any_text_comes_back_and_is_no_markup(text):
+    weights = torch.ones(1, 1, 1)
+    hostile = make_sentence(
+        source=text,
+        target=text,
+        source_pieces=[text],
+        target_pieces=[text],
+        weights=weights,
+        note=text,
+    )
+
+    page = write_page(hostile)
+
+    assert blocks(page, "text") == [{"source": text, "target": text, "note": text}]
+    assert blocks(page, "attention")[0]["source_pieces"] == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "</script><script>alert(1)</script>",
+        "<!--<script>",
+        "]]>",
+        "\"'&amp;",
+        "\u2028\r\n\0",
+        "\udc80",
+    ],
+)
+def test_text_that_looks_like_markup_adds_no_element(text):
+    plain = read(write_page(make_sentence()))
+
+    hostile = read(
+        write_page(make_sentence(source=text, note=text, source_pieces=[text] * len(SOURCE)))
+    )
+
+    assert hostile.elements == plain.elements
+
+
+def test_the_page_needs_nothing_from_elsewhere():
+    page = read(write_page(make_sentence()))
+
+    assert not {"src", "href", "srcset", "action"} & {
+        name for _, attributes in page.elements for name in attributes
+    }
+    for _, _, data in page.contents:
+        assert not [
+            word for word in ("url(", "@import", "import(", "fetch(", "://") if word in data
+        ]
+
+
+def test_the_page_allows_its_own_script_and_style_and_nothing_else():
+    page = read(write_page(make_sentence()))
+    [policy] = [
+        attributes["content"].split(";")
+        for tag, attributes in page.elements
+        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    rules = {name: values for name, *values in map(str.split, policy)}
+    digests = {
+        tag: base64.b64encode(hashlib.sha256(data.encode()).digest()).decode()
+        for tag, kind, data in page.contents
+        if kind is None
+    }
+
+    assert rules == {
+        "default-src": ["'none'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'none'"],
+        "style-src": [f"'sha256-{digests['style']}'"],
+        "script-src": [f"'sha256-{digests['script']}'"],
+    }
+
+
+def test_a_sentence_is_written_at_once_and_not_held():
+    output = io.BytesIO()
+    page = AttentionPage(output)
+    before = output.tell()
+
+    page.add(**make_sentence())
+
+    assert blocks(output.getvalue()[before:], "text")
+    assert not any(isinstance(value, list | dict) for value in vars(page).values())
+
+
+def test_the_file_stays_open():
+    output = io.BytesIO()
+
+    AttentionPage(output).close()
+
+    assert not output.closed
+    assert output.getvalue().endswith(b"</html>\n")
+
+
+def test_a_long_sentence_with_many_heads_stays_small():
+    pieces = ["\u2581word"] * 60
+    long = make_sentence(
+        source_pieces=pieces, target_pieces=pieces, weights=make_weights(8, 60, 60)
+    )
+
+    size = len(write_page(long)) - len(write_page())
+
+    assert size < 4 * 8 * 60 * 60
+
+
+def test_no_heads_are_an_error():
+    page = AttentionPage(io.BytesIO())
+
+    with pytest.raises(ValueError, match="without heads"):
+        page.add(**make_sentence(weights=torch.zeros(0, 3, 5)))

@@ -1,0 +1,377 @@
+"""The page as a person has it: opened from a file in headless Chromium, and pointed at."""
+
+import os
+import re
+import shutil
+from itertools import pairwise
+
+import pytest
+import torch
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from seq2seq.attention_page import AttentionPage
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    BROWSER is None or DRIVER is None,
+    reason="needs a browser: no chromium and chromedriver on the path "
+    "(Debian: apt-get install chromium chromium-driver)",
+)
+OPTIONS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+    "--disable-background-networking --disable-component-update --disable-dev-shm-usage "
+    "--window-size=1280,900"
+)
+START = "\u2581"
+GERMAN = [f"{START}Ein", f"{START}Hund", f"{START}renn", "t", "</s>"]
+ENGLISH = [f"{START}A", f"{START}dog", "</s>"]
+HEBREW = [f"{START}\u05e9\u05e0\u05d9", f"{START}\u05db\u05dc\u05d1", "\u05d9\u05dd", "</s>"]
+ARABIC = [f"{START}\u0643\u0644\u0628", f"{START}\u0643\u0628\u064a\u0631", "</s>"]
+JAPANESE = [f"{START}\u4e8c\u5339", "\u306e", "\u82e5\u3044", "\u72ac", "\u3002", "</s>"]
+WEIGHTS = torch.tensor([[[0.7, 0.2, 0.1, 0, 0], [0, 0.25, 0.75, 0, 0], [0.2] * 5]])
+HOSTILE = (
+    "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\"'&amp;"
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for option in OPTIONS.split():
+        options.add_argument(option)
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(DRIVER, log_output=os.devnull)
+    with webdriver.Chrome(options=options, service=service) as driver:
+        yield driver
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    """Return a function that opens a page of sentences; the console has to stay empty."""
+
+    def open_page(*sentences):
+        path = tmp_path / "attention.html"
+        with path.open("wb") as file:
+            page = AttentionPage(file)
+            for sentence in sentences:
+                page.add(**sentence)
+            page.close()
+        browser.get(path.as_uri())
+        point_away(browser)  # the pointer stands where the test before left it
+        return browser
+
+    yield open_page
+    assert browser.get_log("browser") == []
+
+
+def make_sentence(source, target, weights=None, num_heads=2):
+    """Join pieces to a sentence whose pieces look at one each, as head 1 does, or the next."""
+    if weights is None:
+        columns = torch.arange(len(target)).unsqueeze(0) + torch.arange(num_heads).unsqueeze(1)
+        weights = 0.8 * torch.eye(len(source))[columns % len(source)] + 0.2 / len(source)
+    return {
+        "source": "".join(source[:-1]).replace(START, " ").strip(),
+        "target": "".join(target[:-1]).replace(START, " ").strip(),
+        "source_pieces": source,
+        "target_pieces": target,
+        "weights": weights,
+        "note": "log-probability -3.21",
+    }
+
+
+def make_words(number):
+    return [f"{START}Wort{index}" for index in range(number)] + ["</s>"]
+
+
+def pieces(browser, side):
+    return browser.find_elements(By.CSS_SELECTOR, f"#{side} .piece")
+
+
+def shades(browser, side):
+    """Return how opaque the shade of each piece is."""
+    colors = [numbers_of(piece, "background-color") for piece in pieces(browser, side)]
+    return [color[3] if len(color) == 4 else 1.0 for color in colors]
+
+
+def numbers_of(piece, name):
+    return [float(value) for value in re.findall(r"[\d.]+", piece.value_of_css_property(name))]
+
+
+def numbers(browser, side):
+    return [piece.find_element(By.TAG_NAME, "small").text for piece in pieces(browser, side)]
+
+
+def point_at(element):
+    ActionChains(element.parent).move_to_element(element).perform()
+
+
+def point_away(browser):
+    point_at(browser.find_element(By.TAG_NAME, "h1"))
+
+
+def choose_head(browser, index):
+    browser.find_elements(By.NAME, "head")[index].click()
+
+
+def test_pointing_at_a_target_piece_shades_the_source_by_its_weights(show):
+    browser = show(make_sentence(GERMAN, ENGLISH, WEIGHTS))
+    at_rest = shades(browser, "source")
+
+    point_at(pieces(browser, "target")[1])
+
+    assert at_rest == [0.0] * 5
+    assert shades(browser, "source") == pytest.approx([0.0, 0.25, 0.75, 0.0, 0.0], abs=0.01)
+    assert numbers(browser, "source") == ["", "25 %", "75 %", "", ""]
+    assert shades(browser, "target") == [0.0] * 3
+
+
+def test_pointing_at_a_source_piece_shades_the_target_that_looked_at_it(show):
+    browser = show(make_sentence(GERMAN, ENGLISH, WEIGHTS))
+
+    point_at(pieces(browser, "source")[1])
+
+    assert shades(browser, "target") == pytest.approx([0.2, 0.25, 0.2], abs=0.01)
+    assert numbers(browser, "target") == ["20 %", "25 %", "20 %"]
+
+
+def test_leaving_returns_the_page_to_rest_unless_a_click_holds_it(show):
+    browser = show(make_sentence(GERMAN, ENGLISH))
+    at_rest = shades(browser, "source")
+    piece = pieces(browser, "target")[1]
+
+    point_at(piece)
+    pointed = shades(browser, "source")
+    point_away(browser)
+    left = shades(browser, "source")
+    piece.click()
+    point_away(browser)
+    held = shades(browser, "source")
+    browser.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+
+    assert pointed == held != at_rest
+    assert left == shades(browser, "source") == at_rest
+
+
+def test_the_head_selector_changes_the_shades(show):
+    browser = show(make_sentence(GERMAN, ENGLISH, num_heads=3))
+    pieces(browser, "target")[0].click()
+    mean = numbers(browser, "source")
+
+    choose_head(browser, 1)
+    first = numbers(browser, "source")
+    choose_head(browser, 3)
+    third = numbers(browser, "source")
+
+    assert mean == ["31 %", "31 %", "31 %", "4 %", "4 %"]
+    assert first == ["84 %", "4 %", "4 %", "4 %", "4 %"]
+    assert third == ["4 %", "4 %", "84 %", "4 %", "4 %"]
+
+
+def test_a_single_head_needs_no_selector(show):
+    browser = show(make_sentence(GERMAN, ENGLISH, num_heads=1))
+
+    assert not browser.find_element(By.ID, "heads").is_displayed()
+
+
+def test_keys_reach_pieces_and_sentences(show):
+    browser = show(make_sentence(GERMAN, ENGLISH), make_sentence(HEBREW, ENGLISH))
+    pieces(browser, "source")[0].send_keys(Keys.ARROW_RIGHT)
+    second = browser.switch_to.active_element.get_attribute("data-index")
+    shaded = numbers(browser, "target")
+
+    browser.find_element(By.TAG_NAME, "body").send_keys("n")
+    place = browser.find_element(By.ID, "place").text
+    # Where text runs from right to left, the next piece is to the left.
+    pieces(browser, "source")[0].send_keys(Keys.ARROW_LEFT)
+
+    assert second == "1"
+    assert "".join(shaded)
+    assert place == "2 of 2"
+    assert browser.switch_to.active_element.get_attribute("data-index") == "1"
+
+
+@pytest.mark.parametrize(("source", "is_mirrored"), [(GERMAN, False), (HEBREW, True)])
+def test_a_cell_lights_up_its_row_and_column(show, source, is_mirrored):
+    browser = show(make_sentence(source, ENGLISH))
+    canvas = browser.find_element(By.TAG_NAME, "canvas")
+    cell = canvas.size["width"] / len(source)
+    middle = canvas.size["width"] / 2
+
+    # Of the last row, the third cell from the left.
+    down = canvas.size["height"] / 2 - cell / 2
+    ActionChains(browser).move_to_element_with_offset(
+        canvas, round(2.5 * cell - middle), round(down)
+    ).perform()
+
+    column = len(source) - 3 if is_mirrored else 2
+    active = browser.find_elements(By.CSS_SELECTOR, ".piece.active")
+    assert [piece.get_attribute("data-index") for piece in active] == [str(column), "2"]
+    line, label = (
+        browser.find_element(By.CSS_SELECTOR, selector).rect
+        for selector in ("#column-line", "#columns .active")
+    )
+    assert abs(line["x"] - label["x"]) <= 1
+    assert abs(line["x"] - canvas.rect["x"] - 2 * cell) <= 1
+
+
+def test_the_picture_of_the_weights_has_a_pixel_a_cell(show):
+    weights = torch.zeros(1, 3, 4)
+    weights[0, 1, 2] = 1.0
+    browser = show(make_sentence(HEBREW, ENGLISH, weights))
+
+    pixels = browser.execute_script(
+        "const {width, height} = canvas;"
+        "return [...canvas.getContext('2d').getImageData(0, 0, width, height).data];"
+    )
+
+    # The source runs from right to left, so its third column is the second from the left.
+    visible = torch.tensor(pixels).view(3, 4, 4)[:, :, 3]
+    assert visible.nonzero().tolist() == [[1, 1]]
+    assert visible[1, 1] == 255
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_sentence_of_sixty_words_stays_legible(show, width):
+    long = make_sentence(make_words(60), make_words(60), num_heads=8)
+    browser = show(long, make_sentence(GERMAN, ENGLISH))
+    browser.set_window_size(width, 900)
+    try:
+        point_at(pieces(browser, "target")[7])
+        overflow, sizes = browser.execute_script(
+            "const page = document.documentElement;"
+            "const texts = [...document.querySelectorAll('body *')].filter(one => one.innerText);"
+            "return [page.scrollWidth - page.clientWidth,"
+            " texts.map(one => parseFloat(getComputedStyle(one).fontSize))];"
+        )
+        boxes = [piece.rect for piece in pieces(browser, "source")]
+        cut = browser.execute_script(
+            "return [...document.querySelectorAll('.piece, .labels span')]"
+            ".filter(one => one.scrollWidth > one.clientWidth + 1).length"
+        )
+    finally:
+        browser.set_window_size(1280, 900)
+
+    assert overflow <= 0
+    assert min(sizes) >= 12
+    assert cut == 0
+    for one, other in pairwise(boxes):
+        assert one["x"] + one["width"] <= other["x"] or one["y"] + one["height"] <= other["y"]
+
+
+@pytest.mark.parametrize("source", [HEBREW, ARABIC])
+def test_right_to_left_pieces_run_from_right_to_left(show, source):
+    browser = show(make_sentence(source, ENGLISH))
+
+    lefts = [piece.rect["x"] for piece in pieces(browser, "source")]
+    columns = browser.find_elements(By.CSS_SELECTOR, "#columns span")
+
+    assert lefts == sorted(lefts, reverse=True)
+    assert [column.rect["x"] for column in columns] == sorted(
+        (column.rect["x"] for column in columns), reverse=True
+    )
+    assert [piece.rect["x"] for piece in pieces(browser, "target")] == sorted(
+        piece.rect["x"] for piece in pieces(browser, "target")
+    )
+
+
+def test_chinese_and_japanese_pieces_stand_side_by_side_unturned(show):
+    browser = show(make_sentence(JAPANESE, JAPANESE))
+
+    boxes = [piece.rect for piece in pieces(browser, "source")]
+    labels = browser.find_elements(By.CSS_SELECTOR, "#source .piece span")
+    widths = [label.size["width"] for label in labels]
+
+    assert [label.text for label in labels[:-1]] == [
+        piece.removeprefix(START) for piece in JAPANESE[:-1]
+    ]
+    assert all(one["x"] + one["width"] <= other["x"] + 1 for one, other in pairwise(boxes))
+    # Each letter takes at least half of its size, in whatever font.
+    for width, piece in zip(widths, JAPANESE, strict=True):
+        assert width >= 8 * len(piece.removeprefix(START))
+
+
+def test_pieces_of_a_word_touch_and_words_stand_apart(show):
+    browser = show(make_sentence(GERMAN, ENGLISH))
+
+    words = browser.find_elements(By.CSS_SELECTOR, "#source .word")
+
+    texts = [[piece.text for piece in word.find_elements(By.CLASS_NAME, "piece")] for word in words]
+    assert texts == [["Ein"], ["Hund"], ["renn", "t"], ["</s>"]]
+    rects = [word.rect for word in words]
+    assert all(one["x"] + one["width"] < other["x"] for one, other in pairwise(rects))
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "\u2028\u2029\u202e", "a\0\n\x7f", "\udc80"])
+def test_text_is_shown_and_never_run(show, text):
+    hostile = make_sentence([START + text, "</s>"], [text, "</s>"])
+    browser = show({**hostile, "source": text, "target": text, "note": text})
+
+    point_at(pieces(browser, "target")[0])
+
+    shown = browser.execute_script(
+        "return document.getElementById('source-text').textContent.toWellFormed()"
+    )
+    symbols = {0: "\u2400", 10: "\u240a", 127: "\u2421", 0xDC80: "\ufffd"}
+    assert shown == text.translate(symbols)
+    assert browser.execute_script("return window.hacked") is None
+    assert browser.find_elements(By.TAG_NAME, "img") == []
+
+
+def test_the_page_asks_no_server_and_may_not(show):
+    browser = show(make_sentence(GERMAN, ENGLISH))
+
+    loaded = browser.execute_script("return performance.getEntriesByType('resource').length")
+    refused = browser.execute_async_script(
+        "const done = arguments[0];"
+        "addEventListener('securitypolicyviolation', event => done(event.effectiveDirective));"
+        "fetch('http://127.0.0.1:9/').catch(() => {});"
+    )
+
+    assert loaded == 0
+    assert refused == "connect-src"
+    browser.get_log("browser")  # what the refusal left there
+
+
+def test_of_thousands_of_sentences_one_is_drawn(show):
+    browser = show(*[make_sentence(GERMAN, ENGLISH) for _ in range(3000)])
+
+    browser.execute_script("list.children[2998].firstChild.click()")
+    browser.find_element(By.ID, "next").click()
+
+    assert browser.find_element(By.ID, "place").text == "3000 of 3000"
+    assert not browser.find_element(By.ID, "next").is_enabled()
+    assert len(browser.find_elements(By.CLASS_NAME, "piece")) == len(GERMAN) + len(ENGLISH)
+
+
+def test_a_page_without_sentences_says_so(show):
+    browser = show()
+
+    assert "no sentences" in browser.find_element(By.TAG_NAME, "main").text
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_ink_on_the_fullest_shade_has_contrast(show, scheme):
+    browser = show(make_sentence(GERMAN, ENGLISH, torch.eye(5).unsqueeze(0)[:, :3]))
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    point_at(pieces(browser, "target")[1])
+
+    piece = pieces(browser, "source")[1]
+    ink, shade = numbers_of(piece, "color"), numbers_of(piece, "background-color")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    lighter, darker = sorted((luminance(ink), luminance(shade)), reverse=True)
+    assert (lighter + 0.05) / (darker + 0.05) >= 4.5
+
+
+def luminance(color):
+    """Return the relative luminance as WCAG defines it."""
+    shares = [value / 255 for value in color[:3]]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
