@@ -2,9 +2,11 @@
 
 # N heads, T target pieces (then target words), S source pieces (then source words)
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,6 +81,40 @@ def diagonal_links(num_source: int, num_target: int) -> Links:
     return frozenset((round(target * slope), target) for target in range(num_target))
 
 
+@dataclass(kw_only=True, slots=True)
+class Agreement:
+    """How far links agree with gold ones, counted over a corpus (Och and Ney 2003, eq. 37)."""
+
+    num_links: int = 0
+    """found ones"""
+    num_sure: int = 0
+    num_found_sure: int = 0
+    """sure links that were found"""
+    num_right: int = 0
+    """found links that are possible"""
+
+    def add(self, links: Links, gold: GoldLinks) -> None:
+        """Count the links of a sentence; sure ones are possible whether or not gold says so."""
+        self.num_links += len(links)
+        self.num_sure += len(gold.sure)
+        self.num_found_sure += len(links & gold.sure)
+        self.num_right += len(links & (gold.possible | gold.sure))
+
+    @property
+    def precision(self) -> float:
+        return _ratio(self.num_right, self.num_links)
+
+    @property
+    def recall(self) -> float:
+        return _ratio(self.num_found_sure, self.num_sure)
+
+    @property
+    def error_rate(self) -> float:
+        """Return the alignment error rate: 0 is perfect."""
+        num_matches = self.num_found_sure + self.num_right
+        return 1 - _ratio(num_matches, self.num_links + self.num_sure)
+
+
 def alignment_error_rate(predicted: Iterable[Links], gold: Iterable[GoldLinks]) -> float:
     """Compare links with gold ones over a corpus (Och and Ney 2003, eq. 37): 0 is perfect.
 
@@ -89,13 +125,12 @@ def alignment_error_rate(predicted: Iterable[Links], gold: Iterable[GoldLinks]) 
     Raises:
         ValueError: there is no link to compare.
     """
-    num_matches = num_links = 0
-    for links, (sure, possible) in zip(predicted, gold, strict=True):
-        num_matches += len(links & sure) + len(links & (possible | sure))
-        num_links += len(links) + len(sure)
-    if num_links == 0:
+    agreement = Agreement()
+    for links, gold_links in zip(predicted, gold, strict=True):
+        agreement.add(links, gold_links)
+    if agreement.num_links + agreement.num_sure == 0:
         raise ValueError("no links on either side; an alignment error rate needs some")
-    return 1 - num_matches / num_links
+    return agreement.error_rate
 
 
 def format_links(links: Iterable[tuple[int, int]]) -> str:
@@ -103,22 +138,28 @@ def format_links(links: Iterable[tuple[int, int]]) -> str:
     return " ".join(f"{source}-{target}" for source, target in sorted(links))
 
 
-def parse_links(text: str, *, where: str) -> GoldLinks:
+def parse_links(text: str, *, where: str, base: int = 0) -> GoldLinks:
     """Read Pharaoh text: `1-2` is a sure link, `1p2` a possible one.
 
     Args:
         text: links of one sentence.
         where: file and line, for messages.
+        base: the number of the first word, on both sides.
     """
     sure, possible = set(), set()
     for item in text.split():
         match = re.fullmatch(r"([0-9]+)([-p])([0-9]+)", item)
         if match is None:
             raise ValueError(
-                f"{where}: {item!r} is not a link; write source-target, both counted from 0, as "
-                "1-2, or 1p2 for a possible link"
+                f"{where}: {item!r} is not a link; write source-target, both counted from {base}, "
+                "as 1-2, or 1p2 for a possible link"
             )
-        link = (int(match[1]), int(match[3]))
+        link = (int(match[1]) - base, int(match[3]) - base)
+        if min(link) < 0:
+            raise ValueError(
+                f"{where}: {item!r} does not count from {base}; count the words of both sides "
+                f"from {base}, or choose gold_base=0"
+            )
         possible.add(link)
         if match[2] == "-":
             sure.add(link)
@@ -131,6 +172,11 @@ def read_links(path: str) -> Iterator[GoldLinks]:
     with Path(path).open(encoding="utf-8", errors="replace", newline="\n") as file:
         for number, line in enumerate(file, start=1):
             yield parse_links(line, where=f"{path}:{number}")
+
+
+def _ratio(part: int, whole: int) -> float:
+    """Return a share, which of nothing is no number."""
+    return part / whole if whole else math.nan
 
 
 def _one_hot(words: Sequence[int]) -> Tensor:

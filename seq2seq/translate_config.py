@@ -29,6 +29,8 @@ class TranslateConfig:
     """translated instead of the input"""
     input: str | None
     """None: standard input"""
+    reference: str | None
+    """a file parallel to the input: its lines are scored as translations, nothing is searched"""
     output: str | None
     """None: standard output"""
     output_format: OutputFormat
@@ -36,6 +38,12 @@ class TranslateConfig:
     """a file for the word links of the best translations, as Pharaoh text"""
     attention_plot: str | None
     """a directory for a picture of each translation's attention"""
+    attention_html: str | None
+    """a file for a page that shows the attention of the best translations"""
+    gold: str | None
+    """a file of Pharaoh text parallel to the reference, which its links are compared with"""
+    gold_base: int
+    """the number of the first word in gold: 0 or 1"""
     batch_size: int
     """sentences translated at once"""
     device: Device
@@ -50,8 +58,22 @@ class TranslateConfig:
             check_positive("translate", self, "threads")
         if self.text is not None and self.input is not None:
             raise ValueError(f"text={self.text!r} and input={self.input} exclude each other")
+        self._check_reference()
         if decoding_config_types().get(self.decoding.name) is not type(self.decoding):
             raise ValueError(
                 f"decoding.name={self.decoding.name} is not the name of this search; leave it and "
                 f"choose decoding= one of {', '.join(sorted(decoding_config_types()))}"
             )
+
+    def _check_reference(self) -> None:
+        if self.reference is not None and self.text is not None:
+            raise ValueError(
+                f"text={self.text!r} and reference={self.reference} exclude each other; give "
+                "input=FILE, whose lines are parallel to those of the reference"
+            )
+        if self.gold is not None and self.reference is None:
+            raise ValueError(
+                f"gold={self.gold} has the links of a reference; give reference=FILE too"
+            )
+        if self.gold_base not in (0, 1):
+            raise ValueError(f"gold_base={self.gold_base} must be 0 or 1")

@@ -7,12 +7,13 @@ import os
 import select
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
 from seq2seq.translate_config import OutputFormat
-from seq2seq.translator import Translation
+from seq2seq.translation import Translation
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +83,32 @@ class LineReader:
             return line.decode("utf-8", errors="replace")
 
 
+def parallel(
+    sources: Iterable[str], references: Iterable[str], *, names: tuple[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Join lines with those of another stream.
+
+    Args:
+        sources: lines of the one.
+        references: lines of the other.
+        names: of both, for messages.
+
+    Raises:
+        ValueError: at the end, one of them has more lines.
+    """
+    num_sources = num_references = 0
+    for source, reference in zip_longest(sources, references):
+        num_sources += source is not None
+        num_references += reference is not None
+        if num_sources == num_references:
+            yield source, reference
+    if num_sources != num_references:
+        raise ValueError(
+            f"{names[0]} has {num_sources:,} lines but {names[1]} has {num_references:,}; line for "
+            "line they must be a sentence and its translation"
+        )
+
+
 @contextlib.contextmanager
 def open_output(path: str | None, *, key: str) -> Iterator[BinaryIO]:
     """Open standard output, or a file that gets its name only when all is written.
@@ -119,6 +146,13 @@ def format_translation(
     """Return the lines, ended by line feeds, that are written for the input line `index`."""
     lines = _FORMATS[output_format](translation, index)
     return "".join(f"{line}\n" for line in lines).encode("utf-8", errors="replace")
+
+
+def format_forced(output_format: OutputFormat, translation: Translation, *, index: int) -> bytes:
+    """Return the same for a reference; a line of text is its log-probability, the text is known."""
+    if output_format is OutputFormat.text:
+        return f"{translation.hypotheses[0].log_probability:.4f}\n".encode()
+    return format_translation(output_format, translation, index=index)
 
 
 def _text(translation: Translation, index: int) -> list[str]:

@@ -11,13 +11,28 @@ from typing import BinaryIO, NamedTuple
 
 import torch
 
-from seq2seq.alignment import format_links
-from seq2seq.figures import attention_figure
+from seq2seq.translate_attention import open_reports
 from seq2seq.translate_config import TranslateConfig
-from seq2seq.translate_io import LineReader, format_translation, open_output
-from seq2seq.translator import Translation, Translator
+from seq2seq.translate_io import (
+    LineReader,
+    format_forced,
+    format_translation,
+    open_output,
+    parallel,
+)
+from seq2seq.translation import Translation
+from seq2seq.translator import Translator
 
-PATH_KEYS = ("checkpoint", "input", "output", "alignments", "attention_plot")
+PATH_KEYS = (
+    "checkpoint",
+    "input",
+    "reference",
+    "output",
+    "alignments",
+    "attention_plot",
+    "attention_html",
+    "gold",
+)
 
 
 class _Lines(NamedTuple):
@@ -25,10 +40,14 @@ class _Lines(NamedTuple):
 
     lines: Iterator[str]
     has_more: Callable[[], bool]
+    name: str
+    """for messages"""
 
 
 def translate(config: TranslateConfig) -> None:
     """Translate the text, the input file, standard input or what is typed at a prompt.
+
+    With a reference nothing is searched: its lines are scored as translations of the input's.
 
     A reader that closes standard output ends it quietly. A file is complete or not there.
 
@@ -43,25 +62,15 @@ def translate(config: TranslateConfig) -> None:
         translator = Translator.load(
             config.checkpoint, device=config.device, precision=config.precision
         )
-        _check_attention(config, translator)
         output = stack.enter_context(open_output(config.output, key="output"))
-        alignments = None
-        if config.alignments is not None:
-            alignments = stack.enter_context(open_output(config.alignments, key="alignments"))
-        translations = translator.translate(
-            source.lines,
-            config.decoding,
-            batch_size=config.batch_size,
-            has_more=source.has_more,
-        )
+        reports = stack.enter_context(open_reports(config, translator))
+        translations = stack.enter_context(_open_translations(config, translator, source))
+        format_line = format_translation if config.reference is None else format_forced
         for index, translation in enumerate(translations):
-            if alignments is not None:
-                links = translator.links(translation, translation.hypotheses[0])
-                alignments.write(f"{format_links(links)}\n".encode())
-            if config.attention_plot is not None:
-                _plot(translation, Path(config.attention_plot).expanduser(), index=index)
-            line = format_translation(config.output_format, translation, index=index)
-            if not _write(output, line):
+            for report in reports:
+                report(translation, index)
+            line = format_line(config.output_format, translation, index=index)
+            if not _write(output, line) and not reports:
                 break
 
 
@@ -75,19 +84,43 @@ def quote_plain_values(arguments: Sequence[str]) -> list[str]:
 
 
 @contextlib.contextmanager
+def _open_translations(
+    config: TranslateConfig, translator: Translator, source: _Lines
+) -> Iterator[Iterator[Translation]]:
+    """Search for translations, or take those of the reference."""
+    if config.reference is None:
+        yield translator.translate(
+            source.lines,
+            config.decoding,
+            batch_size=config.batch_size,
+            has_more=source.has_more,
+        )
+        return
+    name = f"reference={config.reference}"
+    with Path(config.reference).expanduser().open("rb", buffering=0) as file:
+        pairs = parallel(source.lines, LineReader(file, name=name), names=(source.name, name))
+        yield translator.force(pairs, batch_size=config.batch_size, has_more=source.has_more)
+
+
+@contextlib.contextmanager
 def _open_lines(config: TranslateConfig) -> Iterator[_Lines]:
     """Open whatever the configuration reads from."""
     if config.text is not None:
         text = io.BytesIO(os.fsencode(config.text) + b"\n")
-        yield _Lines(iter(LineReader(text, name="text")), has_more=lambda: True)
+        yield _Lines(iter(LineReader(text, name="text")), has_more=lambda: True, name="text")
     elif config.input is None and sys.stdin.isatty():
-        yield _Lines(_prompt(), has_more=lambda: False)
+        if config.reference is not None:
+            raise ValueError(
+                f"reference={config.reference} has no place at a prompt; give input=FILE, whose "
+                "lines are parallel to those of the reference"
+            )
+        yield _Lines(_prompt(), has_more=lambda: False, name="prompt")
     else:
         path = sys.stdin.fileno() if config.input is None else Path(config.input).expanduser()
         name = "standard input" if config.input is None else f"input={config.input}"
         with open(path, "rb", buffering=0, closefd=config.input is not None) as file:
             reader = LineReader(file, name=name)
-            yield _Lines(iter(reader), has_more=reader.has_more)
+            yield _Lines(iter(reader), has_more=reader.has_more, name=name)
 
 
 def _prompt() -> Iterator[str]:
@@ -100,29 +133,6 @@ def _prompt() -> Iterator[str]:
         except (EOFError, KeyboardInterrupt):
             print(file=sys.stderr)
             return
-
-
-def _check_attention(config: TranslateConfig, translator: Translator) -> None:
-    """Raise ValueError where attention is asked for that the model does not have."""
-    for key in ("alignments", "attention_plot"):
-        path = getattr(config, key)
-        if path is not None and translator.num_heads == 0:
-            raise ValueError(
-                f"{key}={path} needs attention weights, but checkpoint={config.checkpoint} has "
-                f"none; leave {key} out or translate with another checkpoint"
-            )
-    if config.attention_plot is not None:
-        Path(config.attention_plot).expanduser().mkdir(parents=True, exist_ok=True)
-
-
-def _plot(translation: Translation, directory: Path, *, index: int) -> None:
-    """Draw each hypothesis; those after the best have their rank in the file's name."""
-    if not translation.source_ids:
-        return
-    for rank, found in enumerate(translation.hypotheses):
-        figure = attention_figure(found.weights, translation.source_pieces, found.pieces)
-        name = f"{index:06d}" if rank == 0 else f"{index:06d}-{rank + 1}"
-        figure.savefig(directory / f"{name}.png")
 
 
 def _write(output: BinaryIO, content: bytes) -> bool:

@@ -3,57 +3,31 @@
 # B batch, N heads, T target length, S source length
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from seq2seq.alignment import Links, argmax_links, word_weights
-from seq2seq.data.tokenizer import EOS, PAD, TokenizerPair
+from seq2seq.alignment import Links
+from seq2seq.data.tokenizer import EOS, PAD, Tokenizer, TokenizerPair
+from seq2seq.forced_decoding import Forced, force
 from seq2seq.model import Seq2Seq
 from seq2seq.search import DecodingConfig, Hypothesis, search
+from seq2seq.streaming import answer_in_order, windows
 from seq2seq.training.checkpoint import load_checkpoint
 from seq2seq.training.config import Device, Precision
 from seq2seq.training.precision import Numerics, choose_numerics
+from seq2seq.translation import (
+    EncodedLine,
+    TranslatedHypothesis,
+    Translation,
+    forced_translation,
+    found_translation,
+    word_links,
+)
 
 logger = logging.getLogger(__name__)
-
-WINDOW = 64
-"""batches whose sentences are sorted by length together"""
-LONG_SENTENCE = 100
-"""pieces; a batch of longer sentences holds fewer of them, so that memory stays bounded"""
-
-
-class TranslatedHypothesis(NamedTuple):
-    """One translation of a sentence."""
-
-    text: str
-    """one line, detokenised"""
-    score: float
-    """what hypotheses are ranked by: the log-probability, normalised as configured"""
-    log_probability: float
-    finished: bool
-    """it ended by itself; else it ran into the length limit"""
-    ids: list[int]
-    """of its pieces, without EOS"""
-    pieces: list[str]
-    """a label for each row of the weights, that of EOS included"""
-    weights: Tensor
-    """attention (N, T, S) on the CPU"""
-
-
-class Translation(NamedTuple):
-    """A sentence and its translations."""
-
-    source: str
-    source_ids: list[int]
-    """of its pieces, without EOS"""
-    source_pieces: list[str]
-    """a label for each column of the weights, that of EOS included"""
-    hypotheses: list[TranslatedHypothesis]
-    """the best first; never empty"""
 
 
 def _always() -> bool:
@@ -127,7 +101,7 @@ class Translator:
         """
         decoding = decoding or self._decoding
         num_lines = num_cut = 0
-        for window in _windows(lines, size=WINDOW * batch_size, has_more=has_more):
+        for window in windows(lines, batch_size=batch_size, has_more=has_more):
             for translation in self._translate_window(window, decoding, batch_size=batch_size):
                 num_lines += 1
                 num_cut += not translation.hypotheses[0].finished
@@ -142,111 +116,132 @@ class Translator:
                 decoding.max_length_offset,
             )
 
+    def force(
+        self,
+        pairs: Iterable[tuple[str, str]],
+        *,
+        batch_size: int = 64,
+        has_more: Callable[[], bool] = _always,
+    ) -> Iterator[Translation]:
+        """Read references as if they had been found: how probable they are, what is attended to.
+
+        Each pair of a line and its reference gets a translation whose one hypothesis is the
+        reference, whatever its length, in their order and as `translate` does with its lines. A
+        pair without text on either side is not given to the model; text on one side only is read
+        against an end of sentence alone.
+        """
+        num_pairs = num_halves = 0
+        for window in windows(pairs, batch_size=batch_size, has_more=has_more):
+            for translation in self._force_window(window, batch_size=batch_size):
+                num_pairs += 1
+                num_halves += bool(translation.source_ids) != bool(translation.hypotheses[0].ids)
+                yield translation
+        if num_halves:
+            logger.warning(
+                "%d of %d pairs have text on one side only, and so no links; check that the "
+                "lines of input and reference belong together",
+                num_halves,
+                num_pairs,
+            )
+
     def links(self, translation: Translation, hypothesis: TranslatedHypothesis) -> Links:
         """Link each word of a hypothesis to the source word that attention prefers.
 
         Raises:
             ValueError: the model has no attention heads.
         """
-        source, target = self._tokenizers
-        if not hypothesis.ids:
-            return frozenset()
-        by_word = word_weights(
-            hypothesis.weights,
-            source.words(translation.source, translation.source_ids),
-            target.words(hypothesis.text, hypothesis.ids),
-            target_pieces=target.pieces(hypothesis.ids),
-        )
-        return argmax_links(by_word)
+        return word_links(translation, hypothesis, tokenizers=self._tokenizers)
 
     def _translate_window(
         self, lines: list[str], decoding: DecodingConfig, *, batch_size: int
     ) -> Iterator[Translation]:
-        id_rows = self._tokenizers.source.encode(lines)
-        done: dict[int, Translation] = {}
-        for row, (line, ids) in enumerate(zip(lines, id_rows, strict=True)):
-            if not line.strip() or not ids:
-                done[row] = self._empty(line)
-        rows = sorted(set(range(len(lines))) - set(done), key=lambda row: (len(id_rows[row]), row))
-        following = 0
-        for batch in [*_batches(rows, [len(ids) for ids in id_rows], batch_size), []]:
-            found = self._search([id_rows[row] for row in batch], decoding) if batch else []
-            for row, hypotheses in zip(batch, found, strict=True):
-                done[row] = self._translation(lines[row], id_rows[row], hypotheses)
-            while following in done:
-                yield done.pop(following)
-                following += 1
+        sources = _encode(lines, self._tokenizers.source)
 
-    def _search(self, id_rows: list[list[int]], decoding: DecodingConfig) -> list[list[Hypothesis]]:
-        source_ids, source_mask = _pad(id_rows)
-        device = self._numerics.device
-        with self._numerics.autocast():
-            return search(self._model, source_ids.to(device), source_mask.to(device), decoding)
+        def translation(row: int, hypotheses: list[Hypothesis]) -> Translation:
+            return found_translation(sources[row], hypotheses, tokenizers=self._tokenizers)
 
-    def _translation(
-        self, line: str, source_ids: list[int], hypotheses: list[Hypothesis]
-    ) -> Translation:
-        source, target = self._tokenizers
-        return Translation(
-            source=line,
-            source_ids=source_ids,
-            source_pieces=source.pieces([*source_ids, EOS]),
-            hypotheses=[
-                TranslatedHypothesis(
-                    # Whatever the model says, a translation is one line.
-                    text=target.decode(found.ids).replace("\n", " "),
-                    score=found.score,
-                    log_probability=found.log_probability,
-                    finished=found.finished,
-                    ids=found.ids,
-                    pieces=target.pieces([*found.ids, EOS] if found.finished else found.ids),
-                    weights=found.weights,
-                )
-                for found in hypotheses
-            ],
+        def answer(rows: list[int]) -> list[Translation]:
+            found = self._search([sources[row].ids for row in rows], decoding)
+            return list(map(translation, rows, found))
+
+        return answer_in_order(
+            answer,
+            lengths=[len(source.ids) for source in sources],
+            known={
+                row: translation(row, [self._nothing()])
+                for row, source in enumerate(sources)
+                if not source.ids
+            },
+            batch_size=batch_size,
         )
 
-    def _empty(self, line: str) -> Translation:
+    def _force_window(
+        self, pairs: list[tuple[str, str]], *, batch_size: int
+    ) -> Iterator[Translation]:
+        sources = _encode([source for source, _ in pairs], self._tokenizers.source)
+        references = _encode([reference for _, reference in pairs], self._tokenizers.target)
+        lengths = [max(len(s.ids), len(r.ids)) for s, r in zip(sources, references, strict=True)]
+
+        def translation(row: int, forced: Forced) -> Translation:
+            return forced_translation(
+                sources[row], references[row], forced, tokenizers=self._tokenizers
+            )
+
+        def answer(rows: list[int]) -> list[Translation]:
+            forced = self._force(
+                [sources[row].ids for row in rows], [references[row].ids for row in rows]
+            )
+            return list(map(translation, rows, forced))
+
+        nothing = Forced(0.0, self._nothing().weights)
+        return answer_in_order(
+            answer,
+            lengths=lengths,
+            known={
+                row: translation(row, nothing) for row, length in enumerate(lengths) if length == 0
+            },
+            batch_size=batch_size,
+        )
+
+    def _search(self, id_rows: list[list[int]], decoding: DecodingConfig) -> list[list[Hypothesis]]:
+        source_ids, source_mask = self._pad(id_rows)
+        with self._numerics.autocast():
+            return search(self._model, source_ids, source_mask, decoding)
+
+    def _force(self, source_rows: list[list[int]], target_rows: list[list[int]]) -> list[Forced]:
+        source_ids, source_mask = self._pad(source_rows)
+        target_ids, target_mask = self._pad(target_rows)
+        with self._numerics.autocast():
+            return force(
+                self._model,
+                source_ids,
+                source_mask,
+                target_ids=target_ids,
+                target_mask=target_mask,
+            )
+
+    def _pad(self, id_rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+        """Return ids with EOS (B, S) and their mask (B, S), on the model's device."""
+        lengths = torch.tensor([len(ids) + 1 for ids in id_rows])
+        longest = int(lengths.max())
+        ids = torch.tensor([[*ids, EOS] + [PAD] * (longest - len(ids) - 1) for ids in id_rows])
+        mask = torch.arange(longest) < lengths.unsqueeze(1)
+        return ids.to(self._numerics.device), mask.to(self._numerics.device)
+
+    def _nothing(self) -> Hypothesis:
         """Return the translation of nothing, which is certain to be nothing."""
-        nothing = Hypothesis(
+        return Hypothesis(
             ids=[],
             score=0.0,
             log_probability=0.0,
             finished=True,
             weights=torch.zeros(self.num_heads, 1, 1),
         )
-        return self._translation(line, [], [nothing])
 
 
-def _windows(
-    lines: Iterable[str], *, size: int, has_more: Callable[[], bool]
-) -> Iterator[list[str]]:
-    window: list[str] = []
-    for line in lines:
-        window.append(line)
-        if len(window) == size or not has_more():
-            yield window
-            window = []
-    if window:
-        yield window
-
-
-def _batches(rows: Sequence[int], lengths: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Cut rows that are sorted by length into batches of bounded size and area."""
-    batch: list[int] = []
-    for row in rows:
-        if len(batch) == size or (len(batch) + 1) * lengths[row] > size * LONG_SENTENCE:
-            if batch:
-                yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch
-
-
-def _pad(id_rows: list[list[int]]) -> tuple[Tensor, Tensor]:
-    """Return ids with EOS (B, S) and their mask (B, S)."""
-    lengths = torch.tensor([len(ids) + 1 for ids in id_rows])
-    longest = int(lengths.max())
-    ids = [[*ids, EOS] + [PAD] * (longest - len(ids) - 1) for ids in id_rows]
-    return torch.tensor(ids), torch.arange(longest) < lengths.unsqueeze(1)
+def _encode(lines: list[str], tokenizer: Tokenizer) -> list[EncodedLine]:
+    id_rows = tokenizer.encode(lines)
+    return [
+        EncodedLine(line, ids if line.strip() else [])
+        for line, ids in zip(lines, id_rows, strict=True)
+    ]

@@ -1,9 +1,12 @@
+import math
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.alignment import (
+    Agreement,
     GoldLinks,
     alignment_error_rate,
     argmax_links,
@@ -115,6 +118,33 @@ def test_error_rate_sums_over_the_corpus_before_it_divides():
     assert alignment_error_rate(predicted, gold) == pytest.approx(1 - 3 / 7)
 
 
+def test_agreement_counts_over_the_corpus_by_the_definitions():
+    agreement = Agreement()
+    sure, possible = frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})
+    links = frozenset({(1, 0), (0, 1), (2, 2)})
+
+    agreement.add(frozenset({(0, 0), (1, 1), (2, 2)}), GoldLinks(sure, possible))
+    agreement.add(frozenset({(1, 0), (5, 5)}), GoldLinks(links, links))
+
+    # |A & P| = 2 + 1, |A| = 3 + 2, |A & S| = 1 + 1, |S| = 1 + 3
+    assert agreement.precision == pytest.approx(3 / 5)
+    assert agreement.recall == pytest.approx(2 / 4)
+    assert agreement.error_rate == pytest.approx(1 - (2 + 3) / (5 + 4))
+    assert agreement.num_links == 5
+
+
+@given(sentences=st.lists(st.tuples(LINKS, LINKS, LINKS)))
+def test_shares_lie_between_0_and_1_or_are_no_number_where_nothing_is_counted(sentences):
+    agreement = Agreement()
+    for links, sure, possible in sentences:
+        agreement.add(links, GoldLinks(sure, possible))
+
+    num_links, num_sure = (sum(len(each[part]) for each in sentences) for part in (0, 1))
+    shares = (agreement.precision, agreement.recall, agreement.error_rate)
+    for share, whole in zip(shares, (num_links, num_sure, num_links + num_sure), strict=True):
+        assert 0 <= share <= 1 if whole else math.isnan(share)
+
+
 def test_error_rate_counts_sure_links_as_possible():
     gold = GoldLinks(sure=frozenset({(0, 0)}), possible=frozenset())
 
@@ -155,6 +185,18 @@ def test_possible_links_are_told_from_sure_ones():
 
     assert gold.sure == {(0, 0), (3, 1)}
     assert gold.possible == {(0, 0), (1, 2), (3, 1)}
+
+
+def test_links_may_count_from_1():
+    gold = parse_links("1-1 2p3", where="a:1", base=1)
+
+    assert gold == GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0), (1, 2)}))
+
+
+@pytest.mark.parametrize("item", ["0-1", "1p0", "00-2"])
+def test_a_word_before_the_first_is_an_error_with_its_place(item):
+    with pytest.raises(ValueError, match=f"a:7: '{item}' does not count from 1.*gold_base=0"):
+        parse_links(f"1-1 {item}", where="a:7", base=1)
 
 
 @pytest.mark.parametrize("item", ["1_2", "1-", "-1-2", "1-2-3", "a-b", "1P2", "\u0661-2", "1 - 2"])

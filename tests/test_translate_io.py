@@ -11,8 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.translate_config import OutputFormat
-from seq2seq.translate_io import CHUNK, LineReader, format_translation, open_output
-from seq2seq.translator import TranslatedHypothesis, Translation
+from seq2seq.translate_io import (
+    CHUNK,
+    LineReader,
+    format_forced,
+    format_translation,
+    open_output,
+    parallel,
+)
+from seq2seq.translation import TranslatedHypothesis, Translation
 
 LONG = b"\xc3\xa4" * CHUNK
 
@@ -106,6 +113,26 @@ def test_a_pipe_tells_whether_it_pauses():
         assert (before, in_buffer, at_pause, at_end) == (False, True, False, True)
 
 
+def join(sources, references):
+    return parallel(sources, references, names=("input=a.de", "reference=a.en"))
+
+
+def test_parallel_lines_are_joined_empty_ones_too():
+    assert list(join(["a", "", "c"], ["A", "B", ""])) == [("a", "A"), ("", "B"), ("c", "")]
+
+
+@pytest.mark.parametrize(("num_sources", "num_references"), [(3, 2), (0, 1), (2, 5)])
+def test_streams_of_different_length_are_an_error_with_both_counts(num_sources, num_references):
+    joined = join(["a"] * num_sources, ["b"] * num_references)
+    pattern = f"input=a.de has {num_sources} lines but reference=a.en has {num_references};"
+    found = []
+
+    with pytest.raises(ValueError, match=pattern):
+        found.extend(joined)
+
+    assert len(found) == min(num_sources, num_references)
+
+
 def test_a_file_gets_its_name_only_when_it_is_complete(tmp_path):
     path = tmp_path / "out.txt"
 
@@ -189,6 +216,21 @@ def test_json_is_one_line_with_all_there_is():
     assert first["pieces"] == ["a", "</s>"]
     assert first["attention"] == [[[0.25, 0.75, 0.0], [0.5, 0.5, 0.0]]]
     assert math.isclose(first["log_probability"], -3.0)
+
+
+def test_the_text_of_a_forced_translation_is_its_log_probability():
+    content = format_forced(OutputFormat.text, make_translation("ein B\xe4r"), index=4)
+
+    assert content == b"-3.0000\n"
+
+
+@pytest.mark.parametrize("output_format", [OutputFormat.nbest, OutputFormat.json])
+def test_other_formats_of_a_forced_translation_are_those_of_a_found_one(output_format):
+    translation = make_translation("a b")
+
+    forced = format_forced(output_format, translation, index=4)
+
+    assert forced == format_translation(output_format, translation, index=4)
 
 
 @pytest.mark.parametrize("output_format", OutputFormat)

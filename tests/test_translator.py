@@ -5,42 +5,25 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_translator import BEAM, GREEDY, SENTENCES, make_checkpoint, write_checkpoint
+from tiny_translator import (
+    BEAM,
+    GREEDY,
+    SENTENCES,
+    make_checkpoint,
+    make_translator,
+    record_shapes,
+    write_checkpoint,
+)
 
 from seq2seq.search import search
+from seq2seq.streaming import LONG_SENTENCE, WINDOW
 from seq2seq.training.config import Device, Precision
-from seq2seq.training.precision import Numerics
-from seq2seq.translator import LONG_SENTENCE, WINDOW, Translator
-
-CPU = Numerics(torch.device("cpu"), Precision.fp32)
-
-
-def make_translator(attention="additive", *, seed=3):
-    checkpoint = make_checkpoint(attention, seed=seed)
-    return Translator(
-        checkpoint.build_model(),
-        tokenizers=checkpoint.tokenizers,
-        numerics=CPU,
-        decoding=checkpoint.config.decoding,
-    )
+from seq2seq.translator import Translator
 
 
 @pytest.fixture(scope="module")
 def translator():
     return make_translator()
-
-
-def record_shapes(translator, monkeypatch):
-    """Return a list that gets the shape of each batch that the model reads."""
-    shapes = []
-    encode = translator._model.encode
-
-    def recorded(source_ids, source_mask):
-        shapes.append(tuple(source_ids.shape))
-        return encode(source_ids, source_mask)
-
-    monkeypatch.setattr(translator._model, "encode", recorded)
-    return shapes
 
 
 def texts(translations):

@@ -1,14 +1,23 @@
 """A translator of a few hundred parameters, and its checkpoint, for tests."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import torch
 from hydra import compose, initialize_config_dir
+from pytest import MonkeyPatch
+from torch import Tensor
 
+from seq2seq.attention import Memory
 from seq2seq.config import TrainConfig, load_config, register_schemas
 from seq2seq.data import CharacterTokenizer, TokenizerPair
+from seq2seq.recurrence import DecoderState
 from seq2seq.search import BeamConfig, GreedyConfig
 from seq2seq.training.checkpoint import Checkpoint, build_model, save_checkpoint
+from seq2seq.training.config import Device, Precision
+from seq2seq.training.precision import Numerics
+from seq2seq.translate_config import OutputFormat, TranslateConfig
+from seq2seq.translator import Translator
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 SENTENCES = [
@@ -63,3 +72,40 @@ def write_checkpoint(directory: Path, attention: str = "additive") -> Path:
     directory.mkdir()
     save_checkpoint(directory / "best.pt", make_checkpoint(attention))
     return directory
+
+
+def make_translator(attention: str = "additive", *, seed: int = 3) -> Translator:
+    checkpoint = make_checkpoint(attention, seed=seed)
+    return Translator(
+        checkpoint.build_model(),
+        tokenizers=checkpoint.tokenizers,
+        numerics=Numerics(torch.device("cpu"), Precision.fp32),
+        decoding=checkpoint.config.decoding,
+    )
+
+
+def make_translate_config(checkpoint: Path | str, **changes: object) -> TranslateConfig:
+    """Return what translate.py is told where nothing but a checkpoint is given."""
+    values = {each.name: None for each in fields(TranslateConfig)} | {
+        "checkpoint": str(checkpoint),
+        "output_format": OutputFormat.text,
+        "gold_base": 0,
+        "batch_size": 3,
+        "device": Device.cpu,
+        "precision": Precision.fp32,
+        "decoding": BEAM,
+    }
+    return TranslateConfig(**values | changes)
+
+
+def record_shapes(translator: Translator, monkeypatch: MonkeyPatch) -> list[tuple[int, ...]]:
+    """Return a list that gets the shape of each batch that the model reads."""
+    shapes = []
+    encode = translator._model.encode
+
+    def recorded(source_ids: Tensor, source_mask: Tensor) -> tuple[Memory, DecoderState]:
+        shapes.append(tuple(source_ids.shape))
+        return encode(source_ids, source_mask)
+
+    monkeypatch.setattr(translator._model, "encode", recorded)
+    return shapes

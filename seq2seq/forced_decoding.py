@@ -1,0 +1,81 @@
+"""Read a known translation as if the model had chosen it: its probability and its attention."""
+
+# B batch, M real tokens of the batch, N heads, T target length, S source length, V vocabulary
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from seq2seq.data.tokenizer import BOS, PAD
+from seq2seq.model import Seq2Seq
+
+_ROWS = 1024
+"""tokens whose probabilities over the vocabulary are held at once"""
+
+
+class Forced(NamedTuple):
+    """What the model makes of a known translation."""
+
+    log_probability: float
+    """of all pieces and EOS"""
+    weights: Tensor
+    """attention (N, T, S) on the CPU: T pieces and EOS; S pieces and EOS"""
+
+
+@torch.inference_mode()
+def force(
+    model: Seq2Seq,
+    source_ids: Tensor,
+    source_mask: Tensor,
+    *,
+    target_ids: Tensor,
+    target_mask: Tensor,
+) -> list[Forced]:
+    """Read a batch of sources with their translations, each step fed the true token before it.
+
+    What a pair gets depends neither on its neighbours nor on their padding.
+
+    Args:
+        model: in evaluation mode, on the device of the ids.
+        source_ids: (B, S), each row ending with EOS and padded at its end.
+        source_mask: (B, S) bool, True = real token.
+        target_ids: (B, T), likewise.
+        target_mask: (B, T) bool, True = real token.
+
+    Raises:
+        ValueError: the model gives probabilities that are not numbers.
+    """
+    assert not model.training, "dropout would draw other probabilities each time"
+    previous_ids = functional.pad(target_ids[:, :-1], (1, 0), value=BOS)
+    output = model(source_ids, source_mask, previous_ids.masked_fill(~target_mask, PAD))
+    by_token = _log_probabilities(model, output.readouts[target_mask], target_ids[target_mask])
+    if by_token.isnan().any():
+        raise ValueError(
+            "the model's probabilities are not numbers (NaN); read the reference with "
+            "precision=fp32, or take an earlier checkpoint"
+        )
+    totals = torch.zeros(target_mask.shape, dtype=torch.float64)  # so that no rounding shows
+    totals[target_mask.cpu()] = by_token.double().cpu()
+    return [
+        # A copy, for a part would keep the whole batch in memory.
+        Forced(total, weights[:, :target_length, :source_length].clone())
+        for total, weights, target_length, source_length in zip(
+            totals.sum(dim=1).tolist(),
+            output.weights.float().cpu(),
+            target_mask.sum(dim=1).tolist(),
+            source_mask.sum(dim=1).tolist(),
+            strict=True,
+        )
+    ]
+
+
+def _log_probabilities(model: Seq2Seq, readouts: Tensor, ids: Tensor) -> Tensor:
+    """Return the log-probability, over the whole vocabulary, of each token: (M,)."""
+    losses = []
+    for start in range(0, len(ids), _ROWS):
+        rows = slice(start, start + _ROWS)
+        logits = model.decoder.logits(readouts[rows]).float()  # (rows, V)
+        losses.append(functional.cross_entropy(logits, ids[rows], reduction="none"))
+    return -torch.cat(losses)

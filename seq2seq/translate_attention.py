@@ -1,0 +1,147 @@
+"""What translate.py writes of attention: links, pictures, a page, how far gold links are met."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from seq2seq.alignment import Agreement, GoldLinks, format_links, parse_links
+from seq2seq.attention_page import AttentionPage
+from seq2seq.figures import attention_figure
+from seq2seq.translate_config import TranslateConfig
+from seq2seq.translate_io import LineReader, open_output
+from seq2seq.translation import Translation
+from seq2seq.translator import Translator
+
+Report = Callable[[Translation, int], None]
+"""takes the translation of the input line of this index"""
+
+
+@contextlib.contextmanager
+def open_reports(config: TranslateConfig, translator: Translator) -> Iterator[list[Report]]:
+    """Open what is asked for; files get their names when all translations were reported.
+
+    Raises:
+        ValueError: the model has no attention, or gold links do not fit the sentences.
+        OSError: a file cannot be read or written.
+    """
+    wanted = {key: path for key in _REPORTS if (path := getattr(config, key)) is not None}
+    for key, path in wanted.items():
+        if translator.num_heads == 0:
+            raise ValueError(
+                f"{key}={path} needs attention weights, but checkpoint={config.checkpoint} has "
+                f"none; leave {key} out or translate with another checkpoint"
+            )
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(_REPORTS[key](config, translator)) for key in wanted]
+
+
+@contextlib.contextmanager
+def _alignments(config: TranslateConfig, translator: Translator) -> Iterator[Report]:
+    """Write the links of the best hypotheses."""
+    with open_output(config.alignments, key="alignments") as file:
+
+        def report(translation: Translation, index: int) -> None:
+            links = translator.links(translation, translation.hypotheses[0])
+            file.write(f"{format_links(links)}\n".encode())
+
+        yield report
+
+
+@contextlib.contextmanager
+def _plots(config: TranslateConfig, translator: Translator) -> Iterator[Report]:
+    """Draw each hypothesis; those after the best have their rank in the file's name."""
+    directory = Path(config.attention_plot or "").expanduser()
+    directory.mkdir(parents=True, exist_ok=True)
+
+    def report(translation: Translation, index: int) -> None:
+        if not translation.source_ids:
+            return
+        for rank, found in enumerate(translation.hypotheses):
+            figure = attention_figure(found.weights, translation.source_pieces, found.pieces)
+            name = f"{index:06d}" if rank == 0 else f"{index:06d}-{rank + 1}"
+            figure.savefig(directory / f"{name}.png")
+
+    yield report
+
+
+@contextlib.contextmanager
+def _page(config: TranslateConfig, translator: Translator) -> Iterator[Report]:
+    """Show the best hypotheses on a page, each with its line's number, from 1."""
+    with open_output(config.attention_html, key="attention_html") as file:
+        page = AttentionPage(file)
+
+        def report(translation: Translation, index: int) -> None:
+            if not translation.source_ids:
+                return
+            best = translation.hypotheses[0]
+            page.add(
+                source=translation.source,
+                target=best.text,
+                source_pieces=translation.source_pieces,
+                target_pieces=best.pieces,
+                weights=best.weights,
+                note=f"{index + 1}: log-probability {best.log_probability:.2f}",
+            )
+
+        yield report
+        page.close()
+
+
+@contextlib.contextmanager
+def _agreement(config: TranslateConfig, translator: Translator) -> Iterator[Report]:
+    """Compare the links of the references with gold ones; in the end, print how far they agree."""
+    agreement = Agreement()
+    num_sentences = 0
+    name = f"gold={config.gold}"
+    with Path(config.gold or "").expanduser().open("rb", buffering=0) as file:
+        lines = iter(LineReader(file, name=name))
+
+        def report(translation: Translation, index: int) -> None:
+            nonlocal num_sentences
+            num_sentences += 1
+            line = next(lines, None)
+            if line is None:
+                raise ValueError(
+                    f"{name} has {index:,} lines, fewer than the reference; it needs one for "
+                    "each, empty where there are no links"
+                )
+            where = f"{name}:{num_sentences}"
+            gold = parse_links(line, where=where, base=config.gold_base)
+            _check_range(gold, translation, where=where, base=config.gold_base)
+            agreement.add(translator.links(translation, translation.hypotheses[0]), gold)
+
+        yield report
+        if num_more := sum(1 for _ in lines):
+            raise ValueError(
+                f"{name} has {num_sentences + num_more:,} lines but the reference has "
+                f"{num_sentences:,}; it needs one for each"
+            )
+    print(
+        f"alignment: precision {agreement.precision:.3f}, recall {agreement.recall:.3f}, "
+        f"AER {agreement.error_rate:.3f} "
+        f"({num_sentences:,} sentences, {agreement.num_links:,} links)",
+        file=sys.stderr,
+    )
+
+
+def _check_range(gold: GoldLinks, translation: Translation, *, where: str, base: int) -> None:
+    num_source = len(translation.source.split())
+    num_target = len(translation.hypotheses[0].text.split())
+    for source, target in sorted(gold.possible):
+        if source >= num_source or target >= num_target:
+            raise ValueError(
+                f"{where}: link {source + base}-{target + base} lies outside the sentence, which "
+                f"has {num_source} words in the input and {num_target} in the reference; links "
+                f"are input-reference and count from {base} (gold_base={base})"
+            )
+
+
+# Each is left before those that stand above it: gold links that do not fit leave no file.
+_REPORTS: dict[str, Callable[[TranslateConfig, Translator], AbstractContextManager[Report]]] = {
+    "alignments": _alignments,
+    "attention_plot": _plots,
+    "attention_html": _page,
+    "gold": _agreement,
+}

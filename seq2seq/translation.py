@@ -1,0 +1,121 @@
+"""A sentence with its translations, made of what a search found or of a known reference."""
+
+# N heads, T target length, S source length
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+from seq2seq.alignment import Links, argmax_links, word_weights
+from seq2seq.data.tokenizer import EOS, TokenizerPair
+from seq2seq.forced_decoding import Forced
+from seq2seq.search import Hypothesis
+
+
+class TranslatedHypothesis(NamedTuple):
+    """One translation of a sentence."""
+
+    text: str
+    """one line, detokenised"""
+    score: float
+    """what hypotheses are ranked by: the log-probability, normalised as configured"""
+    log_probability: float
+    finished: bool
+    """it ended by itself; else it ran into the length limit"""
+    ids: list[int]
+    """of its pieces, without EOS"""
+    pieces: list[str]
+    """a label for each row of the weights, that of EOS included"""
+    weights: Tensor
+    """attention (N, T, S) on the CPU"""
+
+
+class Translation(NamedTuple):
+    """A sentence and its translations."""
+
+    source: str
+    source_ids: list[int]
+    """of its pieces, without EOS"""
+    source_pieces: list[str]
+    """a label for each column of the weights, that of EOS included"""
+    hypotheses: list[TranslatedHypothesis]
+    """the best first; never empty"""
+
+
+class EncodedLine(NamedTuple):
+    """A line and the ids of its pieces, without EOS; a line without text has none."""
+
+    text: str
+    ids: list[int]
+
+
+def found_translation(
+    source: EncodedLine, hypotheses: Sequence[Hypothesis], *, tokenizers: TokenizerPair
+) -> Translation:
+    """Turn what a search found into text."""
+    target = tokenizers.target
+    return _translation(
+        source,
+        [
+            TranslatedHypothesis(
+                # Whatever the model says, a translation is one line.
+                text=target.decode(found.ids).replace("\n", " "),
+                score=found.score,
+                log_probability=found.log_probability,
+                finished=found.finished,
+                ids=found.ids,
+                pieces=target.pieces([*found.ids, EOS] if found.finished else found.ids),
+                weights=found.weights,
+            )
+            for found in hypotheses
+        ],
+        tokenizers=tokenizers,
+    )
+
+
+def forced_translation(
+    source: EncodedLine, reference: EncodedLine, forced: Forced, *, tokenizers: TokenizerPair
+) -> Translation:
+    """Take the reference for the one translation, with what the model makes of it."""
+    hypothesis = TranslatedHypothesis(
+        text=reference.text,
+        score=forced.log_probability,
+        log_probability=forced.log_probability,
+        finished=True,
+        ids=reference.ids,
+        pieces=tokenizers.target.pieces([*reference.ids, EOS]),
+        weights=forced.weights,
+    )
+    return _translation(source, [hypothesis], tokenizers=tokenizers)
+
+
+def word_links(
+    translation: Translation, hypothesis: TranslatedHypothesis, *, tokenizers: TokenizerPair
+) -> Links:
+    """Link each word of a hypothesis to the source word that attention prefers.
+
+    Raises:
+        ValueError: the model has no attention heads.
+    """
+    source, target = tokenizers
+    if not hypothesis.ids:
+        return frozenset()
+    by_word = word_weights(
+        hypothesis.weights,
+        source.words(translation.source, translation.source_ids),
+        target.words(hypothesis.text, hypothesis.ids),
+        target_pieces=target.pieces(hypothesis.ids),
+    )
+    return argmax_links(by_word)
+
+
+def _translation(
+    source: EncodedLine, hypotheses: list[TranslatedHypothesis], *, tokenizers: TokenizerPair
+) -> Translation:
+    return Translation(
+        source=source.text,
+        source_ids=source.ids,
+        source_pieces=tokenizers.source.pieces([*source.ids, EOS]),
+        hypotheses=hypotheses,
+    )

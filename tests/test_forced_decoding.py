@@ -1,0 +1,82 @@
+import pytest
+import torch
+from tiny_models import FORMS, VARIANTS, tiny_batch, tiny_model
+
+from seq2seq import forced_decoding
+from seq2seq.data.tokenizer import BOS
+from seq2seq.forced_decoding import force
+
+
+def force_batch(model, batch):
+    return force(
+        model.eval(),
+        batch.source_ids,
+        batch.source_mask,
+        target_ids=batch.target_ids,
+        target_mask=batch.target_mask,
+    )
+
+
+def read_by_steps(model, pair):
+    """Return the log-probability of one pair's target and its weights (N, T, S), step by step."""
+    memory, state = model.encode(pair.source_ids, pair.source_mask)
+    previous_ids = torch.tensor([BOS])
+    total, weights = 0.0, []
+    for target_ids in pair.target_ids.unbind(1):
+        step = model.decoder.step(state, previous_ids, memory)
+        total += torch.log_softmax(step.logits, dim=-1)[0, target_ids].item()
+        weights.append(step.weights[0])
+        state, previous_ids = step.state, target_ids
+    return total, torch.stack(weights, dim=1)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("attention", VARIANTS)
+def test_a_target_is_as_probable_as_the_steps_that_lead_to_it(attention, form):
+    model = tiny_model(VARIANTS[attention], form).eval()
+    batch = tiny_batch()
+
+    all_forced = force_batch(model, batch)
+
+    with torch.inference_mode():
+        for row, forced in enumerate(all_forced):
+            total, weights = read_by_steps(model, batch.row(row))
+            assert forced.log_probability == pytest.approx(total, abs=1e-5)
+            assert forced.weights.dtype == torch.float32
+            torch.testing.assert_close(forced.weights, weights.float(), rtol=0, atol=1e-6)
+
+
+def test_neighbours_and_padding_change_nothing():
+    model = tiny_model(VARIANTS["additive"], dtype=torch.float32)
+
+    together = force_batch(model, tiny_batch(extra=2))
+
+    for row, forced in enumerate(together):
+        [alone] = force_batch(model, tiny_batch().row(row))
+        assert forced.log_probability == pytest.approx(alone.log_probability, abs=1e-5)
+        torch.testing.assert_close(forced.weights, alone.weights)
+
+
+def test_probabilities_do_not_depend_on_how_many_are_held_at_once(monkeypatch):
+    model = tiny_model(VARIANTS["dot"])
+    at_once = force_batch(model, tiny_batch())
+
+    monkeypatch.setattr(forced_decoding, "_ROWS", 3)
+
+    in_parts = force_batch(model, tiny_batch())
+    for whole, part in zip(at_once, in_parts, strict=True):
+        assert part.log_probability == pytest.approx(whole.log_probability, abs=1e-6)
+
+
+def test_weights_hold_no_more_memory_than_they_need():
+    for forced in force_batch(tiny_model(VARIANTS["multihead"]), tiny_batch(extra=3)):
+        stored = forced.weights.untyped_storage().nbytes()
+        assert stored == forced.weights.numel() * forced.weights.element_size()
+
+
+def test_probabilities_that_are_not_numbers_are_an_error():
+    model = tiny_model(VARIANTS["dot"])
+    model.decoder.output.bias.data[5] = torch.nan
+
+    with pytest.raises(ValueError, match="NaN"):
+        force_batch(model, tiny_batch())

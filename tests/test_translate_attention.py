@@ -1,0 +1,192 @@
+"""What translate.py writes of attention."""
+
+import pytest
+from tiny_translator import BEAM, GREEDY, SENTENCES, make_translate_config, write_checkpoint
+
+from seq2seq.alignment import format_links, read_links
+from seq2seq.training.config import Device, Precision
+from seq2seq.translate_task import translate
+from seq2seq.translator import Translator
+
+REFERENCES = ["ab cd", "a.", "", "hgfe dcb a", "", "ab cd", "c", "e f"]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "run")
+
+
+@pytest.fixture(scope="module")
+def links(checkpoint):
+    """Return the links of each reference."""
+    translator = Translator.load(checkpoint, device=Device.cpu, precision=Precision.fp32)
+    pairs = zip(SENTENCES, REFERENCES, strict=True)
+    return [translator.links(each, each.hypotheses[0]) for each in translator.force(pairs)]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Write input and reference."""
+    paths = {}
+    for name, lines in (("input", SENTENCES), ("reference", REFERENCES)):
+        path = tmp_path / f"{name}.txt"
+        path.write_text("".join(f"{line}\n" for line in lines))
+        paths[name] = str(path)
+    return paths
+
+
+@pytest.fixture
+def input_file(files):
+    return files["input"]
+
+
+def write_gold(directory, lines):
+    path = directory / "gold.align"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return str(path)
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM])
+def test_alignments_have_a_line_of_links_for_each_line(
+    checkpoint, input_file, tmp_path, capfdbinary, decoding
+):
+    path = tmp_path / "links.txt"
+
+    translate(
+        make_translate_config(checkpoint, input=input_file, alignments=str(path), decoding=decoding)
+    )
+
+    links = [gold.sure for gold in read_links(str(path))]
+    translations = capfdbinary.readouterr().out.decode().splitlines()
+    assert len(links) == len(translations) == len(SENTENCES)
+    for text, its_links in zip(translations, links, strict=True):
+        assert {target for _, target in its_links} <= set(range(len(text.split())))
+    assert any(links)
+
+
+def test_each_hypothesis_with_text_gets_a_picture(checkpoint, tmp_path, capfdbinary):
+    (tmp_path / "input.txt").write_text("ja\n\nnein\n")
+    directory = tmp_path / "new" / "plots"
+
+    translate(
+        make_translate_config(
+            checkpoint, input=str(tmp_path / "input.txt"), attention_plot=str(directory)
+        )
+    )
+
+    names = sorted(path.name for path in directory.iterdir())
+    assert names == ["000000-2.png", "000000.png", "000002-2.png", "000002.png"]
+    assert (directory / "000000.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("key", ["alignments", "attention_plot", "attention_html", "gold"])
+def test_attention_that_the_model_lacks_is_an_error_before_anything_is_written(
+    tmp_path, files, key
+):
+    checkpoint = write_checkpoint(tmp_path / "run", "none")
+    output = tmp_path / "output.txt"
+
+    with pytest.raises(ValueError, match=f"{key}=.* needs attention"):
+        translate(
+            make_translate_config(
+                checkpoint, **files, output=str(output), **{key: str(tmp_path / "x")}
+            )
+        )
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["input.txt", "reference.txt", "run"]
+
+
+def test_alignments_of_a_reference_are_those_of_its_words(
+    checkpoint, files, tmp_path, capfdbinary, links
+):
+    path = tmp_path / "links.txt"
+
+    translate(make_translate_config(checkpoint, **files, alignments=str(path)))
+
+    assert path.read_text().splitlines() == [format_links(each) for each in links]
+    for each, reference in zip(links, REFERENCES, strict=True):
+        assert {target for _, target in each} <= set(range(len(reference.split())))
+
+
+def test_the_page_has_the_best_translation_of_each_line_with_text(
+    checkpoint, input_file, tmp_path, capfdbinary
+):
+    path = tmp_path / "page.html"
+
+    translate(make_translate_config(checkpoint, input=input_file, attention_html=str(path)))
+
+    page = path.read_bytes()
+    assert page.rstrip().endswith(b"</html>")
+    notes = [f'"note":"{row}: log-probability -' for row, s in enumerate(SENTENCES, 1) if s.strip()]
+    assert all(page.count(note.encode()) == 1 for note in notes)
+    assert page.count(b'"note":') == len(notes)
+
+
+@pytest.mark.parametrize("base", [0, 1])
+def test_gold_links_that_are_those_of_attention_are_matched_wholly(
+    checkpoint, files, tmp_path, capfd, links, base
+):
+    gold = write_gold(
+        tmp_path, [format_links((i + base, j + base) for i, j in each) for each in links]
+    )
+
+    translate(make_translate_config(checkpoint, **files, gold=gold, gold_base=base))
+
+    num_links = sum(map(len, links))
+    assert capfd.readouterr().err.splitlines()[-1] == (
+        f"alignment: precision 1.000, recall 1.000, AER 0.000 (8 sentences, {num_links} links)"
+    )
+
+
+def test_precision_recall_and_error_rate_are_those_of_sure_and_possible_links(
+    checkpoint, files, tmp_path, capfd, links
+):
+    # A sure link that is not found and a found one that is only possible; the rest has none.
+    (source, target), (missing_source, _) = min(links[0]), min(links[0])
+    missing = f"{(missing_source + 1) % 3}-{target}"
+    gold = write_gold(tmp_path, [f"{source}p{target} {missing}", *[""] * 7])
+    num_links = sum(map(len, links))
+
+    translate(make_translate_config(checkpoint, **files, gold=gold))
+
+    assert (
+        f"precision {1 / num_links:.3f}, recall 0.000, AER {1 - 1 / (num_links + 1):.3f}"
+        in capfd.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "base", "message"),
+    [
+        (["0-0"], 0, r"gold=\S+gold.align has 1 lines, fewer than the reference"),
+        ([""] * 10, 0, r"gold=\S+gold.align has 10 lines but the reference has 8"),
+        (["", "1-0"], 0, r"gold.align:2: link 1-0 lies .* has 1 words in the input and 1 in"),
+        (["0p2"], 0, r"gold.align:1: link 0-2 lies .* has 3 words in the input and 2 in"),
+        (["4-1"], 1, r"gold.align:1: link 4-1 lies .* count from 1 \(gold_base=1\)"),
+        (["1-1", "0-1"], 1, r"gold.align:2: '0-1' does not count from 1"),
+        (["0-0", "0:0"], 0, r"gold.align:2: '0:0' is not a link"),
+    ],
+)
+def test_gold_links_that_do_not_fit_are_an_error_and_leave_no_file(
+    checkpoint, files, tmp_path, capfd, lines, base, message
+):
+    gold = write_gold(tmp_path, lines)
+    outputs = {key: str(tmp_path / key) for key in ("output", "alignments", "attention_html")}
+
+    with pytest.raises(ValueError, match=message) as error:
+        translate(make_translate_config(checkpoint, **files, **outputs, gold=gold, gold_base=base))
+
+    assert "\n" not in str(error.value)
+    assert "alignment:" not in capfd.readouterr().err
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["gold.align", "input.txt", "reference.txt"]
+
+
+@pytest.mark.parametrize("key", ["reference", "gold"])
+def test_a_missing_file_is_an_error_with_its_path(checkpoint, files, tmp_path, key):
+    paths = {**files, key: str(tmp_path / "nowhere.txt"), "output": str(tmp_path / "out.txt")}
+
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.txt"):
+        translate(make_translate_config(checkpoint, **paths))
+
+    assert not (tmp_path / "out.txt").exists()

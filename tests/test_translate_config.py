@@ -1,0 +1,25 @@
+import pytest
+from tiny_translator import GREEDY, make_translate_config
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"threads": 0}, "threads=0"),
+        ({"text": "ja", "input": "a.txt"}, "exclude each other"),
+        ({"text": "ja", "reference": "a.en"}, "reference=a.en exclude each other; give input="),
+        ({"gold": "a.align"}, "gold=a.align has the links of a reference; give reference="),
+        ({"reference": "a.en", "gold": "a.align", "gold_base": 2}, "gold_base=2 must be 0 or 1"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_by_name(changes, message):
+    with pytest.raises(ValueError, match=message):
+        make_translate_config("run", **changes)
+
+
+def test_a_search_by_another_name_is_refused():
+    renamed = type(GREEDY)(name="beam", max_length_ratio=1.0, max_length_offset=3)
+
+    with pytest.raises(ValueError, match="one of beam, greedy"):
+        make_translate_config("run", decoding=renamed)

@@ -1,0 +1,141 @@
+"""translate.py as it is called: its command line, its streams and its errors."""
+
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+from tiny_translator import write_checkpoint
+
+from seq2seq.translate_config import TranslateConfig
+from seq2seq.translate_task import PATH_KEYS, quote_plain_values
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "run")
+
+
+@pytest.mark.parametrize("key", PATH_KEYS)
+def test_any_path_passes_through_the_command_line_unchanged(key):
+    [argument] = quote_plain_values([f"{key}=my b\xfccher, (all) = 'x'.txt"])
+
+    value = OverridesParser.create().parse_override(argument).value()
+
+    assert value == "my b\xfccher, (all) = 'x'.txt"
+
+
+def test_every_key_of_a_path_is_known():
+    plain = {"text", "threads", *PATH_KEYS}
+
+    assert {each.name for each in fields(TranslateConfig) if "str" in str(each.type)} <= plain
+
+
+@settings(max_examples=200)
+@given(text=st.text(alphabet="a\xe4 ,'\"\\${}=\n[](x):\u2028", max_size=10))
+def test_any_text_passes_through_the_command_line_unchanged(text):
+    [argument] = quote_plain_values([f"text={text}"])
+
+    value = OverridesParser.create().parse_override(argument).value()
+
+    assert OmegaConf.create({"text": value}).text == text
+
+
+@pytest.mark.parametrize(
+    "argument",
+    ["decoding=beam", "--multirun", "input=null", "input='a,b'", "checkpoint=???", "text", "-m"],
+)
+def test_other_arguments_are_left_to_hydra(argument):
+    assert quote_plain_values([argument]) == [argument]
+
+
+def run_script(*arguments, content=b"", cwd):
+    command = [sys.executable, str(ROOT / "translate.py"), "device=cpu", *map(str, arguments)]
+    return subprocess.run(
+        command,
+        input=content,
+        capture_output=True,
+        cwd=cwd,
+        timeout=100,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+
+
+def test_the_script_answers_bytes_on_standard_input_and_leaves_no_traces(checkpoint, tmp_path):
+    content = b"\xef\xbb\xbfein hund\n\nzwei \xff hunde\xe2\x80\xa8\r\nja"
+
+    done = run_script(f"checkpoint={checkpoint}", content=content, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(b"\n") == 4
+    assert done.stdout.split(b"\n")[1] == b""
+    assert b"1 lines held bytes that are not UTF-8" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_script_ends_quietly_when_its_reader_goes(checkpoint, tmp_path):
+    command = f"'{sys.executable}' '{ROOT}/translate.py' device=cpu checkpoint='{checkpoint}'"
+    many = b"ja\n" * 50_000
+
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command} batch_size=8 | head -n 2"],
+        input=many,
+        capture_output=True,
+        cwd=tmp_path,
+        timeout=100,
+        check=False,
+    )
+
+    assert done.stdout.count(b"\n") == 2
+    assert done.returncode == 0
+    assert done.stderr == b""
+
+
+def test_files_are_complete_when_the_reader_of_the_translations_goes(checkpoint, tmp_path):
+    command = f"'{sys.executable}' '{ROOT}/translate.py' device=cpu checkpoint='{checkpoint}'"
+
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command} batch_size=8 alignments=links.txt | head -n 2"],
+        input=b"ja\n" * 2000,
+        capture_output=True,
+        cwd=tmp_path,
+        timeout=100,
+        check=False,
+    )
+
+    assert done.stdout.count(b"\n") == 2
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (tmp_path / "links.txt").read_bytes().count(b"\n") == 2000
+
+
+def test_the_script_says_in_one_line_what_is_wrong(tmp_path):
+    done = run_script("checkpoint=nowhere", "text=Zwei M\xe4nner, ein Hund", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert done.stderr.decode().splitlines()[-1].startswith("error: checkpoint=nowhere")
+
+
+def test_the_script_compares_the_links_of_a_reference_with_gold_ones(checkpoint, tmp_path):
+    for name, line in (("a, b.de", "ein hund"), ("a.en", "ab cd"), ("a.align", "1-1 2p2")):
+        (tmp_path / name).write_text(f"{line}\n")
+
+    done = run_script(
+        f"checkpoint={checkpoint}",
+        *("input=a, b.de", "reference=a.en", "gold=a.align", "gold_base=1", "alignments=out.txt"),
+        cwd=tmp_path,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 0
+    assert done.stderr.startswith(b"alignment: precision ")
+    assert (tmp_path / "out.txt").read_text().count("-") == 2
