@@ -13,6 +13,7 @@ from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
 from seq2seq.data.encoded import EncodedCorpus, cached_tokenizers, encode_corpus
 from seq2seq.data.grammar_corpus import GrammarCorpus
 from seq2seq.data.multi30k import load_multi30k
+from seq2seq.data.piece_links import PieceLinks, link_pieces
 from seq2seq.data.sentence_pieces import SentencePieceTokenizer
 from seq2seq.data.text_files import TextFilesCorpus
 from seq2seq.data.tokenizer import (
@@ -54,6 +55,7 @@ __all__ = [
     "Multi30kConfig",
     "OnInvalid",
     "Pair",
+    "PieceLinks",
     "PretrainedVectors",
     "SentencePieceConfig",
     "SentencePieceModel",
@@ -68,6 +70,7 @@ __all__ = [
     "collate",
     "encode_corpus",
     "in_order",
+    "link_pieces",
     "load_corpora",
     "load_multi30k",
     "load_vectors",

@@ -14,6 +14,7 @@ from torch import Tensor
 from seq2seq.checks import check_positive
 from seq2seq.data.encoded import EncodedCorpus
 from seq2seq.data.id_rows import IdRows, Numbers
+from seq2seq.data.piece_links import PieceLinks
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.seeding import derive_seed
 
@@ -54,20 +55,26 @@ class Batch(NamedTuple):
     """(B, T)"""
     indices: Tensor
     """(B,) positions of the pairs in the iteration over the corpus"""
+    guide: Tensor | None = None
+    """(B, T, S) shares that add up to 1 where alignments say what to look at, else zeros"""
 
     def to(self, device: torch.device | str) -> "Batch":
         """Return the batch on the device."""
-        return Batch(*(tensor.to(device) for tensor in self))
+        tensors = {name: each for name, each in self._asdict().items() if each is not None}
+        return self._replace(**{name: tensor.to(device) for name, tensor in tensors.items()})
 
 
-def collate(encoded: EncodedCorpus, rows: Numbers) -> Batch:
-    """Put these rows of the corpus into padded tensors."""
+def collate(encoded: EncodedCorpus, rows: Numbers, *, links: PieceLinks | None = None) -> Batch:
+    """Put these rows of the corpus into padded tensors; with links, attention gets a guide."""
     source_ids, source_mask = _pad(encoded.source_rows, rows)
     target_ids, target_mask = _pad(encoded.target_rows, rows)
     previous_ids = np.empty_like(target_ids)  # (B, T)
     previous_ids[:, 0] = BOS
     # The target shifted by one; the EOS of a row shorter than T is no previous token.
     previous_ids[:, 1:] = np.where(target_mask[:, 1:], target_ids[:, :-1], PAD)
+    guide = None
+    if links is not None:
+        guide = torch.from_numpy(links.guide(rows, size=(target_ids.shape[1], source_ids.shape[1])))
     return Batch(
         torch.from_numpy(source_ids),
         torch.from_numpy(source_mask),
@@ -75,6 +82,7 @@ def collate(encoded: EncodedCorpus, rows: Numbers) -> Batch:
         torch.from_numpy(target_ids),
         torch.from_numpy(target_mask),
         torch.from_numpy(encoded.indices[rows]),
+        guide,
     )
 
 

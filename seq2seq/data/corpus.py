@@ -29,6 +29,9 @@ class Corpus(Protocol):
 
     def __iter__(self) -> Iterator[Pair]: ...
 
+    def lines(self) -> Iterator[Pair | None]:
+        """Yield what `__iter__` does, and None for each line that is left out."""
+
 
 class Corpora(NamedTuple):
     """The three parts of a data set."""

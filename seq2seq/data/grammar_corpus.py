@@ -63,6 +63,10 @@ class GrammarCorpus:
     def __iter__(self) -> Iterator[Pair]:
         return (self._pairs.get(row) for row in self._rows)
 
+    def lines(self) -> Iterator[Pair | None]:
+        """Yield the pairs, of which none is left out."""
+        return iter(self)
+
 
 class _DistinctPairs:
     """Pairs of which no source and no target comes twice; drawn when needed, and then kept."""

@@ -76,6 +76,10 @@ class TextFilesCorpus:
         return self._fingerprint
 
     def __iter__(self) -> Iterator[Pair]:
+        return (pair for pair in self.lines() if pair is not None)
+
+    def lines(self) -> Iterator[Pair | None]:
+        """Yield the pair of each line; None for one that is left out."""
         num_skipped: Counter[str] = Counter()
         num_pairs = 0
         rows = zip(*(_read_lines(path) for path in self._paths), strict=True)
@@ -86,6 +90,7 @@ class TextFilesCorpus:
                 if self._on_invalid[invalid.key] is OnInvalid.error:
                     raise ValueError(str(invalid)) from invalid
                 num_skipped[invalid.key] += 1
+                yield None
                 continue
             num_pairs += 1
             yield pair

@@ -131,6 +131,27 @@ class TeacherForcingConfig:
 
 
 @dataclass(kw_only=True, slots=True)
+class GuidedAttentionConfig:
+    """A second loss, which pulls attention towards given alignments of the training text."""
+
+    weight: float
+    """Of this loss, where that of translation has 1; 0 leaves attention alone."""
+    alignments: str | None
+    """File of Pharaoh text, parallel to the training files; None takes the corpus' own links."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weight < math.inf:
+            raise ValueError(
+                f"training.guided_attention.weight={self.weight} must be a number of at least 0"
+            )
+        if self.alignments is not None and not self.alignments.strip():
+            raise ValueError(
+                f"training.guided_attention.alignments={self.alignments!r} must be a path; give "
+                "one, or null for the links that the corpus itself has"
+            )
+
+
+@dataclass(kw_only=True, slots=True)
 class ValidationConfig:
     """When to validate, and what follows from it."""
 
@@ -171,6 +192,7 @@ class TrainingConfig:
     accumulation: int
     """So many batches make one update."""
     label_smoothing: float
+    guided_attention: GuidedAttentionConfig
     optimizer: OptimizerConfig
     schedule: ScheduleConfig
     teacher_forcing: TeacherForcingConfig

@@ -1,25 +1,41 @@
-"""Cross-entropy over the real target tokens, with label smoothing."""
+"""Cross-entropy over the real target tokens, with label smoothing, and of guided attention."""
 
-# B batch, T target length, F readout, V vocabulary, M real tokens of the batch
+# B batch, N heads, T target length, S source length, V vocabulary, M real tokens of the batch
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
 from seq2seq.data import Batch
 from seq2seq.model import Seq2Seq
 
+_LEAST_WEIGHT = 1e-20
+"""Of attention. The gradient of a logarithm is 1 / weight, and fp16's loss scale times that must
+stay within fp32; a weight this small can hardly be moved by its gradient anyway."""
+
+
+class GuidedLoss(NamedTuple):
+    """What attention costs where the batch's guide says what to look at."""
+
+    cross_entropy: Tensor
+    """between the guide and the weights, summed, in nats"""
+    num_tokens: Tensor
+    """target tokens that have a guide"""
+
 
 class Loss(NamedTuple):
     """Sums over real target tokens, EOS included, in nats."""
 
     smoothed: Tensor
-    """what training minimises"""
+    """what training minimises, beside its share of `guided`"""
     cross_entropy: Tensor
     """without label smoothing, detached: what perplexity is made of"""
     weights: Tensor
-    """attention, (B, N, T, S)"""
+    """attention, detached, (B, N, T, S)"""
+    guided: GuidedLoss | None = None
+    """None where the batch has no guide"""
 
 
 def sequence_loss(
@@ -39,4 +55,21 @@ def sequence_loss(
     if label_smoothing > 0:
         uniform = -log_probabilities.sum() / log_probabilities.shape[-1]
         smoothed = (1 - label_smoothing) * cross_entropy + label_smoothing * uniform
-    return Loss(smoothed, cross_entropy.detach(), output.weights.detach())
+    guided = None if batch.guide is None else guided_loss(output.weights, batch.guide)
+    return Loss(smoothed, cross_entropy.detach(), output.weights.detach(), guided)
+
+
+def guided_loss(weights: Tensor, guide: Tensor) -> GuidedLoss:
+    """Compare the mean of the heads with the guide; tokens without one cost nothing.
+
+    Chen et al. 2016, "Guided alignment training for topic-aware neural machine translation":
+    -sum_t sum_s A_ts log alpha_ts, with A the alignment and alpha the weights.
+
+    Args:
+        weights: attention, (B, N, T, S).
+        guide: (B, T, S), rows that add up to 1 or are zeros.
+    """
+    weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
+    logarithms = weights.mean(dim=1).clamp(min=_LEAST_WEIGHT).log()  # (B, T, S)
+    num_tokens = guide.any(dim=-1).sum(dtype=logarithms.dtype)
+    return GuidedLoss(-(guide * logarithms).sum(), num_tokens)

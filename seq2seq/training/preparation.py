@@ -8,11 +8,13 @@ from seq2seq.data import (
     Corpus,
     DataConfig,
     EncodedCorpus,
+    PieceLinks,
     TokenizerPair,
     cached_tokenizers,
     encode_corpus,
     load_corpora,
 )
+from seq2seq.training.guided_attention import check_guided_attention, read_piece_links
 
 UNLIMITED = 1_000_000
 """Pieces: what is scored is never dropped for its length."""
@@ -35,8 +37,10 @@ class PreparedData:
 
     tokenizers: TokenizerPair
     train: EncodedCorpus
+    train_links: PieceLinks | None
+    """what attention is pulled towards; None leaves it alone"""
     fingerprint: str
-    """of the training corpus"""
+    """of the training corpus, and of its links where there are some"""
     valid: EvaluationSet
     test: EvaluationSet
 
@@ -48,13 +52,24 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         config: the run's configuration.
         tokenizers: those of a run that is resumed; None takes or trains the configured ones.
     """
+    check_guided_attention(config)
     corpora = load_corpora(config.data)
     if tokenizers is None:
         tokenizers = cached_tokenizers(config.tokenizer, corpora.train, config.data.cache_dir)
+    train = encode_corpus(corpora.train, tokenizers, config.data)
+    fingerprint = corpora.train.fingerprint
+    links = None
+    guided = config.training.guided_attention
+    if guided.weight > 0:
+        links = read_piece_links(
+            guided.alignments, corpora.train, encoded=train, tokenizers=tokenizers
+        )
+        fingerprint = f"{fingerprint}-{links.digest()}"
     return PreparedData(
         tokenizers=tokenizers,
-        train=encode_corpus(corpora.train, tokenizers, config.data),
-        fingerprint=corpora.train.fingerprint,
+        train=train,
+        train_links=links,
+        fingerprint=fingerprint,
         valid=_evaluation_set(corpora.valid, tokenizers, config.data),
         test=_evaluation_set(corpora.test, tokenizers, config.data),
     )

@@ -14,6 +14,8 @@ class Interval:
     target_tokens: int = 0
     cross_entropy: float = 0.0
     gradient_norm: float = 0.0
+    guided_loss: float = 0.0
+    num_guided: int = 0
     seconds: float = 0.0
 
 
@@ -75,6 +77,8 @@ class Progress:
         self.interval.target_tokens += num_tokens
         self.interval.cross_entropy += result.cross_entropy
         self.interval.gradient_norm += result.gradient_norm
+        self.interval.guided_loss += result.guided_loss
+        self.interval.num_guided += result.num_guided
         self.interval.seconds += seconds
 
     def count_validation(self, value: float, config: TrainingConfig) -> list[int]:

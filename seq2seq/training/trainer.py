@@ -132,7 +132,8 @@ class Trainer:
     def _update(self, group: list[Numbers], updates_per_epoch: int, signals: StopSignals) -> int:
         """Make one update; return the signal that some process received, or 0."""
         progress, training = self.progress, self.config.training
-        batches = [collate(self.data.train, rows).to(self.numerics.device) for rows in group]
+        data, device = self.data, self.numerics.device
+        batches = [collate(data.train, rows, links=data.train_links).to(device) for rows in group]
         num_tokens, progress.seconds, stop_signal = self._agree(batches, signals)
         factor = learning_rate_factor(
             training.schedule,
@@ -198,6 +199,8 @@ class Trainer:
                 training.teacher_forcing, update=progress.update
             ),
         }
+        if interval.num_guided:
+            values["train/guided_attention_loss"] = interval.guided_loss / interval.num_guided
         board.scalars(values, update=progress.update)
         bar.set_postfix_str(f"loss {loss:.3f}, {speed:.0f} tokens/s", refresh=False)
         bar.update(round(100 * progress.share(training), 1) - bar.n)

@@ -26,6 +26,8 @@ class UpdateResult(NamedTuple):
 
     cross_entropy: float  # of all processes, summed over target tokens
     gradient_norm: float
+    guided_loss: float  # of all processes, summed over target tokens that have a guide
+    num_guided: int  # such tokens
 
 
 class Updater:
@@ -62,8 +64,9 @@ class Updater:
         torch.manual_seed(derive_seed(self._config.seed, "update", update, self._ranks.rank))
         self._model.train()
         losses = [self._backward(batch, update, num_tokens) for batch in batches]
-        cross_entropy = torch.stack(losses).sum()
-        sum_over_processes([cross_entropy])
+        sums = torch.stack(losses).sum(0)
+        sum_over_processes([sums])
+        cross_entropy, guided, num_guided = sums.unbind()
         sum_gradients(self._model)
         self._scaler.unscale_(self._optimizer)  # after the sum, so that all see an overflow
         norm = self._clip()
@@ -73,7 +76,9 @@ class Updater:
         self._scaler.step(self._optimizer)  # an fp16 overflow skips the step and lowers the scale
         self._scaler.update()
         self._optimizer.zero_grad()
-        return UpdateResult(cross_entropy.item(), norm.item())
+        return UpdateResult(
+            cross_entropy.item(), norm.item(), guided.item(), int(num_guided.item())
+        )
 
     @property
     def learning_rate(self) -> float:
@@ -91,7 +96,7 @@ class Updater:
         self._scaler.load_state_dict(state["scaler"])
 
     def _backward(self, batch: Batch, update: int, num_tokens: int) -> Tensor:
-        """Add a batch's part to the gradients; return its cross-entropy."""
+        """Add a batch's part to the gradients; return cross-entropy, guided one and its tokens."""
         training = self._config.training
         forced_mask = draw_forced_mask(
             training.teacher_forcing,
@@ -106,8 +111,12 @@ class Updater:
                 label_smoothing=training.label_smoothing,
                 forced_mask=forced_mask,
             )
-        self._scaler.scale(loss.smoothed / num_tokens).backward()  # type: ignore[no-untyped-call]
-        return loss.cross_entropy
+        total, guided = loss.smoothed, loss.cross_entropy.new_zeros(2)
+        if loss.guided is not None:
+            total = total + training.guided_attention.weight * loss.guided.cross_entropy
+            guided = torch.stack(loss.guided).detach()
+        self._scaler.scale(total / num_tokens).backward()  # type: ignore[no-untyped-call]
+        return torch.cat((loss.cross_entropy.unsqueeze(0), guided))
 
     def _check_finite(self, cross_entropy: Tensor, norm: Tensor, *, update: int) -> None:
         """Let only what is a number reach the weights."""

@@ -21,6 +21,7 @@ from seq2seq.data import (
     in_order,
 )
 from seq2seq.data.id_rows import IdRows, Numbers
+from seq2seq.data.piece_links import LinkedPieces, PieceLinks
 
 SETTINGS = settings(max_examples=40, deadline=None, database=None)
 SOURCE = [[10, 11], [12, 13, 14, 15], [], [16]]
@@ -36,6 +37,14 @@ def id_rows(rows: Iterable[list[int]]) -> IdRows:
 def corpus_of(source: list[list[int]], target: list[list[int]]) -> EncodedCorpus:
     # Every second pair of the text was left out.
     return EncodedCorpus(id_rows(source), id_rows(target), np.arange(len(source)) * 2)
+
+
+def links_of(source: list[list[int]]) -> PieceLinks:
+    """Link every source piece of a pair to its first target piece, where it has one."""
+    rows = [
+        np.arange(len(ids) if target else 0) for ids, target in zip(source, TARGET, strict=True)
+    ]
+    return PieceLinks.of(LinkedPieces(np.zeros_like(sources), sources) for sources in rows)
 
 
 def corpus_of_lengths(source_lengths: list[int], target_lengths: list[int]) -> EncodedCorpus:
@@ -117,18 +126,35 @@ def test_indices_are_positions_in_the_text() -> None:
 
 
 def test_ids_and_masks_have_their_types() -> None:
-    batch = collate(corpus_of(SOURCE, TARGET), np.array([0, 3]))
+    batch = collate(corpus_of(SOURCE, TARGET), np.array([0, 3]), links=links_of(SOURCE))
 
-    assert {name for name, tensor in batch._asdict().items() if tensor.dtype == torch.bool} == {
-        "source_mask",
-        "target_mask",
+    types = {name: tensor.dtype for name, tensor in batch._asdict().items()}
+    assert types == {
+        "source_ids": torch.long,
+        "source_mask": torch.bool,
+        "previous_ids": torch.long,
+        "target_ids": torch.long,
+        "target_mask": torch.bool,
+        "indices": torch.long,
+        "guide": torch.float32,
     }
-    assert {name for name, tensor in batch._asdict().items() if tensor.dtype == torch.long} == {
-        "source_ids",
-        "previous_ids",
-        "target_ids",
-        "indices",
-    }
+
+
+def test_a_guide_is_as_long_as_its_batch_and_says_nothing_of_eos_and_padding() -> None:
+    batch = collate(corpus_of(SOURCE, TARGET), np.array([1, 0, 3]), links=links_of(SOURCE))
+
+    expected = torch.zeros(3, 4, 5)
+    expected[0, 0, :4] = 1 / 4
+    expected[1, 0, :2] = 1 / 2
+    assert batch.guide is not None
+    assert torch.equal(batch.guide, expected)
+
+
+def test_without_links_there_is_no_guide() -> None:
+    batch = collate(corpus_of(SOURCE, TARGET), np.array([0]))
+
+    assert batch.guide is None
+    assert batch.to("meta").guide is None
 
 
 def test_rows_without_any_ids_are_eos_alone() -> None:
@@ -139,7 +165,7 @@ def test_rows_without_any_ids_are_eos_alone() -> None:
 
 
 def test_moving_a_batch_moves_each_tensor() -> None:
-    batch = collate(corpus_of(SOURCE, TARGET), np.array([0, 1])).to("meta")
+    batch = collate(corpus_of(SOURCE, TARGET), np.array([0, 1]), links=links_of(SOURCE)).to("meta")
 
     assert isinstance(batch, Batch)
     assert {tensor.device.type for tensor in batch} == {"meta"}

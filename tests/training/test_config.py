@@ -27,6 +27,9 @@ def training() -> TrainingConfig:
         ("teacher_forcing", "start", 1.01, r"must lie in \[0, 1\]"),
         ("teacher_forcing", "end", -0.01, r"must lie in \[0, 1\]"),
         ("teacher_forcing", "updates", 0, "must be at least 1"),
+        ("guided_attention", "weight", -0.5, "must be a number of at least 0"),
+        ("guided_attention", "weight", float("nan"), "must be a number of at least 0"),
+        ("guided_attention", "weight", float("inf"), "must be a number of at least 0"),
         ("validation", "every_updates", 0, "must be at least 1"),
         ("validation", "patience", 0, "must be at least 1"),
         ("validation", "keep_best", 0, "must be at least 1"),
@@ -74,6 +77,19 @@ def test_any_one_budget_suffices(key):
     config = dataclasses.replace(training(), **{"max_epochs": None, key: 2})
 
     assert getattr(config, key) == 2
+
+
+def test_an_empty_path_of_alignments_is_refused():
+    config = training().guided_attention
+
+    with pytest.raises(ValueError, match=r"^training\.guided_attention\.alignments=' ' must be"):
+        dataclasses.replace(config, alignments=" ")
+
+
+def test_attention_is_not_guided_unless_asked_for():
+    config = training().guided_attention
+
+    assert (config.weight, config.alignments) == (0.0, None)
 
 
 def test_the_ends_of_the_ranges_are_allowed():

@@ -1,5 +1,7 @@
 """The loss is the cross-entropy of the real tokens, whoever they share a batch with."""
 
+import math
+
 import pytest
 import torch
 from tiny_models import (
@@ -11,16 +13,35 @@ from tiny_models import (
     tiny_batch,
     tiny_model,
 )
+from torch import Tensor
 from torch.nn import functional
 
 from seq2seq.data import Batch
 from seq2seq.model import Seq2Seq
-from seq2seq.training.loss import Loss, sequence_loss
+from seq2seq.training.loss import GuidedLoss, Loss, guided_loss, sequence_loss
 
 
 def loss_of(model: Seq2Seq, batch: TinyBatch, *, label_smoothing: float = 0.0) -> Loss:
     rows = torch.arange(batch.source_ids.shape[0])
     return sequence_loss(model, Batch(*batch, rows), label_smoothing=label_smoothing)
+
+
+def guided_loss_of(model: Seq2Seq, batch: TinyBatch, guide: Tensor) -> GuidedLoss:
+    rows = torch.arange(batch.source_ids.shape[0])
+    loss = sequence_loss(model, Batch(*batch, rows, guide), label_smoothing=0.0)
+    assert loss.guided is not None
+    return loss.guided
+
+
+def tiny_guide(batch: TinyBatch) -> Tensor:
+    """Link some of the target tokens to one, two or three real source tokens; EOS to none."""
+    generator = torch.Generator().manual_seed(4)
+    drawn = torch.rand(batch.target_ids.shape[0], 4, 5, generator=generator) < 0.5
+    drawn[:, 1] = False
+    width, height = batch.source_mask.shape[1], batch.target_mask.shape[1]
+    drawn = functional.pad(drawn, (0, width - 5, 0, height - 4))
+    drawn &= batch.source_mask.unsqueeze(1) & batch.target_mask.unsqueeze(2)
+    return drawn / drawn.sum(-1, keepdim=True).clamp(min=1)
 
 
 def model_of(name: str = "additive") -> Seq2Seq:
@@ -138,3 +159,119 @@ def test_an_unforced_token_is_the_models_own():
     same = sequence_loss(model, Batch(*other, rows), label_smoothing=0.0, forced_mask=unforced)
     assert torch.equal(free.smoothed, same.smoothed)
     assert not torch.equal(free.smoothed, loss_of(model, batch).smoothed)
+
+
+def test_guided_loss_is_the_cross_entropy_of_the_mean_of_the_heads():
+    model, batch = model_of("multihead"), tiny_batch()
+    guide = tiny_guide(batch)
+
+    guided = guided_loss_of(model, batch, guide)
+
+    weights = model(batch.source_ids, batch.source_mask, batch.previous_ids).weights.tolist()
+    expected, num_tokens = 0.0, 0
+    for row in range(3):
+        for target in range(4):
+            shares = guide[row, target].tolist()
+            num_tokens += any(shares)
+            for source in range(5):
+                heads = [head[target][source] for head in weights[row]]
+                if shares[source]:
+                    expected -= shares[source] * math.log(sum(heads) / len(heads))
+    assert guided.cross_entropy.item() == pytest.approx(expected, rel=1e-6)
+    assert guided.num_tokens.item() == num_tokens > 3
+
+
+def test_guided_loss_has_the_gradient_of_its_definition():
+    batch = tiny_batch()
+    guide = tiny_guide(batch).double()
+    scores = torch.randn(
+        3, 2, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(5)
+    )
+    scores.requires_grad_()
+
+    def lose(scores: Tensor) -> Tensor:
+        return guided_loss(scores.softmax(-1), guide).cross_entropy
+
+    assert torch.autograd.gradcheck(lose, scores)
+
+
+@pytest.mark.parametrize("name", ["dot", "additive", "multihead", "gaussian"])
+def test_guided_loss_moves_the_parameters_of_attention(name):
+    model, batch = model_of(name), tiny_batch()
+
+    gradients = gradients_of(guided_loss_of(model, batch, tiny_guide(batch)).cross_entropy, model)
+
+    assert any(gradient.any() for name, gradient in gradients.items() if "encoder" in name)
+    keys = [gradient for name, gradient in gradients.items() if name.startswith("attention.key")]
+    assert all(gradient.any() for gradient in keys)
+
+
+def test_guided_loss_of_a_batch_is_the_sum_over_its_pairs_whatever_their_padding():
+    model, batch = model_of(), tiny_batch()
+    guide, padded = tiny_guide(batch), tiny_batch(extra=3)
+
+    together = guided_loss_of(model, batch, guide)
+
+    with_padding = guided_loss_of(model, padded, tiny_guide(padded))
+    torch.testing.assert_close(together, with_padding)
+    alone = []
+    for row in range(3):
+        pair = batch.row(row)
+        size = pair.target_ids.shape[1], pair.source_ids.shape[1]
+        own = guide[row : row + 1, : size[0], : size[1]]
+        alone.append(guided_loss_of(model, pair, own))
+    torch.testing.assert_close(together.cross_entropy, sum(each.cross_entropy for each in alone))
+    assert together.num_tokens == sum(each.num_tokens for each in alone)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_guided_loss_is_finite_where_weights_vanish(dtype):
+    scores = torch.tensor([[[[0.0, -1e4, 3.0]]]], dtype=dtype, requires_grad=True)
+    guide = torch.tensor([[[0.5, 0.5, 0.0]]])
+
+    loss = guided_loss(scores.softmax(-1), guide).cross_entropy
+
+    loss.backward()
+    assert loss.dtype == torch.promote_types(dtype, torch.float32)
+    assert math.isfinite(loss.item())
+    assert loss.item() > 10
+    assert scores.grad is not None
+    assert scores.grad.isfinite().all()
+    assert scores.grad[0, 0, 0, 0] < 0 < scores.grad[0, 0, 0, 2]
+
+
+def test_guided_loss_is_almost_the_same_under_autocast():
+    model, batch = model_of().float(), tiny_batch()
+    guide = tiny_guide(batch)
+    exact = guided_loss_of(model, batch, guide).cross_entropy
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = guided_loss_of(model, batch, guide).cross_entropy
+
+    assert rounded.dtype == torch.float32
+    assert rounded.item() == pytest.approx(exact.item(), rel=0.02)
+
+
+def test_a_guide_leaves_the_other_losses_as_they_are():
+    model, batch = model_of(), tiny_batch()
+    rows = torch.arange(3)
+
+    guided = sequence_loss(model, Batch(*batch, rows, tiny_guide(batch)), label_smoothing=0.1)
+
+    plain = loss_of(model, batch, label_smoothing=0.1)
+    assert plain.guided is None
+    assert torch.equal(guided.smoothed, plain.smoothed)
+    assert not guided.weights.requires_grad
+
+
+def test_attention_is_guided_also_where_tokens_are_the_models_own():
+    model, batch = model_of(), tiny_batch()
+    unforced = torch.zeros_like(batch.target_mask)
+    read = Batch(*batch, torch.arange(3), tiny_guide(batch))
+
+    loss = sequence_loss(model, read, label_smoothing=0.0, forced_mask=unforced)
+
+    assert loss.guided is not None
+    assert loss.guided.num_tokens == guided_loss_of(model, batch, tiny_guide(batch)).num_tokens
+    gradients = gradients_of(loss.guided.cross_entropy, model)
+    assert gradients["attention.key_projection.weight"].any()

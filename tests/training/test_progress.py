@@ -9,7 +9,7 @@ from seq2seq.training.config import TrainingConfig
 from seq2seq.training.progress import Progress
 from seq2seq.training.updates import UpdateResult
 
-RESULT = UpdateResult(cross_entropy=6.0, gradient_norm=0.5)
+RESULT = UpdateResult(cross_entropy=6.0, gradient_norm=0.5, guided_loss=1.5, num_guided=2)
 
 
 def training(
@@ -53,6 +53,7 @@ def test_an_update_counts_in_total_and_in_the_interval():
     assert progress.update_seconds == progress.interval.seconds == 0.75
     assert progress.interval.cross_entropy == 18.0
     assert progress.interval.gradient_norm == 1.5
+    assert (progress.interval.guided_loss, progress.interval.num_guided) == (4.5, 6)
     assert progress.interval.updates == 3
 
 

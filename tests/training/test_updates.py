@@ -1,16 +1,20 @@
 """An update is the same however its batches are put together, and stops at what is no number."""
 
 import copy
+import dataclasses
 
+import numpy as np
 import pytest
 import torch
 from tiny_training import tiny_config, tiny_numerics
 
 from seq2seq.config import TrainConfig
-from seq2seq.data import Batch, collate
+from seq2seq.data import Batch, PieceLinks, collate
+from seq2seq.data.piece_links import LinkedPieces
 from seq2seq.model import Seq2Seq
 from seq2seq.training.checkpoint import build_model
 from seq2seq.training.distributed import Ranks
+from seq2seq.training.loss import sequence_loss
 from seq2seq.training.preparation import PreparedData, prepare_data
 from seq2seq.training.updates import NonFiniteError, Updater, build_optimizer
 
@@ -28,12 +32,22 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("updates")
 
 
+def reversing_links(data: PreparedData) -> PieceLinks:
+    """Link each character but the last, which has no guide, to its like in the reversed word."""
+    lengths = data.train.source_lengths.tolist()
+    rows = ((np.arange(length - 1), np.arange(length)[:0:-1]) for length in lengths)
+    return PieceLinks.of(LinkedPieces(*row) for row in rows)
+
+
 class Workplace:
     """A model with its updater and data."""
 
     def __init__(self, config: TrainConfig) -> None:
         self.config = config
-        self.data: PreparedData = prepare_data(config)
+        off = dataclasses.replace(config.training.guided_attention, weight=0.0)
+        training = dataclasses.replace(config.training, guided_attention=off)
+        # The text has no links of its own; `batch` links it.
+        self.data = prepare_data(dataclasses.replace(config, training=training))
         torch.manual_seed(1)
         self.model: Seq2Seq = build_model(config, self.data.tokenizers)
         self.updater = Updater(
@@ -41,7 +55,10 @@ class Workplace:
         )
 
     def batch(self, *rows: int) -> Batch:
-        return collate(self.data.train, torch.tensor(rows).numpy())
+        links = None
+        if self.config.training.guided_attention.weight:
+            links = reversing_links(self.data)
+        return collate(self.data.train, np.array(rows), links=links)
 
     def make(self, *batches: Batch, update: int = 1, learning_rate: float = 0.01):
         return self.updater.make(
@@ -68,8 +85,10 @@ def is_equal(first, second) -> bool:
     return all(torch.equal(value, second[name]) for name, value in first.items())
 
 
-def test_two_half_batches_make_the_update_of_one(folder):
-    whole, halves = (workplace(folder, *NO_DROPOUT) for _ in range(2))
+@pytest.mark.parametrize("guided", [0.0, 0.7])
+def test_two_half_batches_make_the_update_of_one(folder, guided):
+    overrides = (*NO_DROPOUT, f"training.guided_attention.weight={guided}")
+    whole, halves = (workplace(folder, *overrides) for _ in range(2))
 
     one = whole.make(whole.batch(0, 1, 2, 3, 4))
     two = halves.make(halves.batch(0, 1, 2), halves.batch(3, 4))
@@ -77,6 +96,9 @@ def test_two_half_batches_make_the_update_of_one(folder):
     assert_same(whole.weights(), halves.weights(), rtol=1e-5, atol=1e-6)
     assert one.cross_entropy == pytest.approx(two.cross_entropy, rel=1e-6)
     assert one.gradient_norm == pytest.approx(two.gradient_norm, rel=1e-5)
+    assert one.guided_loss == pytest.approx(two.guided_loss, rel=1e-5)
+    assert one.num_guided == two.num_guided
+    assert bool(one.num_guided) == bool(guided)
 
 
 def test_an_update_is_a_step_of_its_learning_rate_against_the_mean_gradient(folder):
@@ -108,6 +130,45 @@ def test_an_update_is_a_step_of_its_learning_rate_against_the_mean_gradient(fold
         torch.testing.assert_close(
             parameter, before[name] - 0.5 * gradient, msg=name, rtol=1e-4, atol=1e-6
         )
+
+
+def test_guided_attention_adds_its_weighted_loss_a_target_token(folder):
+    weight = 0.3
+    place = workplace(
+        folder,
+        *NO_DROPOUT,
+        "training.optimizer.clip_norm=0",
+        f"training.guided_attention.weight={weight}",
+    )
+    batch = place.batch(0, 1, 2)
+    loss = sequence_loss(place.model, batch, label_smoothing=0.1)
+    assert loss.guided is not None
+    num_tokens = int(batch.target_mask.sum())
+    total = (loss.smoothed + weight * loss.guided.cross_entropy) / num_tokens
+    gradients = torch.autograd.grad(total, list(place.model.parameters()))
+
+    result = place.make(batch)
+
+    norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
+    assert result.gradient_norm == pytest.approx(norm.item(), rel=1e-5)
+    assert result.cross_entropy == pytest.approx(loss.cross_entropy.item(), rel=1e-6)
+    assert result.guided_loss == pytest.approx(loss.guided.cross_entropy.item(), rel=1e-6)
+    assert result.num_guided == num_tokens - 2 * 3  # neither a word's last character nor EOS
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_guided_attention_works_with_scheduled_sampling(folder, precision):
+    place = workplace(
+        folder,
+        "training.guided_attention.weight=1",
+        "training.teacher_forcing.start=0.2",
+        f"training.precision={precision}",
+    )
+
+    batch = place.batch(*range(8))
+    results = [place.make(batch, update=n, learning_rate=0.03) for n in range(1, 11)]
+
+    assert results[-1].guided_loss < 0.8 * results[0].guided_loss
 
 
 def test_longer_gradients_are_scaled_down_to_the_limit(folder):

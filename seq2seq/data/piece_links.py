@@ -1,0 +1,88 @@
+"""Word links of a corpus as links between its pieces, which batches turn into guides."""
+
+# B batch, S source length, T target length, L links
+
+import hashlib
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from seq2seq.data.id_rows import Ids, Numbers
+
+
+class LinkedPieces(NamedTuple):
+    """The links of one pair, each at the same place of both arrays: (L,)."""
+
+    targets: Numbers
+    sources: Numbers
+
+
+@dataclass
+class PieceLinks:
+    """The links of all pairs of an encoded corpus, row after row."""
+
+    targets: Ids
+    sources: Ids
+    offsets: Numbers
+    """row i has the links from offsets[i] to offsets[i + 1]"""
+
+    @classmethod
+    def of(cls, rows: Iterable[LinkedPieces]) -> "PieceLinks":
+        """Join the links of the pairs, which come in the order of the encoded corpus."""
+        targets, sources, ends = array("i"), array("i"), array("q", [0])
+        for row in rows:
+            targets.frombytes(row.targets.astype(np.int32).tobytes())
+            sources.frombytes(row.sources.astype(np.int32).tobytes())
+            ends.append(len(targets))
+        return cls(np.asarray(targets), np.asarray(sources), np.asarray(ends))
+
+    def guide(self, rows: Numbers, *, size: tuple[int, int]) -> npt.NDArray[np.float32]:
+        """Share 1 equally among the source pieces that each target piece is linked to.
+
+        Args:
+            rows: of the corpus, (B,).
+            size: T and S.
+
+        Returns:
+            Shares (B, T, S); a target piece without a link, EOS and padding have zeros.
+        """
+        starts = self.offsets[rows]
+        counts = self.offsets[rows + 1] - starts
+        ends = counts.cumsum()
+        places = np.arange(ends[-1]) + np.repeat(starts - ends + counts, counts)  # (L,)
+        owners = np.repeat(np.arange(len(rows)), counts)  # (L,)
+        guide = np.zeros((len(rows), *size), dtype=np.float32)
+        guide[owners, self.targets[places], self.sources[places]] = 1
+        guide /= np.maximum(guide.sum(axis=2, keepdims=True), 1)
+        return guide
+
+    def digest(self) -> str:
+        """Return the SHA-256, in hex, of all links."""
+        digest = hashlib.sha256()
+        for numbers in (self.offsets, self.targets, self.sources):
+            digest.update(numbers.tobytes())
+        return digest.hexdigest()
+
+
+def link_pieces(
+    links: Iterable[tuple[int, int]], source_words: list[int], target_words: list[int]
+) -> LinkedPieces:
+    """Link every piece of a target word to every piece of the source words it is linked to.
+
+    Args:
+        links: pairs of a source word and a target word.
+        source_words: for each source piece the index of its word.
+        target_words: likewise.
+    """
+    size = (max(target_words, default=-1) + 1, max(source_words, default=-1) + 1)
+    linked = np.zeros(size, dtype=np.bool_)
+    for source, target in links:
+        # A word without a piece of its own, as one that begins inside a longer piece.
+        if target < size[0] and source < size[1]:
+            linked[target, source] = True
+    pieces = linked[np.ix_(np.array(target_words, int), np.array(source_words, int))]  # (T, S)
+    return LinkedPieces(*pieces.nonzero())

@@ -1,0 +1,152 @@
+"""Read the alignments that guided attention is pulled towards.
+
+Chen et al. 2016, "Guided alignment training for topic-aware neural machine translation"; the
+same is called supervised attention by Mi et al. 2016 and Liu et al. 2016.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from seq2seq.alignment import Links, read_links
+from seq2seq.config import TrainConfig
+from seq2seq.data import EOS, Corpus, EncodedCorpus, Pair, PieceLinks, TokenizerPair, link_pieces
+from seq2seq.data.piece_links import LinkedPieces
+from seq2seq.data.tokenizer import SPECIAL_PIECES
+from seq2seq.model import Seq2Seq
+
+logger = logging.getLogger(__name__)
+
+_KEY = "training.guided_attention"
+
+
+def check_guided_attention(config: TrainConfig) -> None:
+    """Find out before any data are read whether attention can be guided by what is configured.
+
+    Raises:
+        ValueError: no gradient reaches the weights of this attention, or it has none.
+        FileNotFoundError: the alignments are not there.
+    """
+    guided = config.training.guided_attention
+    if guided.weight == 0:
+        if guided.alignments is not None:
+            logger.warning("%s.alignments is not read, as %s.weight=0", _KEY, _KEY)
+        return
+    if not _has_learnt_weights(config):
+        raise ValueError(
+            f"{_KEY}.weight={guided.weight} needs attention that learns its weights, which "
+            f"attention={config.attention.name} does not; choose another attention or weight=0"
+        )
+    if guided.alignments is not None and not Path(guided.alignments).expanduser().is_file():
+        raise FileNotFoundError(
+            f"{_KEY}.alignments={guided.alignments}: no such file; give Pharaoh text, a line for "
+            "each line of the training text, or null for the links that the corpus itself has"
+        )
+
+
+def read_piece_links(
+    alignments: str | None, corpus: Corpus, *, encoded: EncodedCorpus, tokenizers: TokenizerPair
+) -> PieceLinks:
+    """Read the links between words and turn them into links between pieces.
+
+    Args:
+        alignments: path of a file of Pharaoh text, parallel to the files of the corpus: lines
+            whose pair is left out have theirs too. Words are what white space separates, counted
+            from 0; a possible link, `1p2`, counts as one. None takes the corpus' own gold links.
+        corpus: the training text.
+        encoded: its ids.
+        tokenizers: which made them.
+
+    Raises:
+        ValueError: the corpus has no links of its own, or the file does not fit the text.
+    """
+    if alignments is None:
+        pairs = _gold_pairs(corpus)
+    else:
+        pairs = _aligned_pairs(corpus, str(Path(alignments).expanduser()))
+    rows = _linked_rows(pairs, encoded=encoded, tokenizers=tokenizers, name=corpus.name)
+    links = PieceLinks.of(rows)
+    logger.info("%s: %d links between pieces guide attention", corpus.name, len(links.targets))
+    if len(links.targets) == 0:
+        raise ValueError(f"{_KEY}.alignments={alignments}: there is no link to guide attention by")
+    return links
+
+
+def _has_learnt_weights(config: TrainConfig) -> bool:
+    """Say whether a model of this configuration has weights that a gradient reaches."""
+    model = Seq2Seq(
+        config.model,
+        attention=config.attention,
+        source_vocabulary_size=len(SPECIAL_PIECES),
+        target_vocabulary_size=len(SPECIAL_PIECES),
+    )
+    ids = torch.tensor([[EOS]])
+    weights = model(ids, torch.ones_like(ids, dtype=torch.bool), ids).weights
+    return bool(weights.requires_grad)
+
+
+def _linked_rows(
+    pairs: Iterable[tuple[Pair, Links]],
+    *,
+    encoded: EncodedCorpus,
+    tokenizers: TokenizerPair,
+    name: str,
+) -> Iterator[LinkedPieces]:
+    """Yield the links of each pair of the encoded corpus, which may lack some of the pairs."""
+    row = 0
+    # disable=None: quiet where stderr is no terminal.
+    with tqdm(pairs, desc=f"aligning {name}", unit=" pairs", disable=None) as progress:
+        for position, (pair, links) in enumerate(progress):
+            if row == len(encoded) or encoded.indices[row] != position:
+                continue  # left out for its length; the line is read to be checked
+            yield link_pieces(
+                links,
+                tokenizers.source.words(pair.source, encoded.source(row).tolist()),
+                tokenizers.target.words(pair.target, encoded.target(row).tolist()),
+            )
+            row += 1
+    assert row == len(encoded), "the corpus has changed since it was encoded"
+
+
+def _gold_pairs(corpus: Corpus) -> Iterator[tuple[Pair, Links]]:
+    for pair in corpus:
+        if pair.links is None:
+            raise ValueError(
+                f"{_KEY}.alignments=null takes the links of the corpus, and this one has none; "
+                "give a file of Pharaoh text, a line for each line of the training text"
+            )
+        yield pair, pair.links
+
+
+def _aligned_pairs(corpus: Corpus, path: str) -> Iterator[tuple[Pair, Links]]:
+    """Yield the pairs with the links on their lines of the file."""
+    alignments = read_links(path)
+    number = 0
+    for number, pair in enumerate(corpus.lines(), start=1):
+        gold = next(alignments, None)
+        if gold is None:
+            raise ValueError(
+                f"{path}: {number - 1} lines, but the training text goes on; give a line, which "
+                "may be empty, for each of its lines"
+            )
+        if pair is not None:
+            _check_links(gold.possible, pair, where=f"{path}:{number}")
+            yield pair, gold.possible
+    if next(alignments, None) is not None:
+        raise ValueError(
+            f"{path}: more than {number} lines, but the training text has {number}; give one "
+            "line for each of its lines"
+        )
+
+
+def _check_links(links: Links, pair: Pair, *, where: str) -> None:
+    num_source, num_target = len(pair.source.split()), len(pair.target.split())
+    for source, target in sorted(links):
+        if source >= num_source or target >= num_target:
+            raise ValueError(
+                f"{where}: the link {source}-{target} is outside of the pair of {num_source} and "
+                f"{num_target} words; count words from 0, as white space separates them"
+            )

@@ -1,0 +1,243 @@
+"""Alignments of the training text are read line by line, and attention learns to follow them."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from tiny_training import compose_config, read_scalars, tiny_config
+
+from seq2seq.alignment import format_links
+from seq2seq.config import TrainConfig
+from seq2seq.data import load_corpora
+from seq2seq.training.preparation import PreparedData, prepare_data
+from seq2seq.training.run import run_training
+
+SOURCE = ["a b", "c", "", "ab ba c", "a", "b a"]
+TARGET = ["x", "x y", "y", "y yx xx", "", "y x"]
+ALIGNMENTS = ["1-0", "0-0 0p1", "0-0", "0-2 2-1", "", "1-1"]
+"""the third and the fifth pair are left out, as one of their sides is empty"""
+GUIDED = "training.guided_attention.weight=0.5"
+
+
+def write_text(folder: Path, alignments: list[str]) -> Path:
+    for name in ("train", "valid", "test"):
+        (folder / f"a.{name}").write_text("".join(f"{line}\n" for line in SOURCE))
+        (folder / f"b.{name}").write_text("".join(f"{line}\n" for line in TARGET))
+    path = folder / "links.txt"
+    path.write_text("".join(f"{line}\n" for line in alignments))
+    return path
+
+
+def guided_config(folder: Path, alignments: list[str], *overrides: str) -> TrainConfig:
+    path = write_text(folder, alignments)
+    given = f"training.guided_attention.alignments='{path}'"
+    return tiny_config(folder, GUIDED, given, *overrides)
+
+
+def links_of(data: PreparedData) -> list[set[tuple[int, int]]]:
+    """Return the (target piece, source piece) of each row."""
+    links = data.train_links
+    assert links is not None
+    bounds = zip(links.offsets[:-1], links.offsets[1:], strict=True)
+    rows = [(links.targets[start:end], links.sources[start:end]) for start, end in bounds]
+    return [set(zip(*(part.tolist() for part in row), strict=True)) for row in rows]
+
+
+def test_lines_of_pairs_that_are_left_out_do_not_shift_the_others(tmp_path):
+    data = prepare_data(guided_config(tmp_path, ALIGNMENTS))
+
+    # Pieces are characters; a space belongs to the word after it.
+    assert links_of(data) == [
+        {(0, 1), (0, 2)},
+        {(0, 0), (1, 0), (2, 0)},
+        {(4, 0), (5, 0), (6, 0), (1, 5), (2, 5), (3, 5), (1, 6), (2, 6), (3, 6)}
+        | {(4, 1), (5, 1), (6, 1)},
+        {(1, 1), (1, 2), (2, 1), (2, 2)},
+    ]
+
+
+def test_long_pairs_do_not_shift_the_others_either(tmp_path):
+    every = links_of(prepare_data(guided_config(tmp_path, ALIGNMENTS)))
+
+    data = prepare_data(guided_config(tmp_path, ALIGNMENTS, "data.max_length=3"))
+
+    assert data.train.indices.tolist() == [0, 1, 3]
+    assert links_of(data) == [every[0], every[1], every[3]]
+
+
+def test_a_line_without_links_leaves_its_pair_unguided(tmp_path):
+    links = links_of(prepare_data(guided_config(tmp_path, ["", "0-1", "", "", "", ""])))
+
+    assert links == [set(), {(1, 0), (2, 0)}, set(), set()]
+
+
+def test_a_home_directory_is_found(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_text(tmp_path, ALIGNMENTS)
+    given = "training.guided_attention.alignments='~/links.txt'"
+
+    assert prepare_data(tiny_config(tmp_path, GUIDED, given)).train_links is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "content", "message"),
+    [
+        (2, "0_0", r"links\.txt:2: '0_0' is not a link"),
+        (4, "0-0 3-1", r"links\.txt:4: the link 3-1 is outside of the pair of 3 and 3 words"),
+        (4, "0p3", r"links\.txt:4: the link 0-3 is outside of the pair of 3 and 3 words"),
+        (3, "x", r"links\.txt:3: 'x' is not a link"),
+    ],
+)
+def test_a_line_that_does_not_fit_is_named(tmp_path, line, content, message):
+    alignments = [*ALIGNMENTS[: line - 1], content, *ALIGNMENTS[line:]]
+
+    with pytest.raises(ValueError, match=message):
+        prepare_data(guided_config(tmp_path, alignments))
+
+
+@pytest.mark.parametrize(
+    ("alignments", "message"),
+    [
+        (ALIGNMENTS[:5], r"links\.txt: 5 lines, but the training text goes on"),
+        ([], r"links\.txt: 0 lines, but the training text goes on"),
+        ([*ALIGNMENTS, ""], r"links\.txt: more than 6 lines, but the training text has 6"),
+        ([""] * 6, r"alignments=.*links\.txt: there is no link"),
+    ],
+)
+def test_a_file_that_is_not_parallel_is_refused(tmp_path, alignments, message):
+    with pytest.raises(ValueError, match=message):
+        prepare_data(guided_config(tmp_path, alignments))
+
+
+def test_a_missing_file_is_named_before_data_are_read(tmp_path):
+    config = tiny_config(tmp_path, GUIDED, "training.guided_attention.alignments=none.txt")
+    (tmp_path / "a.train").unlink()
+
+    with pytest.raises(FileNotFoundError, match=r"guided_attention\.alignments=none\.txt: no such"):
+        prepare_data(config)
+
+
+@pytest.mark.parametrize("name", ["none", "uniform"])
+def test_attention_that_learns_no_weights_is_refused_before_data_are_read(tmp_path, name):
+    config = tiny_config(tmp_path, GUIDED, f"attention={name}")
+    (tmp_path / "a.train").unlink()
+
+    with pytest.raises(ValueError, match=rf"weight=0\.5 needs attention that .* attention={name}"):
+        prepare_data(config)
+
+
+@pytest.mark.parametrize("name", ["dot", "general", "additive", "multihead", "gaussian"])
+def test_attention_that_learns_its_weights_is_not(tmp_path, name):
+    config = guided_config(
+        tmp_path, ALIGNMENTS, f"attention={name}", "model.decoder.hidden_size=10"
+    )
+
+    assert prepare_data(config).train_links is not None
+
+
+def test_text_without_links_and_without_a_file_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"alignments=null takes the links of the corpus, and"):
+        prepare_data(tiny_config(tmp_path, GUIDED))
+
+
+def test_switched_off_nothing_is_read_and_a_path_is_warned_of(tmp_path, caplog):
+    data = prepare_data(tiny_config(tmp_path, "training.guided_attention.alignments=none.txt"))
+
+    assert data.train_links is None
+    assert "training.guided_attention.alignments is not read" in caplog.text
+
+
+def test_the_fingerprint_changes_with_the_alignments_alone_where_they_are_read(tmp_path):
+    plain = prepare_data(tiny_config(tmp_path / "plain")).fingerprint
+    fingerprints = []
+    for alignments in (ALIGNMENTS, ALIGNMENTS, ["0-0", *ALIGNMENTS[1:]]):
+        fingerprints.append(prepare_data(guided_config(tmp_path, alignments)).fingerprint)
+
+    off = prepare_data(tiny_config(tmp_path)).fingerprint
+    assert fingerprints[0] == fingerprints[1]
+    assert fingerprints[0].startswith(off)
+    assert len({plain, off, *fingerprints}) == 4
+
+
+REVERSAL = """\
+languages: de en
+Sentence: Word Word2 Word3 Word4 Word5 . | Word5 Word4 Word3 Word2 Word .
+words Word: * | *
+  eins | one
+  zwei | two
+  drei | three
+  vier | four
+  elf | eleven
+"""
+GRAMMAR = (
+    "data.num_train=500",
+    "data.num_valid=5",
+    "data.num_test=20",
+    "data.batch_tokens=150",
+    "tokenizer=words",
+    "training.max_epochs=3",
+    "training.optimizer.learning_rate=0.01",
+    "training.schedule.warmup_updates=10",
+    "training.validation.every_updates=1000",
+    "training.validation.metric=loss",
+    "training.validation.num_samples=0",
+    "training.precision=fp32",
+    "training.device=cpu",
+    "training.log_every=10",
+    "decoding.max_length_ratio=1.0",
+    "model.encoder.embedding_size=16",
+    "model.encoder.hidden_size=16",
+    "model.decoder.embedding_size=16",
+    "model.decoder.hidden_size=32",
+    "model.decoder.readout_size=16",
+    "attention.size=16",
+)
+
+
+def grammar_config(folder: Path, *overrides: str) -> TrainConfig:
+    (folder / "reversal.grammar").write_text(REVERSAL)
+    own = (f"data.grammar='{folder}/reversal.grammar'", f"data.cache_dir='{folder}/cache'")
+    return compose_config(*GRAMMAR, *own, *overrides)
+
+
+def test_links_of_the_grammar_are_those_of_a_file_that_holds_them(tmp_path):
+    config = grammar_config(tmp_path, GUIDED)
+    path = tmp_path / "links.txt"
+    pairs = load_corpora(config.data).train
+    path.write_text("".join(f"{format_links(pair.links)}\n" for pair in pairs))
+    given = grammar_config(tmp_path, GUIDED, f"training.guided_attention.alignments='{path}'")
+
+    own, read = prepare_data(config).train_links, prepare_data(given).train_links
+
+    assert own is not None
+    assert read is not None
+    assert own.digest() == read.digest()
+    assert len(own.offsets) == 501
+
+
+def test_guided_attention_agrees_with_gold_links_sooner(tmp_path):
+    results = {}
+    for weight in (0.0, 1.0):
+        path = tmp_path / f"weight-{weight}"
+        run_training(grammar_config(tmp_path, f"training.guided_attention.weight={weight}"), path)
+        results[weight] = json.loads((path / "results.json").read_text())["test"]["aer"]
+
+    assert results[1.0] < 0.1
+    assert results[0.0] > 0.3
+    losses = read_scalars(tmp_path / "weight-1.0")["train/guided_attention_loss"]
+    assert losses[70] < 0.5 * losses[10] < math.log(7)  # nats a token, of at most 7 source pieces
+    assert "train/guided_attention_loss" not in read_scalars(tmp_path / "weight-0.0")
+
+
+def test_changed_alignments_are_refused_where_a_run_is_resumed(tmp_path):
+    path = tmp_path / "runs" / "tiny"
+    run_training(guided_config(tmp_path, ALIGNMENTS, "training.max_epochs=1"), path)
+
+    with pytest.raises(ValueError, match="resume=true: the training data are not those that"):
+        run_training(
+            guided_config(
+                tmp_path, ["0-0", *ALIGNMENTS[1:]], "training.max_epochs=1", "resume=true"
+            ),
+            path,
+        )
