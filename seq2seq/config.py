@@ -27,6 +27,15 @@ from seq2seq.search import DecodingConfig, decoding_config_types
 from seq2seq.training.config import TrainingConfig
 from seq2seq.translate_config import TranslateConfig
 
+ADDED_KEYS = {
+    "model": {
+        "encoder": {"self_attention": False, "self_attention_heads": 1},
+        "decoder": {"self_attention": False, "self_attention_heads": 1},
+    },
+    "training": {"guided_attention": {"weight": 0.0, "alignments": None}},
+}
+"""Keys that earlier versions did not have, with the values that do what those did."""
+
 
 @dataclass(kw_only=True, slots=True)
 class TrainConfig:
@@ -95,7 +104,7 @@ def config_to_dict(config: TrainConfig) -> dict[str, object]:
 
 
 def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
-    """Undo `config_to_dict`.
+    """Undo `config_to_dict`; what an earlier version did not know is as it was then.
 
     Raises:
         ValueError: a part names a type that this version does not have, or has unknown keys.
@@ -110,7 +119,7 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
         if any("${" in str(value) for value in _flatten(content).values()):
             # Resolving one would read the environment for whoever wrote the file.
             raise ValueError("it holds an interpolation, which no saved configuration does")
-        return load_config(cast(DictConfig, OmegaConf.merge(schema, content)))
+        return load_config(cast(DictConfig, OmegaConf.merge(schema, ADDED_KEYS, content)))
     except (OmegaConfBaseException, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"this version cannot read the configuration: {describe_error(error)}"
@@ -194,5 +203,5 @@ def _added_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
     for key in map(str, config):
         if key not in known:
             yield f"{prefix}{key}"
-        elif isinstance(value := config._get_node(key), DictConfig):
-            yield from _added_keys(value, f"{prefix}{key}.")
+        elif not OmegaConf.is_missing(config, key) and OmegaConf.is_dict(config[key]):
+            yield from _added_keys(config[key], f"{prefix}{key}.")

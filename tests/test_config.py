@@ -11,6 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 from tiny_training import ROOT, compose_config
 
 from seq2seq.config import (
+    ADDED_KEYS,
     config_differences,
     config_from_dict,
     config_to_dict,
@@ -66,6 +67,32 @@ def test_a_part_that_is_not_there_is_an_error_with_its_name():
 
     with pytest.raises(ValueError, match="cannot read the configuration: 'tokenizer'"):
         config_from_dict(content)
+
+
+def test_a_key_that_an_earlier_version_did_not_have_does_what_that_did():
+    config = compose_config()
+    saved = config_to_dict(config)
+    for side in ("encoder", "decoder"):
+        for key in ADDED_KEYS["model"][side]:
+            del saved["model"][side][key]
+    for key in ADDED_KEYS["training"]:
+        del saved["training"][key]
+
+    restored = config_from_dict(saved)
+
+    flat = flatten_config(restored)
+    assert not flat["model.encoder.self_attention"]
+    assert not flat["model.decoder.self_attention"]
+    assert flat["training.guided_attention.weight"] == 0
+    assert flat.keys() == flatten_config(config).keys()
+
+
+def test_a_value_that_a_saved_configuration_lacks_is_an_error_with_its_name():
+    saved = config_to_dict(compose_config())
+    del saved["training"]["optimizer"]
+
+    with pytest.raises(ValueError, match=r"cannot read the configuration: .*training\.optimizer"):
+        config_from_dict(saved)
 
 
 def test_an_unknown_key_of_a_saved_configuration_is_an_error_with_its_name():
