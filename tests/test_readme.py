@@ -73,6 +73,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (mine / f"{split}.en").write_text("\n".join(english) + "\n", encoding="utf-8")
         rows = "".join(f"{a}\t{b}\n" for a, b in zip(german, english, strict=True))
         (mine / f"{split}.tsv").write_text(rows, encoding="utf-8")
+    for split in ("train", "test"):
+        (mine / f"{split}.align").write_text("1-1 2-2\n1-1\n", encoding="ascii")
     (mine / "input.de").write_text("Der Hund läuft.\n\nZwei Männer.\n", encoding="utf-8")
     run_script(path, "train.py", quickened([]))
     return path
@@ -114,9 +116,19 @@ def test_translating_command_runs(workplace: Path, command: str) -> None:
 
     if "output=my/output.en" in command:
         assert (workplace / "my" / "output.en").read_bytes().count(b"\n") == 3
+    if "attention_html" in command:
+        assert "Zwei" in (workplace / "my" / "attention.html").read_text(encoding="utf-8")
     if "attention_plot" in command:
         assert len(list((workplace / "my" / "pictures").glob("*.png"))) == 2
         assert (workplace / "my" / "links.txt").read_bytes().count(b"\n") == 3
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if "benchmarks/compare" in c])
+def test_comparison_lists_what_it_would_train(workplace: Path, command: str) -> None:
+    done = run_shell(ROOT, f"{command} --list")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("train.py") >= 6
 
 
 @pytest.mark.parametrize("command", [c for c in commands() if "| python" in c])
@@ -145,19 +157,36 @@ def test_tensorboard_finds_the_runs(workplace: Path, command: str) -> None:
     assert "valid/bleu" in done.stdout
 
 
+def run_example(number: int, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = re.findall(r"^```python\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+    assert len(examples) == 2
+    monkeypatch.chdir(workplace)
+    exec(compile(examples[number], "README.md", "exec"), {})
+
+
 def test_python_example_translates(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (example,) = re.findall(r"^```python\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
-    monkeypatch.chdir(workplace)
-
-    exec(compile(example, "README.md", "exec"), {})
+    run_example(0, workplace, monkeypatch)
 
     assert capsys.readouterr().out.count("\n") == 2
 
 
+def test_python_example_attends(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_example(1, workplace, monkeypatch)
+
+    sizes = [
+        [int(n) for n in re.findall(r"\d+", part)]
+        for part in capsys.readouterr().out.split("S")[1:]
+    ]
+    assert sizes == [[2, 3, 40], [2, 1, 3, 7]]
+
+
 def test_every_command_is_run() -> None:
-    known = ("python train.py", "python translate.py", "torchrun", "tensorboard")
+    scripts = ("train.py", "translate.py", "benchmarks/compare.py")
+    known = (*(f"python {script}" for script in scripts), "torchrun", "tensorboard")
 
     forgotten = [c for c in commands() if not c.startswith(known) and "| python" not in c]
 
