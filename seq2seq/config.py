@@ -27,14 +27,22 @@ from seq2seq.search import DecodingConfig, decoding_config_types
 from seq2seq.training.config import TrainingConfig
 from seq2seq.translate_config import TranslateConfig
 
-ADDED_KEYS = {
+ADDED_KEYS: dict[str, dict[str, object]] = {
     "model": {
         "encoder": {"self_attention": False, "self_attention_heads": 1},
         "decoder": {"self_attention": False, "self_attention_heads": 1},
     },
     "training": {"guided_attention": {"weight": 0.0, "alignments": None}},
+    "decoding": {
+        "min_length": 0,
+        "min_length_ratio": 0.0,
+        "no_repeat_ngram": 0,
+        "length_penalty_form": "gnmt",
+        "coverage_penalty": 0.0,
+        "early_stopping": "exact",
+    },
 }
-"""Keys that earlier versions did not have, with the values that do what those did."""
+"""Keys that earlier versions did not have, by group, with the values that do what those did."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -119,7 +127,8 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
         if any("${" in str(value) for value in _flatten(content).values()):
             # Resolving one would read the environment for whoever wrote the file.
             raise ValueError("it holds an interpolation, which no saved configuration does")
-        return load_config(cast(DictConfig, OmegaConf.merge(schema, ADDED_KEYS, content)))
+        added = {**ADDED_KEYS, "decoding": _of_schema(ADDED_KEYS["decoding"], schema.decoding)}
+        return load_config(cast(DictConfig, OmegaConf.merge(schema, added, content)))
     except (OmegaConfBaseException, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"this version cannot read the configuration: {describe_error(error)}"
@@ -182,6 +191,14 @@ def _groups() -> dict[str, dict[str, type]]:
     }
 
 
+def _of_schema(keys: dict[str, object], schema: DictConfig) -> dict[str, object]:
+    """Return the keys that a schema has."""
+    schema_type = OmegaConf.get_type(schema)
+    assert schema_type is not None
+    known = {field.name for field in fields(schema_type)}
+    return {key: value for key, value in keys.items() if key in known}
+
+
 def _plain_dict(items: list[tuple[str, object]]) -> dict[str, object]:
     return {key: value.name if isinstance(value, Enum) else value for key, value in items}
 
@@ -197,9 +214,7 @@ def _flatten(content: object, prefix: str = "") -> dict[str, object]:
 
 def _added_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
     """Yield what "+key=value" added and no schema has."""
-    schema = OmegaConf.get_type(config)
-    assert schema is not None
-    known = {field.name for field in fields(schema)}
+    known = _of_schema(dict.fromkeys(map(str, config)), config)
     for key in map(str, config):
         if key not in known:
             yield f"{prefix}{key}"

@@ -69,14 +69,16 @@ def test_a_part_that_is_not_there_is_an_error_with_its_name():
         config_from_dict(content)
 
 
-def test_a_key_that_an_earlier_version_did_not_have_does_what_that_did():
-    config = compose_config()
+@pytest.mark.parametrize("decoding", ["greedy", "beam"])
+def test_a_key_that_an_earlier_version_did_not_have_does_what_that_did(decoding):
+    config = compose_config(f"decoding={decoding}")
     saved = config_to_dict(config)
     for side in ("encoder", "decoder"):
         for key in ADDED_KEYS["model"][side]:
             del saved["model"][side][key]
-    for key in ADDED_KEYS["training"]:
-        del saved["training"][key]
+    for group in ("training", "decoding"):
+        for key in saved[group].keys() & ADDED_KEYS[group]:
+            del saved[group][key]
 
     restored = config_from_dict(saved)
 
@@ -84,6 +86,7 @@ def test_a_key_that_an_earlier_version_did_not_have_does_what_that_did():
     assert not flat["model.encoder.self_attention"]
     assert not flat["model.decoder.self_attention"]
     assert flat["training.guided_attention.weight"] == 0
+    assert restored.decoding == config.decoding
     assert flat.keys() == flatten_config(config).keys()
 
 

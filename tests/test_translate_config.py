@@ -1,3 +1,4 @@
+import dataclasses
 import pytest
 from tiny_translator import GREEDY, make_translate_config
 
@@ -19,7 +20,7 @@ def test_values_that_make_no_sense_are_refused_by_name(changes, message):
 
 
 def test_a_search_by_another_name_is_refused():
-    renamed = type(GREEDY)(name="beam", max_length_ratio=1.0, max_length_offset=3)
+    renamed = dataclasses.replace(GREEDY, name="beam")
 
-    with pytest.raises(ValueError, match="one of beam, greedy"):
+    with pytest.raises(ValueError, match="one of beam, greedy, sampling"):
         make_translate_config("run", decoding=renamed)

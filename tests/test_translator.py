@@ -1,3 +1,4 @@
+import dataclasses
 import logging
 from itertools import count, islice
 
@@ -169,7 +170,7 @@ def test_long_sentences_share_smaller_batches(translator, monkeypatch):
 
 
 def test_cut_translations_are_counted_in_one_warning(translator, caplog):
-    short = type(GREEDY)(name="greedy", max_length_ratio=0.0, max_length_offset=1)
+    short = dataclasses.replace(GREEDY, max_length_ratio=0.0, max_length_offset=1)
 
     with caplog.at_level(logging.WARNING):
         translations = list(translator.translate(SENTENCES, short, batch_size=3))

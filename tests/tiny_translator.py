@@ -12,7 +12,7 @@ from seq2seq.attention import Memory
 from seq2seq.config import TrainConfig, load_config, register_schemas
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.recurrence import DecoderState
-from seq2seq.search import BeamConfig, GreedyConfig
+from seq2seq.search import BeamConfig, EarlyStopping, GreedyConfig, LengthPenaltyForm
 from seq2seq.training.checkpoint import Checkpoint, build_model, save_checkpoint
 from seq2seq.training.config import Device, Precision
 from seq2seq.training.precision import Numerics
@@ -30,14 +30,27 @@ SENTENCES = [
     "nein und ja",
     "ein kind",
 ]
-GREEDY = GreedyConfig(name="greedy", max_length_ratio=1.0, max_length_offset=3)
-BEAM = BeamConfig(
-    name="beam",
+GREEDY = GreedyConfig(
+    name="greedy",
+    min_length=0,
+    min_length_ratio=0.0,
     max_length_ratio=1.0,
     max_length_offset=3,
+    no_repeat_ngram=0,
+)
+BEAM = BeamConfig(
+    name="beam",
+    min_length=0,
+    min_length_ratio=0.0,
+    max_length_ratio=1.0,
+    max_length_offset=3,
+    no_repeat_ngram=0,
     beam_size=3,
     num_best=2,
     length_penalty=1.0,
+    length_penalty_form=LengthPenaltyForm.gnmt,
+    coverage_penalty=0.0,
+    early_stopping=EarlyStopping.exact,
 )
 
 

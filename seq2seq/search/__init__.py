@@ -1,4 +1,4 @@
-"""Search for the best translations: greedy and beam, over any model that encodes and steps."""
+"""Search for translations: greedy, beam, sampling, over any model that encodes and steps."""
 
 from seq2seq.search.base import (
     Hypothesis,
@@ -7,17 +7,29 @@ from seq2seq.search.base import (
     search,
 )
 from seq2seq.search.beam import beam_search
-from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
+from seq2seq.search.config import (
+    BeamConfig,
+    DecodingConfig,
+    EarlyStopping,
+    GreedyConfig,
+    LengthPenaltyForm,
+    SamplingConfig,
+)
 from seq2seq.search.greedy import greedy_search
+from seq2seq.search.sampling import sampling_search
 
 __all__ = [
     "BeamConfig",
     "DecodingConfig",
+    "EarlyStopping",
     "GreedyConfig",
     "Hypothesis",
+    "LengthPenaltyForm",
+    "SamplingConfig",
     "beam_search",
     "decoding_config_types",
     "greedy_search",
     "register_search",
+    "sampling_search",
     "search",
 ]

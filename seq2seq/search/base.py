@@ -2,7 +2,7 @@
 
 # B batch, R rows (hypotheses), S source length, T target length, N heads, V vocabulary
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from seq2seq.data.tokenizer import BOS, PAD
 from seq2seq.model import Seq2Seq
 from seq2seq.search.config import DecodingConfig
+from seq2seq.search.constraints import Constraints, build_constraints
 
 
 class Hypothesis(NamedTuple):
@@ -26,13 +27,15 @@ class Hypothesis(NamedTuple):
     """it ended with EOS; else it ran into the length limit"""
     weights: Tensor
     """attention (N, T, S) on the CPU: T pieces and, when finished, EOS; S pieces and EOS"""
+    piece_log_probabilities: Sequence[float] = ()
+    """of each piece and, when finished, EOS; their sum is the log-probability"""
 
 
 Hypotheses = list[list[Hypothesis]]
 """for each sentence, the best first"""
 
 _ConfigType = TypeVar("_ConfigType", bound=DecodingConfig)
-_Search = Callable[[Seq2Seq, Tensor, Tensor, _ConfigType], Hypotheses]
+_Search = Callable[[Seq2Seq, Tensor, Tensor, _ConfigType, Constraints], Hypotheses]
 
 _registry: dict[type[DecodingConfig], Callable[..., Hypotheses]] = {}
 _names: dict[str, type[DecodingConfig]] = {}
@@ -64,7 +67,13 @@ def decoding_config_types() -> dict[str, type[DecodingConfig]]:
 
 @torch.inference_mode()
 def search(
-    model: Seq2Seq, source_ids: Tensor, source_mask: Tensor, config: DecodingConfig
+    model: Seq2Seq,
+    source_ids: Tensor,
+    source_mask: Tensor,
+    config: DecodingConfig,
+    *,
+    prefixes: Sequence[Sequence[int]] = (),
+    forbidden: Sequence[Sequence[int]] = (),
 ) -> Hypotheses:
     """Translate a batch by the search that is registered for the config's type.
 
@@ -75,17 +84,24 @@ def search(
         source_ids: (B, S), each row ending with EOS and padded at its end.
         source_mask: (B, S) bool, True = real token.
         config: a search's config.
+        prefixes: for each sentence the pieces that its hypotheses begin with, or nothing; one
+            that ends with EOS is the whole hypothesis. Forced pieces heed no other constraint.
+            Without any prefixes all sentences are free.
+        forbidden: sequences of pieces that no hypothesis holds, for all sentences: `[UNK]` a
+            piece, `[BOS, 7, 8]` a beginning, `[8, EOS]` an end.
 
     Returns:
         For each sentence its hypotheses, the best first.
 
     Raises:
-        ValueError: the model gives probabilities that are not numbers.
+        ValueError: the model gives probabilities that are not numbers, or it cannot be searched
+            as the config says, or a prefix or a forbidden sequence makes no sense.
     """
     assert not model.training, "dropout would draw a different translation each time"
     if source_ids.shape[0] == 0:
         return []
-    return _registry[type(config)](model, source_ids, source_mask, config)
+    constraints = build_constraints(config, source_mask, prefixes=prefixes, forbidden=forbidden)
+    return _registry[type(config)](model, source_ids, source_mask, config, constraints)
 
 
 def allowed_log_probabilities(logits: Tensor) -> Tensor:
@@ -95,10 +111,12 @@ def allowed_log_probabilities(logits: Tensor) -> Tensor:
     as the model holds it to be.
     """
     log_probabilities = torch.log_softmax(logits.float(), dim=-1)
-    log_probabilities[:, [PAD, BOS]] = -torch.inf
+    # One at a time, for a list of places is moved and looked up at every step.
+    log_probabilities[:, PAD].fill_(-torch.inf)
+    log_probabilities[:, BOS].fill_(-torch.inf)
     return log_probabilities
 
 
 def length_limits(source_mask: Tensor, config: DecodingConfig) -> list[int]:
     """Return how many pieces the translation of each sentence may have, EOS included."""
-    return [config.max_length(length) for length in source_mask.sum(dim=1).tolist()]
+    return [config.longest(length) for length in source_mask.sum(dim=1).tolist()]

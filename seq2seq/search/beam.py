@@ -1,8 +1,9 @@
 """Beam search: keep the most probable hypotheses of each length side by side."""
 
 # B sentences still searched, W hypotheses of each (at most the beam size), R = B * W rows,
-# Q hypotheses that are to be returned, S source length, V vocabulary
+# Q finished hypotheses that are kept, S source length, V vocabulary
 
+from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple
 
@@ -17,8 +18,11 @@ from seq2seq.search.base import (
     length_limits,
     register_search,
 )
-from seq2seq.search.config import BeamConfig
+from seq2seq.search.config import BeamConfig, EarlyStopping
+from seq2seq.search.constraints import Constraints
 from seq2seq.search.history import ROOT, Ending, History
+from seq2seq.search.ranking import Ranking, build_ranking
+from seq2seq.search.topk import stable_topk
 
 
 class _Beam(NamedTuple):
@@ -29,6 +33,7 @@ class _Beam(NamedTuple):
     pieces: Tensor  # (B, W) the last of each hypothesis
     cells: Tensor  # (B, W)
     log_probabilities: Tensor  # (B, W); -inf: finished or impossible, never extended
+    coverage: Tensor  # (B, W, S) attention that each source token got; (B, W, 0) if not needed
     best_scores: Tensor  # (B, Q) of finished hypotheses, the best first; -inf: none yet
     best_cells: Tensor  # (B, Q)
 
@@ -39,54 +44,65 @@ class _Beam(NamedTuple):
 
 @register_search("beam", BeamConfig)
 def beam_search(
-    model: Seq2Seq, source_ids: Tensor, source_mask: Tensor, config: BeamConfig
+    model: Seq2Seq,
+    source_ids: Tensor,
+    source_mask: Tensor,
+    config: BeamConfig,
+    constraints: Constraints,
 ) -> Hypotheses:
     """Return the `num_best` best finished hypotheses that a beam meets.
 
     Each step keeps the `beam_size` best extensions of the live hypotheses; those that end with
-    EOS are finished and leave their place to others. A sentence ends when no live hypothesis can
-    still beat the last of its best, so ending early changes no result. Where fewer than
-    `num_best` are finished at the length limit, live ones follow them. Equal scores go to the
-    hypothesis that was finished first, then to the one that extends the better hypothesis, then
-    to the lower id.
+    EOS are finished and leave their place to others. With `early_stopping=exact` a sentence ends
+    when no live hypothesis can still beat the last of its best, so ending early changes no
+    result; with `first` it ends when `beam_size` hypotheses are finished. Where fewer than
+    `num_best` are finished at the end, live ones follow them. Equal scores go to the hypothesis
+    that was finished first, then to the one that extends the better hypothesis, then to the
+    lower id.
     """
     memory, state = model.encode(source_ids, source_mask)
     limits = length_limits(source_mask, config)
-    penalties = torch.tensor(
-        [config.penalty(length) for length in range(max(limits) + 1)],
-        dtype=torch.float64,
-        device=source_ids.device,
+    ranking = build_ranking(config, limits=limits, device=source_ids.device)
+    stop = _STOPS[config.early_stopping]
+    beam = _start(
+        torch.tensor(limits, device=source_ids.device),
+        coverage=ranking.start_coverage(source_mask),
+        num_kept=stop.num_kept(config),
     )
-    beam = _start(torch.tensor(limits, device=source_ids.device), num_best=config.num_best)
     endings: list[list[Ending]] = [[] for _ in limits]
     history = History()
     for length in count(1):
         step = model.decoder.step(state, beam.pieces.flatten(), memory)
-        log_probabilities = allowed_log_probabilities(step.logits)
+        log_probabilities = constraints.apply(allowed_log_probabilities(step.logits))
         beam, rows = _extend(beam, log_probabilities, step.weights, history, config.beam_size)
-        beam = _finish(beam, penalties[length])
-        live = _can_improve(beam, penalties) & (beam.limits > length)
+        coverage = ranking.extend_coverage(beam.coverage, rows=rows, weights=step.weights)
+        beam = beam._replace(coverage=coverage)
+        scores = ranking.scores(beam.log_probabilities, length=length, coverage=coverage)
+        beam = _finish(beam, scores)
+        live = stop.goes_on(beam, ranking) & (beam.limits > length)
         if not live.all():
+            _collect(beam.select(~live), scores[~live], endings, num_best=config.num_best)
             kept = live.nonzero().squeeze(1)
-            _collect(beam.select(~live), penalties[length], endings)
             if not len(kept):
                 break
             beam, rows, memory = beam.select(kept), rows[kept], memory.select(kept)
         state = step.state.select(rows.flatten())
+        constraints = constraints.select(rows.flatten()).extend(beam.pieces.flatten())
     return history.hypotheses(endings, source_mask.sum(dim=1).tolist())
 
 
-def _start(limits: Tensor, *, num_best: int) -> _Beam:
+def _start(limits: Tensor, *, coverage: Tensor, num_kept: int) -> _Beam:
     """Return the empty hypothesis of each sentence."""
     sentences = torch.arange(len(limits), device=limits.device)
     first = torch.zeros_like(sentences).unsqueeze(1)  # (B, 1)
-    best = first.expand(-1, num_best)  # (B, Q)
+    best = first.expand(-1, num_kept)  # (B, Q)
     return _Beam(
         sentences=sentences,
         limits=limits,
         pieces=first + BOS,
         cells=first + ROOT,
         log_probabilities=first.float(),
+        coverage=coverage,
         best_scores=best.double() - torch.inf,
         best_cells=best,
     )
@@ -125,65 +141,61 @@ def _extend(
     return beam._replace(pieces=pieces, cells=cells, log_probabilities=totals), rows
 
 
-def _finish(beam: _Beam, penalty: Tensor) -> _Beam:
+def _finish(beam: _Beam, scores: Tensor) -> _Beam:
     """Move the hypotheses that have just ended to the best of their sentence."""
     ended = beam.pieces == EOS
-    scores = (beam.log_probabilities.double() / penalty).masked_fill(~ended, -torch.inf)
     # Earlier ones stand first, and the order is stable: an equal score displaces nothing.
-    scores = torch.cat((beam.best_scores, scores), dim=1)
+    scores = torch.cat((beam.best_scores, scores.masked_fill(~ended, -torch.inf)), dim=1)
     cells = torch.cat((beam.best_cells, beam.cells), dim=1)
     scores, order = scores.sort(dim=1, descending=True, stable=True)
-    num_best = beam.best_scores.shape[1]
+    num_kept = beam.best_scores.shape[1]
     return beam._replace(
         log_probabilities=beam.log_probabilities.masked_fill(ended, -torch.inf),
-        best_scores=scores[:, :num_best],
-        best_cells=cells.gather(1, order[:, :num_best]),
+        best_scores=scores[:, :num_kept],
+        best_cells=cells.gather(1, order[:, :num_kept]),
     )
 
 
-def _can_improve(beam: _Beam, penalties: Tensor) -> Tensor:
-    """Say for each sentence whether a live hypothesis may still enter its best, (B,).
+class _Stop(NamedTuple):
+    """When the search of a sentence ends before the length limit."""
 
-    Log-probabilities only fall and the penalty only grows with length, so no extension of a
-    hypothesis scores better than its own log-probability under the penalty of the limit.
+    num_kept: Callable[[BeamConfig], int]
+    """finished hypotheses that must be kept to know it"""
+    goes_on: Callable[[_Beam, Ranking], Tensor]
+    """says of each sentence whether it does not end yet, (B,)"""
+
+
+def _can_improve(beam: _Beam, ranking: Ranking) -> Tensor:
+    """Say whether a live hypothesis may still enter the best; an equal score would not."""
+    return ranking.bounds(beam.log_probabilities, limits=beam.limits) > beam.best_scores[:, -1]
+
+
+def _has_room(beam: _Beam, ranking: Ranking) -> Tensor:
+    """Say whether fewer hypotheses are finished than are kept, and some are live."""
+    some_live = beam.log_probabilities.amax(dim=1) > -torch.inf
+    return some_live & (beam.best_scores[:, -1] == -torch.inf)
+
+
+_STOPS = {
+    EarlyStopping.exact: _Stop(lambda config: config.num_best, _can_improve),
+    EarlyStopping.first: _Stop(lambda config: config.beam_size, _has_room),
+}
+
+
+def _collect(beam: _Beam, scores: Tensor, endings: list[list[Ending]], *, num_best: int) -> None:
+    """Note the best of each sentence and, where too few are finished, live ones after them.
+
+    Args:
+        beam: of the sentences that end.
+        scores: of all their hypotheses, (B, W).
+        endings: get the best of these sentences.
+        num_best: how many a sentence gets at most.
     """
-    bounds = beam.log_probabilities.amax(dim=1) / penalties[beam.limits]
-    return bounds > beam.best_scores[:, -1]
-
-
-def _collect(beam: _Beam, penalty: Tensor, endings: list[list[Ending]]) -> None:
-    """Note the best of each sentence and, where too few are finished, live ones after them."""
-    num_best = beam.best_scores.shape[1]
-    scores = torch.cat((beam.best_scores, beam.log_probabilities.double() / penalty), dim=1)
-    cells = torch.cat((beam.best_cells, beam.cells), dim=1)
+    scores = scores.masked_fill(beam.log_probabilities == -torch.inf, -torch.inf)
+    scores, order = scores.sort(dim=1, descending=True, stable=True)
+    scores = torch.cat((beam.best_scores, scores), dim=1)
+    cells = torch.cat((beam.best_cells, beam.cells.gather(1, order)), dim=1)
     rows = zip(beam.sentences.tolist(), cells.tolist(), scores.tolist(), strict=True)
     for sentence, its_cells, its_scores in rows:
         found = zip(its_cells, its_scores, strict=True)
         endings[sentence] = [Ending(*end) for end in found if end[1] > -torch.inf][:num_best]
-
-
-def stable_topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k largest of each row, the largest first, equal ones by lower index.
-
-    `torch.topk` promises neither which of equal values it returns nor their order. Equal values
-    of -inf may come in any order here too.
-
-    Args:
-        values: (B, M).
-        k: where it exceeds M, all are returned.
-
-    Returns:
-        Values and indices, (B, min(k, M)).
-    """
-    if k >= values.shape[1]:
-        return values.sort(dim=1, descending=True, stable=True)
-    # One more than asked for shows whether equal values stand on both sides of the border.
-    largest, indices = values.topk(k + 1)
-    torn = (largest[:, k - 1] == largest[:, k]) & (largest[:, k] > -torch.inf)
-    indices = indices[:, :k].sort(dim=1).values
-    largest, order = values.gather(1, indices).sort(dim=1, descending=True, stable=True)
-    indices = indices.gather(1, order)
-    if torn.any():
-        whole, order = values[torn].sort(dim=1, descending=True, stable=True)
-        largest[torn], indices[torn] = whole[:, :k], order[:, :k]
-    return largest, indices

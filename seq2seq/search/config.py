@@ -1,30 +1,82 @@
 """The decoding configurations: which search looks for a translation, and how far."""
 
 from dataclasses import dataclass
+from enum import Enum
 
 from seq2seq.checks import check_positive
 
 
+class LengthPenaltyForm(Enum):
+    """What a log-probability is divided by: n pieces, end included, and the exponent a."""
+
+    gnmt = "gnmt"
+    """((5 + n) / 6) ** a (Wu et al. 2016, eq. 14)"""
+    average = "average"
+    """n ** a; with a = 1 the mean log-probability of a piece (Bahdanau et al. 2014, sec. 4)"""
+
+
+class EarlyStopping(Enum):
+    """When the search of a sentence ends before the length limit."""
+
+    exact = "exact"
+    """no hypothesis can still enter the best"""
+    first = "first"
+    """as many hypotheses are finished as the beam is wide; faster, and may miss better ones"""
+
+
 @dataclass(kw_only=True, slots=True)
 class DecodingConfig:
-    """What every search is configured by; `name` says which search it is."""
+    """What every search is configured by; `name` says which search it is.
+
+    All lengths count the end of the sentence, those of the source too. An absolute limit is
+    `max_length_ratio` 0 with the limit as the offset.
+    """
 
     name: str
+    min_length: int
+    """a translation has at least so many pieces"""
+    min_length_ratio: float
+    """and at least min_length_ratio * source length of them"""
     max_length_ratio: float
     """a translation has at most max_length_ratio * source length + max_length_offset pieces"""
     max_length_offset: int
-    """both lengths count the end of the sentence"""
+    no_repeat_ngram: int
+    """no sequence of so many pieces stands twice in a translation (Paulus et al. 2017); 0: off"""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.max_length_ratio < float("inf"):
-            raise ValueError(
-                f"decoding.max_length_ratio={self.max_length_ratio} must be a number of at least 0"
-            )
+        _check_not_negative(self, "min_length", "min_length_ratio", "max_length_ratio")
         check_positive("decoding", self, "max_length_offset")
+        _check_not_negative(self, "no_repeat_ngram")
+        # Both together keep the shortest allowed within the longest allowed for every source.
+        if self.min_length > self.max_length_offset:
+            raise ValueError(
+                f"decoding.min_length={self.min_length} must be at most "
+                f"decoding.max_length_offset={self.max_length_offset}; raise the offset with it"
+            )
+        if self.min_length_ratio > self.max_length_ratio:
+            raise ValueError(
+                f"decoding.min_length_ratio={self.min_length_ratio} must be at most "
+                f"decoding.max_length_ratio={self.max_length_ratio}; raise the latter with it"
+            )
 
-    def max_length(self, source_length: int) -> int:
-        """Return how many pieces a translation may have, the end of the sentence included."""
+    def shortest(self, source_length: int) -> int:
+        """Return how many pieces a translation must have."""
+        return max(self.min_length, int(self.min_length_ratio * source_length))
+
+    def longest(self, source_length: int) -> int:
+        """Return how many pieces a translation may have."""
         return int(self.max_length_ratio * source_length) + self.max_length_offset
+
+    def as_greedy(self) -> "GreedyConfig":
+        """Return greedy search under the same limits."""
+        return GreedyConfig(
+            name="greedy",
+            min_length=self.min_length,
+            min_length_ratio=self.min_length_ratio,
+            max_length_ratio=self.max_length_ratio,
+            max_length_offset=self.max_length_offset,
+            no_repeat_ngram=self.no_repeat_ngram,
+        )
 
 
 @dataclass(kw_only=True, slots=True)
@@ -40,21 +92,71 @@ class BeamConfig(DecodingConfig):
     num_best: int
     """hypotheses that are returned, at most beam_size"""
     length_penalty: float
-    """exponent a of ((5 + length) / 6) ** a, which divides log-probabilities; 0: none"""
+    """exponent of the length penalty; 0: none"""
+    length_penalty_form: LengthPenaltyForm
+    coverage_penalty: float
+    """weight of the coverage penalty (Wu et al. 2016, eq. 14); 0: none"""
+    early_stopping: EarlyStopping
 
     def __post_init__(self) -> None:
         DecodingConfig.__post_init__(self)
         check_positive("decoding", self, "beam_size", "num_best")
-        if self.num_best > self.beam_size:
-            raise ValueError(
-                f"decoding.num_best={self.num_best} must be at most "
-                f"decoding.beam_size={self.beam_size}; raise the beam size with it"
-            )
-        if not 0 <= self.length_penalty < float("inf"):
-            raise ValueError(
-                f"decoding.length_penalty={self.length_penalty} must be a number of at least 0"
-            )
+        _check_num_best(self, "beam_size")
+        _check_not_negative(self, "length_penalty", "coverage_penalty")
 
     def penalty(self, length: int) -> float:
-        """Return what divides the log-probability of a hypothesis (Wu et al. 2016, eq. 14)."""
-        return float(((5 + length) / 6) ** self.length_penalty)
+        """Return what divides the log-probability of a hypothesis of so many pieces."""
+        base = length if self.length_penalty_form is LengthPenaltyForm.average else (5 + length) / 6
+        return float(base**self.length_penalty)
+
+
+@dataclass(kw_only=True, slots=True)
+class SamplingConfig(DecodingConfig):
+    """Pieces drawn from the model's distribution, with its tail cut where asked."""
+
+    temperature: float
+    """divides log-probabilities before the draw; below 1 the probable becomes more so"""
+    top_k: int
+    """draw from so many of the most probable pieces (Fan et al. 2018); 0: from all"""
+    top_p: float
+    """draw from the fewest pieces that have this probability together (Holtzman et al. 2020)"""
+    num_samples: int
+    """hypotheses that are drawn for a sentence"""
+    num_best: int
+    """most that are returned of them, at most num_samples"""
+    seed: int
+
+    def __post_init__(self) -> None:
+        DecodingConfig.__post_init__(self)
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(
+                f"decoding.temperature={self.temperature} must be a number above 0; "
+                "for the most probable piece choose decoding=greedy"
+            )
+        _check_not_negative(self, "top_k")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(
+                f"decoding.top_p={self.top_p} must lie in (0, 1]; 1 draws from all pieces"
+            )
+        check_positive("decoding", self, "num_samples", "num_best")
+        _check_num_best(self, "num_samples")
+
+
+def _check_not_negative(config: object, *fields: str) -> None:
+    """Raise ValueError unless each field is a finite number of at least 0."""
+    for field in fields:
+        value = getattr(config, field)
+        if not 0 <= value < float("inf"):
+            raise ValueError(
+                f"decoding.{field}={value} must be a number of at least 0; leave it out for "
+                "the usual value"
+            )
+
+
+def _check_num_best(config: BeamConfig | SamplingConfig, bound: str) -> None:
+    most = getattr(config, bound)
+    if config.num_best > most:
+        raise ValueError(
+            f"decoding.num_best={config.num_best} must be at most decoding.{bound}={most}; "
+            f"raise decoding.{bound} with it"
+        )

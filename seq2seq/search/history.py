@@ -76,8 +76,11 @@ class History:
             endings: for each sentence, the best first.
             source_lengths: of each sentence, EOS included.
         """
-        pieces, parents, rows = torch.cat(self._links, dim=1).tolist()
-        log_probabilities = torch.cat(self._log_probabilities).tolist()
+        links = torch.cat(self._links, dim=1)
+        pieces, parents, rows = links.tolist()
+        totals = torch.cat(self._log_probabilities)
+        by_piece = _differences(totals, links[1]).tolist()
+        log_probabilities = totals.tolist()
         _check_numbers(log_probabilities)
         paths = [[_trace(end.cell, parents) for end in ends] for ends in endings]
         used = [rows[cell] for of_sentence in paths for path in of_sentence for cell in path]
@@ -96,6 +99,7 @@ class History:
                 log_probability=log_probabilities[path[-1]],
                 finished=finished,
                 weights=part.transpose(0, 1),
+                piece_log_probabilities=[by_piece[cell] for cell in path],
             )
 
         return [
@@ -116,6 +120,13 @@ def _trace(cell: int, parents: list[int]) -> list[int]:
         path.append(cell)
         cell = parents[cell]
     return path[::-1]
+
+
+def _differences(totals: Tensor, parents: Tensor) -> Tensor:
+    """Return by how much each cell's total is above its parent's, to about 1e-7 of the total."""
+    # The place before the first, where ROOT leads, is the last: the total of no pieces.
+    padded = torch.nn.functional.pad(totals.double(), (0, 1))
+    return padded[:-1] - padded[parents]
 
 
 def _check_numbers(log_probabilities: list[float]) -> None:

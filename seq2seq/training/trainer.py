@@ -15,7 +15,6 @@ from seq2seq.config import TrainConfig
 from seq2seq.data import Batch, Batches, collate
 from seq2seq.data.id_rows import Numbers
 from seq2seq.model import Seq2Seq
-from seq2seq.search import GreedyConfig
 from seq2seq.training.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from seq2seq.training.config import Metric
 from seq2seq.training.distributed import Ranks, share_from_first, sum_over_processes
@@ -60,15 +59,10 @@ class Trainer:
             rank=ranks.rank,
             world_size=ranks.world_size,
         )
-        decoding = config.decoding
         self.evaluator = Evaluator(
             data=data.valid,
             tokenizers=data.tokenizers,
-            decoding=GreedyConfig(
-                name="greedy",
-                max_length_ratio=decoding.max_length_ratio,
-                max_length_offset=decoding.max_length_offset,
-            ),
+            decoding=config.decoding.as_greedy(),
             batch_size=config.training.validation.batch_size,
             numerics=numerics,
         )

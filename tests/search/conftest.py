@@ -1,7 +1,9 @@
 """A tiny model behind the interface that search knows, and searches by definition."""
 
+import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +15,7 @@ from torch import Tensor
 from seq2seq.config import TrainConfig, load_config, register_schemas
 from seq2seq.data.tokenizer import BOS, EOS, PAD
 from seq2seq.model import Seq2Seq
+from seq2seq.search import BeamConfig, DecodingConfig, LengthPenaltyForm
 
 # B sentences, K rows of each, R = B * K, S source length, H hidden, V vocabulary, N heads
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -107,29 +110,127 @@ class Forced(NamedTuple):
 
     log_probability: float
     weights: Tensor  # (N, T, S)
+    by_piece: list[float]
 
 
 def force(model: FakeModel, source: list[int], output: list[int]) -> Forced:
     """Feed an output (with EOS where it ends so) one piece at a time."""
     ids = torch.tensor([source])
     memory, state = model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
-    total, weights, previous = 0.0, [], BOS
+    by_piece, weights, previous = [], [], BOS
     for piece in output:
         step = model.decoder.step(state, torch.tensor([previous]), memory)
-        total += step.logits[0].double().log_softmax(dim=-1)[piece].item()
+        by_piece.append(step.logits[0].double().log_softmax(dim=-1)[piece].item())
         weights.append(step.weights[0])
         state, previous = step.state, piece
-    return Forced(total, torch.stack(weights, dim=1))
+    return Forced(sum(by_piece), torch.stack(weights, dim=1), by_piece)
 
 
-def outputs(vocabulary_size: int, limit: int) -> Iterator[list[int]]:
-    """Yield every output there is: ended by EOS, or as long as the limit."""
-    allowed = [piece for piece in range(vocabulary_size) if piece not in (PAD, BOS)]
-    prefixes: list[list[int]] = [[]]
-    for length in range(1, limit + 1):
-        grown = [[*prefix, piece] for prefix in prefixes for piece in allowed]
-        yield from (output for output in grown if output[-1] == EOS or length == limit)
-        prefixes = [output for output in grown if output[-1] != EOS]
+class Task(NamedTuple):
+    """What is searched for: a sentence and all that is asked of its translation."""
+
+    source: list[int]
+    config: DecodingConfig
+    prefix: Sequence[int] = ()
+    forbidden: Sequence[Sequence[int]] = ()
+
+    @property
+    def limit(self) -> int:
+        ratio, offset = self.config.max_length_ratio, self.config.max_length_offset
+        return math.floor(ratio * len(self.source)) + offset
+
+    def following(self, produced: list[int], vocabulary_size: int) -> list[int]:
+        """Return the pieces that may come next, by the definition of each constraint."""
+        if len(produced) < len(self.prefix):
+            return [self.prefix[len(produced)]]
+        pieces = (piece for piece in range(vocabulary_size) if piece not in (PAD, BOS))
+        return [piece for piece in pieces if self._allows([*produced, piece])] or [EOS]
+
+    def _allows(self, output: list[int]) -> bool:
+        config = self.config
+        if output[-1] == EOS and len(output) < config.min_length:
+            return False
+        if output[-1] == EOS and len(output) < math.floor(
+            config.min_length_ratio * len(self.source)
+        ):
+            return False
+        started = [BOS, *output]
+        if any(started[-len(sequence) :] == list(sequence) for sequence in self.forbidden):
+            return False
+        size = config.no_repeat_ngram
+        grams = [tuple(output[at : at + size]) for at in range(len(output) - size + 1)]
+        return size == 0 or grams[-1:] == [] or grams[-1] not in grams[:-1]
+
+
+class Output(NamedTuple):
+    """Pieces, EOS included where they end, and what the model makes of them."""
+
+    ids: list[int]
+    log_probability: float
+    coverage: Tensor  # (S,) attention that each source token got
+
+    @property
+    def finished(self) -> bool:
+        return self.ids[-1:] == [EOS]
+
+
+def grow(model: FakeModel, task: Task, lived: list[tuple[Output, FakeState]]):
+    """Return every extension of unfinished outputs by one piece, with its state."""
+    ids = torch.tensor([task.source])
+    memory, _ = model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
+    grown = []
+    for output, state in lived:
+        step = model.step(state, torch.tensor([[BOS, *output.ids][-1]]), memory)
+        log_probabilities = step.logits[0].double().log_softmax(dim=-1).tolist()
+        coverage = output.coverage + step.weights[0].mean(dim=0).double()
+        for piece in task.following(output.ids, len(log_probabilities)):
+            total = output.log_probability + log_probabilities[piece]
+            grown.append((Output([*output.ids, piece], total, coverage), step.state))
+    return grown
+
+
+def nothing(model: FakeModel, task: Task) -> list[tuple[Output, FakeState]]:
+    ids = torch.tensor([task.source])
+    _, state = model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
+    return [(Output([], 0.0, torch.zeros(len(task.source), dtype=torch.float64)), state)]
+
+
+def outputs(model: FakeModel, task: Task) -> list[Output]:
+    """Return every output there is: ended by EOS, or as long as the limit."""
+    found, live = [], nothing(model, task)
+    for length in range(1, task.limit + 1):
+        live = grow(model, task, live)
+        found += [output for output, _ in live if output.finished or length == task.limit]
+        live = [entry for entry in live if not entry[0].finished]
+    return found
+
+
+def score(output: Output, config: BeamConfig) -> float:
+    """Score an output by equation 14 of Wu et al. 2016, or by its mean."""
+    length = len(output.ids)
+    if config.length_penalty_form is LengthPenaltyForm.gnmt:
+        penalty = (5 + length) ** config.length_penalty / 6**config.length_penalty
+    else:
+        penalty = length**config.length_penalty
+    coverage = sum(math.log(min(covered, 1.0)) for covered in output.coverage.tolist())
+    return output.log_probability / penalty + config.coverage_penalty * coverage
+
+
+def ranked(found: list[Output], config: BeamConfig) -> list[Output]:
+    """Sort outputs as a beam returns them: finished ones first, then the better."""
+    return sorted(found, key=lambda output: (not output.finished, -score(output, config)))
+
+
+def beam_by_definition(model: FakeModel, task: Task) -> list[Output]:
+    """Search without an early stop, one hypothesis at a time."""
+    finished, live = [], nothing(model, task)
+    for _ in range(task.limit):
+        grown = sorted(grow(model, task, live), key=lambda entry: -entry[0].log_probability)
+        grown = grown[: task.config.beam_size]
+        finished += [output for output, _ in grown if output.finished]
+        live = [entry for entry in grown if not entry[0].finished]
+    found = finished + [output for output, _ in live]
+    return ranked(found, task.config)[: task.config.num_best]
 
 
 def pad(sources: list[list[int]], *, extra: int = 0) -> tuple[Tensor, Tensor]:
@@ -138,6 +239,19 @@ def pad(sources: list[list[int]], *, extra: int = 0) -> tuple[Tensor, Tensor]:
     ids = torch.tensor([source + [PAD] * (length - len(source)) for source in sources])
     lengths = torch.tensor([len(source) for source in sources])
     return ids, torch.arange(length) < lengths.unsqueeze(1)
+
+
+@functools.cache
+def shipped_decoding(name: str) -> DecodingConfig:
+    register_schemas()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONFIGS)):
+        return load_config(compose("train", overrides=[f"decoding={name}"])).decoding
+
+
+def decoding(name: str, **changes: object) -> DecodingConfig:
+    """Return the shipped configuration of a search with changes; short outputs unless asked."""
+    short = {"max_length_ratio": 1.0, "max_length_offset": 2}
+    return dataclasses.replace(shipped_decoding(name), **{**short, **changes})
 
 
 @functools.cache
@@ -176,8 +290,13 @@ class Toolbox(NamedTuple):
 
     model: type[FakeModel] = FakeModel
     table_model: type[TableModel] = TableModel
+    decoding: Callable[..., DecodingConfig] = decoding
     force: Callable[[FakeModel, list[int], list[int]], Forced] = force
-    outputs: Callable[[int, int], Iterator[list[int]]] = outputs
+    task: type[Task] = Task
+    outputs: Callable[[FakeModel, Task], list[Output]] = outputs
+    score: Callable[[Output, BeamConfig], float] = score
+    ranked: Callable[[list[Output], BeamConfig], list[Output]] = ranked
+    beam_by_definition: Callable[[FakeModel, Task], list[Output]] = beam_by_definition
     pad: Callable[..., tuple[Tensor, Tensor]] = pad
     real_model: Callable[..., Seq2Seq] = real_model
 

@@ -1,29 +1,22 @@
-import math
-
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from seq2seq.data.tokenizer import BOS, EOS, PAD
-from seq2seq.search import BeamConfig, GreedyConfig, search
-from seq2seq.search.beam import stable_topk
+from seq2seq.data.tokenizer import EOS
+from seq2seq.search import EarlyStopping, LengthPenaltyForm, search
 
 SOURCES = [[4, 5, EOS], [5, EOS], [5, 4, 4, 5, EOS], [4, EOS]]
 VOCABULARY_SIZE = 6
-EVERYTHING = 500
-"""wider than the space of outputs of the lengths that are searched here"""
 
 
-def config(*, beam_size: int, num_best: int = 1, penalty: float = 0.0, ratio: float = 1.0):
-    return BeamConfig(
-        name="beam",
-        max_length_ratio=ratio,
-        max_length_offset=2,
-        beam_size=beam_size,
-        num_best=num_best,
-        length_penalty=penalty,
-    )
+@pytest.fixture
+def config(tools):
+    """Make a config without a length penalty."""
+
+    def make(*, penalty=0.0, ratio=1.0, **changes):
+        values = {"num_best": 1, "length_penalty": penalty, "max_length_ratio": ratio, **changes}
+        return tools.decoding("beam", **values)
+
+    return make
 
 
 def with_end(hypothesis):
@@ -34,33 +27,11 @@ def gnmt(length, exponent):
     return ((5 + length) / 6) ** exponent
 
 
-def beam_by_definition(tools, model, source, settings):
-    """Search without an early stop, one hypothesis at a time."""
-    live, finished = [(0.0, [])], []
-    limit = math.floor(settings.max_length_ratio * len(source)) + settings.max_length_offset
-    for _ in range(limit):
-        grown = [
-            (tools.force(model, source, [*output, piece]).log_probability, [*output, piece])
-            for _, output in live
-            for piece in range(model.vocabulary_size)
-            if piece not in (PAD, BOS)
-        ]
-        grown = sorted(grown, key=lambda entry: -entry[0])[: settings.beam_size]
-        finished += [entry for entry in grown if entry[1][-1] == EOS]
-        live = [entry for entry in grown if entry[1][-1] != EOS]
-
-    def score(entry):
-        return entry[0] / gnmt(len(entry[1]), settings.length_penalty)
-
-    ranked = sorted(finished, key=score, reverse=True) + sorted(live, key=score, reverse=True)
-    return [(output, score((total, output))) for total, output in ranked[: settings.num_best]]
-
-
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 3.0])
 @pytest.mark.parametrize("seed", range(3))
-def test_beam_of_one_is_greedy(tools, seed, penalty):
+def test_beam_of_one_is_greedy(tools, config, seed, penalty):
     model = tools.model(vocabulary_size=9, seed=seed)
-    greedy = GreedyConfig(name="greedy", max_length_ratio=1.0, max_length_offset=2)
+    greedy = tools.decoding("greedy")
 
     beams = search(model, *tools.pad(SOURCES), config(beam_size=1, penalty=penalty))
     greedies = search(model, *tools.pad(SOURCES), greedy)
@@ -71,54 +42,8 @@ def test_beam_of_one_is_greedy(tools, seed, penalty):
         torch.testing.assert_close(beam.weights, other.weights)
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_a_beam_as_wide_as_the_space_is_exhaustive(tools, seed, penalty):
-    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=seed, temperature=1.0)
-    source = [4, 5, EOS]
-    limit = 4
-
-    scores = {}
-    for output in tools.outputs(VOCABULARY_SIZE, limit):
-        if output[-1] == EOS:
-            forced = tools.force(model, source, output)
-            scores[tuple(output)] = forced.log_probability / gnmt(len(output), penalty)
-    expected = sorted(scores, key=lambda output: -scores[output])[:7]
-    settings = config(beam_size=EVERYTHING, num_best=7, penalty=penalty, ratio=0.9)
-    [found] = search(model, *tools.pad([source]), settings)
-
-    assert [tuple(with_end(hypothesis)) for hypothesis in found] == expected
-    for hypothesis, output in zip(found, expected, strict=True):
-        assert hypothesis.score == pytest.approx(scores[output], abs=1e-4)
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    seed=st.integers(0, 10_000),
-    beam_size=st.integers(1, 4),
-    spare=st.integers(0, 3),
-    penalty=st.sampled_from([0.0, 0.3, 1.0, 2.5]),
-    temperature=st.sampled_from([0.3, 1.0, 3.0]),
-)
-def test_early_stop_and_leaving_the_batch_change_no_result(
-    tools, seed, beam_size, spare, penalty, temperature
-):
-    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=seed, temperature=temperature)
-    settings = config(
-        beam_size=beam_size, num_best=max(1, beam_size - spare), penalty=penalty, ratio=0.7
-    )
-
-    together = search(model, *tools.pad(SOURCES, extra=2), settings)
-
-    for source, found in zip(SOURCES, together, strict=True):
-        expected = beam_by_definition(tools, model, source, settings)
-        assert [with_end(hypothesis) for hypothesis in found] == [output for output, _ in expected]
-        for hypothesis, (_, score) in zip(found, expected, strict=True):
-            assert hypothesis.score == pytest.approx(score, abs=1e-4)
-
-
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
-def test_score_and_weights_are_those_of_forced_decoding(tools, penalty):
+def test_score_and_weights_are_those_of_forced_decoding(tools, config, penalty):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=5)
 
     found = search(
@@ -137,7 +62,9 @@ def test_score_and_weights_are_those_of_forced_decoding(tools, penalty):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_batch_gives_what_its_sentences_give_alone_and_padding_changes_nothing(tools, seed):
+def test_a_batch_gives_what_its_sentences_give_alone_and_padding_changes_nothing(
+    tools, config, seed
+):
     model = tools.model(vocabulary_size=9, seed=seed)
     settings = config(beam_size=3, num_best=2, penalty=0.8, ratio=3.0)
 
@@ -151,7 +78,7 @@ def test_a_batch_gives_what_its_sentences_give_alone_and_padding_changes_nothing
             torch.testing.assert_close(one.weights, other.weights)
 
 
-def test_hypotheses_come_best_first_and_differ(tools):
+def test_hypotheses_come_best_first_and_differ(tools, config):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=1)
 
     [found] = search(model, *tools.pad([[4, 5, EOS]]), config(beam_size=6, num_best=5))
@@ -160,7 +87,7 @@ def test_hypotheses_come_best_first_and_differ(tools):
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
 
 
-def test_equal_scores_go_to_the_earlier_end_then_the_better_parent_then_the_lower_id(tools):
+def test_equal_scores_go_to_the_earlier_end_then_the_better_parent_then_the_lower_id(tools, config):
     end, other = [-9.0, -9.0, -9.0, 3.0, 3.0, 3.0], [-9.0, -9.0, -9.0, 9.0, 2.0, 2.0]
     model = tools.table_model([end, other, end, end])
 
@@ -169,7 +96,7 @@ def test_equal_scores_go_to_the_earlier_end_then_the_better_parent_then_the_lowe
     assert [hypothesis.ids for hypothesis in found] == [[], [4], [5]]
 
 
-def test_where_too_few_end_live_hypotheses_follow_marked(tools):
+def test_where_too_few_end_live_hypotheses_follow_marked(tools, config):
     table = [[-9.0, -9.0, -9.0, 0.0, 2.0, 1.0]] * 3 + [[-9.0, -9.0, -9.0, 0.0, 2.0, 1.9]]
     rarely_ends = tools.table_model(table)
 
@@ -180,7 +107,7 @@ def test_where_too_few_end_live_hypotheses_follow_marked(tools):
     assert not any(hypothesis.finished for hypothesis in found)
 
 
-def test_a_finished_hypothesis_stands_before_a_better_one_that_was_cut(tools):
+def test_a_finished_hypothesis_stands_before_a_better_one_that_was_cut(tools, config):
     model = tools.table_model([[-9.0, -9.0, -9.0, 0.0, 1.0, -9.0]] + [[-9, -9, -9, -9, 9.0, 0]] * 3)
 
     [found] = search(model, *tools.pad([[4, EOS]]), config(beam_size=2, num_best=2))
@@ -189,7 +116,7 @@ def test_a_finished_hypothesis_stands_before_a_better_one_that_was_cut(tools):
     assert found[0].score < found[1].score
 
 
-def test_search_stops_when_nothing_can_improve(tools):
+def test_search_stops_when_nothing_can_improve(tools, config):
     model = tools.table_model([[-9.0, -9.0, -9.0, 5.0, 0.0, 0.0]] * 20)
 
     search(model, *tools.pad([[4, EOS]]), config(beam_size=3, ratio=8.0))
@@ -197,7 +124,7 @@ def test_search_stops_when_nothing_can_improve(tools):
     assert model.rows_stepped == [1]
 
 
-def test_a_length_penalty_keeps_a_search_going_that_may_yet_improve(tools):
+def test_a_length_penalty_keeps_a_search_going_that_may_yet_improve(tools, config):
     ends_late = tools.table_model(
         [[-9.0, -9.0, -9.0, 1.0, 0.9, -9.0]] + [[-9, -9, -9, 5, -9, -9]] * 3
     )
@@ -209,7 +136,7 @@ def test_a_length_penalty_keeps_a_search_going_that_may_yet_improve(tools):
     assert long[0][0].ids == [4]
 
 
-def test_finished_sentences_leave_the_batch(tools):
+def test_finished_sentences_leave_the_batch(tools, config):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=0)
     settings = config(beam_size=3, ratio=2.0)
 
@@ -222,45 +149,87 @@ def test_finished_sentences_leave_the_batch(tools):
     assert sum(together) == sum(model.rows_stepped)
 
 
-@given(
-    values=st.lists(
-        st.lists(st.sampled_from([-math.inf, -2.0, -1.0, 0.5]), min_size=6, max_size=6),
-        min_size=1,
-        max_size=3,
-    ),
-    k=st.integers(1, 8),
-)
-def test_topk_orders_equal_values_by_index(values, k):
-    largest, indices = stable_topk(torch.tensor(values), k)
+def test_the_fast_stop_ends_when_as_many_are_finished_as_the_beam_is_wide(tools, config):
+    ends_now_or_later = [[-9.0, -9.0, -9.0, 1.0, 0.9, -9.0]] * 10
+    model = tools.table_model(ends_now_or_later)
+    settings = {"beam_size": 2, "penalty": 3.0, "ratio": 4.0}
 
-    for row, its_largest, its_indices in zip(
-        values, largest.tolist(), indices.tolist(), strict=True
-    ):
-        expected = sorted(range(6), key=lambda index: (-row[index], index))[:k]
-        real = [index for index in expected if row[index] > -math.inf]
-        assert its_largest == [row[index] for index in expected]
-        assert its_indices[: len(real)] == real
+    [exact] = search(model, *tools.pad([[4, EOS]]), config(**settings))
+    exact_rows, model.rows_stepped = model.rows_stepped, []
+    [first] = search(
+        model, *tools.pad([[4, EOS]]), config(early_stopping=EarlyStopping.first, **settings)
+    )
+
+    assert model.rows_stepped == [1, 2]
+    assert len(exact_rows) > 2
+    assert first[0].ids == []
+    assert exact[0].score > first[0].score
 
 
-@pytest.mark.parametrize(
-    ("key", "values"),
-    [
-        ("beam_size", {"beam_size": 0, "num_best": 0}),
-        ("num_best", {"beam_size": 2, "num_best": 0}),
-        ("num_best", {"beam_size": 2, "num_best": 3}),
-        ("length_penalty", {"beam_size": 2, "penalty": -0.5}),
-        ("length_penalty", {"beam_size": 2, "penalty": float("nan")}),
-        ("max_length_ratio", {"beam_size": 2, "ratio": -1.0}),
-    ],
-)
-def test_a_beam_that_makes_no_sense_is_refused_by_name(key, values):
-    with pytest.raises(ValueError, match=f"decoding.{key}="):
-        config(**values)
+def test_the_fast_stop_ends_where_nothing_is_left_to_extend(tools, config):
+    model = tools.table_model([[-9.0, -9.0, -9.0, 1.0, 0.9, -9.0]] * 9)
+    settings = config(beam_size=3, num_best=3, early_stopping=EarlyStopping.first)
+
+    [found] = search(model, *tools.pad([[4, EOS]]), settings, prefixes=[[5, EOS]])
+
+    assert [hypothesis.ids for hypothesis in found] == [[5]]
 
 
-def test_penalty_has_the_published_values():
-    settings = config(beam_size=1, penalty=0.6)
+def test_an_average_prefers_longer_outputs_than_a_sum(tools, config):
+    ends_late = tools.table_model(
+        [[-9.0, -9.0, -9.0, 1.0, 0.9, -9.0]] + [[-9, -9, -9, 5, -9, -9]] * 3
+    )
+    average = {"penalty": 1.0, "length_penalty_form": LengthPenaltyForm.average}
 
-    values = [settings.penalty(length) for length in range(1, 6)]
+    [summed] = search(ends_late, *tools.pad([[4, EOS]]), config(beam_size=2))
+    [averaged] = search(ends_late, *tools.pad([[4, EOS]]), config(beam_size=2, **average))
 
-    assert values == pytest.approx([1, 1.0969, 1.1884, 1.2754, 1.3587], abs=1e-4)
+    assert summed[0].ids == []
+    assert averaged[0].ids == [4]
+    assert averaged[0].score == pytest.approx(averaged[0].log_probability / 2)
+
+
+def test_pieces_have_the_log_probabilities_of_forced_decoding(tools, config):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=5)
+
+    found = search(model, *tools.pad(SOURCES), config(beam_size=4, num_best=4, ratio=2.0))
+
+    for source, hypotheses in zip(SOURCES, found, strict=True):
+        for hypothesis in hypotheses:
+            expected = tools.force(model, source, with_end(hypothesis)).by_piece
+            by_piece = hypothesis.piece_log_probabilities
+            assert by_piece == pytest.approx(expected, abs=1e-4)
+            assert sum(by_piece) == pytest.approx(hypothesis.log_probability, abs=1e-4)
+            assert max(by_piece) <= 0
+
+
+def test_the_exact_stop_waits_for_what_wins_at_the_limit_by_little(tools, config):
+    # Ends at once with a mean of -1, or at the limit of 3 pieces with one of -2.85 / 3.
+    first = [-0.6, -99.0, -99.0, -1.0, -2.85, -99.0]
+    model = tools.table_model(
+        [first, [-99.0] * 4 + [0.0, -99.0], [-99.0] * 3 + [0.0, -99.0, -99.0]]
+    )
+    average = {"penalty": 1.0, "length_penalty_form": LengthPenaltyForm.average}
+
+    [[best]] = search(
+        model,
+        *tools.pad([[4, EOS]]),
+        config(beam_size=2, ratio=0.0, max_length_offset=3, **average),
+    )
+
+    assert best.ids == [4, 4]
+    assert best.score == pytest.approx(best.log_probability / 3)
+
+
+def test_cut_hypotheses_come_by_score_too(tools, config):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=1, temperature=2.0)
+    settings = config(beam_size=500, num_best=9, coverage_penalty=2.0)
+
+    found = search(model, *tools.pad(SOURCES), settings, forbidden=[[EOS]])
+
+    for hypotheses in found:
+        scores = [hypothesis.score for hypothesis in hypotheses]
+        sums = [hypothesis.log_probability for hypothesis in hypotheses]
+        assert not any(hypothesis.finished for hypothesis in hypotheses)
+        assert scores == sorted(scores, reverse=True)
+        assert sums != sorted(sums, reverse=True)

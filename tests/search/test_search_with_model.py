@@ -5,18 +5,19 @@ import torch
 
 from seq2seq.attention import attention_config_types
 from seq2seq.data.tokenizer import EOS
-from seq2seq.search import BeamConfig, GreedyConfig, search
+from seq2seq.search import search
 
 SOURCES = [[4, 5, 7, EOS], [6, EOS], [5, 4, 6, 6, 7, EOS]]
-GREEDY = GreedyConfig(name="greedy", max_length_ratio=1.0, max_length_offset=2)
-BEAM = BeamConfig(
-    name="beam",
-    max_length_ratio=1.0,
-    max_length_offset=2,
-    beam_size=4,
-    num_best=3,
-    length_penalty=0.7,
-)
+SETTINGS = {
+    "greedy": {"no_repeat_ngram": 2},
+    "beam": {"beam_size": 4, "num_best": 3, "length_penalty": 0.7, "min_length": 2},
+    "sampling": {"num_samples": 4, "num_best": 3, "top_k": 4, "temperature": 1.3},
+}
+
+
+@pytest.fixture(params=SETTINGS)
+def config(request, tools):
+    return tools.decoding(request.param, **SETTINGS[request.param])
 
 
 @pytest.fixture(params=sorted(attention_config_types()))
@@ -29,7 +30,6 @@ def model(request, tools, attention):
     return tools.real_model(attention=attention, form=request.param)
 
 
-@pytest.mark.parametrize("config", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_scores_and_weights_are_those_of_the_forced_output_alone(tools, model, config):
     found = search(model, *tools.pad(SOURCES, extra=2), config)
 
@@ -39,10 +39,12 @@ def test_scores_and_weights_are_those_of_the_forced_output_alone(tools, model, c
             with torch.inference_mode():
                 forced = tools.force(model, source, output)
             assert hypothesis.log_probability == pytest.approx(forced.log_probability, abs=1e-4)
+            by_piece = hypothesis.piece_log_probabilities
+            assert len(by_piece) == len(output)
+            assert sum(by_piece) == pytest.approx(forced.log_probability, abs=1e-4)
             torch.testing.assert_close(hypothesis.weights, forced.weights)
 
 
-@pytest.mark.parametrize("config", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_a_sentence_gets_the_same_alone_and_in_a_padded_batch(tools, model, config):
     together = search(model, *tools.pad(SOURCES, extra=3), config)
     alone = [search(model, *tools.pad([source]), config)[0] for source in SOURCES]
@@ -51,26 +53,40 @@ def test_a_sentence_gets_the_same_alone_and_in_a_padded_batch(tools, model, conf
         assert [hypothesis.ids for hypothesis in one] == [hypothesis.ids for hypothesis in other]
 
 
+def test_the_score_of_a_forced_output_is_that_of_its_search(tools, model, config):
+    found = search(model, *tools.pad(SOURCES), config)
+    outputs = [[*of[0].ids, EOS] if of[0].finished else of[0].ids for of in found]
+
+    forced = search(model, *tools.pad(SOURCES), config, prefixes=outputs)
+
+    for [hypothesis, *_], [same, *_] in zip(found, forced, strict=True):
+        assert same.ids == hypothesis.ids
+        assert same.score == pytest.approx(hypothesis.score, abs=1e-4)
+
+
 def test_beam_of_one_is_greedy(tools, model):
-    narrow = BeamConfig(
-        name="beam",
-        max_length_ratio=1.0,
-        max_length_offset=2,
-        beam_size=1,
-        num_best=1,
-        length_penalty=0.7,
-    )
+    narrow = tools.decoding("beam", beam_size=1, length_penalty=0.7)
 
     beams = search(model, *tools.pad(SOURCES), narrow)
-    greedies = search(model, *tools.pad(SOURCES), GREEDY)
+    greedies = search(model, *tools.pad(SOURCES), tools.decoding("greedy"))
 
     assert [[each.ids for each in of] for of in beams] == [
         [each.ids for each in of] for of in greedies
     ]
 
 
+def test_a_coverage_penalty_needs_attention(tools, attention, model):
+    config = tools.decoding("beam", coverage_penalty=0.2)
+
+    if attention == "none":
+        with pytest.raises(ValueError, match=r"decoding\.coverage_penalty=0\.2 needs attention"):
+            search(model, *tools.pad(SOURCES), config)
+    else:
+        assert search(model, *tools.pad(SOURCES), config)
+
+
 def test_a_model_in_training_mode_is_refused(tools):
     model = tools.real_model(attention="additive", form="bahdanau").train()
 
     with pytest.raises(AssertionError, match="dropout"):
-        search(model, *tools.pad(SOURCES), GREEDY)
+        search(model, *tools.pad(SOURCES), tools.decoding("greedy"))

@@ -102,6 +102,7 @@ def test_the_same_configuration_may_be_resumed(directory):
         "training.device=cpu",
         "training.threads=1",
         "decoding=beam",
+        "decoding=sampling",
         "data.cache_dir=/elsewhere",
         "run_name=other",
         "checkpoint_dir=/elsewhere",

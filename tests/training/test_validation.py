@@ -16,7 +16,14 @@ from seq2seq.training.checkpoint import build_model
 from seq2seq.training.preparation import EvaluationSet, prepare_data
 from seq2seq.training.validation import Evaluation, Evaluator
 
-GREEDY = GreedyConfig(name="greedy", max_length_ratio=1.0, max_length_offset=2)
+GREEDY = GreedyConfig(
+    name="greedy",
+    min_length=0,
+    min_length_ratio=0.0,
+    max_length_ratio=1.0,
+    max_length_offset=2,
+    no_repeat_ngram=0,
+)
 # Source pieces a, space, b, EOS; target pieces z, space, y: rows z, space, y, EOS.
 WEIGHTS = [
     [0.1, 0.0, 0.9, 0.0],

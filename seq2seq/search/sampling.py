@@ -1,0 +1,92 @@
+"""Sampling: draw each piece from the model's distribution."""
+
+# B sentences, W samples of each, R = B * W rows, S source length, C candidates, V vocabulary
+
+import torch
+from torch import Tensor
+
+from seq2seq.model import Seq2Seq
+from seq2seq.search.base import Hypotheses, Hypothesis, length_limits, register_search
+from seq2seq.search.config import SamplingConfig
+from seq2seq.search.constraints import Constraints
+from seq2seq.search.follow import Chosen, follow
+from seq2seq.search.topk import stable_topk
+from seq2seq.seeding import derive_seed
+
+
+@register_search("sampling", SamplingConfig)
+def sampling_search(
+    model: Seq2Seq,
+    source_ids: Tensor,
+    source_mask: Tensor,
+    config: SamplingConfig,
+    constraints: Constraints,
+) -> Hypotheses:
+    """Return the `num_best` best of the distinct hypotheses among `num_samples` draws.
+
+    They may be fewer, for nothing keeps two draws apart. Finished ones come first, then the more
+    probable by the model's own probabilities, untempered; equal ones in the order of their draw.
+    The draws of a sentence come from the seed and its own ids, so that it gets the same ones
+    wherever it stands.
+    """
+    limits = length_limits(source_mask, config)
+    sources = [ids[mask].tolist() for ids, mask in zip(source_ids, source_mask, strict=True)]
+    draw = _Draw(config, uniforms=_uniforms(config, sources, limits).to(source_ids.device))
+    found = follow(model, source_ids, source_mask, constraints, limits=limits, choose=draw)
+    return [_best_distinct(samples)[: config.num_best] for samples in found]
+
+
+def _uniforms(config: SamplingConfig, sources: list[list[int]], limits: list[int]) -> Tensor:
+    """Draw a number in (0, 1] for each piece of each sample, (B, W, longest limit)."""
+    uniforms = torch.ones(len(sources), config.num_samples, max(limits), dtype=torch.float64)
+    for row, (source, limit) in enumerate(zip(sources, limits, strict=True)):
+        for sample in range(config.num_samples):
+            seed = derive_seed(config.seed, "sample", sample, *source)
+            generator = torch.Generator().manual_seed(seed)
+            drawn = torch.rand(limit, generator=generator, dtype=torch.float64)
+            uniforms[row, sample, :limit] = 1 - drawn
+    return uniforms
+
+
+class _Draw:
+    """Draw a piece by inverting the distribution function of the candidates."""
+
+    def __init__(self, config: SamplingConfig, *, uniforms: Tensor) -> None:
+        self.width = config.num_samples
+        self._config = config
+        self._uniforms = uniforms
+
+    def __call__(self, log_probabilities: Tensor, *, sentences: Tensor, length: int) -> Chosen:
+        probabilities, candidates = self._candidates(log_probabilities)
+        cumulative = probabilities.cumsum(dim=1)
+        uniforms = self._uniforms[sentences, :, length - 1].flatten().unsqueeze(1)  # (R, 1)
+        # The first place that reaches a number above 0 has a probability above 0 itself.
+        places = torch.searchsorted(cumulative, uniforms * cumulative[:, -1:])
+        # Only what is no number leads beyond the last place; the history reports it.
+        pieces = candidates.gather(1, places.clamp(max=cumulative.shape[1] - 1))
+        return Chosen(log_probabilities.gather(1, pieces).squeeze(1), pieces.squeeze(1))
+
+    def _candidates(self, log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
+        """Return probabilities, up to a factor, and ids of the pieces to draw from, (R, C).
+
+        The temperature acts first, then top k, then top p on what is left.
+        """
+        config, vocabulary_size = self._config, log_probabilities.shape[1]
+        # The largest becomes 0, so that no temperature takes all of them to -inf.
+        values = log_probabilities.double() - log_probabilities.amax(dim=1, keepdim=True)
+        values = values / config.temperature
+        candidates = torch.arange(vocabulary_size, device=values.device).expand_as(values)
+        if config.top_k > 0 or config.top_p < 1:
+            values, candidates = stable_topk(values, config.top_k or vocabulary_size)
+        probabilities = values.softmax(dim=1)
+        if config.top_p < 1:
+            before = probabilities.cumsum(dim=1) - probabilities
+            probabilities = probabilities.masked_fill(before >= config.top_p, 0)
+        return probabilities, candidates
+
+
+def _best_distinct(samples: list[Hypothesis]) -> list[Hypothesis]:
+    distinct: dict[tuple[int, ...], Hypothesis] = {}
+    for sample in samples:
+        distinct.setdefault((sample.finished, *sample.ids), sample)
+    return sorted(distinct.values(), key=lambda sample: (not sample.finished, -sample.score))

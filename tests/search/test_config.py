@@ -1,0 +1,88 @@
+import pytest
+
+from seq2seq.search import LengthPenaltyForm
+
+NAN, INFINITY = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "values"),
+    [
+        ("greedy", "max_length_ratio", {"max_length_ratio": -0.1}),
+        ("greedy", "max_length_ratio", {"max_length_ratio": NAN}),
+        ("greedy", "max_length_ratio", {"max_length_ratio": INFINITY}),
+        ("greedy", "max_length_offset", {"max_length_offset": 0}),
+        ("greedy", "min_length", {"min_length": -1}),
+        ("greedy", "min_length", {"min_length": 4, "max_length_offset": 3}),
+        ("greedy", "min_length_ratio", {"min_length_ratio": NAN}),
+        ("greedy", "min_length_ratio", {"min_length_ratio": 1.5, "max_length_ratio": 1.2}),
+        ("greedy", "no_repeat_ngram", {"no_repeat_ngram": -1}),
+        ("beam", "beam_size", {"beam_size": 0, "num_best": 0}),
+        ("beam", "num_best", {"beam_size": 2, "num_best": 0}),
+        ("beam", "num_best", {"beam_size": 2, "num_best": 3}),
+        ("beam", "length_penalty", {"length_penalty": -0.5}),
+        ("beam", "length_penalty", {"length_penalty": NAN}),
+        ("beam", "coverage_penalty", {"coverage_penalty": -0.2}),
+        ("beam", "coverage_penalty", {"coverage_penalty": INFINITY}),
+        ("sampling", "temperature", {"temperature": 0.0}),
+        ("sampling", "temperature", {"temperature": INFINITY}),
+        ("sampling", "top_k", {"top_k": -1}),
+        ("sampling", "top_p", {"top_p": 0.0}),
+        ("sampling", "top_p", {"top_p": 1.5}),
+        ("sampling", "top_p", {"top_p": NAN}),
+        ("sampling", "num_samples", {"num_samples": 0, "num_best": 0}),
+        ("sampling", "num_best", {"num_samples": 3, "num_best": 4}),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_by_name_in_one_line(tools, name, key, values):
+    with pytest.raises(ValueError, match=rf"^decoding\.{key}={values[key]} must .*$") as refusal:
+        tools.decoding(name, **values)
+
+    assert "\n" not in str(refusal.value)
+
+
+def test_limits_are_rounded_down_and_count_the_end(tools):
+    config = tools.decoding(
+        "greedy", min_length=3, min_length_ratio=0.6, max_length_ratio=1.5, max_length_offset=4
+    )
+
+    assert [config.shortest(length) for length in (1, 5, 6, 7)] == [3, 3, 3, 4]
+    assert [config.longest(length) for length in (1, 5, 6, 7)] == [5, 11, 13, 14]
+
+
+@pytest.mark.parametrize("length", range(1, 40))
+def test_no_source_must_have_a_longer_translation_than_it_may_have(tools, length):
+    config = tools.decoding(
+        "greedy", min_length=2, min_length_ratio=0.7, max_length_ratio=0.7, max_length_offset=2
+    )
+
+    assert config.shortest(length) <= config.longest(length)
+
+
+@pytest.mark.parametrize("name", ["greedy", "beam", "sampling"])
+def test_greedy_search_under_the_same_limits_has_all_of_them(tools, name):
+    limits = {
+        "min_length": 2,
+        "min_length_ratio": 0.3,
+        "max_length_ratio": 1.7,
+        "max_length_offset": 8,
+        "no_repeat_ngram": 4,
+    }
+
+    assert tools.decoding(name, **limits).as_greedy() == tools.decoding("greedy", **limits)
+
+
+def test_the_gnmt_penalty_has_the_published_values(tools):
+    config = tools.decoding("beam", length_penalty=0.6, length_penalty_form=LengthPenaltyForm.gnmt)
+
+    values = [config.penalty(length) for length in range(1, 6)]
+
+    assert values == pytest.approx([1, 1.0969, 1.1884, 1.2754, 1.3587], abs=1e-4)
+
+
+def test_the_average_divides_by_the_length(tools):
+    config = tools.decoding(
+        "beam", length_penalty=1.0, length_penalty_form=LengthPenaltyForm.average
+    )
+
+    assert [config.penalty(length) for length in range(1, 6)] == [1, 2, 3, 4, 5]

@@ -1,0 +1,198 @@
+"""Constraints in every search."""
+
+import pytest
+import torch
+
+from seq2seq.data.tokenizer import BOS, EOS, PAD, UNK
+from seq2seq.search import search
+from seq2seq.search.constraints import Constraints, build_constraints
+
+SEARCHES = ["greedy", "beam", "sampling"]
+SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]
+VOCABULARY_SIZE = 7
+
+
+@pytest.fixture(params=SEARCHES)
+def decoding(request, tools):
+    """Make a config of each search."""
+    return lambda **changes: tools.decoding(request.param, **changes)
+
+
+@pytest.fixture
+def model(tools):
+    return tools.model(vocabulary_size=VOCABULARY_SIZE, seed=2)
+
+
+def with_end(hypothesis):
+    return [*hypothesis.ids, EOS] if hypothesis.finished else hypothesis.ids
+
+
+def outputs(found):
+    return [with_end(hypothesis) for hypotheses in found for hypothesis in hypotheses]
+
+
+def test_without_any_nothing_is_run(tools):
+    _, mask = tools.pad(SOURCES)
+    config = tools.decoding("greedy", min_length=1)
+
+    constraints = build_constraints(config, mask, prefixes=[[]] * 4, forbidden=[])
+
+    assert type(constraints) is Constraints
+
+
+def test_nothing_ends_before_its_least_length(tools, decoding):
+    ends_at_once = tools.table_model([[0.0, 0.0, 0.0, 9.0, 1.0, 0.0]] * 9)
+    config = decoding(min_length=3, min_length_ratio=0.9, max_length_offset=4)
+
+    found = search(ends_at_once, *tools.pad(SOURCES), config)
+
+    assert [len(with_end(hypothesis)) for [hypothesis] in found] == [3, 3, 4, 3]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_sequence_of_the_size_stands_twice(tools, decoding, size):
+    repeats = tools.table_model([[-9.0, -9.0, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
+
+    found = search(repeats, *tools.pad(SOURCES), decoding(no_repeat_ngram=size))
+
+    for output in outputs(found):
+        grams = [tuple(output[at : at + size]) for at in range(len(output) - size + 1)]
+        assert len(set(grams)) == len(grams)
+
+
+def test_sequences_may_repeat_where_it_is_off(tools):
+    repeats = tools.table_model([[-9.0, -9.0, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
+
+    [[hypothesis]] = search(repeats, *tools.pad([[4, EOS]]), tools.decoding("greedy"))
+
+    assert hypothesis.ids == [4, 4, 4, 4]
+
+
+def test_each_sentence_begins_with_its_prefix_and_goes_on_as_if_it_had_chosen_it(tools, model):
+    greedy = tools.decoding("greedy")
+    prefixes = [[6, 6], [], [5], [UNK, 4, 4]]
+
+    found = search(model, *tools.pad(SOURCES), greedy, prefixes=prefixes)
+
+    for source, prefix, [hypothesis] in zip(SOURCES, prefixes, found, strict=True):
+        output = with_end(hypothesis)
+        assert output[: len(prefix)] == prefix
+        for length in range(len(prefix), len(output)):
+            expected = max(
+                (piece for piece in range(VOCABULARY_SIZE) if piece not in (PAD, BOS)),
+                key=lambda piece: (
+                    tools.force(model, source, [*output[:length], piece]).log_probability
+                ),
+            )
+            assert output[length] == expected
+
+
+def test_a_prefix_holds_in_every_search(tools, decoding, model):
+    prefixes = [[6, 6], [], [5], [UNK, 4, 4]]
+
+    found = search(model, *tools.pad(SOURCES), decoding(), prefixes=prefixes)
+
+    for prefix, [hypothesis] in zip(prefixes, found, strict=True):
+        assert hypothesis.ids[: len(prefix)] == prefix
+
+
+def test_a_prefix_that_ends_is_the_whole_output_with_its_score(tools, decoding, model):
+    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), decoding(), prefixes=[[6, 5, EOS]])
+
+    forced = tools.force(model, [4, EOS], [6, 5, EOS])
+    assert with_end(hypothesis) == [6, 5, EOS]
+    assert hypothesis.log_probability == pytest.approx(forced.log_probability, abs=1e-4)
+    torch.testing.assert_close(hypothesis.weights, forced.weights)
+
+
+def test_a_forced_piece_heeds_no_other_constraint(tools, decoding, model):
+    config = decoding(no_repeat_ngram=1, min_length=4, max_length_offset=4)
+    source = tools.pad([[4, EOS]])
+
+    [[hypothesis]] = search(model, *source, config, prefixes=[[5, 5, EOS]], forbidden=[[5]])
+
+    assert with_end(hypothesis) == [5, 5, EOS]
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "expected"),
+    [
+        ([], [4, 4, 4, 4]),
+        ([[4]], [5, 5, 5, 5]),
+        ([[4], [5]], [6, 6, 6, 6]),
+        ([[4, 4]], [4, 5, 4, 5]),
+        ([[4, 4, 4]], [4, 4, 5, 4]),
+        ([[BOS, 4]], [5, 4, 4, 4]),
+        ([[BOS, 4], [4, 4], [5, 4, 5]], [5, 4, 6, 4]),
+        ([[4, EOS]], [4, 4, 4, 4]),
+        ([[4, 4, 4, 4, 4, 4, 4]], [4, 4, 4, 4]),
+    ],
+)
+def test_the_best_that_is_not_forbidden_comes_next(tools, forbidden, expected):
+    model = tools.table_model([[-9.0, -9.0, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
+
+    [[hypothesis]] = search(
+        model, *tools.pad([[4, EOS]]), tools.decoding("greedy"), forbidden=forbidden
+    )
+
+    assert hypothesis.ids == expected
+
+
+def test_no_hypothesis_ends_as_is_forbidden(tools, decoding, model):
+    found = search(
+        model, *tools.pad(SOURCES), decoding(), forbidden=[[piece, EOS] for piece in (BOS, 4, 5)]
+    )
+
+    for output in outputs(found):
+        assert output != [EOS]
+        assert output[-2:] not in ([4, EOS], [5, EOS])
+
+
+def test_what_is_left_without_a_piece_ends_with_a_warning(tools, caplog):
+    model = tools.table_model([[-9.0, 0.5, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
+    config = tools.decoding("greedy", no_repeat_ngram=1, min_length=9, max_length_offset=9)
+
+    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config)
+
+    assert with_end(hypothesis) == [4, 5, 6, UNK, EOS]
+    assert hypothesis.log_probability == pytest.approx(
+        tools.force(model, [4, EOS], [4, 5, 6, UNK, EOS]).log_probability, abs=1e-4
+    )
+    [record] = caplog.records
+    assert record.getMessage().startswith("1 hypotheses had no piece left")
+
+
+def test_constraints_follow_their_sentences_out_of_the_batch(tools, decoding, model):
+    config = decoding(no_repeat_ngram=2, min_length=2)
+    prefixes = [[6, 6], [EOS], [5], [1, 4, 4]]
+    forbidden = [[5, 4], [6]]
+
+    together = search(
+        model, *tools.pad(SOURCES, extra=2), config, prefixes=prefixes, forbidden=forbidden
+    )
+    alone = [
+        search(model, *tools.pad([source]), config, prefixes=[prefix], forbidden=forbidden)[0]
+        for source, prefix in zip(SOURCES, prefixes, strict=True)
+    ]
+
+    assert outputs(together) == outputs(alone)
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "message"),
+    [
+        ([[4]], "1 prefixes for 4 sentences"),
+        ([[4], [], [PAD], []], "prefix 2 holds padding"),
+        ([[4], [BOS, 4], [], []], "prefix 1 holds padding, a start"),
+        ([[4, EOS, 4], [], [], []], "prefix 0 holds .* an end before"),
+        ([[], [], [], [4] * 5], r"prefix 3 has 5 pieces, but .* at most 4; raise decoding\.max"),
+    ],
+)
+def test_a_prefix_that_makes_no_sense_is_refused_by_its_sentence(tools, model, prefixes, message):
+    with pytest.raises(ValueError, match=message):
+        search(model, *tools.pad(SOURCES), tools.decoding("greedy"), prefixes=prefixes)
+
+
+def test_an_empty_forbidden_sequence_is_refused(tools, model):
+    with pytest.raises(ValueError, match="a forbidden sequence is empty"):
+        search(model, *tools.pad(SOURCES), tools.decoding("greedy"), forbidden=[[4], []])

@@ -1,0 +1,128 @@
+"""Beam search against exhaustive search, and the best of each length, by their definitions."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seq2seq.data.tokenizer import BOS, EOS
+from seq2seq.search import EarlyStopping, LengthPenaltyForm, search
+
+SOURCES = [[4, 5, EOS], [5, EOS], [4, EOS]]
+VOCABULARY_SIZE = 6
+EVERYTHING = 500
+"""wider than the space of outputs of the lengths that are searched here"""
+
+OPTIONS = st.fixed_dictionaries(
+    {
+        "length_penalty": st.sampled_from([0.0, 0.3, 1.0, 2.5]),
+        "length_penalty_form": st.sampled_from(LengthPenaltyForm),
+        "coverage_penalty": st.sampled_from([0.0, 0.2, 1.0, 5.0]),
+        "min_length": st.integers(0, 2),
+        "min_length_ratio": st.sampled_from([0.0, 0.7]),
+        "max_length_ratio": st.sampled_from([0.7, 1.0]),
+        "no_repeat_ngram": st.integers(0, 3),
+    }
+)
+MODELS = st.builds(dict, seed=st.integers(0, 10_000), temperature=st.sampled_from([0.3, 1.0, 3.0]))
+PREFIXES = st.lists(
+    st.sampled_from([(), (), (4,), (5, 1), (4, 4, 5), (EOS,), (1, EOS)]), min_size=3, max_size=3
+)
+FORBIDDEN = st.lists(
+    st.sampled_from([(1,), (4, 5), (5, EOS), (BOS, 4), (4, 1, 4), (EOS,)]), max_size=2
+)
+
+
+def with_end(hypothesis):
+    return [*hypothesis.ids, EOS] if hypothesis.finished else hypothesis.ids
+
+
+def assert_same(found, expected, score):
+    assert [with_end(hypothesis) for hypothesis in found] == [output.ids for output in expected]
+    for hypothesis, output in zip(found, expected, strict=True):
+        assert hypothesis.score == pytest.approx(score(output), abs=1e-4)
+        assert hypothesis.log_probability == pytest.approx(output.log_probability, abs=1e-4)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    model=MODELS,
+    options=OPTIONS,
+    num_best=st.integers(1, 9),
+    prefixes=PREFIXES,
+    forbidden=FORBIDDEN,
+)
+def test_a_beam_as_wide_as_the_space_is_exhaustive(
+    tools, model, options, num_best, prefixes, forbidden
+):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, **model)
+    config = tools.decoding("beam", beam_size=EVERYTHING, num_best=num_best, **options)
+
+    ids, mask = tools.pad(SOURCES, extra=1)
+
+    together = search(model, ids, mask, config, prefixes=prefixes, forbidden=forbidden)
+
+    for source, prefix, found in zip(SOURCES, prefixes, together, strict=True):
+        every = tools.outputs(model, tools.task(source, config, prefix, forbidden))
+        expected = tools.ranked(every, config)[:num_best]
+        assert_same(found, expected, lambda output: tools.score(output, config))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    model=MODELS,
+    options=OPTIONS,
+    beam_size=st.integers(1, 4),
+    spare=st.integers(0, 3),
+    prefixes=PREFIXES,
+    forbidden=FORBIDDEN,
+)
+def test_exact_stopping_and_leaving_the_batch_change_no_result(
+    tools, model, options, beam_size, spare, prefixes, forbidden
+):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, **model)
+    num_best = max(1, beam_size - spare)
+    config = tools.decoding("beam", beam_size=beam_size, num_best=num_best, **options)
+    ids, mask = tools.pad(SOURCES, extra=2)
+
+    together = search(model, ids, mask, config, prefixes=prefixes, forbidden=forbidden)
+
+    for source, prefix, found in zip(SOURCES, prefixes, together, strict=True):
+        task = tools.task(source, config, prefix, forbidden)
+        expected = tools.beam_by_definition(model, task)
+        assert_same(found, expected, lambda output: tools.score(output, config))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    model=MODELS,
+    options=OPTIONS,
+    beam_size=st.integers(1, 3),
+    stopping=st.sampled_from(EarlyStopping),
+    forbidden=FORBIDDEN,
+)
+def test_no_beam_reports_a_better_score_than_exhaustive_search(
+    tools, model, options, beam_size, stopping, forbidden
+):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, **model)
+    config = tools.decoding(
+        "beam", beam_size=beam_size, num_best=beam_size, early_stopping=stopping, **options
+    )
+
+    together = search(model, *tools.pad(SOURCES), config, forbidden=forbidden)
+
+    for source, found in zip(SOURCES, together, strict=True):
+        every = tools.outputs(model, tools.task(source, config, (), forbidden))
+        scores = {tuple(output.ids): tools.score(output, config) for output in every}
+        best = {
+            finished: max(
+                (tools.score(output, config) for output in every if output.finished == finished),
+                default=-math.inf,
+            )
+            for finished in (True, False)
+        }
+        assert found
+        for hypothesis in found:
+            assert hypothesis.score == pytest.approx(scores[tuple(with_end(hypothesis))], abs=1e-4)
+            assert hypothesis.score <= best[hypothesis.finished] + 1e-4

@@ -1,0 +1,236 @@
+import math
+from collections import Counter
+
+import pytest
+import torch
+
+from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.search import search
+
+SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]
+VOCABULARY_SIZE = 7
+FIRST_PIECES = [0.0, 0.7, 0.0, 0.1, 1.0, 0.4, -0.5]
+"""logits of the first piece, those of PAD and BOS being of no account"""
+
+
+def with_end(hypothesis):
+    return [*hypothesis.ids, EOS] if hypothesis.finished else hypothesis.ids
+
+
+def copies(num_copies, *, piece=4):
+    """Return sentences that differ, and so are drawn for apart, but are one to the model."""
+    return [[piece + copy * VOCABULARY_SIZE, EOS] for copy in range(num_copies)]
+
+
+def first_pieces(tools, num_draws, **changes):
+    """Draw first pieces, all from one distribution."""
+    model = tools.table_model([FIRST_PIECES, [-9.0, -9.0, -9.0, 9.0, -9.0, -9.0, -9.0]])
+    config = tools.decoding("sampling", max_length_ratio=0.0, max_length_offset=1, **changes)
+    found = search(model, *tools.pad(copies(num_draws)), config)
+    return Counter(with_end(hypothesis)[0] for [hypothesis] in found)
+
+
+def distribution(temperature=1.0):
+    """Return the probabilities that the pieces are drawn with, by the definition."""
+    odds = {
+        piece: math.exp(logit / temperature)
+        for piece, logit in enumerate(FIRST_PIECES)
+        if piece not in (PAD, BOS)
+    }
+    return {piece: odd / sum(odds.values()) for piece, odd in odds.items()}
+
+
+def assert_drawn_from(counts, probabilities):
+    """Check Pearson's statistic against its mean and four of its standard deviations."""
+    num_draws = sum(counts.values())
+    assert counts.keys() <= probabilities.keys()
+    expected = {key: num_draws * probability for key, probability in probabilities.items()}
+    statistic = sum((counts[key] - mean) ** 2 / mean for key, mean in expected.items())
+    freedom = len(probabilities) - 1
+    assert statistic <= freedom + 4 * math.sqrt(2 * freedom)
+
+
+def test_whole_outputs_are_as_frequent_as_they_are_probable(tools):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=3, temperature=2.0)
+    config = tools.decoding("sampling", max_length_ratio=0.0, max_length_offset=3)
+
+    found = search(model, *tools.pad(copies(6000)), config)
+    counts = Counter(tuple(with_end(hypothesis)) for [hypothesis] in found)
+
+    every = tools.outputs(model, tools.task([4, EOS], config))
+    odds = {tuple(output.ids): math.exp(output.log_probability) for output in every}
+    # Padding and start are never drawn, so the others share what the model gives to these.
+    odds = {ids: odd * shared(model, tools, ids) for ids, odd in odds.items()}
+    assert sum(odds.values()) == pytest.approx(1, abs=1e-4)
+    frequent = {ids: odd for ids, odd in odds.items() if 6000 * odd > 5}
+    rest = Counter({"rest": sum(number for ids, number in counts.items() if ids not in frequent)})
+    kept = Counter({ids: number for ids, number in counts.items() if ids in frequent})
+    assert len(frequent) > 20
+    assert_drawn_from(kept + rest, frequent | {"rest": 1 - sum(frequent.values())})
+
+
+def shared(model, tools, output):
+    """Return by how much renormalising without padding and start raises a probability."""
+    factor = 1.0
+    for length in range(len(output)):
+        before = output[:length]
+        total = sum(
+            math.exp(tools.force(model, [4, EOS], [*before, piece]).by_piece[-1])
+            for piece in range(VOCABULARY_SIZE)
+            if piece not in (PAD, BOS)
+        )
+        factor /= total
+    return factor
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_the_temperature_divides_logits(tools, temperature):
+    counts = first_pieces(tools, 4000, temperature=temperature)
+
+    assert_drawn_from(counts, distribution(temperature))
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 3, 5, 50])
+def test_top_k_draws_from_so_many_in_their_proportion(tools, top_k):
+    counts = first_pieces(tools, 2000, top_k=top_k)
+
+    probabilities = distribution()
+    kept = sorted(probabilities, key=lambda piece: -probabilities[piece])[:top_k]
+    total = sum(probabilities[piece] for piece in kept)
+    assert counts.keys() == set(kept)
+    assert_drawn_from(counts, {piece: probabilities[piece] / total for piece in kept})
+
+
+@pytest.mark.parametrize("top_p", [0.05, 0.4, 0.6, 0.8, 0.94, 1.0])
+def test_top_p_draws_from_the_fewest_that_reach_it(tools, top_p):
+    counts = first_pieces(tools, 2000, top_p=top_p)
+
+    probabilities = distribution()
+    kept, total = [], 0.0
+    for piece in sorted(probabilities, key=lambda piece: -probabilities[piece]):
+        if total < top_p - 1e-9:
+            kept.append(piece)
+            total += probabilities[piece]
+    assert counts.keys() == set(kept)
+    assert_drawn_from(counts, {piece: probabilities[piece] / total for piece in kept})
+
+
+def test_temperature_acts_before_top_p_and_top_k_before_it(tools):
+    # Flattened, 4 pieces of 3 hold 0.6 of the mass of 3; without top k a third would be needed.
+    flat = distribution(100.0)
+    most = sorted(flat, key=lambda piece: -flat[piece])
+
+    both = first_pieces(tools, 500, temperature=100.0, top_k=3, top_p=0.6)
+    alone = first_pieces(tools, 500, temperature=100.0, top_p=0.6)
+
+    assert both.keys() == set(most[:2])
+    assert alone.keys() == set(most[:3])
+
+
+def test_equal_probabilities_at_the_border_go_to_the_lower_id(tools):
+    model = tools.table_model([[0.0, -1.0, 0.0, 1.0, 2.0, 2.0, 2.0]])
+    limit = {"max_length_ratio": 0.0, "max_length_offset": 1}
+
+    found = search(model, *tools.pad(copies(60)), tools.decoding("sampling", top_k=2, **limit))
+
+    assert {tuple(hypothesis.ids) for [hypothesis] in found} == {(4,), (5,)}
+
+
+@pytest.mark.parametrize("temperature", [1e-3, 1e-300, 5e-324])
+def test_a_temperature_near_0_is_greedy(tools, temperature):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=1)
+
+    drawn = search(model, *tools.pad(SOURCES), tools.decoding("sampling", temperature=temperature))
+    greedy = search(model, *tools.pad(SOURCES), tools.decoding("greedy"))
+
+    assert [of[0].ids for of in drawn] == [of[0].ids for of in greedy]
+    assert [of[0].score for of in drawn] == [of[0].score for of in greedy]
+
+
+def test_scores_and_weights_are_the_models_own_whatever_the_temperature(tools):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=3)
+    config = tools.decoding("sampling", temperature=3.0, top_p=0.9, num_samples=5, num_best=5)
+
+    found = search(model, *tools.pad(SOURCES), config)
+
+    for source, hypotheses in zip(SOURCES, found, strict=True):
+        assert len(hypotheses) > 1
+        for hypothesis in hypotheses:
+            forced = tools.force(model, source, with_end(hypothesis))
+            assert hypothesis.score == hypothesis.log_probability
+            assert hypothesis.score == pytest.approx(forced.log_probability, abs=1e-4)
+            assert hypothesis.piece_log_probabilities == pytest.approx(forced.by_piece, abs=1e-4)
+            torch.testing.assert_close(hypothesis.weights, forced.weights)
+
+
+def test_the_best_of_the_distinct_draws_are_returned_ended_ones_first(tools):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=4, temperature=1.0)
+    samples = {"num_samples": 40, "max_length_ratio": 0.0, "max_length_offset": 3}
+
+    [every] = search(
+        model, *tools.pad([[4, EOS]]), tools.decoding("sampling", num_best=40, **samples)
+    )
+    [best] = search(
+        model, *tools.pad([[4, EOS]]), tools.decoding("sampling", num_best=5, **samples)
+    )
+
+    ranks = [(not hypothesis.finished, -hypothesis.score) for hypothesis in every]
+    assert ranks == sorted(ranks)
+    assert len({tuple(with_end(hypothesis)) for hypothesis in every}) == len(every) < 40
+    assert {hypothesis.finished for hypothesis in every} == {True, False}
+    assert [hypothesis.ids for hypothesis in best] == [hypothesis.ids for hypothesis in every[:5]]
+
+
+def test_more_draws_hold_those_of_fewer(tools):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=4, temperature=1.0)
+
+    few, many = (
+        search(
+            model, *tools.pad(SOURCES), tools.decoding("sampling", num_samples=size, num_best=size)
+        )
+        for size in (2, 9)
+    )
+
+    for of_few, of_many in zip(few, many, strict=True):
+        ids_of_many = [with_end(hypothesis) for hypothesis in of_many]
+        assert all(with_end(hypothesis) in ids_of_many for hypothesis in of_few)
+
+
+def test_another_seed_draws_otherwise_and_the_same_seed_the_same(tools):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=4, temperature=2.0)
+
+    drawn = [
+        [of[0].ids for of in search(model, *tools.pad(copies(20)), config)]
+        for config in (tools.decoding("sampling", seed=seed) for seed in (1, 1, 2))
+    ]
+
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_draws_touch_no_global_generator(tools):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=4)
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+
+    torch.manual_seed(5)
+    search(model, *tools.pad(SOURCES), tools.decoding("sampling"))
+
+    assert torch.rand(1) == expected
+
+
+def test_a_sentence_leaves_when_all_of_its_draws_have_ended(tools):
+    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=0)
+    config = tools.decoding("sampling", num_samples=3, num_best=3, max_length_ratio=2.0)
+
+    found = search(model, *tools.pad(SOURCES), config)
+
+    longest = [max(len(with_end(hypothesis)) for hypothesis in of) for of in found]
+    assert len(set(longest)) > 1
+    assert sum(model.rows_stepped) == 3 * sum(longest)
+
+
+def test_probabilities_that_are_no_numbers_are_an_error(tools):
+    model = tools.table_model([[0.0, 0.0, 0.0, 0.0, torch.nan]] * 9)
+
+    with pytest.raises(ValueError, match="not numbers"):
+        search(model, *tools.pad([[4, EOS]]), tools.decoding("sampling"))
