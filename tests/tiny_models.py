@@ -1,12 +1,13 @@
 """Every registered attention type, and models of a few hundred parameters, for tests."""
 
-# B batch, S source length, T target length, Q query size, M key size, V vocabulary
+# B batch, S source length, T target length, Q query size, K key size, V value size
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import torch
 from omegaconf import OmegaConf
@@ -39,35 +40,39 @@ def attention_config(name: str) -> AttentionConfig:
 
 
 def _variants() -> dict[str, AttentionConfig]:
-    """Return every registered type, with each of its switches both ways."""
+    """Return every registered type, each switch both ways, each option also without a value."""
     variants = {}
     for name in attention_config_types():
         config = variants[name] = attention_config(name)
         for field in dataclasses.fields(config):
             value = getattr(config, field.name)
-            if type(value) is bool:
-                flipped = dataclasses.replace(config, **{field.name: not value})
-                variants[f"{name}-{field.name}={not value}"] = flipped
+            others = [not value] if type(value) is bool else []
+            others += [None] if type(None) in get_args(field.type) and value is not None else []
+            for other in others:
+                changed = dataclasses.replace(config, **{field.name: other})
+                variants[f"{name}-{field.name}={other}"] = changed
     return variants
 
 
 VARIANTS = _variants()
+VALUE_SIZE = 7
 
 
 def attention_sizes(config: AttentionConfig) -> tuple[int, int]:
-    """Return query and memory size: different ones unless the type refuses them."""
+    """Return query and key size: different ones unless the type refuses them."""
     try:
-        build_attention(config, query_size=6, key_size=10, value_size=10)
+        build_attention(config, query_size=6, key_size=10, value_size=VALUE_SIZE)
     except ValueError:
         return 6, 6
     return 6, 10
 
 
 def tiny_attention(config: AttentionConfig, *, dtype: torch.dtype = torch.float64) -> Attention:
+    """Build a module for queries, keys and values of three sizes, two where the type asks it."""
     torch.manual_seed(1)
     query_size, key_size = attention_sizes(config)
     attention = build_attention(
-        config, query_size=query_size, key_size=key_size, value_size=key_size
+        config, query_size=query_size, key_size=key_size, value_size=VALUE_SIZE
     )
     return attention.to(dtype)
 
@@ -76,18 +81,25 @@ class Sources(NamedTuple):
     """What an attention reads: B=3, T=4, S=5, lengths 5, 2 and 3."""
 
     query: Tensor  # (B, T, Q)
-    states: Tensor  # (B, S, M), as random where padded as elsewhere
+    keys: Tensor  # (B, S, K), as random where padded as elsewhere
+    values: Tensor  # (B, S, V), likewise
     mask: Tensor  # (B, S)
 
 
 def tiny_sources(config: AttentionConfig, *, dtype: torch.dtype = torch.float64) -> Sources:
     generator = torch.Generator().manual_seed(2)
     query_size, key_size = attention_sizes(config)
-    query = torch.randn(3, 4, query_size, generator=generator, dtype=torch.float64)
-    states = torch.randn(3, 5, key_size, generator=generator, dtype=torch.float64)
-    return Sources(
-        query.to(dtype), states.to(dtype), torch.arange(5) < torch.tensor([[5], [2], [3]])
+    shapes = (3, 4, query_size), (3, 5, key_size), (3, 5, VALUE_SIZE)
+    query, keys, values = (
+        torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes
     )
+    return Sources(query, keys, values, torch.arange(5) < torch.tensor([[5], [2], [3]]))
+
+
+def attend(attention: Attention, sources: Sources) -> tuple[Tensor, Tensor]:
+    memory = attention.prepare(sources.keys, sources.mask, values=sources.values)
+    context, weights = attention(sources.query, memory)
+    return context, weights
 
 
 Score = Callable[[list[float], list[float]], float]
@@ -96,19 +108,21 @@ Score = Callable[[list[float], list[float]], float]
 def mix_by_loop(
     score: Score, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Mix values by the definition, a number at a time; return context and weights (B, T, S)."""
+    """Mix values by the definition, a number at a time; return context and weights (B, T, S).
+
+    Nothing is shared with the modules: scores come from lists of Python's double floats. `mask`
+    is (B, T, S); a row without a real position gives zeros.
+    """
     context = torch.zeros(*query.shape[:2], values.shape[-1], dtype=torch.float64)
     weights = torch.zeros(*query.shape[:2], keys.shape[1], dtype=torch.float64)
-    for row in range(query.shape[0]):
-        real = [place for place in range(keys.shape[1]) if mask[row, place]]
-        for step in range(query.shape[1]):
-            asked = query[row, step].tolist()
-            scores = [score(asked, keys[row, place].tolist()) for place in real]
-            exponentials = [math.exp(one - max(scores)) for one in scores]
-            for place, exponential in zip(real, exponentials, strict=True):
-                weight = exponential / sum(exponentials)
-                weights[row, step, place] = weight
-                context[row, step] += weight * values[row, place]
+    for row, step in itertools.product(range(query.shape[0]), range(query.shape[1])):
+        real = [place for place in range(keys.shape[1]) if mask[row, step, place]]
+        asked = query[row, step].tolist()
+        scores = [score(asked, keys[row, place].tolist()) for place in real]
+        exponentials = [math.exp(one - max(scores)) for one in scores]
+        for place, exponential in zip(real, exponentials, strict=True):
+            weights[row, step, place] = exponential / sum(exponentials)
+            context[row, step] += weights[row, step, place] * values[row, place]
     return context, weights
 
 

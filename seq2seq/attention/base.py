@@ -121,23 +121,34 @@ def masked_softmax(scores: Tensor, valid: Tensor) -> Tensor:
     Raises:
         ValueError: `valid` has a shape that fits none of these.
     """
-    mask = valid if valid.dtype == torch.bool else lengths_to_mask(valid, scores.shape[-1])
-    rows, (targets, sources) = scores.shape[:1], scores.shape[-2:]
-    fitting = ((*rows, sources), (*rows, targets, sources))
-    if scores.dim() not in (3, 4) or mask.shape not in fitting:
-        kind = "a mask" if valid.dtype == torch.bool else "lengths"
-        raise ValueError(
-            f"masked_softmax: {kind} of shape {tuple(valid.shape)} does not fit scores of shape "
-            f"{tuple(scores.shape)}; give lengths (B,) or (B, T) or a mask (B, S) or (B, T, S)"
-        )
-    if mask.dim() == 2:
-        mask = mask.unsqueeze(1)  # (B, 1, S)
-    if scores.dim() == 4:
-        mask = mask.unsqueeze(1)  # (B, 1, 1 or T, S)
+    mask = fit_mask(valid, scores.shape)
     lowest = torch.finfo(scores.dtype).min
     weights = scores.masked_fill(~mask, lowest).softmax(dim=-1)
     # A row of nothing but padding came out uniform; elsewhere padding is 0 already.
     return weights.masked_fill(~mask, 0.0)
+
+
+def fit_mask(valid: Tensor, scores_shape: tuple[int, ...]) -> Tensor:
+    """Return the mask that `valid` stands for in `masked_softmax`, with the axes of the scores.
+
+    Returns:
+        Mask (B, 1 or T, S) for scores (B, T, S), (B, 1, 1 or T, S) for scores (B, N, T, S).
+
+    Raises:
+        ValueError: `valid` does not fit the scores.
+    """
+    mask = valid if valid.dtype == torch.bool else lengths_to_mask(valid, scores_shape[-1])
+    rows, (targets, sources) = scores_shape[:1], scores_shape[-2:]
+    fitting = ((*rows, sources), (*rows, targets, sources))
+    if len(scores_shape) not in (3, 4) or mask.shape not in fitting:
+        kind = "a mask" if valid.dtype == torch.bool else "lengths"
+        raise ValueError(
+            f"attention: {kind} of shape {tuple(valid.shape)} does not fit scores of shape "
+            f"{tuple(scores_shape)}; give lengths (B,) or (B, T) or a mask (B, S) or (B, T, S)"
+        )
+    if mask.dim() == 2:
+        mask = mask.unsqueeze(1)  # (B, 1, S)
+    return mask.unsqueeze(1) if len(scores_shape) == 4 else mask
 
 
 def lengths_to_mask(lengths: Tensor, size: int) -> Tensor:

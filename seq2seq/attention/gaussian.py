@@ -57,6 +57,11 @@ class GaussianAttention(Attention):
         return projected
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        # -|q - k|^2 / 2 = q.k - |k|^2 / 2 - |q|^2 / 2; softmax over k does not see the last term.
-        products: Tensor = self.query_projection(query) @ keys.mT  # (B, T, S)
-        return self.width.square() * (products - keys.square().sum(-1).unsqueeze(1) / 2)
+        queries: Tensor = self.query_projection(query)
+        # |q|^2 - 2 q.k + |k|^2 would cost less and lose what is left where q and k lie far from 0.
+        # Distances exist in single and double precision alone.
+        exact = torch.promote_types(queries.dtype, torch.float32)
+        distances = torch.cdist(
+            queries.to(exact), keys.to(exact), compute_mode="donot_use_mm_for_euclid_dist"
+        )  # (B, T, S)
+        return (-(self.width * distances).square() / 2).to(queries.dtype)

@@ -10,6 +10,7 @@ from seq2seq.attention.base import (
     Attention,
     AttentionConfig,
     Memory,
+    fit_mask,
     masked_softmax,
     register_attention,
 )
@@ -65,12 +66,14 @@ class MultiHeadAttention(Attention):
 
     def mix(self, query: Tensor, memory: Memory) -> Tensor:
         """Return the context that `forward` returns, without ever holding the weights."""
-        mask = memory.source_mask
+        queries, keys = self._split(self.query_projection(query)), self._split(memory.keys)
+        # Checked here too: the product below would stretch a mask that does not fit.
+        scores_shape = (*queries.shape[:-1], keys.shape[-2])
         mixed = functional.scaled_dot_product_attention(
-            self._split(self.query_projection(query)),
-            self._split(memory.keys),
+            queries,
+            keys,
             self._split(memory.values),
-            attn_mask=(mask if mask.dim() == 3 else mask.unsqueeze(1)).unsqueeze(1),
+            attn_mask=fit_mask(memory.source_mask, scores_shape),
             dropout_p=self.dropout.p if self.training else 0.0,
         )
         return self._join(mixed)
@@ -82,8 +85,9 @@ class MultiHeadAttention(Attention):
 
     def _split(self, joined: Tensor) -> Tensor:
         # (B, L, D) -> (B, N, L, D / N)
-        num_sources, length, _ = joined.shape
-        return joined.view(num_sources, length, self.num_heads, -1).transpose(1, 2)
+        num_sources, length, size = joined.shape
+        heads = joined.view(num_sources, length, self.num_heads, size // self.num_heads)
+        return heads.transpose(1, 2)
 
     def _join(self, mixed: Tensor) -> Tensor:
         # (B, N, T, C / N) -> (B, T, C)

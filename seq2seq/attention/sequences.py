@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Memory
+from seq2seq.attention.base import Memory, fit_mask
 from seq2seq.attention.multihead import MultiHeadAttention, MultiHeadConfig
 
 
@@ -121,8 +121,8 @@ class CausalSelfAttention(SelfAttention):
         return context.squeeze(1), past
 
     def _restrict(self, memory: Memory) -> Memory:
-        mask = memory.source_mask if memory.source_mask.dim() == 3 else memory.source_mask[:, None]
-        length = mask.shape[-1]
+        num_sources, length, _ = memory.keys.shape
+        mask = fit_mask(memory.source_mask, (num_sources, length, length))
         causal = torch.ones(length, length, dtype=torch.bool, device=mask.device).tril()
         return memory._replace(source_mask=mask & causal)  # (B, T, T)
 

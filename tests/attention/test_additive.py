@@ -1,34 +1,9 @@
-import math
-
 import pytest
 import torch
-from tiny_models import attention_config, mix_by_loop, tiny_attention, tiny_sources
+from tiny_models import attention_config, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
 from seq2seq.attention import AdditiveAttention, AdditiveConfig
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
-def test_context_and_weights_are_those_of_a_double_loop(dtype, tolerance):
-    config = attention_config("additive")
-    attention, sources = tiny_attention(config, dtype=dtype), tiny_sources(config, dtype=dtype)
-    exact = tiny_attention(config, dtype=dtype).double()
-    w_q = exact.query_projection.weight.tolist()
-    w_k = exact.key_projection.weight.tolist()
-    w_v = exact.score_projection.weight[0].tolist()
-
-    def score(query, key):
-        return sum(
-            v * math.tanh(sum(map(float.__mul__, q, query)) + sum(map(float.__mul__, k, key)))
-            for v, q, k in zip(w_v, w_q, w_k, strict=True)
-        )
-
-    context, weights = attention(sources.query, attention.prepare(sources.states, sources.mask))
-
-    states = sources.states.double()
-    expected = mix_by_loop(score, sources.query.double(), states, states, sources.mask)
-    assert_close(context.double(), expected[0], atol=tolerance, rtol=0)
-    assert_close(weights.double(), expected[1].unsqueeze(1), atol=tolerance, rtol=0)
 
 
 def test_published_values():
@@ -50,7 +25,33 @@ def test_keys_are_projected_once_per_sentence():
     attention = tiny_attention(attention_config("additive"))
     sources = tiny_sources(attention_config("additive"))
 
-    memory = attention.prepare(sources.states, sources.mask)
+    memory = attention.prepare(sources.keys, sources.mask, values=sources.values)
 
-    assert_close(memory.keys, sources.states @ attention.key_projection.weight.T)
-    assert memory.values is sources.states
+    assert_close(memory.keys, sources.keys @ attention.key_projection.weight.T)
+    assert memory.values is sources.values
+
+
+def test_there_are_no_biases():
+    names = {name for name, _ in tiny_attention(attention_config("additive")).named_parameters()}
+
+    assert names == {f"{part}_projection.weight" for part in ("query", "key", "score")}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_scores_of_ten_thousand_do_not_overflow(dtype):
+    config = attention_config("additive")
+    attention, sources = tiny_attention(config), tiny_sources(config, dtype=dtype)
+    weight = attention.score_projection.weight.data
+    weight *= (
+        1e4
+        / attention.score(sources.query.double(), attention.project_keys(sources.keys.double()))
+        .abs()
+        .max()
+    )
+    memory = attention.to(dtype).prepare(sources.keys, sources.mask, values=sources.values)
+
+    context, weights = attention(sources.query, memory)
+    context.float().sum().backward()
+
+    assert_close(weights.float().sum(-1), torch.ones(3, 1, 4), atol=1e-2, rtol=0)
+    assert all(parameter.grad.isfinite().all() for parameter in attention.parameters())

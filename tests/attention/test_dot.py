@@ -1,31 +1,10 @@
-import dataclasses
-import math
-
 import pytest
 import torch
-from tiny_models import attention_config, mix_by_loop, tiny_attention, tiny_sources
-from torch.nn import functional
 from torch.testing import assert_close
 
 from seq2seq.attention import DotAttention, DotConfig
 
 SCALED, UNSCALED = (DotConfig(name="dot", dropout=0.0, scaled=scaled) for scaled in (True, False))
-
-
-@pytest.mark.parametrize("config", [SCALED, UNSCALED], ids=["scaled", "unscaled"])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
-def test_context_and_weights_are_those_of_a_double_loop(config, dtype, tolerance):
-    attention, sources = tiny_attention(config), tiny_sources(config, dtype=dtype)
-
-    def score(query, key):
-        return sum(map(float.__mul__, query, key)) / (math.sqrt(6) if config.scaled else 1)
-
-    context, weights = attention(sources.query, attention.prepare(sources.states, sources.mask))
-
-    states = sources.states.double()
-    expected = mix_by_loop(score, sources.query.double(), states, states, sources.mask)
-    assert_close(context.double(), expected[0], atol=tolerance, rtol=0)
-    assert_close(weights.double(), expected[1].unsqueeze(1), atol=tolerance, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -53,17 +32,6 @@ def test_published_context():
     assert_close(context, torch.tensor([[[0.716005, 0.859971]]]), atol=1e-6, rtol=0)
 
 
-def test_scaled_dot_is_that_of_torch():
-    attention, sources = tiny_attention(SCALED), tiny_sources(SCALED)
-
-    context, _ = attention(sources.query, attention.prepare(sources.states, sources.mask))
-
-    expected = functional.scaled_dot_product_attention(
-        sources.query, sources.states, sources.states, attn_mask=sources.mask.unsqueeze(1)
-    )
-    assert_close(context, expected)
-
-
 def test_different_sizes_are_refused_with_the_way_out():
     message = (
         r"attention=dot: query size 6 \(model\.decoder\.hidden_size\) and key size 10 "
@@ -74,8 +42,7 @@ def test_different_sizes_are_refused_with_the_way_out():
 
 
 def test_large_scores_in_half_precision_do_not_overflow():
-    config = dataclasses.replace(attention_config("dot"), scaled=True)
-    attention = DotAttention(config, query_size=1024, key_size=1024, value_size=1024)
+    attention = DotAttention(SCALED, query_size=1024, key_size=1024, value_size=1024)
     states = torch.full((1, 3, 1024), 10.0, dtype=torch.float16)
     memory = attention.prepare(states, torch.ones(1, 3, dtype=torch.bool))
 

@@ -1,45 +1,119 @@
+import copy
 import dataclasses
 import math
 
 import pytest
 import torch
-from tiny_models import attention_config, mix_by_loop, tiny_attention, tiny_sources
+from tiny_models import attend, attention_config, mix_by_loop, tiny_attention, tiny_sources
 from torch.testing import assert_close
+
+from seq2seq.attention import build_attention
 
 LEARNED = dataclasses.replace(attention_config("gaussian"), learned_width=True)
 FIXED = dataclasses.replace(LEARNED, learned_width=False)
+PLAIN, PLAIN_LEARNED = (dataclasses.replace(one, size=None) for one in (FIXED, LEARNED))
 
 
-@pytest.mark.parametrize("width", [1.0, 0.3, 2.5])
+@pytest.mark.parametrize("width", [0.3, 1.5, -0.7])
+@pytest.mark.parametrize("size", [None, 8])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
-def test_context_and_weights_are_those_of_a_double_loop(width, dtype, tolerance):
-    attention, sources = tiny_attention(LEARNED, dtype=dtype), tiny_sources(LEARNED, dtype=dtype)
+def test_learned_width_scales_the_distance(size, width, dtype, tolerance):
+    config = dataclasses.replace(LEARNED, size=size)
+    attention, sources = tiny_attention(config, dtype=dtype), tiny_sources(config, dtype=dtype)
     attention.width.data.fill_(width)
-    width = attention.width.item()
-    w_q = attention.query_projection.weight.double().tolist()
-    w_k = attention.key_projection.weight.double().tolist()
+    exact = copy.deepcopy(attention).double()
+    queries = exact.query_projection(sources.query.double())
+    keys = exact.key_projection(sources.keys.double())
+    width = exact.width.item()  # as the precision holds it
 
-    def score(query, key):
-        projected_query = [sum(map(float.__mul__, row, query)) for row in w_q]
-        projected_key = [sum(map(float.__mul__, row, key)) for row in w_k]
-        return -((width * math.dist(projected_query, projected_key)) ** 2) / 2
+    context, weights = attend(attention, sources)
 
-    context, weights = attention(sources.query, attention.prepare(sources.states, sources.mask))
-
-    states = sources.states.double()
-    expected = mix_by_loop(score, sources.query.double(), states, states, sources.mask)
+    expected = mix_by_loop(
+        lambda query, key: -((width * math.dist(query, key)) ** 2) / 2,
+        queries,
+        keys,
+        sources.values.double(),
+        sources.mask.unsqueeze(1).expand(3, 4, 5),
+    )
     assert_close(context.double(), expected[0], atol=tolerance, rtol=0)
     assert_close(weights.double(), expected[1].unsqueeze(1), atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("config", [PLAIN, PLAIN_LEARNED], ids=["fixed", "learned"])
+def test_without_a_size_it_is_the_nadaraya_watson_estimate(config):
+    attention = build_attention(config, query_size=1, key_size=1, value_size=1)
+    x, y = torch.linspace(0, 5, 7), torch.linspace(0, 5, 7).sin()
+    queries = torch.tensor([0.3, 2.0, 4.9])
+
+    memory = attention.prepare(x.reshape(1, 7, 1), values=y.reshape(1, 7, 1))
+    context, _ = attention(queries.reshape(1, 3, 1), memory)
+
+    kernel = (-((queries[:, None] - x) ** 2) / 2).exp()
+    assert_close(context.flatten(), kernel @ y / kernel.sum(1))
+    assert [name for name, _ in attention.named_parameters()] == ["width"] * config.learned_width
+
+
+def test_width_of_plain_regression_is_learned():
+    attention = build_attention(PLAIN_LEARNED, query_size=1, key_size=1, value_size=1)
+    x = torch.linspace(0, 5, 20).reshape(1, 20, 1)
+    memory = attention.prepare(x, ~torch.eye(20, dtype=torch.bool).unsqueeze(0), values=x.sin())
+    losses = []
+
+    for _ in range(40):
+        losses.append((attention(x, memory)[0] - x.sin()).square().mean())
+        (gradient,) = torch.autograd.grad(losses[-1], [attention.width])
+        attention.width.data -= 2 * gradient
+
+    assert losses[-1] < losses[0] / 5
+    assert attention.width > 1.5
+
+
+@pytest.mark.parametrize(
+    ("dtype", "spacing", "offset"), [(torch.float16, 1, 1024), (torch.float32, 1 / 8, 8192)]
+)
+def test_only_differences_of_query_and_key_count(dtype, spacing, offset):
+    attention = tiny_attention(PLAIN, dtype=dtype)
+    generator = torch.Generator().manual_seed(3)
+    query, keys = (spacing * torch.randint(9, (2, n, 6), generator=generator) for n in (3, 5))
+
+    near, far = (
+        attention((query + shift).to(dtype), attention.prepare((keys + shift).to(dtype)))[1]
+        for shift in (0, offset)
+    )
+
+    # By |q|^2 - 2 q.k + |k|^2 the offset would leave nothing of the distances.
+    assert_close(far, near, atol=0, rtol=0)
+
+
+def test_query_that_is_a_key_has_a_finite_gradient():
+    attention = tiny_attention(PLAIN_LEARNED)
+    keys = tiny_sources(PLAIN_LEARNED).keys.requires_grad_()
+
+    context, weights = attention(keys, attention.prepare(keys))
+    (context.square().sum() + weights.square().sum()).backward()
+
+    assert torch.autograd.gradcheck(
+        lambda one: attention(one, attention.prepare(one)), keys[:1, :2].detach().requires_grad_()
+    )
+    assert keys.grad.isfinite().all()
+
+
+def test_mixed_precision_measures_distances_in_single():
+    attention = tiny_attention(LEARNED, dtype=torch.float32)
+    sources = tiny_sources(LEARNED, dtype=torch.float32)
+
+    expected, _ = attend(attention, sources)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        context, _ = attend(attention, sources)
+
+    assert_close(context.float(), expected, atol=0.03, rtol=0)
 
 
 def test_learned_width_starts_as_the_fixed_one():
     sources = tiny_sources(LEARNED)
     learned, fixed = tiny_attention(LEARNED), tiny_attention(FIXED)
 
-    outputs = [
-        attention(sources.query, attention.prepare(sources.states, sources.mask))
-        for attention in (learned, fixed)
-    ]
+    outputs = [attend(attention, sources) for attention in (learned, fixed)]
 
     assert_close(outputs[0], outputs[1])
 
@@ -54,7 +128,7 @@ def test_width_is_a_parameter_only_where_it_is_learned():
 
 def test_wider_kernel_parameter_sharpens():
     attention, sources = tiny_attention(LEARNED), tiny_sources(LEARNED)
-    memory = attention.prepare(sources.states, sources.mask)
+    memory = attention.prepare(sources.keys, sources.mask, values=sources.values)
 
     _, blunt = attention(sources.query, memory)
     attention.width.data.fill_(3.0)

@@ -1,26 +1,8 @@
-import pytest
 import torch
-from tiny_models import attention_config, mix_by_loop, tiny_attention, tiny_sources
+from tiny_models import attention_config, tiny_attention
 from torch.testing import assert_close
 
 CONFIG = attention_config("general")
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
-def test_context_and_weights_are_those_of_a_double_loop(dtype, tolerance):
-    attention, sources = tiny_attention(CONFIG, dtype=dtype), tiny_sources(CONFIG, dtype=dtype)
-    matrix = attention.key_projection.weight.double().tolist()
-
-    def score(query, key):
-        rows = zip(query, matrix, strict=True)
-        return sum(q * sum(map(float.__mul__, row, key)) for q, row in rows)
-
-    context, weights = attention(sources.query, attention.prepare(sources.states, sources.mask))
-
-    states = sources.states.double()
-    expected = mix_by_loop(score, sources.query.double(), states, states, sources.mask)
-    assert_close(context.double(), expected[0], atol=tolerance, rtol=0)
-    assert_close(weights.double(), expected[1].unsqueeze(1), atol=tolerance, rtol=0)
 
 
 def test_identity_matrix_makes_it_an_unscaled_dot():

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from tiny_models import attention_config, tiny_attention, tiny_sources
+from tiny_models import attend, attention_config, tiny_attention, tiny_sources
 
 CONFIG = attention_config("none")
 
@@ -8,7 +8,7 @@ CONFIG = attention_config("none")
 def test_there_are_no_heads_no_context_and_nothing_to_learn():
     attention, sources = tiny_attention(CONFIG), tiny_sources(CONFIG)
 
-    context, weights = attention(sources.query, attention.prepare(sources.states, sources.mask))
+    context, weights = attend(attention, sources)
 
     assert (attention.num_heads, attention.context_size) == (0, 0)
     assert context.shape == (3, 4, 0)

@@ -1,21 +1,8 @@
-import pytest
 import torch
-from tiny_models import attention_config, mix_by_loop, tiny_attention, tiny_sources
+from tiny_models import attention_config, tiny_attention
 from torch.testing import assert_close
 
 CONFIG = attention_config("uniform")
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
-def test_context_is_the_mean_of_the_real_states(dtype, tolerance):
-    attention, sources = tiny_attention(CONFIG), tiny_sources(CONFIG, dtype=dtype)
-
-    context, weights = attention(sources.query, attention.prepare(sources.states, sources.mask))
-
-    states = sources.states.double()
-    expected = mix_by_loop(lambda *_: 0.0, sources.query, states, states, sources.mask)
-    assert_close(context.double(), expected[0], atol=tolerance, rtol=0)
-    assert_close(weights.double(), expected[1].unsqueeze(1), atol=tolerance, rtol=0)
 
 
 def test_published_averages():

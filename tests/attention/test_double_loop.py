@@ -1,0 +1,125 @@
+"""Every type gives the numbers of its equation, worked out one at a time in double precision."""
+
+import copy
+import math
+
+import pytest
+import torch
+from tiny_models import VARIANTS, Sources, attend, mix_by_loop, tiny_attention, tiny_sources
+from torch.testing import assert_close
+
+# B=3, T=4, S=5; Q=6, K=10 (6 where the type asks it), V=7
+
+LENGTHS = torch.tensor([5, 2, 3])
+STEP_LENGTHS = torch.tensor([[1, 5, 2, 3], [5, 4, 0, 1], [2, 2, 2, 2]])
+GAPS = torch.tensor([[1, 0, 1, 1, 0], [0, 0, 0, 1, 0], [0, 1, 1, 1, 1]]).bool()
+STEP_GAPS = GAPS.unsqueeze(1) & (torch.arange(4)[:, None] != torch.arange(5))
+VALID = {  # what is given, and which position each query may see, (B, T, S)
+    "nothing": (None, torch.ones(3, 4, 5, dtype=torch.bool)),
+    "lengths": (LENGTHS, (torch.arange(5) < LENGTHS[:, None, None]).expand(3, 4, 5)),
+    "step_lengths": (STEP_LENGTHS, torch.arange(5) < STEP_LENGTHS.unsqueeze(-1)),
+    "mask": (GAPS, GAPS.unsqueeze(1).expand(3, 4, 5)),
+    "step_mask": (STEP_GAPS, STEP_GAPS),
+}
+
+
+def inner(one, other):
+    return sum(map(float.__mul__, one, other))
+
+
+def project(linear, vector):
+    return [inner(row, vector) for row in linear.weight.tolist()]
+
+
+def uniform(attention, config, query, key):
+    return 0.0
+
+
+def dot(attention, config, query, key):
+    return inner(query, key) / (math.sqrt(len(key)) if config.scaled else 1.0)
+
+
+def general(attention, config, query, key):
+    return inner(query, project(attention.key_projection, key))
+
+
+def additive(attention, config, query, key):
+    hidden = map(
+        float.__add__,
+        project(attention.query_projection, query),
+        project(attention.key_projection, key),
+    )
+    return inner(attention.score_projection.weight[0].tolist(), map(math.tanh, hidden))
+
+
+def gaussian(attention, config, query, key):
+    if config.size is not None:
+        query = project(attention.query_projection, query)
+        key = project(attention.key_projection, key)
+    return -((attention.width.item() * math.dist(query, key)) ** 2) / 2
+
+
+def of_module(attention, config, query, key):
+    """Ask a type that is not of the family for one score at a time."""
+    query, key = (torch.tensor([[part]], dtype=torch.float64) for part in (query, key))
+    return attention.score(query, attention.project_keys(key)).item()
+
+
+SCORES = {
+    "uniform": uniform,
+    "dot": dot,
+    "general": general,
+    "additive": additive,
+    "gaussian": gaussian,
+}
+
+
+def single_head(attention, config, sources):
+    """Return context (B, T, V) and weights (B, 1, T, S)."""
+    equation = SCORES.get(config.name, of_module)
+    context, weights = mix_by_loop(
+        lambda query, key: equation(attention, config, query, key), *sources
+    )
+    return context, weights.unsqueeze(1)
+
+
+def multihead(attention, config, sources):
+    """Give each head its part of every projection, join what the heads mixed, project that."""
+    size = config.size // config.num_heads
+    parts = [
+        (inputs @ linear.weight.T).split(size, dim=-1)
+        for inputs, linear in (
+            (sources.query, attention.query_projection),
+            (sources.keys, attention.key_projection),
+            (sources.values, attention.value_projection),
+        )
+    ]
+    heads = [
+        mix_by_loop(lambda q, k: inner(q, k) / math.sqrt(size), *part, sources.mask)
+        for part in zip(*parts, strict=True)
+    ]
+    joined = torch.cat([context for context, _ in heads], dim=-1)
+    return joined @ attention.output_projection.weight.T, torch.stack([w for _, w in heads], dim=1)
+
+
+def none(attention, config, sources):
+    return torch.zeros(3, 4, 0, dtype=torch.float64), torch.zeros(3, 0, 4, 5, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("valid", VALID)
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)], ids=["fp32", "fp64"]
+)
+@pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
+def test_context_and_weights_are_those_of_a_double_loop(config, dtype, tolerance, valid):
+    attention, sources = tiny_attention(config, dtype=dtype), tiny_sources(config, dtype=dtype)
+    given, seen = VALID[valid]
+    by_loop = {"none": none, "multihead": multihead}.get(config.name, single_head)
+    exact = Sources(*(part.double() for part in sources[:3]), seen)
+    expected = by_loop(copy.deepcopy(attention).double(), config, exact)
+
+    context, weights = attend(attention, sources._replace(mask=given))
+
+    assert context.dtype == weights.dtype == dtype
+    assert_close(context.double(), expected[0], atol=tolerance, rtol=0)
+    assert_close(weights.double(), expected[1], atol=tolerance, rtol=0)
