@@ -85,9 +85,17 @@ class Run:
 
     def train(self) -> None:
         """Train unless that was done; what train.py says goes to a file beside its directory."""
+        call = self.directory.with_name(f"{self.directory.name}.call")
+        overrides = shlex.join(self.overrides)
         if self._results.exists():
+            if not call.exists() or call.read_text(encoding="utf-8") != overrides:
+                raise SystemExit(
+                    f"error: {self.directory} was trained by another call; delete it or choose "
+                    "another --directory"
+                )
             return
         self.directory.parent.mkdir(parents=True, exist_ok=True)
+        call.write_text(overrides, encoding="utf-8")
         print(f"training {self.directory}", file=sys.stderr)
         log = self.directory.with_name(f"{self.directory.name}.txt")
         with log.open("wb") as output:

@@ -1,6 +1,7 @@
 """The benchmark that compares types trains what it says and tabulates what came out."""
 
 import json
+import shlex
 
 import pytest
 
@@ -18,6 +19,8 @@ STUDY = Study(
 
 def finish(run, parameters=1234, **test):
     run.directory.mkdir(parents=True)
+    call = run.directory.with_name(f"{run.directory.name}.call")
+    call.write_text(shlex.join(run.overrides))
     results = {"test": test, "parameters": parameters}
     (run.directory / "results.json").write_text(json.dumps(results))
 
@@ -61,6 +64,13 @@ def test_a_finished_run_is_not_repeated(tmp_path, monkeypatch):
     monkeypatch.setattr("subprocess.run", lambda *_, **__: pytest.fail("it is trained again"))
 
     run.train()
+
+
+def test_a_run_of_another_call_is_not_taken_for_this_one(tmp_path):
+    finish(next(plan(STUDY, tmp_path, overrides=("training.max_updates=1",))), bleu=1.0)
+
+    with pytest.raises(SystemExit, match=r"dot-de-en-1 was trained by another call; delete it"):
+        next(plan(STUDY, tmp_path, overrides=())).train()
 
 
 def test_a_run_that_fails_ends_with_the_name_of_its_log(tmp_path, monkeypatch):
