@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from seq2seq.checks import check_positive
 from seq2seq.search import DecodingConfig, decoding_config_types
@@ -59,6 +60,7 @@ class TranslateConfig:
         if self.text is not None and self.input is not None:
             raise ValueError(f"text={self.text!r} and input={self.input} exclude each other")
         self._check_reference()
+        self._check_outputs()
         if decoding_config_types().get(self.decoding.name) is not type(self.decoding):
             raise ValueError(
                 f"decoding.name={self.decoding.name} is not the name of this search; leave it and "
@@ -77,3 +79,18 @@ class TranslateConfig:
             )
         if self.gold_base not in (0, 1):
             raise ValueError(f"gold_base={self.gold_base} must be 0 or 1")
+
+    def _check_outputs(self) -> None:
+        """Let no file be written that another key names too."""
+        taken: dict[Path, str] = {}
+        for key in ("input", "reference", "gold", "output", "alignments", "attention_html"):
+            name = getattr(self, key)
+            path = None if name is None else Path(name).expanduser().resolve()
+            # A device or a named pipe may serve several.
+            if path is None or (path.exists() and not path.is_file()):
+                continue
+            if path in taken and key in ("output", "alignments", "attention_html"):
+                raise ValueError(
+                    f"{key}={name} would overwrite what {taken[path]} names; give it another name"
+                )
+            taken[path] = f"{key}={name}"

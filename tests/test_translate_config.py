@@ -12,11 +12,25 @@ from tiny_translator import GREEDY, make_translate_config
         ({"text": "ja", "reference": "a.en"}, "reference=a.en exclude each other; give input="),
         ({"gold": "a.align"}, "gold=a.align has the links of a reference; give reference="),
         ({"reference": "a.en", "gold": "a.align", "gold_base": 2}, "gold_base=2 must be 0 or 1"),
+        ({"input": "a", "output": "./a"}, r"output=\./a would overwrite what input=a names"),
+        ({"output": "a", "alignments": "a"}, "alignments=a would overwrite what output=a names"),
+        (
+            {"input": "a", "reference": "b", "gold": "c", "attention_html": "c"},
+            "attention_html=c would overwrite what gold=c names",
+        ),
     ],
 )
 def test_values_that_make_no_sense_are_refused_by_name(changes, message):
     with pytest.raises(ValueError, match=message):
         make_translate_config("run", **changes)
+
+
+def test_one_file_may_be_read_twice_and_one_device_written_twice():
+    same = make_translate_config("run", input="a", reference="a")
+    discarded = make_translate_config("run", output="/dev/null", alignments="/dev/null")
+
+    assert same.reference == "a"
+    assert discarded.output == "/dev/null"
 
 
 def test_a_search_by_another_name_is_refused():
