@@ -100,7 +100,9 @@ class Attention(nn.Module, ABC):
             others sum to 1; a source without a real token gets zeros.
         """
         weights = masked_softmax(self.score(query, memory.keys), memory.source_mask)  # (B, T, S)
-        return self.dropout(weights) @ memory.values, weights.unsqueeze(1)
+        # Scores may be more exact than the values.
+        mixed = self.dropout(weights).to(memory.values.dtype) @ memory.values
+        return mixed, weights.unsqueeze(1)
 
     @abstractmethod
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
@@ -152,7 +154,16 @@ def fit_mask(valid: Tensor, scores_shape: tuple[int, ...]) -> Tensor:
 
 
 def lengths_to_mask(lengths: Tensor, size: int) -> Tensor:
-    """Turn lengths (...) into a mask (..., size), True = real."""
+    """Turn lengths (...) into a mask (..., size), True = real.
+
+    Raises:
+        ValueError: a length is negative or exceeds the size.
+    """
+    if lengths.numel() > 0 and not 0 <= int(lengths.min()) <= int(lengths.max()) <= size:
+        raise ValueError(
+            f"attention: lengths from {int(lengths.min())} to {int(lengths.max())} do not fit "
+            f"{size} keys"
+        )
     return torch.arange(size, device=lengths.device) < lengths.unsqueeze(-1)
 
 

@@ -59,9 +59,10 @@ class GaussianAttention(Attention):
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         queries: Tensor = self.query_projection(query)
         # |q|^2 - 2 q.k + |k|^2 would cost less and lose what is left where q and k lie far from 0.
-        # Distances exist in single and double precision alone.
+        # Distances exist in single and double precision alone; in less, scores far from 0 would
+        # lose what tells them apart.
         exact = torch.promote_types(queries.dtype, torch.float32)
         distances = torch.cdist(
             queries.to(exact), keys.to(exact), compute_mode="donot_use_mm_for_euclid_dist"
         )  # (B, T, S)
-        return (-(self.width * distances).square() / 2).to(queries.dtype)
+        return -(self.width * distances).square() / 2

@@ -36,6 +36,12 @@ def test_lengths_of_sentences_mask_every_step_alike():
     assert_close(weights, softmax_of_real(scores, mask.unsqueeze(1).expand(2, 3, 5)))
 
 
+@pytest.mark.parametrize("lengths", [[1, 6], [-1, 5]])
+def test_lengths_that_no_keys_can_have_are_refused(lengths):
+    with pytest.raises(ValueError, match=rf"lengths from {min(lengths)} to {max(lengths)} do not"):
+        masked_softmax(torch.zeros(2, 3, 5), torch.tensor(lengths))
+
+
 def test_lengths_of_steps_mask_each_step_by_itself():
     scores = torch.randn(2, 3, 5)
     lengths = torch.tensor([[1, 5, 2], [3, 4, 0]])
