@@ -221,14 +221,14 @@ function moveFocus(piece, move) {
 }
 
 function listSentences() {
-  list.append(...texts.map(({ source }, index) => {
+  texts.forEach(({ source }, index) => {
     const button = element("button", "", { type: "button", onclick: () => show(index) });
     const number = element("span", `${index + 1}`, { className: "muted" });
     button.append(number, element("bdi", source || "(no text)"));
     const entry = element("li");
     entry.append(button);
-    return entry;
-  }));
+    list.append(entry);
+  });
   document.querySelector(".layout").classList.toggle("many", texts.length > 1);
   list.parentElement.hidden = texts.length < 2;
 }

@@ -29,8 +29,8 @@ from seq2seq.translate_config import TranslateConfig
 
 ADDED_KEYS: dict[str, dict[str, object]] = {
     "model": {
-        "encoder": {"self_attention": False, "self_attention_heads": 1},
-        "decoder": {"self_attention": False, "self_attention_heads": 1},
+        "encoder": {"self_attention": False, "self_attention_heads": 4},
+        "decoder": {"self_attention": False, "self_attention_heads": 4},
     },
     "training": {"guided_attention": {"weight": 0.0, "alignments": None}},
     "decoding": {

@@ -5,6 +5,9 @@ from enum import Enum
 
 from seq2seq.checks import check_positive
 
+MAX_LENGTH_PENALTY = 100
+"""of a length of thousands the penalty is still a number"""
+
 
 class LengthPenaltyForm(Enum):
     """What a log-probability is divided by: n pieces, end included, and the exponent a."""
@@ -103,6 +106,19 @@ class BeamConfig(DecodingConfig):
         check_positive("decoding", self, "beam_size", "num_best")
         _check_num_best(self, "beam_size")
         _check_not_negative(self, "length_penalty", "coverage_penalty")
+        if self.length_penalty > MAX_LENGTH_PENALTY:
+            raise ValueError(
+                f"decoding.length_penalty={self.length_penalty} must be at most "
+                f"{MAX_LENGTH_PENALTY}; 1 is usual"
+            )
+
+    def check_without_attention(self) -> None:
+        """Raise ValueError where a model without attention heads cannot be searched so."""
+        if self.coverage_penalty > 0:
+            raise ValueError(
+                f"decoding.coverage_penalty={self.coverage_penalty} needs attention, of which "
+                "this model has none; set it to 0"
+            )
 
     def penalty(self, length: int) -> float:
         """Return what divides the log-probability of a hypothesis of so many pieces."""

@@ -70,7 +70,7 @@ class CoverageRanking(Ranking):
 
     def __init__(self, config: BeamConfig, *, limits: list[int], device: torch.device) -> None:
         super().__init__(config, limits=limits, device=device)
-        self._weight = config.coverage_penalty
+        self._config = config
 
     def start_coverage(self, source_mask: Tensor) -> Tensor:
         # Padding counts as covered, which costs nothing.
@@ -78,17 +78,14 @@ class CoverageRanking(Ranking):
 
     def extend_coverage(self, coverage: Tensor, *, rows: Tensor, weights: Tensor) -> Tensor:
         if weights.shape[1] == 0:
-            raise ValueError(
-                f"decoding.coverage_penalty={self._weight} needs attention, of which this model "
-                "has none; set it to 0"
-            )
+            self._config.check_without_attention()
         return coverage.flatten(0, 1)[rows] + weights.float().mean(dim=1)[rows]
 
     def scores(self, log_probabilities: Tensor, *, length: int, coverage: Tensor) -> Tensor:
         least = torch.finfo(coverage.dtype).tiny
         logarithms = coverage.clamp(min=least, max=1).double().log()  # (B, W, S)
         scores = super().scores(log_probabilities, length=length, coverage=coverage)
-        return scores + self._weight * logarithms.sum(dim=2)
+        return scores + self._config.coverage_penalty * logarithms.sum(dim=2)
 
 
 def build_ranking(config: BeamConfig, *, limits: list[int], device: torch.device) -> Ranking:

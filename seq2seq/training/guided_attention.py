@@ -4,6 +4,7 @@ Chen et al. 2016, "Guided alignment training for topic-aware neural machine tran
 same is called supervised attention by Mi et al. 2016 and Liu et al. 2016.
 """
 
+import itertools
 import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -96,18 +97,24 @@ def _linked_rows(
     name: str,
 ) -> Iterator[LinkedPieces]:
     """Yield the links of each pair of the encoded corpus, which may lack some of the pairs."""
-    row = 0
+    row = num_lost = 0
     # disable=None: quiet where stderr is no terminal.
     with tqdm(pairs, desc=f"aligning {name}", unit=" pairs", disable=None) as progress:
         for position, (pair, links) in enumerate(progress):
             if row == len(encoded) or encoded.indices[row] != position:
                 continue  # left out for its length; the line is read to be checked
-            yield link_pieces(
-                links,
-                tokenizers.source.words(pair.source, encoded.source(row).tolist()),
-                tokenizers.target.words(pair.target, encoded.target(row).tolist()),
-            )
+            source_words = tokenizers.source.words(pair.source, encoded.source(row).tolist())
+            target_words = tokenizers.target.words(pair.target, encoded.target(row).tolist())
+            linkable = itertools.product(set(source_words), set(target_words))
+            num_lost += len(links - set(linkable))
+            yield link_pieces(links, source_words, target_words)
             row += 1
+    if num_lost:
+        logger.warning(
+            "%s: %d links guide nothing, as a word of theirs has no piece of its own",
+            name,
+            num_lost,
+        )
     assert row == len(encoded), "the corpus has changed since it was encoded"
 
 

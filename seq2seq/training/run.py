@@ -13,6 +13,7 @@ from seq2seq.attention_statistics import mean_over_heads
 from seq2seq.config import TrainConfig
 from seq2seq.data import load_vectors
 from seq2seq.model import Seq2Seq
+from seq2seq.search import BeamConfig
 from seq2seq.seeding import derive_seed
 from seq2seq.training.checkpoint import Checkpoint, build_model, load_checkpoint
 from seq2seq.training.distributed import (
@@ -74,13 +75,15 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
     numerics = choose_numerics(training.device, training.precision, local_rank=ranks.local_rank)
     if training.threads is not None:
         torch.set_num_threads(training.threads)
-    # Sizes that do not fit each other are refused before any data is read.
-    Seq2Seq(
+    # What does not fit together is refused before any data is read.
+    smallest = Seq2Seq(
         config.model,
         attention=config.attention,
         source_vocabulary_size=NUM_SPECIAL,
         target_vocabulary_size=NUM_SPECIAL,
     )
+    if isinstance(config.decoding, BeamConfig) and smallest.attention.num_heads == 0:
+        config.decoding.check_without_attention()
     checkpoint = _last_checkpoint(directory) if config.resume else None
     tokenizers = checkpoint.tokenizers if checkpoint else None
     if not ranks.is_first:

@@ -100,7 +100,8 @@ class Trainer:
         if state["fingerprint"] != self.data.fingerprint:
             raise ValueError(
                 f"resume=true: the training data are not those that {self.directory.last} was "
-                "trained on; restore them or choose another run_name"
+                "trained on, or guided attention's alignments are not; restore them or choose "
+                "another run_name"
             )
         self.progress = Progress.from_dict(state["progress"])
         self.updater.load_state(state["updater"])

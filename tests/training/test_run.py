@@ -144,6 +144,15 @@ def test_tensorboard_holds_curves_texts_maps_and_hyperparameters(run):
     assert list(curves["test/chrf"].values()) == pytest.approx([results["test"]["chrf"]])
 
 
+def test_coverage_without_attention_is_refused_before_data_are_read(tmp_path):
+    config = compose_config(
+        "attention=none", "decoding=beam", "decoding.coverage_penalty=0.2", "data.grammar=missing"
+    )
+
+    with pytest.raises(ValueError, match=r"decoding\.coverage_penalty=0\.2 needs attention"):
+        run_training(config, tmp_path / "run")
+
+
 def test_a_run_that_is_there_is_refused_before_anything_is_written(run, folder):
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
