@@ -1,4 +1,5 @@
 import dataclasses
+
 import pytest
 from tiny_translator import GREEDY, make_translate_config
 
