@@ -182,7 +182,8 @@ def _cell(values: Sequence[object], form: str) -> str:
     numbers = [value for value in values if isinstance(value, float)]
     if not numbers:
         return "-"
-    return f"{statistics.mean(numbers):{form}} ± {statistics.stdev(numbers):{form}}"
+    mean = f"{statistics.mean(numbers):{form}}"
+    return mean if len(numbers) == 1 else f"{mean} ± {statistics.stdev(numbers):{form}}"
 
 
 if __name__ == "__main__":
