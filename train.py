@@ -12,6 +12,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from seq2seq.allocator import keep_freed_memory
 from seq2seq.config import load_config, register_schemas
 from seq2seq.errors import USER_ERRORS, describe_error, one_line_errors, run_script
 from seq2seq.training.leaderboard import format_leaderboard, record_failure, write_leaderboard
@@ -78,5 +79,6 @@ class SweepSummary(Callback):
 
 
 if __name__ == "__main__":
+    keep_freed_memory()
     register_schemas()
     run_script(main)

@@ -3,12 +3,15 @@
 # B batch, R rows, T target length, S source length, E embedding, H hidden, F readout,
 # V vocabulary, N heads
 
+import contextlib
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory
+from seq2seq.dropout import Dropout
+from seq2seq.loop_products import LoopProducts
 from seq2seq.recurrence import (
     Advance,
     DecoderConfig,
@@ -53,7 +56,7 @@ class AttnDecoderRNN(nn.Module):
         self.config = config
         self.embedding = embedding
         self.word_dropout = nn.Dropout1d(config.word_dropout)
-        self.embedding_dropout = nn.Dropout(config.embedding_dropout)
+        self.embedding_dropout = Dropout(config.embedding_dropout)
         self.recurrence = build_recurrence(config, attention=attention)
         self.self_attention = (
             CausalSelfAttentionLayer(
@@ -64,13 +67,13 @@ class AttnDecoderRNN(nn.Module):
             if config.self_attention
             else NoCausalSelfAttention()
         )
-        self.hidden_dropout = nn.Dropout(config.hidden_dropout)
+        self.hidden_dropout = Dropout(config.hidden_dropout)
         features = config.hidden_size + attention.context_size + config.embedding_size
         self.readout_projection = nn.Linear(features, config.readout_size)
         self.readout_norm = (
             nn.LayerNorm(config.readout_size) if config.layer_norm else nn.Identity()
         )
-        self.readout_dropout = nn.Dropout(config.readout_dropout)
+        self.readout_dropout = Dropout(config.readout_dropout)
         self.output = output
 
     def initial_state(self, hidden: tuple[Tensor, ...]) -> DecoderState:
@@ -107,16 +110,17 @@ class AttnDecoderRNN(nn.Module):
             return DecoderOutput(self._readout(refined, context, embedded), weights)
         advances: list[Advance] = []
         fed: list[Tensor] = []
-        for embedded_step, projected_step in zip(
-            embedded.unbind(1), projected.unbind(1), strict=True
-        ):
-            advance = self.recurrence(projected_step, state, memory)
-            advances.append(advance)
-            state = state._replace(hidden=advance.hidden)
-            if self.config.input_feeding:
-                refined, past = self.self_attention.step(advance.hidden[-1], state.past)
-                fed.append(self._readout(refined, advance.context, embedded_step))
-                state = state._replace(readout=fed[-1], past=past)
+        with self._loop_products(memory, num_steps=previous_ids.shape[1]):
+            for embedded_step, projected_step in zip(
+                embedded.unbind(1), projected.unbind(1), strict=True
+            ):
+                advance = self.recurrence(projected_step, state, memory)
+                advances.append(advance)
+                state = state._replace(hidden=advance.hidden)
+                if self.config.input_feeding:
+                    refined, past = self.self_attention.step(advance.hidden[-1], state.past)
+                    fed.append(self._readout(refined, advance.context, embedded_step))
+                    state = state._replace(readout=fed[-1], past=past)
         weights = torch.stack([advance.weights for advance in advances], dim=2)
         if self.config.input_feeding:
             return DecoderOutput(torch.stack(fed, dim=1), weights)
@@ -155,6 +159,14 @@ class AttnDecoderRNN(nn.Module):
         """Turn readouts (..., F) into logits (..., V)."""
         logits: Tensor = self.output(self.readout_dropout(readouts))
         return logits
+
+    @staticmethod
+    def _loop_products(
+        memory: Memory, *, num_steps: int
+    ) -> contextlib.AbstractContextManager[object]:
+        if not torch.is_grad_enabled():
+            return contextlib.nullcontext()
+        return LoopProducts(memory.keys, memory.values, num_steps=num_steps)
 
     def _embed(self, ids: Tensor) -> Tensor:
         """Embed tokens (B, T) -> (B, T, E)."""

@@ -5,9 +5,10 @@
 from dataclasses import dataclass
 
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq.checks import check_positive, check_probabilities
+from seq2seq.dropout import Dropout
+from seq2seq.gru import BidirectionalGRU
 from seq2seq.self_attention import NoSelfAttention, SelfAttentionLayer
 
 
@@ -53,14 +54,12 @@ class Encoder(nn.Module):
         self.states_size = 2 * config.hidden_size
         self.embedding = embedding
         self.word_dropout = nn.Dropout1d(config.word_dropout)
-        self.embedding_dropout = nn.Dropout(config.embedding_dropout)
-        self.gru = nn.GRU(
+        self.embedding_dropout = Dropout(config.embedding_dropout)
+        self.gru = BidirectionalGRU(
             config.embedding_size,
             config.hidden_size,
             num_layers=config.num_layers,
-            dropout=config.hidden_dropout if config.num_layers > 1 else 0.0,
-            bidirectional=True,
-            batch_first=True,
+            dropout=config.hidden_dropout,
         )
         self.norm = nn.LayerNorm(self.states_size) if config.layer_norm else nn.Identity()
         self.self_attention = (
@@ -72,7 +71,7 @@ class Encoder(nn.Module):
             if config.self_attention
             else NoSelfAttention()
         )
-        self.hidden_dropout = nn.Dropout(config.hidden_dropout)
+        self.hidden_dropout = Dropout(config.hidden_dropout)
 
     def forward(self, source_ids: Tensor, source_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Encode a batch of sources.
@@ -85,14 +84,7 @@ class Encoder(nn.Module):
             States (B, S, 2H) and the last state of each direction in the top layer, (B, 2H).
         """
         embedded = self.embedding_dropout(self.word_dropout(self.embedding(source_ids)))
-        # Packing keeps padding out of the recurrence; it asks for at least one step.
-        lengths = source_mask.sum(1).clamp(min=1).cpu()
-        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-        packed_states, last = self.gru(packed)
-        states, _ = pad_packed_sequence(
-            packed_states, batch_first=True, total_length=source_ids.shape[1]
-        )
+        states, last = self.gru(embedded, source_mask)
         states = self.self_attention(self.norm(states), source_mask)
         states = self.hidden_dropout(states) * source_mask.unsqueeze(-1)
-        last = last[-2:].transpose(0, 1).flatten(1)  # (2L, B, H) -> (B, 2H)
-        return states, last * source_mask.any(1, keepdim=True)
+        return states, last

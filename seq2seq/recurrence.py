@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory, Past
 from seq2seq.checks import check_positive, check_probabilities
+from seq2seq.dropout import Dropout
+from seq2seq.gru import GRUCell
 
 
 class DecoderForm(Enum):
@@ -89,32 +90,6 @@ class Advance(NamedTuple):
     weights: Tensor  # (R, N, S)
 
 
-class GRUCell(nn.Module):
-    """A gated recurrent unit whose input arrives projected, so that a loop need not project it.
-
-    r = sigmoid(x_r + U_r h), z = sigmoid(x_z + U_z h), n = tanh(x_n + r * (U_n h + b)),
-    h' = (1 - z) * n + z * h (Cho et al. 2014, in the form of torch.nn.GRU), where (x_r, x_z, x_n)
-    is the projected input. With layer normalisation both projections are normalised (Ba et al.
-    2016).
-    """
-
-    def __init__(self, input_size: int, hidden_size: int, *, layer_norm: bool) -> None:
-        super().__init__()
-        self.input_projection = nn.Linear(input_size, 3 * hidden_size)
-        self.hidden_projection = nn.Linear(hidden_size, 3 * hidden_size)
-        self.input_norm = nn.LayerNorm(3 * hidden_size) if layer_norm else nn.Identity()
-        self.hidden_norm = nn.LayerNorm(3 * hidden_size) if layer_norm else nn.Identity()
-
-    def forward(self, projected: Tensor, hidden: Tensor) -> Tensor:
-        """Return the next state (R, H) from a projected input (R, 3H) and the state (R, H)."""
-        parts = (2 * hidden.shape[-1], hidden.shape[-1])
-        x_gates, x_new = self.input_norm(projected).split(parts, dim=-1)
-        h_gates, h_new = self.hidden_norm(self.hidden_projection(hidden)).split(parts, dim=-1)
-        reset, update = torch.sigmoid(x_gates + h_gates).chunk(2, dim=-1)
-        new = torch.tanh(torch.addcmul(x_new, reset, h_new))
-        return torch.lerp(new, hidden, update)
-
-
 class Recurrence(nn.Module, ABC):
     """One decoder step between embedding and readout.
 
@@ -129,7 +104,7 @@ class Recurrence(nn.Module, ABC):
         self.upper: Iterable[GRUCell] = nn.ModuleList(  # type: ignore[assignment]  # of one type
             GRUCell(size, size, layer_norm=norm) for _ in range(config.num_layers - 1)
         )
-        self.dropout = nn.Dropout(config.hidden_dropout)
+        self.dropout = Dropout(config.hidden_dropout)
 
     def project(self, embedded: Tensor) -> Tensor:
         """Project embedded tokens (..., E) to the first cell's gates (..., 3H)."""
@@ -203,12 +178,10 @@ class LuongRecurrence(Recurrence):
 
     def unroll(self, projected: Tensor, state: DecoderState) -> Tensor:
         """Return the top states over a known target, (B, T, 3H) -> (B, T, H)."""
-        hidden = state.hidden
-        tops = []
-        for step in projected.unbind(1):
-            hidden = self._climb(self.first(step, hidden[0]), hidden)
-            tops.append(hidden[-1])
-        return torch.stack(tops, dim=1)
+        states = self.first.unroll(projected.transpose(0, 1), state.hidden[0])  # (T, B, H)
+        for cell, hidden in zip(self.upper, state.hidden[1:], strict=True):
+            states = cell.unroll(cell.input_projection(self.dropout(states)), hidden)
+        return states.transpose(0, 1)
 
 
 class InputFeedingRecurrence(Recurrence):

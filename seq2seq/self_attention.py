@@ -5,6 +5,7 @@
 from torch import Tensor, nn
 
 from seq2seq.attention import CausalSelfAttention, MultiHeadConfig, Past, SelfAttention
+from seq2seq.dropout import Dropout
 
 
 class SelfAttentionLayer(nn.Module):
@@ -13,7 +14,7 @@ class SelfAttentionLayer(nn.Module):
     def __init__(self, size: int, *, num_heads: int, dropout: float) -> None:
         super().__init__()
         self.attention = SelfAttention(_config(size, num_heads))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.norm = nn.LayerNorm(size)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
@@ -38,7 +39,7 @@ class CausalSelfAttentionLayer(nn.Module):
     def __init__(self, size: int, *, num_heads: int, dropout: float) -> None:
         super().__init__()
         self.attention = CausalSelfAttention(_config(size, num_heads))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.norm = nn.LayerNorm(size)
 
     def forward(self, states: Tensor) -> Tensor:

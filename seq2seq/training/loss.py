@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from seq2seq.data import Batch
 from seq2seq.model import Seq2Seq
+from seq2seq.training.vocabulary_loss import vocabulary_loss
 
 _LEAST_WEIGHT = 1e-20
 """Of attention. The gradient of a logarithm is 1 / weight, and fp16's loss scale times that must
@@ -43,20 +43,19 @@ def sequence_loss(
 ) -> Loss:
     """Score the true targets; padding neither costs nor is computed.
 
-    With smoothing e the target distribution is (1 - e) at the true token plus e / V everywhere
-    (Szegedy et al. 2016, section 7).
+    Label smoothing is that of `vocabulary_loss`.
     """
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids, forced_mask)
-    logits = model.decoder.logits(output.readouts[batch.target_mask])  # (M, V)
-    log_probabilities = functional.log_softmax(logits.float(), dim=-1)
-    true_ids = batch.target_ids[batch.target_mask]
-    cross_entropy = functional.nll_loss(log_probabilities, true_ids, reduction="sum")
-    smoothed = cross_entropy
-    if label_smoothing > 0:
-        uniform = -log_probabilities.sum() / log_probabilities.shape[-1]
-        smoothed = (1 - label_smoothing) * cross_entropy + label_smoothing * uniform
+    readouts = model.decoder.readout_dropout(output.readouts[batch.target_mask])  # (M, F)
+    smoothed, cross_entropy = vocabulary_loss(
+        readouts,
+        model.decoder.output.weight,
+        model.decoder.output.bias,
+        batch.target_ids[batch.target_mask],
+        label_smoothing=label_smoothing,
+    )
     guided = None if batch.guide is None else guided_loss(output.weights, batch.guide)
-    return Loss(smoothed, cross_entropy.detach(), output.weights.detach(), guided)
+    return Loss(smoothed, cross_entropy, output.weights.detach(), guided)
 
 
 def guided_loss(weights: Tensor, guide: Tensor) -> GuidedLoss:

@@ -68,7 +68,7 @@ def test_smoothing_is_that_of_torch(smoothing):
 
     readouts = model(batch.source_ids, batch.source_mask, batch.previous_ids).readouts
     expected = functional.cross_entropy(
-        model.decoder.logits(readouts)[batch.target_mask].float(),
+        model.decoder.logits(readouts)[batch.target_mask],
         batch.target_ids[batch.target_mask],
         label_smoothing=smoothing,
         reduction="sum",
