@@ -41,6 +41,6 @@ class AdditiveAttention(Attention):
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         projected = self.query_projection(query).unsqueeze(2)  # (B, T, 1, D)
-        features = (projected + keys.unsqueeze(1)).tanh()  # (B, T, S, D)
+        features = (projected + keys.unsqueeze(1)).tanh_()  # (B, T, S, D)
         scores: Tensor = self.score_projection(features).squeeze(-1)
         return scores
