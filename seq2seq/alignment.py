@@ -13,6 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from seq2seq.data.text_files import open_text
+
 Links = frozenset[tuple[int, int]]
 """pairs of a source word and a target word, both counted from 0"""
 
@@ -167,11 +169,11 @@ def parse_links(text: str, *, where: str, base: int = 0) -> GoldLinks:
 
 
 def read_links(path: str) -> Iterator[GoldLinks]:
-    """Read a file of Pharaoh text, one sentence a line."""
-    # Bytes that are no UTF-8 are no link either, and get the message that names their line.
-    with Path(path).open(encoding="utf-8", errors="replace", newline="\n") as file:
+    """Read a file of Pharaoh text, plain or .gz, one sentence a line."""
+    with open_text(Path(path)) as file:
         for number, line in enumerate(file, start=1):
-            yield parse_links(line, where=f"{path}:{number}")
+            # Bytes that are no UTF-8 are no link either, and get the message that names their line.
+            yield parse_links(line.decode("utf-8", errors="replace"), where=f"{path}:{number}")
 
 
 def _ratio(part: int, whole: int) -> float:

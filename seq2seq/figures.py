@@ -6,13 +6,15 @@ import logging
 import math
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from matplotlib import font_manager
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from torch import Tensor
+
+# Matplotlib takes half a second to load, so the functions that draw import it: a run or a
+# translation that draws nothing, or not yet, does not wait for it.
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +59,7 @@ FALLBACK_FONTS = (
 
 def attention_figure(
     weights: Tensor, source_pieces: Sequence[str], target_pieces: Sequence[str]
-) -> Figure:
+) -> "Figure":
     """Draw attention as one panel per head: source on top, target at the left, dark is much.
 
     A character that no installed font has is drawn as a box, with one warning.
@@ -95,7 +97,7 @@ def attention_figure(
     return figure
 
 
-def bar_chart(names: Sequence[str], values: Sequence[float], *, title: str, unit: str) -> Figure:
+def bar_chart(names: Sequence[str], values: Sequence[float], *, title: str, unit: str) -> "Figure":
     """Draw one horizontal bar a name, the first on top, with its value beside it.
 
     Args:
@@ -120,7 +122,7 @@ def bar_chart(names: Sequence[str], values: Sequence[float], *, title: str, unit
     return figure
 
 
-def draw_bars(axes: Axes, names: Sequence[str], values: Sequence[float]) -> None:
+def draw_bars(axes: "Axes", names: Sequence[str], values: Sequence[float]) -> None:
     """Fill a panel with one horizontal bar a name, as `bar_chart` does."""
     lengths = [0.0 if math.isnan(value) else value for value in values]
     labels = ["-" if math.isnan(value) else f"{value:.2f}" for value in values]
@@ -210,13 +212,18 @@ class _Fonts:
 
 def _characters(family: str) -> set[str]:
     """Return what a font has; nothing where it is not installed."""
+    from matplotlib import font_manager
+
     if family not in font_manager.get_font_names():
         return set()
     path = font_manager.findfont(family, fallback_to_default=False)
     return {chr(code) for code in font_manager.get_font(path).get_charmap()}
 
 
-def _figure(width: float, height: float) -> Figure:
+def _figure(width: float, height: float) -> "Figure":
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), dpi=100)
     FigureCanvasAgg(figure)
     return figure
@@ -236,7 +243,7 @@ def _longest(labels: Iterable[str]) -> float:
     return max(sum(map(letter, label)) for label in labels)
 
 
-def _label_tokens(axes: Axes, source: list[str], target: list[str]) -> None:
+def _label_tokens(axes: "Axes", source: list[str], target: list[str]) -> None:
     """Write the tokens, none of which is a formula, along both axes."""
     every_column = math.ceil(len(source) / MAX_LABELS)
     every_row = math.ceil(len(target) / MAX_LABELS)

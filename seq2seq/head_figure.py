@@ -1,18 +1,20 @@
 """A picture that compares the heads of an attention, statistic by statistic."""
 
 from collections.abc import Sequence
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from seq2seq.attention_statistics import HeadStatistics
 from seq2seq.figures import BAR, draw_bars
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Inches.
 WIDTH = 2.4
 TITLES_AND_AXIS = 1.0
 
 
-def head_figure(heads: Sequence[HeadStatistics]) -> Figure:
+def head_figure(heads: Sequence[HeadStatistics]) -> "Figure":
     """Draw a panel for each statistic, in it a bar with its value for each head.
 
     All but entropy keep one scale from 0 to 1, so that the pictures of a run can be compared.
@@ -23,6 +25,8 @@ def head_figure(heads: Sequence[HeadStatistics]) -> Figure:
     Raises:
         ValueError: there is nothing to draw.
     """
+    from matplotlib.figure import Figure  # as late as in figures.py
+
     if not heads:
         raise ValueError("a picture of heads needs at least one head")
     panels: list[tuple[str, str, list[float]]] = [

@@ -137,7 +137,11 @@ class Batches:
         # Up for one target length and down for the next, so that where two target lengths share
         # a batch their source lengths are alike.
         winding = np.where(target_lengths % 2 == 0, source_lengths, -source_lengths)
-        return pool[np.lexsort((winding, target_lengths))]
+        longest = int(source_lengths.max())
+        keys = target_lengths * (2 * longest + 1) + longest + winding
+        # As one number of 16 bits, where the lengths allow it, they are sorted by counting.
+        keys = keys.astype(np.min_scalar_type(int(keys.max())))
+        return pool[np.argsort(keys, kind="stable")]
 
     def _cut(self, pool: Numbers) -> list[Numbers]:
         """Cut the sorted rows into batches of the configured size."""
@@ -145,14 +149,15 @@ class Batches:
         if self._config.unit is BatchUnit.sentences:
             return [pool[start : start + size] for start in range(0, len(pool), size)]
         widths = self._target_lengths[pool] + 1  # EOS
+        counts = np.arange(1, len(pool) + 1)
         batches = []
         start = 0
         while start < len(pool):
             most_rows = max(1, size // int(widths[start]))
             candidates = widths[start : start + most_rows]
             # The widths rise, so a batch that ends after row i costs (i + 1) * candidates[i].
-            costs = candidates * np.arange(1, len(candidates) + 1)
-            num_rows = max(1, int(np.searchsorted(costs, size, side="right")))
+            costs = candidates * counts[: len(candidates)]
+            num_rows = max(1, int(costs.searchsorted(size, side="right")))
             batches.append(pool[start : start + num_rows])
             start += num_rows
         return batches
@@ -183,6 +188,8 @@ def _merge_small(batches: dict[int, Numbers], *, min_rows: int) -> dict[int, Num
         batches: by their place in the epoch, sorted by length; a joint one keeps its last place.
         min_rows: so many rows a batch has at least.
     """
+    if min_rows == 1:
+        return batches
     merged: dict[int, Numbers] = {}
     waiting: list[Numbers] = []
     for place, batch in batches.items():

@@ -27,6 +27,10 @@ class Corpus(Protocol):
     def fingerprint(self) -> str:
         """Return the SHA-256, in hex, of all that decides which pairs come."""
 
+    @property
+    def num_lines(self) -> int:
+        """Return how many lines there are, with those that are left out."""
+
     def __iter__(self) -> Iterator[Pair]: ...
 
     def lines(self) -> Iterator[Pair | None]:

@@ -1,14 +1,17 @@
 """Download a file whose SHA-256 is known, so that it is there whole or not at all."""
 
-import hashlib
+import contextlib
+import fcntl
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import requests
 from tqdm import tqdm
+
+from seq2seq.data.text_files import file_sha256
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +32,7 @@ def fetch(url: str, *, path: Path, sha256: str, retry_waits: Sequence[float] = R
     """Make sure that `path` holds the file of this hash; download it when it is not there.
 
     The download grows in `<path>.part` and is renamed when it is whole, so a broken one
-    goes on where it stopped.
+    goes on where it stopped. Of several processes that need it, one downloads it.
 
     Raises:
         ValueError: what is there, or what came, has another hash.
@@ -40,19 +43,28 @@ def fetch(url: str, *, path: Path, sha256: str, retry_waits: Sequence[float] = R
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
-    if not part.exists() or file_sha256(part) != sha256:
-        _download(url, path=path, part=part, retry_waits=retry_waits)
-        _check_downloaded(url, path=path, part=part, sha256=sha256)
-    part.replace(path)
+    with _alone_in(path.parent):
+        if path.exists():
+            return  # another process has just brought and checked it
+        if not part.exists() or file_sha256(part) != sha256:
+            _download(url, path=path, part=part, retry_waits=retry_waits)
+            _check_downloaded(url, path=path, part=part, sha256=sha256)
+        part.replace(path)
 
 
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of the file's bytes, in hex."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_SIZE):
-            digest.update(chunk)
-    return digest.hexdigest()
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process downloads into the folder; one that dies stops no other."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            logger.info("%s: waiting for another process that downloads into it", folder)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _check_present(path: Path, *, sha256: str) -> None:

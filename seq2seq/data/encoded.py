@@ -1,11 +1,7 @@
 """Token ids on disk: a corpus is encoded once and then mapped into memory."""
 
-import hashlib
 import json
 import logging
-import os
-import secrets
-import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -14,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
+from seq2seq.data.cache import digest, new_file, new_folder
 from seq2seq.data.config import DataConfig, OnInvalid
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.id_rows import IdRows, Ids, Numbers, RowWriter, map_array
@@ -74,7 +70,20 @@ class _Counts:
 
 def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) -> EncodedCorpus:
     """Open the corpus' ids in the cache, where they are put first if they are not there."""
-    key = _digest(
+    key = encoding_key(corpus, tokenizers, config)
+    folder = Path(config.cache_dir) / f"{corpus.name}-{key}"
+    if not folder.is_dir():
+        with new_folder(folder) as temporary:
+            counts = _encode_into(temporary, corpus, tokenizers, config)
+            (temporary / "counts.json").write_text(json.dumps(asdict(counts)), encoding="ascii")
+    encoded, counts = _open(folder)
+    _report(corpus.name, counts, max_length=config.max_length)
+    return encoded
+
+
+def encoding_key(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) -> str:
+    """Return a short hash of all that decides which ids a corpus has."""
+    return digest(
         [
             _FORMAT,
             corpus.fingerprint,
@@ -83,12 +92,6 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
             config.long_pairs.name,
         ]
     )
-    folder = Path(config.cache_dir) / f"{corpus.name}-{key}"
-    if not folder.is_dir():
-        _fill_cache(folder, corpus, tokenizers, config)
-    encoded, counts = _open(folder)
-    _report(corpus.name, counts, max_length=config.max_length)
-    return encoded
 
 
 def cached_tokenizers(config: TokenizerConfig, corpus: Corpus, cache_dir: str) -> TokenizerPair:
@@ -97,36 +100,13 @@ def cached_tokenizers(config: TokenizerConfig, corpus: Corpus, cache_dir: str) -
         key: value.name if isinstance(value, Enum) else value
         for key, value in asdict(config).items()
     }
-    key = _digest([_FORMAT, corpus.fingerprint, type(config).__name__, settings])
+    key = digest([_FORMAT, corpus.fingerprint, type(config).__name__, settings])
     path = Path(cache_dir) / f"tokenizers-{key}.pt"
     if not path.is_file():
         state = tokenizers_state(train_tokenizers(config, corpus))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _temporary_name(path)
-        try:
+        with new_file(path) as temporary:
             torch.save(state, temporary)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
     return tokenizers_from_state(torch.load(path, weights_only=True))
-
-
-def _fill_cache(
-    folder: Path, corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig
-) -> None:
-    temporary = _temporary_name(folder)
-    temporary.mkdir(parents=True)
-    try:
-        counts = _encode_into(temporary, corpus, tokenizers, config)
-        (temporary / "counts.json").write_text(json.dumps(asdict(counts)), encoding="ascii")
-        try:
-            temporary.rename(folder)
-        except OSError:
-            # Another process was faster; its arrays are the same as these.
-            if not folder.is_dir():
-                raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _encode_into(
@@ -174,8 +154,14 @@ def _check_lengths(longest: Numbers, config: DataConfig, *, name: str, num_befor
 
 def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
     # disable=None: quiet where stderr is no terminal.
-    with tqdm(corpus, desc=f"encoding {corpus.name}", unit=" pairs", disable=None) as progress:
-        pairs = iter(progress)
+    with tqdm(
+        corpus.lines(),
+        desc=f"encoding {corpus.name}",
+        total=corpus.num_lines,
+        unit=" pairs",
+        disable=None,
+    ) as progress:
+        pairs = (pair for pair in progress if pair is not None)
         while chunk := list(islice(pairs, _CHUNK)):
             yield chunk
 
@@ -211,29 +197,3 @@ def _report(name: str, counts: _Counts, *, max_length: int) -> None:
             counts.pairs,
             max_length,
         )
-
-
-def _temporary_name(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
-
-
-def _digest(value: object) -> str:
-    """Return a short hash of nested lists, dictionaries, tensors and plain values."""
-    digest = hashlib.sha256()
-    for part in _canonical(value):
-        digest.update(part)
-    return digest.hexdigest()[:16]
-
-
-def _canonical(value: object) -> Iterator[bytes]:
-    if isinstance(value, dict):
-        value = [[key, value[key]] for key in sorted(value)]
-    if isinstance(value, Tensor):
-        yield np.asarray(value).tobytes()
-    elif isinstance(value, list):
-        yield b"["
-        for item in value:
-            yield from _canonical(item)
-        yield b"]"
-    else:
-        yield json.dumps(value).encode("ascii") + b","

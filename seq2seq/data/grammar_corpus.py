@@ -60,6 +60,10 @@ class GrammarCorpus:
         parts = [self._pairs.identity, self.name, self._rows.start, self._rows.stop]
         return hashlib.sha256(json.dumps(parts).encode("ascii")).hexdigest()
 
+    @property
+    def num_lines(self) -> int:
+        return len(self._rows)
+
     def __iter__(self) -> Iterator[Pair]:
         return (self._pairs.get(row) for row in self._rows)
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from seq2seq.data.config import Multi30kConfig
 from seq2seq.data.corpus import Corpora, load_corpora
-from seq2seq.data.download import fetch
 from seq2seq.data.text_files import TextFilesCorpus
 
 SHA256 = {
@@ -47,6 +46,9 @@ def load_multi30k(config: Multi30kConfig) -> Corpora:
 
 
 def _load_part(config: Multi30kConfig, *, name: str, prefix: str) -> TextFilesCorpus:
+    # What downloads is loaded for this corpus alone.
+    from seq2seq.data.download import fetch
+
     root = Path(config.root).expanduser()
     file_names = [f"{prefix}.{language}.gz" for language in (config.source, config.target)]
     for file_name in file_names:

@@ -3,15 +3,17 @@
 # B batch, S source length, T target length, L links
 
 import hashlib
+import itertools
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from seq2seq.data.id_rows import Ids, Numbers
+from seq2seq.data.id_rows import Ids, Numbers, map_array
 
 
 class LinkedPieces(NamedTuple):
@@ -19,6 +21,8 @@ class LinkedPieces(NamedTuple):
 
     targets: Numbers
     sources: Numbers
+    num_lost: int
+    """links between words that link no pieces, as a word has none of its own"""
 
 
 @dataclass
@@ -29,16 +33,39 @@ class PieceLinks:
     sources: Ids
     offsets: Numbers
     """row i has the links from offsets[i] to offsets[i + 1]"""
+    num_lost: int
+    """links between words that link no pieces"""
 
     @classmethod
     def of(cls, rows: Iterable[LinkedPieces]) -> "PieceLinks":
         """Join the links of the pairs, which come in the order of the encoded corpus."""
         targets, sources, ends = array("i"), array("i"), array("q", [0])
+        num_lost = 0
         for row in rows:
             targets.frombytes(row.targets.astype(np.int32).tobytes())
             sources.frombytes(row.sources.astype(np.int32).tobytes())
             ends.append(len(targets))
-        return cls(np.asarray(targets), np.asarray(sources), np.asarray(ends))
+            num_lost += row.num_lost
+        return cls(np.asarray(targets), np.asarray(sources), np.asarray(ends), num_lost)
+
+    def save(self, folder: Path) -> None:
+        """Write what `open` maps into memory."""
+        for name in ("targets", "sources", "offsets"):
+            (folder / name).write_bytes(getattr(self, name).tobytes())
+        (folder / "num_lost").write_text(f"{self.num_lost}\n", encoding="ascii")
+
+    @classmethod
+    def open(cls, folder: Path) -> "PieceLinks":
+        """Map what `save` wrote."""
+        links = cls(
+            map_array(folder / "targets", np.int32),
+            map_array(folder / "sources", np.int32),
+            map_array(folder / "offsets", np.int64),
+            int((folder / "num_lost").read_text(encoding="ascii")),
+        )
+        if not len(links.targets) == len(links.sources) == links.offsets[-1]:
+            raise OSError(f"{folder}: its arrays are damaged; delete it and start again")
+        return links
 
     def guide(self, rows: Numbers, *, size: tuple[int, int]) -> npt.NDArray[np.float32]:
         """Share 1 equally among the source pieces that each target piece is linked to.
@@ -80,9 +107,11 @@ def link_pieces(
     """
     size = (max(target_words, default=-1) + 1, max(source_words, default=-1) + 1)
     linked = np.zeros(size, dtype=np.bool_)
-    for source, target in links:
-        # A word without a piece of its own, as one that begins inside a longer piece.
-        if target < size[0] and source < size[1]:
-            linked[target, source] = True
+    owners = set(itertools.product(source_words, target_words))
+    for source, target in owners.intersection(links):
+        linked[target, source] = True
+    # A word may have no piece of its own, as one that begins inside a longer piece.
+    num_lost = sum(link not in owners for link in links)
     pieces = linked[np.ix_(np.array(target_words, int), np.array(source_words, int))]  # (T, S)
-    return LinkedPieces(*pieces.nonzero())
+    targets, sources = pieces.nonzero()
+    return LinkedPieces(targets, sources, num_lost)

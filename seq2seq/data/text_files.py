@@ -1,5 +1,6 @@
 """Parallel text in files: a file per language or one file of two columns, plain or gzipped."""
 
+import contextlib
 import gzip
 import hashlib
 import logging
@@ -7,13 +8,15 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from seq2seq.data.config import FilesConfig, OnInvalid
 from seq2seq.data.corpus import Corpora, Pair, load_corpora
-from seq2seq.data.download import file_sha256
 
 logger = logging.getLogger(__name__)
 
+_CHUNK_SIZE = 1 << 20
+"""bytes"""
 _INVALID_KINDS = {"empty_lines": "with an empty side", "invalid_utf8": "that are not UTF-8"}
 
 
@@ -65,7 +68,11 @@ class TextFilesCorpus:
         self._on_invalid = {"empty_lines": empty_lines, "invalid_utf8": invalid_utf8}
         self._fingerprint = ""
         self._reported = False
-        _check_files(name, self._paths)
+        self._num_lines = _check_files(name, self._paths)
+
+    @property
+    def num_lines(self) -> int:
+        return self._num_lines
 
     @property
     def fingerprint(self) -> str:
@@ -117,6 +124,32 @@ class TextFilesCorpus:
             )
 
 
+@contextlib.contextmanager
+def open_text(path: Path) -> Iterator[BinaryIO]:
+    """Open a file, plain or .gz, as bytes, whose lines end at a line feed alone.
+
+    Raises:
+        ValueError: a .gz file is damaged, found while it is read too.
+    """
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield cast(BinaryIO, file)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(
+            f"{path}: not a whole gzip file ({error}); make it anew, "
+            "or rename it if it is plain text"
+        ) from error
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of the file's bytes, in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_SIZE):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
 class _InvalidPairError(Exception):
     """A pair that breaks the rule of a configuration key."""
 
@@ -125,7 +158,8 @@ class _InvalidPairError(Exception):
         self.key = key
 
 
-def _check_files(name: str, paths: Sequence[Path]) -> None:
+def _check_files(name: str, paths: Sequence[Path]) -> int:
+    """Return how many lines each of the files has."""
     for path in paths:
         if not path.exists():
             raise FileNotFoundError(
@@ -136,7 +170,7 @@ def _check_files(name: str, paths: Sequence[Path]) -> None:
             raise ValueError(
                 f"data.{name}={path} is not a regular file; give a file that can be read again"
             )
-    counts = [sum(1 for _ in _read_lines(path)) for path in paths]
+    counts = [_count_lines(path) for path in paths]
     if 0 in counts:
         raise ValueError(f"data.{name}={paths[counts.index(0)]}: the file is empty")
     if len(set(counts)) > 1:
@@ -144,19 +178,24 @@ def _check_files(name: str, paths: Sequence[Path]) -> None:
             f"data.{name}={paths[0]}: {counts[0]} lines but {paths[1]} has {counts[1]}; "
             "a parallel corpus needs one line per sentence in both files"
         )
+    return counts[0]
+
+
+def _count_lines(path: Path) -> int:
+    """Count without cutting the text into lines, which takes ten times as long."""
+    num_ends, last = 0, b"\n"
+    with open_text(path) as file:
+        while chunk := file.read(_CHUNK_SIZE):
+            num_ends += chunk.count(b"\n")
+            last = chunk
+    return num_ends + (not last.endswith(b"\n"))
 
 
 def _read_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines without their ends; as bytes, which split at a line feed alone."""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for line in file:
-                yield line.removesuffix(b"\n").removesuffix(b"\r")
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(
-            f"{path}: not a whole gzip file ({error}); make it anew, "
-            "or rename it if it is plain text"
-        ) from error
+    with open_text(path) as file:
+        for line in file:
+            yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def _parse(lines: Sequence[bytes], *, paths: Sequence[Path], number: int) -> Pair:

@@ -4,7 +4,6 @@ Chen et al. 2016, "Guided alignment training for topic-aware neural machine tran
 same is called supervised attention by Mi et al. 2016 and Liu et al. 2016.
 """
 
-import itertools
 import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,14 +13,27 @@ from tqdm import tqdm
 
 from seq2seq.alignment import Links, read_links
 from seq2seq.config import TrainConfig
-from seq2seq.data import EOS, Corpus, EncodedCorpus, Pair, PieceLinks, TokenizerPair, link_pieces
+from seq2seq.data import (
+    EOS,
+    Corpus,
+    DataConfig,
+    EncodedCorpus,
+    Pair,
+    PieceLinks,
+    TokenizerPair,
+    link_pieces,
+)
+from seq2seq.data.cache import digest, new_folder
+from seq2seq.data.encoded import encoding_key
 from seq2seq.data.piece_links import LinkedPieces
+from seq2seq.data.text_files import file_sha256
 from seq2seq.data.tokenizer import SPECIAL_PIECES
 from seq2seq.model import Seq2Seq
 
 logger = logging.getLogger(__name__)
 
 _KEY = "training.guided_attention"
+_FORMAT = 1  # of what is cached, which changes with the way from words to pieces
 
 
 def check_guided_attention(config: TrainConfig) -> None:
@@ -49,30 +61,45 @@ def check_guided_attention(config: TrainConfig) -> None:
 
 
 def read_piece_links(
-    alignments: str | None, corpus: Corpus, *, encoded: EncodedCorpus, tokenizers: TokenizerPair
+    alignments: str | None,
+    corpus: Corpus,
+    *,
+    encoded: EncodedCorpus,
+    tokenizers: TokenizerPair,
+    config: DataConfig,
 ) -> PieceLinks:
-    """Read the links between words and turn them into links between pieces.
+    """Open the links between pieces in the cache; where they are not there, make them of words'.
 
     Args:
-        alignments: path of a file of Pharaoh text, parallel to the files of the corpus: lines
-            whose pair is left out have theirs too. Words are what white space separates, counted
-            from 0; a possible link, `1p2`, counts as one. None takes the corpus' own gold links.
+        alignments: path of a file of Pharaoh text, plain or .gz, parallel to the files of the
+            corpus: lines whose pair is left out have theirs too. Words are what white space
+            separates, counted from 0; a possible link, `1p2`, counts as one. None takes the
+            corpus' own gold links.
         corpus: the training text.
         encoded: its ids.
         tokenizers: which made them.
+        config: with which they were made.
 
     Raises:
         ValueError: the corpus has no links of its own, or the file does not fit the text.
     """
-    if alignments is None:
-        pairs = _gold_pairs(corpus)
-    else:
-        pairs = _aligned_pairs(corpus, str(Path(alignments).expanduser()))
-    rows = _linked_rows(pairs, encoded=encoded, tokenizers=tokenizers, name=corpus.name)
-    links = PieceLinks.of(rows)
-    logger.info("%s: %d links between pieces guide attention", corpus.name, len(links.targets))
-    if len(links.targets) == 0:
-        raise ValueError(f"{_KEY}.alignments={alignments}: there is no link to guide attention by")
+    path = None if alignments is None else Path(alignments).expanduser()
+    file = None if path is None else file_sha256(path)
+    key = digest([_FORMAT, encoding_key(corpus, tokenizers, config), file])
+    folder = Path(config.cache_dir) / f"links-{key}"
+    if not folder.is_dir():
+        pairs = _gold_pairs(corpus) if path is None else _aligned_pairs(corpus, str(path))
+        links = PieceLinks.of(
+            _linked_rows(pairs, encoded=encoded, tokenizers=tokenizers, name=corpus.name)
+        )
+        if len(links.targets) == 0:
+            raise ValueError(
+                f"{_KEY}.alignments={alignments}: there is no link to guide attention by"
+            )
+        with new_folder(folder) as temporary:
+            links.save(temporary)
+    links = PieceLinks.open(folder)
+    _report(links, name=corpus.name)
     return links
 
 
@@ -97,7 +124,7 @@ def _linked_rows(
     name: str,
 ) -> Iterator[LinkedPieces]:
     """Yield the links of each pair of the encoded corpus, which may lack some of the pairs."""
-    row = num_lost = 0
+    row = 0
     # disable=None: quiet where stderr is no terminal.
     with tqdm(pairs, desc=f"aligning {name}", unit=" pairs", disable=None) as progress:
         for position, (pair, links) in enumerate(progress):
@@ -105,17 +132,19 @@ def _linked_rows(
                 continue  # left out for its length; the line is read to be checked
             source_words = tokenizers.source.words(pair.source, encoded.source(row).tolist())
             target_words = tokenizers.target.words(pair.target, encoded.target(row).tolist())
-            linkable = itertools.product(set(source_words), set(target_words))
-            num_lost += len(links - set(linkable))
             yield link_pieces(links, source_words, target_words)
             row += 1
-    if num_lost:
+    assert row == len(encoded), "the corpus has changed since it was encoded"
+
+
+def _report(links: PieceLinks, *, name: str) -> None:
+    logger.info("%s: %d links between pieces guide attention", name, len(links.targets))
+    if links.num_lost:
         logger.warning(
             "%s: %d links guide nothing, as a word of theirs has no piece of its own",
             name,
-            num_lost,
+            links.num_lost,
         )
-    assert row == len(encoded), "the corpus has changed since it was encoded"
 
 
 def _gold_pairs(corpus: Corpus) -> Iterator[tuple[Pair, Links]]:

@@ -62,7 +62,11 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     guided = config.training.guided_attention
     if guided.weight > 0:
         links = read_piece_links(
-            guided.alignments, corpora.train, encoded=train, tokenizers=tokenizers
+            guided.alignments,
+            corpora.train,
+            encoded=train,
+            tokenizers=tokenizers,
+            config=config.data,
         )
         fingerprint = f"{fingerprint}-{links.digest()}"
     return PreparedData(

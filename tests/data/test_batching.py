@@ -44,7 +44,7 @@ def links_of(source: list[list[int]]) -> PieceLinks:
     rows = [
         np.arange(len(ids) if target else 0) for ids, target in zip(source, TARGET, strict=True)
     ]
-    return PieceLinks.of(LinkedPieces(np.zeros_like(sources), sources) for sources in rows)
+    return PieceLinks.of(LinkedPieces(np.zeros_like(sources), sources, 0) for sources in rows)
 
 
 def corpus_of_lengths(source_lengths: list[int], target_lengths: list[int]) -> EncodedCorpus:

@@ -1,8 +1,10 @@
 """A download is whole or absent, goes on after a break, and fails in one clear line."""
 
+import fcntl
 import hashlib
 import io
 import logging
+import os
 import socket
 import sys
 import threading
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.data.download import fetch, file_sha256
+from seq2seq.data.download import fetch
 
 CONTENT = bytes(range(256)) * 500
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -306,7 +308,22 @@ def test_the_bytes_of_the_file_itself_are_asked_for(site: Site, path: Path) -> N
     assert site.encodings == ["identity"]
 
 
-def test_file_sha256_is_that_of_the_bytes(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(CONTENT)
+def test_of_several_processes_one_downloads(
+    site: Site, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.parent.mkdir()
+    descriptor = os.open(path.parent, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)  # as another process that downloads
+    second = threading.Thread(target=lambda: fetch(site.url, path=path, sha256=SHA256))
 
-    assert file_sha256(tmp_path / "x") == SHA256
+    with caplog.at_level(logging.INFO):
+        second.start()
+        while not caplog.messages:
+            second.join(0.001)
+    path.write_bytes(CONTENT)
+    os.close(descriptor)
+    second.join()
+
+    assert caplog.messages == [f"{path.parent}: waiting for another process that downloads into it"]
+    assert site.ranges == []
+    assert files_beside(path) == ["train.de.gz"]

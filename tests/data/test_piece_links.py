@@ -1,5 +1,7 @@
 """Links between words become links between their pieces, and those a guide for each batch."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ ROWS = [[(0, 1), (0, 2), (2, 0)], [], [(1, 3)], [(0, 0), (1, 1), (1, 2), (1, 3)]
 
 def linked(pairs: list[tuple[int, int]]) -> LinkedPieces:
     targets, sources = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    return LinkedPieces(targets, sources)
+    return LinkedPieces(targets, sources, num_lost=0)
 
 
 def as_set(pieces: LinkedPieces) -> set[tuple[int, int]]:
@@ -35,6 +37,7 @@ def test_a_word_without_pieces_is_linked_to_none() -> None:
     pieces = link_pieces({(1, 0), (3, 0), (0, 5)}, source_words=[0, 2], target_words=[0])
 
     assert as_set(pieces) == set()
+    assert pieces.num_lost == 3
 
 
 def test_a_side_without_pieces_has_no_links() -> None:
@@ -68,3 +71,23 @@ def test_the_digest_changes_with_any_link_and_its_row() -> None:
     digests = {PieceLinks.of(map(linked, rows)).digest() for rows in (ROWS, ROWS, *others)}
 
     assert len(digests) == 5
+
+
+def test_links_that_are_opened_are_those_that_were_saved(tmp_path: Path) -> None:
+    links = PieceLinks.of(linked(row)._replace(num_lost=2) for row in ROWS)
+
+    links.save(tmp_path)
+
+    opened = PieceLinks.open(tmp_path)
+    assert opened.digest() == links.digest()
+    assert opened.num_lost == 2 * len(ROWS)
+    assert isinstance(opened.sources.base, np.memmap)
+
+
+@pytest.mark.parametrize("name", ["sources", "offsets"])
+def test_damaged_links_are_named(tmp_path: Path, name: str) -> None:
+    PieceLinks.of(map(linked, ROWS)).save(tmp_path)
+    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-8])
+
+    with pytest.raises(OSError, match=r"its arrays are damaged; delete it and start again"):
+        PieceLinks.open(tmp_path)

@@ -1,6 +1,7 @@
 """Text files become pairs, line by line, and every bad line is named or counted."""
 
 import gzip
+import hashlib
 import logging
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from tiny_data import shared
 
 from seq2seq.data import Corpora, FilesConfig, OnInvalid, Pair, load_corpora
-from seq2seq.data.text_files import TextFilesCorpus
+from seq2seq.data.text_files import TextFilesCorpus, file_sha256
 
 BOM = b"\xef\xbb\xbf"
 
@@ -307,3 +308,23 @@ def test_fingerprint_changes_with_all_that_changes_the_pairs(tmp_path: Path) -> 
     }
 
     assert len(fingerprints) == 8
+
+
+@pytest.mark.parametrize("ending", [b"", b"\n", b"\n\n"])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_all_lines_are_counted_whatever_ends_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, ending: bytes
+) -> None:
+    monkeypatch.setattr("seq2seq.data.text_files._CHUNK_SIZE", 3)
+    path = write(tmp_path / f"a.tsv{suffix}", b"a\tb\n\nc\td" + ending)
+
+    corpus = make_corpus(path, empty_lines=OnInvalid.skip)
+
+    assert corpus.num_lines == len(list(corpus.lines())) == 3 + ending.count(b"\n") // 2
+
+
+def test_file_sha256_is_that_of_the_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seq2seq.data.text_files._CHUNK_SIZE", 3)
+    path = write(tmp_path / "x", b"longer than a chunk")
+
+    assert file_sha256(path) == hashlib.sha256(b"longer than a chunk").hexdigest()

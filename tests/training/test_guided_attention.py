@@ -1,6 +1,8 @@
 """Alignments of the training text are read line by line, and attention learns to follow them."""
 
+import gzip
 import json
+import logging
 import math
 from pathlib import Path
 
@@ -241,3 +243,39 @@ def test_changed_alignments_are_refused_where_a_run_is_resumed(tmp_path):
             ),
             path,
         )
+
+
+def test_links_are_read_once_and_told_of_each_time(tmp_path, caplog, monkeypatch):
+    caplog.set_level(logging.INFO)
+    config = guided_config(tmp_path, ALIGNMENTS)
+    first = prepare_data(config)
+    said = [message for message in caplog.messages if "guide" in message]
+    caplog.clear()
+    monkeypatch.setattr("seq2seq.training.guided_attention.read_links", None)
+
+    again = prepare_data(config)
+
+    assert links_of(again) == links_of(first)
+    assert again.fingerprint == first.fingerprint
+    assert [message for message in caplog.messages if "guide" in message] == said
+    assert len(said) == 1
+
+
+def test_changed_links_are_read_again(tmp_path):
+    first = prepare_data(guided_config(tmp_path, ALIGNMENTS))
+
+    changed = prepare_data(guided_config(tmp_path, ["0-0", *ALIGNMENTS[1:]]))
+
+    assert links_of(changed)[0] != links_of(first)[0]
+    assert changed.fingerprint != first.fingerprint
+
+
+def test_a_gzipped_file_of_links_is_read(tmp_path):
+    plain = prepare_data(guided_config(tmp_path, ALIGNMENTS))
+    path = tmp_path / "links.txt.gz"
+    path.write_bytes(gzip.compress((tmp_path / "links.txt").read_bytes()))
+    given = f"training.guided_attention.alignments='{path}'"
+
+    zipped = prepare_data(tiny_config(tmp_path, GUIDED, given))
+
+    assert links_of(zipped) == links_of(plain)

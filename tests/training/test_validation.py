@@ -42,8 +42,12 @@ class Corpus:
 
     name = "valid"
     fingerprint = "crossed"
+    num_lines = 2
 
     def __iter__(self):
+        return self.lines()
+
+    def lines(self):
         yield Pair("c", "x", frozenset({(0, 0)}))
         yield Pair("a b", "z y", frozenset({(1, 0), (1, 1)}))
 

@@ -1,0 +1,90 @@
+"""What is in a cache is there whole or not at all, and nothing stays of what was broken off."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from seq2seq.data.cache import digest, new_file, new_folder
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def abandon(folder: Path, *, seconds: float) -> Path:
+    """Leave what a process leaves that was killed so long ago."""
+    folder.mkdir(parents=True)
+    (folder / "source.ids").write_bytes(b"half")
+    then = time.time() - seconds
+    for path in (folder / "source.ids", folder):
+        os.utime(path, (then, then))
+    return folder
+
+
+def test_a_folder_appears_when_it_is_full(tmp_path: Path) -> None:
+    with new_folder(tmp_path / "cache" / "train-1") as folder:
+        (folder / "ids").write_bytes(b"all")
+        assert not (tmp_path / "cache" / "train-1").exists()
+
+    assert names(tmp_path / "cache") == ["train-1"]
+    assert (tmp_path / "cache" / "train-1" / "ids").read_bytes() == b"all"
+
+
+def test_an_interrupt_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "train-1") as folder:
+        (folder / "ids").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    assert names(tmp_path) == []
+
+
+def test_the_folder_of_a_process_killed_long_ago_is_removed(tmp_path: Path) -> None:
+    abandon(tmp_path / ".train-0.99-abcdef01", seconds=4000)
+
+    with new_folder(tmp_path / "train-1"):
+        pass
+
+    assert names(tmp_path) == ["train-1"]
+
+
+@pytest.mark.parametrize("written", ["folder", "file"])
+def test_the_folder_of_a_process_at_work_stays(tmp_path: Path, written: str) -> None:
+    other = abandon(tmp_path / ".train-0.99-abcdef01", seconds=4000)
+    os.utime(other if written == "folder" else other / "source.ids")
+
+    with new_folder(tmp_path / "train-1"):
+        pass
+
+    assert names(tmp_path) == [other.name, "train-1"]
+
+
+def test_hidden_folders_of_others_stay(tmp_path: Path) -> None:
+    for name in (".git", ".config.d"):
+        abandon(tmp_path / name, seconds=4000)
+
+    with new_folder(tmp_path / "train-1"):
+        pass
+
+    assert names(tmp_path) == [".config.d", ".git", "train-1"]
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
+    with new_file(tmp_path / "cache" / "a.pt") as path:
+        path.write_bytes(b"all")
+        assert not (tmp_path / "cache" / "a.pt").exists()
+
+    assert names(tmp_path / "cache") == ["a.pt"]
+
+
+def test_the_digest_is_that_of_the_content() -> None:
+    value = {"b": [1, None, True], "a": {"x": torch.tensor([1, 2], dtype=torch.uint8)}}
+    same = {"a": {"x": torch.tensor([1, 2], dtype=torch.uint8)}, "b": [1, None, True]}
+    others = [{**value, "b": [1, None]}, {**value, "b": [[1], None, True]}, {**value, "c": 1}]
+
+    digests = [digest(each) for each in (value, same, *others)]
+
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 4
