@@ -1,0 +1,250 @@
+import dataclasses
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from seq2seq.evaluation import score
+from seq2seq.score_config import ScoreConfig, ScoreFormat, Significance
+from seq2seq.system_scores import score_systems
+
+ROOT = Path(__file__).parent.parent
+METRICS = ("bleu", "chrf", "ter")
+REFERENCE = [
+    "A dog runs through the deep snow.",
+    "Two men are sitting on a bench.",
+    "The child isn't sleeping, is it?",
+    "A woman in red sings.",
+    "Nobody is here today, I think.",
+]
+SYSTEMS = {
+    "a.en": [
+        "A dog runs through snow.",
+        "Two men sit on a bench.",
+        "The child is not sleeping, is it?",
+        "A woman in red sings.",
+        "Nobody is here, I think.",
+    ],
+    "b.en": [
+        "A dog runs through the deep snow.",
+        "Two men are sitting.",
+        "A child is not asleep, is it?",
+        "",
+        "Nobody is here today, I think.",
+    ],
+}
+CONFIG = ScoreConfig(
+    hypotheses=["a.en"],
+    reference=["ref.en"],
+    output="scores",
+    output_format=ScoreFormat.json,
+    significance=Significance.bootstrap,
+    significance_samples=40,
+)
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, lines in {"ref.en": REFERENCE, **SYSTEMS}.items():
+        write(name, lines)
+
+
+def write(name, lines):
+    Path(name).write_bytes("".join(f"{line}\n" for line in lines).encode())
+
+
+def scored(**changes):
+    """Score as configured and return what was written."""
+    score_systems(dataclasses.replace(CONFIG, **changes))
+    return Path("scores").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("significance", "option"),
+    [
+        (Significance.bootstrap, "--paired-bs"),
+        (Significance.approximate_randomization, "--paired-ar"),
+    ],
+)
+def test_all_numbers_and_signatures_are_those_of_the_sacrebleu_command(significance, option):
+    command = [sys.executable, "-m", "sacrebleu.sacrebleu", "ref.en", "-i", "a.en", "b.en"]
+    command += ["-m", *METRICS, option, f"{option}-n", "40", "--format", "latex", "-w", "6"]
+    environment = {**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(command, capture_output=True, check=True, timeout=100, env=environment)
+    table = done.stdout.decode().splitlines()
+
+    found = json.loads(scored(hypotheses=["a.en", "b.en"], significance=significance))
+
+    for system in found["systems"]:
+        [row] = [line for line in table if f"{system['name']} &" in line]
+        assert numbers_of(system) == re.findall(r"\d+\.\d+", row)
+    signatures = [line.split()[-1] for line in table if "|seed:12345|" in line]
+    assert sorted(found["signatures"].values()) == sorted(signatures)
+
+
+def numbers_of(system):
+    """Return the numbers of a system as sacreBLEU writes them."""
+    formats = {"score": ".6f", "mean": ".6f", "interval": ".6f", "p_value": ".4f"}
+    values = [(system[metric][key], formats[key]) for metric in METRICS for key in formats]
+    return [format(value, spec) for value, spec in values if value is not None]
+
+
+def test_a_system_alone_gets_the_scores_of_a_training_and_no_significance():
+    expected = score(SYSTEMS["a.en"], REFERENCE)
+
+    found = json.loads(scored())
+
+    [system] = found["systems"]
+    for metric in METRICS:
+        value = getattr(expected, metric)
+        assert system[metric] == {
+            "score": value,
+            "mean": None,
+            "interval": None,
+            "p_value": None,
+        }
+    assert found["signatures"]["bleu"] == expected.signature
+    assert found["significance"] is None
+
+
+def test_the_seed_and_the_number_of_samples_are_in_every_signature():
+    found = json.loads(scored(hypotheses=["a.en", "b.en"]))
+
+    assert sorted(found["signatures"]) == sorted(METRICS)
+    for signature in found["signatures"].values():
+        assert {"bs:40", "seed:12345", "nrefs:1"} <= set(signature.split("|"))
+
+
+def test_no_number_of_samples_means_that_of_sacrebleu():
+    found = json.loads(scored(hypotheses=["a.en", "b.en"], significance_samples=None))
+
+    assert "bs:1000" in found["signatures"]["bleu"].split("|")
+
+
+@pytest.mark.parametrize("significance", Significance)
+def test_equal_systems_do_not_differ(significance):
+    found = json.loads(scored(hypotheses=["a.en", "a.en"], significance=significance))
+
+    first, second = found["systems"]
+    for metric in METRICS:
+        assert first[metric]["p_value"] is None
+        assert second[metric] == {**first[metric], "p_value": 1.0}
+
+
+def test_the_table_has_what_json_has_and_marks_what_chance_does_not_explain():
+    write("c.en", ["no", "line", "is", "right", "!"])
+    systems = {"hypotheses": ["a.en", "b.en", "c.en"]}
+    found = json.loads(scored(**systems))
+
+    lines = scored(**systems, output_format=ScoreFormat.text).splitlines()
+
+    assert lines[0].split() == ["system", "BLEU", "chrF2", "TER"]
+    for system, line in zip(found["systems"], lines[1:4], strict=True):
+        assert line.split()[0] == system["name"]
+        for each in (system[metric] for metric in METRICS):
+            cell = f"{each['score']:.2f} ({each['mean']:.2f} +- {each['interval']:.2f})"
+            if each["p_value"] is not None:
+                cell += f" p={each['p_value']:.4f}" + "*" * (each["p_value"] < 0.05)
+            assert f"  {cell}  " in f"{line}  "
+    assert "*" in lines[3]
+    assert lines[5].endswith("from a.en, by paired bootstrap; * below 0.05")
+    assert [line.split() for line in lines[8:]] == [
+        ["BLEU", found["signatures"]["bleu"]],
+        ["chrF2", found["signatures"]["chrf"]],
+        ["TER", found["signatures"]["ter"]],
+    ]
+
+
+def test_the_table_of_a_system_alone_has_scores_and_signatures_only():
+    system, *signatures = scored(output_format=ScoreFormat.text).splitlines()[1:]
+
+    expected = score(SYSTEMS["a.en"], REFERENCE)
+    assert system.split() == ["a.en", *(f"{getattr(expected, each):.2f}" for each in METRICS)]
+    assert [line.partition(" ")[0] for line in signatures] == ["", "BLEU", "chrF2", "TER"]
+
+
+def test_several_references_are_alternatives():
+    write("other.en", SYSTEMS["a.en"])
+
+    found = json.loads(scored(reference=["ref.en", "other.en"]))
+
+    assert found["systems"][0]["bleu"]["score"] == pytest.approx(100)
+    assert "nrefs:2" in found["signatures"]["bleu"].split("|")
+
+
+def test_lines_are_read_as_those_of_a_translation():
+    odd = ["\u2028".join(REFERENCE[:2]), *REFERENCE[2:]]
+    Path("odd.en.gz").write_bytes(gzip.compress(("\ufeff" + "\r\n".join(odd)).encode()))
+    write("odd.en", odd)
+
+    found = json.loads(scored(hypotheses=["odd.en.gz"], reference=["odd.en"]))
+
+    assert found["systems"][0]["chrf"]["score"] == 100
+
+
+@pytest.mark.parametrize("key", ["hypotheses", "reference"])
+def test_a_file_of_another_length_is_named_with_both_counts(key):
+    write("short.en", REFERENCE[:3])
+    changes = {key: [*getattr(CONFIG, key), "short.en"]}
+
+    with pytest.raises(ValueError, match=rf"^{key}=short\.en has 3 lines .*=ref\.en has 5;"):
+        scored(**changes)
+
+
+@pytest.mark.parametrize("key", ["hypotheses", "reference"])
+def test_an_empty_file_is_refused(key):
+    write("empty.en", [])
+
+    with pytest.raises(ValueError, match=rf"^{key}=empty\.en is empty; give"):
+        scored(**{key: ["empty.en"]})
+
+
+def test_a_missing_file_is_named_with_its_key():
+    with pytest.raises(FileNotFoundError, match=r"hypotheses=missing\.en"):
+        scored(hypotheses=["a.en", "missing.en"])
+
+
+def run_script(*arguments, python=()):
+    command = [sys.executable, *python, str(ROOT / "translate.py"), *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        command, capture_output=True, timeout=100, env=environment, check=False, text=True
+    )
+
+
+def test_the_script_scores_without_torch_and_leaves_no_traces():
+    before = sorted(path.name for path in Path().iterdir())
+    arguments = ("reference=ref.en", "hypotheses=[a.en,b.en]", "significance_samples=5")
+
+    done = run_script(*arguments, python=("-X", "importtime"))
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("system  BLEU ")
+    assert "bs:5|" in done.stdout
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "sacrebleu" in imported
+    assert "torch" not in imported
+    assert all(line.startswith("import time:") for line in done.stderr.splitlines())
+    assert sorted(path.name for path in Path().iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["hypotheses=a.en"], "reference has no value; give it, reference=..."),
+        (["hypotheses=a.en", "reference=ref.en", "text=ja"], "text= has no place beside hypothe"),
+        (["hypotheses=a.en", "reference=ref.en", "output_format=nbest"], "output_format: Invalid"),
+    ],
+)
+def test_the_script_says_in_one_line_what_is_wrong(arguments, message):
+    done = run_script(*arguments)
+
+    assert done.returncode == 2
+    assert (done.stdout, done.stderr.count("\n")) == ("", 1)
+    assert done.stderr.startswith(f"error: {message}")
