@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.tokenizer import BOS, PAD
-from seq2seq.model import Seq2Seq
 from seq2seq.search.config import DecodingConfig
 from seq2seq.search.constraints import Constraints, build_constraints
+from seq2seq.search.model import SearchedModel
 
 
 class Hypothesis(NamedTuple):
@@ -35,7 +35,7 @@ Hypotheses = list[list[Hypothesis]]
 """for each sentence, the best first"""
 
 _ConfigType = TypeVar("_ConfigType", bound=DecodingConfig)
-_Search = Callable[[Seq2Seq, Tensor, Tensor, _ConfigType, Constraints], Hypotheses]
+_Search = Callable[[SearchedModel, Tensor, Tensor, _ConfigType, Constraints], Hypotheses]
 
 _registry: dict[type[DecodingConfig], Callable[..., Hypotheses]] = {}
 _names: dict[str, type[DecodingConfig]] = {}
@@ -67,7 +67,7 @@ def decoding_config_types() -> dict[str, type[DecodingConfig]]:
 
 @torch.inference_mode()
 def search(
-    model: Seq2Seq,
+    model: SearchedModel,
     source_ids: Tensor,
     source_mask: Tensor,
     config: DecodingConfig,

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.tokenizer import BOS, EOS
-from seq2seq.model import Seq2Seq
 from seq2seq.search.base import (
     Hypotheses,
     allowed_log_probabilities,
@@ -21,8 +20,9 @@ from seq2seq.search.base import (
 from seq2seq.search.config import BeamConfig, EarlyStopping
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.history import ROOT, Ending, History
+from seq2seq.search.model import SearchedModel
 from seq2seq.search.ranking import Ranking, build_ranking
-from seq2seq.search.topk import stable_topk
+from seq2seq.search.topk import stable_topk_of_sums
 
 
 class _Beam(NamedTuple):
@@ -44,7 +44,7 @@ class _Beam(NamedTuple):
 
 @register_search("beam", BeamConfig)
 def beam_search(
-    model: Seq2Seq,
+    model: SearchedModel,
     source_ids: Tensor,
     source_mask: Tensor,
     config: BeamConfig,
@@ -125,8 +125,9 @@ def _extend(
     """
     num_sentences, width = beam.pieces.shape
     vocabulary_size = log_probabilities.shape[1]
-    totals = log_probabilities.view(num_sentences, width, -1) + beam.log_probabilities.unsqueeze(2)
-    totals, chosen = stable_topk(totals.flatten(1), beam_size)  # (B, W)
+    totals, chosen = stable_topk_of_sums(
+        log_probabilities.view(num_sentences, width, -1), beam.log_probabilities, beam_size
+    )  # (B, W)
     parents = chosen // vocabulary_size
     pieces = chosen % vocabulary_size
     first_rows = torch.arange(num_sentences, device=parents.device).unsqueeze(1) * width

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.tokenizer import BOS, EOS
-from seq2seq.model import Seq2Seq
 from seq2seq.search.base import Hypotheses, allowed_log_probabilities
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.history import ROOT, Ending, History
+from seq2seq.search.model import SearchedModel
 
 
 class Chosen(NamedTuple):
@@ -55,7 +55,7 @@ class _Walk(NamedTuple):
 
 
 def follow(
-    model: Seq2Seq,
+    model: SearchedModel,
     source_ids: Tensor,
     source_mask: Tensor,
     constraints: Constraints,

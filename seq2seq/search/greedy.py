@@ -4,16 +4,17 @@
 
 from torch import Tensor
 
-from seq2seq.model import Seq2Seq
 from seq2seq.search.base import Hypotheses, length_limits, register_search
 from seq2seq.search.config import GreedyConfig
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.follow import Chosen, follow
+from seq2seq.search.model import SearchedModel
+from seq2seq.search.topk import stable_topk_of_sums
 
 
 @register_search("greedy", GreedyConfig)
 def greedy_search(
-    model: Seq2Seq,
+    model: SearchedModel,
     source_ids: Tensor,
     source_mask: Tensor,
     config: GreedyConfig,
@@ -30,4 +31,6 @@ class _MostProbable:
     width = 1
 
     def __call__(self, log_probabilities: Tensor, *, sentences: Tensor, length: int) -> Chosen:
-        return Chosen(*log_probabilities.max(dim=-1))
+        zeros = log_probabilities.new_zeros(len(log_probabilities), 1)
+        best = stable_topk_of_sums(log_probabilities.unsqueeze(1), zeros, 1)
+        return Chosen(*(each.squeeze(1) for each in best))

@@ -69,7 +69,8 @@ def stable_topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
 def _block_maxima(values: Tensor) -> Tensor:
     """Return the largest of every `_BLOCK` values and of the rest, (B, W, V) -> (B, W, blocks)."""
     whole = values.shape[2] // _BLOCK * _BLOCK
-    maxima = values[:, :, :whole].unflatten(2, (-1, _BLOCK)).amax(dim=3)
+    blocks = values[:, :, :whole].reshape(*values.shape[:2], -1, _BLOCK)
+    maxima = blocks.amax(dim=3)
     if whole == values.shape[2]:
         return maxima
     return torch.cat((maxima, values[:, :, whole:].amax(dim=2, keepdim=True)), dim=2)

@@ -1,0 +1,45 @@
+"""Several checkpoints that belong together: those of an ensemble, or of an average."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from seq2seq.data import TokenizerPair
+from seq2seq.training.checkpoint import Checkpoint, load_checkpoint
+
+
+def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:
+    """Read checkpoints that share their tokenizers; a directory means its best.pt.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: one is no checkpoint, or has other tokenizers than the first; or there is none.
+    """
+    if not paths:
+        raise ValueError("no checkpoint is given; give the path of one or more")
+    checkpoints = list(map(load_checkpoint, paths))
+    for path, checkpoint in zip(paths, checkpoints, strict=True):
+        if not _same_tokenizers(checkpoint.tokenizers, checkpoints[0].tokenizers):
+            raise ValueError(
+                f"checkpoint={path} has other tokenizers than checkpoint={paths[0]}; only models "
+                "of the same tokenizers can be joined: train them on the same text with the same "
+                "settings of tokenizer"
+            )
+    return checkpoints
+
+
+def _same_tokenizers(first: TokenizerPair, second: TokenizerPair) -> bool:
+    """Say whether two pairs are the same to the bit."""
+    states = [(one.state(), other.state()) for one, other in zip(first, second, strict=True)]
+    return all(
+        one.keys() == other.keys() and all(_same_value(one[key], other[key]) for key in one)
+        for one, other in states
+    )
+
+
+def _same_value(first: object, second: object) -> bool:
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        return torch.equal(first, second)
+    return type(first) is type(second) and first == second

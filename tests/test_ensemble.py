@@ -1,0 +1,168 @@
+import dataclasses
+
+import pytest
+import torch
+from tiny_models import VARIANTS, tiny_batch, tiny_model
+from tiny_translator import BEAM, GREEDY
+
+from seq2seq.data.tokenizer import EOS
+from seq2seq.ensemble import Ensemble, join_models
+from seq2seq.forced_decoding import force
+from seq2seq.search import SamplingConfig, search
+
+SAMPLING = SamplingConfig(
+    **{field.name: getattr(GREEDY, field.name) for field in dataclasses.fields(GREEDY)}
+    | {"name": "sampling"},
+    temperature=1.2,
+    top_k=0,
+    top_p=0.9,
+    num_samples=3,
+    num_best=2,
+    seed=4,
+)
+DECODINGS = [GREEDY, BEAM, SAMPLING]
+BATCH = tiny_batch()
+
+
+def make_members():
+    """Return models of other forms, attention types, sizes and weights."""
+    members = [
+        tiny_model(VARIANTS["additive"], "bahdanau"),
+        tiny_model(VARIANTS["multihead"], "input_feeding", num_layers=2),
+        tiny_model(VARIANTS["none"], "conditional", self_attention=True),
+    ]
+    members[2].decoder.output.weight.data *= -1
+    for member in members:
+        member.decoder.output.bias.data[EOS] += 2
+    return [member.eval() for member in members]
+
+
+def make_ensemble():
+    return Ensemble(make_members()).eval()
+
+
+def steps_of(model, previous_ids):
+    memory, state = model.encode(BATCH.source_ids, BATCH.source_mask)
+    return model.decoder.step(state, previous_ids, memory)
+
+
+def force_batch(model, batch=BATCH):
+    return force(
+        model,
+        batch.source_ids,
+        batch.source_mask,
+        target_ids=batch.target_ids,
+        target_mask=batch.target_mask,
+    )
+
+
+def test_a_step_averages_the_probabilities_of_the_members():
+    previous_ids = torch.tensor([7, 5, 9])
+
+    step = steps_of(make_ensemble(), previous_ids)
+
+    logits = [steps_of(member, previous_ids).logits for member in make_members()]
+    mean = sum(each.double().softmax(dim=-1) for each in logits) / 3
+    torch.testing.assert_close(step.logits.double().exp(), mean, rtol=1e-5, atol=1e-7)
+
+
+def test_logits_are_normalised_so_that_a_softmax_leaves_them_as_they_are():
+    logits = steps_of(make_ensemble(), torch.tensor([7, 5, 9])).logits
+
+    torch.testing.assert_close(logits.log_softmax(dim=-1), logits)
+
+
+def test_heads_of_all_members_stand_side_by_side():
+    ensemble, members = make_ensemble(), make_members()
+    previous_ids = torch.tensor([7, 5, 9])
+
+    weights = steps_of(ensemble, previous_ids).weights
+
+    expected = [steps_of(member, previous_ids).weights for member in members]
+    assert ensemble.attention.num_heads == weights.shape[1] > expected[0].shape[1]
+    torch.testing.assert_close(weights, torch.cat(expected, dim=1))
+
+
+def test_what_all_members_hold_to_be_next_to_impossible_keeps_its_probability():
+    members = make_members()
+    for member in members:
+        member.decoder.output.bias.data[5] = -300
+
+    logits = steps_of(Ensemble(members).eval(), torch.tensor([7, 5, 9])).logits
+
+    assert logits[:, 5].lt(-200).all()
+    assert logits.isfinite().all()
+
+
+def test_selected_rows_go_on_as_they_would_have():
+    ensemble, rows = make_ensemble(), torch.tensor([2, 0])
+    memory, state = ensemble.encode(BATCH.source_ids, BATCH.source_mask)
+    first = ensemble.step(state, torch.tensor([7, 5, 9]), memory)
+    whole = ensemble.step(first.state, torch.tensor([4, 6, 8]), memory)
+
+    selected = ensemble.step(first.state.select(rows), torch.tensor([8, 4]), memory.select(rows))
+
+    torch.testing.assert_close(selected.logits, whole.logits[rows])
+    torch.testing.assert_close(selected.weights, whole.weights[rows])
+
+
+def test_an_ensemble_of_one_is_the_model():
+    model = make_members()[0]
+
+    assert join_models([model]) is model
+
+
+@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda decoding: decoding.name)
+def test_copies_of_a_model_find_what_it_finds(decoding):
+    model = make_members()[1]
+
+    together = search(join_models([model] * 3).eval(), *BATCH[:2], decoding)
+
+    for found, expected in zip(together, search(model, *BATCH[:2], decoding), strict=True):
+        assert [each.ids for each in found] == [each.ids for each in expected]
+        for one, other in zip(found, expected, strict=True):
+            assert one.score == pytest.approx(other.score, rel=1e-6, abs=1e-6)
+            copies = other.weights.repeat(3, 1, 1)
+            torch.testing.assert_close(one.weights, copies, rtol=0, atol=1e-6)
+
+
+def test_copies_of_a_model_hold_a_reference_as_probable_as_it_does():
+    model = make_members()[1]
+
+    together = force_batch(join_models([model] * 3).eval())
+
+    for forced, expected in zip(together, force_batch(model), strict=True):
+        log_probability = expected.log_probability
+        assert forced.log_probability == pytest.approx(log_probability, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda decoding: decoding.name)
+def test_what_is_found_is_as_probable_and_attended_to_as_when_it_is_forced(decoding):
+    ensemble = make_ensemble()
+
+    found = search(ensemble, *BATCH[:2], decoding)
+
+    num_finished = 0
+    for row, hypotheses in enumerate(found):
+        for hypothesis in hypotheses:
+            if not hypothesis.finished:
+                continue
+            num_finished += 1
+            ids = torch.tensor([[*hypothesis.ids, EOS]])
+            pair = BATCH.row(row)._replace(target_ids=ids, target_mask=ids > 0)
+            [forced] = force_batch(ensemble, pair)
+            log_probability = pytest.approx(forced.log_probability, abs=1e-5)
+            assert hypothesis.log_probability == log_probability
+            torch.testing.assert_close(hypothesis.weights, forced.weights, rtol=0, atol=1e-6)
+    assert num_finished > 0
+
+
+@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda decoding: decoding.name)
+def test_neighbours_and_padding_change_nothing(decoding):
+    ensemble = make_ensemble()
+
+    together = search(ensemble, *tiny_batch(extra=2)[:2], decoding)
+
+    for row, found in enumerate(together):
+        [alone] = search(ensemble, *BATCH.row(row)[:2], decoding)
+        assert [each.ids for each in found] == [each.ids for each in alone]

@@ -1,0 +1,130 @@
+"""Several checkpoints as one translator: from Python, and from the command line."""
+
+import dataclasses
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_translator import SENTENCES, make_checkpoint, make_translate_config, write_checkpoint
+
+from seq2seq.data import CharacterTokenizer, TokenizerPair
+from seq2seq.data.tokenizer import BOS, EOS
+from seq2seq.training.checkpoint import load_checkpoint, save_checkpoint
+from seq2seq.training.config import Device
+from seq2seq.translate_task import translate
+from seq2seq.translator import Translator
+
+SCRIPT = Path(__file__).parent.parent / "translate.py"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Return two checkpoints with the same tokenizers, of other attention."""
+    directory = tmp_path_factory.mktemp("checkpoints")
+    return [
+        write_checkpoint(directory / "first"),
+        write_checkpoint(directory / "m\xfcller = 2", "multihead"),
+    ]
+
+
+def other_tokenizers(path):
+    source = make_checkpoint().tokenizers.source
+    tokenizers = TokenizerPair(source, CharacterTokenizer("abcdefgh !"))
+    save_checkpoint(path, dataclasses.replace(make_checkpoint(), tokenizers=tokenizers))
+    return path
+
+
+def log_probability_by_hand(runs, source, target):
+    """Return the log-probability of a line from what each run says of its pieces."""
+    by_piece = []
+    for checkpoint in map(load_checkpoint, runs):
+        model, tokenizers = checkpoint.build_model(), checkpoint.tokenizers
+        ids = torch.tensor([[*tokenizers.source.encode([source])[0], EOS]])
+        target_ids = torch.tensor([*tokenizers.target.encode([target])[0], EOS])
+        output = model(ids, ids > 0, torch.tensor([[BOS, *target_ids[:-1]]]))
+        probabilities = model.decoder.logits(output.readouts)[0].double().softmax(dim=-1)
+        by_piece.append(probabilities[torch.arange(len(target_ids)), target_ids])
+    return torch.stack(by_piece).mean(dim=0).log().sum().item()
+
+
+def test_several_checkpoints_are_loaded_as_an_ensemble(runs):
+    translator = Translator.load(runs, device=Device.cpu)
+
+    [translation] = translator.force([("ein hund", "abc")])
+
+    expected = log_probability_by_hand(runs, "ein hund", "abc")
+    assert translator.num_heads == 1 + 4
+    assert translation.hypotheses[0].log_probability == pytest.approx(expected, abs=1e-5)
+
+
+def test_one_path_and_a_list_of_it_are_the_same(runs):
+    texts = [
+        [each.hypotheses[0].text for each in Translator.load(path).translate(SENTENCES)]
+        for path in (str(runs[0]), [runs[0]])
+    ]
+
+    assert texts[0] == texts[1]
+
+
+def test_other_tokenizers_are_refused_with_both_names(runs, tmp_path):
+    other = other_tokenizers(tmp_path / "other.pt")
+
+    with pytest.raises(ValueError, match=r"other\.pt has other tokenizers than \S+first; only"):
+        Translator.load([runs[0], other], device=Device.cpu)
+
+
+def test_no_checkpoint_at_all_is_refused():
+    with pytest.raises(ValueError, match="no checkpoint is given"):
+        Translator.load([], device=Device.cpu)
+
+
+@pytest.mark.parametrize("checkpoints", [[], [""], ["a.pt", ""]])
+def test_a_configuration_without_a_checkpoint_is_refused(checkpoints):
+    with pytest.raises(ValueError, match=r"checkpoint=\[.*\] must name a checkpoint, or several"):
+        make_translate_config(checkpoints)
+
+
+def test_reports_name_all_checkpoints_without_attention(tmp_path):
+    run = write_checkpoint(tmp_path / "run", "none")
+    config = make_translate_config([str(run)] * 2, text="ja", alignments=str(tmp_path / "x"))
+
+    with pytest.raises(ValueError, match=rf"but checkpoint=\[{run},{run}\] has none"):
+        translate(config)
+
+
+@pytest.fixture
+def run_script(tmp_path, monkeypatch, capfd):
+    """Return what runs translate.py in this process, in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+    # The script asks Hydra for whole errors; the tests after this one need them as they were.
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", [str(SCRIPT), "device=cpu", *arguments])
+        code = 0
+        try:
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        return code, *capfd.readouterr()
+
+    return run
+
+
+def test_the_script_takes_one_checkpoint_or_several(runs, run_script):
+    for paths, given in ((runs, f"[{runs[0]}, {runs[1]}]"), (runs[:1], runs[0])):
+        code, out, err = run_script(f"checkpoint={given}", "text=ein hund", "decoding.num_best=1")
+
+        [translation] = Translator.load(paths, device=Device.cpu).translate(["ein hund"])
+        assert (code, out) == (0, f"{translation.hypotheses[0].text}\n"), err
+
+
+def test_the_script_says_in_one_line_which_of_several_is_missing(runs, run_script):
+    code, out, err = run_script(f"checkpoint=[{runs[0]},nowhere.pt]", "text=ja")
+
+    assert (code, out) == (2, "")
+    assert err.splitlines() == [
+        "error: checkpoint=nowhere.pt: no such file; train one with train.py"
+    ]
