@@ -2,6 +2,7 @@
 
 # B batch, M real tokens of the batch, N heads, T target length, S source length, V vocabulary
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seq2seq.data.tokenizer import BOS, PAD
+from seq2seq.ensemble import Ensemble
 from seq2seq.model import Seq2Seq
 
 _ROWS = 1024
@@ -22,11 +24,13 @@ class Forced(NamedTuple):
     """of all pieces and EOS"""
     weights: Tensor
     """attention (N, T, S) on the CPU: T pieces and EOS; S pieces and EOS"""
+    piece_log_probabilities: Sequence[float]
+    """of each piece and EOS; their sum is the log-probability"""
 
 
 @torch.inference_mode()
 def force(
-    model: Seq2Seq,
+    model: Seq2Seq | Ensemble,
     source_ids: Tensor,
     source_mask: Tensor,
     *,
@@ -56,13 +60,14 @@ def force(
             "the model's probabilities are not numbers (NaN); read the reference with "
             "precision=fp32, or take an earlier checkpoint"
         )
-    totals = torch.zeros(target_mask.shape, dtype=torch.float64)  # so that no rounding shows
-    totals[target_mask.cpu()] = by_token.double().cpu()
+    by_place = torch.zeros(target_mask.shape, dtype=torch.float64)  # so that no rounding shows
+    by_place[target_mask.cpu()] = by_token.double().cpu()
     return [
         # A copy, for a part would keep the whole batch in memory.
-        Forced(total, weights[:, :target_length, :source_length].clone())
-        for total, weights, target_length, source_length in zip(
-            totals.sum(dim=1).tolist(),
+        Forced(total, weights[:, :target_length, :source_length].clone(), places[:target_length])
+        for total, places, weights, target_length, source_length in zip(
+            by_place.sum(dim=1).tolist(),
+            by_place.tolist(),
             output.weights.float().cpu(),
             target_mask.sum(dim=1).tolist(),
             source_mask.sum(dim=1).tolist(),
@@ -71,7 +76,7 @@ def force(
     ]
 
 
-def _log_probabilities(model: Seq2Seq, readouts: Tensor, ids: Tensor) -> Tensor:
+def _log_probabilities(model: Seq2Seq | Ensemble, readouts: Tensor, ids: Tensor) -> Tensor:
     """Return the log-probability, over the whole vocabulary, of each token: (M,)."""
     losses = []
     for start in range(0, len(ids), _ROWS):

@@ -5,10 +5,11 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from seq2seq.alignment import Links, argmax_links, word_weights
-from seq2seq.data.tokenizer import EOS, TokenizerPair
+from seq2seq.data.tokenizer import EOS, Tokenizer, TokenizerPair
 from seq2seq.forced_decoding import Forced
 from seq2seq.search import Hypothesis
 
@@ -29,6 +30,8 @@ class TranslatedHypothesis(NamedTuple):
     """a label for each row of the weights, that of EOS included"""
     weights: Tensor
     """attention (N, T, S) on the CPU"""
+    piece_log_probabilities: Sequence[float] = ()
+    """one for each label of `pieces`; their sum is the log-probability"""
 
 
 class Translation(NamedTuple):
@@ -42,12 +45,47 @@ class Translation(NamedTuple):
     hypotheses: list[TranslatedHypothesis]
     """the best first; never empty"""
 
+    @property
+    def best(self) -> TranslatedHypothesis:
+        return self.hypotheses[0]
+
+    @property
+    def text(self) -> str:
+        """Return the best translation."""
+        return self.best.text
+
+    @property
+    def score(self) -> float:
+        """Return what the best translation is ranked by."""
+        return self.best.score
+
 
 class EncodedLine(NamedTuple):
     """A line and the ids of its pieces, without EOS; a line without text has none."""
 
     text: str
     ids: list[int]
+
+
+def encode_lines(lines: Sequence[str], tokenizer: Tokenizer) -> list[EncodedLine]:
+    """Return each line with its pieces."""
+    id_rows = tokenizer.encode(lines)
+    return [
+        EncodedLine(line, ids if line.strip() else [])
+        for line, ids in zip(lines, id_rows, strict=True)
+    ]
+
+
+def nothing(num_heads: int) -> Hypothesis:
+    """Return the translation of a line without text, which is certain to be nothing."""
+    return Hypothesis(
+        ids=[],
+        score=0.0,
+        log_probability=0.0,
+        finished=True,
+        weights=torch.zeros(num_heads, 1, 1),
+        piece_log_probabilities=[0.0],
+    )
 
 
 def found_translation(
@@ -67,6 +105,7 @@ def found_translation(
                 ids=found.ids,
                 pieces=target.pieces([*found.ids, EOS] if found.finished else found.ids),
                 weights=found.weights,
+                piece_log_probabilities=found.piece_log_probabilities,
             )
             for found in hypotheses
         ],
@@ -86,6 +125,7 @@ def forced_translation(
         ids=reference.ids,
         pieces=tokenizers.target.pieces([*reference.ids, EOS]),
         weights=forced.weights,
+        piece_log_probabilities=forced.piece_log_probabilities,
     )
     return _translation(source, [hypothesis], tokenizers=tokenizers)
 

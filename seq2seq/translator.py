@@ -1,31 +1,22 @@
 """From a checkpoint to translations: sentences in, sentences out, in their order."""
 
-# B batch, N heads, T target length, S source length
-
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
 from seq2seq.alignment import Links
-from seq2seq.data.tokenizer import EOS, PAD, Tokenizer, TokenizerPair
-from seq2seq.forced_decoding import Forced, force
+from seq2seq.batch_translation import BatchTranslator
+from seq2seq.data.tokenizer import TokenizerPair
+from seq2seq.ensemble import Ensemble, join_models
 from seq2seq.model import Seq2Seq
-from seq2seq.search import DecodingConfig, Hypothesis, search
-from seq2seq.streaming import answer_in_order, windows
-from seq2seq.training.checkpoint import load_checkpoint
+from seq2seq.phrases import Forbidden, Prefixes
+from seq2seq.quantization import quantize
+from seq2seq.search import DecodingConfig
+from seq2seq.streaming import ignore, windows
+from seq2seq.training.checkpoint_group import load_checkpoints
 from seq2seq.training.config import Device, Precision
 from seq2seq.training.precision import Numerics, choose_numerics
-from seq2seq.translation import (
-    EncodedLine,
-    TranslatedHypothesis,
-    Translation,
-    forced_translation,
-    found_translation,
-    word_links,
-)
+from seq2seq.translation import TranslatedHypothesis, Translation, word_links
 
 logger = logging.getLogger(__name__)
 
@@ -39,45 +30,71 @@ class Translator:
 
     def __init__(
         self,
-        model: Seq2Seq,
+        model: Seq2Seq | Ensemble,
         *,
         tokenizers: TokenizerPair,
         numerics: Numerics,
         decoding: DecodingConfig,
     ) -> None:
         self._model = model.to(numerics.device).eval()
-        self._decoding = decoding
-        self._tokenizers = tokenizers
-        self._numerics = numerics
+        self._batches = BatchTranslator(self._model, tokenizers=tokenizers, numerics=numerics)
+        self.decoding = decoding
+        """the search that the model was scored with"""
+        self.tokenizers = tokenizers
 
     @classmethod
     def load(
         cls,
-        path: str | Path,
+        path: str | Path | Sequence[str | Path],
         *,
-        device: Device = Device.auto,
-        precision: Precision = Precision.fp32,
+        device: Device | str = Device.auto,
+        precision: Precision | str = Precision.fp32,
     ) -> "Translator":
         """Read a checkpoint, which is all that is needed; a directory means its best.pt.
 
+        Several are an ensemble, whose probabilities are averaged; how it searches unless told
+        otherwise is a matter of the first.
+
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: it is no checkpoint, or the device or precision is not to be had.
+            ValueError: it is no checkpoint, several have different tokenizers, or the device or
+                precision is not to be had.
         """
-        numerics = choose_numerics(device, precision)
-        checkpoint = load_checkpoint(path)
-        model = checkpoint.build_model()
+        numerics = choose_numerics(Device(device), Precision(precision))
+        paths = [path] if isinstance(path, str | Path) else path
+        checkpoints = load_checkpoints(paths)
+        model = join_models([checkpoint.build_model() for checkpoint in checkpoints])
+        if numerics.precision is Precision.int8:
+            quantize(model)
         return cls(
             model,
-            tokenizers=checkpoint.tokenizers,
+            tokenizers=checkpoints[0].tokenizers,
             numerics=numerics,
-            decoding=checkpoint.config.decoding,
+            decoding=checkpoints[0].config.decoding,
         )
 
     @property
     def num_heads(self) -> int:
         """Return how many attention heads there are; without any there are no links."""
         return self._model.attention.num_heads
+
+    def __call__(
+        self,
+        sentences: Sequence[str],
+        decoding: DecodingConfig | None = None,
+        *,
+        batch_size: int = 64,
+    ) -> list[Translation]:
+        """Translate a list of sentences; each translation has its text, scores and attention.
+
+        Raises:
+            TypeError: what is given is no list of strings.
+        """
+        if isinstance(sentences, str) or not all(isinstance(each, str) for each in sentences):
+            raise TypeError(
+                f"sentences={sentences!r} must be a list of strings; write translator([sentence])"
+            )
+        return list(self.translate(sentences, decoding, batch_size=batch_size))
 
     def translate(
         self,
@@ -86,6 +103,8 @@ class Translator:
         *,
         batch_size: int = 64,
         has_more: Callable[[], bool] = _always,
+        forbidden: Sequence[str] = (),
+        observe: Callable[[Translation], None] = ignore,
     ) -> Iterator[Translation]:
         """Translate lines as they come, each to one translation, in their order.
 
@@ -98,14 +117,52 @@ class Translator:
             batch_size: sentences translated at once.
             has_more: says whether another line can be had without waiting; where not, the
                 window ends and is translated.
+            forbidden: phrases that no translation is to hold; what that means says `Forbidden`.
+            observe: takes each translation as soon as there is one, before its turn has come.
         """
-        decoding = decoding or self._decoding
+        return self.complete(
+            ((line, "") for line in lines),
+            decoding,
+            batch_size=batch_size,
+            has_more=has_more,
+            forbidden=forbidden,
+            observe=observe,
+        )
+
+    def complete(
+        self,
+        pairs: Iterable[tuple[str, str]],
+        decoding: DecodingConfig | None = None,
+        *,
+        batch_size: int = 64,
+        has_more: Callable[[], bool] = _always,
+        forbidden: Sequence[str] = (),
+        observe: Callable[[Translation], None] = ignore,
+    ) -> Iterator[Translation]:
+        """Do what `translate` does for pairs of a line and what its translation begins with.
+
+        A beginning without text leaves the translation free; any other ends where a word does.
+        """
+        decoding = decoding or self.decoding
+        prefixes = Prefixes(self.tokenizers.target, decoding)
+        phrases = Forbidden(forbidden, self.tokenizers.target)
         num_lines = num_cut = 0
-        for window in windows(lines, batch_size=batch_size, has_more=has_more):
-            for translation in self._translate_window(window, decoding, batch_size=batch_size):
+        for window in windows(pairs, batch_size=batch_size, has_more=has_more):
+            for translation in self._batches.complete(
+                window,
+                decoding,
+                prefixes=prefixes,
+                forbidden=phrases.id_rows,
+                batch_size=batch_size,
+                observe=observe,
+            ):
+                phrases.watch(translation)
                 num_lines += 1
                 num_cut += not translation.hypotheses[0].finished
                 yield translation
+            del window  # else two would be held while the next one is read
+        prefixes.report()
+        phrases.report()
         if num_cut:
             logger.warning(
                 "%d of %d translations reached the length limit before their end; raise "
@@ -122,6 +179,7 @@ class Translator:
         *,
         batch_size: int = 64,
         has_more: Callable[[], bool] = _always,
+        observe: Callable[[Translation], None] = ignore,
     ) -> Iterator[Translation]:
         """Read references as if they had been found: how probable they are, what is attended to.
 
@@ -132,10 +190,11 @@ class Translator:
         """
         num_pairs = num_halves = 0
         for window in windows(pairs, batch_size=batch_size, has_more=has_more):
-            for translation in self._force_window(window, batch_size=batch_size):
+            for translation in self._batches.force(window, batch_size=batch_size, observe=observe):
                 num_pairs += 1
                 num_halves += bool(translation.source_ids) != bool(translation.hypotheses[0].ids)
                 yield translation
+            del window
         if num_halves:
             logger.warning(
                 "%d of %d pairs have text on one side only, and so no links; check that the "
@@ -144,104 +203,14 @@ class Translator:
                 num_pairs,
             )
 
+    def num_pieces(self, line: str) -> int:
+        """Return how many pieces the model would read of a line."""
+        return len(self.tokenizers.source.encode([line])[0])
+
     def links(self, translation: Translation, hypothesis: TranslatedHypothesis) -> Links:
         """Link each word of a hypothesis to the source word that attention prefers.
 
         Raises:
             ValueError: the model has no attention heads.
         """
-        return word_links(translation, hypothesis, tokenizers=self._tokenizers)
-
-    def _translate_window(
-        self, lines: list[str], decoding: DecodingConfig, *, batch_size: int
-    ) -> Iterator[Translation]:
-        sources = _encode(lines, self._tokenizers.source)
-
-        def translation(row: int, hypotheses: list[Hypothesis]) -> Translation:
-            return found_translation(sources[row], hypotheses, tokenizers=self._tokenizers)
-
-        def answer(rows: list[int]) -> list[Translation]:
-            found = self._search([sources[row].ids for row in rows], decoding)
-            return list(map(translation, rows, found))
-
-        return answer_in_order(
-            answer,
-            lengths=[len(source.ids) for source in sources],
-            known={
-                row: translation(row, [self._nothing()])
-                for row, source in enumerate(sources)
-                if not source.ids
-            },
-            batch_size=batch_size,
-        )
-
-    def _force_window(
-        self, pairs: list[tuple[str, str]], *, batch_size: int
-    ) -> Iterator[Translation]:
-        sources = _encode([source for source, _ in pairs], self._tokenizers.source)
-        references = _encode([reference for _, reference in pairs], self._tokenizers.target)
-        lengths = [max(len(s.ids), len(r.ids)) for s, r in zip(sources, references, strict=True)]
-
-        def translation(row: int, forced: Forced) -> Translation:
-            return forced_translation(
-                sources[row], references[row], forced, tokenizers=self._tokenizers
-            )
-
-        def answer(rows: list[int]) -> list[Translation]:
-            forced = self._force(
-                [sources[row].ids for row in rows], [references[row].ids for row in rows]
-            )
-            return list(map(translation, rows, forced))
-
-        nothing = Forced(0.0, self._nothing().weights)
-        return answer_in_order(
-            answer,
-            lengths=lengths,
-            known={
-                row: translation(row, nothing) for row, length in enumerate(lengths) if length == 0
-            },
-            batch_size=batch_size,
-        )
-
-    def _search(self, id_rows: list[list[int]], decoding: DecodingConfig) -> list[list[Hypothesis]]:
-        source_ids, source_mask = self._pad(id_rows)
-        with self._numerics.autocast():
-            return search(self._model, source_ids, source_mask, decoding)
-
-    def _force(self, source_rows: list[list[int]], target_rows: list[list[int]]) -> list[Forced]:
-        source_ids, source_mask = self._pad(source_rows)
-        target_ids, target_mask = self._pad(target_rows)
-        with self._numerics.autocast():
-            return force(
-                self._model,
-                source_ids,
-                source_mask,
-                target_ids=target_ids,
-                target_mask=target_mask,
-            )
-
-    def _pad(self, id_rows: list[list[int]]) -> tuple[Tensor, Tensor]:
-        """Return ids with EOS (B, S) and their mask (B, S), on the model's device."""
-        lengths = torch.tensor([len(ids) + 1 for ids in id_rows])
-        longest = int(lengths.max())
-        ids = torch.tensor([[*ids, EOS] + [PAD] * (longest - len(ids) - 1) for ids in id_rows])
-        mask = torch.arange(longest) < lengths.unsqueeze(1)
-        return ids.to(self._numerics.device), mask.to(self._numerics.device)
-
-    def _nothing(self) -> Hypothesis:
-        """Return the translation of nothing, which is certain to be nothing."""
-        return Hypothesis(
-            ids=[],
-            score=0.0,
-            log_probability=0.0,
-            finished=True,
-            weights=torch.zeros(self.num_heads, 1, 1),
-        )
-
-
-def _encode(lines: list[str], tokenizer: Tokenizer) -> list[EncodedLine]:
-    id_rows = tokenizer.encode(lines)
-    return [
-        EncodedLine(line, ids if line.strip() else [])
-        for line, ids in zip(lines, id_rows, strict=True)
-    ]
+        return word_links(translation, hypothesis, tokenizers=self.tokenizers)

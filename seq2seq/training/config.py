@@ -42,12 +42,14 @@ class TeacherForcingSchedule(Enum):
 
 
 class Precision(Enum):
-    """The type that products are computed in; parameters are always fp32."""
+    """The type that products are computed in; parameters that are trained are always fp32."""
 
     auto = "auto"
     fp32 = "fp32"
     bf16 = "bf16"
     fp16 = "fp16"
+    int8 = "int8"
+    """on a CPU, to translate; see `quantization`"""
 
 
 class Device(Enum):
@@ -218,3 +220,8 @@ class TrainingConfig:
             raise ValueError(f"training.max_minutes={self.max_minutes} must be above 0")
         check_positive("training", self, "accumulation", "log_every")
         check_probabilities("training", self, "label_smoothing")
+        if self.precision is Precision.int8:
+            raise ValueError(
+                "training.precision=int8 has no gradients; choose auto, fp32, bf16 or fp16, and "
+                "int8 when you translate"
+            )

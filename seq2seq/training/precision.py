@@ -22,8 +22,11 @@ class Numerics:
     precision: Precision
 
     def autocast(self) -> contextlib.AbstractContextManager[object]:
-        """Compute products in the chosen type; parameters and sums stay fp32."""
-        if self.precision is Precision.fp32:
+        """Compute products in the chosen type; parameters and sums stay fp32.
+
+        For int8 that is a matter of the model, which `quantize` changes.
+        """
+        if self.precision in (Precision.fp32, Precision.int8):
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=_DTYPES[self.precision])
 
@@ -43,6 +46,8 @@ def choose_numerics(device: Device, precision: Precision, *, local_rank: int = 0
         precision = Precision.bf16 if native else Precision.fp32
     if precision is Precision.fp16 and not on_cuda:
         raise ValueError("precision=fp16 needs a CUDA device; choose bf16 or fp32")
+    if precision is Precision.int8 and on_cuda:
+        raise ValueError("precision=int8 runs on the CPU alone; choose device=cpu with it")
     return Numerics(chosen, precision)
 
 

@@ -1,7 +1,10 @@
 """The device and precision are what was asked for, or an error."""
 
+import dataclasses
+
 import pytest
 import torch
+from tiny_translator import make_config
 
 from seq2seq.training.config import Device, Precision
 from seq2seq.training.precision import Numerics, choose_numerics, cpu_has_bf16
@@ -70,3 +73,28 @@ def test_products_are_computed_in_the_precision_and_parameters_stay_fp32(precisi
 
     assert product.dtype == dtype
     assert layer.weight.dtype == torch.float32
+
+
+def test_int8_is_a_matter_of_the_model_and_changes_no_products():
+    numerics = choose_numerics(Device.cpu, Precision.int8)
+
+    with numerics.autocast():
+        product = torch.ones(4, 3) @ torch.ones(3, 2)
+
+    assert numerics == Numerics(CPU, Precision.int8)
+    assert product.dtype == torch.float32
+
+
+@pytest.mark.parametrize("device", [Device.auto, Device.cuda])
+def test_int8_on_cuda_is_an_error_with_a_way_out(monkeypatch, device):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+
+    with pytest.raises(
+        ValueError, match=r"precision=int8 runs on the CPU alone; choose device=cpu"
+    ):
+        choose_numerics(device, Precision.int8)
+
+
+def test_training_in_int8_is_refused():
+    with pytest.raises(ValueError, match=r"training.precision=int8 has no gradients; choose auto"):
+        dataclasses.replace(make_config().training, precision=Precision.int8)

@@ -1,0 +1,47 @@
+"""What translate.py is told about words: forbidden ones, and what takes the place of unknown."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from seq2seq.translate_config import TranslateConfig, UnknownPieces
+from seq2seq.translate_io import open_lines
+from seq2seq.translation import Translation
+from seq2seq.translator import Translator
+from seq2seq.unknown_words import UnknownWords, read_dictionary
+
+
+class WordRules(NamedTuple):
+    """What holds for the words of all translations."""
+
+    forbidden: Sequence[str]
+    """phrases"""
+    replace: Callable[[Translation], Translation]
+    """puts words in the place of unknown pieces"""
+
+
+@contextlib.contextmanager
+def open_word_rules(config: TranslateConfig, translator: Translator) -> Iterator[WordRules]:
+    """Read the files of words; at the end, log what was replaced.
+
+    Raises:
+        ValueError: a file holds something else, or the model has no attention to go by.
+        OSError: a file cannot be read.
+    """
+    forbidden: list[str] = []
+    if config.forbidden is not None:
+        with open_lines(config.forbidden, key="forbidden") as lines:
+            forbidden = list(lines)
+    if config.unknown_words is UnknownPieces.keep:
+        yield WordRules(forbidden, lambda translation: translation)
+        return
+    unknown_words = UnknownWords(translator, dictionary=_read_dictionary(config))
+    yield WordRules(forbidden, unknown_words.replace)
+    unknown_words.report()
+
+
+def _read_dictionary(config: TranslateConfig) -> dict[str, str]:
+    if config.dictionary is None:
+        return {}
+    with open_lines(config.dictionary, key="dictionary") as lines:
+        return read_dictionary(lines, name=lines.name)

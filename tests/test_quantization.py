@@ -1,0 +1,169 @@
+"""An 8-bit model is close to the model, and a row's result is its own."""
+
+import pytest
+import torch
+from tiny_models import FORMS, VARIANTS, tiny_batch, tiny_model
+from tiny_translator import BEAM, GREEDY, SENTENCES, make_checkpoint, write_checkpoint
+from torch import nn
+
+from seq2seq import quantization
+from seq2seq.quantization import FEWEST_OUTPUTS, Int8Linear, quantize
+from seq2seq.training.checkpoint import save_checkpoint
+from seq2seq.translator import Translator
+
+NUM_INPUTS, NUM_OUTPUTS = 37, 50
+
+
+@pytest.fixture
+def layer():
+    torch.manual_seed(1)
+    return nn.Linear(NUM_INPUTS, NUM_OUTPUTS)
+
+
+@pytest.fixture
+def all_layers(monkeypatch):
+    """Let layers of any width be replaced, for the models here are tiny."""
+    monkeypatch.setattr(quantization, "FEWEST_OUTPUTS", 1)
+
+
+@torch.no_grad()
+def test_an_output_is_as_far_off_as_rounding_can_bring_it(layer):
+    inputs = torch.randn(3, 5, NUM_INPUTS)
+
+    outputs = Int8Linear(layer)(inputs)
+
+    # Each factor is rounded by half a unit at most, of its row.
+    unit = inputs.abs().amax(-1, keepdim=True) / 127
+    units = layer.weight.abs().amax(-1, keepdim=True) / 127
+    bound = (inputs.abs().sum(-1, keepdim=True) * units.T + unit * layer.weight.abs().sum(-1)) / 2
+    bound += NUM_INPUTS * unit * units.T / 4
+    error = (outputs - layer(inputs)).abs()
+    assert outputs.shape == (3, 5, NUM_OUTPUTS)
+    assert (error <= bound + 1e-6).all()
+    assert error.mean() < 0.02
+
+
+@torch.no_grad()
+def test_a_row_does_not_depend_on_its_neighbours(layer):
+    int8, rows = Int8Linear(layer), torch.randn(9, NUM_INPUTS)
+    rows[7] *= 1000
+
+    together, alone = int8(rows), torch.cat([int8(row) for row in rows.split(1)])
+
+    torch.testing.assert_close(together, alone, rtol=0, atol=0)
+
+
+@torch.no_grad()
+def test_zeros_give_the_bias_and_what_is_no_number_stays_so(layer):
+    inputs = torch.zeros(2, NUM_INPUTS)
+    inputs[1, 3] = torch.nan
+
+    zeros, nan = Int8Linear(layer)(inputs)
+
+    torch.testing.assert_close(zeros, layer.bias)
+    assert nan.isnan().all()
+
+
+@torch.no_grad()
+def test_a_layer_without_bias_and_one_with_a_row_of_zeros_are_read():
+    layer = nn.Linear(4, 3, bias=False)
+    layer.weight[1] = 0
+
+    outputs = Int8Linear(layer)(torch.ones(2, 4))
+
+    torch.testing.assert_close(outputs, layer(torch.ones(2, 4)), rtol=0, atol=0.02)
+    assert (outputs[:, 1] == 0).all()
+
+
+@torch.no_grad()
+def test_the_weight_is_what_the_integers_stand_for(layer):
+    units = layer.weight.abs().amax(-1, keepdim=True) / 127
+
+    assert ((Int8Linear(layer).weight - layer.weight).abs() <= units / 2 + 1e-7).all()
+
+
+def test_wide_layers_are_replaced_and_a_shared_embedding_stays():
+    embedding = nn.Embedding(FEWEST_OUTPUTS, 5)
+    output = nn.Linear(5, FEWEST_OUTPUTS)
+    output.weight = embedding.weight
+    before = embedding.weight.detach().clone()
+    narrow, empty = nn.Linear(5, FEWEST_OUTPUTS - 1), nn.Linear(1, FEWEST_OUTPUTS)
+    empty.in_features = 0
+    model = nn.ModuleDict({"embedding": embedding, "inner": nn.Sequential(output, narrow, empty)})
+
+    quantize(model)
+
+    assert [type(each) for each in model["inner"]] == [Int8Linear, nn.Linear, nn.Linear]
+    assert model["embedding"].weight is embedding.weight
+    torch.testing.assert_close(embedding.weight.detach(), before, rtol=0, atol=0)
+
+
+@pytest.mark.usefixtures("all_layers")
+@pytest.mark.parametrize("form", FORMS)
+@torch.inference_mode()
+def test_a_model_of_any_form_stays_close(form):
+    batch = tiny_batch()
+    model = tiny_model(VARIANTS["additive"], form, dtype=torch.float32).eval()
+    expected = model.decoder.logits(model(*batch[:3]).readouts).log_softmax(-1)
+
+    quantize(model)
+
+    assert not any(type(module) is nn.Linear for module in model.modules())
+    found = model.decoder.logits(model(*batch[:3]).readouts).log_softmax(-1)
+    difference = (found - expected)[batch.target_mask].abs()
+    assert 0 < difference.max() < 0.2
+
+
+@pytest.mark.usefixtures("all_layers")
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM])
+def test_batch_size_and_neighbours_change_nothing_in_int8(tmp_path, decoding):
+    translator = Translator.load(write_checkpoint(tmp_path / "run"), device="cpu", precision="int8")
+
+    alone = translator(SENTENCES, decoding, batch_size=1)
+    together = translator(SENTENCES[::-1], decoding, batch_size=7)[::-1]
+
+    assert any(each.text for each in alone)
+    for one, other in zip(alone, together, strict=True):
+        assert [found.text for found in one.hypotheses] == [
+            found.text for found in other.hypotheses
+        ]
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+@pytest.mark.usefixtures("all_layers")
+def test_each_member_of_an_ensemble_is_quantized(tmp_path):
+    paths = [tmp_path / "a.pt", tmp_path / "b.pt"]
+    for seed, path in enumerate(paths):
+        save_checkpoint(path, make_checkpoint(seed=seed))
+
+    translator = Translator.load(paths, device="cpu", precision="int8")
+
+    modules = list(translator._model.modules())
+    assert sum(type(module) is Int8Linear for module in modules) > 2
+    assert not any(type(module) is nn.Linear for module in modules)
+
+
+def test_fp32_leaves_the_model_alone(tmp_path):
+    translator = Translator.load(write_checkpoint(tmp_path / "run"), device="cpu")
+
+    assert not any(type(module) is Int8Linear for module in translator._model.modules())
+
+
+def test_a_processor_that_rounds_products_is_refused(monkeypatch):
+    def rounded(integers, scales):
+        return lambda rows: (rows @ integers.float().T).clamp(max=32767 / 127)
+
+    monkeypatch.setattr(quantization, "_product_with", rounded)
+
+    with pytest.raises(ValueError, match="precision=int8: this processor rounds products"):
+        quantize(nn.Linear(3, 4))
+
+
+def test_a_torch_without_such_products_is_refused(monkeypatch):
+    def missing(integers, scales):
+        raise NotImplementedError("no kernel")
+
+    monkeypatch.setattr(quantization, "_product_with", missing)
+
+    with pytest.raises(ValueError, match="precision=int8: torch has no products of 8-bit"):
+        quantize(nn.Linear(3, 4))

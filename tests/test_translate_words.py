@@ -1,0 +1,140 @@
+"""What translate.py is told about words holds for what it writes."""
+
+import json
+
+import pytest
+from tiny_translator import GREEDY, SENTENCES, make_translate_config, write_checkpoint
+
+from seq2seq.command_line import quote_plain_values
+from seq2seq.data.tokenizer import UNKNOWN_SURFACE
+from seq2seq.translate_config import LongLines, OutputFormat, UnknownPieces
+from seq2seq.translate_task import translate
+from seq2seq.unknown_words import UnknownWords
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "run")
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(name, text):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return str(tmp_path / name)
+
+    return write_file
+
+
+@pytest.fixture
+def run(checkpoint, write, capfdbinary):
+    def translate_lines(text, **changes):
+        path = write("input.txt", text)
+        translate(make_translate_config(checkpoint, input=path, decoding=GREEDY, **changes))
+        return capfdbinary.readouterr().out.decode().splitlines()
+
+    return translate_lines
+
+
+def test_translations_begin_with_the_lines_of_prefixes(run, write):
+    prefixes = write("prefixes", "ab\n\nc d\r\n")
+
+    free = run("ja\nnein\nein hund\n")
+    lines = run("ja\nnein\nein hund\n", prefixes=prefixes)
+
+    assert lines[0].startswith("ab")
+    assert lines[1] == free[1]
+    assert lines[2].startswith("c d")
+
+
+def test_prefixes_of_another_length_are_refused(run, write):
+    with pytest.raises(ValueError, match=r"prefixes=.* ends after 1 lines but input=.* goes on"):
+        run("ja\nnein\n", prefixes=write("prefixes", "ab\n"))
+
+
+@pytest.mark.parametrize("changes", [{}, {"long_lines": LongLines.split}])
+def test_forbidden_phrases_are_not_written(run, write, changes):
+    text = "".join(f"{sentence}\n" for sentence in SENTENCES)
+    phrase = max(run(text, **changes), key=len).split()[0][:2]
+
+    lines = run(text, forbidden=write("forbidden", f"{phrase}\n"), **changes)
+
+    assert len(lines) == len(SENTENCES)
+    assert not any(phrase in line for line in lines)
+
+
+def test_unknown_pieces_are_kept_or_take_the_word_of_the_dictionary(run, write):
+    prefixes, dictionary = write("prefixes", "xyz\n"), write("dictionary", "ja\tyes\n")
+
+    [kept] = run("ja\n", prefixes=prefixes)
+    [copied] = run("ja\n", prefixes=prefixes, unknown_words=UnknownPieces.copy)
+    [translated] = run(
+        "ja\n", prefixes=prefixes, unknown_words=UnknownPieces.copy, dictionary=dictionary
+    )
+
+    assert kept.startswith(UNKNOWN_SURFACE * 3)
+    assert copied == kept.replace(UNKNOWN_SURFACE, "ja")
+    assert translated == kept.replace(UNKNOWN_SURFACE, "yes")
+
+
+def test_the_sentences_of_a_split_line_are_replaced_one_by_one(run, monkeypatch):
+    monkeypatch.setattr(
+        UnknownWords,
+        "replace",
+        lambda self, each: each._replace(hypotheses=[each.best._replace(text="X")]),
+    )
+    options = {"unknown_words": UnknownPieces.copy, "long_lines": LongLines.split}
+
+    [line] = run("Ja ja. Nein  nein.\n", split_length=5, **options)
+
+    assert line == "X X"
+
+
+def test_a_bad_dictionary_is_refused_by_file_and_line(run, write):
+    dictionary = write("dictionary", "ja\tyes\nnein no\n")
+
+    with pytest.raises(ValueError, match=r"dictionary=.*/dictionary:2: 'nein no' is no entry"):
+        run("ja\n", unknown_words=UnknownPieces.copy, dictionary=dictionary)
+
+
+def test_json_has_the_probability_of_each_piece(run):
+    [line, _] = run("ein hund\n\n", output_format=OutputFormat.json)
+
+    [hypothesis] = json.loads(line)["hypotheses"]
+    by_piece = hypothesis["piece_log_probabilities"]
+    assert len(by_piece) == len(hypothesis["pieces"])
+    assert sum(by_piece) == pytest.approx(hypothesis["log_probability"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dictionary": "d"}, "dictionary=d goes with unknown_words=copy alone"),
+        ({"reference": "r", "prefixes": "p"}, "prefixes=p rules a search, but with reference="),
+        ({"reference": "r", "forbidden": "f"}, "forbidden=f rules a search, but with reference="),
+        (
+            {"reference": "r", "unknown_words": UnknownPieces.copy},
+            "unknown_words=copy changes translations; leave out reference=",
+        ),
+        (
+            {"prefixes": "p", "long_lines": LongLines.split},
+            "prefixes=p goes with long_lines=whole alone",
+        ),
+        ({"input": ["a", "b"], "prefixes": "p"}, "prefixes=p has 1 files for 2 of input; give 2"),
+        ({"prefixes": "p", "output": "p"}, "output=p would overwrite what prefixes=p names"),
+        ({"forbidden": "p", "output": "p"}, "output=p would overwrite what forbidden=p names"),
+    ],
+)
+def test_rules_that_make_no_sense_are_refused_by_name(changes, message):
+    with pytest.raises(ValueError, match=message):
+        make_translate_config("run", **changes)
+
+
+def test_paths_of_words_are_taken_as_they_are():
+    arguments = ["forbidden=a,b", "dictionary=a=b", "prefixes=[a,b]"]
+
+    assert quote_plain_values(arguments) == [
+        "forbidden='a,b'",
+        "dictionary='a=b'",
+        "prefixes=['a','b']",
+    ]

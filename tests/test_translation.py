@@ -1,0 +1,79 @@
+"""What a search found becomes text, with all that the search knows of it."""
+
+import pytest
+import torch
+
+from seq2seq.data import CharacterTokenizer, TokenizerPair
+from seq2seq.forced_decoding import Forced
+from seq2seq.search import Hypothesis
+from seq2seq.translation import (
+    EncodedLine,
+    encode_lines,
+    forced_translation,
+    found_translation,
+    nothing,
+)
+
+TOKENIZERS = TokenizerPair(CharacterTokenizer("jan "), CharacterTokenizer("yes\n"))
+SOURCE = EncodedLine("ja", [4, 5])
+
+
+def found(ids, *, finished=True, score=-1.5):
+    rows = len(ids) + finished
+    return Hypothesis(ids, score, -3.0, finished, torch.ones(2, rows, 3), [-3.0 / rows] * rows)
+
+
+def test_each_hypothesis_keeps_what_the_search_knows():
+    hypotheses = [found([4, 5, 6]), found([4], finished=False, score=-2.0)]
+
+    translation = found_translation(SOURCE, hypotheses, tokenizers=TOKENIZERS)
+
+    first, second = translation.hypotheses
+    assert (first.text, first.pieces, first.finished) == ("yes", ["y", "e", "s", "</s>"], True)
+    assert (second.text, second.pieces, second.finished) == ("y", ["y"], False)
+    for hypothesis, expected in zip(translation.hypotheses, hypotheses, strict=True):
+        assert (hypothesis.ids, hypothesis.score) == (expected.ids, expected.score)
+        assert hypothesis.log_probability == expected.log_probability
+        assert hypothesis.piece_log_probabilities == expected.piece_log_probabilities
+        assert hypothesis.weights is expected.weights
+
+
+def test_a_translation_speaks_for_its_best_hypothesis():
+    hypotheses = [found([4]), found([5], score=-2.0)]
+
+    translation = found_translation(SOURCE, hypotheses, tokenizers=TOKENIZERS)
+
+    assert (translation.best, translation.text) == (translation.hypotheses[0], "y")
+    assert translation.score == -1.5
+
+
+def test_a_translation_is_one_line():
+    translation = found_translation(SOURCE, [found([4, 7, 5])], tokenizers=TOKENIZERS)
+
+    assert translation.text == "y e"
+
+
+def test_a_reference_is_its_own_best_translation():
+    forced = Forced(-4.0, torch.ones(2, 3, 3), [-1.0, -1.0, -2.0])
+
+    translation = forced_translation(
+        SOURCE, EncodedLine("ye", [4, 5]), forced, tokenizers=TOKENIZERS
+    )
+
+    [hypothesis] = translation.hypotheses
+    assert (hypothesis.text, hypothesis.ids, hypothesis.finished) == ("ye", [4, 5], True)
+    assert hypothesis.score == hypothesis.log_probability == sum(hypothesis.piece_log_probabilities)
+    assert translation.source_pieces == ["j", "a", "</s>"]
+
+
+@pytest.mark.parametrize("line", ["", " ", "\t\u3000"])
+def test_a_line_without_text_has_no_pieces(line):
+    assert encode_lines(["ja", line], TOKENIZERS.source) == [SOURCE, EncodedLine(line, [])]
+
+
+def test_nothing_is_certain():
+    hypothesis = nothing(3)
+
+    assert (hypothesis.ids, hypothesis.log_probability, hypothesis.finished) == ([], 0.0, True)
+    assert hypothesis.piece_log_probabilities == [0.0]
+    assert hypothesis.weights.shape == (3, 1, 1)

@@ -1,0 +1,93 @@
+"""The interface for Python: a list of sentences in, a list of translations out."""
+
+import dataclasses
+
+import pytest
+import torch
+from tiny_translator import BEAM, GREEDY, SENTENCES, make_translator, write_checkpoint
+
+from seq2seq.translator import Translator
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "run")
+
+
+@pytest.fixture(scope="module")
+def translator(path):
+    return Translator.load(path, device="cpu")
+
+
+def test_a_list_becomes_the_list_that_translate_yields(translator):
+    called = translator(SENTENCES, BEAM, batch_size=3)
+
+    expected = list(translator.translate(SENTENCES, BEAM, batch_size=3))
+    assert isinstance(called, list)
+    assert [each.text for each in called] == [each.hypotheses[0].text for each in expected]
+    assert [each.score for each in called] == [each.hypotheses[0].score for each in expected]
+
+
+def test_a_translation_has_scores_attention_and_links(translator):
+    [translation] = translator(["nein und ja"], BEAM)
+
+    best = translation.best
+    rows, columns = len(best.pieces), len(translation.source_pieces)
+    assert best is translation.hypotheses[0]
+    assert best.weights.shape == (1, rows, columns)
+    assert len(best.piece_log_probabilities) == rows
+    assert all(source < 3 for source, _ in translator.links(translation, best))
+
+
+def test_the_search_of_the_checkpoint_is_used_and_can_be_changed(translator):
+    shorter = dataclasses.replace(
+        translator.decoding, max_length_ratio=0.0, max_length_offset=1, min_length=0
+    )
+
+    default, cut = translator(SENTENCES), translator(SENTENCES, shorter)
+
+    expected = translator.translate(SENTENCES, translator.decoding)
+    assert [each.text for each in default] == [each.text for each in expected]
+    assert {len(each.best.pieces) for each in cut} == {1}
+    assert max(len(each.best.pieces) for each in default) > 1
+
+
+def test_no_sentences_give_no_translations(translator):
+    assert translator([]) == []
+
+
+@pytest.mark.parametrize("sentences", ["Ein Hund.", "", [b"Ein Hund."], [None], [["Ein Hund."]]])
+def test_what_is_no_list_of_strings_is_refused(translator, sentences):
+    with pytest.raises(TypeError, match=r"must be a list of strings; write translator\(\[sent"):
+        translator(sentences)
+
+
+def test_device_and_precision_may_be_named(path):
+    with pytest.raises(ValueError, match="'gpu' is not a valid Device"):
+        Translator.load(path, device="gpu")
+    with pytest.raises(ValueError, match="'fp8' is not a valid Precision"):
+        Translator.load(path, device="cpu", precision="fp8")
+
+
+@pytest.mark.parametrize("attention", ["additive", "none"])
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM])
+def test_the_probabilities_of_pieces_add_up_and_equal_the_forced_ones(attention, decoding):
+    translator = make_translator(attention)
+    found = [
+        (each, hypothesis)
+        for each in translator(SENTENCES, decoding)
+        for hypothesis in each.hypotheses
+        # What was cut at its limit has no end; blanks alone count as no text.
+        if hypothesis.finished and (hypothesis.text.strip() or not each.source.strip())
+    ]
+    assert len(found) > 2
+
+    forced = translator.force([(each.source, hypothesis.text) for each, hypothesis in found])
+
+    for (_, hypothesis), again in zip(found, forced, strict=True):
+        by_piece = torch.tensor(hypothesis.piece_log_probabilities)
+        assert len(by_piece) == len(hypothesis.pieces)
+        assert sum(by_piece) == pytest.approx(hypothesis.log_probability, abs=1e-4)
+        torch.testing.assert_close(
+            torch.tensor(again.best.piece_log_probabilities), by_piece, rtol=0, atol=1e-4
+        )

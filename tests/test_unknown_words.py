@@ -1,0 +1,233 @@
+"""Unknown pieces give way to the source words that they attend to."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_translator import BEAM, make_translator
+
+from seq2seq.data import (
+    EOS,
+    UNK,
+    CharacterTokenizer,
+    Pair,
+    SentencePieceConfig,
+    TokenizerPair,
+    WordTokenizer,
+    train_tokenizers,
+)
+from seq2seq.data.tokenizer import UNKNOWN_SURFACE, SentencePieceModel
+from seq2seq.search import Hypothesis
+from seq2seq.translation import EncodedLine, found_translation
+from seq2seq.unknown_words import UnknownWords, read_dictionary
+
+SOURCE = WordTokenizer(
+    ["Der", "Berg", "ist", "Hoch", ",", ".", "/"], tokenizer="moses", language="de", lowercase=False
+)
+TARGET = WordTokenizer(
+    ["The", "is", "high", "."], tokenizer="moses", language="en", lowercase=False
+)
+WORDS = TokenizerPair(SOURCE, TARGET)
+
+
+def unknown_words(tokenizers=WORDS, **dictionary):
+    return UnknownWords(SimpleNamespace(num_heads=1, tokenizers=tokenizers), dictionary=dictionary)
+
+
+def translate(source, target_ids, attended, *, tokenizers=WORDS):
+    """Return a translation whose pieces attend to the numbered source pieces; -1 is EOS."""
+    [ids] = tokenizers.source.encode([source])
+    weights = torch.full((1, len(target_ids) + 1, len(ids) + 1), 0.01)
+    for row, column in enumerate(attended):
+        weights[0, row, column] = 0.9
+    hypothesis = Hypothesis(target_ids, -1.0, -2.0, True, weights)
+    return found_translation(EncodedLine(source, ids), [hypothesis], tokenizers=tokenizers)
+
+
+def target_ids(*labels):
+    known = {label: i for i, label in enumerate(TARGET.pieces(range(len(TARGET))))}
+    return [known[label] for label in labels]
+
+
+def test_an_unknown_word_is_copied_without_the_punctuation_beside_it():
+    ids = target_ids("The", "<unk>", "is", "<unk>", ".")
+    translation = translate("Der Watzmann, ist 2713m.", ids, [0, 1, 3, 4, 5])
+
+    replaced = unknown_words().replace(translation)
+
+    assert translation.text == f"The {UNKNOWN_SURFACE} is {UNKNOWN_SURFACE}."
+    assert replaced.text == "The Watzmann is 2713m."
+
+
+def test_a_known_source_word_is_copied_too_where_it_is_attended_to():
+    translation = translate("Der Berg/Watzmann.", target_ids("The", "<unk>", "."), [0, 1, 4])
+
+    assert unknown_words().replace(translation).text == "The Berg."
+
+
+def test_the_dictionary_is_asked_for_the_word_then_for_its_lower_case():
+    ids = target_ids("<unk>", "<unk>")
+    translation = translate("Berg Hoch", ids, [0, 1])
+
+    replaced = unknown_words(Berg="hill", berg="mountain", hoch="up on").replace(translation)
+
+    assert replaced.text == "hill up on"
+
+
+def test_pieces_scores_and_weights_stay():
+    translation = translate("Berg", target_ids("<unk>"), [0])
+
+    replaced = unknown_words(Berg="hill").replace(translation)
+
+    assert replaced.best._replace(text="") == translation.best._replace(text="")
+    assert replaced[:3] == translation[:3]
+
+
+def test_every_hypothesis_is_replaced():
+    translation = translate("Berg", target_ids("<unk>"), [0])
+    translation = translation._replace(hypotheses=translation.hypotheses * 3)
+
+    replaced = unknown_words(Berg="hill").replace(translation)
+
+    assert [found.text for found in replaced.hypotheses] == ["hill"] * 3
+
+
+def test_the_word_of_most_attention_counts_and_not_the_piece_nor_the_end():
+    tokenizers = TokenizerPair(CharacterTokenizer("abc "), TARGET)
+    translation = translate("abc c", target_ids("<unk>"), [-1], tokenizers=tokenizers)
+    # The pieces a, b and c have more together than the last c, and EOS more than any.
+    translation.best.weights[0, 0] = torch.tensor([0.1, 0.1, 0.1, 0.0, 0.2, 0.5])
+
+    assert unknown_words(tokenizers).replace(translation).text == "abc"
+
+
+def test_an_unknown_piece_of_a_word_is_copied_alone():
+    tokenizers = TokenizerPair(CharacterTokenizer("abc "), TARGET)
+    translation = translate("ab\u0141c", target_ids("<unk>"), [2], tokenizers=tokenizers)
+
+    assert unknown_words(tokenizers).replace(translation).text == "\u0141"
+
+
+def test_a_known_piece_that_looks_unknown_stays():
+    tokenizers = TokenizerPair(CharacterTokenizer("ab"), CharacterTokenizer(["x", UNKNOWN_SURFACE]))
+    translation = translate("ab", [5, 4, UNK, 5], [0, 0, 0, 0], tokenizers=tokenizers)
+
+    replaced = unknown_words(tokenizers).replace(translation)
+
+    assert replaced.text == f"{UNKNOWN_SURFACE}xab{UNKNOWN_SURFACE}"
+
+
+def test_what_no_source_word_has_attention_for_stays_and_is_counted(caplog):
+    translation = translate("Berg", target_ids("<unk>"), [-1])
+    translation.best.weights[0, 0, 0] = 0
+    rules = unknown_words()
+
+    with caplog.at_level(logging.INFO):
+        replaced = rules.replace(translation)
+        rules.report()
+
+    assert replaced.text == UNKNOWN_SURFACE
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "1 unknown words stay" in caplog.text
+
+
+def test_what_was_replaced_is_counted_in_one_line(caplog):
+    rules = unknown_words(Berg="hill")
+
+    with caplog.at_level(logging.INFO):
+        for _ in range(2):
+            rules.replace(translate("Berg Watzmann", target_ids("<unk>", "<unk>"), [0, 1]))
+            rules.replace(translate("Watzmann", target_ids("<unk>"), [0]))
+        rules.report()
+
+    [record] = caplog.records
+    assert record.getMessage().startswith("6 unknown words were replaced: 2 through the dictionary")
+
+
+def test_sub_words_are_joined_to_the_word_they_are_of():
+    tokenizer = sentence_pieces()
+    tokenizers = TokenizerPair(tokenizer, tokenizer)
+    [ids] = tokenizer.encode(["(Garmisch), der"])
+    labels = tokenizer.pieces(ids)
+    inside = next(i for i, label in enumerate(labels) if "m" in label)
+    assert len(labels) > 5
+    translation = translate("(Garmisch), der", [UNK], [inside], tokenizers=tokenizers)
+
+    assert unknown_words(tokenizers).replace(translation).text == "Garmisch"
+
+
+def sentence_pieces():
+    class Corpus:
+        name = fingerprint = "tiny"
+
+        def __iter__(self):
+            text = "der schnee ist hoch ( G a r m i s c h ) , "
+            return (Pair(text, text, None) for _ in range(3))
+
+    config = SentencePieceConfig(
+        name="sentencepiece",
+        vocabulary_size=30,
+        model_type=SentencePieceModel.unigram,
+        joint=True,
+        character_coverage=1.0,
+        max_training_lines=10,
+    )
+    return train_tokenizers(config, Corpus()).source
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    source=st.text(alphabet="ab \u0141.,\u0130\u00df\u4e00", max_size=12),
+    ids=st.lists(st.sampled_from([UNK, 4, 5, 6]), max_size=5),
+    tokenizers=st.sampled_from([WORDS, TokenizerPair(CharacterTokenizer("ab ."), TARGET)]),
+    data=st.data(),
+)
+def test_any_source_and_attention_give_words_of_the_source(source, ids, tokenizers, data):
+    [source_ids] = tokenizers.source.encode([source])
+    if not source.strip():
+        return
+    attended = [data.draw(st.integers(0, len(source_ids) - 1)) for _ in ids]
+    translation = translate(source, ids, attended, tokenizers=tokenizers)
+
+    replaced = unknown_words(tokenizers).replace(translation)
+
+    assert UNKNOWN_SURFACE not in replaced.text
+    words = translation.text.split(UNKNOWN_SURFACE)
+    assert all(part in replaced.text for part in words)
+
+
+def test_a_model_without_attention_is_refused():
+    with pytest.raises(ValueError, match="unknown_words=copy needs attention, of which this model"):
+        UnknownWords(make_translator("none"), dictionary={})
+
+
+def test_a_translator_translates_its_unknown_pieces():
+    translator = make_translator(seed=5)
+    unknown = UnknownWords(translator, dictionary={})
+
+    translations = list(translator.complete([("ein hund", "xyz")], BEAM))
+
+    [translation] = translations
+    assert UNK in translation.best.ids
+    assert UNKNOWN_SURFACE not in unknown.replace(translation).text
+    assert EOS not in translation.best.ids
+
+
+def test_a_dictionary_is_read_line_by_line():
+    lines = ["Hund\tdog", " Berg \t high hill"]
+
+    assert read_dictionary(lines, name="d") == {"Hund": "dog", "Berg": "high hill"}
+
+
+@pytest.mark.parametrize("line", ["", "Hund", "Hund dog", "Hund\t", "\tdog", "Hund\tdog\tcat"])
+def test_a_line_that_is_no_entry_is_refused_by_its_number(line):
+    with pytest.raises(ValueError, match=r"dictionary=d\.tsv:2: .* is no entry; write a source"):
+        read_dictionary(["Katze\tcat", line], name="dictionary=d.tsv")
+
+
+def test_a_word_that_stands_there_twice_is_refused():
+    with pytest.raises(ValueError, match="d:3: 'Hund' is in the dictionary already"):
+        read_dictionary(["Hund\tdog", "Katze\tcat", "Hund\thound"], name="d")
