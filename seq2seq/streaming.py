@@ -1,15 +1,24 @@
 """Work through a stream in batches of like length, and answer in its order."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
+
+logger = logging.getLogger(__name__)
 
 WINDOW = 64
 """batches whose sentences are sorted by length together"""
 LONG_SENTENCE = 100
 """pieces; a batch of longer sentences holds fewer of them, so that memory stays bounded"""
+VERY_LONG = 1000
+"""pieces; such sentences are translated too, but whoever waits for them is told"""
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
+
+
+def ignore(answer: object) -> None:
+    """Do nothing, where nobody wants to know how far the work is."""
 
 
 def windows(
@@ -38,6 +47,7 @@ def answer_in_order(
     lengths: Sequence[int],
     known: Mapping[int, _Answer],
     batch_size: int,
+    observe: Callable[[_Answer], None] = ignore,
 ) -> Iterator[_Answer]:
     """Answer each row of a window, the short ones first; yield as soon as those before it are.
 
@@ -46,16 +56,34 @@ def answer_in_order(
         lengths: in pieces, of each row.
         known: answers to rows that are not asked for.
         batch_size: most rows a batch.
+        observe: takes each answer as soon as there is one, before its turn has come.
     """
+    _warn_of_long(lengths)
     done = dict(known)
+    for known_answer in known.values():
+        observe(known_answer)
     rows = sorted(set(range(len(lengths))) - set(done), key=lambda row: (lengths[row], row))
     following = 0
     for batch in [*_batches(rows, lengths, batch_size), []]:
         if batch:
-            done |= dict(zip(batch, answer(batch), strict=True))
+            for row, answered in zip(batch, answer(batch), strict=True):
+                done[row] = answered
+                observe(answered)
         while following in done:
             yield done.pop(following)
             following += 1
+
+
+def _warn_of_long(lengths: Sequence[int]) -> None:
+    if num_long := sum(length > VERY_LONG for length in lengths):
+        logger.warning(
+            "%d sentences have more than %s pieces, the longest %s; the time and memory that each "
+            "takes grow with the square of its length; cut them, or let long_lines=split do it "
+            "where sentences end",
+            num_long,
+            f"{VERY_LONG:,}",
+            f"{max(lengths):,}",
+        )
 
 
 def _batches(rows: Sequence[int], lengths: Sequence[int], size: int) -> Iterator[list[int]]:

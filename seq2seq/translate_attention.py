@@ -9,8 +9,8 @@ from pathlib import Path
 from seq2seq.alignment import Agreement, GoldLinks, format_links, parse_links
 from seq2seq.attention_page import AttentionPage
 from seq2seq.figures import attention_figure
-from seq2seq.translate_config import TranslateConfig
-from seq2seq.translate_io import LineReader, open_output
+from seq2seq.translate_config import TranslateConfig, shown
+from seq2seq.translate_io import open_lines, open_output
 from seq2seq.translation import Translation
 from seq2seq.translator import Translator
 
@@ -30,8 +30,8 @@ def open_reports(config: TranslateConfig, translator: Translator) -> Iterator[li
     for key, path in wanted.items():
         if translator.num_heads == 0:
             raise ValueError(
-                f"{key}={path} needs attention weights, but checkpoint={config.checkpoint} has "
-                f"none; leave {key} out or translate with another checkpoint"
+                f"{key}={path} needs attention weights, but checkpoint={shown(config.checkpoint)} "
+                f"has none; leave {key} out or translate with another checkpoint"
             )
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(_REPORTS[key](config, translator)) for key in wanted]
@@ -95,8 +95,8 @@ def _agreement(config: TranslateConfig, translator: Translator) -> Iterator[Repo
     agreement = Agreement()
     num_sentences = 0
     name = f"gold={config.gold}"
-    with Path(config.gold or "").expanduser().open("rb", buffering=0) as file:
-        lines = iter(LineReader(file, name=name))
+    with open_lines(config.gold or "", key="gold") as reader:
+        lines = iter(reader)
 
         def report(translation: Translation, index: int) -> None:
             nonlocal num_sentences

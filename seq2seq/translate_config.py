@@ -1,5 +1,6 @@
 """The configuration of translate.py."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -20,20 +21,45 @@ class OutputFormat(Enum):
     """one object with source, hypotheses, scores, pieces and attention"""
 
 
+class LongLines(Enum):
+    """What becomes of a line of many pieces."""
+
+    whole = "whole"
+    """it is translated as one sentence"""
+    split = "split"
+    """it is cut at the ends of its sentences, whose translations are joined with a space"""
+
+
+class UnknownPieces(Enum):
+    """What becomes of a piece that stands for whatever the vocabulary lacks."""
+
+    keep = "keep"
+    """it stays, as a sign of its own"""
+    copy = "copy"
+    """the source word that it attends to takes its place, translated where a dictionary has it"""
+
+
 @dataclass(kw_only=True, slots=True)
 class TranslateConfig:
     """What translate.py is told."""
 
-    checkpoint: str
-    """a file, or a directory, which means its best.pt"""
+    checkpoint: list[str]
+    """a file, or a directory, which means its best.pt; several are an ensemble"""
     text: str | None
     """translated instead of the input"""
-    input: str | None
-    """None: standard input"""
-    reference: str | None
-    """a file parallel to the input: its lines are scored as translations, nothing is searched"""
-    output: str | None
-    """None: standard output"""
+    input: list[str] | None
+    """files, one after another; None: standard input"""
+    reference: list[str] | None
+    """files parallel to the input: their lines are scored as translations, nothing is searched"""
+    prefixes: list[str] | None
+    """files parallel to the input: translations begin with their lines; empty ones are free"""
+    forbidden: str | None
+    """a file of phrases, one a line, that no translation is to hold"""
+    unknown_words: UnknownPieces
+    dictionary: str | None
+    """a file of source word, tab and target word, which unknown words are looked up in"""
+    output: list[str] | None
+    """a file for all, or one for each of the input; None: standard output"""
     output_format: OutputFormat
     alignments: str | None
     """a file for the word links of the best translations, as Pharaoh text"""
@@ -47,6 +73,11 @@ class TranslateConfig:
     """the number of the first word in gold: 0 or 1"""
     batch_size: int
     """sentences translated at once"""
+    progress: bool | None
+    """a bar on stderr; None: where that is a terminal and the translations go elsewhere"""
+    long_lines: LongLines
+    split_length: int
+    """pieces; longer lines are split where long_lines says so"""
     device: Device
     precision: Precision
     threads: int | None
@@ -54,13 +85,20 @@ class TranslateConfig:
     decoding: DecodingConfig
 
     def __post_init__(self) -> None:
-        check_positive("translate", self, "batch_size")
+        check_positive("translate", self, "batch_size", "split_length")
         if self.threads is not None:
             check_positive("translate", self, "threads")
+        if not (self.checkpoint and all(self.checkpoint)):
+            raise ValueError(
+                f"checkpoint={self.checkpoint} must name a checkpoint, or several: [a.pt,b.pt]"
+            )
         if self.text is not None and self.input is not None:
-            raise ValueError(f"text={self.text!r} and input={self.input} exclude each other")
+            raise ValueError(f"text={self.text!r} and input={shown(self.input)} exclude each other")
+        self._check_counts()
         self._check_reference()
+        self._check_words()
         self._check_outputs()
+        self._check_long_lines()
         if decoding_config_types().get(self.decoding.name) is not type(self.decoding):
             raise ValueError(
                 f"decoding.name={self.decoding.name} is not the name of this search; leave it and "
@@ -70,8 +108,8 @@ class TranslateConfig:
     def _check_reference(self) -> None:
         if self.reference is not None and self.text is not None:
             raise ValueError(
-                f"text={self.text!r} and reference={self.reference} exclude each other; give "
-                "input=FILE, whose lines are parallel to those of the reference"
+                f"text={self.text!r} and reference={shown(self.reference)} exclude each other; "
+                "give input=FILE, whose lines are parallel to those of the reference"
             )
         if self.gold is not None and self.reference is None:
             raise ValueError(
@@ -80,17 +118,87 @@ class TranslateConfig:
         if self.gold_base not in (0, 1):
             raise ValueError(f"gold_base={self.gold_base} must be 0 or 1")
 
+    def _check_words(self) -> None:
+        """Refuse rules for words where they have nothing to rule."""
+        if self.dictionary is not None and self.unknown_words is UnknownPieces.keep:
+            raise ValueError(
+                f"dictionary={self.dictionary} goes with unknown_words=copy alone; set that too"
+            )
+        if self.prefixes is not None and self.long_lines is LongLines.split:
+            raise ValueError(
+                f"prefixes={shown(self.prefixes)} goes with long_lines=whole alone; sentences of a "
+                "line that was split have no prefix of their own"
+            )
+        if self.reference is None:
+            return
+        if self.unknown_words is UnknownPieces.copy:
+            raise ValueError("unknown_words=copy changes translations; leave out reference= for it")
+        for key in ("prefixes", "forbidden"):
+            if paths := self._paths(key):
+                raise ValueError(
+                    f"{key}={shown(paths)} rules a search, but with reference= nothing is "
+                    "searched; leave out one of them"
+                )
+
+    def _check_counts(self) -> None:
+        """Let each input have the files that belong to it."""
+        for key in ("input", "reference", "prefixes", "output"):
+            paths = self._paths(key)
+            if getattr(self, key) is not None and not (paths and all(paths)):
+                raise ValueError(f"{key}={shown(paths)} must name a file, or several: [a,b]")
+        num_inputs = len(self.input or [""])
+        for key, allowed in (
+            ("reference", {num_inputs}),
+            ("prefixes", {num_inputs}),
+            ("output", {1, num_inputs}),
+        ):
+            num_files = len(self._paths(key))
+            if num_files not in {0, *allowed}:
+                raise ValueError(
+                    f"{key}={shown(self._paths(key))} has {num_files} files for {num_inputs} of "
+                    f"input; give {' or '.join(map(str, sorted(allowed)))}"
+                )
+
+    def _check_long_lines(self) -> None:
+        """Refuse what a translation that was joined of several does not have."""
+        if self.long_lines is LongLines.whole:
+            return
+        if self.output_format is not OutputFormat.text:
+            raise ValueError(
+                f"output_format={self.output_format.value} goes with long_lines=whole alone; a "
+                "line that was split has no score or attention of its own, only a text"
+            )
+        for key in ("reference", "alignments", "attention_plot", "attention_html"):
+            if paths := self._paths(key):
+                raise ValueError(
+                    f"{key}={shown(paths)} goes with long_lines=whole alone; a line that was "
+                    "split has no score or attention of its own, only a text"
+                )
+
+    def _paths(self, key: str) -> list[str]:
+        """Return the paths that a key names, be it none."""
+        value: list[str] | str | None = getattr(self, key)
+        return [value] if isinstance(value, str) else value or []
+
     def _check_outputs(self) -> None:
         """Let no file be written that another key names too."""
         taken: dict[Path, str] = {}
-        for key in ("input", "reference", "gold", "output", "alignments", "attention_html"):
-            name = getattr(self, key)
-            path = None if name is None else Path(name).expanduser().resolve()
+        read = ("input", "reference", "prefixes", "forbidden", "dictionary", "gold")
+        keys = (*read, "output", "alignments", "attention_html")
+        named = [(key, name) for key in keys for name in self._paths(key)]
+        for key, name in named:
+            path = Path(name).expanduser().resolve()
             # A device or a named pipe may serve several.
-            if path is None or (path.exists() and not path.is_file()):
+            if path.exists() and not path.is_file():
                 continue
             if path in taken and key in ("output", "alignments", "attention_html"):
                 raise ValueError(
                     f"{key}={name} would overwrite what {taken[path]} names; give it another name"
                 )
             taken[path] = f"{key}={name}"
+
+
+def shown(paths: Sequence[str] | None) -> str:
+    """Write paths as they are given on the command line: one as it is, several as [a,b]."""
+    joined = ",".join(paths or ())
+    return joined if paths and len(paths) == 1 else f"[{joined}]"

@@ -1,19 +1,19 @@
-"""The streams of translate.py: lines of any bytes in, lines of UTF-8 out."""
+"""The streams of translate.py: lines of any bytes are read, files are written whole; .gz too."""
 
 import contextlib
-import json
+import gzip
+import io
 import logging
 import os
 import select
 import sys
+import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
-
-from seq2seq.translate_config import OutputFormat
-from seq2seq.translation import Translation
+from typing import BinaryIO, cast
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +32,10 @@ class LineReader:
 
     def __init__(self, file: BinaryIO, *, name: str) -> None:
         """Read from a file without a buffer of its own; `name` says in messages which it is."""
+        self.name = name
         self._file = file
-        self._name = name
+        # On Windows only sockets can be watched; there a window is always filled.
+        self._can_wait = os.name != "nt" and not isinstance(file, io.BytesIO)
         self._lines: deque[bytes] = deque()
         self._partial: list[bytes] = []
         self._ended = False
@@ -48,14 +50,13 @@ class LineReader:
         if self._num_invalid:
             logger.warning(
                 "%s: %d lines held bytes that are not UTF-8; they were replaced by U+FFFD",
-                self._name,
+                self.name,
                 self._num_invalid,
             )
 
     def has_more(self) -> bool:
         """Say whether reading on, be it to the end, takes no waiting."""
-        # On Windows only sockets can be watched; there a window is always filled.
-        if self._lines or self._ended or os.name == "nt":
+        if self._lines or self._ended or not self._can_wait:
             return True
         readable, _, _ = select.select([self._file], [], [], PATIENCE)
         return bool(readable)
@@ -63,8 +64,8 @@ class LineReader:
     def _fill(self) -> bool:
         """Read until there is a line; say whether there is."""
         while not self._lines and not self._ended:
-            chunk = self._file.read(CHUNK)
-            head, *tails = (chunk or b"").split(b"\n")
+            chunk = self._read()
+            head, *tails = chunk.split(b"\n")
             self._partial.append(head)
             for tail in tails:
                 self._lines.append(b"".join(self._partial).removesuffix(b"\r"))
@@ -75,12 +76,51 @@ class LineReader:
                     self._lines.append(last)
         return bool(self._lines)
 
+    def _read(self) -> bytes:
+        try:
+            return self._file.read(CHUNK) or b""
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(
+                f"{self.name}: not a whole gzip file ({error}); make it anew, "
+                "or rename it if it is plain text"
+            ) from error
+
     def _decode(self, line: bytes) -> str:
         try:
             return line.decode("utf-8")
         except UnicodeDecodeError:
             self._num_invalid += 1
             return line.decode("utf-8", errors="replace")
+
+
+@contextlib.contextmanager
+def open_lines(path: str, *, key: str) -> Iterator[LineReader]:
+    """Open a file or named pipe of lines, which are unpacked where its name ends with .gz.
+
+    Args:
+        path: of the file; `~` is the home directory.
+        key: of the configuration, for messages.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: here or while lines are read, the gzip file is damaged.
+    """
+    name = f"{key}={path}"
+    found = Path(path).expanduser()
+    if not found.exists():
+        raise FileNotFoundError(
+            f"{name}: no such file; give an absolute path, or one that starts from {Path.cwd()}"
+        )
+    if found.is_dir():
+        raise IsADirectoryError(f"{name} is a directory; give the name of a file")
+    with found.open("rb", buffering=0) as file:
+        if not is_packed(found):
+            yield LineReader(file, name=name)
+            return
+        if found.is_file() and found.stat().st_size == 0:
+            raise ValueError(f"{name}: not a gzip file but an empty one; make it anew")
+        with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
+            yield LineReader(cast(BinaryIO, unpacked), name=name)
 
 
 def parallel(
@@ -94,24 +134,31 @@ def parallel(
         names: of both, for messages.
 
     Raises:
-        ValueError: at the end, one of them has more lines.
+        ValueError: one of them goes on where the other has ended.
     """
-    num_sources = num_references = 0
-    for source, reference in zip_longest(sources, references):
-        num_sources += source is not None
-        num_references += reference is not None
-        if num_sources == num_references:
-            yield source, reference
-    if num_sources != num_references:
-        raise ValueError(
-            f"{names[0]} has {num_sources:,} lines but {names[1]} has {num_references:,}; line for "
-            "line they must be a sentence and its translation"
-        )
+    for number, pair in enumerate(zip_longest(sources, references), start=1):
+        source, reference = pair
+        if source is None or reference is None:
+            shorter, longer = names if source is None else names[::-1]
+            raise ValueError(
+                f"{shorter} ends after {number - 1:,} lines but {longer} goes on with line "
+                f"{number:,}; line for line they must be a sentence and its translation"
+            )
+        yield source, reference
+
+
+@contextlib.contextmanager
+def open_standard_input() -> Iterator[LineReader]:
+    """Read standard input; it is not closed."""
+    with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as file:
+        yield LineReader(file, name="standard input")
 
 
 @contextlib.contextmanager
 def open_output(path: str | None, *, key: str) -> Iterator[BinaryIO]:
     """Open standard output, or a file that gets its name only when all is written.
+
+    A file whose name ends with .gz is packed.
 
     Args:
         path: None means standard output.
@@ -120,11 +167,7 @@ def open_output(path: str | None, *, key: str) -> Iterator[BinaryIO]:
     if path is None:
         yield sys.stdout.buffer
         return
-    final = Path(path).expanduser().resolve()
-    if not final.parent.is_dir():
-        raise FileNotFoundError(f"{key}={path}: there is no directory {final.parent}; make it")
-    if final.is_dir():
-        raise IsADirectoryError(f"{key}={path} is a directory; give the name of a file")
+    final = _check_output(path, key=key)
     if final.exists() and not final.is_file():
         with final.open("wb") as file:  # a device or a named pipe
             yield file
@@ -132,7 +175,8 @@ def open_output(path: str | None, *, key: str) -> Iterator[BinaryIO]:
     partial = final.with_name(f".{final.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
-            yield file
+            with _pack(file, final) as content:
+                yield content
             file.flush()
             os.fsync(file.fileno())
         partial.replace(final)
@@ -140,55 +184,24 @@ def open_output(path: str | None, *, key: str) -> Iterator[BinaryIO]:
         partial.unlink(missing_ok=True)
 
 
-def format_translation(
-    output_format: OutputFormat, translation: Translation, *, index: int
-) -> bytes:
-    """Return the lines, ended by line feeds, that are written for the input line `index`."""
-    lines = _FORMATS[output_format](translation, index)
-    return "".join(f"{line}\n" for line in lines).encode("utf-8", errors="replace")
+def _check_output(path: str, *, key: str) -> Path:
+    """Return where a file is to be written; raise OSError where that cannot be."""
+    final = Path(path).expanduser().resolve()
+    if not final.parent.is_dir():
+        raise FileNotFoundError(f"{key}={path}: there is no directory {final.parent}; make it")
+    if final.is_dir():
+        raise IsADirectoryError(f"{key}={path} is a directory; give the name of a file")
+    return final
 
 
-def format_forced(output_format: OutputFormat, translation: Translation, *, index: int) -> bytes:
-    """Return the same for a reference; a line of text is its log-probability, the text is known."""
-    if output_format is OutputFormat.text:
-        return f"{translation.hypotheses[0].log_probability:.4f}\n".encode()
-    return format_translation(output_format, translation, index=index)
+def _pack(file: BinaryIO, final: Path) -> AbstractContextManager[BinaryIO]:
+    if not is_packed(final):
+        return contextlib.nullcontext(file)
+    # Without name and time the same text is packed to the same bytes.
+    packed = gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0)
+    return cast(AbstractContextManager[BinaryIO], packed)
 
 
-def _text(translation: Translation, index: int) -> list[str]:
-    return [translation.hypotheses[0].text]
-
-
-def _nbest(translation: Translation, index: int) -> list[str]:
-    return [f"{index} ||| {found.text} ||| {found.score:.6f}" for found in translation.hypotheses]
-
-
-def _json(translation: Translation, index: int) -> list[str]:
-    hypotheses = [
-        {
-            "text": found.text,
-            "score": found.score,
-            "log_probability": found.log_probability,
-            "finished": found.finished,
-            "pieces": found.pieces,
-            # Heads, then rows of target pieces, then columns of source pieces.
-            "attention": [
-                [[round(weight, 6) for weight in row] for row in head]
-                for head in found.weights.tolist()
-            ],
-        }
-        for found in translation.hypotheses
-    ]
-    content = {
-        "source": translation.source,
-        "source_pieces": translation.source_pieces,
-        "hypotheses": hypotheses,
-    }
-    return [json.dumps(content, ensure_ascii=False)]
-
-
-_FORMATS: dict[OutputFormat, Callable[[Translation, int], list[str]]] = {
-    OutputFormat.text: _text,
-    OutputFormat.nbest: _nbest,
-    OutputFormat.json: _json,
-}
+def is_packed(path: Path) -> bool:
+    """Say whether a file is taken to be gzipped."""
+    return path.suffix == ".gz"

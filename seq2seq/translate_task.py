@@ -1,55 +1,43 @@
 """What translate.py does: open the streams, translate, and write what was asked for."""
 
 import contextlib
-import io
+import gzip
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import BinaryIO, NamedTuple
 
 import torch
 
+from seq2seq.long_lines import SentenceSplitter
 from seq2seq.translate_attention import open_reports
-from seq2seq.translate_config import TranslateConfig
-from seq2seq.translate_io import (
-    LineReader,
-    format_forced,
-    format_translation,
-    open_output,
-    parallel,
-)
+from seq2seq.translate_config import LongLines, TranslateConfig
+from seq2seq.translate_formats import format_forced, format_translation
+from seq2seq.translate_inputs import Portion, open_portions
+from seq2seq.translate_io import open_output
+from seq2seq.translate_progress import open_progress
+from seq2seq.translate_words import WordRules, open_word_rules
 from seq2seq.translation import Translation
 from seq2seq.translator import Translator
 
-PATH_KEYS = (
-    "checkpoint",
-    "input",
-    "reference",
-    "output",
-    "alignments",
-    "attention_plot",
-    "attention_html",
-    "gold",
-)
 
+class _Answer(NamedTuple):
+    """A translation, and where it goes."""
 
-class _Lines(NamedTuple):
-    """Where lines come from."""
-
-    lines: Iterator[str]
-    has_more: Callable[[], bool]
-    name: str
-    """for messages"""
+    translation: Translation
+    place: int
+    """of its line among those of this output"""
+    output: BinaryIO
 
 
 def translate(config: TranslateConfig) -> None:
-    """Translate the text, the input file, standard input or what is typed at a prompt.
+    """Translate the text, the input files, standard input or what is typed at a prompt.
 
-    With a reference nothing is searched: its lines are scored as translations of the input's.
+    With references nothing is searched: their lines are scored as translations of the input's.
 
-    A reader that closes standard output ends it quietly. A file is complete or not there.
+    A reader that closes standard output ends it quietly. Files are complete or not there: all of
+    them get their names at the end, when nothing has gone wrong.
 
     Raises:
         ValueError: what is asked for cannot be had from this checkpoint.
@@ -57,107 +45,82 @@ def translate(config: TranslateConfig) -> None:
     """
     if config.threads is not None:
         torch.set_num_threads(config.threads)
+    format_line = format_translation if config.reference is None else format_forced
     with contextlib.ExitStack() as stack:
-        source = stack.enter_context(_open_lines(config))
+        portions = stack.enter_context(open_portions(config))
         translator = Translator.load(
             config.checkpoint, device=config.device, precision=config.precision
         )
-        output = stack.enter_context(open_output(config.output, key="output"))
+        outputs = [
+            stack.enter_context(open_output(path, key="output"))
+            for path in config.output or (None,)
+        ]
+        rules = stack.enter_context(open_word_rules(config, translator))
         reports = stack.enter_context(open_reports(config, translator))
-        translations = stack.enter_context(_open_translations(config, translator, source))
-        format_line = format_translation if config.reference is None else format_forced
-        for index, translation in enumerate(translations):
-            for report in reports:
-                report(translation, index)
-            line = format_line(config.output_format, translation, index=index)
-            if not _write(output, line) and not reports:
-                break
-
-
-def quote_plain_values(arguments: Sequence[str]) -> list[str]:
-    """Quote `text` and paths on the command line, so that Hydra takes them as they are.
-
-    Without it a comma would ask for a sweep, and an umlaut would be a syntax error. A path that
-    is quoted already is left alone, as is `null`.
-    """
-    return [_quote(argument) for argument in arguments]
-
-
-@contextlib.contextmanager
-def _open_translations(
-    config: TranslateConfig, translator: Translator, source: _Lines
-) -> Iterator[Iterator[Translation]]:
-    """Search for translations, or take those of the reference."""
-    if config.reference is None:
-        yield translator.translate(
-            source.lines,
-            config.decoding,
-            batch_size=config.batch_size,
-            has_more=source.has_more,
+        progress = stack.enter_context(open_progress(config))
+        is_read = True
+        needs_all = bool(reports) or len(outputs) > 1
+        run = partial(_translations, config, translator, rules=rules, observe=progress.advance)
+        answers = (
+            _Answer(translation, place, output)
+            for portion, output in zip(portions, outputs, strict=True)
+            for place, translation in enumerate(run(portion))
         )
-        return
-    name = f"reference={config.reference}"
-    with Path(config.reference).expanduser().open("rb", buffering=0) as file:
-        pairs = parallel(source.lines, LineReader(file, name=name), names=(source.name, name))
-        yield translator.force(pairs, batch_size=config.batch_size, has_more=source.has_more)
+        for number, (translation, place, output) in enumerate(answers):
+            for report in reports:
+                report(translation, number)
+            line = format_line(config.output_format, translation, index=place)
+            is_read = _write(output, line) and is_read
+            if not is_read and not needs_all:
+                break
+        if is_read:
+            progress.log_speed()
 
 
-@contextlib.contextmanager
-def _open_lines(config: TranslateConfig) -> Iterator[_Lines]:
-    """Open whatever the configuration reads from."""
-    if config.text is not None:
-        text = io.BytesIO(os.fsencode(config.text) + b"\n")
-        yield _Lines(iter(LineReader(text, name="text")), has_more=lambda: True, name="text")
-    elif config.input is None and sys.stdin.isatty():
-        if config.reference is not None:
-            raise ValueError(
-                f"reference={config.reference} has no place at a prompt; give input=FILE, whose "
-                "lines are parallel to those of the reference"
-            )
-        yield _Lines(_prompt(), has_more=lambda: False, name="prompt")
-    else:
-        path = sys.stdin.fileno() if config.input is None else Path(config.input).expanduser()
-        name = "standard input" if config.input is None else f"input={config.input}"
-        with open(path, "rb", buffering=0, closefd=config.input is not None) as file:
-            reader = LineReader(file, name=name)
-            yield _Lines(iter(reader), has_more=reader.has_more, name=name)
-
-
-def _prompt() -> Iterator[str]:
-    """Yield what is typed until end of file or an interrupt; each line is answered at once."""
-    print("Type a sentence and Enter; Ctrl-D ends.", file=sys.stderr)
-    while True:
-        try:
-            # Where output goes to a file, no prompt may get into it.
-            yield input("> " if sys.stdout.isatty() else "")
-        except (EOFError, KeyboardInterrupt):
-            print(file=sys.stderr)
-            return
+def _translations(
+    config: TranslateConfig,
+    translator: Translator,
+    portion: Portion,
+    *,
+    rules: WordRules,
+    observe: Callable[[Translation], None],
+) -> Iterator[Translation]:
+    """Search for translations, or take those of the references."""
+    size, has_more = config.batch_size, portion.has_more
+    if config.reference is not None:
+        return translator.force(
+            portion.pairs(), batch_size=size, has_more=has_more, observe=observe
+        )
+    search = partial(
+        translator.translate if config.prefixes is None else translator.complete,
+        decoding=config.decoding,
+        batch_size=size,
+        forbidden=rules.forbidden,
+        observe=observe,
+    )
+    if config.prefixes is not None:
+        return map(rules.replace, search(portion.pairs(), has_more=has_more))
+    if config.long_lines is LongLines.whole:
+        return map(rules.replace, search(portion.lines(), has_more=has_more))
+    splitter = SentenceSplitter(
+        portion.lines(),
+        has_more=has_more,
+        num_pieces=translator.num_pieces,
+        split_length=config.split_length,
+    )
+    return splitter.join(map(rules.replace, search(splitter, has_more=splitter.has_more)))
 
 
 def _write(output: BinaryIO, content: bytes) -> bool:
     """Write at once; say whether somebody still reads."""
     try:
         output.write(content)
-        output.flush()
+        # A flush would end a block of a packed file, which nobody reads before its end.
+        if not isinstance(output, gzip.GzipFile):
+            output.flush()
     except BrokenPipeError:
         if output is sys.stdout.buffer:
             # Else the interpreter would try again to flush at its end, and complain.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return False
     return True
-
-
-def _quote(argument: str) -> str:
-    key, equals, value = argument.partition("=")
-    if equals and (key == "text" or (key in PATH_KEYS and not _is_hydra_value(value))):
-        # Hydra takes backslashes before a quote, and OmegaConf those before "${", as escapes.
-        value = re.sub(r"(\\*)('|\Z)", lambda match: match[1] * 2 + "\\'" * bool(match[2]), value)
-        value = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
-        return f"{key}='{value}'"
-    return argument
-
-
-def _is_hydra_value(value: str) -> bool:
-    is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-    return is_quoted or value in ("", "null", "???")

@@ -6,7 +6,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"checks", "errors", "seeding"},
+    {"allocator", "checks", "command_line", "dropout", "errors", "products", "seeding"},
+    {"gru", "loop_products"},
     {"attention"},
     {"self_attention", "recurrence", "encoder", "decoder"},
     {"model", "data"},
@@ -18,18 +19,33 @@ LAYERS = (
         "attention_page",
         "figures",
         "head_figure",
+        "ensemble",
+        "quantization",
         "forced_decoding",
+        "sentence_ends",
         "streaming",
     },
     {
+        "average",
+        "batch_translation",
         "config",
+        "phrases",
+        "score_config",
+        "system_scores",
         "training",
         "translation",
         "translator",
+        "unknown_words",
         "translate_attention",
         "translate_config",
+        "translate_formats",
+        "translate_inputs",
         "translate_io",
+        "translate_progress",
+        "long_lines",
+        "prompt",
         "translate_task",
+        "translate_words",
     },
     {"train.py", "translate.py"},
 )
@@ -37,9 +53,11 @@ LAYERS = (
 OWNERS = {
     "hydra": {"train", "translate", "seq2seq.config", "seq2seq.errors"},
     "omegaconf": {"train", "translate", "seq2seq.config", "seq2seq.errors"},
-    "torchtext": {"seq2seq.data.words"},
+    "torchtext": {"seq2seq.data.torchtext_words"},
 }
 """who alone may import these"""
+SLOW = {"matplotlib", "requests", "sacrebleu", "sacremoses", "torchtext"}
+"""what a start does not wait for: functions import them"""
 
 
 def module_name(path):
@@ -51,10 +69,11 @@ PATHS = (*ROOT.glob("*.py"), *(ROOT / "seq2seq").rglob("*.py"))
 MODULES = {module_name(path): path for path in PATHS}
 
 
-def imports(name):
-    """Return every module that a module imports, within functions too."""
+def imports(name, *, in_functions=True):
+    """Return every module that a module imports."""
     found = set()
-    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
+    for node in ast.walk(tree) if in_functions else tree.body:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -108,6 +127,18 @@ def test_package_is_imported_by_its_owners_alone(package):
     }
 
     assert importers - OWNERS[package] == set()
+
+
+@pytest.mark.parametrize("start", ["train", "seq2seq.translate_task"])
+def test_nothing_slow_is_loaded_before_it_is_used(start):
+    loaded, waiting = set(), {start}
+    while waiting:
+        found = imports(waiting.pop(), in_functions=False)
+        packages = {name.rpartition(".")[0] for name in found}
+        waiting |= ((found | packages) & MODULES.keys()) - loaded
+        loaded |= found | packages
+
+    assert {name.split(".")[0] for name in loaded} & SLOW == set()
 
 
 def test_imports_are_absolute():

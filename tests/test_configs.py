@@ -38,7 +38,7 @@ def build_model(*overrides: str) -> Seq2Seq:
 def test_every_folder_and_file_is_looked_at():
     every = {path.relative_to(CONFIGS).with_suffix("") for path in CONFIGS.rglob("*.yaml")}
 
-    assert every == {*CHOICES, Path("train"), Path("translate")}
+    assert every == {*CHOICES, Path("score"), Path("train"), Path("translate")}
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
@@ -109,7 +109,7 @@ def test_every_training_builds_its_optimizer(name):
 def test_the_translation_script_takes_every_decoding(name):
     register_schemas()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONFIGS)):
-        composed = compose("translate", overrides=["checkpoint=x", f"decoding={name}"])
+        composed = compose("translate", overrides=["checkpoint=[x]", f"decoding={name}"])
 
     config = to_dataclass(composed)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.streaming import LONG_SENTENCE, WINDOW, answer_in_order, windows
+from seq2seq.streaming import LONG_SENTENCE, VERY_LONG, WINDOW, answer_in_order, windows
 
 
 def always():
@@ -85,3 +85,29 @@ def test_a_row_without_an_answer_is_an_error():
 
     with pytest.raises(ValueError, match="shorter"):
         list(answers)
+
+
+def test_answers_are_observed_when_there_are_some_and_not_in_their_turn():
+    events = []
+    answers = answer_in_order(
+        lambda rows: [f"row {row}" for row in rows],
+        lengths=[9, 0, 5],
+        known={1: "nothing"},
+        batch_size=1,
+        observe=events.append,
+    )
+
+    for answer in answers:
+        events.append(f"{answer} comes")
+
+    observed = ["nothing", "row 2", "row 0"]
+    assert events == [*observed, "row 0 comes", "nothing comes", "row 2 comes"]
+
+
+def test_whoever_waits_for_very_long_rows_is_told_how_many(caplog):
+    lengths = [1, VERY_LONG, VERY_LONG + 1, 50 * VERY_LONG]
+
+    record(lengths, batch_size=2)
+
+    [message] = caplog.messages
+    assert message.startswith("2 sentences have more than 1,000 pieces, the longest 50,000;")

@@ -3,6 +3,8 @@ import dataclasses
 import pytest
 from tiny_translator import GREEDY, make_translate_config
 
+from seq2seq.translate_config import LongLines, OutputFormat
+
 
 @pytest.mark.parametrize(
     ("changes", "message"),
@@ -15,6 +17,38 @@ from tiny_translator import GREEDY, make_translate_config
         ({"reference": "a.en", "gold": "a.align", "gold_base": 2}, "gold_base=2 must be 0 or 1"),
         ({"input": "a", "output": "./a"}, r"output=\./a would overwrite what input=a names"),
         ({"output": "a", "alignments": "a"}, "alignments=a would overwrite what output=a names"),
+        ({"input": []}, r"input=\[\] must name a file, or several: \[a,b\]"),
+        ({"output": ["a", ""]}, r"output=\[a,\] must name a file"),
+        (
+            {"input": ["a", "b"], "output": ["c", "d", "e"]},
+            r"output=\[c,d,e\] has 3 files for 2 of input; give 1 or 2",
+        ),
+        ({"output": ["c", "d"]}, r"output=\[c,d\] has 2 files for 1 of input; give 1$"),
+        (
+            {"input": ["a", "b"], "reference": "c"},
+            "reference=c has 1 files for 2 of input; give 2$",
+        ),
+        (
+            {"input": ["a", "b"], "output": ["c", "./b"]},
+            r"output=\./b would overwrite what input=b names",
+        ),
+        (
+            {"input": ["a", "b"], "output": ["c", "c"]},
+            "output=c would overwrite what output=c names",
+        ),
+        ({"split_length": 0}, "split_length=0"),
+        *(
+            ({"long_lines": LongLines.split, **other}, f"{key}=.* goes with long_lines=whole alone")
+            for key, other in (
+                ("output_format", {"output_format": OutputFormat.nbest}),
+                ("output_format", {"output_format": OutputFormat.json}),
+                ("reference", {"input": "a", "reference": "b"}),
+                ("prefixes", {"input": "a", "prefixes": "b"}),
+                ("alignments", {"alignments": "a"}),
+                ("attention_plot", {"attention_plot": "a"}),
+                ("attention_html", {"attention_html": "a"}),
+            )
+        ),
         (
             {"input": "a", "reference": "b", "gold": "c", "attention_html": "c"},
             "attention_html=c would overwrite what gold=c names",
@@ -30,8 +64,8 @@ def test_one_file_may_be_read_twice_and_one_device_written_twice():
     same = make_translate_config("run", input="a", reference="a")
     discarded = make_translate_config("run", output="/dev/null", alignments="/dev/null")
 
-    assert same.reference == "a"
-    assert discarded.output == "/dev/null"
+    assert same.reference == ["a"]
+    assert discarded.output == ["/dev/null"]
 
 
 def test_a_search_by_another_name_is_refused():

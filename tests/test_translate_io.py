@@ -1,25 +1,14 @@
-import json
+import gzip
 import logging
-import math
 import os
 import stat
 import sys
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.translate_config import OutputFormat
-from seq2seq.translate_io import (
-    CHUNK,
-    LineReader,
-    format_forced,
-    format_translation,
-    open_output,
-    parallel,
-)
-from seq2seq.translation import TranslatedHypothesis, Translation
+from seq2seq.translate_io import CHUNK, LineReader, open_lines, open_output, parallel
 
 LONG = b"\xc3\xa4" * CHUNK
 
@@ -27,22 +16,6 @@ LONG = b"\xc3\xa4" * CHUNK
 def read(path):
     with path.open("rb", buffering=0) as file:
         return list(LineReader(file, name="input=a.txt"))
-
-
-def make_translation(*texts):
-    hypotheses = [
-        TranslatedHypothesis(
-            text=text,
-            score=-1.5 - rank,
-            log_probability=-3.0,
-            finished=True,
-            ids=[5],
-            pieces=["a", "</s>"],
-            weights=torch.tensor([[[0.25, 0.75, 0.0], [0.5, 0.5, 0.0]]]),
-        )
-        for rank, text in enumerate(texts)
-    ]
-    return Translation("Bär \u2028 x", [4, 5], ["B", "x", "</s>"], hypotheses)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +86,80 @@ def test_a_pipe_tells_whether_it_pauses():
         assert (before, in_buffer, at_pause, at_end) == (False, True, False, True)
 
 
+def read_named(path):
+    with open_lines(str(path), key="input") as lines:
+        return list(lines)
+
+
+@pytest.mark.parametrize("content", [b"", b"a\n\nb", b"\xef\xbb\xbfa\r\nb\xff\n", LONG + b"\na"])
+def test_a_packed_file_is_read_as_a_plain_one(tmp_path, content):
+    (tmp_path / "a.txt").write_bytes(content)
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(content))
+
+    assert read_named(tmp_path / "a.txt.gz") == read_named(tmp_path / "a.txt")
+
+
+def test_packed_files_one_after_another_are_one_file(tmp_path):
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"a\nb") + gzip.compress(b"c\n"))
+
+    assert read_named(tmp_path / "a.gz") == ["a", "bc"]
+
+
+WHOLE = gzip.compress(b"".join(b"%d\n" % (number * number) for number in range(9000)))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(WHOLE[:-5], id="cut"),
+        pytest.param(WHOLE[:4], id="cut in its head"),
+        pytest.param(WHOLE[:500] + b"\xff\0\xff" + WHOLE[503:], id="changed"),
+        pytest.param(WHOLE[:-8] + b"\0\0\0\0" + WHOLE[-4:], id="wrong sum"),
+        pytest.param(WHOLE + b"more", id="something behind it"),
+        pytest.param(b"ein hund\n", id="plain"),
+        pytest.param(b"", id="empty"),
+    ],
+)
+def test_a_damaged_packed_file_is_refused_by_name(tmp_path, content):
+    (tmp_path / "a.gz").write_bytes(content)
+
+    with pytest.raises(ValueError, match=r"^input=\S+a\.gz: not a (whole )?gzip file") as caught:
+        read_named(tmp_path / "a.gz")
+
+    assert "make it anew" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_cannot_be_read_is_named_with_its_key(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"^input=\S+nowhere\.txt: no such file; give"):
+        read_named(tmp_path / "nowhere.txt")
+    with pytest.raises(IsADirectoryError, match=r"^input=\S+ is a directory; give"):
+        read_named(tmp_path)
+
+
+def test_a_packed_file_is_written_alike_each_time_and_only_when_complete(tmp_path):
+    paths = [tmp_path / "a.txt.gz", tmp_path / "b.txt.gz"]
+    for path in paths:
+        with open_output(str(path), key="output") as file:
+            file.write(b"a\n")
+            assert not path.exists()
+
+    first, second = (path.read_bytes() for path in paths)
+    assert gzip.decompress(first) == b"a\n"
+    assert first == second
+
+
+def test_a_crash_leaves_no_packed_file(tmp_path):
+    with (
+        pytest.raises(RuntimeError),
+        open_output(str(tmp_path / "out.gz"), key="output") as file,
+    ):
+        file.write(b"half")
+        raise RuntimeError
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def join(sources, references):
     return parallel(sources, references, names=("input=a.de", "reference=a.en"))
 
@@ -121,16 +168,30 @@ def test_parallel_lines_are_joined_empty_ones_too():
     assert list(join(["a", "", "c"], ["A", "B", ""])) == [("a", "A"), ("", "B"), ("c", "")]
 
 
-@pytest.mark.parametrize(("num_sources", "num_references"), [(3, 2), (0, 1), (2, 5)])
-def test_streams_of_different_length_are_an_error_with_both_counts(num_sources, num_references):
-    joined = join(["a"] * num_sources, ["b"] * num_references)
-    pattern = f"input=a.de has {num_sources} lines but reference=a.en has {num_references};"
+@pytest.mark.parametrize(
+    ("num_sources", "num_references", "message"),
+    [
+        (3, 2, "reference=a.en ends after 2 lines but input=a.de goes on with line 3;"),
+        (0, 1, "input=a.de ends after 0 lines but reference=a.en goes on with line 1;"),
+        (2, 5, "input=a.de ends after 2 lines but reference=a.en goes on with line 3;"),
+    ],
+)
+def test_the_longer_of_two_streams_is_an_error(num_sources, num_references, message):
     found = []
 
-    with pytest.raises(ValueError, match=pattern):
-        found.extend(joined)
+    with pytest.raises(ValueError, match=message):
+        found.extend(join(["a"] * num_sources, ["b"] * num_references))
 
     assert len(found) == min(num_sources, num_references)
+
+
+def test_a_longer_stream_is_not_read_to_its_end():
+    references = iter(["A", "B", "C", "D"])
+
+    with pytest.raises(ValueError, match="goes on with line 2"):
+        list(join(["a"], references))
+
+    assert list(references) == ["C", "D"]
 
 
 def test_a_file_gets_its_name_only_when_it_is_complete(tmp_path):
@@ -186,55 +247,3 @@ def test_a_path_that_cannot_be_written_is_named_with_its_key(tmp_path, path):
         open_output(str(tmp_path / path), key="alignments"),
     ):
         pass
-
-
-def test_text_is_the_best_hypothesis():
-    content = format_translation(OutputFormat.text, make_translation("ein B\xe4r", "x"), index=4)
-
-    assert content == "ein B\xe4r\n".encode()
-
-
-def test_nbest_has_the_input_line_the_text_and_the_score_of_each_hypothesis():
-    content = format_translation(OutputFormat.nbest, make_translation("a b", ""), index=4)
-
-    assert content == b"4 ||| a b ||| -1.500000\n4 |||  ||| -2.500000\n"
-
-
-def test_json_is_one_line_with_all_there_is():
-    translation = make_translation("a\u2028b", "c")
-
-    content = format_translation(OutputFormat.json, translation, index=4)
-
-    assert content.count(b"\n") == 1
-    fields = json.loads(content)
-    assert fields["source"] == translation.source
-    assert fields["source_pieces"] == translation.source_pieces
-    first, second = fields["hypotheses"]
-    assert (first["text"], second["text"]) == ("a\u2028b", "c")
-    assert (first["score"], second["score"]) == (-1.5, -2.5)
-    assert first["finished"] is True
-    assert first["pieces"] == ["a", "</s>"]
-    assert first["attention"] == [[[0.25, 0.75, 0.0], [0.5, 0.5, 0.0]]]
-    assert math.isclose(first["log_probability"], -3.0)
-
-
-def test_the_text_of_a_forced_translation_is_its_log_probability():
-    content = format_forced(OutputFormat.text, make_translation("ein B\xe4r"), index=4)
-
-    assert content == b"-3.0000\n"
-
-
-@pytest.mark.parametrize("output_format", [OutputFormat.nbest, OutputFormat.json])
-def test_other_formats_of_a_forced_translation_are_those_of_a_found_one(output_format):
-    translation = make_translation("a b")
-
-    forced = format_forced(output_format, translation, index=4)
-
-    assert forced == format_translation(output_format, translation, index=4)
-
-
-@pytest.mark.parametrize("output_format", OutputFormat)
-def test_a_lone_surrogate_does_not_stop_the_output(output_format):
-    content = format_translation(output_format, make_translation("a\ud800"), index=0)
-
-    assert content.decode("utf-8").count("\n") == 1

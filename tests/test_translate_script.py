@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from tiny_translator import write_checkpoint
 
+from seq2seq.command_line import PATH_KEYS, TRANSLATE_LISTS, quote_plain_values
 from seq2seq.translate_config import TranslateConfig
-from seq2seq.translate_task import PATH_KEYS, quote_plain_values
 
 ROOT = Path(__file__).parent.parent
 
@@ -24,7 +24,7 @@ def checkpoint(tmp_path_factory):
     return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "run")
 
 
-@pytest.mark.parametrize("key", PATH_KEYS)
+@pytest.mark.parametrize("key", sorted({*PATH_KEYS} - {*TRANSLATE_LISTS}))
 def test_any_path_passes_through_the_command_line_unchanged(key):
     [argument] = quote_plain_values([f"{key}=my b\xfccher, (all) = 'x'.txt"])
 
@@ -33,8 +33,31 @@ def test_any_path_passes_through_the_command_line_unchanged(key):
     assert value == "my b\xfccher, (all) = 'x'.txt"
 
 
+@pytest.mark.parametrize("key", TRANSLATE_LISTS)
+@pytest.mark.parametrize(
+    ("given", "paths"),
+    [
+        ("run", ["run"]),
+        ("my b\xfccher, (all) = 'x'.pt", ["my b\xfccher, (all) = 'x'.pt"]),
+        ("'a,b.pt'", ["a,b.pt"]),
+        ("", [""]),
+        ("[]", []),
+        ("[a.pt]", ["a.pt"]),
+        ("[b\xfccher/lr=0.1/best.pt, b c.pt]", ["b\xfccher/lr=0.1/best.pt", "b c.pt"]),
+        ("['a,b.pt',c.pt]", ["a,b.pt", "c.pt"]),
+    ],
+)
+def test_checkpoints_and_streams_are_a_list_be_it_of_one(key, given, paths):
+    [argument] = quote_plain_values([f"{key}={given}"])
+
+    override = OverridesParser.create().parse_override(argument)
+
+    assert override.value() == paths
+    assert not override.is_sweep_override()
+
+
 def test_every_key_of_a_path_is_known():
-    plain = {"text", "threads", *PATH_KEYS}
+    plain = {"text", "threads", *TRANSLATE_LISTS, *PATH_KEYS}
 
     assert {each.name for each in fields(TranslateConfig) if "str" in str(each.type)} <= plain
 
@@ -51,7 +74,7 @@ def test_any_text_passes_through_the_command_line_unchanged(text):
 
 @pytest.mark.parametrize(
     "argument",
-    ["decoding=beam", "--multirun", "input=null", "input='a,b'", "checkpoint=???", "text", "-m"],
+    ["decoding=beam", "--multirun", "input=null", "gold='a,b'", "checkpoint=???", "text", "-m"],
 )
 def test_other_arguments_are_left_to_hydra(argument):
     assert quote_plain_values([argument]) == [argument]

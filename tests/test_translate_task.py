@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tiny_translator import BEAM, SENTENCES, make_translate_config, write_checkpoint
 
+from seq2seq.batch_translation import BatchTranslator
 from seq2seq.training.config import Device, Precision
 from seq2seq.translate_config import OutputFormat
 from seq2seq.translate_task import translate
@@ -87,10 +88,10 @@ def test_json_has_one_object_a_line(checkpoint, input_file, capfdbinary):
 
 
 def test_a_crash_halfway_leaves_no_output(checkpoint, input_file, tmp_path, monkeypatch):
-    def crash(*arguments):
+    def crash(*arguments, **options):
         raise RuntimeError
 
-    monkeypatch.setattr(Translator, "_search", crash)
+    monkeypatch.setattr(BatchTranslator, "complete", crash)
 
     with pytest.raises(RuntimeError):
         translate(
@@ -177,7 +178,7 @@ def test_a_reference_of_another_length_is_an_error_and_leaves_no_file(
     with open(reference_file, "a") as file:  # noqa: PTH123
         file.write("b\n")
 
-    with pytest.raises(ValueError, match=r"input=\S+ has 8 lines but reference=\S+ has 9;"):
+    with pytest.raises(ValueError, match=r"input=\S+ ends after 8 .* reference=\S+ .* line 9;"):
         translate(
             make_translate_config(
                 checkpoint,

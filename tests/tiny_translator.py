@@ -9,6 +9,7 @@ from pytest import MonkeyPatch
 from torch import Tensor
 
 from seq2seq.attention import Memory
+from seq2seq.command_line import TRANSLATE_LISTS
 from seq2seq.config import TrainConfig, load_config, register_schemas
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.recurrence import DecoderState
@@ -16,7 +17,7 @@ from seq2seq.search import BeamConfig, EarlyStopping, GreedyConfig, LengthPenalt
 from seq2seq.training.checkpoint import Checkpoint, build_model, save_checkpoint
 from seq2seq.training.config import Device, Precision
 from seq2seq.training.precision import Numerics
-from seq2seq.translate_config import OutputFormat, TranslateConfig
+from seq2seq.translate_config import LongLines, OutputFormat, TranslateConfig, UnknownPieces
 from seq2seq.translator import Translator
 
 CONFIGS = Path(__file__).parent.parent / "configs"
@@ -97,18 +98,23 @@ def make_translator(attention: str = "additive", *, seed: int = 3) -> Translator
     )
 
 
-def make_translate_config(checkpoint: Path | str, **changes: object) -> TranslateConfig:
+def make_translate_config(checkpoint: Path | str | list[str], **changes: object) -> TranslateConfig:
     """Return what translate.py is told where nothing but a checkpoint is given."""
+    checkpoints = checkpoint if isinstance(checkpoint, list) else [str(checkpoint)]
     values = {each.name: None for each in fields(TranslateConfig)} | {
-        "checkpoint": str(checkpoint),
+        "checkpoint": checkpoints,
         "output_format": OutputFormat.text,
         "gold_base": 0,
         "batch_size": 3,
         "device": Device.cpu,
         "precision": Precision.fp32,
         "decoding": BEAM,
+        "long_lines": LongLines.whole,
+        "unknown_words": UnknownPieces.keep,
+        "split_length": 100,
     }
-    return TranslateConfig(**values | changes)
+    lists = {key: [changes[key]] for key in TRANSLATE_LISTS if isinstance(changes.get(key), str)}
+    return TranslateConfig(**values | changes | lists)
 
 
 def record_shapes(translator: Translator, monkeypatch: MonkeyPatch) -> list[tuple[int, ...]]:

@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+from seq2seq.products import product_dtype
+
 _CHUNK = 1024
 """tokens whose logits are held at once: enough for fast products, few enough for the cache"""
 
@@ -32,12 +34,12 @@ def vocabulary_loss(
         The cross-entropies with q and with the true tokens alone, summed over tokens, in nats,
         in fp32 or better. The second has no gradient.
     """
-    dtype = readouts.dtype
-    if torch.is_autocast_enabled(readouts.device.type):
-        dtype = torch.get_autocast_dtype(readouts.device.type)
-    smoothed, cross_entropy = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
-        readouts.to(dtype), weight.to(dtype), bias, true_ids, label_smoothing
-    )
+    factors = readouts.to(product_dtype(readouts)), weight.to(product_dtype(weight))
+    trains = torch.is_grad_enabled() and any(each.requires_grad for each in (*factors, bias))
+    with torch.autocast(readouts.device.type, enabled=False):  # what follows chooses for itself
+        smoothed, cross_entropy = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
+            *factors, bias, true_ids, label_smoothing, trains
+        )
     return smoothed, cross_entropy
 
 
@@ -46,7 +48,8 @@ class _VocabularyLoss(Function):
 
     With p = softmax(l) the loss of a token is sum_v q_v (log sum_w exp l_w - l_v), and its
     gradient for l is p - q. The logarithm of the sum is max l - log max p, so that one softmax
-    gives both, and p - q takes the place of p.
+    gives both, and p - q takes the place of p. Differences of logits are taken first: they are
+    smaller than logits, and so are their rounding errors.
     """
 
     @staticmethod
@@ -57,31 +60,32 @@ class _VocabularyLoss(Function):
         bias: Tensor,
         true_ids: Tensor,
         label_smoothing: float,
+        trains: bool,
     ) -> tuple[Tensor, Tensor]:
         exact = torch.promote_types(readouts.dtype, torch.float32)
-        smoothed, cross_entropy = readouts.new_zeros(2, dtype=exact).unbind()
-        grads = _Grads(*(torch.zeros_like(each, dtype=exact) for each in (readouts, weight, bias)))
-        needs_grads = any(ctx.needs_input_grad)  # type: ignore[attr-defined]
-        mean_weight, mean_bias = weight.to(exact).mean(0), bias.mean()
+        smoothed, cross_entropy = (readouts.new_zeros((), dtype=exact) for _ in range(2))
+        grads = _Grads.zeros(readouts, weight, bias, dtype=exact) if trains else None
+        mean_weight, mean_bias = weight.mean(0, dtype=exact), bias.mean()
         for start in range(0, len(readouts), _CHUNK):
             rows, ids = readouts[start : start + _CHUNK], true_ids[start : start + _CHUNK, None]
             logits = torch.addmm(bias.to(rows.dtype), rows, weight.t()).to(exact)
             probabilities = torch.softmax(logits, 1)
-            normalisers = logits.amax(1, keepdim=True) - probabilities.amax(1, keepdim=True).log()
-            true_losses = normalisers - logits.gather(1, ids)
+            largest, surprise = logits.amax(1, keepdim=True), -probabilities.amax(1, True).log()
+            true_losses = largest - logits.gather(1, ids) + surprise
             mean_logits = (rows.to(exact) @ mean_weight + mean_bias).unsqueeze(1)
-            smoothed += torch.lerp(true_losses, normalisers - mean_logits, label_smoothing).sum()
+            mean_losses = largest - mean_logits + surprise
+            smoothed += torch.lerp(true_losses, mean_losses, label_smoothing).sum()
             cross_entropy += true_losses.sum()
-            if needs_grads:
+            if grads is not None:
                 true_shares = probabilities.new_full(ids.shape, label_smoothing - 1)
                 errors = probabilities.scatter_add_(1, ids, true_shares)
                 grads.add(errors, rows=rows, weight=weight, start=start)
-        if needs_grads and label_smoothing:
+        if grads is not None:
             share = label_smoothing / len(bias)
             grads.readouts.sub_(mean_weight, alpha=label_smoothing)
             grads.weight.sub_(readouts.sum(0, dtype=exact), alpha=share)
             grads.bias.sub_(share * len(readouts))
-        ctx.save_for_backward(*grads)
+            ctx.save_for_backward(*grads)
         ctx.mark_non_differentiable(cross_entropy)
         return smoothed, cross_entropy
 
@@ -89,7 +93,7 @@ class _VocabularyLoss(Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, smoothed_grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         grads: tuple[Tensor, ...] = ctx.saved_tensors  # type: ignore[attr-defined]
-        return *(grad * smoothed_grad for grad in grads), None, None
+        return *(grad * smoothed_grad for grad in grads), None, None, None
 
 
 class _Grads(NamedTuple):
@@ -98,6 +102,11 @@ class _Grads(NamedTuple):
     readouts: Tensor
     weight: Tensor
     bias: Tensor
+
+    @classmethod
+    def zeros(cls, *factors: Tensor, dtype: torch.dtype) -> "_Grads":
+        """Return gradients of readouts, weight and bias to which nothing has been added."""
+        return cls(*(torch.zeros_like(each, dtype=dtype) for each in factors))
 
     def add(self, errors: Tensor, *, rows: Tensor, weight: Tensor, start: int) -> None:
         """Add what some tokens contribute, whose logits have these errors."""

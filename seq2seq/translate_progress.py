@@ -1,0 +1,85 @@
+"""How far translate.py is and how fast: a bar on stderr, and at the end one line."""
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from seq2seq.translate_config import TranslateConfig
+from seq2seq.translate_inputs import is_prompt
+from seq2seq.translate_io import is_packed
+from seq2seq.translation import Translation
+
+logger = logging.getLogger(__name__)
+
+MANY = 100
+"""sentences; how fast fewer were is not worth a line"""
+_BAR = "{percentage:3.0f}%|{bar}| {desc} [{elapsed}<{remaining}]"
+_COUNT = "{desc} [{elapsed}]"  # where nobody knows how much is to come
+
+
+class Progress:
+    """Counts sentences and takes the time, from when it is made."""
+
+    def __init__(self, bar: "tqdm[NoReturn]") -> None:
+        self._bar = bar
+        self._num_sentences = 0
+        self._start = time.perf_counter()
+
+    def advance(self, translation: Translation) -> None:
+        """Count a translation that is written."""
+        self._num_sentences += 1
+        count, _, rate = self._figures()
+        self._bar.set_description_str(f"{count}, {rate}", refresh=False)
+        self._bar.update(len(translation.source.encode(errors="replace")) + 1)
+
+    def log_speed(self) -> None:
+        """Say in one line how fast all was, where it was much."""
+        self._bar.close()
+        if self._num_sentences >= MANY:
+            logger.info("%s in %s (%s)", *self._figures())
+
+    def _figures(self) -> tuple[str, str, str]:
+        seconds = time.perf_counter() - self._start
+        rate = self._num_sentences / max(seconds, 1e-9)
+        return f"{self._num_sentences:,} sentences", f"{seconds:.1f} s", f"{rate:,.1f} sentences/s"
+
+
+@contextlib.contextmanager
+def open_progress(config: TranslateConfig) -> Iterator[Progress]:
+    """Show a bar, where one is wanted, until this is left."""
+    total = _num_bytes(config.input or ())
+    with contextlib.ExitStack() as stack:
+        shown = _shows_bar(config)
+        if shown:
+            stack.enter_context(logging_redirect_tqdm())  # else warnings would stand in the bar
+        bar = tqdm(
+            total=total,
+            bar_format=_COUNT if total is None else _BAR,
+            disable=not shown,
+            file=sys.stderr,
+        )
+        yield Progress(stack.enter_context(bar))
+
+
+def _shows_bar(config: TranslateConfig) -> bool:
+    if config.text is not None or is_prompt(config):
+        return False
+    if config.progress is not None:
+        return config.progress
+    # A bar would stand among the translations if both went to the terminal.
+    return sys.stderr.isatty() and (config.output is not None or not sys.stdout.isatty())
+
+
+def _num_bytes(paths: Sequence[str]) -> int | None:
+    """Return how much is to be read, or None unless all of it stands in plain files."""
+    files = [Path(path).expanduser() for path in paths]
+    if not files or any(is_packed(file) or not file.is_file() for file in files):
+        return None
+    return sum(file.stat().st_size for file in files)

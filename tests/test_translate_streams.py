@@ -1,0 +1,304 @@
+"""translate.py with several inputs and outputs, packed files and long lines."""
+
+import gzip
+import json
+import os
+import stat
+from itertools import count, islice
+
+import pytest
+import torch
+from tiny_translator import SENTENCES, make_translate_config, make_translator, write_checkpoint
+
+from seq2seq.batch_translation import BatchTranslator
+from seq2seq.streaming import WINDOW
+from seq2seq.translate_config import LongLines, OutputFormat
+from seq2seq.translate_task import translate
+from seq2seq.translation import TranslatedHypothesis, Translation
+
+FIRST, SECOND = SENTENCES[:5], SENTENCES[5:]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "run")
+
+
+def write(path, lines):
+    content = "".join(f"{line}\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return str(path)
+
+
+def read(path):
+    content = path.read_bytes()
+    return (gzip.decompress(content) if path.suffix == ".gz" else content).decode().splitlines()
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    (tmp_path / "in").mkdir()
+    return [write(tmp_path / "in" / "a.de", FIRST), write(tmp_path / "in" / "b.de.gz", SECOND)]
+
+
+@pytest.fixture
+def expected(checkpoint, inputs, capfdbinary):
+    """Return the translations of both inputs, each translated by itself."""
+    found = []
+    for path in inputs:
+        translate(make_translate_config(checkpoint, input=path))
+        found.append(capfdbinary.readouterr().out.decode().splitlines())
+    return found
+
+
+def outputs(tmp_path):
+    return sorted(path.name for path in tmp_path.iterdir() if path.is_file())
+
+
+def test_inputs_are_translated_one_after_another(checkpoint, inputs, capfdbinary, expected):
+    translate(make_translate_config(checkpoint, input=inputs))
+
+    assert capfdbinary.readouterr().out.decode().splitlines() == [*expected[0], *expected[1]]
+
+
+def test_each_input_gets_its_own_output(checkpoint, inputs, tmp_path, expected):
+    paths = [tmp_path / "a.en.gz", tmp_path / "b.en"]
+
+    translate(make_translate_config(checkpoint, input=inputs, output=list(map(str, paths))))
+
+    assert [read(path) for path in paths] == expected
+
+
+def test_an_input_without_lines_gets_an_output_without_lines(checkpoint, inputs, tmp_path):
+    empty = write(tmp_path / "in" / "none.de", [])
+    paths = [tmp_path / "none.en", tmp_path / "a.en"]
+
+    translate(
+        make_translate_config(checkpoint, input=[empty, inputs[0]], output=list(map(str, paths)))
+    )
+
+    assert [len(read(path)) for path in paths] == [0, len(FIRST)]
+
+
+def test_nbest_numbers_begin_anew_with_each_output(checkpoint, inputs, tmp_path, capfdbinary):
+    nbest = {"input": inputs, "output_format": OutputFormat.nbest}
+    paths = [tmp_path / "a.nbest", tmp_path / "b.nbest"]
+
+    translate(make_translate_config(checkpoint, **nbest, output=list(map(str, paths))))
+    translate(make_translate_config(checkpoint, **nbest))
+
+    def numbers(lines):
+        return sorted({int(line.split(" ||| ")[0]) for line in lines})
+
+    assert [numbers(read(path)) for path in paths] == [list(range(5)), list(range(3))]
+    assert numbers(capfdbinary.readouterr().out.decode().splitlines()) == list(range(8))
+
+
+def test_reports_and_json_have_all_inputs(checkpoint, inputs, tmp_path):
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    links, page = tmp_path / "links.gz", tmp_path / "page.html"
+
+    translate(
+        make_translate_config(
+            checkpoint,
+            input=inputs,
+            output=list(map(str, paths)),
+            output_format=OutputFormat.json,
+            alignments=str(links),
+            attention_html=str(page),
+        )
+    )
+
+    sources = [[json.loads(line)["source"] for line in read(path)] for path in paths]
+    assert sources == [FIRST, SECOND]
+    assert len(gzip.decompress(links.read_bytes()).split(b"\n")) == len(SENTENCES) + 1
+    assert "8: log-probability" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_crash_in_the_second_input_leaves_no_output(
+    checkpoint, inputs, tmp_path, monkeypatch, suffix
+):
+    complete = BatchTranslator.complete
+
+    def crash(self, pairs, *arguments, **options):
+        if pairs[0][0] == SECOND[0]:
+            raise RuntimeError
+        return complete(self, pairs, *arguments, **options)
+
+    monkeypatch.setattr(BatchTranslator, "complete", crash)
+    paths = [str(tmp_path / f"{name}.en{suffix}") for name in "ab"]
+
+    with pytest.raises(RuntimeError):
+        translate(make_translate_config(checkpoint, input=inputs, output=paths))
+
+    assert outputs(tmp_path) == []
+
+
+def test_a_damaged_input_leaves_no_output(checkpoint, inputs, tmp_path):
+    damaged = tmp_path / "in" / "c.de.gz"
+    damaged.write_bytes(gzip.compress(b"ein hund\n" * 9)[:-3])
+    paths = [str(tmp_path / name) for name in ("a.en", "c.en.gz")]
+
+    with pytest.raises(ValueError, match=r"^input=\S+c\.de\.gz: not a whole gzip file"):
+        translate(
+            make_translate_config(
+                checkpoint,
+                input=[inputs[0], str(damaged)],
+                output=paths,
+                alignments=str(tmp_path / "links.gz"),
+            )
+        )
+
+    assert outputs(tmp_path) == []
+
+
+@pytest.mark.parametrize("key", ["input", "reference", "gold"])
+def test_any_damaged_file_is_refused_with_its_key(checkpoint, inputs, tmp_path, key):
+    damaged = tmp_path / "in" / "c.gz"
+    damaged.write_bytes(gzip.compress(b"\n" * 5)[:-3])
+    plain = write(tmp_path / "in" / "empty", [""] * 5)
+    files = dict.fromkeys(("input", "reference", "gold"), plain) | {key: str(damaged)}
+
+    with pytest.raises(ValueError, match=rf"^{key}=\S+c\.gz: not a whole gzip file"):
+        translate(make_translate_config(checkpoint, **files, output=str(tmp_path / "out")))
+
+    assert outputs(tmp_path) == []
+
+
+def test_a_missing_second_input_or_directory_stops_before_anything_is_translated(
+    checkpoint, inputs, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(BatchTranslator, "complete", None)
+    paths = [str(tmp_path / "a.en"), str(tmp_path / "nowhere" / "b.en")]
+
+    with pytest.raises(FileNotFoundError, match=r"input=nowhere\.de: no such file"):
+        translate(make_translate_config(checkpoint, input=[inputs[0], "nowhere.de"]))
+    with pytest.raises(FileNotFoundError, match=r"output=\S+b\.en: there is no directory"):
+        translate(make_translate_config(checkpoint, input=inputs, output=paths))
+
+    assert outputs(tmp_path) == []
+
+
+def test_each_input_is_scored_with_its_own_reference(checkpoint, inputs, tmp_path, capfdbinary):
+    references = [
+        write(tmp_path / "in" / "a.en", ["abc"] * 5),
+        write(tmp_path / "in" / "b.en.gz", ["a."] * 3),
+    ]
+    translator = make_translator()
+    pairs = [*((line, "abc") for line in FIRST), *((line, "a.") for line in SECOND)]
+    wanted = [each.hypotheses[0].log_probability for each in translator.force(pairs)]
+
+    translate(make_translate_config(checkpoint, input=inputs, reference=references))
+
+    found = list(map(float, capfdbinary.readouterr().out.split()))
+    assert found == pytest.approx(wanted, abs=2e-4)
+
+
+def test_references_are_compared_file_by_file(checkpoint, inputs, tmp_path):
+    references = [
+        write(tmp_path / "in" / "a.en", ["abc"] * 4),
+        write(tmp_path / "in" / "b.en", ["a."] * 4),
+    ]
+
+    with pytest.raises(ValueError, match=r"a\.en ends after 4 lines but input=\S+a\.de goes on"):
+        translate(make_translate_config(checkpoint, input=inputs, reference=references))
+
+
+def test_a_named_pipe_in_the_place_of_an_output_is_written_to(checkpoint, inputs, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    paths = [str(tmp_path / "a.en"), str(pipe)]
+
+    translate(make_translate_config(checkpoint, input=inputs, output=paths))
+
+    with os.fdopen(reader, "rb") as file:
+        assert file.read().count(b"\n") == len(SECOND)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_pipe_whose_reader_goes_keeps_no_other_output_from_its_lines(
+    checkpoint, inputs, tmp_path, monkeypatch
+):
+    written = []
+
+    def stop(output, content):
+        written.append(output.name)
+        return False
+
+    monkeypatch.setattr("seq2seq.translate_task._write", stop)
+    paths = [str(tmp_path / "a.en"), str(tmp_path / "b.en")]
+
+    translate(make_translate_config(checkpoint, input=inputs, output=paths))
+
+    assert len(written) == len(SENTENCES)
+
+
+class CountedLine(str):
+    """A line that knows how many there are."""
+
+    num_alive = 0
+    __slots__ = ()
+
+    def __new__(cls, text):
+        cls.num_alive += 1
+        return super().__new__(cls, text)
+
+    def __del__(self):
+        CountedLine.num_alive -= 1
+
+
+class Echo:
+    """Stands for the model: each line is its own translation."""
+
+    def complete(self, pairs, *arguments, **options):
+        for line, _ in pairs:
+            hypothesis = TranslatedHypothesis(
+                text=str(line),
+                score=0.0,
+                log_probability=0.0,
+                finished=True,
+                ids=[],
+                pieces=[],
+                weights=torch.zeros(0),
+            )
+            yield Translation(str(line), [], [], [hypothesis])
+
+
+@pytest.mark.parametrize("has_more", [True, False])
+def test_of_an_endless_stream_a_window_of_lines_is_held(monkeypatch, has_more):
+    translator = make_translator()
+    monkeypatch.setattr(translator, "_batches", Echo())
+    window = 3 * WINDOW if has_more else 1
+    most = 0
+
+    def endless():
+        nonlocal most
+        for number in count():
+            yield CountedLine(number)
+            most = max(most, CountedLine.num_alive)
+
+    translations = translator.translate(endless(), batch_size=3, has_more=lambda: has_more)
+    for number, translation in enumerate(islice(translations, 5 * window)):
+        assert translation.hypotheses[0].text == str(number)
+
+    # One more is in the hands of whoever reads the lines.
+    assert window - 1 <= most <= window + 1
+
+
+def test_long_lines_are_split_by_choice(checkpoint, tmp_path, capfdbinary):
+    lines = ["ein hund. Zwei. Drei kinder", "ja. Nein"]
+    parts = ["ein hund.", "Zwei.", "Drei kinder", "ja. Nein"]
+    path = write(tmp_path / "a.de", lines)
+    config = make_translate_config(
+        checkpoint, input=path, long_lines=LongLines.split, split_length=9
+    )
+    texts = [
+        each.hypotheses[0].text for each in make_translator().translate(parts, config.decoding)
+    ]
+
+    translate(config)
+
+    found = capfdbinary.readouterr().out.decode().splitlines()
+    assert found == [" ".join(text for text in texts[:3] if text), texts[3]]
