@@ -25,8 +25,9 @@ class Dropout(nn.Module):
             return inputs
         if inputs.device.type != "cpu":
             return functional.dropout(inputs, self.p)
-        num_dropped = round(self.p * _LEVELS)
-        draws = torch.empty(-(-inputs.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
+        num_dropped = min(round(self.p * _LEVELS), _LEVELS - 1)
+        draws = inputs.new_empty(-(-inputs.numel() // 4), dtype=torch.int64)
+        draws.random_(-(1 << 63), None)
         levels = draws.view(torch.int16)[: inputs.numel()].view(inputs.shape)  # from -32768
         kept = levels >= num_dropped - _LEVELS // 2
         return (inputs * kept).mul_(_LEVELS / (_LEVELS - num_dropped))

@@ -2,6 +2,7 @@
 
 # B batch, T length, I input, H hidden of one direction, L layers
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -11,6 +12,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from seq2seq.dropout import Dropout
 from seq2seq.products import product_with
 
 
@@ -37,7 +39,8 @@ class GRUCell(nn.Module):
         h_gates, h_new = self.hidden_norm(self.hidden_projection(hidden)).split(parts, dim=-1)
         reset, update = torch.sigmoid(x_gates + h_gates).chunk(2, dim=-1)
         new = torch.tanh(torch.addcmul(x_new, reset, h_new))
-        return torch.lerp(new, hidden, update)
+        # Products and norms may be of another precision than the state, which keeps its own.
+        return torch.lerp(new.to(hidden.dtype), hidden, update.to(hidden.dtype))
 
     def unroll(self, projected: Tensor, hidden: Tensor) -> Tensor:
         """Return the states after each step, (T, B, 3H) -> (T, B, H), from the first one (B, H)."""
@@ -81,21 +84,14 @@ class BidirectionalGRU(nn.GRU):
             in the top layer, (B, 2H); of a sequence without a real token zeros.
         """
         if inputs.is_cuda:
-            return self._packed(inputs, mask)
-        states = inputs.transpose(0, 1)  # (T, B, I): the rows of a step stand together
-        padding = None if mask.all() else ~mask.t()
-        for layer in range(self.num_layers):
-            if layer > 0:
-                states = functional.dropout(states, self.dropout, self.training)
-            directions = [
-                self._direction(states, padding, f"l{layer}{suffix}") for suffix in ("", "_reverse")
-            ]
-            states = torch.cat(directions, dim=-1)
-        last = torch.cat((directions[0][-1], directions[1][0]), dim=-1)
-        return states.transpose(0, 1), last
+            return self.forward_packed(inputs, mask)
+        dropout = Dropout(self.dropout).train(self.training)
+        return read_both_ways(
+            inputs, mask, self._direction, num_layers=self.num_layers, between=dropout
+        )
 
     def _direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
-        """Return the states (T, B, H) of one direction of a layer; its weights bear the suffix."""
+        """Do what `read_both_ways` asks of a direction; its weights bear the suffix."""
         input_weight, weight, input_bias, bias = (
             getattr(self, f"{kind}_{suffix}")
             for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -105,7 +101,8 @@ class BidirectionalGRU(nn.GRU):
         is_reverse = suffix.endswith("reverse")
         return unroll(projected, hidden, weight, bias, padding=padding, reverse=is_reverse)
 
-    def _packed(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def forward_packed(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what `forward` does by torch's own loop, or by cuDNN; states of padding are 0."""
         # Packing asks for at least one step.
         lengths = mask.sum(1).clamp(min=1).cpu()
         packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
@@ -115,6 +112,35 @@ class BidirectionalGRU(nn.GRU):
         )
         top = last[-2:].transpose(0, 1).flatten(1)  # (2L, B, H) -> (B, 2H)
         return states, top * mask.any(1, keepdim=True)
+
+
+def read_both_ways(
+    inputs: Tensor,
+    mask: Tensor,
+    direction: Callable[[Tensor, Tensor | None, str], Tensor],
+    *,
+    num_layers: int,
+    between: Callable[[Tensor], Tensor],
+) -> tuple[Tensor, Tensor]:
+    """Run the directions of every layer, as `BidirectionalGRU.forward` describes.
+
+    Args:
+        inputs: (B, T, I).
+        mask: (B, T) bool, True = real.
+        direction: returns the states (T, B, H) of one direction of a layer from its inputs, time
+            first, padding (T, B) if there is any, and torch's suffix: `l0`, `l0_reverse`, `l1`.
+        num_layers: L.
+        between: applied to the states between two layers.
+    """
+    states = inputs.transpose(0, 1)  # (T, B, I): the rows of a step stand together
+    padding = None if mask.all() else ~mask.t()
+    for layer in range(num_layers):
+        forward = direction(states, padding, f"l{layer}")
+        backward = direction(states, padding, f"l{layer}_reverse")
+        states = torch.cat((forward, backward), dim=-1)
+        if layer < num_layers - 1:
+            states = between(states)
+    return states.transpose(0, 1), torch.cat((forward[-1], backward[0]), dim=-1)
 
 
 def unroll(
@@ -141,14 +167,14 @@ def unroll(
     """
     # Products may be of low precision; the state, which adds up over the steps, is not.
     arguments = (projected.to(hidden.dtype), hidden, weight.to(projected.dtype), bias)
-    trains = torch.is_grad_enabled() and any(each.requires_grad for each in arguments)
-    if not trains:
-        return _forward(*arguments, padding, reverse=reverse).states
-    states: Tensor = _Unroll.apply(*arguments, padding, reverse)  # type: ignore[no-untyped-call]
-    return states
+    if torch.is_grad_enabled() and any(each.requires_grad for each in arguments):
+        states: Tensor = _Unroll.apply(*arguments, padding, reverse)  # type: ignore[no-untyped-call]
+        return states
+    project = _hidden_projection(*arguments[1:], num_uses=len(projected))
+    return unroll_with(project, *arguments[:2], padding=padding, reverse=reverse).states
 
 
-class _Run(NamedTuple):
+class Unrolled(NamedTuple):
     """What a run over a sequence leaves behind."""
 
     states: Tensor  # (T, B, H)
@@ -156,21 +182,20 @@ class _Run(NamedTuple):
     candidates: Tensor  # (T, B, H): U_n h + b of each step
 
 
-def _forward(
+def unroll_with(
+    project: Callable[[Tensor], Tensor],
     projected: Tensor,
     hidden: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    padding: Tensor | None,
     *,
+    padding: Tensor | None,
     reverse: bool,
-) -> _Run:
-    length, num_rows, size = *projected.shape[:2], hidden.shape[1]
-    states = projected.new_empty(length, num_rows, size)
+) -> Unrolled:
+    """Do what `unroll` does, without a gradient, by a function that returns U h + b."""
+    length, size = len(projected), hidden.shape[1]
+    states = projected.new_empty(length, *hidden.shape)
     gates, candidates = torch.empty_like(projected), torch.empty_like(states)
-    project = product_with(weight, num_rows=num_rows, num_uses=length)
     for step in _order(length, reverse=reverse):
-        x, u = projected[step], (project(hidden) + bias).to(hidden.dtype)  # (B, 3H)
+        x, u = projected[step], project(hidden)  # (B, 3H)
         rz, new = gates[step, :, : 2 * size], gates[step, :, 2 * size :]
         torch.add(x[:, : 2 * size], u[:, : 2 * size], out=rz).sigmoid_()
         reset, update = rz.chunk(2, dim=1)
@@ -179,7 +204,15 @@ def _forward(
         candidates[step] = u[:, 2 * size :]
         torch.addcmul(x[:, 2 * size :], reset, candidates[step], out=new).tanh_()
         hidden = torch.lerp(new, hidden, update, out=states[step])
-    return _Run(states, gates, candidates)
+    return Unrolled(states, gates, candidates)
+
+
+def _hidden_projection(
+    hidden: Tensor, weight: Tensor, bias: Tensor, *, num_uses: int
+) -> Callable[[Tensor], Tensor]:
+    """Return h -> U h + b, in the state's own type."""
+    multiply = product_with(weight, num_rows=len(hidden), num_uses=num_uses)
+    return lambda rows: (multiply(rows) + bias).to(rows.dtype)
 
 
 class _Unroll(Function):
@@ -202,7 +235,8 @@ class _Unroll(Function):
         padding: Tensor | None,
         reverse: bool,
     ) -> Tensor:
-        run = _forward(projected, hidden, weight, bias, padding, reverse=reverse)
+        project = _hidden_projection(hidden, weight, bias, num_uses=len(projected))
+        run = unroll_with(project, projected, hidden, padding=padding, reverse=reverse)
         ctx.save_for_backward(hidden, weight, *run)
         ctx.reverse = reverse  # type: ignore[attr-defined]
         return run.states
@@ -239,8 +273,8 @@ class _Unroll(Function):
 def _previous(states: Tensor, first: Tensor, *, reverse: bool) -> Tensor:
     """Return the state before every step, (T, B, H)."""
     if reverse:
-        return torch.cat((states[1:], first.unsqueeze(0)))
-    return torch.cat((first.unsqueeze(0), states[:-1]))
+        return torch.cat((states, first.unsqueeze(0)))[1:]
+    return torch.cat((first.unsqueeze(0), states))[:-1]
 
 
 def _order(length: int, *, reverse: bool) -> range:

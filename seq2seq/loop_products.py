@@ -4,6 +4,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from seq2seq.products import product_with
+from seq2seq.products import product_dtype, product_with
 
 _MATMULS = (torch.matmul, Tensor.matmul, Tensor.__matmul__)
 _VIEWS = (Tensor.mT.__get__, Tensor.view, Tensor.transpose)  # type: ignore[attr-defined]
@@ -39,7 +40,7 @@ class LoopProducts(TorchFunctionMode):
         self._num_steps = num_steps
         self._constants = {id(each): each for each in constants}
         self._views: dict[tuple[object, ...], Tensor] = {}
-        self._factors: dict[int, _Factor] = {}
+        self._factors: dict[tuple[Tensor, Tensor | None, torch.dtype], _Factor] = {}
 
     def __torch_function__(
         self,
@@ -49,10 +50,12 @@ class LoopProducts(TorchFunctionMode):
         kwargs: Mapping[str, Tensor] | None = None,
     ) -> object:
         """Take over products with constants; leave every other call as it is."""
+        if not torch.is_grad_enabled():  # what is kept for later would have no gradient
+            return func(*args, **(kwargs or {}))
         if func is functional.linear:
             return self._linear(*args, **(kwargs or {}))
         if not kwargs and len(args) > 1 and func in _MATMULS and id(args[1]) in self._constants:
-            return self._factor(args[1], None, args[0]).product(args[0])
+            return self._matmul(*args)
         if not kwargs and args and func in _VIEWS and id(args[0]) in self._constants:
             return self._view(func, *args)
         return func(*args, **(kwargs or {}))
@@ -61,15 +64,23 @@ class LoopProducts(TorchFunctionMode):
         # The names are those of `functional.linear`, whose callers may use them as keywords.
         num_rows = math.prod(input.shape[:-1])
         # Stacking costs what the rows are long; that must be less than a gradient to add.
-        if not weight.requires_grad or weight.numel() < num_rows * sum(weight.shape):
+        is_long = weight.numel() < num_rows * sum(weight.shape)
+        if is_long or not weight.requires_grad or not _are_of_one_type(input, weight):
             return functional.linear(input, weight, bias)
-        rows = input.reshape(num_rows, -1)
+        rows = input.reshape(num_rows, input.shape[-1])
         product = self._factor(self._view(Tensor.t, weight), bias, rows).product(rows)
-        return product.view(*input.shape[:-1], -1)
+        return product.view(*input.shape[:-1], weight.shape[0])
+
+    def _matmul(self, rows: Tensor, matrix: Tensor) -> Tensor:
+        # Stacked rows of one step must be rows of one matrix each, which torch might repeat.
+        is_alike = rows.dim() == matrix.dim() > 1 and rows.shape[:-2] == matrix.shape[:-2]
+        if not is_alike or not _are_of_one_type(rows, matrix):
+            return rows @ matrix
+        return self._factor(matrix, None, rows).product(rows)
 
     def _view(self, func: Callable[..., object], constant: Tensor, *args: object) -> Tensor:
         """Return a view of a constant, which is a constant itself and the same at every step."""
-        key = (func, id(constant), *args)
+        key = (func, id(constant), repr(args))
         if key not in self._views:
             view = func(constant, *args)
             assert isinstance(view, Tensor)
@@ -79,9 +90,15 @@ class LoopProducts(TorchFunctionMode):
         return self._views[key]
 
     def _factor(self, matrix: Tensor, bias: Tensor | None, rows: Tensor) -> "_Factor":
-        if id(matrix) not in self._factors:
-            self._factors[id(matrix)] = _Factor(matrix, bias, rows, num_steps=self._num_steps)
-        return self._factors[id(matrix)]
+        key = (matrix, bias, product_dtype(matrix))
+        if key not in self._factors:
+            self._factors[key] = _Factor(matrix, bias, rows, num_steps=self._num_steps)
+        return self._factors[key]
+
+
+def _are_of_one_type(rows: Tensor, matrix: Tensor) -> bool:
+    """Say whether torch multiplies these: it converts nothing but what autocast does."""
+    return rows.dtype == matrix.dtype or product_dtype(rows) == product_dtype(matrix)
 
 
 class _Factor:
@@ -90,14 +107,11 @@ class _Factor:
     def __init__(
         self, matrix: Tensor, bias: Tensor | None, rows: Tensor, *, num_steps: int
     ) -> None:
-        dtype = matrix.dtype
-        if torch.is_autocast_enabled(matrix.device.type):
-            dtype = torch.get_autocast_dtype(matrix.device.type)
-        self.pairs: list[tuple[Tensor, Tensor] | None] = []
-        self._dtype = dtype
+        self.pairs: list[_Pair | None] = []
+        self._dtype = product_dtype(matrix)
         self._uses = {"num_rows": rows.shape[0], "num_uses": num_steps}
         self.matrix, self.bias = _Constant.apply(  # type: ignore[no-untyped-call]
-            matrix.to(dtype), bias, self.pairs
+            matrix.to(self._dtype), bias, self.pairs
         )
         self.multiply = self._ready(self.matrix.detach())
         self._multiply_back: Callable[[Tensor], Tensor] | None = None
@@ -123,12 +137,20 @@ class _Factor:
         return lambda rows: rows @ matrix
 
 
+class _Pair(NamedTuple):
+    """What a step leaves in a backward."""
+
+    backward: int  # its number; one that asks for no gradient of M leaves pairs behind
+    rows: Tensor
+    grad: Tensor
+
+
 class _Constant(Function):
     """Stand between constant and loop: backward runs when every step has left its pair."""
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx, matrix: Tensor, bias: Tensor | None, pairs: "_Pairs"
+        ctx: FunctionCtx, matrix: Tensor, bias: Tensor | None, pairs: list[_Pair | None]
     ) -> tuple[Tensor, Tensor | None]:
         ctx.pairs = pairs  # type: ignore[attr-defined]
         ctx.is_transposed = not matrix.is_contiguous()  # type: ignore[attr-defined]
@@ -138,11 +160,12 @@ class _Constant(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-        kept: _Pairs = ctx.pairs  # type: ignore[attr-defined]
-        pairs = [pair for pair in kept if pair is not None]
-        kept[:] = [None] * len(kept)  # a second backward may reach fewer steps
-        rows = torch.cat([row for row, _ in pairs], dim=-2)
-        grads = torch.cat([grad for _, grad in pairs], dim=-2)
+        kept: list[_Pair | None] = ctx.pairs  # type: ignore[attr-defined]
+        this = torch._C._current_graph_task_id()
+        pairs = [pair for pair in kept if pair is not None and pair.backward == this]
+        kept[:] = [None] * len(kept)  # a graph may outlive its backward
+        rows = torch.cat([pair.rows for pair in pairs], dim=-2)
+        grads = torch.cat([pair.grad for pair in pairs], dim=-2)
         needs_bias: bool = ctx.needs_input_grad[1]  # type: ignore[attr-defined]
         # Either way the gradient lies in memory as the constant does.
         is_transposed: bool = ctx.is_transposed  # type: ignore[attr-defined]
@@ -172,10 +195,9 @@ class _Product(Function):
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
         (rows,) = ctx.saved_tensors  # type: ignore[attr-defined]
         factor: _Factor = ctx.factor  # type: ignore[attr-defined]
-        needs_rows: bool = ctx.needs_input_grad[0]  # type: ignore[attr-defined]
-        # Detached: rows with their history would keep alive the graph that keeps the pair.
-        factor.pairs[ctx.place] = (rows.detach(), grad)  # type: ignore[attr-defined]
-        return factor.multiply_back(grad) if needs_rows else None, None, None, None, None
-
-
-_Pairs = list[tuple[Tensor, Tensor] | None]
+        needs: tuple[bool, ...] = ctx.needs_input_grad  # type: ignore[attr-defined]
+        if needs[1]:  # which it does wherever the bias needs one
+            # Detached: rows with their history would keep alive the graph that keeps the pair.
+            pair = _Pair(torch._C._current_graph_task_id(), rows.detach(), grad)
+            factor.pairs[ctx.place] = pair  # type: ignore[attr-defined]
+        return factor.multiply_back(grad) if needs[0] else None, None, None, None, None

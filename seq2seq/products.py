@@ -33,6 +33,14 @@ def product_with(weight: Tensor, *, num_rows: int, num_uses: int) -> Callable[[T
     return multiply
 
 
+def product_dtype(factor: Tensor) -> torch.dtype:
+    """Return the type in which a product with this factor is computed: autocast may be on."""
+    device = factor.device.type
+    if factor.dtype == torch.float64 or not torch.is_autocast_enabled(device):
+        return factor.dtype
+    return torch.get_autocast_dtype(device)
+
+
 def _can_pack(weight: Tensor) -> bool:
     is_plain = weight.device.type == "cpu" and weight.dtype == torch.float32
     return is_plain and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from seq2seq.gru import BidirectionalGRU, read_both_ways, unroll_with
+
 _LARGEST = 127
 """of an 8-bit integer; -128 is not used, so that values are symmetric"""
 _SMALLEST = 1e-30
@@ -27,11 +29,11 @@ class Int8Linear(nn.Module):
     scales: Tensor  # (O,)
     bias: Tensor  # (O,)
 
-    def __init__(self, layer: nn.Linear) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
-        self.in_features, self.out_features = layer.in_features, layer.out_features
-        integers, scales = _to_integers(layer.weight.detach())
-        bias = torch.zeros(layer.out_features) if layer.bias is None else layer.bias.detach()
+        self.out_features, self.in_features = weight.shape
+        integers, scales = _to_integers(weight.detach())
+        bias = torch.zeros(self.out_features) if bias is None else bias.detach()
         self.register_buffer("integers", integers)
         self.register_buffer("scales", scales)
         self.register_buffer("bias", bias.clone())
@@ -52,11 +54,46 @@ class Int8Linear(nn.Module):
         return outputs.view(*inputs.shape[:-1], self.out_features)
 
 
+class Int8GRU(nn.Module):
+    """A `BidirectionalGRU` that is only used to translate, its products in integers."""
+
+    def __init__(self, gru: BidirectionalGRU) -> None:
+        super().__init__()
+        self.num_layers, self.hidden_size = gru.num_layers, gru.hidden_size
+        weights = dict(gru.named_parameters())
+        # By torch's names without "weight_": ih is the input's projection, hh the state's.
+        self.projections = nn.ModuleDict(
+            {
+                name.removeprefix("weight_"): Int8Linear(
+                    weight, weights[name.replace("weight", "bias")]
+                )
+                for name, weight in weights.items()
+                if name.startswith("weight")
+            }
+        )
+
+    def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Read sequences in both directions, as `BidirectionalGRU.forward` does."""
+        return read_both_ways(
+            inputs, mask, self._direction, num_layers=self.num_layers, between=nn.Identity()
+        )
+
+    def _direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
+        projected = self.projections[f"ih_{suffix}"](inputs)
+        hidden = inputs.new_zeros(inputs.shape[1], self.hidden_size)
+        return unroll_with(
+            self.projections[f"hh_{suffix}"],
+            projected,
+            hidden,
+            padding=padding,
+            reverse=suffix.endswith("reverse"),
+        ).states
+
+
 def quantize(model: nn.Module) -> None:
     """Replace the wide linear layers of a model that is only used to translate, in place.
 
-    Embeddings stay as they are, also where the output layer shares theirs; so do torch's
-    recurrent layers.
+    Embeddings stay as they are, also where the output layer shares theirs.
 
     Raises:
         ValueError: this processor does not add up products of 8-bit integers exactly.
@@ -65,7 +102,9 @@ def quantize(model: nn.Module) -> None:
     for module in list(model.modules()):
         for name, child in module.named_children():
             if type(child) is nn.Linear and _gains(child):
-                setattr(module, name, Int8Linear(child))
+                setattr(module, name, Int8Linear(child.weight, child.bias))
+            elif isinstance(child, BidirectionalGRU) and 3 * child.hidden_size >= FEWEST_OUTPUTS:
+                setattr(module, name, Int8GRU(child))
 
 
 def _gains(layer: nn.Linear) -> bool:

@@ -1,0 +1,290 @@
+import copy
+import pickle
+
+import pytest
+import torch
+from tiny_graphs import Calls, mark, node_counts, random, without_collector
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.testing import assert_close
+
+from seq2seq.gru import BidirectionalGRU, GRUCell, unroll
+
+# T=5 steps, B=4 rows, I=3, H=2 of one direction
+LENGTHS = [5, 1, 0, 3]
+MASK = torch.arange(5) < torch.tensor(LENGTHS).unsqueeze(1)  # (B, T)
+TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5}
+every_dtype = pytest.mark.parametrize("dtype", TOLERANCES)
+either_way = pytest.mark.parametrize("reverse", [False, True])
+padded_or_not = pytest.mark.parametrize("padding", [None, ~MASK.t()], ids=["full", "padded"])
+
+
+def unroll_inputs(dtype=torch.float64, *, length=5, num_rows=4):
+    """Return projected inputs (T, B, 3H), first state (B, H), weight (3H, H) and bias (3H)."""
+    shapes = (length, num_rows, 6), (num_rows, 2), (6, 2), (6,)
+    return [random(*shape, seed=seed, dtype=dtype) for seed, shape in enumerate(shapes)]
+
+
+def unroll_by_cell(projected, hidden, weight, bias, *, padding=None, reverse=False):
+    """Do what `unroll` promises one step at a time."""
+    cell = GRUCell(3, 2, layer_norm=False).to(projected.dtype)
+    del cell.hidden_projection.weight, cell.hidden_projection.bias
+    cell.hidden_projection.weight, cell.hidden_projection.bias = weight, bias
+    states = [torch.empty(0)] * len(projected)
+    for step in sorted(range(len(projected)), reverse=reverse):
+        advanced = cell(projected[step], hidden)
+        is_padding = torch.zeros(len(hidden), dtype=torch.bool)
+        is_padding = is_padding if padding is None else padding[step]
+        hidden = states[step] = torch.where(is_padding.unsqueeze(1), hidden, advanced)
+    return torch.stack(states)
+
+
+def gradients(outputs, inputs):
+    """Differentiate a sum in which every element of the outputs counts differently."""
+    loss = sum(
+        (output * random(*output.shape, seed=9, dtype=output.dtype)).sum() for output in outputs
+    )
+    return torch.autograd.grad(loss, inputs)
+
+
+@either_way
+@padded_or_not
+def test_gradients_of_unroll_are_those_of_differences(reverse, padding):
+    few = None if padding is None else padding[:3, 1:3]
+
+    def run(*inputs):
+        return unroll(*inputs, padding=few, reverse=reverse)
+
+    assert torch.autograd.gradcheck(run, unroll_inputs(length=3, num_rows=2))
+
+
+@every_dtype
+@either_way
+@padded_or_not
+def test_unroll_is_a_loop_of_cells(dtype, reverse, padding):
+    inputs = unroll_inputs(dtype)
+
+    states = unroll(*inputs, padding=padding, reverse=reverse)
+
+    expected = unroll_by_cell(*inputs, padding=padding, reverse=reverse)
+    close = {"rtol": 0, "atol": TOLERANCES[dtype]}
+    assert node_counts(states)["_UnrollBackward"] == 1
+    assert_close(states, expected, **close)
+    assert_close(gradients([states], inputs), gradients([expected], inputs), **close)
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_unroll_of_a_cell_is_a_loop_of_its_steps(layer_norm):
+    torch.manual_seed(1)
+    cell = GRUCell(3, 2, layer_norm=layer_norm).double()
+    projected, hidden, *_ = unroll_inputs()
+
+    states = cell.unroll(projected, hidden)
+
+    for step, state in zip(projected, states, strict=True):
+        hidden = cell(step, hidden)
+        assert_close(state, hidden)
+
+
+def test_unroll_without_gradients_is_the_same():
+    inputs = unroll_inputs()
+
+    with torch.no_grad():
+        states = unroll(*inputs, padding=~MASK.t())
+
+    assert torch.equal(states, unroll(*inputs, padding=~MASK.t()))
+    assert torch.equal(unroll(*(each.detach() for each in inputs)), unroll(*inputs))
+
+
+@pytest.mark.parametrize(("length", "num_rows"), [(0, 4), (1, 4), (5, 0), (5, 1)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@either_way
+def test_unroll_takes_any_number_of_steps_and_rows(length, num_rows, dtype, reverse):
+    inputs = unroll_inputs(dtype, length=length, num_rows=num_rows)
+
+    states = unroll(*inputs, reverse=reverse)
+
+    assert states.shape == (length, num_rows, 2)
+    found = gradients([states], inputs)
+    if states.numel():
+        expected = gradients([unroll_by_cell(*inputs, reverse=reverse)], inputs)
+        assert_close(found, expected, rtol=0, atol=1e-5)
+    assert [each.shape for each in found] == [each.shape for each in inputs]
+
+
+def test_unroll_reads_inputs_however_they_lie_in_memory():
+    projected, *others = unroll_inputs()
+    turned = projected.transpose(0, 1).contiguous().transpose(0, 1)
+    weight = others[1].t().contiguous().t()
+
+    assert not turned.is_contiguous()
+    assert_close(unroll(turned, others[0], weight, others[2]), unroll(projected, *others))
+
+
+def test_unroll_has_the_same_gradients_in_a_second_backward():
+    inputs = unroll_inputs()
+    loss = unroll(*inputs).sin().sum()
+
+    first = torch.autograd.grad(loss, inputs, retain_graph=True)
+    second = torch.autograd.grad(loss, inputs)
+
+    assert_close(first, second, rtol=0, atol=0)
+
+
+def test_unroll_makes_the_weights_gradient_in_one_product():
+    inputs = unroll_inputs()
+    loss = unroll(*inputs).sum()
+
+    with Calls() as calls:
+        loss.backward()
+
+    assert calls.products(6, 2) == 1
+
+
+def test_unroll_lets_its_graph_go_without_the_collector():
+    projected, *others = unroll_inputs()
+    with without_collector():
+        marked, graph = mark(projected)
+        loss = unroll(marked, *others).sum()
+        loss.backward()
+        assert graph() is not None
+
+        del marked, loss
+
+        assert graph() is None
+
+
+def bidirectional(num_layers, *, dtype=torch.float64, dropout=0.0):
+    torch.manual_seed(1)
+    gru = BidirectionalGRU(3, 2, num_layers=num_layers, dropout=dropout)
+    for parameter in gru.parameters():
+        nn.init.normal_(parameter)
+    return gru.to(dtype)
+
+
+def run_torch(gru, inputs, mask):
+    """Return what torch's own GRU makes of the rows that are not empty; the others are zeros."""
+    rows = mask.any(1).nonzero().squeeze(1)
+    lengths = mask.sum(1)[rows]
+    packed = pack_padded_sequence(inputs[rows], lengths, batch_first=True, enforce_sorted=False)
+    found, final = nn.GRU.forward(gru, packed)
+    padded, _ = pad_packed_sequence(found, batch_first=True, total_length=inputs.shape[1])
+    states = inputs.new_zeros(*inputs.shape[:2], 4).index_copy(0, rows, padded)
+    last = inputs.new_zeros(len(inputs), 4)
+    return states, last.index_copy(0, rows, torch.cat((final[-2], final[-1]), dim=1))
+
+
+@every_dtype
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_bidirectional_gru_is_that_of_torch_over_packed_sequences(dtype, num_layers):
+    gru, inputs = bidirectional(num_layers, dtype=dtype), random(4, 5, 3, seed=1, dtype=dtype)
+    leaves = [inputs, *gru.parameters()]
+
+    states, last = gru(inputs, MASK)
+    states = states * MASK.unsqueeze(-1)
+
+    expected = run_torch(gru, inputs, MASK)
+    close = {"rtol": 0, "atol": TOLERANCES[dtype]}
+    assert_close((states, last), expected, **close)
+    expected_gradients = gradients(expected, leaves)
+    largest = max(each.abs().max().item() for each in expected_gradients)
+    close["atol"] *= max(largest, 1)
+    assert_close(gradients((states, last), leaves), expected_gradients, **close)
+
+
+def test_what_stands_in_padding_changes_neither_states_nor_gradients():
+    gru, inputs = bidirectional(2), random(4, 5, 3, seed=1)
+    garbage = torch.where(MASK.unsqueeze(-1), inputs, 1e3).detach().requires_grad_()
+
+    def run(sequences):
+        states, last = gru(sequences, MASK)
+        found = states * MASK.unsqueeze(-1), last
+        return found, gradients(found, [sequences, *gru.parameters()])
+
+    assert_close(run(inputs), run(garbage), rtol=0, atol=0)
+
+
+def test_row_of_nothing_but_padding_ends_in_zeros_and_has_no_gradient():
+    gru, inputs = bidirectional(2), random(4, 5, 3, seed=1)
+
+    _, last = gru(inputs, MASK)
+
+    (gradient,) = gradients([last], [inputs])
+    assert torch.equal(last[2], torch.zeros(4).double())
+    assert torch.equal(gradient[2], torch.zeros(5, 3).double())
+    assert gradient[0].all()
+
+
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_weights_bear_the_names_of_torch(num_layers):
+    gru = bidirectional(num_layers)
+    theirs = nn.GRU(3, 2, num_layers, bidirectional=True, batch_first=True).double()
+
+    theirs.load_state_dict(gru.state_dict())
+    gru.load_state_dict(theirs.state_dict())
+
+    assert list(gru.state_dict()) == list(theirs.state_dict())
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda gru: pickle.loads(pickle.dumps(gru))])
+def test_a_copy_reads_as_the_original_and_has_weights_of_its_own(duplicate):
+    gru, inputs = bidirectional(2), random(4, 5, 3, seed=1)
+
+    copied = duplicate(gru)
+
+    assert_close(copied(inputs, MASK), gru(inputs, MASK), rtol=0, atol=0)
+    nn.init.zeros_(copied.weight_hh_l1_reverse)
+    assert gru.weight_hh_l1_reverse.all()
+
+
+def test_frozen_weights_get_no_gradient_and_hand_on_that_of_the_input():
+    gru, inputs = bidirectional(2), random(4, 5, 3, seed=1)
+    expected = gradients(gru(inputs, MASK), [inputs])
+    gru.requires_grad_(False)
+    gru.bias_hh_l0.requires_grad_(True)
+
+    found = gradients(gru(inputs, MASK), [inputs])
+    gru(inputs, MASK)[1].sum().backward()
+
+    assert_close(found, expected)
+    assert [name for name, each in gru.named_parameters() if each.grad is not None] == [
+        "bias_hh_l0"
+    ]
+
+
+def test_dropout_acts_between_layers_in_training_only():
+    gru, inputs = bidirectional(2, dropout=0.5), random(4, 5, 3, seed=1)
+
+    drawn = [gru.train()(inputs, MASK)[1] for _ in range(2)]
+    fixed = [gru.eval()(inputs, MASK)[1] for _ in range(2)]
+
+    assert not torch.allclose(*drawn)
+    assert torch.equal(*fixed)
+
+
+def test_states_stay_exact_under_autocast():
+    gru = bidirectional(2, dtype=torch.float32)
+    inputs = random(4, 5, 3, seed=1, dtype=torch.float32)
+    leaves = [inputs, *gru.parameters()]
+    exact = gru(inputs, MASK)
+
+    with torch.autocast("cpu", torch.bfloat16):
+        found = gru(inputs, MASK)
+
+    assert found[0].dtype == found[1].dtype == torch.float32
+    assert_close(found, exact, rtol=0, atol=0.05)
+    for gradient, expected in zip(gradients(found, leaves), gradients(exact, leaves), strict=True):
+        assert gradient.dtype == torch.float32
+        assert (gradient - expected).norm() <= 0.05 * expected.norm()
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_the_state_of_a_cell_keeps_its_precision_under_autocast(layer_norm, dtype):
+    torch.manual_seed(1)
+    cell, hidden = GRUCell(3, 2, layer_norm=layer_norm), torch.randn(4, 2)
+
+    with torch.autocast("cpu", torch.bfloat16):
+        state = cell(cell.input_projection(torch.randn(4, 3)), hidden.to(dtype))
+
+    assert state.dtype == dtype

@@ -1,0 +1,212 @@
+import pytest
+import torch
+from tiny_graphs import Calls, mark, random, without_collector
+from torch.nn import functional
+from torch.testing import assert_close
+
+from seq2seq.training import vocabulary_loss as module
+from seq2seq.training.vocabulary_loss import vocabulary_loss
+
+# M=7 tokens in chunks of 3, F=4, V=5
+every_smoothing = pytest.mark.parametrize("smoothing", [0.0, 0.1])
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    monkeypatch.setattr(module, "_CHUNK", 3)
+
+
+def draw(dtype=torch.float64, *, num_tokens=7):
+    """Return readouts, weight and bias, and the true ids."""
+    shapes = (num_tokens, 4), (5, 4), (5,)
+    factors = [random(*shape, seed=seed, dtype=dtype) for seed, shape in enumerate(shapes)]
+    ids = torch.randint(5, (num_tokens,), generator=torch.Generator().manual_seed(5))
+    return factors, ids
+
+
+def torch_loss(factors, ids, *, smoothing):
+    readouts, weight, bias = factors
+    logits = functional.linear(readouts, weight, bias)
+    return functional.cross_entropy(logits, ids, label_smoothing=smoothing, reduction="sum")
+
+
+@every_smoothing
+def test_gradients_are_those_of_differences(smoothing):
+    factors, ids = draw()
+
+    def lose(*factors):
+        return vocabulary_loss(*factors, ids, label_smoothing=smoothing)[0]
+
+    assert torch.autograd.gradcheck(lose, factors)
+
+
+@every_smoothing
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("num_tokens", [0, 1, 3, 7])
+def test_losses_and_gradients_are_those_of_torch(smoothing, dtype, tolerance, num_tokens):
+    factors, ids = draw(dtype, num_tokens=num_tokens)
+
+    smoothed, cross_entropy = vocabulary_loss(*factors, ids, label_smoothing=smoothing)
+
+    expected = torch_loss(factors, ids, smoothing=smoothing)
+    close = {"rtol": tolerance, "atol": tolerance}
+    assert_close(smoothed, expected, **close)
+    assert_close(cross_entropy, torch_loss(factors, ids, smoothing=0.0), **close)
+    found, wanted = (torch.autograd.grad(loss, factors) for loss in (smoothed, expected))
+    assert_close(found, wanted, **close)
+
+
+@every_smoothing
+@pytest.mark.parametrize("size", [1e2, 1e4])
+def test_extreme_logits_give_finite_losses_and_gradients(smoothing, size):
+    factors, ids = draw(torch.float32)
+    factors[1].data.mul_(size)
+
+    loss, cross_entropy = vocabulary_loss(*factors, ids, label_smoothing=smoothing)
+
+    expected = torch_loss(factors, ids, smoothing=smoothing)
+    assert_close(loss, expected)
+    assert cross_entropy > size
+    found, wanted = (torch.autograd.grad(each, factors) for each in (loss, expected))
+    assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_small_loss_beside_large_logits_is_exact():
+    readouts, bias = torch.eye(2) * 1e4, torch.tensor([0.0, 1e4 - 8])
+    ids = torch.tensor([0, 1])
+
+    _, loss = vocabulary_loss(readouts, torch.eye(2), bias, ids, label_smoothing=0.0)
+
+    logits = torch.tensor([[1e4, 1e4 - 8], [0.0, 2e4 - 8]], dtype=torch.float64)
+    expected = functional.cross_entropy(logits, ids, reduction="sum")
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-3)
+
+
+def test_only_the_smoothed_loss_has_a_gradient():
+    factors, ids = draw()
+
+    smoothed, cross_entropy = vocabulary_loss(*factors, ids, label_smoothing=0.1)
+
+    assert smoothed.requires_grad
+    assert not cross_entropy.requires_grad
+
+
+def test_a_scaled_loss_has_scaled_gradients_as_often_as_asked():
+    factors, ids = draw()
+    loss, _ = vocabulary_loss(*factors, ids, label_smoothing=0.1)
+
+    once = torch.autograd.grad(loss, factors, retain_graph=True)
+    scaled = torch.autograd.grad(3 * loss, factors)
+
+    assert_close(scaled, tuple(3 * each for each in once))
+
+
+def test_losses_may_be_changed_in_place():
+    factors, ids = draw()
+    loss, _ = vocabulary_loss(*factors, ids, label_smoothing=0.1)
+
+    loss += 1.0
+
+    assert_close(loss, torch_loss(factors, ids, smoothing=0.1) + 1.0)
+
+
+@pytest.mark.parametrize("frozen", [(0,), (1,), (2,), (1, 2)])
+def test_what_is_frozen_changes_no_other_gradient(frozen):
+    factors, ids = draw()
+    for place in frozen:
+        factors[place].requires_grad_(False)
+    trained = [each for each in factors if each.requires_grad]
+
+    loss, _ = vocabulary_loss(*factors, ids, label_smoothing=0.1)
+
+    expected = torch_loss(factors, ids, smoothing=0.1)
+    found, wanted = (torch.autograd.grad(each, trained) for each in (loss, expected))
+    assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_without_gradients_the_losses_are_the_same_and_none_is_computed(context):
+    factors, ids = draw()
+    expected = vocabulary_loss(*factors, ids, label_smoothing=0.1)
+
+    with context(), Calls() as calls:
+        losses = vocabulary_loss(*factors, ids, label_smoothing=0.1)
+
+    assert_close(losses, expected, rtol=0, atol=0)
+    assert calls.products(5, 4) == 0
+
+
+def test_logits_are_held_for_a_chunk_at_a_time():
+    factors, ids = draw()
+
+    with Calls() as calls:
+        vocabulary_loss(*factors, ids, label_smoothing=0.1)[0].backward()
+
+    shapes = {shape for _, shape in calls.seen}
+    assert (3, 5) in shapes
+    assert (7, 5) not in shapes
+
+
+def test_nothing_of_the_vocabularys_width_is_kept_for_backward():
+    factors, ids = draw()
+    saved = []
+
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: saved.append(tuple(tensor.shape)) or tensor, lambda tensor: tensor
+    ):
+        vocabulary_loss(*factors, ids, label_smoothing=0.1)
+
+    assert set(saved) == {(7, 4), (5, 4), (5,)}
+
+
+@every_smoothing
+def test_autocast_is_as_near_as_that_of_torch(smoothing):
+    factors, ids = draw(torch.float32, num_tokens=50)
+    exact = torch.autograd.grad(torch_loss(factors, ids, smoothing=smoothing), factors)
+
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, cross_entropy = vocabulary_loss(*factors, ids, label_smoothing=smoothing)
+        rounded = torch_loss(factors, ids, smoothing=smoothing)
+
+    assert loss.dtype == cross_entropy.dtype == torch.float32
+    found, plain = (torch.autograd.grad(each, factors) for each in (loss, rounded))
+    for gradient, other, wanted in zip(found, plain, exact, strict=True):
+        assert gradient.dtype == torch.float32
+        assert (gradient - wanted).norm() <= 1.5 * (other - wanted).norm() + 1e-3 * wanted.norm()
+
+
+@every_smoothing
+def test_under_autocast_only_the_products_are_rounded(smoothing):
+    factors, ids = draw(torch.float32)
+    readouts, weight, bias = (each.detach().bfloat16() for each in factors)
+    logits = functional.linear(readouts, weight, bias).float()
+    mean_logits = readouts.float() @ weight.float().mean(0) + factors[2].detach().mean()
+    true_part = functional.cross_entropy(logits, ids, reduction="sum")
+    even_part = (logits.logsumexp(1) - mean_logits).sum()
+    expected = (1 - smoothing) * true_part + smoothing * even_part
+
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, _ = vocabulary_loss(*factors, ids, label_smoothing=smoothing)
+
+    assert_close(loss.detach(), expected, rtol=1e-6, atol=0)
+
+
+def test_double_precision_stays_so_under_autocast():
+    factors, ids = draw()
+
+    with torch.autocast("cpu", torch.bfloat16):
+        losses = vocabulary_loss(*factors, ids, label_smoothing=0.1)
+
+    assert_close(losses, vocabulary_loss(*factors, ids, label_smoothing=0.1), rtol=0, atol=0)
+
+
+def test_the_graph_is_let_go_without_the_collector():
+    (readouts, *others), ids = draw()
+    with without_collector():
+        marked, graph = mark(readouts)
+        loss, _ = vocabulary_loss(marked, *others, ids, label_smoothing=0.1)
+        loss.backward()
+
+        del marked, loss
+
+        assert graph() is None
