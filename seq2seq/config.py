@@ -6,6 +6,7 @@ from enum import Enum
 from pathlib import Path
 from typing import cast
 
+from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -27,6 +28,7 @@ from seq2seq.search import DecodingConfig, decoding_config_types
 from seq2seq.training.config import TrainingConfig
 from seq2seq.translate_config import TranslateConfig
 
+_CONFIGS = Path(__file__).parent.parent / "configs"
 ADDED_KEYS: dict[str, dict[str, object]] = {
     "model": {
         "encoder": {"self_attention": False, "self_attention_heads": 4},
@@ -97,6 +99,20 @@ def load_config(config: DictConfig) -> TrainConfig:
         OmegaConfBaseException: a value is missing.
     """
     return cast(TrainConfig, to_dataclass(config))
+
+
+def compose_decoding(name: str, *overrides: str) -> DecodingConfig:
+    """Return a search with the values of its YAML but for overrides: `"beam", "beam_size=8"`.
+
+    Raises:
+        ValueError: a value is out of its range.
+        HydraException: there is no such search or key.
+    """
+    register_schemas()
+    with initialize_config_dir(version_base="1.3", config_dir=str(_CONFIGS)):
+        changes = [f"decoding.{override}" for override in overrides]
+        composed = compose("translate", [f"decoding={name}", *changes])
+    return cast(DecodingConfig, to_dataclass(composed.decoding))
 
 
 def to_dataclass(config: DictConfig) -> object:

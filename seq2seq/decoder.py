@@ -19,7 +19,7 @@ from seq2seq.recurrence import (
     LuongRecurrence,
     build_recurrence,
 )
-from seq2seq.self_attention import CausalSelfAttentionLayer, NoCausalSelfAttention
+from seq2seq.self_attention import CausalSelfAttentionLayer, NoSelfAttention
 
 
 class DecoderStep(NamedTuple):
@@ -65,7 +65,7 @@ class AttnDecoderRNN(nn.Module):
                 dropout=config.hidden_dropout,
             )
             if config.self_attention
-            else NoCausalSelfAttention()
+            else NoSelfAttention()
         )
         self.hidden_dropout = Dropout(config.hidden_dropout)
         features = config.hidden_size + attention.context_size + config.embedding_size

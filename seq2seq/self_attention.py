@@ -11,40 +11,33 @@ from seq2seq.dropout import Dropout
 class SelfAttentionLayer(nn.Module):
     """LayerNorm(x + Dropout(SelfAttention(x))) (Vaswani et al. 2017, 3.1)."""
 
+    attention: SelfAttention
+    _attention_type = SelfAttention
+
     def __init__(self, size: int, *, num_heads: int, dropout: float) -> None:
         super().__init__()
-        self.attention = SelfAttention(_config(size, num_heads))
+        config = MultiHeadConfig(name="multihead", dropout=0.0, size=size, num_heads=num_heads)
+        self.attention = self._attention_type(config)
         self.dropout = Dropout(dropout)
         self.norm = nn.LayerNorm(size)
 
-    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Refine states (B, T, D), of which those in the mask (B, T) are real."""
-        refined: Tensor = self.norm(states + self.dropout(self.attention(states, mask).context))
+    def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Refine states (B, T, D), of which those in the mask (B, T), else all, are real."""
+        return self._join(states, self.attention(states, mask).context)
+
+    def _join(self, states: Tensor, context: Tensor) -> Tensor:
+        refined: Tensor = self.norm(states + self.dropout(context))
         return refined
 
 
-class NoSelfAttention(nn.Module):
-    """Leave the states as they are."""
-
-    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        return states
-
-
-class CausalSelfAttentionLayer(nn.Module):
+class CausalSelfAttentionLayer(SelfAttentionLayer):
     """`SelfAttentionLayer` in which a state sees itself and those before it.
 
     `step` over each state in turn equals `forward` over all of them.
     """
 
-    def __init__(self, size: int, *, num_heads: int, dropout: float) -> None:
-        super().__init__()
-        self.attention = CausalSelfAttention(_config(size, num_heads))
-        self.dropout = Dropout(dropout)
-        self.norm = nn.LayerNorm(size)
-
-    def forward(self, states: Tensor) -> Tensor:
-        """Refine states (B, T, D)."""
-        return self._join(states, self.attention(states).context)
+    attention: CausalSelfAttention
+    _attention_type = CausalSelfAttention
 
     def start(self, state: Tensor) -> Past:
         """Return the empty past of rows (R, D)."""
@@ -55,15 +48,11 @@ class CausalSelfAttentionLayer(nn.Module):
         context, past = self.attention.step(state, past)
         return self._join(state, context), past
 
-    def _join(self, states: Tensor, context: Tensor) -> Tensor:
-        refined: Tensor = self.norm(states + self.dropout(context))
-        return refined
 
-
-class NoCausalSelfAttention(nn.Module):
+class NoSelfAttention(nn.Module):
     """Leave the states as they are and remember none."""
 
-    def forward(self, states: Tensor) -> Tensor:
+    def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
         return states
 
     def start(self, state: Tensor) -> Past:
@@ -72,7 +61,3 @@ class NoCausalSelfAttention(nn.Module):
 
     def step(self, state: Tensor, past: Past) -> tuple[Tensor, Past]:
         return state, past
-
-
-def _config(size: int, num_heads: int) -> MultiHeadConfig:
-    return MultiHeadConfig(name="multihead", dropout=0.0, size=size, num_heads=num_heads)

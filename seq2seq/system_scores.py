@@ -8,7 +8,7 @@ from sacrebleu.significance import PairedTest, Result
 
 from seq2seq.evaluation import build_metrics
 from seq2seq.score_config import ScoreConfig, ScoreFormat, Significance
-from seq2seq.translate_io import open_lines, open_output
+from seq2seq.translate_io import open_lines, open_output, write
 
 LEVEL = 0.05
 """a difference that chance alone makes less often is marked"""
@@ -56,8 +56,8 @@ def score_systems(config: ScoreConfig) -> None:
             num_samples=config.significance_samples,
         )
         format_scores = _json if config.output_format is ScoreFormat.json else _table
-        output.write(format_scores(scores, config).encode("utf-8", errors="replace"))
-        output.flush()
+        # Whoever has stopped to read wants no scores.
+        write(output, format_scores(scores, config).encode("utf-8", errors="replace"))
 
 
 def compare_systems(

@@ -183,7 +183,7 @@ class TranslateConfig:
     def _check_outputs(self) -> None:
         """Let no file be written that another key names too."""
         taken: dict[Path, str] = {}
-        read = ("input", "reference", "prefixes", "forbidden", "dictionary", "gold")
+        read = ("checkpoint", "input", "reference", "prefixes", "forbidden", "dictionary", "gold")
         keys = (*read, "output", "alignments", "attention_html")
         named = [(key, name) for key in keys for name in self._paths(key)]
         for key, name in named:

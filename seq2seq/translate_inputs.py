@@ -77,7 +77,12 @@ def open_portions(config: TranslateConfig) -> Iterator[list[Portion]]:
 
 def is_prompt(config: TranslateConfig) -> bool:
     """Say whether sentences are typed."""
-    return config.text is None and config.input is None and sys.stdin.isatty()
+    return (
+        config.text is None
+        and config.input is None
+        and sys.stdin is not None  # closed
+        and sys.stdin.isatty()
+    )
 
 
 def _open_sources(config: TranslateConfig, stack: ExitStack) -> list[Lines]:

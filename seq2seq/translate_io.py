@@ -78,7 +78,10 @@ class LineReader:
 
     def _read(self) -> bytes:
         try:
-            return self._file.read(CHUNK) or b""
+            # None: a pipe that somebody made non-blocking is empty for now, not at its end.
+            while (chunk := self._file.read(CHUNK)) is None:
+                select.select([self._file], [], [])
+            return chunk
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(
                 f"{self.name}: not a whole gzip file ({error}); make it anew, "
@@ -142,14 +145,20 @@ def parallel(
             shorter, longer = names if source is None else names[::-1]
             raise ValueError(
                 f"{shorter} ends after {number - 1:,} lines but {longer} goes on with line "
-                f"{number:,}; line for line they must be a sentence and its translation"
+                f"{number:,}; line for line they must belong together"
             )
         yield source, reference
 
 
 @contextlib.contextmanager
 def open_standard_input() -> Iterator[LineReader]:
-    """Read standard input; it is not closed."""
+    """Read standard input; it is not closed.
+
+    Raises:
+        OSError: it was closed before.
+    """
+    if sys.stdin is None:
+        raise OSError("standard input is closed; give input=FILE or text=SENTENCE")
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as file:
         yield LineReader(file, name="standard input")
 
@@ -163,13 +172,18 @@ def open_output(path: str | None, *, key: str) -> Iterator[BinaryIO]:
     Args:
         path: None means standard output.
         key: of the configuration, for messages.
+
+    Raises:
+        OSError: it cannot be written.
     """
     if path is None:
+        if sys.stdout is None:
+            raise OSError(f"standard output is closed; give {key}=FILE")
         yield sys.stdout.buffer
         return
     final = _check_output(path, key=key)
     if final.exists() and not final.is_file():
-        with final.open("wb") as file:  # a device or a named pipe
+        with final.open("wb") as file:  # a device or a pipe
             yield file
         return
     partial = final.with_name(f".{final.name}.{os.getpid()}.partial")
@@ -184,9 +198,27 @@ def open_output(path: str | None, *, key: str) -> Iterator[BinaryIO]:
         partial.unlink(missing_ok=True)
 
 
+def write(output: BinaryIO, content: bytes) -> bool:
+    """Write at once; say whether somebody still reads."""
+    try:
+        output.write(content)
+        # A flush would end a block of a packed file, which nobody reads before its end.
+        if not isinstance(output, gzip.GzipFile):
+            output.flush()
+    except BrokenPipeError:
+        # Else what is left would be tried again when the output is closed, and complained of.
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), output.fileno())
+        return False
+    return True
+
+
 def _check_output(path: str, *, key: str) -> Path:
     """Return where a file is to be written; raise OSError where that cannot be."""
-    final = Path(path).expanduser().resolve()
+    final = Path(path).expanduser()
+    # The name of a pipe, /dev/fd/63 of a shell's >(...), leads to no path.
+    if final.is_file() or not final.exists():
+        final = final.resolve()
     if not final.parent.is_dir():
         raise FileNotFoundError(f"{key}={path}: there is no directory {final.parent}; make it")
     if final.is_dir():

@@ -33,7 +33,7 @@ class Progress:
         self._start = time.perf_counter()
 
     def advance(self, translation: Translation) -> None:
-        """Count a translation that is written."""
+        """Count a translation that is made, be it before its turn to be written."""
         self._num_sentences += 1
         count, _, rate = self._figures()
         self._bar.set_description_str(f"{count}, {rate}", refresh=False)
@@ -74,7 +74,9 @@ def _shows_bar(config: TranslateConfig) -> bool:
     if config.progress is not None:
         return config.progress
     # A bar would stand among the translations if both went to the terminal.
-    return sys.stderr.isatty() and (config.output is not None or not sys.stdout.isatty())
+    if sys.stderr is None or not sys.stderr.isatty():  # None: closed
+        return False
+    return config.output is not None or not sys.stdout.isatty()
 
 
 def _num_bytes(paths: Sequence[str]) -> int | None:

@@ -1,9 +1,6 @@
 """What translate.py does: open the streams, translate, and write what was asked for."""
 
 import contextlib
-import gzip
-import os
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import BinaryIO, NamedTuple
@@ -15,7 +12,7 @@ from seq2seq.translate_attention import open_reports
 from seq2seq.translate_config import LongLines, TranslateConfig
 from seq2seq.translate_formats import format_forced, format_translation
 from seq2seq.translate_inputs import Portion, open_portions
-from seq2seq.translate_io import open_output
+from seq2seq.translate_io import open_output, write
 from seq2seq.translate_progress import open_progress
 from seq2seq.translate_words import WordRules, open_word_rules
 from seq2seq.translation import Translation
@@ -70,7 +67,7 @@ def translate(config: TranslateConfig) -> None:
             for report in reports:
                 report(translation, number)
             line = format_line(config.output_format, translation, index=place)
-            is_read = _write(output, line) and is_read
+            is_read = write(output, line) and is_read
             if not is_read and not needs_all:
                 break
         if is_read:
@@ -109,18 +106,3 @@ def _translations(
         split_length=config.split_length,
     )
     return splitter.join(map(rules.replace, search(splitter, has_more=splitter.has_more)))
-
-
-def _write(output: BinaryIO, content: bytes) -> bool:
-    """Write at once; say whether somebody still reads."""
-    try:
-        output.write(content)
-        # A flush would end a block of a packed file, which nobody reads before its end.
-        if not isinstance(output, gzip.GzipFile):
-            output.flush()
-    except BrokenPipeError:
-        if output is sys.stdout.buffer:
-            # Else the interpreter would try again to flush at its end, and complain.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return False
-    return True

@@ -32,6 +32,8 @@ class TranslatedHypothesis(NamedTuple):
     """attention (N, T, S) on the CPU"""
     piece_log_probabilities: Sequence[float] = ()
     """one for each label of `pieces`; their sum is the log-probability"""
+    words: Sequence[int] | None = None
+    """for each piece which word of the text it belongs to; None: as its tokenizer finds it"""
 
 
 class Translation(NamedTuple):
@@ -141,10 +143,11 @@ def word_links(
     source, target = tokenizers
     if not hypothesis.ids:
         return frozenset()
+    words = hypothesis.words
     by_word = word_weights(
         hypothesis.weights,
         source.words(translation.source, translation.source_ids),
-        target.words(hypothesis.text, hypothesis.ids),
+        target.words(hypothesis.text, hypothesis.ids) if words is None else words,
         target_pieces=target.pieces(hypothesis.ids),
     )
     return argmax_links(by_word)

@@ -90,11 +90,13 @@ class Translator:
         Raises:
             TypeError: what is given is no list of strings.
         """
-        if isinstance(sentences, str) or not all(isinstance(each, str) for each in sentences):
+        # An iterator is used up by looking at it.
+        lines = [] if isinstance(sentences, str) else list(sentences)
+        if isinstance(sentences, str) or not all(isinstance(line, str) for line in lines):
             raise TypeError(
                 f"sentences={sentences!r} must be a list of strings; write translator([sentence])"
             )
-        return list(self.translate(sentences, decoding, batch_size=batch_size))
+        return list(self.translate(lines, decoding, batch_size=batch_size))
 
     def translate(
         self,
@@ -113,7 +115,8 @@ class Translator:
 
         Args:
             lines: of any number; no more than a window of them is held.
-            decoding: the search to use; None takes the one that the model was scored with.
+            decoding: the search to use, as `seq2seq.config.compose_decoding` gives it; None takes
+                the one that the model was scored with.
             batch_size: sentences translated at once.
             has_more: says whether another line can be had without waiting; where not, the
                 window ends and is translated.

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, islice
 
 from seq2seq.alignment import word_weights
 from seq2seq.data.tokenizer import SPACE_LABEL, UNK, UNKNOWN_SURFACE, Tokenizer
@@ -16,8 +16,8 @@ class UnknownWords:
     """Gives each unknown piece the source word of most attention (Luong et al. 2015b, sec. 3).
 
     That word is looked up in the dictionary as it stands, then in lower case, and copied where it
-    is not found. A word ends at whitespace and at punctuation. Only texts change: pieces, scores
-    and attention stay as the search found them.
+    is not found. A word ends at whitespace and at punctuation. Only texts change, and with them
+    which word a piece belongs to: pieces, scores and attention stay as the search found them.
     """
 
     def __init__(self, translator: Translator, *, dictionary: Mapping[str, str]) -> None:
@@ -74,7 +74,10 @@ class UnknownWords:
         assert len(signs) == len(others), "a text shows all that its pieces show"
         parts = [UNKNOWN_SURFACE if sign is None else sign for sign in signs]
         text = first + "".join(part + other for part, other in zip(parts, others, strict=True))
-        return found._replace(text=text)
+        # Pieces would be looked for in words that they do not make up.
+        starts = _word_starts(found.text, parts)
+        owners = self._target.words(found.text, found.ids)
+        return found._replace(text=text, words=[starts[owner] for owner in owners])
 
     def _attended_words(
         self, translation: Translation, found: TranslatedHypothesis
@@ -133,6 +136,16 @@ def read_dictionary(lines: Iterable[str], *, name: str) -> dict[str, str]:
             )
         dictionary[source] = target
     return dictionary
+
+
+def _word_starts(text: str, parts: Iterable[str]) -> list[int]:
+    """Return the place of each word when all unknown signs of a text have given way to parts."""
+    remaining = iter(parts)
+    starts = [0]
+    for word in text.split():
+        in_word = islice(remaining, word.count(UNKNOWN_SURFACE))
+        starts.append(starts[-1] + 1 + sum(len(part.split()) - 1 for part in in_word))
+    return starts
 
 
 def _units(

@@ -12,6 +12,7 @@ from tiny_training import ROOT, compose_config
 
 from seq2seq.config import (
     ADDED_KEYS,
+    compose_decoding,
     config_differences,
     config_from_dict,
     config_to_dict,
@@ -51,6 +52,28 @@ def test_yaml_comes_back(tmp_path):
     save_config(config, tmp_path / "config.yaml")
 
     assert load_saved_config(tmp_path / "config.yaml") == config
+
+
+def test_a_search_is_composed_by_its_name_with_the_values_that_are_given():
+    decoding = compose_decoding("beam", "beam_size=7", "length_penalty=0.5")
+
+    expected = compose_config("decoding=beam").decoding
+    assert decoding == dataclasses.replace(expected, beam_size=7, length_penalty=0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bean"], "unknown decoding 'bean'; one of: beam, greedy, sampling"),
+        (["beam", "bean_size=7"], "unknown key 'decoding.bean_size'; one of: beam_size"),
+        (["beam", "beam_size=0"], "decoding.beam_size=0"),
+    ],
+)
+def test_a_search_that_there_is_not_is_not_composed(arguments, message):
+    with pytest.raises((HydraException, ValueError)) as caught:
+        compose_decoding(*arguments)
+
+    assert describe_error(caught.value).startswith(message)
 
 
 def test_a_part_of_an_unknown_name_is_an_error_with_the_choices():
@@ -161,7 +184,7 @@ def test_flat_keys_are_those_of_the_command_line():
         ("resume=maybe", "resume: Value 'maybe' is not a valid bool"),
         (
             "training.precision=fp8",
-            "training.precision: Invalid value 'fp8', expected one of [auto, fp32, bf16, fp16]",
+            "training.precision: Invalid value 'fp8', expected one of [auto, fp32, bf16, fp16, ",
         ),
         ("data=files", "data.train has no value; give it, data.train=..."),
         ("experiment=nope", "unknown experiment 'nope'; one of: multi30k"),

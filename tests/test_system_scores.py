@@ -234,6 +234,19 @@ def test_the_script_scores_without_torch_and_leaves_no_traces():
     assert sorted(path.name for path in Path().iterdir()) == before
 
 
+def test_the_script_ends_quietly_when_nobody_reads_the_scores():
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command = [sys.executable, str(ROOT / "translate.py"), "reference=ref.en", "hypotheses=a.en"]
+
+    with os.fdopen(write_end, "wb") as pipe:
+        done = subprocess.run(
+            command, stdout=pipe, stderr=subprocess.PIPE, timeout=100, check=False
+        )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -16,6 +16,7 @@ from seq2seq.translate_config import LongLines, OutputFormat
         ({"gold": "a.align"}, "gold=a.align has the links of a reference; give reference="),
         ({"reference": "a.en", "gold": "a.align", "gold_base": 2}, "gold_base=2 must be 0 or 1"),
         ({"input": "a", "output": "./a"}, r"output=\./a would overwrite what input=a names"),
+        ({"output": "./run"}, r"output=\./run would overwrite what checkpoint=run names"),
         ({"output": "a", "alignments": "a"}, "alignments=a would overwrite what output=a names"),
         ({"input": []}, r"input=\[\] must name a file, or several: \[a,b\]"),
         ({"output": ["a", ""]}, r"output=\[a,\] must name a file"),

@@ -3,12 +3,21 @@ import logging
 import os
 import stat
 import sys
+import threading
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.translate_io import CHUNK, LineReader, open_lines, open_output, parallel
+from seq2seq.translate_io import (
+    CHUNK,
+    LineReader,
+    open_lines,
+    open_output,
+    open_standard_input,
+    parallel,
+    write,
+)
 
 LONG = b"\xc3\xa4" * CHUNK
 
@@ -84,6 +93,29 @@ def test_a_pipe_tells_whether_it_pauses():
 
         assert (first, second, list(lines)) == ("a", "b", [])
         assert (before, in_buffer, at_pause, at_end) == (False, True, False, True)
+
+
+def test_a_pipe_that_does_not_block_is_not_at_its_end_where_it_is_empty():
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    with os.fdopen(read_end, "rb", 0) as file, os.fdopen(write_end, "wb", 0) as pipe:
+        pipe.write(b"a\n")
+        lines = iter(LineReader(file, name="pipe"))
+        first = next(lines)
+        writer = threading.Timer(0.02, lambda: (pipe.write(b"b\n"), pipe.close()))
+        writer.start()
+
+        assert [first, *lines] == ["a", "b"]
+
+
+def test_closed_standard_streams_are_named_with_the_way_out(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setattr(sys, "stdout", None)
+
+    with pytest.raises(OSError, match="standard input is closed; give input=FILE"):
+        open_standard_input().__enter__()
+    with pytest.raises(OSError, match="standard output is closed; give output=FILE"):
+        open_output(None, key="output").__enter__()
 
 
 def read_named(path):
@@ -233,6 +265,28 @@ def test_a_device_is_written_to_and_not_replaced():
         file.write(b"a\n")
 
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)  # noqa: PTH116
+
+
+def test_a_pipe_without_a_path_is_written_to():
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb", 0) as reader, os.fdopen(write_end, "wb", 0):
+        with open_output(f"/dev/fd/{write_end}", key="output") as file:
+            file.write(b"a\n")
+
+        assert reader.read(9) == b"a\n"
+
+
+def test_a_pipe_whose_reader_has_gone_is_closed_without_a_complaint(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    with open_output(str(pipe), key="output") as file:
+        before = write(file, b"a\n")
+        os.close(reader)
+        after = write(file, b"b\n")
+
+    assert (before, after) == (True, False)
 
 
 def test_no_path_means_standard_output(capfdbinary):

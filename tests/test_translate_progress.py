@@ -30,6 +30,12 @@ def run(config, sentences):
         progress.log_speed()
 
 
+def test_where_standard_error_is_closed_there_is_no_bar(file, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+
+    run(make_translate_config("run", input=file), ["ein B\xe4r", "ja"])
+
+
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "a.de"

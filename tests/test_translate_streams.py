@@ -227,7 +227,7 @@ def test_a_pipe_whose_reader_goes_keeps_no_other_output_from_its_lines(
         written.append(output.name)
         return False
 
-    monkeypatch.setattr("seq2seq.translate_task._write", stop)
+    monkeypatch.setattr("seq2seq.translate_task.write", stop)
     paths = [str(tmp_path / "a.en"), str(tmp_path / "b.en")]
 
     translate(make_translate_config(checkpoint, input=inputs, output=paths))

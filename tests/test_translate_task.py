@@ -106,6 +106,13 @@ def test_a_missing_input_is_an_error_with_its_path(checkpoint, tmp_path):
         translate(make_translate_config(checkpoint, input=str(tmp_path / "nowhere.txt")))
 
 
+def test_closed_standard_input_is_an_error_and_no_prompt(checkpoint, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+
+    with pytest.raises(OSError, match="standard input is closed"):
+        translate(make_translate_config(checkpoint))
+
+
 def test_each_line_at_the_prompt_is_answered_at_once(
     checkpoint, monkeypatch, capfdbinary, expected
 ):

@@ -52,6 +52,12 @@ def test_the_search_of_the_checkpoint_is_used_and_can_be_changed(translator):
     assert max(len(each.best.pieces) for each in default) > 1
 
 
+def test_what_can_be_read_but_once_is_translated_too(translator):
+    once = iter(SENTENCES)
+
+    assert len(translator(once, GREEDY)) == len(SENTENCES)
+
+
 def test_no_sentences_give_no_translations(translator):
     assert translator([]) == []
 

@@ -21,7 +21,7 @@ from seq2seq.data import (
 )
 from seq2seq.data.tokenizer import UNKNOWN_SURFACE, SentencePieceModel
 from seq2seq.search import Hypothesis
-from seq2seq.translation import EncodedLine, found_translation
+from seq2seq.translation import EncodedLine, found_translation, word_links
 from seq2seq.unknown_words import UnknownWords, read_dictionary
 
 SOURCE = WordTokenizer(
@@ -82,8 +82,26 @@ def test_pieces_scores_and_weights_stay():
 
     replaced = unknown_words(Berg="hill").replace(translation)
 
-    assert replaced.best._replace(text="") == translation.best._replace(text="")
+    assert replaced.best._replace(text="", words=None) == translation.best._replace(text="")
     assert replaced[:3] == translation[:3]
+
+
+@pytest.mark.parametrize(
+    ("entry", "text", "links"),
+    [
+        ("cab", "cab ab.", {(0, 0), (1, 1)}),  # looked for in it, ab would stand in cab
+        ("a New", "a New ab.", {(0, 0), (1, 2)}),
+    ],
+)
+def test_links_count_the_words_of_the_text_that_is_written(entry, text, links):
+    tokenizers = TokenizerPair(CharacterTokenizer("qab. "), CharacterTokenizer("abc. "))
+    ids = [UNK, *tokenizers.target.encode([" ab."])[0]]
+    translation = translate("q ab.", ids, range(5), tokenizers=tokenizers)
+
+    replaced = unknown_words(tokenizers, q=entry).replace(translation)
+
+    assert replaced.text == text
+    assert word_links(replaced, replaced.best, tokenizers=tokenizers) == links
 
 
 def test_every_hypothesis_is_replaced():

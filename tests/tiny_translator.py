@@ -13,7 +13,7 @@ from seq2seq.command_line import TRANSLATE_LISTS
 from seq2seq.config import TrainConfig, load_config, register_schemas
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.recurrence import DecoderState
-from seq2seq.search import BeamConfig, EarlyStopping, GreedyConfig, LengthPenaltyForm
+from seq2seq.search import BeamConfig, EarlyStopping, LengthPenaltyForm
 from seq2seq.training.checkpoint import Checkpoint, build_model, save_checkpoint
 from seq2seq.training.config import Device, Precision
 from seq2seq.training.precision import Numerics
@@ -31,14 +31,6 @@ SENTENCES = [
     "nein und ja",
     "ein kind",
 ]
-GREEDY = GreedyConfig(
-    name="greedy",
-    min_length=0,
-    min_length_ratio=0.0,
-    max_length_ratio=1.0,
-    max_length_offset=3,
-    no_repeat_ngram=0,
-)
 BEAM = BeamConfig(
     name="beam",
     min_length=0,
@@ -53,6 +45,7 @@ BEAM = BeamConfig(
     coverage_penalty=0.0,
     early_stopping=EarlyStopping.exact,
 )
+GREEDY = BEAM.as_greedy()
 
 
 def make_config(attention: str = "additive") -> TrainConfig:

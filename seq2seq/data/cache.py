@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import time
@@ -60,7 +61,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 def _remove_abandoned(cache: Path) -> None:
     """Delete the hidden folders of processes that were killed while they filled them."""
-    for folder in cache.glob(".*.*-*"):
+    for folder in filter(_is_temporary, cache.glob(".*.*-*")):
         with contextlib.suppress(FileNotFoundError):  # its process has just finished with it
             last_written = max(path.stat().st_mtime for path in (folder, *folder.glob("*")))
             if folder.is_dir() and last_written < time.time() - _ABANDONED_AFTER:
@@ -69,6 +70,11 @@ def _remove_abandoned(cache: Path) -> None:
 
 def _temporary_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+
+
+def _is_temporary(path: Path) -> bool:
+    """Say whether a name is one of `_temporary_name`: nothing else may be deleted."""
+    return re.fullmatch(r"\..+\.[0-9]+-[0-9a-f]{8}", path.name) is not None
 
 
 def _canonical(value: object) -> Iterator[bytes]:

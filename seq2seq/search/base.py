@@ -101,7 +101,9 @@ def search(
     if source_ids.shape[0] == 0:
         return []
     constraints = build_constraints(config, source_mask, prefixes=prefixes, forbidden=forbidden)
-    return _registry[type(config)](model, source_ids, source_mask, config, constraints)
+    found = _registry[type(config)](model, source_ids, source_mask, config, constraints)
+    constraints.report()
+    return found
 
 
 def allowed_log_probabilities(logits: Tensor) -> Tensor:

@@ -73,7 +73,10 @@ def beam_search(
     history = History()
     for length in count(1):
         step = model.decoder.step(state, beam.pieces.flatten(), memory)
-        log_probabilities = constraints.apply(allowed_log_probabilities(step.logits))
+        log_probabilities = constraints.apply(
+            allowed_log_probabilities(step.logits),
+            live=(beam.log_probabilities > -torch.inf).flatten(),
+        )
         beam, rows = _extend(beam, log_probabilities, step.weights, history, config.beam_size)
         coverage = ranking.extend_coverage(beam.coverage, rows=rows, weights=step.weights)
         beam = beam._replace(coverage=coverage)

@@ -3,6 +3,7 @@
 # B sentences, R rows (hypotheses), L pieces so far with BOS, P prefix, F sequences, n their length,
 # V vocabulary
 
+import copy
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
@@ -19,11 +20,12 @@ logger = logging.getLogger(__name__)
 class Constraints:
     """Nothing is constrained, so nothing is run."""
 
-    def apply(self, log_probabilities: Tensor) -> Tensor:
+    def apply(self, log_probabilities: Tensor, *, live: Tensor) -> Tensor:
         """Set those of the pieces that may not come next to -inf, in place.
 
         Args:
             log_probabilities: (R, V), with PAD and BOS at -inf already.
+            live: (R,) bool, False = finished or impossible, only there to fill its place.
         """
         return log_probabilities
 
@@ -34,6 +36,9 @@ class Constraints:
     def extend(self, pieces: Tensor) -> "Constraints":
         """Follow the hypotheses to their next pieces (R,)."""
         return self
+
+    def report(self) -> None:
+        """Warn of what had to end against its constraints, of all that followed this."""
 
 
 def build_constraints(
@@ -95,8 +100,9 @@ class _ActiveConstraints(Constraints):
         self._shortest = shortest  # (R,)
         self._forbidden = forbidden  # of each length (F, n)
         self._no_repeat_ngram = no_repeat_ngram
+        self._stuck_counts: list[int] = []  # of each step that leaves some without a piece
 
-    def apply(self, log_probabilities: Tensor) -> Tensor:
+    def apply(self, log_probabilities: Tensor, *, live: Tensor) -> Tensor:
         length = self._produced.shape[1]  # with the piece to come, for BOS does not count
         ends = log_probabilities[:, EOS].clone()
         forced = self._forced_pieces()  # (R, 1)
@@ -108,7 +114,7 @@ class _ActiveConstraints(Constraints):
         log_probabilities.scatter_(1, forced, forced_values)
         stuck = log_probabilities.amax(dim=1) == -torch.inf
         if stuck.any():
-            _warn(int((stuck & (self._produced[:, -1] != EOS)).sum()))
+            self._stuck_counts.append(int((stuck & live).sum()))
             log_probabilities[stuck, EOS] = ends[stuck]
         return log_probabilities
 
@@ -119,14 +125,19 @@ class _ActiveConstraints(Constraints):
         produced = torch.cat((self._produced, pieces.unsqueeze(1)), dim=1)
         return self._replace(produced, self._prefixes, self._shortest)
 
+    def report(self) -> None:
+        if num_stuck := sum(self._stuck_counts):
+            logger.warning(
+                "%d hypotheses had no piece left that their constraints allow, and ended; set a "
+                "larger decoding.no_repeat_ngram, or forbid less",
+                num_stuck,
+            )
+
     def _replace(self, produced: Tensor, prefixes: Tensor, shortest: Tensor) -> Constraints:
-        return _ActiveConstraints(
-            produced=produced,
-            prefixes=prefixes,
-            shortest=shortest,
-            forbidden=self._forbidden,
-            no_repeat_ngram=self._no_repeat_ngram,
-        )
+        # The rest is one for all, the counts too.
+        followed = copy.copy(self)
+        followed._produced, followed._prefixes, followed._shortest = produced, prefixes, shortest
+        return followed
 
     def _forced_pieces(self) -> Tensor:
         """Return the piece that must come next, or PAD, (R, 1)."""
@@ -161,15 +172,6 @@ def _block_last(log_probabilities: Tensor, produced: Tensor, sequences: Tensor) 
     # BOS, which is blocked anyway, stands for the sequences that are not begun.
     blocked = torch.where(begun, sequences[..., -1], BOS)
     log_probabilities.scatter_(1, blocked, -torch.inf)
-
-
-def _warn(num_stuck: int) -> None:
-    if num_stuck:
-        logger.warning(
-            "%d hypotheses had no piece left that their constraints allow, and ended; set a larger "
-            "decoding.no_repeat_ngram, or forbid less",
-            num_stuck,
-        )
 
 
 def _by_length(sequences: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, ...]:

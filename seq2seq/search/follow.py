@@ -76,7 +76,9 @@ def follow(
     history = History()
     for length in count(1):
         step = model.decoder.step(state, walk.pieces.flatten(), memory)
-        log_probabilities = constraints.apply(allowed_log_probabilities(step.logits))
+        log_probabilities = constraints.apply(
+            allowed_log_probabilities(step.logits), live=walk.live.flatten()
+        )
         chosen = choose(log_probabilities, sentences=walk.sentences, length=length)
         walk = _advance(walk, chosen, step.weights, history)
         state, constraints = step.state, constraints.extend(chosen.pieces)

@@ -76,9 +76,9 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is no checkpoint, or one of another format.
+        ValueError: it is no checkpoint, or one that this version cannot read.
     """
-    path = Path(path)
+    path = Path(path).expanduser()
     if path.is_dir():
         path = path / "best.pt"
     if not path.exists():
@@ -98,8 +98,12 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         )
     if content.keys() != _KEYS:
         raise ValueError(refusal)
+    try:
+        config = config_from_dict(content["config"])
+    except ValueError as error:
+        raise ValueError(f"checkpoint={path}: {error}") from error
     return Checkpoint(
-        config=config_from_dict(content["config"]),
+        config=config,
         tokenizers=tokenizers_from_state(content["tokenizers"]),
         model_state=content["model"],
         training_state=content["training"],

@@ -62,13 +62,14 @@ def test_the_folder_of_a_process_at_work_stays(tmp_path: Path, written: str) -> 
 
 
 def test_hidden_folders_of_others_stay(tmp_path: Path) -> None:
-    for name in (".git", ".config.d"):
+    others = [".config.d", ".git", ".mail.2019-abc", ".notes.old-2023"]
+    for name in others:
         abandon(tmp_path / name, seconds=4000)
 
     with new_folder(tmp_path / "train-1"):
         pass
 
-    assert names(tmp_path) == [".config.d", ".git", "train-1"]
+    assert names(tmp_path) == [*others, "train-1"]
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:

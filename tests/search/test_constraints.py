@@ -162,6 +162,31 @@ def test_what_is_left_without_a_piece_ends_with_a_warning(tools, caplog):
     assert record.getMessage().startswith("1 hypotheses had no piece left")
 
 
+def test_what_has_ended_does_not_count_as_left_without_a_piece(tools, caplog):
+    model = tools.table_model([[-99.0, -99.0, -99.0, 1.0, 1.0]] + [[-99.0] * 4 + [1.0]] * 9)
+    config = tools.decoding("sampling", num_samples=9, num_best=9, max_length_offset=4)
+    nothing_after_unknown_ends = [[EOS, 4], [EOS, EOS], [UNK, UNK], [UNK, 4], [UNK, EOS]]
+
+    [hypotheses] = search(
+        model, *tools.pad([[4, EOS]]), config, forbidden=nothing_after_unknown_ends
+    )
+
+    assert sorted(hypothesis.ids for hypothesis in hypotheses) == [[], [4] * 6]
+    assert caplog.records == []
+
+
+def test_all_that_are_left_without_a_piece_are_counted_in_one_warning(tools, caplog):
+    model = tools.table_model([[-9.0, 0.5, -9.0, -2.0, 1.0, 0.9]] * 20)
+    config = tools.decoding("greedy", no_repeat_ngram=1, min_length=9, max_length_offset=9)
+    prefixes = [[4, 4], [4, EOS], []]
+
+    found = search(model, *tools.pad([[4, EOS]] * 3), config, prefixes=prefixes)
+
+    assert [len(hypothesis.ids) for [hypothesis] in found] == [4, 1, 3]
+    [record] = caplog.records
+    assert record.getMessage().startswith("2 hypotheses had no piece left")
+
+
 def test_constraints_follow_their_sentences_out_of_the_batch(tools, decoding, model):
     config = decoding(no_repeat_ngram=2, min_length=2)
     prefixes = [[6, 6], [EOS], [5], [1, 4, 4]]

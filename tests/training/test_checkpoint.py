@@ -88,6 +88,12 @@ def test_a_directory_means_its_best(path):
     )
 
 
+def test_a_path_may_begin_with_the_home_directory(path, monkeypatch):
+    monkeypatch.setenv("HOME", str(path.parent))
+
+    assert load_checkpoint("~/best.pt").config == load_checkpoint(path).config
+
+
 def test_a_missing_file_is_an_error_that_names_it(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"checkpoint=.*best\.pt: no such file; train one"):
         load_checkpoint(tmp_path)
@@ -156,7 +162,8 @@ def test_a_key_that_this_version_lacks_is_an_error(path):
     content["config"]["model"]["encoder"]["depth"] = 3
     torch.save(content, path)
 
-    with pytest.raises(ValueError, match=r"this version cannot read the configuration.*depth"):
+    message = rf"^checkpoint={path}: this version cannot read the configuration.*depth"
+    with pytest.raises(ValueError, match=message):
         load_checkpoint(path)
 
 

@@ -6,24 +6,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 from tiny_training import compose_config, tiny_config, tiny_numerics
+from tiny_translator import GREEDY
 
 from seq2seq.alignment import GoldLinks
 from seq2seq.attention_statistics import HeadStatistics
 from seq2seq.data import CharacterTokenizer, Pair, TokenizerPair, encode_corpus
-from seq2seq.search import GreedyConfig, Hypothesis
+from seq2seq.search import Hypothesis
 from seq2seq.training import validation
 from seq2seq.training.checkpoint import build_model
 from seq2seq.training.preparation import EvaluationSet, prepare_data
 from seq2seq.training.validation import Evaluation, Evaluator
 
-GREEDY = GreedyConfig(
-    name="greedy",
-    min_length=0,
-    min_length_ratio=0.0,
-    max_length_ratio=1.0,
-    max_length_offset=2,
-    no_repeat_ngram=0,
-)
 # Source pieces a, space, b, EOS; target pieces z, space, y: rows z, space, y, EOS.
 WEIGHTS = [
     [0.1, 0.0, 0.9, 0.0],
