@@ -36,7 +36,7 @@ def reversing_links(data: PreparedData) -> PieceLinks:
     """Link each character but the last, which has no guide, to its like in the reversed word."""
     lengths = data.train.source_lengths.tolist()
     rows = ((np.arange(length - 1), np.arange(length)[:0:-1]) for length in lengths)
-    return PieceLinks.of(LinkedPieces(*row) for row in rows)
+    return PieceLinks.of(LinkedPieces(*row, num_lost=0) for row in rows)
 
 
 class Workplace:
