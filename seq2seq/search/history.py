@@ -14,6 +14,8 @@ from seq2seq.search.base import Hypothesis
 
 ROOT = -1
 """the parent of a hypothesis's first piece"""
+JOINED_STEPS = 64
+"""steps whose weights become one tensor"""
 
 
 class Ending(NamedTuple):
@@ -33,7 +35,8 @@ class History:
     def __init__(self) -> None:
         self._links: list[Tensor] = []  # per step (3, B * W): pieces, parent cells, weight rows
         self._log_probabilities: list[Tensor] = []  # per step (B * W,)
-        self._weights: list[Tensor] = []  # per step (R, N, S)
+        self._weights: list[Tensor] = []  # per step (R, N, S), of the latest
+        self._joined_weights: list[Tensor] = []  # of the steps before them
         self._num_cells = 0
         self._num_rows = 0
 
@@ -61,7 +64,7 @@ class History:
         links = torch.stack((pieces, parents, rows + self._num_rows))
         self._links.append(links.flatten(1))
         self._log_probabilities.append(log_probabilities.flatten())
-        self._weights.append(weights)
+        self._append_weights(weights)
         first = self._num_cells
         self._num_cells += pieces.numel()
         self._num_rows += weights.shape[0]
@@ -107,9 +110,20 @@ class History:
             for of, ends, length in zip(paths, endings, source_lengths, strict=True)
         ]
 
+    def _append_weights(self, weights: Tensor) -> None:
+        """Keep the weights of a step.
+
+        Small tensors that stay among large ones that a step frees can keep the memory of these
+        from being used again: 600 MB were lost to it in a sentence of 1,044 pieces.
+        """
+        self._weights.append(weights)
+        if len(self._weights) == JOINED_STEPS:
+            self._joined_weights.append(torch.cat(self._weights))
+            self._weights.clear()
+
     def _gather_weights(self, rows: list[int]) -> Tensor:
         """Return the given rows (len(rows), N, S), moved to the CPU at once."""
-        weights = torch.cat(self._weights)
+        weights = torch.cat([*self._joined_weights, *self._weights])
         return weights[torch.tensor(rows, device=weights.device)].float().cpu()
 
 

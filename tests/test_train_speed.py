@@ -1,0 +1,58 @@
+"""The benchmark of training prints its tables, with a small model and a peer that is made up."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PEER = "echo 'peer train: 50 target tokens/s (median of 2 intervals)'"
+ROWS = (
+    "luong",
+    "luong, no input feeding",
+    "bahdanau",
+    "conditional",
+    "none",
+    "uniform",
+    "dot",
+    "general",
+    "multihead",
+    "gaussian",
+    "plain step loop",
+)
+
+
+@pytest.fixture
+def overrides(tmp_path):
+    lines = [f"{'a b c d'[: 1 + 2 * (i % 4)]}\n" for i in range(40)]
+    for name in ("x.de", "x.en"):
+        (tmp_path / name).write_text("".join(lines), encoding="utf-8")
+    files = f"[{tmp_path}/x.de,{tmp_path}/x.en]"
+    return [
+        "data=files",
+        "tokenizer=characters",
+        *(f"data.{split}={files}" for split in ("train", "valid", "test")),
+        f"data.cache_dir={tmp_path}/cache",
+        "model.encoder.hidden_size=8",
+        "model.decoder.hidden_size=16",
+        "training.batching.size=4",
+        "training.threads=1",
+    ]
+
+
+def test_tables_compare_forms_types_and_the_peer(overrides):
+    script = str(ROOT / "benchmarks" / "train_speed.py")
+    command = [sys.executable, script, "--intervals", "1", "--peer-command", PEER, *overrides]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^\| ([a-z, ]+) \| (\d+) \|", done.stdout, re.MULTILINE)
+    assert tuple(name for name, _ in rows) == ROWS
+    speed = int(dict(rows)["luong"])
+    ratios = re.findall(
+        r"^([\d.]+) times the peer's 50 target tokens/s$", done.stdout, re.MULTILINE
+    )
+    assert [float(ratio) for ratio in ratios] == pytest.approx([speed / 50] * 2, abs=0.02)
