@@ -1,0 +1,139 @@
+"""The commands that a page shows, and a place to run them in, as they stand but for small sizes."""
+
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+INPUT = "Der Hund l\xe4uft.\n\nZwei M\xe4nner.\n"
+
+QUICK = [
+    "data.cache_dir=cache",
+    "data.max_length=200",
+    "training.max_updates=2",
+    "training.threads=1",
+    "training.validation.batch_size=4",
+    "training.validation.num_samples=1",
+    "training.batching.size=64",
+    "model.encoder.embedding_size=8",
+    "model.encoder.hidden_size=4",
+    "model.decoder.embedding_size=8",
+    "model.decoder.hidden_size=8",
+    "model.decoder.readout_size=8",
+    "decoding.max_length_ratio=0",
+]
+QUICK_GRAMMAR = ["data.num_train=40", "data.num_valid=4", "data.num_test=4"]
+QUICK_ATTENTION = {
+    "additive": ["attention.size=8"],
+    "gaussian": ["attention.size=8"],
+    "multihead": ["attention.size=8"],
+}
+
+
+class Page:
+    """A page of the documentation."""
+
+    def __init__(self, path: str) -> None:
+        """Read a page; `path` starts from the project's root."""
+        self._path = ROOT / path
+        self.text = self._path.read_text(encoding="utf-8")
+
+    def commands(self) -> list[str]:
+        """Return the lines of the shell blocks, in their order."""
+        return [line for block in self._blocks("sh") for line in block.splitlines()]
+
+    def run_example(self, number: int, workplace: Path) -> None:
+        """Run one of the blocks of Python."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(workplace)
+            exec(compile(self._blocks("python")[number], self._path.name, "exec"), {})
+
+    def num_examples(self) -> int:
+        return len(self._blocks("python"))
+
+    def missing_links(self) -> list[str]:
+        """Return the paths that the page links to and that are not there."""
+        links = [link for link in re.findall(r"\]\(([^)#]+)", self.text) if "://" not in link]
+        return [link for link in links if not (self._path.parent / link).exists()]
+
+    def _blocks(self, language: str) -> list[str]:
+        return re.findall(rf"^```{language}\n(.*?)^```", self.text, re.MULTILINE | re.DOTALL)
+
+
+def quickened(arguments: list[str]) -> list[str]:
+    """Add overrides that make a training small, without touching what the command shows."""
+    if "data=multi30k" in arguments or "experiment=multi30k" in arguments:
+        # What is left out is the download and the training; of a sweep, all jobs but the first.
+        first = [argument.split(",")[0] for argument in arguments if argument != "-m"]
+        return [*first, "--cfg", "job"]
+    extra = QUICK + ([] if "data=files" in arguments else QUICK_GRAMMAR)
+    chosen = next(
+        (a.partition("=")[2] for a in arguments if a.startswith("attention=")), "additive"
+    )
+    extra += QUICK_ATTENTION.get(chosen, [])
+    given = {argument.partition("=")[0] for argument in arguments}
+    if "training.validation.keep_best" in given:
+        extra += ["training.validation.every_updates=1"]  # else there is one to keep
+    return arguments + [override for override in extra if override.partition("=")[0] not in given]
+
+
+def make_workplace(path: Path) -> Path:
+    """Make a copy of the project as a user has it, with text of their own and a trained run."""
+    for name in ("configs", "seq2seq", "train.py", "translate.py"):
+        (path / name).symlink_to(ROOT / name)
+    (path / "data").mkdir()
+    (path / "data" / "german-english.grammar").symlink_to(ROOT / "data" / "german-english.grammar")
+    mine = path / "my"
+    mine.mkdir()
+    german, english = ["Der Hund l\xe4uft.", "Zwei M\xe4nner."], ["The dog runs.", "Two men."]
+    for split in ("train", "valid", "test"):
+        (mine / f"{split}.de").write_text("\n".join(german) + "\n", encoding="utf-8")
+        (mine / f"{split}.en").write_text("\n".join(english) + "\n", encoding="utf-8")
+        rows = "".join(f"{a}\t{b}\n" for a, b in zip(german, english, strict=True))
+        (mine / f"{split}.tsv").write_text(rows, encoding="utf-8")
+    for split in ("train", "test"):
+        (mine / f"{split}.align").write_text("1-1 2-2\n1-1\n", encoding="ascii")
+    (mine / "input.de").write_text(INPUT, encoding="utf-8")
+    run_script(path, "train.py", quickened([]))
+    return path
+
+
+def run_script(workplace: Path, script: str, arguments: list[str]) -> None:
+    """Run a script in this process, which has imported torch already."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(workplace)
+        patch.setattr(sys, "argv", [script, *arguments])
+        patch.syspath_prepend(str(workplace))
+        try:
+            runpy.run_path(str(workplace / script), run_name="__main__")
+        except SystemExit as end:
+            assert not end.code, f"{script} {shlex.join(arguments)} ended with {end.code}"
+
+
+def run_shell(
+    workplace: Path, command: str, *, stdin: int = subprocess.DEVNULL
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a shell, in which a pipe fails where a part of it fails.
+
+    Args:
+        workplace: the directory to run it in.
+        command: of the page.
+        stdin: a file's descriptor.
+    """
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=workplace,
+        env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"},
+        stdin=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
