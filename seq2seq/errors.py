@@ -89,6 +89,8 @@ def describe_error(error: Exception) -> str:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         return f"unknown {group} {name!r}; one of: {', '.join(error.options)}"
     if isinstance(error, OverrideParseException):
+        if "=" not in error.override:
+            return f"{error.override!r} is no key=value; a file is given as input={error.override}"
         return (
             f"cannot read {error.override!r}; put quotes around a value with special characters: "
             "\"data.train=['gr\u00fc\u00dfe.de','greetings.en']\""

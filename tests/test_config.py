@@ -191,6 +191,7 @@ def test_flat_keys_are_those_of_the_command_line():
         ("attention.name=dot", "attention.name=dot is not the name of this attention; leave it"),
         ("model.encoder.hidden_dropout=1.5", "model.encoder.hidden_dropout=1.5 must lie in [0, 1)"),
         ("training.max_epochs=null", "training needs a budget: set training.max_epochs"),
+        ("my/input.de", "'my/input.de' is no key=value; a file is given as input=my/input.de"),
         ("seed=1=2", "cannot read 'seed=1=2'; put quotes around a value with special characters"),
     ],
 )

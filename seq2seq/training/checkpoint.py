@@ -38,9 +38,19 @@ class Checkpoint:
     """None where the file is only for translating."""
 
     def build_model(self) -> Seq2Seq:
-        """Build the model with the checkpoint's weights, in evaluation mode."""
+        """Build the model with the checkpoint's weights, in evaluation mode.
+
+        Raises:
+            ValueError: the weights are not those of such a model.
+        """
         model = build_model(self.config, self.tokenizers)
-        model.load_state_dict(self.model_state)
+        try:
+            model.load_state_dict(self.model_state)
+        except (RuntimeError, TypeError, AttributeError) as error:
+            raise ValueError(
+                "the checkpoint's weights are not those of the model that its configuration "
+                "describes; it was altered: take another"
+            ) from error
         return model.eval()
 
 
@@ -102,9 +112,13 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         config = config_from_dict(content["config"])
     except ValueError as error:
         raise ValueError(f"checkpoint={path}: {error}") from error
+    try:
+        tokenizers = tokenizers_from_state(content["tokenizers"])
+    except (LookupError, TypeError, RuntimeError, AssertionError) as error:
+        raise ValueError(refusal) from error
     return Checkpoint(
         config=config,
-        tokenizers=tokenizers_from_state(content["tokenizers"]),
+        tokenizers=tokenizers,
         model_state=content["model"],
         training_state=content["training"],
     )

@@ -1,6 +1,7 @@
 """Several checkpoints that belong together: those of an ensemble, or of an average."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -19,7 +20,8 @@ def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:
     """
     if not paths:
         raise ValueError("no checkpoint is given; give the path of one or more")
-    checkpoints = list(map(load_checkpoint, paths))
+    # The optimizer's state is twice as large as the model, and of no use here.
+    checkpoints = [replace(load_checkpoint(path), training_state=None) for path in paths]
     for path, checkpoint in zip(paths, checkpoints, strict=True):
         if not _same_tokenizers(checkpoint.tokenizers, checkpoints[0].tokenizers):
             raise ValueError(

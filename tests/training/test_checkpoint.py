@@ -227,3 +227,21 @@ def test_a_file_with_a_flipped_byte_is_refused_or_still_right(checkpoint, path, 
     else:  # the byte was padding
         for name, value in checkpoint.model_state.items():
             assert torch.equal(loaded.model_state[name], value)
+
+
+@pytest.mark.parametrize("tokenizers", [{}, {"source": 1, "target": 2}, None])
+def test_tokenizers_that_are_none_are_an_error_that_names_the_file(path, tokenizers):
+    content = torch.load(path, weights_only=True)
+    torch.save({**content, "tokenizers": tokenizers}, path)
+
+    with pytest.raises(ValueError, match=f"checkpoint={path} is no checkpoint of train.py"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("weights", [{}, {"encoder.embedding.weight": torch.zeros(1)}, None])
+def test_weights_of_another_model_are_refused(path, weights):
+    content = torch.load(path, weights_only=True)
+    torch.save({**content, "model": weights}, path)
+
+    with pytest.raises(ValueError, match="weights are not those of the model"):
+        load_checkpoint(path).build_model()
