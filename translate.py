@@ -5,9 +5,11 @@ For example `translate.py checkpoint=checkpoints/NAME`; and, for which no model 
 """
 
 import logging
+import signal
 import sys
 from dataclasses import fields
 from pathlib import Path
+from types import FrameType
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -65,7 +67,13 @@ def run() -> None:
         main()
 
 
+def end(number: int, frame: FrameType | None) -> None:
+    """End by a signal as by Ctrl-C: no half-written file stays."""
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, end)
     keep_freed_memory()
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s: %(message)s")
     sys.argv[1:] = quote_plain_values(sys.argv[1:])

@@ -1,8 +1,10 @@
 """translate.py as it is called: its command line, its streams and its errors."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import fields
 from pathlib import Path
 
@@ -138,6 +140,25 @@ def test_files_are_complete_when_the_reader_of_the_translations_goes(checkpoint,
     assert done.stdout.count(b"\n") == 2
     assert (done.returncode, done.stderr) == (0, b"")
     assert (tmp_path / "links.txt").read_bytes().count(b"\n") == 2000
+
+
+def test_a_script_that_is_told_to_end_leaves_no_half_written_file(checkpoint, tmp_path):
+    command = [sys.executable, str(ROOT / "translate.py"), "device=cpu", f"checkpoint={checkpoint}"]
+    with subprocess.Popen(
+        [*command, "output=out.en"], stdin=subprocess.PIPE, cwd=tmp_path, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"ein hund\n")
+        process.stdin.flush()
+        while not list(tmp_path.iterdir()):
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.05)
+
+        process.terminate()
+
+        assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_script_says_in_one_line_what_is_wrong(tmp_path):
