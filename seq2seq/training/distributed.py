@@ -1,5 +1,6 @@
 """Several processes that train one model: who is who, and sums over all of them."""
 
+import gc
 import os
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
@@ -39,6 +40,8 @@ def leave_processes() -> None:
     """Undo `join_processes`."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
+        # What is left of the group holds threads, which must end before the interpreter does.
+        gc.collect()
 
 
 def sum_over_processes(tensors: Iterable[Tensor]) -> None:
