@@ -27,6 +27,7 @@ from seq2seq.model import ModelConfig
 from seq2seq.search import DecodingConfig, decoding_config_types
 from seq2seq.training.config import TrainingConfig
 from seq2seq.translate_config import TranslateConfig
+from seq2seq.whole_files import whole_file
 
 _CONFIGS = Path(__file__).parent.parent / "configs"
 ADDED_KEYS: dict[str, dict[str, object]] = {
@@ -170,7 +171,9 @@ def config_differences(first: TrainConfig, second: TrainConfig) -> list[str]:
 
 def save_config(config: TrainConfig, path: Path) -> None:
     """Write a configuration as YAML."""
-    path.write_text(OmegaConf.to_yaml(OmegaConf.create(config_to_dict(config))), encoding="utf-8")
+    text = OmegaConf.to_yaml(OmegaConf.create(config_to_dict(config)))
+    with whole_file(path) as file:
+        file.write(text.encode("utf-8"))
 
 
 def load_saved_config(path: Path) -> TrainConfig:

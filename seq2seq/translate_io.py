@@ -15,6 +15,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from seq2seq.whole_files import whole_file
+
 logger = logging.getLogger(__name__)
 
 CHUNK = 1 << 16
@@ -183,19 +185,11 @@ def open_output(path: str | None, *, key: str) -> Iterator[BinaryIO]:
         return
     final = _check_output(path, key=key)
     if final.exists() and not final.is_file():
-        with final.open("wb") as file:  # a device or a pipe
-            yield file
+        with final.open("wb") as device_or_pipe:
+            yield device_or_pipe
         return
-    partial = final.with_name(f".{final.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            with _pack(file, final) as content:
-                yield content
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(final)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(final) as file, _pack(file, final) as content:
+        yield content
 
 
 def write(output: BinaryIO, content: bytes) -> bool:

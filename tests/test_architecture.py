@@ -6,7 +6,16 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"allocator", "checks", "command_line", "dropout", "errors", "products", "seeding"},
+    {
+        "allocator",
+        "checks",
+        "command_line",
+        "dropout",
+        "errors",
+        "products",
+        "seeding",
+        "whole_files",
+    },
     {"gru", "loop_products"},
     {"attention"},
     {"self_attention", "recurrence", "encoder", "decoder"},

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from seq2seq.data.cache import digest, new_file, new_folder
+from seq2seq.data.cache import digest, new_folder
 from seq2seq.data.config import DataConfig, OnInvalid
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.id_rows import IdRows, Ids, Numbers, RowWriter, map_array
@@ -24,6 +24,7 @@ from seq2seq.data.tokenizer import (
     tokenizers_state,
     train_tokenizers,
 )
+from seq2seq.whole_files import whole_file
 
 logger = logging.getLogger(__name__)
 
@@ -104,8 +105,9 @@ def cached_tokenizers(config: TokenizerConfig, corpus: Corpus, cache_dir: str) -
     path = Path(cache_dir) / f"tokenizers-{key}.pt"
     if not path.is_file():
         state = tokenizers_state(train_tokenizers(config, corpus))
-        with new_file(path) as temporary:
-            torch.save(state, temporary)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as file:
+            torch.save(state, file)
     return tokenizers_from_state(torch.load(path, weights_only=True))
 
 

@@ -1,6 +1,5 @@
 """Checkpoints: one self-contained file of tensors and plain types, and no code."""
 
-import os
 import pickle
 import zipfile
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from torch import Tensor
 from seq2seq.config import TrainConfig, config_from_dict, config_to_dict
 from seq2seq.data import TokenizerPair, tokenizers_from_state, tokenizers_state
 from seq2seq.model import Seq2Seq
+from seq2seq.whole_files import whole_file
 
 FORMAT = 1
 _KEYS = {"format", "config", "tokenizers", "model", "training"}
@@ -65,7 +65,7 @@ def build_model(config: TrainConfig, tokenizers: TokenizerPair) -> Seq2Seq:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write the file under a temporary name, flush it to disk and rename it."""
+    """Write the file, which has its name only when it is whole and on disk."""
     content = {
         "format": FORMAT,
         "config": config_to_dict(checkpoint.config),
@@ -73,12 +73,8 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "model": checkpoint.model_state,
         "training": checkpoint.training_state,
     }
-    unfinished = path.with_name(f"{path.name}.part")
-    with unfinished.open("wb") as file:
+    with whole_file(path) as file:
         torch.save(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
 
 
 def load_checkpoint(path: str | Path) -> Checkpoint:

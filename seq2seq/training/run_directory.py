@@ -11,16 +11,14 @@ from seq2seq.config import (
     load_saved_config,
     save_config,
 )
+from seq2seq.whole_files import is_temporary, whole_file
 
 _CONFIG = "config.yaml"
 _PATTERNS = (
     _CONFIG,
     "best.pt",
-    "best.pt.part",
     "last.pt",
-    "last.pt.part",
     "step-*.pt",
-    "step-*.pt.part",
     "results.json",
     "test.hyp",
     "test.ref",
@@ -103,16 +101,15 @@ class RunDirectory:
         if config.overwrite and self.holds_run:
             self._clear()
         self.path.mkdir(parents=True, exist_ok=True)
+        self._remove_unfinished()
         self._failure.unlink(missing_ok=True)
         # How the run was begun is no part of what it is.
-        save_config(replace(config, resume=False, overwrite=False), self.path / f"{_CONFIG}.part")
-        (self.path / f"{_CONFIG}.part").replace(self.path / _CONFIG)
+        save_config(replace(config, resume=False, overwrite=False), self.path / _CONFIG)
 
     def write(self, name: str, text: str) -> None:
         """Write a file so that it is there whole or not at all."""
-        unfinished = self.path / f"{name}.part"
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(self.path / name)
+        with whole_file(self.path / name) as file:
+            file.write(text.encode("utf-8"))
 
     def _is_free(self) -> bool:
         """Say whether nothing is here but, of a sweep's job, why it ended before it began."""
@@ -138,6 +135,12 @@ class RunDirectory:
                 f"resume=true: {self.path} was begun with another configuration: "
                 f"{', '.join(differences)}; give the same values or choose another run_name"
             )
+
+    def _remove_unfinished(self) -> None:
+        """Delete the files that a process was writing when it was killed."""
+        for path in self.path.iterdir():
+            if is_temporary(path) and path.is_file():
+                path.unlink()
 
     def _clear(self) -> None:
         """Delete what a run writes and nothing else; the configuration goes last."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2seq.data.cache import digest, new_file, new_folder
+from seq2seq.data.cache import digest, new_folder
 
 
 def names(folder: Path) -> list[str]:
@@ -70,14 +70,6 @@ def test_hidden_folders_of_others_stay(tmp_path: Path) -> None:
         pass
 
     assert names(tmp_path) == [*others, "train-1"]
-
-
-def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
-    with new_file(tmp_path / "cache" / "a.pt") as path:
-        path.write_bytes(b"all")
-        assert not (tmp_path / "cache" / "a.pt").exists()
-
-    assert names(tmp_path / "cache") == ["a.pt"]
 
 
 def test_the_digest_is_that_of_the_content() -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -336,8 +337,8 @@ def test_each_change_that_matters_trains_new_tokenizers(config: DataConfig) -> N
 def test_tokenizers_that_cannot_be_written_leave_nothing_behind(
     config: DataConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(state: object, path: Path) -> None:
-        path.write_bytes(b"half")
+    def fail(state: object, file: BinaryIO) -> None:
+        file.write(b"half")
         raise OSError("disk full")
 
     monkeypatch.setattr("torch.save", fail)

@@ -140,12 +140,21 @@ def test_every_key_that_differs_is_named(directory):
 def test_overwriting_deletes_what_a_run_wrote_and_nothing_else(directory):
     (directory.path / "notes.txt").write_text("mine")
     (directory.path / "plots").mkdir()
-    (directory.path / "last.pt.part").write_text("of a crash")
 
     directory.check(config("overwrite=true"))
     directory.open(config("overwrite=true"))
 
     assert names(directory) == {"config.yaml", "notes.txt", "plots"}
+
+
+@pytest.mark.parametrize("choice", ["overwrite=true", "resume=true"])
+def test_what_a_killed_process_was_writing_is_deleted(directory, choice):
+    (directory.path / ".last.pt.99-0123abcd").write_bytes(b"half")
+    (directory.path / ".notes.md").write_text("mine")
+
+    directory.open(config(choice))
+
+    assert {name for name in names(directory) if name.startswith(".")} == {".notes.md"}
 
 
 def test_resuming_deletes_nothing(directory):
