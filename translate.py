@@ -28,8 +28,8 @@ from seq2seq.score_config import ScoreConfig
 def main(composed: DictConfig) -> None:
     """Check the configuration, then translate."""
     from seq2seq.config import to_dataclass
-    from seq2seq.translate_config import TranslateConfig
-    from seq2seq.translate_task import translate
+    from seq2seq.translating.config import TranslateConfig
+    from seq2seq.translating.task import translate
 
     config = to_dataclass(composed)
     assert isinstance(config, TranslateConfig)

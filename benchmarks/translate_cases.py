@@ -15,7 +15,7 @@ from torch import Tensor
 from seq2seq.search import BeamConfig, DecodingConfig
 from seq2seq.search.history import History
 from seq2seq.training.config import Precision
-from seq2seq.translate_config import TranslateConfig, shown
+from seq2seq.translating.config import TranslateConfig, shown
 from seq2seq.translator import Translator
 
 SCRIPT = Path(__file__).parents[1] / "translate.py"

@@ -32,8 +32,8 @@ from seq2seq.evaluation import score
 from seq2seq.search import BeamConfig, DecodingConfig, EarlyStopping
 from seq2seq.training.config import Precision
 from seq2seq.training.precision import choose_numerics
-from seq2seq.translate_config import TranslateConfig
-from seq2seq.translate_inputs import open_portions
+from seq2seq.translating.config import TranslateConfig
+from seq2seq.translating.inputs import open_portions
 from seq2seq.translator import Translator
 
 ROOT = Path(__file__).parents[1]

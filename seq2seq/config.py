@@ -26,7 +26,7 @@ from seq2seq.errors import describe_error
 from seq2seq.model import ModelConfig
 from seq2seq.search import DecodingConfig, decoding_config_types
 from seq2seq.training.config import TrainingConfig
-from seq2seq.translate_config import TranslateConfig
+from seq2seq.translating.config import TranslateConfig
 from seq2seq.whole_files import whole_file
 
 _CONFIGS = Path(__file__).parent.parent / "configs"

@@ -8,7 +8,8 @@ from sacrebleu.significance import PairedTest, Result
 
 from seq2seq.evaluation import build_metrics
 from seq2seq.score_config import ScoreConfig, ScoreFormat, Significance
-from seq2seq.translate_io import open_lines, open_output, write
+from seq2seq.translating.lines import open_lines
+from seq2seq.translating.outputs import open_output, write
 
 LEVEL = 0.05
 """a difference that chance alone makes less often is marked"""

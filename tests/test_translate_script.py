@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from tiny_translator import write_checkpoint
 
 from seq2seq.command_line import PATH_KEYS, TRANSLATE_LISTS, quote_plain_values
-from seq2seq.translate_config import TranslateConfig
+from seq2seq.translating.config import TranslateConfig
 
 ROOT = Path(__file__).parent.parent
 

@@ -12,7 +12,7 @@ from documents import Page, make_workplace, quickened, run_script, run_shell
 
 from seq2seq.score_config import ScoreConfig
 from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
-from seq2seq.translate_config import TranslateConfig
+from seq2seq.translating.config import TranslateConfig
 
 README = Page("README.md")
 PAGE = Page("docs/translating.md")

@@ -13,7 +13,7 @@ from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.training.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.training.config import Device
-from seq2seq.translate_task import translate
+from seq2seq.translating.task import translate
 from seq2seq.translator import Translator
 
 SCRIPT = Path(__file__).parent.parent / "translate.py"

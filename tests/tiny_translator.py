@@ -17,7 +17,7 @@ from seq2seq.search import BeamConfig, EarlyStopping, LengthPenaltyForm
 from seq2seq.training.checkpoint import Checkpoint, build_model, save_checkpoint
 from seq2seq.training.config import Device, Precision
 from seq2seq.training.precision import Numerics
-from seq2seq.translate_config import LongLines, OutputFormat, TranslateConfig, UnknownPieces
+from seq2seq.translating.config import LongLines, OutputFormat, TranslateConfig, UnknownPieces
 from seq2seq.translator import Translator
 
 CONFIGS = Path(__file__).parent.parent / "configs"

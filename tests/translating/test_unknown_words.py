@@ -21,8 +21,8 @@ from seq2seq.data import (
 )
 from seq2seq.data.tokenizer import UNKNOWN_SURFACE, SentencePieceModel
 from seq2seq.search import Hypothesis
+from seq2seq.translating.unknown_words import UnknownWords, read_dictionary
 from seq2seq.translation import EncodedLine, found_translation, word_links
-from seq2seq.unknown_words import UnknownWords, read_dictionary
 
 SOURCE = WordTokenizer(
     ["Der", "Berg", "ist", "Hoch", ",", ".", "/"], tokenizer="moses", language="de", lowercase=False

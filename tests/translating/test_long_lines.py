@@ -3,8 +3,8 @@ from itertools import count, islice
 import pytest
 import torch
 
-from seq2seq.long_lines import SentenceSplitter
 from seq2seq.streaming import windows
+from seq2seq.translating.long_lines import SentenceSplitter
 from seq2seq.translation import TranslatedHypothesis, Translation
 
 

@@ -5,7 +5,7 @@ from tiny_translator import BEAM, GREEDY, SENTENCES, make_translate_config, writ
 
 from seq2seq.alignment import format_links, read_links
 from seq2seq.training.config import Device, Precision
-from seq2seq.translate_task import translate
+from seq2seq.translating.task import translate
 from seq2seq.translator import Translator
 
 REFERENCES = ["ab cd", "a.", "", "hgfe dcb a", "", "ab cd", "c", "e f"]

@@ -4,11 +4,11 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from seq2seq.translate_config import TranslateConfig, UnknownPieces
-from seq2seq.translate_io import open_lines
+from seq2seq.translating.config import TranslateConfig, UnknownPieces
+from seq2seq.translating.lines import open_lines
+from seq2seq.translating.unknown_words import UnknownWords, read_dictionary
 from seq2seq.translation import Translation
 from seq2seq.translator import Translator
-from seq2seq.unknown_words import UnknownWords, read_dictionary
 
 
 class WordRules(NamedTuple):

@@ -4,8 +4,8 @@ import math
 import pytest
 import torch
 
-from seq2seq.translate_config import OutputFormat
-from seq2seq.translate_formats import format_forced, format_translation
+from seq2seq.translating.config import OutputFormat
+from seq2seq.translating.formats import format_forced, format_translation
 from seq2seq.translation import TranslatedHypothesis, Translation
 
 

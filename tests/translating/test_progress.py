@@ -6,7 +6,7 @@ import sys
 import pytest
 from tiny_translator import make_translate_config
 
-from seq2seq.translate_progress import MANY, open_progress
+from seq2seq.translating.progress import MANY, open_progress
 from seq2seq.translation import Translation
 
 
@@ -101,7 +101,7 @@ def test_there_is_no_bar_among_translations_but_by_choice(monkeypatch):
     run(make_translate_config("run", progress=True), ["ja"])
 
     assert by_itself == ""
-    assert terminal.getvalue().count("1 sentences") == 2
+    assert terminal.getvalue().count("1 sentences, ") == 2
 
 
 def test_a_file_as_standard_error_gets_a_bar_by_choice_alone(monkeypatch):

@@ -9,8 +9,9 @@ from pathlib import Path
 from seq2seq.alignment import Agreement, GoldLinks, format_links, parse_links
 from seq2seq.attention_page import AttentionPage
 from seq2seq.figures import attention_figure
-from seq2seq.translate_config import TranslateConfig, shown
-from seq2seq.translate_io import open_lines, open_output
+from seq2seq.translating.config import TranslateConfig, shown
+from seq2seq.translating.lines import open_lines
+from seq2seq.translating.outputs import open_output
 from seq2seq.translation import Translation
 from seq2seq.translator import Translator
 

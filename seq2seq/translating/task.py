@@ -7,14 +7,14 @@ from typing import BinaryIO, NamedTuple
 
 import torch
 
-from seq2seq.long_lines import SentenceSplitter
-from seq2seq.translate_attention import open_reports
-from seq2seq.translate_config import LongLines, TranslateConfig
-from seq2seq.translate_formats import format_forced, format_translation
-from seq2seq.translate_inputs import Portion, open_portions
-from seq2seq.translate_io import open_output, write
-from seq2seq.translate_progress import open_progress
-from seq2seq.translate_words import WordRules, open_word_rules
+from seq2seq.translating.config import LongLines, TranslateConfig
+from seq2seq.translating.formats import format_forced, format_translation
+from seq2seq.translating.inputs import Portion, open_portions
+from seq2seq.translating.long_lines import SentenceSplitter
+from seq2seq.translating.outputs import open_output, write
+from seq2seq.translating.progress import open_progress
+from seq2seq.translating.reports import open_reports
+from seq2seq.translating.word_rules import WordRules, open_word_rules
 from seq2seq.translation import Translation
 from seq2seq.translator import Translator
 

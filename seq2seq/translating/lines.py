@@ -1,4 +1,4 @@
-"""The streams of translate.py: lines of any bytes are read, files are written whole; .gz too."""
+"""Lines of any bytes, from a file, a pipe or standard input; .gz is unpacked."""
 
 import contextlib
 import gzip
@@ -10,12 +10,9 @@ import sys
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, cast
-
-from seq2seq.whole_files import whole_file
 
 logger = logging.getLogger(__name__)
 
@@ -163,69 +160,6 @@ def open_standard_input() -> Iterator[LineReader]:
         raise OSError("standard input is closed; give input=FILE or text=SENTENCE")
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as file:
         yield LineReader(file, name="standard input")
-
-
-@contextlib.contextmanager
-def open_output(path: str | None, *, key: str) -> Iterator[BinaryIO]:
-    """Open standard output, or a file that gets its name only when all is written.
-
-    A file whose name ends with .gz is packed.
-
-    Args:
-        path: None means standard output.
-        key: of the configuration, for messages.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    if path is None:
-        if sys.stdout is None:
-            raise OSError(f"standard output is closed; give {key}=FILE")
-        yield sys.stdout.buffer
-        return
-    final = _check_output(path, key=key)
-    if final.exists() and not final.is_file():
-        with final.open("wb") as device_or_pipe:
-            yield device_or_pipe
-        return
-    with whole_file(final) as file, _pack(file, final) as content:
-        yield content
-
-
-def write(output: BinaryIO, content: bytes) -> bool:
-    """Write at once; say whether somebody still reads."""
-    try:
-        output.write(content)
-        # A flush would end a block of a packed file, which nobody reads before its end.
-        if not isinstance(output, gzip.GzipFile):
-            output.flush()
-    except BrokenPipeError:
-        # Else what is left would be tried again when the output is closed, and complained of.
-        with Path(os.devnull).open("wb") as nowhere:
-            os.dup2(nowhere.fileno(), output.fileno())
-        return False
-    return True
-
-
-def _check_output(path: str, *, key: str) -> Path:
-    """Return where a file is to be written; raise OSError where that cannot be."""
-    final = Path(path).expanduser()
-    # The name of a pipe, /dev/fd/63 of a shell's >(...), leads to no path.
-    if final.is_file() or not final.exists():
-        final = final.resolve()
-    if not final.parent.is_dir():
-        raise FileNotFoundError(f"{key}={path}: there is no directory {final.parent}; make it")
-    if final.is_dir():
-        raise IsADirectoryError(f"{key}={path} is a directory; give the name of a file")
-    return final
-
-
-def _pack(file: BinaryIO, final: Path) -> AbstractContextManager[BinaryIO]:
-    if not is_packed(final):
-        return contextlib.nullcontext(file)
-    # Without name and time the same text is packed to the same bytes.
-    packed = gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0)
-    return cast(AbstractContextManager[BinaryIO], packed)
 
 
 def is_packed(path: Path) -> bool:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from seq2seq.sentence_ends import split_sentences
+from seq2seq.translating.sentence_ends import split_sentences
 from seq2seq.translation import Translation
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 
-from seq2seq.translate_config import OutputFormat
+from seq2seq.translating.config import OutputFormat
 from seq2seq.translation import Translation
 
 

@@ -12,8 +12,8 @@ from tiny_translator import SENTENCES, make_translate_config, make_translator, w
 
 from seq2seq.batch_translation import BatchTranslator
 from seq2seq.streaming import WINDOW
-from seq2seq.translate_config import LongLines, OutputFormat
-from seq2seq.translate_task import translate
+from seq2seq.translating.config import LongLines, OutputFormat
+from seq2seq.translating.task import translate
 from seq2seq.translation import TranslatedHypothesis, Translation
 
 FIRST, SECOND = SENTENCES[:5], SENTENCES[5:]
@@ -227,7 +227,7 @@ def test_a_pipe_whose_reader_goes_keeps_no_other_output_from_its_lines(
         written.append(output.name)
         return False
 
-    monkeypatch.setattr("seq2seq.translate_task.write", stop)
+    monkeypatch.setattr("seq2seq.translating.task.write", stop)
     paths = [str(tmp_path / "a.en"), str(tmp_path / "b.en")]
 
     translate(make_translate_config(checkpoint, input=inputs, output=paths))

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.prompt import Prompt
+from seq2seq.translating.prompt import Prompt
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 pty = pytest.importorskip("pty", reason="there are pseudo-terminals on POSIX alone")
 PATIENCE = 20
 """seconds"""
-ECHO = "from seq2seq.prompt import Prompt\nfor line in Prompt(): print(ascii(line), flush=True)"
+ECHO = """
+from seq2seq.translating.prompt import Prompt
+for line in Prompt(): print(ascii(line), flush=True)
+"""
 
 
 def type_at_prompt(*keys, to_file=False):

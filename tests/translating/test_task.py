@@ -8,11 +8,11 @@ from tiny_translator import BEAM, SENTENCES, make_translate_config, write_checkp
 
 from seq2seq.batch_translation import BatchTranslator
 from seq2seq.training.config import Device, Precision
-from seq2seq.translate_config import OutputFormat
-from seq2seq.translate_task import translate
+from seq2seq.translating.config import OutputFormat
+from seq2seq.translating.task import translate
 from seq2seq.translator import Translator
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TEXT = "".join(f"{line}\n" for line in SENTENCES).encode()
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Protocol
 
-from seq2seq.prompt import Prompt
-from seq2seq.translate_config import TranslateConfig, shown
-from seq2seq.translate_io import LineReader, open_lines, open_standard_input, parallel
+from seq2seq.translating.config import TranslateConfig, shown
+from seq2seq.translating.lines import LineReader, open_lines, open_standard_input, parallel
+from seq2seq.translating.prompt import Prompt
 
 
 class Lines(Protocol):

@@ -1,0 +1,104 @@
+import gzip
+import os
+import stat
+import sys
+
+import pytest
+
+from seq2seq.translating.outputs import open_output, write
+
+
+def test_a_file_gets_its_name_only_when_it_is_complete(tmp_path):
+    path = tmp_path / "out.txt"
+
+    with open_output(str(path), key="output") as file:
+        file.write(b"a\n")
+        file.flush()
+        assert not path.exists()
+
+    assert [each.name for each in tmp_path.iterdir()] == ["out.txt"]
+    assert path.read_bytes() == b"a\n"
+
+
+def test_a_file_that_a_link_leads_to_is_replaced_and_the_link_stays(tmp_path):
+    (tmp_path / "out.txt").write_bytes(b"before")
+    (tmp_path / "link").symlink_to("out.txt")
+
+    with open_output(str(tmp_path / "link"), key="output") as file:
+        file.write(b"all")
+
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "out.txt").read_bytes() == b"all"
+
+
+def test_a_packed_file_is_written_alike_each_time_and_only_when_complete(tmp_path):
+    paths = [tmp_path / "a.txt.gz", tmp_path / "b.txt.gz"]
+    for path in paths:
+        with open_output(str(path), key="output") as file:
+            file.write(b"a\n")
+            assert not path.exists()
+
+    first, second = (path.read_bytes() for path in paths)
+    assert gzip.decompress(first) == b"a\n"
+    assert first == second
+
+
+def test_a_crash_leaves_no_packed_file(tmp_path):
+    with (
+        pytest.raises(RuntimeError),
+        open_output(str(tmp_path / "out.gz"), key="output") as file,
+    ):
+        file.write(b"half")
+        raise RuntimeError
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_device_is_written_to_and_not_replaced():
+    with open_output(os.devnull, key="output") as file:
+        file.write(b"a\n")
+
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)  # noqa: PTH116
+
+
+def test_a_pipe_without_a_path_is_written_to():
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb", 0) as reader, os.fdopen(write_end, "wb", 0):
+        with open_output(f"/dev/fd/{write_end}", key="output") as file:
+            file.write(b"a\n")
+
+        assert reader.read(9) == b"a\n"
+
+
+def test_a_pipe_whose_reader_has_gone_is_closed_without_a_complaint(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    with open_output(str(pipe), key="output") as file:
+        before = write(file, b"a\n")
+        os.close(reader)
+        after = write(file, b"b\n")
+
+    assert (before, after) == (True, False)
+
+
+def test_no_path_means_standard_output(capfdbinary):
+    with open_output(None, key="output") as file:
+        assert file is sys.stdout.buffer
+
+
+def test_closed_standard_output_is_named_with_the_way_out(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+
+    with pytest.raises(OSError, match="standard output is closed; give output=FILE"):
+        open_output(None, key="output").__enter__()
+
+
+@pytest.mark.parametrize("path", ["missing/out.txt", "."])
+def test_a_path_that_cannot_be_written_is_named_with_its_key(tmp_path, path):
+    with (
+        pytest.raises(OSError, match="alignments="),
+        open_output(str(tmp_path / path), key="alignments"),
+    ):
+        pass
