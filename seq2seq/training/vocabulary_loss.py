@@ -11,8 +11,10 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from seq2seq.products import product_dtype
 
-_CHUNK = 1024
-"""tokens whose logits are held at once: enough for fast products, few enough for the cache"""
+_CHUNK = 32 << 20
+"""bytes of logits that are held at once: enough rows for fast products"""
+_BLOCK = 1 << 18
+"""logits that a CPU scores at once: they stay in its cache from the first pass to the last"""
 
 
 def vocabulary_loss(
@@ -34,11 +36,12 @@ def vocabulary_loss(
         The cross-entropies with q and with the true tokens alone, summed over tokens, in nats,
         in fp32 or better. The second has no gradient.
     """
-    factors = readouts.to(product_dtype(readouts)), weight.to(product_dtype(weight))
-    trains = torch.is_grad_enabled() and any(each.requires_grad for each in (*factors, bias))
+    factors = (readouts, weight, bias)
+    trains = torch.is_grad_enabled() and any(each.requires_grad for each in factors)
+    dtype = product_dtype(weight)
     with torch.autocast(readouts.device.type, enabled=False):  # what follows chooses for itself
         smoothed, cross_entropy = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
-            *factors, bias, true_ids, label_smoothing, trains
+            *factors, true_ids.unsqueeze(1), label_smoothing, dtype, trains
         )
     return smoothed, cross_entropy
 
@@ -47,9 +50,7 @@ class _VocabularyLoss(Function):
     """The loss and, in the same pass over the logits, its gradient.
 
     With p = softmax(l) the loss of a token is sum_v q_v (log sum_w exp l_w - l_v), and its
-    gradient for l is p - q. The logarithm of the sum is max l - log max p, so that one softmax
-    gives both, and p - q takes the place of p. Differences of logits are taken first: they are
-    smaller than logits, and so are their rounding errors.
+    gradient for l is p - q. Products may be of low precision; nothing else is.
     """
 
     @staticmethod
@@ -60,40 +61,32 @@ class _VocabularyLoss(Function):
         bias: Tensor,
         true_ids: Tensor,
         label_smoothing: float,
+        dtype: torch.dtype,
         trains: bool,
     ) -> tuple[Tensor, Tensor]:
-        exact = torch.promote_types(readouts.dtype, torch.float32)
-        smoothed, cross_entropy = (readouts.new_zeros((), dtype=exact) for _ in range(2))
+        exact = torch.promote_types(dtype, torch.float32)
         grads = _Grads.zeros(readouts, weight, bias, dtype=exact) if trains else None
-        mean_weight, mean_bias = weight.mean(0, dtype=exact), bias.mean()
-        for start in range(0, len(readouts), _CHUNK):
-            rows, ids = readouts[start : start + _CHUNK], true_ids[start : start + _CHUNK, None]
-            logits = torch.addmm(bias.to(rows.dtype), rows, weight.t()).to(exact)
-            probabilities = torch.softmax(logits, 1)
-            largest, surprise = logits.amax(1, keepdim=True), -probabilities.amax(1, True).log()
-            true_losses = largest - logits.gather(1, ids) + surprise
-            mean_logits = (rows.to(exact) @ mean_weight + mean_bias).unsqueeze(1)
-            mean_losses = largest - mean_logits + surprise
-            smoothed += torch.lerp(true_losses, mean_losses, label_smoothing).sum()
-            cross_entropy += true_losses.sum()
+        readouts, weight, bias = readouts.to(dtype), weight.to(dtype), bias.to(exact)
+        losses = bias.new_zeros(2)
+        num_rows = max(1, _CHUNK // (len(weight) * weight.element_size()))
+        for start in range(0, len(readouts), num_rows):
+            chunk = slice(start, start + num_rows)
+            logits = torch.mm(readouts[chunk], weight.t())
+            losses += _score(logits, bias, true_ids[chunk], label_smoothing, grads)
             if grads is not None:
-                true_shares = probabilities.new_full(ids.shape, label_smoothing - 1)
-                errors = probabilities.scatter_add_(1, ids, true_shares)
-                grads.add(errors, rows=rows, weight=weight, start=start)
+                grads.readouts[chunk] = torch.mm(logits, weight)
+                _add_product(grads.weight, logits.t(), readouts[chunk])
         if grads is not None:
-            share = label_smoothing / len(bias)
-            grads.readouts.sub_(mean_weight, alpha=label_smoothing)
-            grads.weight.sub_(readouts.sum(0, dtype=exact), alpha=share)
-            grads.bias.sub_(share * len(readouts))
             ctx.save_for_backward(*grads)
+        cross_entropy = losses[0].clone()
         ctx.mark_non_differentiable(cross_entropy)
-        return smoothed, cross_entropy
+        return torch.lerp(*losses, label_smoothing), cross_entropy
 
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, smoothed_grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         grads: tuple[Tensor, ...] = ctx.saved_tensors  # type: ignore[attr-defined]
-        return *(grad * smoothed_grad for grad in grads), None, None, None
+        return *(grad * smoothed_grad for grad in grads), None, None, None, None
 
 
 class _Grads(NamedTuple):
@@ -108,12 +101,37 @@ class _Grads(NamedTuple):
         """Return gradients of readouts, weight and bias to which nothing has been added."""
         return cls(*(torch.zeros_like(each, dtype=dtype) for each in factors))
 
-    def add(self, errors: Tensor, *, rows: Tensor, weight: Tensor, start: int) -> None:
-        """Add what some tokens contribute, whose logits have these errors."""
-        factors = errors.to(rows.dtype)
-        self.readouts[start : start + len(rows)] = torch.mm(factors, weight)
-        self.bias.addmv_(errors.t(), errors.new_ones(len(errors)))  # a sum, but faster
-        if rows.dtype == self.weight.dtype:
-            self.weight.addmm_(factors.t(), rows)
-        else:
-            self.weight.add_(torch.mm(factors.t(), rows))
+
+def _score(
+    logits: Tensor, bias: Tensor, true_ids: Tensor, label_smoothing: float, grads: _Grads | None
+) -> Tensor:
+    """Return losses of tokens (M, 1) without and with nothing but smoothing, summed, (2,).
+
+    The logits (M, V) lack their bias. Where gradients are asked for, that of the bias gets its
+    part, and p - q takes the place of the logits.
+    """
+    size = len(logits) if logits.is_cuda else max(1, _BLOCK // len(bias))
+    losses = bias.new_zeros(2)
+    for block, ids in zip(logits.split(size), true_ids.split(size), strict=True):
+        exact = block.to(bias.dtype).add_(bias)
+        exact -= exact.amax(1, keepdim=True)  # small numbers have small rounding errors
+        scored = torch.cat((exact.gather(1, ids), exact.mean(1, keepdim=True)), dim=1)
+        weights = exact.exp_()
+        totals = weights.sum(1, keepdim=True)
+        losses += (totals.log() - scored).sum(0)
+        if grads is not None:
+            errors = weights.div_(totals).sub_(label_smoothing / len(bias))
+            errors.scatter_add_(1, ids, totals.new_full(ids.shape, label_smoothing - 1))
+            grads.bias.addmv_(errors.t(), errors.new_ones(len(errors)))  # a sum, but faster
+            block.copy_(errors)
+    return losses
+
+
+def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """Add a b to what may be of a higher precision."""
+    if a.dtype == total.dtype:
+        total.addmm_(a, b)
+        return
+    size = max(1, _BLOCK // b.shape[1])  # torch adds a converted copy, which stays in the cache
+    for part, product in zip(total.split(size), torch.mm(a, b).split(size), strict=True):
+        part.add_(product)
