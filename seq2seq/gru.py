@@ -35,12 +35,14 @@ class GRUCell(nn.Module):
     def forward(self, projected: Tensor, hidden: Tensor) -> Tensor:
         """Return the next state (R, H) from a projected input (R, 3H) and the state (R, H)."""
         parts = (2 * hidden.shape[-1], hidden.shape[-1])
-        x_gates, x_new = self.input_norm(projected).split(parts, dim=-1)
-        h_gates, h_new = self.hidden_norm(self.hidden_projection(hidden)).split(parts, dim=-1)
+        x_all = self.input_norm(projected)
+        h_all = self.hidden_norm(self.hidden_projection(hidden))
+        # Products may be of low precision; the state, which adds up over the steps, is not.
+        x_gates, x_new = x_all.to(hidden.dtype).split(parts, dim=-1)
+        h_gates, h_new = h_all.to(hidden.dtype).split(parts, dim=-1)
         reset, update = torch.sigmoid(x_gates + h_gates).chunk(2, dim=-1)
         new = torch.tanh(torch.addcmul(x_new, reset, h_new))
-        # Products and norms may be of another precision than the state, which keeps its own.
-        return torch.lerp(new.to(hidden.dtype), hidden, update.to(hidden.dtype))
+        return torch.lerp(new, hidden, update)
 
     def unroll(self, projected: Tensor, hidden: Tensor) -> Tensor:
         """Return the states after each step, (T, B, 3H) -> (T, B, H), from the first one (B, H)."""
@@ -140,7 +142,9 @@ def read_both_ways(
         states = torch.cat((forward, backward), dim=-1)
         if layer < num_layers - 1:
             states = between(states)
-    return states.transpose(0, 1), torch.cat((forward[-1], backward[0]), dim=-1)
+    # Whoever reads them next wants the states of a sentence together.
+    states = states.transpose(0, 1).contiguous()
+    return states, torch.cat((forward[-1], backward[0]), dim=-1)
 
 
 def unroll(
@@ -247,7 +251,8 @@ class _Unroll(Function):
         first, weight, states, gates, candidates = ctx.saved_tensors  # type: ignore[attr-defined]
         reverse: bool = ctx.reverse  # type: ignore[attr-defined]
         length, num_rows, size = states.shape
-        input_grads, hidden_grads = torch.empty_like(gates), torch.empty_like(gates)
+        input_grads = torch.empty_like(gates)
+        hidden_grads = torch.empty_like(gates, dtype=weight.dtype)  # read by products alone
         project = product_with(weight.t(), num_rows=num_rows, num_uses=length)
         previous = _previous(states, first, reverse=reverse)
         carried = torch.zeros_like(first)
@@ -266,7 +271,7 @@ class _Unroll(Function):
             torch.mul(d_new, reset, out=hidden_grads[step, :, 2 * size :])
             carried += project(hidden_grads[step])
         all_grads = hidden_grads.flatten(0, 1)
-        weight_grad = all_grads.to(weight.dtype).t() @ previous.flatten(0, 1).to(weight.dtype)
+        weight_grad = all_grads.t() @ previous.flatten(0, 1).to(weight.dtype)
         return input_grads, carried, weight_grad, all_grads.sum(0), None, None
 
 

@@ -192,7 +192,8 @@ class ProjectionBridge(nn.Module):
         return self._project(last)
 
     def _project(self, summary: Tensor) -> Tensor:
-        hidden = torch.tanh(self.projection(summary))
+        # The product may be of low precision; the state, which adds up over the steps, is not.
+        hidden = torch.tanh(self.projection(summary).to(summary.dtype))
         return hidden.view(summary.shape[0], self.num_layers, -1)
 
 
