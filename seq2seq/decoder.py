@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from seq2seq.activations import tanh
 from seq2seq.attention import Attention, Memory
 from seq2seq.dropout import Dropout
 from seq2seq.loop_products import LoopProducts
@@ -187,4 +188,4 @@ class AttnDecoderRNN(nn.Module):
     def _readout(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         """Join what the step knows: (..., H), (..., C), (..., E) -> (..., F)."""
         joined = torch.cat((self.hidden_dropout(hidden), context, embedded), dim=-1)
-        return torch.tanh(self.readout_norm(self.readout_projection(joined)))
+        return tanh(self.readout_norm(self.readout_projection(joined)))

@@ -1,0 +1,40 @@
+import pytest
+import torch
+from torch.testing import assert_close
+
+from seq2seq.activations import tanh
+
+
+def every_bf16():
+    """Return all numbers of bf16."""
+    numbers = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int16).view(torch.bfloat16)
+    return numbers[~numbers.isnan()]
+
+
+def test_every_bf16_is_rounded_once():
+    numbers = every_bf16()
+
+    assert_close(tanh(numbers), torch.tanh(numbers.double()).bfloat16(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_other_types_are_left_to_torch(dtype):
+    numbers = torch.linspace(-5, 5, 101, dtype=dtype)
+
+    assert_close(tanh(numbers), torch.tanh(numbers), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_gradients_are_those_of_torch(dtype):
+    inputs = torch.linspace(-3, 3, 50).to(dtype).requires_grad_()
+    weights = torch.linspace(1, 2, 50).to(dtype)
+
+    found, expected = (
+        torch.autograd.grad(function(inputs) @ weights, inputs) for function in (tanh, torch.tanh)
+    )
+
+    assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_nan_stays_nan():
+    assert tanh(torch.tensor([float("nan")], dtype=torch.bfloat16)).isnan().all()
