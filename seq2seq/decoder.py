@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq.activations import tanh
 from seq2seq.attention import Attention, Memory
+from seq2seq.attention.tanh import tanh
 from seq2seq.dropout import Dropout
 from seq2seq.loop_products import LoopProducts
 from seq2seq.recurrence import (
@@ -105,7 +105,8 @@ class AttnDecoderRNN(nn.Module):
         embedded = self._embed(previous_ids)  # (B, T, E)
         projected = self.recurrence.project(embedded)  # (B, T, 3H)
         if isinstance(self.recurrence, LuongRecurrence):
-            hidden = self.recurrence.unroll(projected, state)
+            with self._loop_products(memory, num_steps=previous_ids.shape[1]):
+                hidden = self.recurrence.unroll(projected, state)
             context, weights = self.recurrence.attention(hidden, memory)
             refined = self.self_attention(hidden)
             return DecoderOutput(self._readout(refined, context, embedded), weights)
@@ -146,14 +147,15 @@ class AttnDecoderRNN(nn.Module):
         readouts: list[Tensor] = []
         weights_of_steps: list[Tensor] = []
         fed_ids = previous_ids[:, 0]
-        for step, forced in enumerate(forced_mask.unbind(1)):
-            if step > 0:
-                with torch.no_grad():
-                    predicted_ids = self.logits(readouts[-1]).argmax(-1)
-                fed_ids = torch.where(forced, previous_ids[:, step], predicted_ids)
-            readout, state, step_weights = self._step(state, fed_ids, memory)
-            readouts.append(readout)
-            weights_of_steps.append(step_weights)
+        with self._loop_products(memory, num_steps=previous_ids.shape[1]):
+            for step, forced in enumerate(forced_mask.unbind(1)):
+                if step > 0:
+                    with torch.no_grad():
+                        predicted_ids = self.logits(readouts[-1]).argmax(-1)
+                    fed_ids = torch.where(forced, previous_ids[:, step], predicted_ids)
+                readout, state, step_weights = self._step(state, fed_ids, memory)
+                readouts.append(readout)
+                weights_of_steps.append(step_weights)
         return DecoderOutput(torch.stack(readouts, dim=1), torch.stack(weights_of_steps, dim=2))
 
     def logits(self, readouts: Tensor) -> Tensor:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from seq2seq.activations import tanh
 from seq2seq.attention.base import Attention, AttentionConfig, register_attention
+from seq2seq.attention.tanh import tanh
 
 
 @dataclass(kw_only=True, slots=True)

@@ -80,7 +80,7 @@ class _VocabularyLoss(Function):
             ctx.save_for_backward(*grads)
         cross_entropy = losses[0].clone()
         ctx.mark_non_differentiable(cross_entropy)
-        return torch.lerp(*losses, label_smoothing), cross_entropy
+        return torch.lerp(losses[0], losses[1], label_smoothing), cross_entropy
 
     @staticmethod
     @once_differentiable
@@ -105,14 +105,14 @@ class _Grads(NamedTuple):
 def _score(
     logits: Tensor, bias: Tensor, true_ids: Tensor, label_smoothing: float, grads: _Grads | None
 ) -> Tensor:
-    """Return losses of tokens (M, 1) without and with nothing but smoothing, summed, (2,).
+    """Return the losses of true tokens (M, 1) and of an even target, each summed, (2,).
 
     The logits (M, V) lack their bias. Where gradients are asked for, that of the bias gets its
     part, and p - q takes the place of the logits.
     """
     size = len(logits) if logits.is_cuda else max(1, _BLOCK // len(bias))
     losses = bias.new_zeros(2)
-    for block, ids in zip(logits.split(size), true_ids.split(size), strict=True):
+    for block, ids in zip(torch.split(logits, size), torch.split(true_ids, size), strict=True):
         exact = block.to(bias.dtype).add_(bias)
         exact -= exact.amax(1, keepdim=True)  # small numbers have small rounding errors
         scored = torch.cat((exact.gather(1, ids), exact.mean(1, keepdim=True)), dim=1)
@@ -133,5 +133,6 @@ def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
         total.addmm_(a, b)
         return
     size = max(1, _BLOCK // b.shape[1])  # torch adds a converted copy, which stays in the cache
-    for part, product in zip(total.split(size), torch.mm(a, b).split(size), strict=True):
+    parts = (torch.split(each, size) for each in (total, torch.mm(a, b)))
+    for part, product in zip(*parts, strict=True):
         part.add_(product)

@@ -61,16 +61,24 @@ def batch_of_two():
     return tiny_batch((5, 3), (3, 4))
 
 
-def fast_loss(model, batch):
-    loss = sequence_loss(model, Batch(*batch, torch.arange(2)), label_smoothing=SMOOTHING)
+def fast_loss(model, batch, forced_mask=None):
+    loss = sequence_loss(
+        model,
+        Batch(*batch, torch.arange(2)),
+        label_smoothing=SMOOTHING,
+        forced_mask=forced_mask,
+    )
     return loss.smoothed
 
 
-def plain_loss(model, batch):
+def plain_loss(model, batch, forced_mask=None):
     """Predict one token after the other, everything inside the loop, and score all logits."""
     memory, state = model.encode(batch.source_ids, batch.source_mask)
     logits = []
-    for previous_ids in batch.previous_ids.unbind(1):
+    for place, previous_ids in enumerate(batch.previous_ids.unbind(1)):
+        if forced_mask is not None and place > 0:
+            best_ids = logits[-1].argmax(-1)
+            previous_ids = torch.where(forced_mask[:, place], previous_ids, best_ids)
         step = model.decoder.step(state, previous_ids, memory)
         state = step.state
         logits.append(step.logits)
@@ -86,9 +94,11 @@ def assert_is_fast(loss, *, form, layer_norm):
     """Check that the graph is the one that this module is about."""
     nodes = node_counts(loss)
     assert nodes["_VocabularyLossBackward"] == 1
-    # Both directions of the encoder, and a decoder whose states depend on no context.
-    assert nodes["_UnrollBackward"] >= 2 + (form == "luong" and not layer_norm)
-    assert (nodes["_ConstantBackward"] > 0) == (form != "luong")
+    # Both directions of the encoder, and a decoder whose states depend on no context; what is
+    # normalised is a loop.
+    is_unrolled = form == "luong" and not layer_norm
+    assert nodes["_UnrollBackward"] >= 2 + is_unrolled
+    assert (nodes["_ConstantBackward"] > 0) != is_unrolled
     assert nodes["_ProductBackward"] == 4 * nodes["_ConstantBackward"]
 
 
@@ -107,6 +117,22 @@ def test_loss_and_gradients_are_those_of_the_plain_loop(name, form, build, dtype
     assert_close(fast, plain, rtol=tolerance, atol=0)
     gradients, expected = gradients_of(fast, model), gradients_of(plain, plain_model)
     assert_gradients_close(gradients, expected, tolerance=tolerance)
+
+
+@every_type
+@every_form
+@pytest.mark.parametrize("build", [{}, EVERYTHING], ids=["plain", "everything"])
+def test_scheduled_sampling_is_that_of_the_plain_loop(name, form, build):
+    model = tiny_model(attention_config(name), form, **build)
+    plain_model, batch = plain_copy(model), batch_of_two()
+    forced_mask = torch.tensor([[True, False, True, False], [False, False, True, True]])
+
+    losses = fast_loss(model, batch, forced_mask), plain_loss(plain_model, batch, forced_mask)
+
+    assert node_counts(losses[0])["_ProductBackward"] > 0
+    assert_close(*losses, rtol=1e-10, atol=0)
+    gradients = gradients_of(losses[0], model), gradients_of(losses[1], plain_model)
+    assert_gradients_close(*gradients, tolerance=1e-10)
 
 
 def distance(gradients, exact):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from seq2seq.activations import tanh
+from seq2seq.attention.tanh import tanh
 
 
 def every_bf16():

@@ -1,4 +1,4 @@
-"""Activation functions that are fast in every precision."""
+"""The hyperbolic tangent, fast in every precision."""
 
 import torch
 from torch import Tensor
@@ -26,7 +26,8 @@ class _Tanh(Function):
     @staticmethod
     def forward(ctx: FunctionCtx, inputs: Tensor) -> Tensor:
         result = torch.empty_like(inputs, memory_format=torch.contiguous_format)
-        parts = (each.view(-1).split(_BLOCK) for each in (inputs.contiguous(), result))
+        flat = (each.view(-1) for each in (inputs.contiguous(), result))
+        parts = (torch.split(each, _BLOCK) for each in flat)
         for part, target in zip(*parts, strict=True):
             target.copy_(part.float().tanh_())
         ctx.save_for_backward(result)
