@@ -4,11 +4,11 @@ import difflib
 import functools
 import gc
 import os
-import signal
 import sys
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import (
@@ -17,6 +17,8 @@ from omegaconf.errors import (
     MissingMandatoryValue,
     OmegaConfBaseException,
 )
+
+from seq2seq.interrupts import interrupts_in_one_line
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -63,10 +65,8 @@ def one_line_errors(
     @functools.wraps(function)
     def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         try:
-            return function(*args, **kwargs)
-        except KeyboardInterrupt:
-            print("stopped by Ctrl-C", file=sys.stderr)
-            sys.exit(128 + signal.SIGINT)
+            with interrupts_in_one_line():
+                return function(*args, **kwargs)
         except USER_ERRORS as error:
             if _SHOWS_TRACEBACKS:
                 raise
@@ -82,26 +82,48 @@ def describe_error(error: Exception) -> str:
     if isinstance(cause, OmegaConfBaseException):
         error = cause
     if isinstance(error, ConfigKeyError | ConfigAttributeError) and error.full_key:
-        return f"unknown key {error.full_key!r}{_nearest_keys(error)}"
+        hint = _choices_with(error.full_key) or _nearest_keys(error)
+        return f"unknown key {error.full_key!r}{hint}"
     if isinstance(error, MissingMandatoryValue):
         return f"{error.full_key} has no value; give it, {error.full_key}=..."
     if isinstance(error, MissingConfigException) and error.options:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         return f"unknown {group} {name!r}; one of: {', '.join(error.options)}"
     if isinstance(error, OverrideParseException):
-        if "=" not in error.override:
-            return f"{error.override!r} is no key=value; a file is given as input={error.override}"
-        return (
-            f"cannot read {error.override!r}; put quotes around a value with special characters: "
-            "\"data.train=['gr\u00fc\u00dfe.de','greetings.en']\""
-        )
+        return _unreadable(error.override)
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror.lower()}"
     lines = [line.strip() for line in str(error).splitlines()]
     key = getattr(error, "full_key", None)
     kept = [line for line in lines if line and not line.startswith(_NOISE)]
     text = " ".join(kept) or type(error).__name__
     if text.startswith("Config group override must be"):
         return "a part was set to null; choose one by its name, for example attention=none"
+    if text.endswith("is not a ListConfig, list or tuple."):
+        return f"{key} must be a list; write it in brackets, '{key}=[...]'"
     return f"{key}: {text}" if key else text
+
+
+def _unreadable(override: str) -> str:
+    """Say what is wrong with an argument that Hydra cannot take apart."""
+    if "=" not in override:
+        return (
+            f"{override!r} is no key=value; --cfg job lists the keys, and a file to translate is "
+            f"given as input={override}"
+        )
+    return (
+        f"cannot read {override!r}; put quotes around a value with special characters: "
+        "\"data.train=['gr\u00fc\u00dfe.de','greetings.en']\""
+    )
+
+
+def _choices_with(full_key: str) -> str:
+    """Name the other choices of a replaceable part that have the key, if there are some."""
+    group, _, key = full_key.partition(".")
+    schemas = ConfigStore.instance().repo.get("schema", {}).get(group, {})
+    # `key in node` would be False, as no key of a schema has a value yet.
+    names = sorted(file.removesuffix(".yaml") for file in schemas if key in set(schemas[file].node))
+    return f"; it belongs to {group}={' or '.join(names)}" if names else ""
 
 
 def _nearest_keys(error: OmegaConfBaseException) -> str:

@@ -166,7 +166,12 @@ def test_flat_keys_are_those_of_the_command_line():
             "unknown key 'model.encoder.hiden_size'; one of: hidden_size, embedding_size, "
             "hidden_dropout",
         ),
-        ("attention.num_heads=3", "unknown key 'attention.num_heads'; one of: dropout, name, size"),
+        (
+            "attention.num_heads=3",
+            "unknown key 'attention.num_heads'; it belongs to attention=multihead",
+        ),
+        ("data.train=[a,b]", "unknown key 'data.train'; it belongs to data=files"),
+        ("tokenizer.lowercase=true", "unknown key 'tokenizer.lowercase'; it belongs to tokenizer="),
         (
             "attention=dott",
             "unknown attention 'dott'; one of: additive, dot, gaussian, general, multihead, none, "
@@ -191,7 +196,11 @@ def test_flat_keys_are_those_of_the_command_line():
         ("attention.name=dot", "attention.name=dot is not the name of this attention; leave it"),
         ("model.encoder.hidden_dropout=1.5", "model.encoder.hidden_dropout=1.5 must lie in [0, 1)"),
         ("training.max_epochs=null", "training needs a budget: set training.max_epochs"),
-        ("my/input.de", "'my/input.de' is no key=value; a file is given as input=my/input.de"),
+        (
+            "my/input.de",
+            "'my/input.de' is no key=value; --cfg job lists the keys, and a file to translate is "
+            "given as input=my/input.de",
+        ),
         ("seed=1=2", "cannot read 'seed=1=2'; put quotes around a value with special characters"),
     ],
 )
@@ -204,6 +213,12 @@ def test_what_is_wrong_is_said_in_one_line(override, line):
 
 def test_what_cannot_be_parsed_is_answered_by_an_example_as_it_is_typed():
     assert error_of("seed=1=2").endswith("\"data.train=['gr\u00fc\u00dfe.de','greetings.en']\"")
+
+
+def test_one_path_for_a_list_is_answered_by_brackets():
+    said = error_of("data=files", "data.train=my/train.tsv")
+
+    assert said == "data.train must be a list; write it in brackets, 'data.train=[...]'"
 
 
 def test_an_error_without_words_is_named():

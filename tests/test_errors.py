@@ -41,6 +41,15 @@ def test_an_error_without_words_is_named_by_its_type():
     assert describe_error(ValueError()) == "ValueError"
 
 
+def test_an_error_of_the_system_names_its_file_without_a_number(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(NotADirectoryError) as refused:
+        (tmp_path / "file" / "run").mkdir()
+
+    assert describe_error(refused.value) == f"{tmp_path}/file/run: not a directory"
+
+
 @pytest.mark.parametrize("before", [None, "0"])
 def test_running_a_script_leaves_the_environment_as_it_was(before, monkeypatch):
     monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)

@@ -103,7 +103,7 @@ def test_the_script_answers_bytes_on_standard_input_and_leaves_no_traces(checkpo
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(b"\n") == 4
     assert done.stdout.split(b"\n")[1] == b""
-    assert b"1 lines held bytes that are not UTF-8" in done.stderr
+    assert b"lines that held some: 1\n" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -159,6 +159,19 @@ def test_a_script_that_is_told_to_end_leaves_no_half_written_file(checkpoint, tm
 
         assert process.wait(timeout=60) == 128 + signal.SIGTERM
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_while_the_script_starts_is_one_line(tmp_path):
+    (tmp_path / "hydra.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "translate.py")],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, b"stopped by Ctrl-C\n")
 
 
 def test_the_script_says_in_one_line_what_is_wrong(tmp_path):

@@ -12,6 +12,7 @@ from torch import Tensor
 from seq2seq.config import TrainConfig, config_from_dict, config_to_dict
 from seq2seq.data import TokenizerPair, tokenizers_from_state, tokenizers_state
 from seq2seq.model import Seq2Seq
+from seq2seq.paths import expand_home
 from seq2seq.whole_files import whole_file
 
 FORMAT = 1
@@ -65,7 +66,11 @@ def build_model(config: TrainConfig, tokenizers: TokenizerPair) -> Seq2Seq:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write the file, which has its name only when it is whole and on disk."""
+    """Write the file, which has its name only when it is whole and on disk.
+
+    Raises:
+        OSError: it cannot be written, for example because the disk is full.
+    """
     content = {
         "format": FORMAT,
         "config": config_to_dict(checkpoint.config),
@@ -73,8 +78,15 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "model": checkpoint.model_state,
         "training": checkpoint.training_state,
     }
-    with whole_file(path) as file:
-        torch.save(content, file)
+    try:
+        with whole_file(path) as file:
+            torch.save(content, file)
+    except RuntimeError as error:
+        # What torch raises says nothing of the disk; the error of the system stands behind it.
+        cause = error.__context__
+        if not isinstance(cause, OSError):
+            raise
+        raise OSError(cause.errno, cause.strerror, str(path)) from error
 
 
 def load_checkpoint(path: str | Path) -> Checkpoint:
@@ -84,7 +96,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         FileNotFoundError: there is no such file.
         ValueError: it is no checkpoint, or one that this version cannot read.
     """
-    path = Path(path).expanduser()
+    path = expand_home(path, key="checkpoint")
     if path.is_dir():
         path = path / "best.pt"
     if not path.exists():

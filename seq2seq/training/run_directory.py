@@ -1,5 +1,6 @@
 """The directory of a run: the only place that a run writes to."""
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -75,11 +76,12 @@ class RunDirectory:
         """Refuse what would harm the run that is here, before anything is read or written.
 
         Raises:
-            ValueError: there is a run and no word what to do with it, nothing to resume, or a
-                run of another configuration.
+            ValueError: there is a run and no word what to do with it, nothing to resume, a run of
+                another configuration, or a directory that cannot be written to.
         """
         if config.resume and config.overwrite:
             raise ValueError("resume=true and overwrite=true exclude each other; choose one")
+        self._check_writable()
         if not self.holds_run:
             if config.resume:
                 raise ValueError(f"resume=true: {self.path} holds no run; leave resume out")
@@ -110,6 +112,14 @@ class RunDirectory:
         """Write a file so that it is there whole or not at all."""
         with whole_file(self.path / name) as file:
             file.write(text.encode("utf-8"))
+
+    def _check_writable(self) -> None:
+        """Refuse now what would else fail once the data are downloaded and encoded."""
+        there = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
+        if there != self.path and not there.is_dir():
+            raise ValueError(f"{there} is no directory; choose another checkpoint_dir")
+        if not os.access(there, os.W_OK):
+            raise ValueError(f"{there} cannot be written to; choose another checkpoint_dir")
 
     def _is_free(self) -> bool:
         """Say whether nothing is here but, of a sweep's job, why it ended before it began."""

@@ -99,6 +99,11 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path):
         load_checkpoint(tmp_path)
 
 
+def test_the_home_of_a_user_whom_nobody_knows_is_refused():
+    with pytest.raises(ValueError, match=r"^checkpoint=~nobodyatall/a: ~nobodyatall is no home"):
+        load_checkpoint("~nobodyatall/a")
+
+
 @pytest.mark.parametrize("size", [0, 1, 10, 100, 0.3, 0.5, 0.9, 0.999])
 def test_a_cut_file_is_an_error_that_names_it(path, size):
     content = path.read_bytes()
@@ -203,6 +208,22 @@ def test_a_crash_while_saving_leaves_the_old_file(path, monkeypatch, step):
         save_checkpoint(path, make_checkpoint(seed=9))
 
     assert path.read_bytes() == before
+
+
+def test_a_full_disk_is_an_error_that_names_the_file_and_leaves_the_old_one(checkpoint, path):
+    resource = pytest.importorskip("resource")
+    before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+
+    try:
+        with pytest.raises(OSError, match="File too large") as refused:
+            save_checkpoint(path, checkpoint)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert refused.value.filename == str(path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_saving_again_replaces_the_file_and_leaves_no_other(path):

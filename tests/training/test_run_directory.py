@@ -73,6 +73,22 @@ def test_a_file_in_its_place_is_refused(tmp_path):
         RunDirectory(tmp_path / "mine").check(config())
 
 
+def test_a_file_above_it_is_refused(tmp_path):
+    (tmp_path / "runs").write_text("no directory")
+
+    with pytest.raises(ValueError, match=r"runs is no directory; choose another checkpoint_dir"):
+        RunDirectory(tmp_path / "runs" / "mine").check(config())
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_place_that_cannot_be_written_to_is_refused(directory, monkeypatch, depth):
+    path = directory.path.joinpath(*("new" * depth))
+    monkeypatch.setattr("os.access", lambda place, mode: place != directory.path)
+
+    with pytest.raises(ValueError, match="mine cannot be written to; choose another checkpoint"):
+        RunDirectory(path).check(config("resume=true"))
+
+
 def test_a_run_is_refused_with_three_ways_out(directory):
     rule = r"holds a run already; .*resume=true.*overwrite=true.*another run_name"
     with pytest.raises(ValueError, match=rule):

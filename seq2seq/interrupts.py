@@ -1,0 +1,16 @@
+"""Ctrl-C as one line, where a traceback would say nothing more."""
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def interrupts_in_one_line() -> Iterator[None]:
+    """End the process at Ctrl-C with a line on stderr and the exit code that a shell expects."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("stopped by Ctrl-C", file=sys.stderr)
+        sys.exit(128 + signal.SIGINT)
