@@ -2,11 +2,12 @@
 
 
 def check_positive(section: str, config: object, *fields: str) -> None:
-    """Raise ValueError unless each field is at least 1."""
+    """Raise ValueError unless each field is at least 1; keys of no section have the section ""."""
     for field in fields:
         value = getattr(config, field)
         if value < 1:
-            raise ValueError(f"{section}.{field}={value} must be at least 1")
+            key = f"{section}.{field}" if section else field
+            raise ValueError(f"{key}={value} must be at least 1")
 
 
 def check_probabilities(section: str, config: object, *fields: str) -> None:

@@ -11,6 +11,17 @@ from seq2seq.translation import EncodedLine, Translation
 logger = logging.getLogger(__name__)
 
 
+class PrefixError(ValueError):
+    """A prefix that no translation can begin with."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(f"prefix {index + 1} {reason}")
+        self.index = index
+        """which of the prefixes, from 0"""
+        self.reason = reason
+        """follows the prefix's name in a message"""
+
+
 class Prefixes:
     """What each translation begins with; counts those that cannot be had as they are."""
 
@@ -27,17 +38,17 @@ class Prefixes:
             sources: those that follow the ones of the call before.
 
         Raises:
-            ValueError: one is longer than the translation may be.
+            PrefixError: one is longer than the translation may be.
         """
         id_rows = self._tokenizer.encode([prefix.strip() for prefix in prefixes])
         for ids, source in zip(id_rows, sources, strict=True):
             self._num_lines += 1
             longest = self._decoding.longest(len(source.ids) + 1)
             if source.ids and len(ids) > longest:
-                raise ValueError(
-                    f"prefix {self._num_lines} has {len(ids)} pieces, but the translation at most "
-                    f"{longest}; shorten it, or raise decoding.max_length_offset="
-                    f"{self._decoding.max_length_offset}"
+                raise PrefixError(
+                    self._num_lines - 1,
+                    f"has {len(ids)} pieces, but the translation at most {longest}; shorten it, "
+                    f"or raise decoding.max_length_offset={self._decoding.max_length_offset}",
                 )
             self._num_unknown += UNK in ids
             self._num_useless += bool(ids) and not source.ids
@@ -90,7 +101,7 @@ class Forbidden:
                 len(texts) - len(self.id_rows),
                 len(texts),
             )
-        # One pattern reads a text once, however many phrases there are.
+        # Where a word begins in a text, the phrases are tried one after another.
         choices = "|".join(map(re.escape, texts))
         self._pattern = re.compile(rf"(?<!\w)(?:{choices})(?!\w)") if texts else None
         self._num_translations = self._num_holding = 0

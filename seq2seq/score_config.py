@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
 from seq2seq.checks import check_positive
+from seq2seq.paths import expand_home
 
 
 class ScoreFormat(Enum):
@@ -46,17 +46,18 @@ class ScoreConfig:
             if not (names and all(names)):
                 raise ValueError(f"{key}={names} must name a file, or several: [a.en,b.en]")
         if self.significance_samples is not None:
-            check_positive("translate", self, "significance_samples")
+            check_positive("", self, "significance_samples")
         self._check_output()
 
     def _check_output(self) -> None:
         """Let the scores not be written over what they are computed from."""
-        if self.output is None or not Path(self.output).expanduser().is_file():
+        if self.output is None:
             return
+        output = expand_home(self.output, key="output")
         for key in ("hypotheses", "reference"):
             for name in getattr(self, key):
-                path = Path(name).expanduser()
-                if path.exists() and path.samefile(Path(self.output).expanduser()):
+                path = expand_home(name, key=key)
+                if output.is_file() and path.exists() and path.samefile(output):
                     raise ValueError(
                         f"output={self.output} would overwrite what {key}={name} names; "
                         "give it another name"

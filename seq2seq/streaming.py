@@ -77,11 +77,11 @@ def answer_in_order(
 def _warn_of_long(lengths: Sequence[int]) -> None:
     if num_long := sum(length > VERY_LONG for length in lengths):
         logger.warning(
-            "%d sentences have more than %s pieces, the longest %s; the time and memory that each "
-            "takes grow with the square of its length; cut them, or let long_lines=split do it "
-            "where sentences end",
-            num_long,
+            "sentences of more than %s pieces: %d, the longest of %s; the time and memory that "
+            "each takes grow with the square of its length; cut them where sentences end, as "
+            "long_lines=split does with lines that no reference or prefix belongs to",
             f"{VERY_LONG:,}",
+            num_long,
             f"{max(lengths):,}",
         )
 

@@ -10,6 +10,7 @@ from seq2seq.evaluation import build_metrics
 from seq2seq.score_config import ScoreConfig, ScoreFormat, Significance
 from seq2seq.translating.lines import open_lines
 from seq2seq.translating.outputs import open_output, write
+from seq2seq.whole_files import whole_files
 
 LEVEL = 0.05
 """a difference that chance alone makes less often is marked"""
@@ -49,7 +50,10 @@ def score_systems(config: ScoreConfig) -> None:
     references = [_read_lines(name, key="reference") for name in config.reference]
     hypotheses = [_read_lines(name, key="hypotheses") for name in config.hypotheses]
     _check_counts(config, references=references, hypotheses=hypotheses)
-    with open_output(config.output, key="output") as output:
+    with (
+        whole_files() as new_file,
+        open_output(config.output, key="output", new_file=new_file) as output,
+    ):
         scores = compare_systems(
             list(zip(config.hypotheses, hypotheses, strict=True)),
             references,

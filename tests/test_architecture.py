@@ -12,6 +12,8 @@ LAYERS = (
         "command_line",
         "dropout",
         "errors",
+        "interrupts",
+        "paths",
         "products",
         "seeding",
         "whole_files",

@@ -20,6 +20,11 @@ def test_size_below_one_is_refused_by_key_and_value(value):
         check_positive("model.encoder", config, "size", "layers")
 
 
+def test_a_key_of_no_section_is_named_alone():
+    with pytest.raises(ValueError, match=r"^batch_size=0 must be at least 1$"):
+        check_positive("", SimpleNamespace(batch_size=0), "batch_size")
+
+
 @pytest.mark.parametrize("value", [-0.1, 1.0, 1.5, float("nan")])
 def test_probability_outside_its_range_is_refused_by_key_and_value(value):
     config = SimpleNamespace(word_dropout=0.5, dropout=value)

@@ -21,7 +21,7 @@ CONFIG = ScoreConfig(
         ({"hypotheses": []}, r"hypotheses=\[\] must name a file"),
         ({"hypotheses": ["a.en", ""]}, r"hypotheses=\['a.en', ''\] must name a file"),
         ({"reference": []}, r"reference=\[\] must name a file"),
-        ({"significance_samples": 0}, "significance_samples=0 must be at least 1"),
+        ({"significance_samples": 0}, "^significance_samples=0 must be at least 1"),
     ],
 )
 def test_values_out_of_range_are_named(changes, message):

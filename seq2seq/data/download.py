@@ -1,9 +1,9 @@
 """Download a file whose SHA-256 is known, so that it is there whole or not at all."""
 
 import contextlib
-import fcntl
 import logging
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +12,9 @@ import requests
 from tqdm import tqdm
 
 from seq2seq.data.text_files import file_sha256
+
+if sys.platform != "win32":
+    import fcntl
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +57,13 @@ def fetch(url: str, *, path: Path, sha256: str, retry_waits: Sequence[float] = R
 
 @contextlib.contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process downloads into the folder; one that dies stops no other."""
+    """Wait until no other process downloads into the folder; one that dies stops no other.
+
+    On Windows, which has no locks of folders, nobody waits.
+    """
+    if sys.platform == "win32":
+        yield
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:

@@ -5,13 +5,13 @@ import json
 import random
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 
 from seq2seq.data.config import GrammarConfig
 from seq2seq.data.corpus import Corpora, Pair, load_corpora
 from seq2seq.data.grammar import START, Grammar
 from seq2seq.data.grammar_generator import PairGenerator
 from seq2seq.data.grammar_parser import read_grammar
+from seq2seq.paths import expand_home
 
 _GENERATOR_VERSION = 1
 """part of the fingerprints; raised when the same grammar and seed give other pairs than before"""
@@ -26,7 +26,7 @@ def load_grammar(config: GrammarConfig) -> Corpora:
     Raises:
         ValueError: an error in the grammar file, or a language that it does not have.
     """
-    path = Path(config.grammar).expanduser()
+    path = expand_home(config.grammar, key="data.grammar")
     try:
         grammar = read_grammar(path)
     except FileNotFoundError as error:

@@ -1,10 +1,9 @@
 """Multi30k, captions of photographs in four languages: download once, then read the files."""
 
-from pathlib import Path
-
 from seq2seq.data.config import Multi30kConfig
 from seq2seq.data.corpus import Corpora, load_corpora
 from seq2seq.data.text_files import TextFilesCorpus
+from seq2seq.paths import expand_home
 
 SHA256 = {
     "test_2016_flickr.cs.gz": "200a4a74cc9560f051924abb9803be008d1908d77f747e9141aeb86dfd2797f1",
@@ -49,7 +48,7 @@ def _load_part(config: Multi30kConfig, *, name: str, prefix: str) -> TextFilesCo
     # What downloads is loaded for this corpus alone.
     from seq2seq.data.download import fetch
 
-    root = Path(config.root).expanduser()
+    root = expand_home(config.root, key="data.root")
     file_names = [f"{prefix}.{language}.gz" for language in (config.source, config.target)]
     for file_name in file_names:
         url = f"{config.base_url.rstrip('/')}/{file_name}"

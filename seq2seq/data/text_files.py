@@ -12,6 +12,7 @@ from typing import BinaryIO, cast
 
 from seq2seq.data.config import FilesConfig, OnInvalid
 from seq2seq.data.corpus import Corpora, Pair, load_corpora
+from seq2seq.paths import expand_home
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ def load_files(config: FilesConfig) -> Corpora:
     train, valid, test = (
         TextFilesCorpus(
             name,
-            paths=[Path(path).expanduser() for path in paths],
+            paths=[expand_home(path, key=f"data.{name}") for path in paths],
             empty_lines=config.empty_lines,
             invalid_utf8=config.invalid_utf8,
         )
@@ -166,6 +167,8 @@ def _check_files(name: str, paths: Sequence[Path]) -> int:
                 f"data.{name}={path}: no such file; give an absolute path, or one that starts "
                 f"from {Path.cwd()}"
             )
+        if path.is_dir():
+            raise IsADirectoryError(f"data.{name}={path} is a directory; give the name of a file")
         if not path.is_file():
             raise ValueError(
                 f"data.{name}={path} is not a regular file; give a file that can be read again"
@@ -206,8 +209,8 @@ def _parse(lines: Sequence[bytes], *, paths: Sequence[Path], number: int) -> Pai
         sides = sides[0].split("\t")
         if len(sides) != 2:
             raise ValueError(
-                f"{paths[0]}:{number}: {len(sides)} columns; each line needs two, "
-                "the source and the target with a tab between them"
+                f"{paths[0]}:{number}: {len(sides) - 1} tabs; a line needs one, between source "
+                "and target, or give a file of each: [a.de,a.en]"
             )
     for side, text in zip(("source", "target"), sides, strict=False):
         if not text.strip():

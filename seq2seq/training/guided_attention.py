@@ -29,6 +29,7 @@ from seq2seq.data.piece_links import LinkedPieces
 from seq2seq.data.text_files import file_sha256
 from seq2seq.data.tokenizer import SPECIAL_PIECES
 from seq2seq.model import Seq2Seq
+from seq2seq.paths import expand_home
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +54,8 @@ def check_guided_attention(config: TrainConfig) -> None:
             f"{_KEY}.weight={guided.weight} needs attention that learns its weights, which "
             f"attention={config.attention.name} does not; choose another attention or weight=0"
         )
-    if guided.alignments is not None and not Path(guided.alignments).expanduser().is_file():
+    path = _alignments_path(guided.alignments)
+    if path is not None and not path.is_file():
         raise FileNotFoundError(
             f"{_KEY}.alignments={guided.alignments}: no such file; give Pharaoh text, a line for "
             "each line of the training text, or null for the links that the corpus itself has"
@@ -83,7 +85,7 @@ def read_piece_links(
     Raises:
         ValueError: the corpus has no links of its own, or the file does not fit the text.
     """
-    path = None if alignments is None else Path(alignments).expanduser()
+    path = _alignments_path(alignments)
     file = None if path is None else file_sha256(path)
     key = digest([_FORMAT, encoding_key(corpus, tokenizers, config), file])
     folder = Path(config.cache_dir) / f"links-{key}"
@@ -101,6 +103,10 @@ def read_piece_links(
     links = PieceLinks.open(folder)
     _report(links, name=corpus.name)
     return links
+
+
+def _alignments_path(alignments: str | None) -> Path | None:
+    return None if alignments is None else expand_home(alignments, key=f"{_KEY}.alignments")
 
 
 def _has_learnt_weights(config: TrainConfig) -> bool:

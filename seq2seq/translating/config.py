@@ -6,6 +6,7 @@ from enum import Enum
 from pathlib import Path
 
 from seq2seq.checks import check_positive
+from seq2seq.paths import expand_home
 from seq2seq.search import DecodingConfig, decoding_config_types
 from seq2seq.training.config import Device, Precision
 
@@ -85,9 +86,9 @@ class TranslateConfig:
     decoding: DecodingConfig
 
     def __post_init__(self) -> None:
-        check_positive("translate", self, "batch_size", "split_length")
+        check_positive("", self, "batch_size", "split_length")
         if self.threads is not None:
-            check_positive("translate", self, "threads")
+            check_positive("", self, "threads")
         if not (self.checkpoint and all(self.checkpoint)):
             raise ValueError(
                 f"checkpoint={self.checkpoint} must name a checkpoint, or several: [a.pt,b.pt]"
@@ -187,7 +188,7 @@ class TranslateConfig:
         keys = (*read, "output", "alignments", "attention_html")
         named = [(key, name) for key in keys for name in self._paths(key)]
         for key, name in named:
-            path = Path(name).expanduser().resolve()
+            path = expand_home(name, key=key).resolve()
             # A device or a named pipe may serve several.
             if path.exists() and not path.is_file():
                 continue

@@ -4,13 +4,15 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from seq2seq.translating.config import TranslateConfig, shown
 from seq2seq.translating.lines import LineReader, open_lines, open_standard_input, parallel
 from seq2seq.translating.prompt import Prompt
+
+_Item = TypeVar("_Item")
 
 
 class Lines(Protocol):
@@ -23,38 +25,68 @@ class Lines(Protocol):
     def __iter__(self) -> Iterator[str]: ...
 
     def has_more(self) -> bool:
-        """Say whether another line can be had without waiting."""
+        """Say whether there is another line that can be had without waiting."""
 
 
-class Portion:
-    """The inputs whose translations go to one output, one after another."""
+class Place(NamedTuple):
+    """Where a line stands."""
 
-    def __init__(self, sources: Sequence[Lines], references: Sequence[LineReader]) -> None:
-        """Join inputs; `references` has one for each or is empty."""
+    source: int
+    """which of the inputs, from 0"""
+    line: int
+    """which of its lines, from 0"""
+
+
+class Inputs:
+    """All that is translated, one input after another, and the files that are parallel to it."""
+
+    def __init__(self, sources: Sequence[Lines], companions: Sequence[LineReader]) -> None:
+        """Join inputs; `companions`, references or prefixes, has one for each or is empty."""
         self._sources = sources
-        self._references = references
+        self._companions = companions
+        self._num_read = [0] * len(sources)
         self._current = sources[0]
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of all inputs."""
-        for source in self._sources:
-            self._current = source
-            yield from source
+        return self._join(self._sources)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield the lines of all inputs with those of their references; raises as `parallel`."""
-        for source, reference in zip(self._sources, self._references, strict=True):
-            self._current = source
-            yield from parallel(source, reference, names=(source.name, reference.name))
+        """Yield the lines of all inputs with those of their companions; raises as `parallel`."""
+        return self._join(
+            parallel(source, companion, names=(source.name, companion.name))
+            for source, companion in zip(self._sources, self._companions, strict=True)
+        )
 
     def has_more(self) -> bool:
-        """Say whether another line can be had without waiting."""
+        """Say whether this input has another line that can be had without waiting."""
         return self._current.has_more()
+
+    def place(self, index: int) -> Place:
+        """Return where a line stands that was read, of this index among those of all inputs."""
+        for source, num_read in enumerate(self._num_read):
+            if index < num_read:
+                return Place(source, index)
+            index -= num_read
+        raise IndexError("this line was not read yet")
+
+    def companion_name(self, index: int) -> str:
+        """Name file and line of what belongs to the line of this index: `prefixes=a.en:3`."""
+        source, line = self.place(index)
+        return f"{self._companions[source].name}:{line + 1}"
+
+    def _join(self, parts: Iterable[Iterable[_Item]]) -> Iterator[_Item]:
+        """Yield the items of a part for each input, and count them."""
+        for place, part in enumerate(parts):
+            self._current = self._sources[place]
+            for item in part:
+                self._num_read[place] += 1
+                yield item
 
 
 @contextlib.contextmanager
-def open_portions(config: TranslateConfig) -> Iterator[list[Portion]]:
-    """Open all that is read, as one portion for each output.
+def open_inputs(config: TranslateConfig) -> Iterator[Inputs]:
+    """Open all that is read.
 
     Raises:
         ValueError: an input is damaged, or there is a reference but nothing it is parallel to.
@@ -63,16 +95,11 @@ def open_portions(config: TranslateConfig) -> Iterator[list[Portion]]:
     with ExitStack() as stack:
         sources = _open_sources(config, stack)
         key = "reference" if config.prefixes is None else "prefixes"
-        references = [
+        companions = [
             stack.enter_context(open_lines(path, key=key))
             for path in config.prefixes or config.reference or ()
         ]
-        if len(config.output or ()) <= 1:
-            yield [Portion(sources, references)]
-            return
-        yield [
-            Portion([source], references[place : place + 1]) for place, source in enumerate(sources)
-        ]
+        yield Inputs(sources, companions)
 
 
 def is_prompt(config: TranslateConfig) -> bool:

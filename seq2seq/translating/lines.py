@@ -1,7 +1,6 @@
 """Lines of any bytes, from a file, a pipe or standard input; .gz is unpacked."""
 
 import contextlib
-import gzip
 import io
 import logging
 import os
@@ -12,7 +11,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Protocol
+
+from seq2seq.paths import expand_home
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +21,17 @@ CHUNK = 1 << 16
 """bytes read at once"""
 PATIENCE = 0.02
 """seconds; a pipe that gives nothing for so long is taken to pause"""
+_GZIP = zlib.MAX_WBITS | 16  # how zlib is told of gzip's head and sum
+
+
+class Bytes(Protocol):
+    """What lines are read from."""
+
+    def read(self, size: int, /) -> bytes | None:
+        """Return some bytes, at the end none; None where there is nothing for now."""
+
+    def fileno(self) -> int:
+        """Return the descriptor to watch."""
 
 
 class LineReader:
@@ -29,7 +41,7 @@ class LineReader:
     UTF-8 are replaced by U+FFFD; when the lines are at their end, a warning counts those lines.
     """
 
-    def __init__(self, file: BinaryIO, *, name: str) -> None:
+    def __init__(self, file: Bytes, *, name: str) -> None:
         """Read from a file without a buffer of its own; `name` says in messages which it is."""
         self.name = name
         self._file = file
@@ -42,46 +54,46 @@ class LineReader:
 
     def __iter__(self) -> Iterator[str]:
         is_first = True
-        while self._lines or self._fill():
+        while self._fill(patience=None):
             text = self._decode(self._lines.popleft())
             yield text.removeprefix("\ufeff") if is_first else text
             is_first = False
         if self._num_invalid:
             logger.warning(
-                "%s: %d lines held bytes that are not UTF-8; they were replaced by U+FFFD",
+                "%s: bytes that are not UTF-8 were replaced by U+FFFD; lines that held some: %d",
                 self.name,
                 self._num_invalid,
             )
 
     def has_more(self) -> bool:
-        """Say whether reading on, be it to the end, takes no waiting."""
-        if self._lines or self._ended or not self._can_wait:
-            return True
-        readable, _, _ = select.select([self._file], [], [], PATIENCE)
-        return bool(readable)
+        """Say whether there is another line that can be had without waiting."""
+        return self._fill(patience=PATIENCE)
 
-    def _fill(self) -> bool:
-        """Read until there is a line; say whether there is."""
+    def _fill(self, *, patience: float | None) -> bool:
+        """Read until there is a line, or nothing comes for so long; say whether there is one."""
         while not self._lines and not self._ended:
-            chunk = self._read()
-            head, *tails = chunk.split(b"\n")
-            self._partial.append(head)
-            for tail in tails:
-                self._lines.append(b"".join(self._partial).removesuffix(b"\r"))
-                self._partial = [tail]
-            if not chunk:
-                self._ended = True
-                if last := b"".join(self._partial):
-                    self._lines.append(last)
+            if self._can_wait and not select.select([self._file], [], [], patience)[0]:
+                return False
+            if (chunk := self._read()) is not None:
+                self._take(chunk)
         return bool(self._lines)
 
-    def _read(self) -> bytes:
+    def _take(self, chunk: bytes) -> None:
+        """Keep the lines that are whole with these bytes; no bytes are the end."""
+        head, *tails = chunk.split(b"\n")
+        self._partial.append(head)
+        for tail in tails:
+            self._lines.append(b"".join(self._partial).removesuffix(b"\r"))
+            self._partial = [tail]
+        if not chunk:
+            self._ended = True
+            if last := b"".join(self._partial):
+                self._lines.append(last)
+
+    def _read(self) -> bytes | None:
         try:
-            # None: a pipe that somebody made non-blocking is empty for now, not at its end.
-            while (chunk := self._file.read(CHUNK)) is None:
-                select.select([self._file], [], [])
-            return chunk
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            return self._file.read(CHUNK)
+        except (EOFError, zlib.error) as error:
             raise ValueError(
                 f"{self.name}: not a whole gzip file ({error}); make it anew, "
                 "or rename it if it is plain text"
@@ -95,12 +107,49 @@ class LineReader:
             return line.decode("utf-8", errors="replace")
 
 
+class _Unpacked:
+    """What a gzip file holds, as far as it has come.
+
+    Of a pipe, `gzip.GzipFile` gives nothing before it can fill the size that it was asked for.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.fileno = file.fileno
+        self._file = file
+        self._member = zlib.decompressobj(wbits=_GZIP)
+
+    def read(self, size: int) -> bytes | None:
+        """Unpack up to so many packed bytes; None where they do not make one byte yet.
+
+        Raises:
+            EOFError: the file ends too early.
+            zlib.error: it is damaged or no gzip file.
+        """
+        packed = self._file.read(size)
+        if packed is None:
+            return None
+        if not packed and not self._member.eof:
+            raise EOFError("it ends too early")
+        return b"".join(self._unpack(packed)) or (None if packed else b"")
+
+    def _unpack(self, packed: bytes) -> Iterator[bytes]:
+        """Unpack members, of which a file may have several; zeros may fill what is between them."""
+        while packed:
+            if self._member.eof:
+                packed = packed.lstrip(b"\0")
+                if not packed:
+                    return
+                self._member = zlib.decompressobj(wbits=_GZIP)
+            yield self._member.decompress(packed)
+            packed = self._member.unused_data
+
+
 @contextlib.contextmanager
 def open_lines(path: str, *, key: str) -> Iterator[LineReader]:
     """Open a file or named pipe of lines, which are unpacked where its name ends with .gz.
 
     Args:
-        path: of the file; `~` is the home directory.
+        path: of the file.
         key: of the configuration, for messages.
 
     Raises:
@@ -108,7 +157,7 @@ def open_lines(path: str, *, key: str) -> Iterator[LineReader]:
         ValueError: here or while lines are read, the gzip file is damaged.
     """
     name = f"{key}={path}"
-    found = Path(path).expanduser()
+    found = expand_home(path, key=key)
     if not found.exists():
         raise FileNotFoundError(
             f"{name}: no such file; give an absolute path, or one that starts from {Path.cwd()}"
@@ -116,13 +165,7 @@ def open_lines(path: str, *, key: str) -> Iterator[LineReader]:
     if found.is_dir():
         raise IsADirectoryError(f"{name} is a directory; give the name of a file")
     with found.open("rb", buffering=0) as file:
-        if not is_packed(found):
-            yield LineReader(file, name=name)
-            return
-        if found.is_file() and found.stat().st_size == 0:
-            raise ValueError(f"{name}: not a gzip file but an empty one; make it anew")
-        with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
-            yield LineReader(cast(BinaryIO, unpacked), name=name)
+        yield LineReader(_Unpacked(file) if is_packed(found) else file, name=name)
 
 
 def parallel(
@@ -143,8 +186,8 @@ def parallel(
         if source is None or reference is None:
             shorter, longer = names if source is None else names[::-1]
             raise ValueError(
-                f"{shorter} ends after {number - 1:,} lines but {longer} goes on with line "
-                f"{number:,}; line for line they must belong together"
+                f"{shorter} ends before line {number:,}, which {longer} has; line for line they "
+                "must belong together"
             )
         yield source, reference
 

@@ -9,19 +9,21 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from seq2seq.paths import expand_home
 from seq2seq.translating.lines import is_packed
-from seq2seq.whole_files import whole_file
+from seq2seq.whole_files import NewFile
 
 
 @contextlib.contextmanager
-def open_output(path: str | None, *, key: str) -> Iterator[BinaryIO]:
-    """Open standard output, or a file that gets its name only when all is written.
+def open_output(path: str | None, *, key: str, new_file: NewFile) -> Iterator[BinaryIO]:
+    """Open standard output, a device or a pipe, or a new file.
 
     A file whose name ends with .gz is packed.
 
     Args:
         path: None means standard output.
         key: of the configuration, for messages.
+        new_file: opens files, of `whole_files`, which is left after this.
 
     Raises:
         OSError: it cannot be written.
@@ -36,7 +38,7 @@ def open_output(path: str | None, *, key: str) -> Iterator[BinaryIO]:
         with final.open("wb") as device_or_pipe:
             yield device_or_pipe
         return
-    with whole_file(final) as file, _pack(file, final) as content:
+    with _pack(new_file(final), final) as content:
         yield content
 
 
@@ -57,7 +59,7 @@ def write(output: BinaryIO, content: bytes) -> bool:
 
 def _check_output(path: str, *, key: str) -> Path:
     """Return where a file is to be written; raise OSError where that cannot be."""
-    final = Path(path).expanduser()
+    final = expand_home(path, key=key)
     # The name of a pipe, /dev/fd/63 of a shell's >(...), leads to no path.
     if final.is_file() or not final.exists():
         final = final.resolve()

@@ -5,12 +5,12 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from seq2seq.paths import expand_home
 from seq2seq.translating.config import TranslateConfig
 from seq2seq.translating.inputs import is_prompt
 from seq2seq.translating.lines import is_packed
@@ -81,7 +81,7 @@ def _shows_bar(config: TranslateConfig) -> bool:
 
 def _num_bytes(paths: Sequence[str]) -> int | None:
     """Return how much is to be read, or None unless all of it stands in plain files."""
-    files = [Path(path).expanduser() for path in paths]
+    files = [expand_home(path, key="input") for path in paths]
     if not files or any(is_packed(file) or not file.is_file() for file in files):
         return None
     return sum(file.stat().st_size for file in files)

@@ -4,24 +4,32 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 
 from seq2seq.alignment import Agreement, GoldLinks, format_links, parse_links
 from seq2seq.attention_page import AttentionPage
 from seq2seq.figures import attention_figure
+from seq2seq.paths import expand_home
 from seq2seq.translating.config import TranslateConfig, shown
 from seq2seq.translating.lines import open_lines
 from seq2seq.translating.outputs import open_output
 from seq2seq.translation import Translation
 from seq2seq.translator import Translator
+from seq2seq.whole_files import NewFile
 
 Report = Callable[[Translation, int], None]
 """takes the translation of the input line of this index"""
 
 
 @contextlib.contextmanager
-def open_reports(config: TranslateConfig, translator: Translator) -> Iterator[list[Report]]:
-    """Open what is asked for; files get their names when all translations were reported.
+def open_reports(
+    config: TranslateConfig, translator: Translator, *, new_file: NewFile
+) -> Iterator[list[Report]]:
+    """Open what is asked for.
+
+    Args:
+        config: names it.
+        translator: makes links of attention.
+        new_file: opens files, of `whole_files`, which is left after this.
 
     Raises:
         ValueError: the model has no attention, or gold links do not fit the sentences.
@@ -35,13 +43,15 @@ def open_reports(config: TranslateConfig, translator: Translator) -> Iterator[li
                 f"has none; leave {key} out or translate with another checkpoint"
             )
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(_REPORTS[key](config, translator)) for key in wanted]
+        yield [stack.enter_context(_REPORTS[key](config, translator, new_file)) for key in wanted]
 
 
 @contextlib.contextmanager
-def _alignments(config: TranslateConfig, translator: Translator) -> Iterator[Report]:
+def _alignments(
+    config: TranslateConfig, translator: Translator, new_file: NewFile
+) -> Iterator[Report]:
     """Write the links of the best hypotheses."""
-    with open_output(config.alignments, key="alignments") as file:
+    with open_output(config.alignments, key="alignments", new_file=new_file) as file:
 
         def report(translation: Translation, index: int) -> None:
             links = translator.links(translation, translation.hypotheses[0])
@@ -51,9 +61,9 @@ def _alignments(config: TranslateConfig, translator: Translator) -> Iterator[Rep
 
 
 @contextlib.contextmanager
-def _plots(config: TranslateConfig, translator: Translator) -> Iterator[Report]:
+def _plots(config: TranslateConfig, translator: Translator, new_file: NewFile) -> Iterator[Report]:
     """Draw each hypothesis; those after the best have their rank in the file's name."""
-    directory = Path(config.attention_plot or "").expanduser()
+    directory = expand_home(config.attention_plot or "", key="attention_plot")
     directory.mkdir(parents=True, exist_ok=True)
 
     def report(translation: Translation, index: int) -> None:
@@ -68,9 +78,9 @@ def _plots(config: TranslateConfig, translator: Translator) -> Iterator[Report]:
 
 
 @contextlib.contextmanager
-def _page(config: TranslateConfig, translator: Translator) -> Iterator[Report]:
+def _page(config: TranslateConfig, translator: Translator, new_file: NewFile) -> Iterator[Report]:
     """Show the best hypotheses on a page, each with its line's number, from 1."""
-    with open_output(config.attention_html, key="attention_html") as file:
+    with open_output(config.attention_html, key="attention_html", new_file=new_file) as file:
         page = AttentionPage(file)
 
         def report(translation: Translation, index: int) -> None:
@@ -91,7 +101,9 @@ def _page(config: TranslateConfig, translator: Translator) -> Iterator[Report]:
 
 
 @contextlib.contextmanager
-def _agreement(config: TranslateConfig, translator: Translator) -> Iterator[Report]:
+def _agreement(
+    config: TranslateConfig, translator: Translator, new_file: NewFile
+) -> Iterator[Report]:
     """Compare the links of the references with gold ones; in the end, print how far they agree."""
     agreement = Agreement()
     num_sentences = 0
@@ -139,8 +151,8 @@ def _check_range(gold: GoldLinks, translation: Translation, *, where: str, base:
             )
 
 
-# Each is left before those that stand above it: gold links that do not fit leave no file.
-_REPORTS: dict[str, Callable[[TranslateConfig, Translator], AbstractContextManager[Report]]] = {
+_Opener = Callable[[TranslateConfig, Translator, NewFile], AbstractContextManager[Report]]
+_REPORTS: dict[str, _Opener] = {
     "alignments": _alignments,
     "attention_plot": _plots,
     "attention_html": _page,

@@ -1,31 +1,24 @@
 """What translate.py does: open the streams, translate, and write what was asked for."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import torch
 
+from seq2seq.phrases import PrefixError
 from seq2seq.translating.config import LongLines, TranslateConfig
 from seq2seq.translating.formats import format_forced, format_translation
-from seq2seq.translating.inputs import Portion, open_portions
+from seq2seq.translating.inputs import Inputs, open_inputs
 from seq2seq.translating.long_lines import SentenceSplitter
 from seq2seq.translating.outputs import open_output, write
 from seq2seq.translating.progress import open_progress
-from seq2seq.translating.reports import open_reports
+from seq2seq.translating.reports import Report, open_reports
 from seq2seq.translating.word_rules import WordRules, open_word_rules
 from seq2seq.translation import Translation
 from seq2seq.translator import Translator
-
-
-class _Answer(NamedTuple):
-    """A translation, and where it goes."""
-
-    translation: Translation
-    place: int
-    """of its line among those of this output"""
-    output: BinaryIO
+from seq2seq.whole_files import whole_files
 
 
 def translate(config: TranslateConfig) -> None:
@@ -42,52 +35,61 @@ def translate(config: TranslateConfig) -> None:
     """
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    format_line = format_translation if config.reference is None else format_forced
     with contextlib.ExitStack() as stack:
-        portions = stack.enter_context(open_portions(config))
+        inputs = stack.enter_context(open_inputs(config))
         translator = Translator.load(
             config.checkpoint, device=config.device, precision=config.precision
         )
+        new_file = stack.enter_context(whole_files())
         outputs = [
-            stack.enter_context(open_output(path, key="output"))
+            stack.enter_context(open_output(path, key="output", new_file=new_file))
             for path in config.output or (None,)
         ]
         rules = stack.enter_context(open_word_rules(config, translator))
-        reports = stack.enter_context(open_reports(config, translator))
+        reports = stack.enter_context(open_reports(config, translator, new_file=new_file))
         progress = stack.enter_context(open_progress(config))
-        is_read = True
-        needs_all = bool(reports) or len(outputs) > 1
-        run = partial(_translations, config, translator, rules=rules, observe=progress.advance)
-        answers = (
-            _Answer(translation, place, output)
-            for portion, output in zip(portions, outputs, strict=True)
-            for place, translation in enumerate(run(portion))
+        translations = _translations(
+            config, translator, inputs, rules=rules, observe=progress.advance
         )
-        for number, (translation, place, output) in enumerate(answers):
-            for report in reports:
-                report(translation, number)
-            line = format_line(config.output_format, translation, index=place)
-            is_read = write(output, line) and is_read
-            if not is_read and not needs_all:
-                break
-        if is_read:
+        if _write(config, translations, inputs, outputs=outputs, reports=reports):
             progress.log_speed()
+
+
+def _write(
+    config: TranslateConfig,
+    translations: Iterator[Translation],
+    inputs: Inputs,
+    *,
+    outputs: Sequence[BinaryIO],
+    reports: Sequence[Report],
+) -> bool:
+    """Write and report translations until nobody wants them; say whether all were read."""
+    format_line = format_translation if config.reference is None else format_forced
+    is_read = True
+    for number, translation in enumerate(translations):
+        for report in reports:
+            report(translation, number)
+        # Where each input has its own output, lines are numbered there from 0.
+        source, line = inputs.place(number) if len(outputs) > 1 else (0, number)
+        content = format_line(config.output_format, translation, index=line)
+        is_read = write(outputs[source], content) and is_read
+        if not (is_read or reports or len(outputs) > 1):
+            break
+    return is_read
 
 
 def _translations(
     config: TranslateConfig,
     translator: Translator,
-    portion: Portion,
+    inputs: Inputs,
     *,
     rules: WordRules,
     observe: Callable[[Translation], None],
 ) -> Iterator[Translation]:
     """Search for translations, or take those of the references."""
-    size, has_more = config.batch_size, portion.has_more
+    size, has_more = config.batch_size, inputs.has_more
     if config.reference is not None:
-        return translator.force(
-            portion.pairs(), batch_size=size, has_more=has_more, observe=observe
-        )
+        return translator.force(inputs.pairs(), batch_size=size, has_more=has_more, observe=observe)
     search = partial(
         translator.translate if config.prefixes is None else translator.complete,
         decoding=config.decoding,
@@ -96,13 +98,21 @@ def _translations(
         observe=observe,
     )
     if config.prefixes is not None:
-        return map(rules.replace, search(portion.pairs(), has_more=has_more))
+        return map(rules.replace, _named(search(inputs.pairs(), has_more=has_more), inputs))
     if config.long_lines is LongLines.whole:
-        return map(rules.replace, search(portion.lines(), has_more=has_more))
+        return map(rules.replace, search(inputs.lines(), has_more=has_more))
     splitter = SentenceSplitter(
-        portion.lines(),
+        inputs.lines(),
         has_more=has_more,
         num_pieces=translator.num_pieces,
         split_length=config.split_length,
     )
     return splitter.join(map(rules.replace, search(splitter, has_more=splitter.has_more)))
+
+
+def _named(translations: Iterator[Translation], inputs: Inputs) -> Iterator[Translation]:
+    """Let an error of a prefix say in which file it stands."""
+    try:
+        yield from translations
+    except PrefixError as error:
+        raise ValueError(f"{inputs.companion_name(error.index)} {error.reason}") from error

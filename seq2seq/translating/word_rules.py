@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from seq2seq.translating.config import TranslateConfig, UnknownPieces
-from seq2seq.translating.lines import open_lines
+from seq2seq.translating.lines import LineReader, open_lines
 from seq2seq.translating.unknown_words import UnknownWords, read_dictionary
 from seq2seq.translation import Translation
 from seq2seq.translator import Translator
@@ -31,13 +31,24 @@ def open_word_rules(config: TranslateConfig, translator: Translator) -> Iterator
     forbidden: list[str] = []
     if config.forbidden is not None:
         with open_lines(config.forbidden, key="forbidden") as lines:
-            forbidden = list(lines)
+            forbidden = list(_phrases(lines))
     if config.unknown_words is UnknownPieces.keep:
         yield WordRules(forbidden, lambda translation: translation)
         return
     unknown_words = UnknownWords(translator, dictionary=_read_dictionary(config))
     yield WordRules(forbidden, unknown_words.replace)
     unknown_words.report()
+
+
+def _phrases(lines: LineReader) -> Iterator[str]:
+    """Yield phrases, which are not empty."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            raise ValueError(
+                f"{lines.name}:{number}: no phrase stands here, and every translation holds "
+                "nothing; remove the line"
+            )
+        yield line
 
 
 def _read_dictionary(config: TranslateConfig) -> dict[str, str]:

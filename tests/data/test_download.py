@@ -5,6 +5,7 @@ import hashlib
 import io
 import logging
 import os
+import runpy
 import socket
 import sys
 import threading
@@ -119,6 +120,18 @@ def test_a_file_is_downloaded_into_a_new_directory(site: Site, path: Path) -> No
     assert path.read_bytes() == CONTENT
     assert files_beside(path) == ["train.de.gz"]
     assert site.ranges == [None]
+
+
+def test_a_file_is_downloaded_on_windows(
+    site: Site, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    windows = runpy.run_path(str(Path(fetch.__code__.co_filename)))
+
+    windows["fetch"](site.url, path=path, sha256=SHA256)
+
+    assert path.read_bytes() == CONTENT
 
 
 def test_a_file_of_unknown_length_is_downloaded(site: Site, path: Path) -> None:

@@ -199,6 +199,11 @@ def test_too_few_distinct_sentences_is_an_error_with_the_way_out(small: Path) ->
         list(corpora.train)
 
 
+def test_the_home_of_a_user_whom_nobody_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^data\.grammar=~nobodyatall/a: ~nobodyatall is no home"):
+        load_corpora(make_config("~nobodyatall/a"))
+
+
 def test_missing_file_names_the_key() -> None:
     with pytest.raises(FileNotFoundError, match=r"data\.grammar=no/such does not exist; give"):
         load_corpora(make_config("no/such"))

@@ -88,6 +88,11 @@ def make_config(
     )
 
 
+def test_the_home_of_a_user_whom_nobody_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^data\.root=~nobodyatall/a: ~nobodyatall is no home"):
+        load_corpora(make_config(root=Path("~nobodyatall/a")))
+
+
 @pytest.mark.usefixtures("small_table")
 def test_missing_files_are_downloaded_and_read(
     tmp_path: Path, base_url: str, paths: list[str]

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -138,14 +139,14 @@ def test_different_line_counts_are_refused_before_reading_pairs(tmp_path: Path) 
     )
 
 
-@pytest.mark.parametrize(("line", "num_columns"), [(b"nein no", 1), (b"nein\tno\tnope", 3)])
+@pytest.mark.parametrize(("line", "num_tabs"), [(b"nein no", 0), (b"nein\tno\tnope", 2)])
 def test_other_than_two_columns_are_named_by_line(
-    tmp_path: Path, line: bytes, num_columns: int
+    tmp_path: Path, line: bytes, num_tabs: int
 ) -> None:
     table = write(tmp_path / "b.tsv", b"ja\tyes\n" + line + b"\n")
     corpus = make_corpus(table, empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.skip)
 
-    with pytest.raises(ValueError, match=rf"b\.tsv:2: {num_columns} columns; each line needs two"):
+    with pytest.raises(ValueError, match=rf"b\.tsv:2: {num_tabs} tabs; a line needs one, between"):
         list(corpus)
 
 
@@ -253,8 +254,24 @@ def test_a_missing_file_is_named_with_the_current_directory(tmp_path: Path) -> N
 
 
 def test_a_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"data\.train=.* is not a regular file; give a file"):
+    with pytest.raises(IsADirectoryError, match=r"data\.train=.* is a directory; give the name"):
         make_corpus(tmp_path)
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "b.tsv")
+
+    with pytest.raises(ValueError, match=r"data\.train=.* is not a regular file; give a file that"):
+        make_corpus(tmp_path / "b.tsv")
+
+
+@pytest.mark.parametrize("key", ["train", "valid", "test"])
+def test_the_home_of_a_user_whom_nobody_knows_is_refused(tmp_path: Path, key: str) -> None:
+    path = write(tmp_path / "a.tsv", b"ja\tyes\n")
+    paths = {"train": [path], "valid": [path], "test": [path], key: [Path("~nobodyatall/a.tsv")]}
+
+    with pytest.raises(ValueError, match=f"^data.{key}=~nobodyatall/a.tsv: ~nobodyatall is no"):
+        load_corpora(make_config(**paths))
 
 
 def test_plain_text_named_gz_is_refused(tmp_path: Path) -> None:

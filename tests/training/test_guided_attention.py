@@ -112,6 +112,13 @@ def test_a_file_that_is_not_parallel_is_refused(tmp_path, alignments, message):
         prepare_data(guided_config(tmp_path, alignments))
 
 
+def test_the_home_of_a_user_whom_nobody_knows_is_refused(tmp_path):
+    given = "training.guided_attention.alignments='~nobodyatall/a'"
+
+    with pytest.raises(ValueError, match=r"guided_attention\.alignments=~nobodyatall/a: ~nobodya"):
+        run_training(tiny_config(tmp_path, GUIDED, given), tmp_path / "run")
+
+
 def test_a_missing_file_is_named_before_data_are_read(tmp_path):
     config = tiny_config(tmp_path, GUIDED, "training.guided_attention.alignments=none.txt")
     (tmp_path / "a.train").unlink()

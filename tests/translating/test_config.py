@@ -9,8 +9,8 @@ from seq2seq.translating.config import LongLines, OutputFormat
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"batch_size": 0}, "batch_size=0"),
-        ({"threads": 0}, "threads=0"),
+        ({"batch_size": 0}, "^batch_size=0"),
+        ({"threads": 0}, "^threads=0"),
         ({"text": "ja", "input": "a.txt"}, "exclude each other"),
         ({"text": "ja", "reference": "a.en"}, "reference=a.en exclude each other; give input="),
         ({"gold": "a.align"}, "gold=a.align has the links of a reference; give reference="),
@@ -37,7 +37,11 @@ from seq2seq.translating.config import LongLines, OutputFormat
             {"input": ["a", "b"], "output": ["c", "c"]},
             "output=c would overwrite what output=c names",
         ),
-        ({"split_length": 0}, "split_length=0"),
+        ({"split_length": 0}, "^split_length=0"),
+        *(
+            ({key: "~nobodyatall/a"}, f"^{key}=~nobodyatall/a: ~nobodyatall is no home directory;")
+            for key in ("input", "prefixes", "forbidden", "output", "alignments", "attention_html")
+        ),
         *(
             ({"long_lines": LongLines.split, **other}, f"{key}=.* goes with long_lines=whole alone")
             for key, other in (

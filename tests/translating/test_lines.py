@@ -3,6 +3,7 @@ import logging
 import os
 import sys
 import threading
+import zlib
 
 import pytest
 from hypothesis import given
@@ -58,7 +59,9 @@ def test_bytes_that_are_no_text_are_replaced_and_counted_in_one_warning(tmp_path
 
     assert lines == ["a\ufffdb", "real \ufffd", "\ufffd"]
     [record] = caplog.records
-    assert "input=a.txt: 2 lines" in record.getMessage()
+    message = record.getMessage()
+    assert message.startswith("input=a.txt: bytes that are not UTF-8")
+    assert message.endswith("lines that held some: 2")
 
 
 def test_text_without_faults_is_read_without_a_warning(tmp_path, caplog):
@@ -79,11 +82,16 @@ def test_a_pipe_tells_whether_it_pauses():
         pipe.write(b"a\nb\n")
         first, in_buffer = next(lines), reader.has_more()
         second, at_pause = next(lines), reader.has_more()
+        pipe.write(b"half of")
+        at_half_a_line = reader.has_more()
+        pipe.write(b" a line")
         pipe.close()
-        at_end = reader.has_more()
+        before_the_last = reader.has_more()
+        third, at_end = next(lines), reader.has_more()
 
-        assert (first, second, list(lines)) == ("a", "b", [])
-        assert (before, in_buffer, at_pause, at_end) == (False, True, False, True)
+        assert (first, second, third, list(lines)) == ("a", "b", "half of a line", [])
+        assert (before, in_buffer, at_pause, at_half_a_line) == (False, True, False, False)
+        assert (before_the_last, at_end) == (True, False)
 
 
 def test_a_pipe_that_does_not_block_is_not_at_its_end_where_it_is_empty():
@@ -123,6 +131,55 @@ def test_packed_files_one_after_another_are_one_file(tmp_path):
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"a\nb") + gzip.compress(b"c\n"))
 
     assert read_named(tmp_path / "a.gz") == ["a", "bc"]
+
+
+@pytest.mark.parametrize("padding", [b"\0", b"\0" * CHUNK])
+def test_zeros_behind_a_packed_file_are_left_out(tmp_path, padding):
+    first, second = gzip.compress(b"a\n"), gzip.compress(b"b\n")
+    (tmp_path / "a.gz").write_bytes(first + padding + second + padding)
+
+    assert read_named(tmp_path / "a.gz") == ["a", "b"]
+
+
+@pytest.fixture
+def packed_pipe(tmp_path):
+    """Return the name of a pipe of packed lines, and a descriptor that writes to it."""
+    os.mkfifo(tmp_path / "pipe.gz")
+    # Opened to read and write, it waits for nobody.
+    descriptor = os.open(tmp_path / "pipe.gz", os.O_RDWR)
+    with os.fdopen(descriptor, "wb", 0) as file:
+        yield str(tmp_path / "pipe.gz"), file
+
+
+def test_lines_of_a_packed_pipe_come_when_they_are_written(packed_pipe):
+    name, pipe = packed_pipe
+    packer = zlib.compressobj(wbits=31)
+
+    def pack(content, mode=zlib.Z_SYNC_FLUSH):
+        return packer.compress(content) + packer.flush(mode)
+
+    with open_lines(name, key="input") as reader:
+        lines = iter(reader)
+        pipe.write(pack(b"a\n"))
+        first, at_pause = next(lines), reader.has_more()
+        pipe.write(pack(b"b\n", zlib.Z_FINISH))
+        pipe.close()
+        second, at_end = next(lines), reader.has_more()
+
+    assert (first, second) == ("a", "b")
+    assert (at_pause, at_end) == (False, False)
+
+
+def test_a_packed_pipe_is_read_a_byte_at_a_time(packed_pipe):
+    name, pipe = packed_pipe
+
+    with open_lines(name, key="input") as reader:
+        for byte in gzip.compress(b"a\n") + gzip.compress(b"b\n"):
+            pipe.write(bytes([byte]))
+            reader.has_more()
+        pipe.close()
+
+        assert list(reader) == ["a", "b"]
 
 
 WHOLE = gzip.compress(b"".join(b"%d\n" % (number * number) for number in range(9000)))
@@ -168,9 +225,9 @@ def test_parallel_lines_are_joined_empty_ones_too():
 @pytest.mark.parametrize(
     ("num_sources", "num_references", "message"),
     [
-        (3, 2, "reference=a.en ends after 2 lines but input=a.de goes on with line 3;"),
-        (0, 1, "input=a.de ends after 0 lines but reference=a.en goes on with line 1;"),
-        (2, 5, "input=a.de ends after 2 lines but reference=a.en goes on with line 3;"),
+        (3, 2, "reference=a.en ends before line 3, which input=a.de has;"),
+        (0, 1, "input=a.de ends before line 1, which reference=a.en has;"),
+        (2, 5, "input=a.de ends before line 3, which reference=a.en has;"),
     ],
 )
 def test_the_longer_of_two_streams_is_an_error(num_sources, num_references, message):
@@ -185,7 +242,7 @@ def test_the_longer_of_two_streams_is_an_error(num_sources, num_references, mess
 def test_a_longer_stream_is_not_read_to_its_end():
     references = iter(["A", "B", "C", "D"])
 
-    with pytest.raises(ValueError, match="goes on with line 2"):
+    with pytest.raises(ValueError, match="ends before line 2"):
         list(join(["a"], references))
 
     assert list(references) == ["C", "D"]

@@ -1,3 +1,6 @@
+"""What translate.py writes is whole, whatever it is written to."""
+
+import contextlib
 import gzip
 import os
 import stat
@@ -6,12 +9,19 @@ import sys
 import pytest
 
 from seq2seq.translating.outputs import open_output, write
+from seq2seq.whole_files import whole_files
+
+
+@contextlib.contextmanager
+def opened(path, key="output"):
+    with whole_files() as new_file, open_output(path, key=key, new_file=new_file) as file:
+        yield file
 
 
 def test_a_file_gets_its_name_only_when_it_is_complete(tmp_path):
     path = tmp_path / "out.txt"
 
-    with open_output(str(path), key="output") as file:
+    with opened(str(path)) as file:
         file.write(b"a\n")
         file.flush()
         assert not path.exists()
@@ -24,7 +34,7 @@ def test_a_file_that_a_link_leads_to_is_replaced_and_the_link_stays(tmp_path):
     (tmp_path / "out.txt").write_bytes(b"before")
     (tmp_path / "link").symlink_to("out.txt")
 
-    with open_output(str(tmp_path / "link"), key="output") as file:
+    with opened(str(tmp_path / "link")) as file:
         file.write(b"all")
 
     assert (tmp_path / "link").is_symlink()
@@ -34,7 +44,7 @@ def test_a_file_that_a_link_leads_to_is_replaced_and_the_link_stays(tmp_path):
 def test_a_packed_file_is_written_alike_each_time_and_only_when_complete(tmp_path):
     paths = [tmp_path / "a.txt.gz", tmp_path / "b.txt.gz"]
     for path in paths:
-        with open_output(str(path), key="output") as file:
+        with opened(str(path)) as file:
             file.write(b"a\n")
             assert not path.exists()
 
@@ -44,10 +54,7 @@ def test_a_packed_file_is_written_alike_each_time_and_only_when_complete(tmp_pat
 
 
 def test_a_crash_leaves_no_packed_file(tmp_path):
-    with (
-        pytest.raises(RuntimeError),
-        open_output(str(tmp_path / "out.gz"), key="output") as file,
-    ):
+    with pytest.raises(RuntimeError), opened(str(tmp_path / "out.gz")) as file:
         file.write(b"half")
         raise RuntimeError
 
@@ -55,7 +62,7 @@ def test_a_crash_leaves_no_packed_file(tmp_path):
 
 
 def test_a_device_is_written_to_and_not_replaced():
-    with open_output(os.devnull, key="output") as file:
+    with opened(os.devnull) as file:
         file.write(b"a\n")
 
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)  # noqa: PTH116
@@ -64,7 +71,7 @@ def test_a_device_is_written_to_and_not_replaced():
 def test_a_pipe_without_a_path_is_written_to():
     read_end, write_end = os.pipe()
     with os.fdopen(read_end, "rb", 0) as reader, os.fdopen(write_end, "wb", 0):
-        with open_output(f"/dev/fd/{write_end}", key="output") as file:
+        with opened(f"/dev/fd/{write_end}") as file:
             file.write(b"a\n")
 
         assert reader.read(9) == b"a\n"
@@ -75,7 +82,7 @@ def test_a_pipe_whose_reader_has_gone_is_closed_without_a_complaint(tmp_path):
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
 
-    with open_output(str(pipe), key="output") as file:
+    with opened(str(pipe)) as file:
         before = write(file, b"a\n")
         os.close(reader)
         after = write(file, b"b\n")
@@ -84,7 +91,7 @@ def test_a_pipe_whose_reader_has_gone_is_closed_without_a_complaint(tmp_path):
 
 
 def test_no_path_means_standard_output(capfdbinary):
-    with open_output(None, key="output") as file:
+    with opened(None) as file:
         assert file is sys.stdout.buffer
 
 
@@ -92,13 +99,13 @@ def test_closed_standard_output_is_named_with_the_way_out(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
 
     with pytest.raises(OSError, match="standard output is closed; give output=FILE"):
-        open_output(None, key="output").__enter__()
+        opened(None).__enter__()
 
 
 @pytest.mark.parametrize("path", ["missing/out.txt", "."])
 def test_a_path_that_cannot_be_written_is_named_with_its_key(tmp_path, path):
     with (
         pytest.raises(OSError, match="alignments="),
-        open_output(str(tmp_path / path), key="alignments"),
+        opened(str(tmp_path / path), key="alignments"),
     ):
         pass

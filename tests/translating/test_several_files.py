@@ -1,14 +1,22 @@
 """translate.py with several inputs and outputs, packed files and long lines."""
 
+import dataclasses
 import gzip
 import json
+import logging
 import os
 import stat
 from itertools import count, islice
 
 import pytest
 import torch
-from tiny_translator import SENTENCES, make_translate_config, make_translator, write_checkpoint
+from tiny_translator import (
+    GREEDY,
+    SENTENCES,
+    make_translate_config,
+    make_translator,
+    write_checkpoint,
+)
 
 from seq2seq.batch_translation import BatchTranslator
 from seq2seq.streaming import WINDOW
@@ -135,6 +143,45 @@ def test_a_crash_in_the_second_input_leaves_no_output(
     assert outputs(tmp_path) == []
 
 
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_a_disk_that_is_full_at_the_end_leaves_no_output(
+    checkpoint, inputs, tmp_path, monkeypatch, failing
+):
+    fsync, calls = os.fsync, []
+
+    def fail(descriptor):
+        calls.append(descriptor)
+        if len(calls) == failing:
+            raise OSError("no space left")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail)
+    paths = {"output": [str(tmp_path / "a.en"), str(tmp_path / "b.en.gz")]}
+    paths["alignments"] = str(tmp_path / "links.txt")
+
+    with pytest.raises(OSError, match="no space left"):
+        translate(make_translate_config(checkpoint, input=inputs, **paths))
+
+    assert outputs(tmp_path) == []
+
+
+def test_a_warning_counts_the_lines_of_all_inputs(checkpoint, inputs, tmp_path, caplog):
+    paths = [str(tmp_path / "a.en"), str(tmp_path / "b.en")]
+    phrases = write(tmp_path / "in" / "forbidden", ["xyz"])
+    short = dataclasses.replace(GREEDY, max_length_ratio=0.0, max_length_offset=1)
+
+    with caplog.at_level(logging.WARNING):
+        translate(
+            make_translate_config(
+                checkpoint, input=inputs, output=paths, forbidden=phrases, decoding=short
+            )
+        )
+
+    of_phrases, of_limits = caplog.messages
+    assert of_phrases.startswith("1 of 1 forbidden phrases hold what the model's vocabulary lacks")
+    assert f" of {len(SENTENCES)} translations reached the length limit" in of_limits
+
+
 def test_a_damaged_input_leaves_no_output(checkpoint, inputs, tmp_path):
     damaged = tmp_path / "in" / "c.de.gz"
     damaged.write_bytes(gzip.compress(b"ein hund\n" * 9)[:-3])
@@ -201,7 +248,7 @@ def test_references_are_compared_file_by_file(checkpoint, inputs, tmp_path):
         write(tmp_path / "in" / "b.en", ["a."] * 4),
     ]
 
-    with pytest.raises(ValueError, match=r"a\.en ends after 4 lines but input=\S+a\.de goes on"):
+    with pytest.raises(ValueError, match=r"a\.en ends before line 5, which input=\S+a\.de has;"):
         translate(make_translate_config(checkpoint, input=inputs, reference=references))
 
 

@@ -185,7 +185,7 @@ def test_a_reference_of_another_length_is_an_error_and_leaves_no_file(
     with open(reference_file, "a") as file:  # noqa: PTH123
         file.write("b\n")
 
-    with pytest.raises(ValueError, match=r"input=\S+ ends after 8 .* reference=\S+ .* line 9;"):
+    with pytest.raises(ValueError, match=r"input=\S+ ends before line 9, which reference=\S+ has;"):
         translate(
             make_translate_config(
                 checkpoint,

@@ -48,7 +48,7 @@ def test_translations_begin_with_the_lines_of_prefixes(run, write):
 
 
 def test_prefixes_of_another_length_are_refused(run, write):
-    with pytest.raises(ValueError, match=r"prefixes=.* ends after 1 lines but input=.* goes on"):
+    with pytest.raises(ValueError, match=r"prefixes=.* ends before line 2, which input=.* has;"):
         run("ja\nnein\n", prefixes=write("prefixes", "ab\n"))
 
 
@@ -95,6 +95,23 @@ def test_a_bad_dictionary_is_refused_by_file_and_line(run, write):
 
     with pytest.raises(ValueError, match=r"dictionary=.*/dictionary:2: 'nein no' is no entry"):
         run("ja\n", unknown_words=UnknownPieces.copy, dictionary=dictionary)
+
+
+def test_a_prefix_that_is_too_long_is_refused_by_file_and_line(checkpoint, write):
+    names = ("a", "b")
+    files = {
+        "input": [write(f"{name}.de", "ja\nja\n") for name in names],
+        "prefixes": [write("a.en", "a\n\n"), write("b.en", f"a\n{'a' * 7}\n")],
+        "output": [write(f"{name}.out", "") for name in names],
+    }
+
+    with pytest.raises(ValueError, match=r"^prefixes=\S+b\.en:2 has 7 pieces, but the transl"):
+        translate(make_translate_config(checkpoint, **files))
+
+
+def test_an_empty_phrase_is_refused_by_file_and_line(run, write):
+    with pytest.raises(ValueError, match=r"^forbidden=\S+forbidden:2: no phrase stands here"):
+        run("ja\n", forbidden=write("forbidden", "ab\n\ncd\n"))
 
 
 def test_json_has_the_probability_of_each_piece(run):

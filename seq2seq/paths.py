@@ -1,0 +1,21 @@
+"""Paths as users write them."""
+
+from pathlib import Path
+
+
+def expand_home(path: str | Path, *, key: str) -> Path:
+    """Return a path in which `~` or `~NAME` has become a home directory.
+
+    Args:
+        path: as it was given.
+        key: of the configuration, for the message.
+
+    Raises:
+        ValueError: nobody has this name.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ValueError(
+            f"{key}={path}: {Path(path).parts[0]} is no home directory; write the whole path"
+        ) from error
