@@ -8,6 +8,10 @@ from seq2seq.products import product_dtype, product_with
 # M=3 rows, I=5, O=4
 every_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 needs_mkl = pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="torch without MKL")
+needs_bf16 = pytest.mark.skipif(
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="oneDNN without bf16"
+)
+PACKED = {"_mkl_linear", "_linear_pointwise"}
 
 
 def draw(*shape, seed=1, dtype=torch.float32):
@@ -54,29 +58,36 @@ def test_rows_are_rounded_to_the_type_of_the_weight():
     assert torch.equal(product, rows.bfloat16() @ weight.t())
 
 
-@needs_mkl
 @pytest.mark.parametrize(
-    ("num_uses", "dtype", "is_packed"),
-    [(50, torch.float32, True), (1, torch.float32, False), (50, torch.float64, False)],
+    ("num_uses", "dtype", "packed"),
+    [
+        pytest.param(50, torch.float32, {"_mkl_linear"}, marks=needs_mkl),
+        pytest.param(50, torch.bfloat16, {"_linear_pointwise"}, marks=needs_bf16),
+        (1, torch.float32, set()),
+        (1, torch.bfloat16, set()),
+        (50, torch.float64, set()),
+    ],
 )
-def test_a_matrix_is_packed_where_that_pays(num_uses, dtype, is_packed):
+def test_a_matrix_is_packed_where_that_pays(num_uses, dtype, packed):
     with Calls() as calls:
         product_with(draw(4, 5, dtype=dtype), num_rows=3, num_uses=num_uses)(
             draw(3, 5, dtype=dtype)
         )
 
-    assert ("_mkl_linear" in dict(calls.seen)) == is_packed
+    assert PACKED & dict(calls.seen).keys() == packed
 
 
-def test_nothing_is_packed_where_there_is_no_mkl(monkeypatch):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_nothing_is_packed_where_no_library_does_it(monkeypatch, dtype):
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: False)
-    weight, rows = draw(4, 5), draw(3, 5, seed=2)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    weight, rows = draw(4, 5, dtype=dtype), draw(3, 5, seed=2, dtype=dtype)
 
     with Calls() as calls:
         product = product_with(weight, num_rows=3, num_uses=50)(rows)
 
     assert_close(product, rows @ weight.t())
-    assert "_mkl_linear" not in dict(calls.seen)
+    assert not PACKED & dict(calls.seen).keys()
 
 
 @every_dtype

@@ -36,5 +36,13 @@ def test_gradients_are_those_of_torch(dtype):
     assert_close(found, expected, rtol=0, atol=0)
 
 
+def test_any_size_and_order_in_memory_will_do(monkeypatch):
+    monkeypatch.setattr("seq2seq.attention.tanh._BLOCK", 5)
+    numbers = torch.linspace(-3, 3, 24).bfloat16().view(4, 6).t()
+
+    assert_close(tanh(numbers), torch.tanh(numbers), rtol=0, atol=0)
+    assert tanh(numbers[:0]).shape == (0, 4)
+
+
 def test_nan_stays_nan():
     assert tanh(torch.tensor([float("nan")], dtype=torch.bfloat16)).isnan().all()
