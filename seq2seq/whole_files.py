@@ -19,8 +19,15 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     Raises:
         OSError: it cannot be written.
     """
-    with whole_files() as new_file:
-        yield new_file(path)
+    try:
+        with whole_files() as new_file:
+            yield new_file(path)
+    except RuntimeError as error:
+        # What torch.save raises says nothing of the disk; the system's error stands behind it.
+        cause = error.__context__
+        if not isinstance(cause, OSError):
+            raise
+        raise OSError(cause.errno, cause.strerror, str(path)) from error
 
 
 @contextlib.contextmanager

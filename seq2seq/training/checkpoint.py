@@ -78,15 +78,8 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "model": checkpoint.model_state,
         "training": checkpoint.training_state,
     }
-    try:
-        with whole_file(path) as file:
-            torch.save(content, file)
-    except RuntimeError as error:
-        # What torch raises says nothing of the disk; the error of the system stands behind it.
-        cause = error.__context__
-        if not isinstance(cause, OSError):
-            raise
-        raise OSError(cause.errno, cause.strerror, str(path)) from error
+    with whole_file(path) as file:
+        torch.save(content, file)
 
 
 def load_checkpoint(path: str | Path) -> Checkpoint:
