@@ -31,6 +31,7 @@ from seq2seq.allocator import keep_freed_memory
 from seq2seq.config import TrainConfig, load_config, register_schemas
 from seq2seq.data import Batch, Batches, collate
 from seq2seq.model import Seq2Seq
+from seq2seq.products import product_dtype
 from seq2seq.training.checkpoint import build_model
 from seq2seq.training.distributed import Ranks
 from seq2seq.training.precision import Numerics, choose_numerics
@@ -188,13 +189,14 @@ def operations(model: Seq2Seq, batch: Batch) -> float:
 
 def matrix_rate(numerics: Numerics, size: int = 2048) -> float:
     """Return operations a second of a square product in the precision of the run."""
-    a = torch.randn(size, size, device=numerics.device)
-    times = []
     with numerics.autocast():
-        for _ in range(4):
-            started = time.perf_counter()
-            (a @ a)[0, 0].item()
-            times.append(time.perf_counter() - started)
+        dtype = product_dtype(torch.empty(0, device=numerics.device))
+    a = torch.randn(size, size, device=numerics.device).to(dtype)
+    times = []
+    for _ in range(4):
+        started = time.perf_counter()
+        (a @ a)[0, 0].item()
+        times.append(time.perf_counter() - started)
     return 2 * size**3 / min(times)
 
 
@@ -224,10 +226,13 @@ def ask_peer(command: str | None) -> float | None:
 
 def peak_memory(size: int, overrides: Sequence[str]) -> float:
     """Return the megabytes that updates of this size take beyond the model, in a new process."""
-    code = "import sys, train_speed; print(train_speed.measure_memory(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, *overrides, f"training.batching.size={size}"]
-    directory = Path(__file__).parent
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=directory)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import train_speed;"
+        "print(train_speed.measure_memory(sys.argv[2:]))"
+    )
+    directory = str(Path(__file__).parent)
+    command = [sys.executable, "-c", code, directory, *overrides, f"training.batching.size={size}"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout.split()[-1])
 
 
