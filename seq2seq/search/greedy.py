@@ -9,7 +9,7 @@ from seq2seq.search.config import GreedyConfig
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.follow import Chosen, follow
 from seq2seq.search.model import SearchedModel
-from seq2seq.search.topk import stable_topk_of_sums
+from seq2seq.search.topk import stable_max
 
 
 @register_search("greedy", GreedyConfig)
@@ -31,6 +31,4 @@ class _MostProbable:
     width = 1
 
     def __call__(self, log_probabilities: Tensor, *, sentences: Tensor, length: int) -> Chosen:
-        zeros = log_probabilities.new_zeros(len(log_probabilities), 1)
-        best = stable_topk_of_sums(log_probabilities.unsqueeze(1), zeros, 1)
-        return Chosen(*(each.squeeze(1) for each in best))
+        return Chosen(*stable_max(log_probabilities))

@@ -9,6 +9,26 @@ _BLOCK = 64
 """values whose maximum is taken before any of them is looked at by itself"""
 
 
+def stable_max(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the largest value of each row and the lowest index that has it.
+
+    `torch.max` returns the same, but looks at every value for its index: within the first block of
+    the largest maximum that takes half the time for hundreds of rows.
+
+    Args:
+        values: (B, V).
+
+    Returns:
+        Values and indices, (B,).
+    """
+    blocks = _block_maxima(values.unsqueeze(1)).max(dim=2).indices  # (B, 1)
+    places = blocks * _BLOCK + torch.arange(_BLOCK, device=values.device)
+    # What lies beyond the last value repeats it, and of equal ones the first is taken.
+    places = places.clamp_(max=values.shape[1] - 1)
+    largest, order = values.gather(1, places).max(dim=1, keepdim=True)
+    return largest.squeeze(1), places.gather(1, order).squeeze(1)
+
+
 def stable_topk_of_sums(values: Tensor, offsets: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return `stable_topk` of the values of all parts of a row, each part with its offset added.
 

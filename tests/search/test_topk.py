@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.search.topk import stable_topk
+from seq2seq.search.topk import stable_max, stable_topk
 
 
 @given(
@@ -25,3 +25,22 @@ def test_topk_orders_equal_values_by_index(values, k):
         real = [index for index in expected if row[index] > -math.inf]
         assert its_largest == [row[index] for index in expected]
         assert its_indices[: len(real)] == real
+
+
+@given(
+    values=st.lists(st.sampled_from([-math.inf, -1.0, 0.5]), min_size=1, max_size=150),
+    others=st.permutations([-2.0, 3.0]),
+)
+def test_max_takes_the_first_of_equal_values(values, others):
+    rows = torch.tensor([values, others[:1] * len(values), others[1:] * len(values)])
+
+    largest, indices = stable_max(rows)
+
+    assert largest.tolist() == [max(row) for row in rows.tolist()]
+    assert indices.tolist() == [row.index(max(row)) for row in rows.tolist()]
+
+
+def test_max_of_what_is_no_number_is_none():
+    largest, _ = stable_max(torch.tensor([[0.0, math.nan, 1.0]]))
+
+    assert largest.isnan().all()
