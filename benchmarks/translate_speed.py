@@ -33,7 +33,7 @@ from seq2seq.search import BeamConfig, DecodingConfig, EarlyStopping
 from seq2seq.training.config import Precision
 from seq2seq.training.precision import choose_numerics
 from seq2seq.translating.config import TranslateConfig
-from seq2seq.translating.inputs import open_portions
+from seq2seq.translating.inputs import open_inputs
 from seq2seq.translator import Translator
 
 ROOT = Path(__file__).parents[1]
@@ -105,8 +105,8 @@ def prepare(options: argparse.Namespace, overrides: Sequence[str]) -> Bench:
     assert isinstance(config.decoding, BeamConfig), "leave out decoding=, or choose beam"
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    with open_portions(config) as portions:
-        pairs = [pair for portion in portions for pair in portion.pairs()][: options.lines]
+    with open_inputs(config) as inputs:
+        pairs = list(inputs.pairs())[: options.lines]
     on_cuda = choose_numerics(config.device, Precision.fp32).device.type == "cuda"
     precisions = (Precision.fp32, Precision.bf16 if on_cuda else Precision.int8)
     print(
