@@ -22,7 +22,8 @@ def product_with(weight: Tensor, *, num_rows: int, num_uses: int) -> Callable[[T
         num_rows: M of every use.
         num_uses: how often it will be called, about.
     """
-    if num_uses >= _WORTH_PACKING and weight.device.type == "cpu":
+    # One row is a vector: its product reads the matrix once, in whatever order.
+    if num_rows > 1 and num_uses >= _WORTH_PACKING and weight.device.type == "cpu":
         if weight.dtype == torch.float32 and _has_mkl():
             return _pack_for_mkl(weight, num_rows)
         if weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported():
