@@ -22,6 +22,7 @@ from seq2seq.translation import (
     found_translation,
     nothing,
 )
+from seq2seq.workers import side_by_side
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -35,6 +36,8 @@ class BatchTranslator:
         self._model = model
         self._tokenizers = tokenizers
         self._numerics = numerics
+        # CUDA has one stream that all threads would wait for.
+        self._each = side_by_side if numerics.device.type == "cpu" else map
 
     def complete(
         self,
@@ -82,6 +85,7 @@ class BatchTranslator:
             known={row: translation(row, [self._nothing()]) for row in empty},
             batch_size=batch_size,
             observe=observe,
+            each=self._each,
         )
 
     def force(
@@ -118,6 +122,7 @@ class BatchTranslator:
             known={row: translation(row, certain) for row in empty},
             batch_size=batch_size,
             observe=observe,
+            each=self._each,
         )
 
     def _nothing(self) -> Hypothesis:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TypeVar
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ def answer_in_order(
     known: Mapping[int, _Answer],
     batch_size: int,
     observe: Callable[[_Answer], None] = ignore,
+    each: Callable[..., Iterator[Iterable[_Answer]]] = map,
 ) -> Iterator[_Answer]:
     """Answer each row of a window, the short ones first; yield as soon as those before it are.
 
@@ -57,18 +59,19 @@ def answer_in_order(
         known: answers to rows that are not asked for.
         batch_size: most rows a batch.
         observe: takes each answer as soon as there is one, before its turn has come.
+        each: applies `answer` to all batches, as `map` does.
     """
     _warn_of_long(lengths)
     done = dict(known)
     for known_answer in known.values():
         observe(known_answer)
     rows = sorted(set(range(len(lengths))) - set(done), key=lambda row: (lengths[row], row))
+    batches = list(_batches(rows, lengths, batch_size))
     following = 0
-    for batch in [*_batches(rows, lengths, batch_size), []]:
-        if batch:
-            for row, answered in zip(batch, answer(batch), strict=True):
-                done[row] = answered
-                observe(answered)
+    for batch, answers in chain([((), ())], zip(batches, each(answer, batches), strict=True)):
+        for row, answered in zip(batch, answers, strict=True):
+            done[row] = answered
+            observe(answered)
         while following in done:
             yield done.pop(following)
             following += 1

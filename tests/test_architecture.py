@@ -17,6 +17,7 @@ LAYERS = (
         "products",
         "seeding",
         "whole_files",
+        "workers",
     },
     {"gru", "loop_products"},
     {"attention"},

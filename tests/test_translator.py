@@ -152,7 +152,26 @@ def test_a_line_is_answered_before_the_next_where_that_has_to_be_waited_for(tran
     assert events == ["read ja", "answered ja", "read nein", "answered nein", "read ", "answered "]
 
 
-def test_answers_do_not_wait_for_the_window_to_end(translator, monkeypatch):
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_threads_change_nothing(translator, threads):
+    threads(1)
+    expected = translator(SENTENCES, BEAM, batch_size=2)
+    threads(3)
+
+    found = translator(SENTENCES, BEAM, batch_size=2)
+
+    assert [each.text for each in found] == [each.text for each in expected]
+    assert [each.score for each in found] == [each.score for each in expected]
+
+
+def test_answers_do_not_wait_for_the_window_to_end(translator, monkeypatch, threads):
+    threads(1)  # several begin with the batches behind it
     shapes = record_shapes(translator, monkeypatch)
 
     next(translator.translate(["a", "b", "cc", "dd"], GREEDY, batch_size=2))

@@ -1,0 +1,84 @@
+"""Side by side gives what one after the other gives, in order."""
+
+import threading
+
+import pytest
+import torch
+
+from seq2seq.workers import side_by_side
+
+
+@pytest.fixture(autouse=True)
+def _two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_results_come_in_order_whichever_is_done_first():
+    second_is_done = threading.Event()
+
+    def work(item):
+        if item == 0:
+            assert second_is_done.wait(timeout=10)
+        if item == 1:
+            second_is_done.set()
+        return item
+
+    assert list(side_by_side(work, range(5))) == list(range(5))
+
+
+def test_each_thread_computes_alone_and_the_caller_as_before():
+    def num_threads(item):
+        return torch.get_num_threads()
+
+    assert list(side_by_side(num_threads, range(4))) == [1] * 4
+    assert list(side_by_side(num_threads, range(1))) == [2]
+    assert torch.get_num_threads() == 2
+    [later] = list(_in_a_new_thread(torch.get_num_threads))
+    assert later == 2
+
+
+def test_many_threads_are_shared_out():
+    torch.set_num_threads(20)
+
+    def work(item):
+        return threading.get_ident(), torch.get_num_threads()
+
+    few, many = list(side_by_side(work, range(3))), list(side_by_side(work, range(1000)))
+
+    assert {threads for _, threads in few} == {6}
+    assert {threads for _, threads in many} == {2}
+    assert len({worker for worker, _ in many}) <= 8
+
+
+def test_an_error_reaches_the_caller_and_ends_the_work():
+    begun = []
+
+    def work(item):
+        begun.append(item)
+        if item == 1:
+            raise ValueError("the second")
+
+    with pytest.raises(ValueError, match="the second"):
+        list(side_by_side(work, range(1000)))
+    assert len(begun) < 1000
+
+
+def test_who_stops_asking_ends_the_work():
+    begun = []
+
+    results = side_by_side(begun.append, range(100_000))
+    next(results)
+    results.close()
+
+    assert len(begun) < 100_000
+
+
+def _in_a_new_thread(function):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function()))
+    thread.start()
+    thread.join()
+    return found
