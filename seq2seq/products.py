@@ -26,7 +26,7 @@ def product_with(weight: Tensor, *, num_rows: int, num_uses: int) -> Callable[[T
     if num_rows > 1 and num_uses >= _WORTH_PACKING and weight.device.type == "cpu":
         if weight.dtype == torch.float32 and _has_mkl():
             return _pack_for_mkl(weight, num_rows)
-        if weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        if weight.dtype == torch.bfloat16 and has_onednn_bf16():
             return _pack_for_onednn(weight, num_rows)
     return lambda rows: torch.mm(rows.to(weight.dtype), weight.t())
 
@@ -58,6 +58,13 @@ def _pack_for_onednn(weight: Tensor, num_rows: int) -> Callable[[Tensor], Tensor
         return product
 
     return multiply
+
+
+def has_onednn_bf16() -> bool:
+    """Say whether oneDNN multiplies bf16 here; torch for macOS on ARM is built without oneDNN."""
+    # Without it torch does not even have the question.
+    has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return has_onednn and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def _has_mkl() -> bool:

@@ -1,16 +1,16 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from tiny_graphs import Calls, random
 from torch.testing import assert_close
 
-from seq2seq.products import product_dtype, product_with
+from seq2seq.products import has_onednn_bf16, product_dtype, product_with
 
 # M=3 rows, I=5, O=4
 every_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 needs_mkl = pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="torch without MKL")
-needs_bf16 = pytest.mark.skipif(
-    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="oneDNN without bf16"
-)
+needs_bf16 = pytest.mark.skipif(not has_onednn_bf16(), reason="no oneDNN, or one without bf16")
 PACKED = {"_mkl_linear", "_linear_pointwise"}
 
 
@@ -59,28 +59,32 @@ def test_rows_are_rounded_to_the_type_of_the_weight():
 
 
 @pytest.mark.parametrize(
-    ("num_uses", "dtype", "packed"),
+    ("num_rows", "num_uses", "dtype", "packed"),
     [
-        pytest.param(50, torch.float32, {"_mkl_linear"}, marks=needs_mkl),
-        pytest.param(50, torch.bfloat16, {"_linear_pointwise"}, marks=needs_bf16),
-        (1, torch.float32, set()),
-        (1, torch.bfloat16, set()),
-        (50, torch.float64, set()),
+        pytest.param(3, 50, torch.float32, {"_mkl_linear"}, marks=needs_mkl),
+        pytest.param(3, 50, torch.bfloat16, {"_linear_pointwise"}, marks=needs_bf16),
+        (1, 50, torch.float32, set()),
+        (1, 50, torch.bfloat16, set()),
+        (3, 1, torch.float32, set()),
+        (3, 1, torch.bfloat16, set()),
+        (3, 50, torch.float64, set()),
     ],
 )
-def test_a_matrix_is_packed_where_that_pays(num_uses, dtype, packed):
+def test_a_matrix_is_packed_where_that_pays(num_rows, num_uses, dtype, packed):
     with Calls() as calls:
-        product_with(draw(4, 5, dtype=dtype), num_rows=3, num_uses=num_uses)(
-            draw(3, 5, dtype=dtype)
+        product_with(draw(4, 5, dtype=dtype), num_rows=num_rows, num_uses=num_uses)(
+            draw(num_rows, 5, dtype=dtype)
         )
 
     assert PACKED & dict(calls.seen).keys() == packed
 
 
+@pytest.mark.parametrize("onednn", [None, SimpleNamespace(_is_mkldnn_bf16_supported=lambda: False)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_nothing_is_packed_where_no_library_does_it(monkeypatch, dtype):
+def test_nothing_is_packed_where_no_library_does_it(monkeypatch, dtype, onednn):
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: False)
-    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: onednn is not None)
+    monkeypatch.setattr(torch.ops, "mkldnn", onednn)
     weight, rows = draw(4, 5, dtype=dtype), draw(3, 5, seed=2, dtype=dtype)
 
     with Calls() as calls:
