@@ -86,7 +86,9 @@ class BidirectionalGRU(nn.GRU):
             in the top layer, (B, 2H); of a sequence without a real token zeros.
         """
         if inputs.is_cuda:
-            return self.forward_packed(inputs, mask)
+            # autocast would run cuDNN in fp16, whatever its own type, and the states with it.
+            with torch.autocast("cuda", enabled=False):
+                return self.forward_packed(inputs, mask)
         dropout = Dropout(self.dropout).train(self.training)
         return read_both_ways(
             inputs, mask, self._direction, num_layers=self.num_layers, between=dropout

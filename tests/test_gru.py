@@ -278,6 +278,19 @@ def test_states_stay_exact_under_autocast():
         assert (gradient - expected).norm() <= 0.05 * expected.norm()
 
 
+def test_the_bias_of_a_step_is_added_in_single_precision():
+    shapes = ((4, 2), (6, 2), (6,))
+    hidden, weight, bias = (random(*shape, seed=1, dtype=torch.float32) for shape in shapes)
+    projected = torch.zeros(1, 4, 6)
+    rounded = (hidden.bfloat16() @ weight.bfloat16().t()).float() + bias
+
+    states = unroll(projected.bfloat16(), hidden, weight, bias)
+
+    reset, update, new = rounded.chunk(3, dim=1)
+    expected = torch.lerp(torch.tanh(reset.sigmoid() * new), hidden, update.sigmoid())
+    assert_close(states[0], expected)
+
+
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_the_state_of_a_cell_keeps_its_precision_under_autocast(layer_norm, dtype):
