@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Attention, AttentionConfig, register_attention
-from seq2seq.attention.tanh import tanh
+from seq2seq.attention.tanh import tanh_
 
 
 @dataclass(kw_only=True, slots=True)
@@ -42,6 +42,6 @@ class AdditiveAttention(Attention):
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         projected = self.query_projection(query).unsqueeze(2)  # (B, T, 1, D)
-        features = tanh(projected + keys.unsqueeze(1))  # (B, T, S, D)
+        features = tanh_(projected + keys.unsqueeze(1))  # (B, T, S, D)
         scores: Tensor = self.score_projection(features).squeeze(-1)
         return scores
