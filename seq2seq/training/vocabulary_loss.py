@@ -110,7 +110,7 @@ def _score(
     The logits (M, V) lack their bias. Where gradients are asked for, that of the bias gets its
     part, and p - q takes the place of the logits.
     """
-    size = len(logits) if logits.is_cuda else max(1, _BLOCK // len(bias))
+    size = _block_rows(logits)
     losses = bias.new_zeros(2)
     for block, ids in zip(torch.split(logits, size), torch.split(true_ids, size), strict=True):
         exact = block.to(bias.dtype).add_(bias)
@@ -132,7 +132,12 @@ def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
     if a.dtype == total.dtype:
         total.addmm_(a, b)
         return
-    size = max(1, _BLOCK // b.shape[1])  # torch adds a converted copy, which stays in the cache
-    parts = (torch.split(each, size) for each in (total, torch.mm(a, b)))
+    # torch adds a converted copy, which stays in the cache.
+    parts = (torch.split(each, _block_rows(total)) for each in (total, torch.mm(a, b)))
     for part, product in zip(*parts, strict=True):
         part.add_(product)
+
+
+def _block_rows(matrix: Tensor) -> int:
+    """Return how many rows to work on at once: a GPU takes all."""
+    return len(matrix) if matrix.is_cuda else max(1, _BLOCK // matrix.shape[1])

@@ -7,13 +7,14 @@ from torch.testing import assert_close
 from seq2seq.training import vocabulary_loss as module
 from seq2seq.training.vocabulary_loss import vocabulary_loss
 
-# M=7 tokens in chunks of 3 in double precision, F=4, V=5
+# M=7 tokens in chunks of 3 in double precision, blocks of 2 rows, F=4, V=5
 every_smoothing = pytest.mark.parametrize("smoothing", [0.0, 0.1])
 
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     monkeypatch.setattr(module, "_CHUNK", 3 * 5 * 8)
+    monkeypatch.setattr(module, "_BLOCK", 2 * 5)
 
 
 def draw(dtype=torch.float64, *, num_tokens=7):
