@@ -12,5 +12,6 @@ def interrupts_in_one_line() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print("stopped by Ctrl-C", file=sys.stderr)
+        if sys.stderr is not None:  # closed; print would turn to standard output
+            print("stopped by Ctrl-C", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)

@@ -124,7 +124,8 @@ def _to_whole_numbers(rows: Tensor) -> tuple[Tensor, Tensor]:
 def _product_with(integers: Tensor, scales: Tensor) -> Callable[[Tensor], Tensor]:
     """Return x -> x W^T in integers, for x (R, I) of whole numbers up to 127 as floats.
 
-    With AMX oneDNN multiplies many rows; sums of integers are exact, so both agree to the bit.
+    With AMX oneDNN multiplies many rows; sums of integers are exact, so that both agree to the
+    bit on finite rows.
     """
     few = _fbgemm_product_with(integers, scales)
     if not torch.cpu.get_capabilities().get("amx_int8"):

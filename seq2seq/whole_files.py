@@ -25,7 +25,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     except RuntimeError as error:
         # What torch.save raises says nothing of the disk; the system's error stands behind it.
         cause = error.__context__
-        if not isinstance(cause, OSError):
+        if not isinstance(cause, OSError) or cause.errno is None:
             raise
         raise OSError(cause.errno, cause.strerror, str(path)) from error
 

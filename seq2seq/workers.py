@@ -22,7 +22,8 @@ def side_by_side(function: Callable[[_Item], _Result], items: Sequence[_Item]) -
 
     Args:
         function: reads what it shares with its other calls, and changes none of it.
-        items: of which as many are worked on at once as there are threads, up to eight.
+        items: of which as many are worked on at once as there are threads, up to eight. The
+            results of all are kept until the caller takes them.
     """
     num_threads = torch.get_num_threads()
     num_workers = min(num_threads, len(items), _MOST)

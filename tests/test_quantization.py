@@ -152,9 +152,14 @@ def test_fp32_leaves_the_model_alone(tmp_path):
     assert not any(type(module) is Int8Linear for module in translator._model.modules())
 
 
-def test_a_processor_that_rounds_products_is_refused(monkeypatch):
+@pytest.mark.parametrize("rounds", [lambda rows: len(rows) < 16, lambda rows: len(rows) >= 16])
+def test_a_processor_that_rounds_products_is_refused(monkeypatch, rounds):
     def rounded(integers, scales):
-        return lambda rows: (rows @ integers.float().T).clamp(max=32767)
+        def multiply(rows):
+            product = rows @ integers.float().T
+            return product.clamp(max=32767) if rounds(rows) else product
+
+        return multiply
 
     monkeypatch.setattr(quantization, "_product_with", rounded)
 

@@ -1,5 +1,6 @@
 import dataclasses
 import logging
+import threading
 from itertools import count, islice
 
 import pytest
@@ -168,6 +169,27 @@ def test_threads_change_nothing(translator, threads):
 
     assert [each.text for each in found] == [each.text for each in expected]
     assert [each.score for each in found] == [each.score for each in expected]
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_each_batch_has_a_thread(translator, threads, monkeypatch, known):
+    threads(2)
+    workers, encode = set(), translator._model.encode
+    both_began = threading.Barrier(2, timeout=30)
+
+    def record(*batch):
+        if threading.get_ident() not in workers:
+            workers.add(threading.get_ident())
+            both_began.wait()
+        return encode(*batch)
+
+    monkeypatch.setattr(translator._model, "encode", record)
+    if known:
+        list(translator.force([("ja", "yes"), ("nein", "no")], batch_size=1))
+    else:
+        list(translator.translate(["ja", "nein"], GREEDY, batch_size=1))
+
+    assert len(workers - {threading.get_ident()}) == 2
 
 
 def test_answers_do_not_wait_for_the_window_to_end(translator, monkeypatch, threads):
