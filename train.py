@@ -6,19 +6,22 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
-import hydra
-from hydra.core.hydra_config import HydraConfig
-from hydra.experimental.callback import Callback
-from hydra.types import RunMode
-from omegaconf import DictConfig
+from seq2seq.interrupts import interrupts_in_one_line
 
-from seq2seq.allocator import keep_freed_memory
-from seq2seq.config import load_config, register_schemas
-from seq2seq.errors import USER_ERRORS, describe_error, one_line_errors, run_script
-from seq2seq.training.leaderboard import format_leaderboard, record_failure, write_leaderboard
-from seq2seq.training.run import run_training
-from seq2seq.training.run_directory import RunDirectory
-from seq2seq.training.signals import Interrupted
+with interrupts_in_one_line():  # these take long enough to think better of it
+    import hydra
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.experimental.callback import Callback
+    from hydra.types import RunMode
+    from omegaconf import DictConfig
+
+    from seq2seq.allocator import keep_freed_memory
+    from seq2seq.config import load_config, register_schemas
+    from seq2seq.errors import USER_ERRORS, describe_error, one_line_errors, run_script
+    from seq2seq.training.leaderboard import format_leaderboard, record_failure, write_leaderboard
+    from seq2seq.training.run import run_training
+    from seq2seq.training.run_directory import RunDirectory
+    from seq2seq.training.signals import Interrupted
 
 
 @hydra.main(version_base="1.3", config_path="configs", config_name="train")

@@ -70,11 +70,17 @@ PATHS = (*ROOT.glob("*.py"), *(ROOT / "seq2seq").rglob("*.py"))
 MODULES = {module_name(path): path for path in PATHS}
 
 
+def at_start(tree):
+    """Yield the statements that are run when a module is imported, those in a `with` too."""
+    for node in tree.body:
+        yield from node.body if isinstance(node, ast.With) else [node]
+
+
 def imports(name, *, in_functions=True):
     """Return every module that a module imports."""
     found = set()
     tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
-    for node in ast.walk(tree) if in_functions else tree.body:
+    for node in ast.walk(tree) if in_functions else at_start(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -161,11 +161,12 @@ def test_a_script_that_is_told_to_end_leaves_no_half_written_file(checkpoint, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ctrl_c_while_the_script_starts_is_one_line(tmp_path):
+@pytest.mark.parametrize("script", ["train.py", "translate.py"])
+def test_ctrl_c_while_a_script_starts_is_one_line(tmp_path, script):
     (tmp_path / "hydra.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
 
     done = subprocess.run(
-        [sys.executable, str(ROOT / "translate.py")],
+        [sys.executable, str(ROOT / script)],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         check=False,
