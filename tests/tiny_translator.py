@@ -18,6 +18,7 @@ from seq2seq.training.checkpoint import Checkpoint, build_model, save_checkpoint
 from seq2seq.training.config import Device, Precision
 from seq2seq.training.precision import Numerics
 from seq2seq.translating.config import LongLines, OutputFormat, TranslateConfig, UnknownPieces
+from seq2seq.translation import TranslatedHypothesis, Translation
 from seq2seq.translator import Translator
 
 CONFIGS = Path(__file__).parent.parent / "configs"
@@ -108,6 +109,20 @@ def make_translate_config(checkpoint: Path | str | list[str], **changes: object)
     }
     lists = {key: [changes[key]] for key in TRANSLATE_LISTS if isinstance(changes.get(key), str)}
     return TranslateConfig(**values | changes | lists)
+
+
+def translated(source: str, text: str) -> Translation:
+    """Return a translation of which nothing but the text is known."""
+    hypothesis = TranslatedHypothesis(
+        text=text,
+        score=0.0,
+        log_probability=0.0,
+        finished=True,
+        ids=[],
+        pieces=[],
+        weights=torch.zeros(0),
+    )
+    return Translation(source, [], [], [hypothesis])
 
 
 def record_shapes(translator: Translator, monkeypatch: MonkeyPatch) -> list[tuple[int, ...]]:

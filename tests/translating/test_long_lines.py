@@ -1,11 +1,10 @@
 from itertools import count, islice
 
 import pytest
-import torch
+from tiny_translator import translated
 
 from seq2seq.streaming import windows
 from seq2seq.translating.long_lines import SentenceSplitter
-from seq2seq.translation import TranslatedHypothesis, Translation
 
 
 def always():
@@ -25,16 +24,7 @@ def make_splitter(lines, *, has_more=always, split_length=3):
 def translate(sentences):
     """Return a translation in capitals of each sentence."""
     for sentence in sentences:
-        hypothesis = TranslatedHypothesis(
-            text=sentence.strip().upper(),
-            score=0.0,
-            log_probability=0.0,
-            finished=True,
-            ids=[],
-            pieces=[],
-            weights=torch.zeros(0),
-        )
-        yield Translation(sentence, [], [], [hypothesis])
+        yield translated(sentence, sentence.strip().upper())
 
 
 def answers(lines, **changes):

@@ -12,11 +12,6 @@ REFERENCES = ["ab cd", "a.", "", "hgfe dcb a", "", "ab cd", "c", "e f"]
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "run")
-
-
-@pytest.fixture(scope="module")
 def links(checkpoint):
     """Return the links of each reference."""
     translator = Translator.load(checkpoint, device=Device.cpu, precision=Precision.fp32)

@@ -9,27 +9,20 @@ import stat
 from itertools import count, islice
 
 import pytest
-import torch
 from tiny_translator import (
     GREEDY,
     SENTENCES,
     make_translate_config,
     make_translator,
-    write_checkpoint,
+    translated,
 )
 
 from seq2seq.batch_translation import BatchTranslator
 from seq2seq.streaming import WINDOW
 from seq2seq.translating.config import LongLines, OutputFormat
 from seq2seq.translating.task import translate
-from seq2seq.translation import TranslatedHypothesis, Translation
 
 FIRST, SECOND = SENTENCES[:5], SENTENCES[5:]
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "run")
 
 
 def write(path, lines):
@@ -301,16 +294,7 @@ class Echo:
 
     def complete(self, pairs, *arguments, **options):
         for line, _ in pairs:
-            hypothesis = TranslatedHypothesis(
-                text=str(line),
-                score=0.0,
-                log_probability=0.0,
-                finished=True,
-                ids=[],
-                pieces=[],
-                weights=torch.zeros(0),
-            )
-            yield Translation(str(line), [], [], [hypothesis])
+            yield translated(str(line), str(line))
 
 
 @pytest.mark.parametrize("has_more", [True, False])

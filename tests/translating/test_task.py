@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_translator import BEAM, SENTENCES, make_translate_config, write_checkpoint
+from tiny_translator import BEAM, SENTENCES, make_translate_config
 
 from seq2seq.batch_translation import BatchTranslator
 from seq2seq.training.config import Device, Precision
@@ -14,11 +14,6 @@ from seq2seq.translator import Translator
 
 ROOT = Path(__file__).parents[2]
 TEXT = "".join(f"{line}\n" for line in SENTENCES).encode()
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "run")
 
 
 @pytest.fixture(scope="module")

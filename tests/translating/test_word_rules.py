@@ -3,18 +3,13 @@
 import json
 
 import pytest
-from tiny_translator import GREEDY, SENTENCES, make_translate_config, write_checkpoint
+from tiny_translator import GREEDY, SENTENCES, make_translate_config
 
 from seq2seq.command_line import quote_plain_values
 from seq2seq.data.tokenizer import UNKNOWN_SURFACE
 from seq2seq.translating.config import LongLines, OutputFormat, UnknownPieces
 from seq2seq.translating.task import translate
 from seq2seq.translating.unknown_words import UnknownWords
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "run")
 
 
 @pytest.fixture
