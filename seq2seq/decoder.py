@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory
-from seq2seq.attention.tanh import tanh_
 from seq2seq.dropout import Dropout
 from seq2seq.loop_products import LoopProducts
 from seq2seq.recurrence import (
@@ -190,4 +189,6 @@ class AttnDecoderRNN(nn.Module):
     def _readout(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         """Join what the step knows: (..., H), (..., C), (..., E) -> (..., F)."""
         joined = torch.cat((self.hidden_dropout(hidden), context, embedded), dim=-1)
-        return tanh_(self.readout_norm(self.readout_projection(joined)))
+        projected = self.readout_projection(joined).to(hidden.dtype)
+        readout: Tensor = self.readout_norm(projected).tanh_()
+        return readout

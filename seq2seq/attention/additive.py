@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Attention, AttentionConfig, register_attention
-from seq2seq.attention.tanh import tanh_
 
 
 @dataclass(kw_only=True, slots=True)
@@ -37,11 +37,15 @@ class AdditiveAttention(Attention):
         self.score_projection = nn.Linear(config.size, 1, bias=False)
 
     def project_keys(self, keys: Tensor) -> Tensor:
-        projected: Tensor = self.key_projection(keys)
-        return projected
+        return self._exact(self.key_projection(keys))
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        projected = self.query_projection(query).unsqueeze(2)  # (B, T, 1, D)
-        features = tanh_(projected + keys.unsqueeze(1))  # (B, T, S, D)
-        scores: Tensor = self.score_projection(features).squeeze(-1)
+        projected = self._exact(self.query_projection(query)).unsqueeze(2)  # (B, T, 1, D)
+        features = (projected + keys.unsqueeze(1)).tanh_()  # (B, T, S, D)
+        # A vector's product gains nothing by a low precision, and to convert features costs time.
+        with torch.autocast(keys.device.type, enabled=False):
+            scores: Tensor = self.score_projection(features).squeeze(-1)
         return scores
+
+    def _exact(self, product: Tensor) -> Tensor:
+        return product.to(self.score_projection.weight.dtype)
