@@ -125,9 +125,9 @@ def masked_softmax(scores: Tensor, valid: Tensor) -> Tensor:
     """
     mask = fit_mask(valid, scores.shape)
     lowest = torch.finfo(scores.dtype).min
-    weights = scores.masked_fill(~mask, lowest).softmax(dim=-1)
+    weights = torch.where(mask, scores, lowest).softmax(dim=-1)
     # A row of nothing but padding came out uniform; elsewhere padding is 0 already.
-    return weights.masked_fill(~mask, 0.0)
+    return torch.where(mask, weights, 0.0)
 
 
 def fit_mask(valid: Tensor, scores_shape: tuple[int, ...]) -> Tensor:
