@@ -113,9 +113,8 @@ def allowed_log_probabilities(logits: Tensor) -> Tensor:
     as the model holds it to be.
     """
     log_probabilities = torch.log_softmax(logits.float(), dim=-1)
-    # One at a time, for a list of places is moved and looked up at every step.
-    log_probabilities[:, PAD].fill_(-torch.inf)
-    log_probabilities[:, BOS].fill_(-torch.inf)
+    # A slice of just these two, for a list of places is moved and looked up at every step.
+    log_probabilities[:, PAD : BOS + 1 : BOS - PAD].fill_(-torch.inf)
     return log_probabilities
 
 

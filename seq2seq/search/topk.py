@@ -7,13 +7,15 @@ from torch import Tensor
 
 _BLOCK = 64
 """values whose maximum is taken before any of them is looked at by itself"""
+_FEW_ROWS = 4
+"""for fewer `torch.max` takes less time than the steps around it (measured)"""
 
 
 def stable_max(values: Tensor) -> tuple[Tensor, Tensor]:
     """Return the largest value of each row and the lowest index that has it.
 
-    `torch.max` returns the same, but looks at every value for its index: within the first block of
-    the largest maximum that takes half the time for hundreds of rows.
+    `torch.max` returns the same, as it promises, but looks at every value for its index: within the
+    first block of the largest maximum that takes a third of the time for many rows.
 
     Args:
         values: (B, V).
@@ -21,6 +23,8 @@ def stable_max(values: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         Values and indices, (B,).
     """
+    if len(values) < _FEW_ROWS:
+        return values.max(dim=1)
     blocks = _block_maxima(values.unsqueeze(1)).max(dim=2).indices  # (B, 1)
     places = blocks * _BLOCK + torch.arange(_BLOCK, device=values.device)
     # What lies beyond the last value repeats it, and of equal ones the first is taken.

@@ -40,6 +40,16 @@ def test_max_takes_the_first_of_equal_values(values, others):
     assert indices.tolist() == [row.index(max(row)) for row in rows.tolist()]
 
 
+@given(values=st.lists(st.sampled_from([-math.inf, -1.0, 0.5]), min_size=1, max_size=150))
+def test_max_of_many_rows_is_that_of_each_alone(values):
+    rows = torch.tensor([values, values[::-1], sorted(values), values, values])
+
+    largest, indices = stable_max(rows)
+
+    assert largest.tolist() == [max(row) for row in rows.tolist()]
+    assert indices.tolist() == [row.index(max(row)) for row in rows.tolist()]
+
+
 def test_max_of_what_is_no_number_is_none():
     largest, _ = stable_max(torch.tensor([[0.0, math.nan, 1.0]]))
 
