@@ -31,6 +31,8 @@ from torch.nn import functional
 
 from seq2seq.attention.base import Attention, AttentionConfig, register_attention
 
+SHORTEST = 1e-2  # a vector shorter than this is not stretched; fp16 takes torch's own limit for 0
+
 
 @dataclass(kw_only=True, slots=True)
 class {config}(AttentionConfig):
@@ -49,10 +51,11 @@ class {attention}(Attention):
         self.key_projection = nn.Linear(key_size, query_size, bias=False)
 
     def project_keys(self, keys: Tensor) -> Tensor:
-        return functional.normalize(self.key_projection(keys), dim=-1)
+        return functional.normalize(self.key_projection(keys), dim=-1, eps=SHORTEST)
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        return self.sharpness * functional.normalize(query, dim=-1) @ keys.mT
+        queries = functional.normalize(query, dim=-1, eps=SHORTEST)
+        return self.sharpness * queries @ keys.mT
 '''
 BLIND = """
     def forward(self, query, memory):
