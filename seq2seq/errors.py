@@ -132,5 +132,7 @@ def _nearest_keys(error: OmegaConfBaseException) -> str:
     if not isinstance(parent, DictConfig):
         return ""
     keys = [str(key) for key in parent]
-    near = difflib.get_close_matches(str(error.key), keys, n=3, cutoff=0.5) or sorted(keys)
-    return f"; one of: {', '.join(near)}"
+    near = difflib.get_close_matches(str(error.key), keys, n=3, cutoff=0.5)
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    return f"; one of: {', '.join(sorted(keys))}"

@@ -57,7 +57,10 @@ def start(*arguments: str, cwd) -> subprocess.Popen[str]:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["model.encoder.hiden_size=3"], "unknown key 'model.encoder.hiden_size'; one of: hidden_"),
+        (
+            ["model.encoder.hiden_size=3"],
+            "unknown key 'model.encoder.hiden_size'; did you mean hidden_",
+        ),
         (["model.encoder.hidden_size=wide"], "model.encoder.hidden_size: Value 'wide' of type"),
         (["attention=dott"], "unknown attention 'dott'; one of: additive, dot, gaussian, general"),
         (

@@ -65,7 +65,7 @@ def test_a_search_is_composed_by_its_name_with_the_values_that_are_given():
     ("arguments", "message"),
     [
         (["bean"], "unknown decoding 'bean'; one of: beam, greedy, sampling"),
-        (["beam", "bean_size=7"], "unknown key 'decoding.bean_size'; one of: beam_size"),
+        (["beam", "bean_size=7"], "unknown key 'decoding.bean_size'; did you mean beam_size"),
         (["beam", "beam_size=0"], "decoding.beam_size=0"),
     ],
 )
@@ -160,11 +160,11 @@ def test_flat_keys_are_those_of_the_command_line():
 @pytest.mark.parametrize(
     ("override", "line"),
     [
-        ("modle.bridge=mean", "unknown key 'modle'; one of: model"),
+        ("modle.bridge=mean", "unknown key 'modle'; did you mean model"),
         (
             "model.encoder.hiden_size=3",
-            "unknown key 'model.encoder.hiden_size'; one of: hidden_size, embedding_size, "
-            "hidden_dropout",
+            "unknown key 'model.encoder.hiden_size'; did you mean hidden_size or embedding_size or "
+            "hidden_dropout?",
         ),
         (
             "attention.num_heads=3",
