@@ -25,6 +25,21 @@ def digest(value: object) -> str:
     return hashed.hexdigest()[:16]
 
 
+def check_cache(cache_dir: str) -> None:
+    """Refuse what cannot be a cache before there is anything to put into it.
+
+    Raises:
+        ValueError: a file stands in its place.
+    """
+    path = Path(cache_dir).absolute()
+    there = next(each for each in (path, *path.parents) if each.exists())
+    if not there.is_dir():
+        raise ValueError(
+            f"data.cache_dir={cache_dir}: {there} is no directory; choose another, which is made "
+            "where it is missing"
+        )
+
+
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """Yield a hidden folder to fill, which then becomes `folder`; an error leaves nothing.

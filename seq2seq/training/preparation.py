@@ -14,6 +14,7 @@ from seq2seq.data import (
     encode_corpus,
     load_corpora,
 )
+from seq2seq.data.cache import check_cache
 from seq2seq.training.guided_attention import check_guided_attention, read_piece_links
 
 UNLIMITED = 1_000_000
@@ -53,6 +54,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         tokenizers: those of a run that is resumed; None takes or trains the configured ones.
     """
     check_guided_attention(config)
+    check_cache(config.data.cache_dir)
     corpora = load_corpora(config.data)
     if tokenizers is None:
         tokenizers = cached_tokenizers(config.tokenizer, corpora.train, config.data.cache_dir)

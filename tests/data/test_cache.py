@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2seq.data.cache import digest, new_folder
+from seq2seq.data.cache import check_cache, digest, new_folder
 
 
 def names(folder: Path) -> list[str]:
@@ -22,6 +22,26 @@ def abandon(folder: Path, *, seconds: float) -> Path:
     for path in (folder / "source.ids", folder):
         os.utime(path, (then, then))
     return folder
+
+
+@pytest.mark.parametrize("below", ["", "deep/er"])
+def test_a_file_is_no_cache(tmp_path: Path, below: str) -> None:
+    (tmp_path / "notes").write_text("kept")
+    cache_dir = str(tmp_path / "notes" / below)
+
+    with pytest.raises(ValueError, match=f"^data.cache_dir={cache_dir}: .*notes is no directory"):
+        check_cache(cache_dir)
+
+    assert (tmp_path / "notes").read_text() == "kept"
+
+
+@pytest.mark.parametrize("cache_dir", ["", "there", "there/not/yet"])
+def test_a_folder_that_is_there_or_not_yet_is_a_cache(tmp_path: Path, cache_dir: str) -> None:
+    (tmp_path / "there").mkdir()
+
+    check_cache(str(tmp_path / cache_dir))
+
+    assert names(tmp_path) == ["there"]
 
 
 def test_a_folder_appears_when_it_is_full(tmp_path: Path) -> None:
