@@ -15,6 +15,7 @@ import torch
 from seq2seq.attention_statistics import mean_over_heads
 from seq2seq.config import TrainConfig
 from seq2seq.data import load_vectors
+from seq2seq.data.tokenizer import SPECIAL_PIECES
 from seq2seq.model import Seq2Seq
 from seq2seq.search import BeamConfig
 from seq2seq.seeding import derive_seed
@@ -35,8 +36,6 @@ from seq2seq.training.validation import Evaluation, Evaluator
 logger = logging.getLogger(__name__)
 
 NUM_SAMPLES = 3
-NUM_SPECIAL = 4
-"""The smallest vocabulary: PAD, UNK, BOS and EOS."""
 
 
 def run_training(config: TrainConfig, path: Path) -> float:
@@ -93,8 +92,8 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
     smallest = Seq2Seq(
         config.model,
         attention=config.attention,
-        source_vocabulary_size=NUM_SPECIAL,
-        target_vocabulary_size=NUM_SPECIAL,
+        source_vocabulary_size=len(SPECIAL_PIECES),
+        target_vocabulary_size=len(SPECIAL_PIECES),
     )
     if isinstance(config.decoding, BeamConfig) and smallest.attention.num_heads == 0:
         config.decoding.check_without_attention()
