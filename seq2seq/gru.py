@@ -184,41 +184,43 @@ class Unrolled(NamedTuple):
     """What a run over a sequence leaves behind."""
 
     states: Tensor  # (T, B, H)
-    gates: Tensor  # (T, B, 3H): r, z and n of each step
-    candidates: Tensor  # (T, B, H): U_n h + b of each step
+    gates: Tensor  # (T, B, 3H): r, z and U_n h + b of each step
+    candidates: Tensor  # (T, B, H): n of each step
 
 
 def unroll_with(
-    project: Callable[[Tensor], Tensor],
+    project: Callable[[Tensor, Tensor], object],
     projected: Tensor,
     hidden: Tensor,
     *,
     padding: Tensor | None,
     reverse: bool,
 ) -> Unrolled:
-    """Do what `unroll` does, without a gradient, by a function that returns U h + b."""
+    """Do what `unroll` does, without a gradient, by any function that makes U h + b.
+
+    It takes the state (B, H) and where to put what it makes, (B, 3H).
+    """
     length, size = len(projected), hidden.shape[1]
     states = projected.new_empty(length, *hidden.shape)
     gates, candidates = torch.empty_like(projected), torch.empty_like(states)
     for step in _order(length, reverse=reverse):
-        x, u = projected[step], project(hidden)  # (B, 3H)
-        rz, new = gates[step, :, : 2 * size], gates[step, :, 2 * size :]
-        torch.add(x[:, : 2 * size], u[:, : 2 * size], out=rz).sigmoid_()
-        reset, update = rz.chunk(2, dim=1)
+        x, all_gates = projected[step], gates[step]  # (B, 3H)
+        project(hidden, all_gates)
+        all_gates[:, : 2 * size].add_(x[:, : 2 * size]).sigmoid_()
+        reset, update, u = all_gates.chunk(3, dim=1)
         if padding is not None:
             update.masked_fill_(padding[step].unsqueeze(1), 1.0)  # the state stays as it is
-        candidates[step] = u[:, 2 * size :]
-        torch.addcmul(x[:, 2 * size :], reset, candidates[step], out=new).tanh_()
+        new = torch.addcmul(x[:, 2 * size :], reset, u, out=candidates[step]).tanh_()
         hidden = torch.lerp(new, hidden, update, out=states[step])
     return Unrolled(states, gates, candidates)
 
 
 def _hidden_projection(
     hidden: Tensor, weight: Tensor, bias: Tensor, *, num_uses: int
-) -> Callable[[Tensor], Tensor]:
-    """Return h -> U h + b, in the state's own type."""
+) -> Callable[[Tensor, Tensor], object]:
+    """Return what `unroll_with` asks for; the sum is of the state's own type."""
     multiply = product_with(weight, num_rows=len(hidden), num_uses=num_uses)
-    return lambda rows: (multiply(rows) + bias).to(rows.dtype)
+    return lambda rows, target: torch.add(multiply(rows), bias, out=target)
 
 
 class _Unroll(Function):
@@ -259,13 +261,14 @@ class _Unroll(Function):
         previous = _previous(states, first, reverse=reverse)
         carried = torch.zeros_like(first)
         for step in _order(length, reverse=not reverse):
-            reset, update, new = gates[step].chunk(3, dim=1)
+            reset, update, u = gates[step].chunk(3, dim=1)
+            new = candidates[step]
             d_reset, d_update, d_new = input_grads[step].chunk(3, dim=1)
             total = carried + grad[step]
             carried = total * update
             torch.sub(total, carried, out=d_new)
             d_new.addcmul_(d_new * new, new, value=-1.0)
-            torch.mul(d_new, candidates[step], out=d_reset)
+            torch.mul(d_new, u, out=d_reset)
             torch.mul(total, previous[step] - new, out=d_update)
             rz, d_rz = gates[step, :, : 2 * size], input_grads[step, :, : 2 * size]
             d_rz.mul_(rz).addcmul_(d_rz, rz, value=-1.0)

@@ -83,8 +83,9 @@ class Int8GRU(nn.Module):
     def _direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
         projected = self.projections[f"ih_{suffix}"](inputs)
         hidden = inputs.new_zeros(inputs.shape[1], self.hidden_size)
+        projection = self.projections[f"hh_{suffix}"]
         return unroll_with(
-            self.projections[f"hh_{suffix}"],
+            lambda state, target: target.copy_(projection(state)),
             projected,
             hidden,
             padding=padding,
