@@ -29,8 +29,9 @@ class Dropout(nn.Module):
         draws = inputs.new_empty(-(-inputs.numel() // 4), dtype=torch.int64)
         draws.random_(-(1 << 63), None)
         levels = draws.view(torch.int16)[: inputs.numel()].view(inputs.shape)  # from -32768
-        kept = levels >= num_dropped - _LEVELS // 2
-        return (inputs * kept).mul_(_LEVELS / (_LEVELS - num_dropped))
+        # A factor of the inputs' own type: to multiply by booleans they would be converted first.
+        factors = torch.ge(levels, num_dropped - _LEVELS // 2, out=torch.empty_like(inputs))
+        return inputs * factors.mul_(_LEVELS / (_LEVELS - num_dropped))
 
     def extra_repr(self) -> str:
         """Return what stands within the parentheses of the module's text."""
