@@ -46,12 +46,14 @@ def sequence_loss(
     Label smoothing is that of `vocabulary_loss`.
     """
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids, forced_mask)
-    readouts = model.decoder.readout_dropout(output.readouts[batch.target_mask])  # (M, F)
+    # By numbers, not by the mask: its gradient would be added up element by element.
+    real = batch.target_mask.flatten().nonzero().squeeze(1)  # (M,)
+    readouts = model.decoder.readout_dropout(output.readouts.flatten(0, 1).index_select(0, real))
     smoothed, cross_entropy = vocabulary_loss(
         readouts,
         model.decoder.output.weight,
         model.decoder.output.bias,
-        batch.target_ids[batch.target_mask],
+        batch.target_ids.flatten().index_select(0, real),
         label_smoothing=label_smoothing,
     )
     guided = None if batch.guide is None else guided_loss(output.weights, batch.guide)
