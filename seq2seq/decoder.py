@@ -106,7 +106,7 @@ class AttnDecoderRNN(nn.Module):
         if isinstance(self.recurrence, LuongRecurrence):
             with self._loop_products(memory, num_steps=previous_ids.shape[1]):
                 hidden = self.recurrence.unroll(projected, state)
-            context, weights = self.recurrence.attention(hidden, memory)
+            context, weights = self.recurrence.attend(hidden, memory)
             refined = self.self_attention(hidden)
             return DecoderOutput(self._readout(refined, context, embedded), weights)
         advances: list[Advance] = []

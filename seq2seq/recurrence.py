@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory, Past
 from seq2seq.checks import check_positive, check_probabilities
 from seq2seq.dropout import Dropout
 from seq2seq.gru import GRUCell
+
+_SENTENCES = 32
+"""whose targets attend at once on a CPU: what scores them stays small enough to be used again"""
 
 
 class DecoderForm(Enum):
@@ -182,6 +186,14 @@ class LuongRecurrence(Recurrence):
         for cell, hidden in zip(self.upper, state.hidden[1:], strict=True):
             states = cell.unroll(cell.input_projection(self.dropout(states)), hidden)
         return states.transpose(0, 1)
+
+    def attend(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Attend with all states of a target, (B, T, H), as `Attention.forward` does."""
+        size = _SENTENCES if hidden.device.type == "cpu" else max(len(hidden), 1)
+        parts = zip(*(torch.split(each, size) for each in (hidden, *memory)), strict=True)
+        attended = [self.attention(queries, Memory(*rest)) for queries, *rest in parts]
+        context, weights = (torch.cat(each) for each in zip(*attended, strict=True))
+        return context, weights
 
 
 class InputFeedingRecurrence(Recurrence):

@@ -61,6 +61,24 @@ def test_forward_equals_unrolled_steps(attention, form, build):
 
 
 @every_type
+def test_sentences_that_attend_in_parts_get_what_all_get_at_once(attention, monkeypatch):
+    model, batch = tiny_model(attention, "luong"), tiny_batch()
+
+    def run():
+        output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
+        logits = model.decoder.logits(output.readouts)
+        gradients = gradients_of(loss_of(logits, output.weights), model)
+        return logits, output.weights, gradients
+
+    *whole, whole_gradients = run()
+    monkeypatch.setattr("seq2seq.recurrence._SENTENCES", 2)
+    *parts, gradients = run()
+
+    assert_close(parts, whole, atol=1e-12, rtol=0)
+    assert_gradients_close(gradients, whole_gradients, tolerance=1e-12)
+
+
+@every_type
 @every_form
 @pytest.mark.parametrize("self_attention", [False, True])
 def test_rows_of_a_beam_are_as_rows_alone(attention, form, self_attention):
