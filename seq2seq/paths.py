@@ -19,3 +19,8 @@ def expand_home(path: str | Path, *, key: str) -> Path:
         raise ValueError(
             f"{key}={path}: {Path(path).parts[0]} is no home directory; write the whole path"
         ) from error
+
+
+def nearest_existing(path: Path) -> Path:
+    """Return the path itself or, where it is not there yet, the nearest parent that is."""
+    return next(each for each in (path, *path.absolute().parents) if each.exists())

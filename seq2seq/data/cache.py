@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
+from seq2seq.paths import nearest_existing
 from seq2seq.whole_files import is_temporary, temporary_path
 
 _ABANDONED_AFTER = 3600.0
@@ -31,8 +32,7 @@ def check_cache(cache_dir: str) -> None:
     Raises:
         ValueError: a file stands in its place.
     """
-    path = Path(cache_dir).absolute()
-    there = next(each for each in (path, *path.parents) if each.exists())
+    there = nearest_existing(Path(cache_dir))
     if not there.is_dir():
         raise ValueError(
             f"data.cache_dir={cache_dir}: {there} is no directory; choose another, which is made "

@@ -12,6 +12,7 @@ from seq2seq.config import (
     load_saved_config,
     save_config,
 )
+from seq2seq.paths import nearest_existing
 from seq2seq.whole_files import is_temporary, whole_file
 
 _CONFIG = "config.yaml"
@@ -115,7 +116,7 @@ class RunDirectory:
 
     def _check_writable(self) -> None:
         """Refuse now what would else fail once the data are downloaded and encoded."""
-        there = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
+        there = nearest_existing(self.path)
         if there != self.path and not there.is_dir():
             raise ValueError(f"{there} is no directory; choose another checkpoint_dir")
         if not os.access(there, os.W_OK):

@@ -1,5 +1,6 @@
 import math
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,7 +51,8 @@ def test_max_of_many_rows_is_that_of_each_alone(values):
     assert indices.tolist() == [row.index(max(row)) for row in rows.tolist()]
 
 
-def test_max_of_what_is_no_number_is_none():
-    largest, _ = stable_max(torch.tensor([[0.0, math.nan, 1.0]]))
+@pytest.mark.parametrize("num_rows", [1, 5])
+def test_max_of_what_is_no_number_is_none(num_rows):
+    largest, _ = stable_max(torch.tensor([[0.0, math.nan, 1.0]] * num_rows))
 
     assert largest.isnan().all()
