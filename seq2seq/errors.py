@@ -4,6 +4,7 @@ import difflib
 import functools
 import gc
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -98,7 +99,9 @@ def describe_error(error: Exception) -> str:
     kept = [line for line in lines if line and not line.startswith(_NOISE)]
     text = " ".join(kept) or type(error).__name__
     if text.startswith("Config group override must be"):
-        return "a part was set to null; choose one by its name, for example attention=none"
+        return "a part is chosen by its name, for example attention=none; this is no name"
+    if found := re.match(r"Could not override '([^']+)'\. No match in the defaults list", text):
+        return f"unknown key {found[1]!r}; --cfg job lists the keys"
     if text.endswith("is not a ListConfig, list or tuple."):
         return f"{key} must be a list; write it in brackets, '{key}=[...]'"
     return f"{key}: {text}" if key else text
@@ -132,7 +135,7 @@ def _nearest_keys(error: OmegaConfBaseException) -> str:
     if not isinstance(parent, DictConfig):
         return ""
     keys = [str(key) for key in parent]
-    near = difflib.get_close_matches(str(error.key), keys, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(str(error.key), keys)
     if near:
         return f"; did you mean {' or '.join(near)}?"
     return f"; one of: {', '.join(sorted(keys))}"

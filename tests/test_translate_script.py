@@ -107,6 +107,13 @@ def test_the_script_answers_bytes_on_standard_input_and_leaves_no_traces(checkpo
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_part_that_belongs_to_training_is_no_key_of_translating(tmp_path):
+    done = run_script("attention=dot", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert done.stderr == b"error: unknown key 'attention'; --cfg job lists the keys\n"
+
+
 def test_the_script_ends_quietly_when_its_reader_goes(checkpoint, tmp_path):
     command = f"'{sys.executable}' '{ROOT}/translate.py' device=cpu checkpoint='{checkpoint}'"
     many = b"ja\n" * 50_000
