@@ -163,8 +163,8 @@ class TensorBoard:
                 name = tag if num_heads == 1 else f"{tag}/head_{head + 1}"
                 self._writer.add_figure(name, figure, update)
 
-    def results(self, config: TrainConfig, scores: Mapping[str, float]) -> None:
-        """Add the run to the table of hyperparameters."""
+    def results(self, config: TrainConfig, scores: Mapping[str, float], *, update: int) -> None:
+        """Add the run, with its scores after that update, to the table of hyperparameters."""
         if self._writer is None:
             return
         values = {
@@ -172,7 +172,7 @@ class TensorBoard:
             for key, value in flatten_config(config).items()
         }
         metrics = {f"test/{name}": value for name, value in scores.items()}
-        self._writer.add_hparams(values, metrics, run_name=".")
+        self._writer.add_hparams(values, metrics, run_name=".", global_step=update)
 
 
 def _head_values(heads: Sequence[HeadStatistics]) -> dict[str, float]:

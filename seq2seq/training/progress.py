@@ -46,6 +46,11 @@ class Progress:
     """the update after which validation last ran"""
     interval: Interval = field(default_factory=Interval)
 
+    @property
+    def best_update(self) -> int:
+        """Return the update whose checkpoint is the best."""
+        return self.best[0][1]
+
     def share(self, config: TrainingConfig) -> float:
         """Return the share of the budget that is used up, 0 to 1."""
         shares = [0.0]

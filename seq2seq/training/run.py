@@ -184,7 +184,8 @@ def _conclude(trainer: Trainer) -> float:
     results = _results(trainer, valid, test)
     directory.write("results.json", json.dumps(results, indent=2, ensure_ascii=False) + "\n")
     with TensorBoard(directory.tensorboard, first_update=None) as board:
-        board.results(trainer.config, {"bleu": test.scores.bleu, "chrf": test.scores.chrf})
+        scores = {"bleu": test.scores.bleu, "chrf": test.scores.chrf}
+        board.results(trainer.config, scores, update=trainer.progress.best_update)
     _say_results(trainer, test)
     return test.scores.bleu
 

@@ -230,7 +230,7 @@ class Trainer:
         """Write best.pt and, where several are kept, step-<n>.pt; delete those that fell out."""
         checkpoint = self._checkpoint(training_state=None)
         update = self.progress.update
-        if self.progress.best[0][1] == update:
+        if self.progress.best_update == update:
             save_checkpoint(self.directory.best, checkpoint)
         if self.config.training.validation.keep_best == 1:
             return

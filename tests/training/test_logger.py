@@ -129,7 +129,7 @@ def test_without_a_path_nothing_is_drawn(tmp_path, monkeypatch):
         board.scalars({"train/loss": 0.5}, update=1)
         board.validation(evaluation(), update=1)
         board.samples(evaluation(), FakeEvaluator(), num_samples=2, update=1)
-        board.results(tiny_config(tmp_path / "data"), {"bleu": 1.0})
+        board.results(tiny_config(tmp_path / "data"), {"bleu": 1.0}, update=1)
 
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
