@@ -20,6 +20,7 @@ from seq2seq.model import Seq2Seq
 from seq2seq.search import BeamConfig
 from seq2seq.seeding import derive_seed
 from seq2seq.training.checkpoint import Checkpoint, build_model, load_checkpoint
+from seq2seq.training.config import Precision
 from seq2seq.training.distributed import (
     Ranks,
     join_processes,
@@ -106,6 +107,8 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
         share_from_first(None, ranks)
     torch.manual_seed(derive_seed(config.seed, "parameters"))
     model = build_model(config, data.tokenizers)
+    if training.precision is Precision.auto:
+        numerics = numerics.suited_to(count_parameters(model))
     if checkpoint is None:
         _load_vectors(config, model, data)
     else:

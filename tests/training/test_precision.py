@@ -38,6 +38,20 @@ def test_auto_takes_bf16_only_where_the_cpu_multiplies_it(monkeypatch, capabilit
     assert choose_numerics(Device.cpu, Precision.auto).precision is expected
 
 
+@pytest.mark.parametrize(
+    ("device", "num_parameters", "expected"),
+    [
+        ("cpu", 2_999_999, Precision.fp32),
+        ("cpu", 3_000_000, Precision.bf16),
+        ("cuda", 1, Precision.bf16),
+    ],
+)
+def test_bf16_suits_models_that_gain_by_it(device, num_parameters, expected):
+    native = Numerics(torch.device(device), Precision.bf16)
+
+    assert native.suited_to(num_parameters) == Numerics(torch.device(device), expected)
+
+
 def test_cuda_that_is_not_there_is_an_error_with_a_way_out():
     with pytest.raises(ValueError, match=r"device=cuda: no CUDA device was found; choose cpu"):
         choose_numerics(Device.cuda, Precision.auto)

@@ -206,6 +206,17 @@ def test_gold_alignments_are_scored_where_the_data_have_them(tmp_path):
         assert 0 <= curves[f"valid/attention/alignment_error_rate/head_{head}"][1] <= 1
 
 
+@pytest.mark.parametrize(("asked", "taken"), [("auto", "fp32"), ("bf16", "bf16")])
+def test_a_small_model_computes_in_bf16_only_where_that_is_asked_for(
+    tmp_path, monkeypatch, asked, taken
+):
+    monkeypatch.setattr("seq2seq.training.precision.cpu_has_bf16", lambda: True)
+    tiny_run(tmp_path, f"training.precision={asked}", "training.max_updates=1")
+
+    results = json.loads((tmp_path / "runs" / "tiny" / "results.json").read_text())
+    assert results["precision"] == taken
+
+
 def test_results_without_attention_say_nothing_of_it(tmp_path):
     tiny_run(tmp_path, "attention=none", "training.max_updates=1")
 
