@@ -221,3 +221,8 @@ _BRIDGES: dict[Bridge, type[ProjectionBridge] | type[ZeroBridge]] = {
     Bridge.mean: MeanBridge,
     Bridge.zero: ZeroBridge,
 }
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Count the trained numbers; shared matrices count once."""
+    return sum(parameter.numel() for parameter in model.parameters())

@@ -4,7 +4,9 @@ import contextlib
 from dataclasses import dataclass, replace
 
 import torch
+from torch import nn
 
+from seq2seq.model import Seq2Seq, count_parameters
 from seq2seq.training.config import Device, Precision
 
 _DTYPES = {
@@ -12,8 +14,9 @@ _DTYPES = {
     Precision.bf16: torch.bfloat16,
     Precision.fp16: torch.float16,
 }
-_WORTH_BF16 = 3_000_000
-"""parameters; smaller products gain less in bf16 on a CPU than its conversions cost (measured)"""
+_WORTH_BF16 = 2_000_000
+"""parameters beside attention and recurrence; for fewer a CPU gains less by bf16 than conversions
+cost (measured)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +35,22 @@ class Numerics:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=_DTYPES[self.precision])
 
-    def suited_to(self, num_parameters: int) -> "Numerics":
-        """Take fp32 where a CPU trains a model of so many parameters faster than in bf16."""
-        is_small = self.device.type == "cpu" and num_parameters < _WORTH_BF16
+    def suited_to(self, model: Seq2Seq) -> "Numerics":
+        """Take fp32 where a CPU trains the model faster than in bf16.
+
+        What is counted is the same whatever the attention and the decoder's form, so that a sweep
+        over them compares like with like.
+        """
+        decoder = model.decoder
+        counted = nn.ModuleList((model.encoder, decoder.embedding, decoder.output))
+        is_small = self.device.type == "cpu" and count_parameters(counted) < _WORTH_BF16
         return replace(self, precision=Precision.fp32) if is_small else self
 
 
 def choose_numerics(device: Device, precision: Precision, *, local_rank: int = 0) -> Numerics:
     """Resolve `auto`: CUDA where there is one, bf16 where the hardware multiplies it natively.
+
+    Whether a model gains by that, `Numerics.suited_to` says.
 
     Raises:
         ValueError: the device is not there, or does not compute in this precision.

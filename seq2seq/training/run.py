@@ -16,7 +16,7 @@ from seq2seq.attention_statistics import mean_over_heads
 from seq2seq.config import TrainConfig
 from seq2seq.data import load_vectors
 from seq2seq.data.tokenizer import SPECIAL_PIECES
-from seq2seq.model import Seq2Seq
+from seq2seq.model import Seq2Seq, count_parameters
 from seq2seq.search import BeamConfig
 from seq2seq.seeding import derive_seed
 from seq2seq.training.checkpoint import Checkpoint, build_model, load_checkpoint
@@ -108,7 +108,7 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
     torch.manual_seed(derive_seed(config.seed, "parameters"))
     model = build_model(config, data.tokenizers)
     if training.precision is Precision.auto:
-        numerics = numerics.suited_to(count_parameters(model))
+        numerics = numerics.suited_to(model)
     if checkpoint is None:
         _load_vectors(config, model, data)
     else:
@@ -169,11 +169,6 @@ def _announce(trainer: Trainer) -> None:
     )
     if trainer.progress.update:
         logger.info("resumed after update %d", trainer.progress.update)
-
-
-def count_parameters(model: torch.nn.Module) -> int:
-    """Count the trained numbers; shared matrices count once."""
-    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def _conclude(trainer: Trainer) -> float:
