@@ -150,11 +150,14 @@ def first_update(overrides: list[str]) -> tuple[float, float, float]:
 
 def make_large(text: Path, directory: Path, *, num_pairs: int, options: Sequence[str]) -> list[str]:
     """Write a corpus that repeats a small one, and its cache; return what train.py is told."""
-    directory.mkdir(parents=True, exist_ok=True)
     small, valid = (
         [text.resolve() / f"{part}.{language}.gz" for language in LANGUAGES]
         for part in ("train", "valid")
     )
+    for path in (*small, *valid):
+        if not path.is_file():
+            sys.exit(f"error: {path}: no such file; give the folder that holds the small corpus")
+    directory.mkdir(parents=True, exist_ok=True)
     large = [directory / f"train.{language}" for language in LANGUAGES]
     for path, copies in zip(small, large, strict=True):
         write_copies(path, copies, num_pairs)

@@ -25,6 +25,13 @@ def large(tmp_path):
     )
 
 
+def test_a_corpus_that_is_missing_is_named_and_nothing_is_written(tmp_path):
+    with pytest.raises(SystemExit, match=r"^error: .*/none/train.de.gz: no such file; give the fo"):
+        make_large(tmp_path / "none", tmp_path / "large", num_pairs=1, options=[])
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_ids_of_the_large_corpus_are_in_the_cache(tmp_path, large, monkeypatch):
     config = composed(large)
     train = load_corpora(config.data).train
