@@ -23,11 +23,11 @@ from seq2seq.data import (
     WordsConfig,
 )
 from seq2seq.errors import describe_error
+from seq2seq.files.atomic import whole_file
 from seq2seq.model import ModelConfig
 from seq2seq.search import DecodingConfig, decoding_config_types
 from seq2seq.training.config import TrainingConfig
 from seq2seq.translating.config import TranslateConfig
-from seq2seq.whole_files import whole_file
 
 _CONFIGS = Path(__file__).parent.parent / "configs"
 ADDED_KEYS: dict[str, dict[str, object]] = {

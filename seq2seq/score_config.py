@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from seq2seq.checks import check_positive
-from seq2seq.paths import expand_home
+from seq2seq.files.paths import expand_home
 
 
 class ScoreFormat(Enum):

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from seq2seq.paths import nearest_existing
-from seq2seq.whole_files import is_temporary, temporary_path
+from seq2seq.files.atomic import is_temporary, temporary_path
+from seq2seq.files.paths import nearest_existing
 
 _ABANDONED_AFTER = 3600.0
 """seconds; a process that fills a folder writes to it again and again in that time"""

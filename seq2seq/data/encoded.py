@@ -24,7 +24,7 @@ from seq2seq.data.tokenizer import (
     tokenizers_state,
     train_tokenizers,
 )
-from seq2seq.whole_files import whole_file
+from seq2seq.files.atomic import whole_file
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from seq2seq.data.corpus import Corpora, Pair, load_corpora
 from seq2seq.data.grammar import START, Grammar
 from seq2seq.data.grammar_generator import PairGenerator
 from seq2seq.data.grammar_parser import read_grammar
-from seq2seq.paths import expand_home
+from seq2seq.files.paths import expand_home
 
 _GENERATOR_VERSION = 1
 """part of the fingerprints; raised when the same grammar and seed give other pairs than before"""

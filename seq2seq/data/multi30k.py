@@ -3,7 +3,7 @@
 from seq2seq.data.config import Multi30kConfig
 from seq2seq.data.corpus import Corpora, load_corpora
 from seq2seq.data.text_files import TextFilesCorpus
-from seq2seq.paths import expand_home
+from seq2seq.files.paths import expand_home
 
 SHA256 = {
     "test_2016_flickr.cs.gz": "200a4a74cc9560f051924abb9803be008d1908d77f747e9141aeb86dfd2797f1",

@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 from seq2seq.data.config import FilesConfig, OnInvalid
 from seq2seq.data.corpus import Corpora, Pair, load_corpora
-from seq2seq.paths import expand_home
+from seq2seq.files.paths import expand_home
 
 logger = logging.getLogger(__name__)
 

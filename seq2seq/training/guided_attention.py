@@ -28,8 +28,8 @@ from seq2seq.data.encoded import encoding_key
 from seq2seq.data.piece_links import LinkedPieces
 from seq2seq.data.text_files import file_sha256
 from seq2seq.data.tokenizer import SPECIAL_PIECES
+from seq2seq.files.paths import expand_home
 from seq2seq.model import Seq2Seq
-from seq2seq.paths import expand_home
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from seq2seq.config import (
     load_saved_config,
     save_config,
 )
-from seq2seq.paths import nearest_existing
-from seq2seq.whole_files import is_temporary, whole_file
+from seq2seq.files.atomic import is_temporary, whole_file
+from seq2seq.files.paths import nearest_existing
 
 _CONFIG = "config.yaml"
 _PATTERNS = (

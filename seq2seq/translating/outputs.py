@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from seq2seq.paths import expand_home
-from seq2seq.translating.lines import is_packed
-from seq2seq.whole_files import NewFile
+from seq2seq.files.atomic import NewFile
+from seq2seq.files.lines import is_packed
+from seq2seq.files.paths import expand_home
 
 
 @contextlib.contextmanager

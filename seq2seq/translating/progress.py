@@ -10,10 +10,10 @@ from typing import NoReturn
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from seq2seq.paths import expand_home
+from seq2seq.files.lines import is_packed
+from seq2seq.files.paths import expand_home
 from seq2seq.translating.config import TranslateConfig
 from seq2seq.translating.inputs import is_prompt
-from seq2seq.translating.lines import is_packed
 from seq2seq.translation import Translation
 
 logger = logging.getLogger(__name__)

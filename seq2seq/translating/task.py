@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 import torch
 
+from seq2seq.files.atomic import whole_files
 from seq2seq.phrases import PrefixError
 from seq2seq.translating.config import LongLines, TranslateConfig
 from seq2seq.translating.formats import format_forced, format_translation
@@ -18,7 +19,6 @@ from seq2seq.translating.reports import Report, open_reports
 from seq2seq.translating.word_rules import WordRules, open_word_rules
 from seq2seq.translation import Translation
 from seq2seq.translator import Translator
-from seq2seq.whole_files import whole_files
 
 
 def translate(config: TranslateConfig) -> None:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.paths import expand_home, nearest_existing
+from seq2seq.files.paths import expand_home, nearest_existing
 
 
 @pytest.mark.parametrize("name", ["a.de", "my/~/a.de", "/~nobodyatall"])

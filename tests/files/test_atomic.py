@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.whole_files import is_temporary, temporary_path, whole_file, whole_files
+from seq2seq.files.atomic import is_temporary, temporary_path, whole_file, whole_files
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -59,7 +59,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_nothing(tmp_path, monkeypatch):
 
 def test_a_killed_process_leaves_a_hidden_file_that_can_be_told(tmp_path):
     lines = (
-        "import os, pathlib, seq2seq.whole_files as files",
+        "import os, pathlib, seq2seq.files.atomic as files",
         "with files.whole_file(pathlib.Path('a.txt')) as file: file.write(b'half'); os._exit(9)",
     )
 

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from seq2seq.paths import expand_home
+from seq2seq.files.paths import expand_home
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.translating.lines import CHUNK, LineReader, open_lines, open_standard_input, parallel
+from seq2seq.files.lines import CHUNK, LineReader, open_lines, open_standard_input, parallel
 
 LONG = b"\xc3\xa4" * CHUNK
 

@@ -1,0 +1,1 @@
+"""Read and write files: paths, lines, and files that are complete or absent."""
