@@ -6,7 +6,7 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
-from seq2seq.interrupts import interrupts_in_one_line
+from seq2seq.runtime.interrupts import interrupts_in_one_line
 
 with interrupts_in_one_line():  # these take long enough to think better of it
     import hydra
@@ -15,13 +15,13 @@ with interrupts_in_one_line():  # these take long enough to think better of it
     from hydra.types import RunMode
     from omegaconf import DictConfig
 
-    from seq2seq.allocator import keep_freed_memory
     from seq2seq.config import load_config, register_schemas
     from seq2seq.errors import USER_ERRORS, describe_error, one_line_errors, run_script
+    from seq2seq.runtime.allocator import keep_freed_memory
+    from seq2seq.runtime.signals import Interrupted
     from seq2seq.training.leaderboard import format_leaderboard, record_failure, write_leaderboard
     from seq2seq.training.run import run_training
     from seq2seq.training.run_directory import RunDirectory
-    from seq2seq.training.signals import Interrupted
 
 
 @hydra.main(version_base="1.3", config_path="configs", config_name="train")

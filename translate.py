@@ -11,16 +11,16 @@ from dataclasses import fields
 from pathlib import Path
 from types import FrameType
 
-from seq2seq.interrupts import interrupts_in_one_line
+from seq2seq.runtime.interrupts import interrupts_in_one_line
 
 with interrupts_in_one_line():  # these take long enough to think better of it
     import hydra
     from hydra.core.config_store import ConfigStore
     from omegaconf import DictConfig, OmegaConf
 
-    from seq2seq.allocator import keep_freed_memory
     from seq2seq.command_line import check_beside_hypotheses, has_hypotheses, quote_plain_values
     from seq2seq.errors import one_line_errors, run_script
+    from seq2seq.runtime.allocator import keep_freed_memory
     from seq2seq.score_config import ScoreConfig
 
 # What only one of the two tasks needs is imported in its function: torch takes seconds to load.

@@ -27,14 +27,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from plain_loop import plain_loss
 
-from seq2seq.allocator import keep_freed_memory
 from seq2seq.config import TrainConfig, load_config, register_schemas
 from seq2seq.data import Batch, Batches, collate
 from seq2seq.model import Seq2Seq
 from seq2seq.products import product_dtype
+from seq2seq.runtime.allocator import keep_freed_memory
+from seq2seq.runtime.distributed import Ranks
+from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.training.checkpoint import build_model
-from seq2seq.training.distributed import Ranks
-from seq2seq.training.precision import Numerics, choose_numerics
 from seq2seq.training.preparation import PreparedData, prepare_data
 from seq2seq.training.updates import Updater
 

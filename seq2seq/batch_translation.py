@@ -12,9 +12,10 @@ from seq2seq.ensemble import Ensemble
 from seq2seq.forced_decoding import Forced, force
 from seq2seq.model import Seq2Seq
 from seq2seq.phrases import Prefixes
+from seq2seq.runtime.numerics import Numerics
+from seq2seq.runtime.workers import side_by_side
 from seq2seq.search import DecodingConfig, Hypothesis, search
 from seq2seq.streaming import answer_in_order
-from seq2seq.training.precision import Numerics
 from seq2seq.translation import (
     Translation,
     encode_lines,
@@ -22,7 +23,6 @@ from seq2seq.translation import (
     found_translation,
     nothing,
 )
-from seq2seq.workers import side_by_side
 
 Pairs = Sequence[tuple[str, str]]
 

@@ -19,7 +19,7 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
-from seq2seq.interrupts import interrupts_in_one_line
+from seq2seq.runtime.interrupts import interrupts_in_one_line
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")

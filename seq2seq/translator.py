@@ -11,11 +11,11 @@ from seq2seq.ensemble import Ensemble, join_models
 from seq2seq.model import Seq2Seq
 from seq2seq.phrases import Forbidden, Prefixes
 from seq2seq.quantization import quantize
+from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.search import DecodingConfig
 from seq2seq.streaming import ignore, windows
 from seq2seq.training.checkpoint_group import load_checkpoints
 from seq2seq.training.config import Device, Precision
-from seq2seq.training.precision import Numerics, choose_numerics
 from seq2seq.translation import TranslatedHypothesis, Translation, word_links
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from seq2seq.data.encoded import EncodedCorpus
 from seq2seq.data.id_rows import IdRows, Numbers
 from seq2seq.data.piece_links import PieceLinks
 from seq2seq.data.tokenizer import BOS, EOS, PAD
-from seq2seq.seeding import derive_seed
+from seq2seq.runtime.seeding import derive_seed
 
 
 class BatchUnit(Enum):

@@ -26,7 +26,7 @@ from seq2seq.data.tokenizer import (
     train_tokenizers,
     word_indices,
 )
-from seq2seq.seeding import derive_seed
+from seq2seq.runtime.seeding import derive_seed
 
 logger = logging.getLogger(__name__)
 

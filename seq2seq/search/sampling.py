@@ -5,13 +5,13 @@
 import torch
 from torch import Tensor
 
+from seq2seq.runtime.seeding import derive_seed
 from seq2seq.search.base import Hypotheses, Hypothesis, length_limits, register_search
 from seq2seq.search.config import SamplingConfig
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.follow import Chosen, follow
 from seq2seq.search.model import SearchedModel
 from seq2seq.search.topk import stable_topk
-from seq2seq.seeding import derive_seed
 
 
 @register_search("sampling", SamplingConfig)

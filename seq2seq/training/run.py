@@ -17,18 +17,18 @@ from seq2seq.config import TrainConfig
 from seq2seq.data import load_vectors
 from seq2seq.data.tokenizer import SPECIAL_PIECES
 from seq2seq.model import Seq2Seq, count_parameters
-from seq2seq.search import BeamConfig
-from seq2seq.seeding import derive_seed
-from seq2seq.training.checkpoint import Checkpoint, build_model, load_checkpoint
-from seq2seq.training.config import Precision
-from seq2seq.training.distributed import (
+from seq2seq.runtime.distributed import (
     Ranks,
     join_processes,
     leave_processes,
     share_from_first,
 )
+from seq2seq.runtime.numerics import Numerics, choose_numerics
+from seq2seq.runtime.seeding import derive_seed
+from seq2seq.search import BeamConfig
+from seq2seq.training.checkpoint import Checkpoint, build_model, load_checkpoint
+from seq2seq.training.config import Precision
 from seq2seq.training.logger import RunLog, TensorBoard
-from seq2seq.training.precision import Numerics, choose_numerics
 from seq2seq.training.preparation import EvaluationSet, PreparedData, prepare_data
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer

@@ -15,16 +15,16 @@ from seq2seq.config import TrainConfig
 from seq2seq.data import Batch, Batches, collate
 from seq2seq.data.id_rows import Numbers
 from seq2seq.model import Seq2Seq
+from seq2seq.runtime.distributed import Ranks, share_from_first, sum_over_processes
+from seq2seq.runtime.numerics import Numerics
+from seq2seq.runtime.signals import Interrupted, StopSignals
 from seq2seq.training.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from seq2seq.training.config import Metric
-from seq2seq.training.distributed import Ranks, share_from_first, sum_over_processes
 from seq2seq.training.logger import TensorBoard, describe_validation
-from seq2seq.training.precision import Numerics
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import Interval, Progress
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_ratio
-from seq2seq.training.signals import Interrupted, StopSignals
 from seq2seq.training.updates import NonFiniteError, Updater
 from seq2seq.training.validation import Evaluator
 

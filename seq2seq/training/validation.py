@@ -21,9 +21,9 @@ from seq2seq.attention_statistics import AttentionStatistics, HeadStatistics
 from seq2seq.data import Batch, TokenizerPair, collate, in_order
 from seq2seq.evaluation import Scores, score
 from seq2seq.model import Seq2Seq
+from seq2seq.runtime.numerics import Numerics
 from seq2seq.search import DecodingConfig, Hypothesis, search
 from seq2seq.training.loss import sequence_loss
-from seq2seq.training.precision import Numerics
 from seq2seq.training.preparation import EvaluationSet
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_training import read_scalars, tiny_run
 
-from seq2seq.training.signals import Interrupted
+from seq2seq.runtime.signals import Interrupted
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.updates import Updater
 from seq2seq.training.validation import Evaluator

@@ -210,7 +210,7 @@ def test_gold_alignments_are_scored_where_the_data_have_them(tmp_path):
 def test_a_small_model_computes_in_bf16_only_where_that_is_asked_for(
     tmp_path, monkeypatch, asked, taken
 ):
-    monkeypatch.setattr("seq2seq.training.precision.cpu_has_bf16", lambda: True)
+    monkeypatch.setattr("seq2seq.runtime.numerics.cpu_has_bf16", lambda: True)
     tiny_run(tmp_path, f"training.precision={asked}", "training.max_updates=1")
 
     results = json.loads((tmp_path / "runs" / "tiny" / "results.json").read_text())

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from seq2seq.workers import side_by_side
+from seq2seq.runtime.workers import side_by_side
 
 
 @pytest.fixture(autouse=True)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.allocator import keep_freed_memory
+from seq2seq.runtime.allocator import keep_freed_memory
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 COUNT_FAULTS = """
 import ctypes, resource, sys
-from seq2seq.allocator import keep_freed_memory
+from seq2seq.runtime.allocator import keep_freed_memory
 if sys.argv[1] == "keep":
     keep_freed_memory()
 library = ctypes.CDLL(None)

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import torch
 
-from seq2seq.seeding import derive_seed
+from seq2seq.runtime.seeding import derive_seed
 
 
 def test_a_seed_is_the_hash_of_its_arguments() -> None:
@@ -20,7 +20,7 @@ def test_a_seed_is_the_hash_of_its_arguments() -> None:
 
 
 def test_another_process_derives_the_same_seed() -> None:
-    program = "from seq2seq.seeding import derive_seed; print(derive_seed(1, 'dropout', 5))"
+    program = "from seq2seq.runtime.seeding import derive_seed; print(derive_seed(1, 'dropout', 5))"
 
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

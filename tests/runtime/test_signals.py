@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from seq2seq.training.signals import Interrupted, StopSignals
+from seq2seq.runtime.signals import Interrupted, StopSignals
 
 
 def send(number: int) -> None:

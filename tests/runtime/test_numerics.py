@@ -8,8 +8,8 @@ from tiny_models import FORMS, VARIANTS, attention_sizes, tiny_model
 from tiny_translator import make_config
 
 from seq2seq.model import count_parameters
+from seq2seq.runtime.numerics import Numerics, choose_numerics, cpu_has_bf16
 from seq2seq.training.config import Device, Precision
-from seq2seq.training.precision import Numerics, choose_numerics, cpu_has_bf16
 
 CPU = torch.device("cpu")
 
@@ -48,7 +48,7 @@ def test_bf16_suits_models_that_gain_by_it(monkeypatch, device, least, expected)
     model = tiny_model(VARIANTS["additive"])
     parts = (model.encoder, model.decoder.embedding, model.decoder.output)
     counted = len(torch.cat([p.flatten() for part in parts for p in part.parameters()]))
-    monkeypatch.setattr("seq2seq.training.precision._WORTH_BF16", counted + least)
+    monkeypatch.setattr("seq2seq.runtime.numerics._WORTH_BF16", counted + least)
     native = Numerics(torch.device(device), Precision.bf16)
 
     assert native.suited_to(model) == Numerics(torch.device(device), expected)
@@ -62,7 +62,7 @@ def test_every_attention_and_form_of_a_sweep_takes_the_same_precision(monkeypatc
     total = max(count_parameters(model) for model in models)
 
     def taken(least):
-        monkeypatch.setattr("seq2seq.training.precision._WORTH_BF16", least)
+        monkeypatch.setattr("seq2seq.runtime.numerics._WORTH_BF16", least)
         return {native.suited_to(model).precision for model in models}
 
     assert len({count_parameters(model) for model in models}) > 1

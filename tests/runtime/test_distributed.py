@@ -10,7 +10,7 @@ import pytest
 import torch
 from tiny_training import ROOT, read_scalars, tiny_config, tiny_run
 
-from seq2seq.training.distributed import (
+from seq2seq.runtime.distributed import (
     Ranks,
     join_processes,
     leave_processes,

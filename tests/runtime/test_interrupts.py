@@ -1,6 +1,6 @@
 import pytest
 
-from seq2seq.interrupts import interrupts_in_one_line
+from seq2seq.runtime.interrupts import interrupts_in_one_line
 
 
 def test_ctrl_c_is_one_line_and_the_exit_code_of_the_signal(capsys):

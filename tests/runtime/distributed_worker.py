@@ -10,15 +10,15 @@ import torch
 from tiny_training import tiny_run
 from torch import nn
 
-from seq2seq.training import run
-from seq2seq.training.distributed import (
+from seq2seq.runtime.distributed import (
     join_processes,
     leave_processes,
     share_from_first,
     sum_gradients,
     sum_over_processes,
 )
-from seq2seq.training.signals import Interrupted
+from seq2seq.runtime.signals import Interrupted
+from seq2seq.training import run
 from seq2seq.training.updates import Updater
 
 TIMES_OUT = 60

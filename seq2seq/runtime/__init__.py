@@ -1,0 +1,1 @@
+"""The machine a program runs on: devices, processes, threads, seeds and signals."""
