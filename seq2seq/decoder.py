@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory
-from seq2seq.dropout import Dropout
-from seq2seq.loop_products import LoopProducts
+from seq2seq.kernels.dropout import Dropout
+from seq2seq.kernels.loop_gradients import LoopProducts
 from seq2seq.recurrence import (
     Advance,
     DecoderConfig,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from seq2seq.checks import check_positive, check_probabilities
-from seq2seq.dropout import Dropout
 from seq2seq.gru import BidirectionalGRU
+from seq2seq.kernels.dropout import Dropout
 from seq2seq.self_attention import NoSelfAttention, SelfAttentionLayer
 
 

@@ -12,8 +12,8 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from seq2seq.dropout import Dropout
-from seq2seq.products import product_with
+from seq2seq.kernels.dropout import Dropout
+from seq2seq.kernels.packed_matmul import product_with
 
 
 class GRUCell(nn.Module):

@@ -5,7 +5,7 @@
 from torch import Tensor, nn
 
 from seq2seq.attention import CausalSelfAttention, MultiHeadConfig, Past, SelfAttention
-from seq2seq.dropout import Dropout
+from seq2seq.kernels.dropout import Dropout
 
 
 class SelfAttentionLayer(nn.Module):

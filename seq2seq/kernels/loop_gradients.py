@@ -13,7 +13,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from seq2seq.products import product_dtype, product_with
+from seq2seq.kernels.packed_matmul import product_dtype, product_with
 
 _MATMULS = (torch.matmul, Tensor.matmul, Tensor.__matmul__)
 _VIEWS = (Tensor.mT.__get__, Tensor.view, Tensor.transpose)  # type: ignore[attr-defined]

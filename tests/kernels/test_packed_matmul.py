@@ -5,7 +5,7 @@ import torch
 from tiny_graphs import Calls, random
 from torch.testing import assert_close
 
-from seq2seq.products import has_onednn_bf16, product_dtype, product_with
+from seq2seq.kernels.packed_matmul import has_onednn_bf16, product_dtype, product_with
 
 # M=3 rows, I=5, O=4
 every_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

@@ -6,7 +6,7 @@ from tiny_graphs import Calls, mark, node_counts, random, without_collector
 from torch.nn import functional
 from torch.testing import assert_close
 
-from seq2seq.loop_products import LoopProducts
+from seq2seq.kernels.loop_gradients import LoopProducts
 
 # T=5 steps, B=2 rows, D=8 of a state, S=3 places, N=2 heads
 NUM_STEPS = 5

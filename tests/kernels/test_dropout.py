@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from seq2seq.dropout import Dropout
+from seq2seq.kernels.dropout import Dropout
 
 
 @pytest.fixture(autouse=True)

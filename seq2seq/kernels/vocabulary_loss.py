@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from seq2seq.products import product_dtype
+from seq2seq.kernels.packed_matmul import product_dtype
 
 _CHUNK = 32 << 20
 """bytes of logits that are held at once: enough rows for fast products"""

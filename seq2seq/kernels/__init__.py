@@ -1,0 +1,1 @@
+"""Faster formulations of single operations; each has a plain reference in the tests."""
