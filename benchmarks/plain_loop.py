@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seq2seq.data import Batch
-from seq2seq.model import Seq2Seq
+from seq2seq.model.seq2seq import Seq2Seq
 
 
 def plain_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float) -> Tensor:

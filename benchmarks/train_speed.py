@@ -30,7 +30,7 @@ from plain_loop import plain_loss
 from seq2seq.config import TrainConfig, load_config, register_schemas
 from seq2seq.data import Batch, Batches, collate
 from seq2seq.kernels.packed_matmul import product_dtype
-from seq2seq.model import Seq2Seq
+from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.allocator import keep_freed_memory
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, choose_numerics

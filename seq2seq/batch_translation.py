@@ -10,7 +10,7 @@ from torch import Tensor
 from seq2seq.data.tokenizer import EOS, PAD, TokenizerPair
 from seq2seq.ensemble import Ensemble
 from seq2seq.forced_decoding import Forced, force
-from seq2seq.model import Seq2Seq
+from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.phrases import Prefixes
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.workers import side_by_side

@@ -24,7 +24,7 @@ from seq2seq.data import (
 )
 from seq2seq.errors import describe_error
 from seq2seq.files.atomic import whole_file
-from seq2seq.model import ModelConfig
+from seq2seq.model.seq2seq import ModelConfig
 from seq2seq.search import DecodingConfig, decoding_config_types
 from seq2seq.training.config import TrainingConfig
 from seq2seq.translating.config import TranslateConfig

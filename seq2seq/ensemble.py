@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import Memory
-from seq2seq.decoder import DecoderOutput
-from seq2seq.model import Seq2Seq
-from seq2seq.recurrence import DecoderState
+from seq2seq.model.decoder import DecoderOutput
+from seq2seq.model.decoder_cell import DecoderState
+from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.model import Selectable
 
 _Part = TypeVar("_Part", bound=Selectable)

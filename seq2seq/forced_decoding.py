@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from seq2seq.data.tokenizer import BOS, PAD
 from seq2seq.ensemble import Ensemble
-from seq2seq.model import Seq2Seq
+from seq2seq.model.seq2seq import Seq2Seq
 
 _ROWS = 1024
 """tokens whose probabilities over the vocabulary are held at once"""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2seq.gru import BidirectionalGRU, read_both_ways, unroll_with
+from seq2seq.model.gru import BidirectionalGRU, read_both_ways, unroll_with
 
 _LARGEST = 127
 """of an 8-bit integer; -128 is not used, so that values are symmetric"""

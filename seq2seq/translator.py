@@ -8,7 +8,7 @@ from seq2seq.alignment import Links
 from seq2seq.batch_translation import BatchTranslator
 from seq2seq.data.tokenizer import TokenizerPair
 from seq2seq.ensemble import Ensemble, join_models
-from seq2seq.model import Seq2Seq
+from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.phrases import Forbidden, Prefixes
 from seq2seq.quantization import quantize
 from seq2seq.runtime.numerics import Numerics, choose_numerics

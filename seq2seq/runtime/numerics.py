@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from seq2seq.model import Seq2Seq, count_parameters
+from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.training.config import Device, Precision
 
 _DTYPES = {

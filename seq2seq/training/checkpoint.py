@@ -13,7 +13,7 @@ from seq2seq.config import TrainConfig, config_from_dict, config_to_dict
 from seq2seq.data import TokenizerPair, tokenizers_from_state, tokenizers_state
 from seq2seq.files.atomic import whole_file
 from seq2seq.files.paths import expand_home
-from seq2seq.model import Seq2Seq
+from seq2seq.model.seq2seq import Seq2Seq
 
 FORMAT = 1
 _KEYS = {"format", "config", "tokenizers", "model", "training"}

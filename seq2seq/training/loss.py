@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seq2seq.data import Batch
 from seq2seq.kernels.vocabulary_loss import vocabulary_loss
-from seq2seq.model import Seq2Seq
+from seq2seq.model.seq2seq import Seq2Seq
 
 _LEAST_WEIGHT = 1e-20
 """Of attention. The gradient of a logarithm is 1 / weight, and fp16's loss scale times that must

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from seq2seq.config import TrainConfig
 from seq2seq.data import Batch, Batches, collate
 from seq2seq.data.id_rows import Numbers
-from seq2seq.model import Seq2Seq
+from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, share_from_first, sum_over_processes
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.signals import Interrupted, StopSignals

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from seq2seq.config import TrainConfig
 from seq2seq.data import Batch
-from seq2seq.model import Seq2Seq
+from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, sum_gradients, sum_over_processes
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.seeding import derive_seed

@@ -20,7 +20,7 @@ from seq2seq.alignment import (
 from seq2seq.attention_statistics import AttentionStatistics, HeadStatistics
 from seq2seq.data import Batch, TokenizerPair, collate, in_order
 from seq2seq.evaluation import Scores, score
-from seq2seq.model import Seq2Seq
+from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.search import DecodingConfig, Hypothesis, search
 from seq2seq.training.loss import sequence_loss

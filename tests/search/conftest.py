@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seq2seq.config import TrainConfig, load_config, register_schemas
 from seq2seq.data.tokenizer import BOS, EOS, PAD
-from seq2seq.model import Seq2Seq
+from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search import BeamConfig, DecodingConfig, LengthPenaltyForm
 
 # B sentences, K rows of each, R = B * K, S source length, H hidden, V vocabulary, N heads

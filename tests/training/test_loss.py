@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seq2seq.data import Batch
-from seq2seq.model import Seq2Seq
+from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.training.loss import GuidedLoss, Loss, guided_loss, sequence_loss
 
 

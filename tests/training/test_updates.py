@@ -11,7 +11,7 @@ from tiny_training import tiny_config, tiny_numerics
 from seq2seq.config import TrainConfig
 from seq2seq.data import Batch, PieceLinks, collate
 from seq2seq.data.piece_links import LinkedPieces
-from seq2seq.model import Seq2Seq
+from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.training.checkpoint import build_model
 from seq2seq.training.loss import sequence_loss

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from seq2seq.checks import check_positive, check_probabilities
-from seq2seq.gru import BidirectionalGRU
 from seq2seq.kernels.dropout import Dropout
-from seq2seq.self_attention import NoSelfAttention, SelfAttentionLayer
+from seq2seq.model.gru import BidirectionalGRU
+from seq2seq.model.self_attention import NoSelfAttention, SelfAttentionLayer
 
 
 @dataclass(kw_only=True, slots=True)

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from seq2seq.attention import Attention, Memory
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.kernels.loop_gradients import LoopProducts
-from seq2seq.recurrence import (
+from seq2seq.model.decoder_cell import (
     Advance,
     DecoderConfig,
     DecoderState,
     LuongRecurrence,
     build_recurrence,
 )
-from seq2seq.self_attention import CausalSelfAttentionLayer, NoSelfAttention
+from seq2seq.model.self_attention import CausalSelfAttentionLayer, NoSelfAttention
 
 
 class DecoderStep(NamedTuple):

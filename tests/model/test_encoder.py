@@ -6,7 +6,7 @@ from tiny_models import SOURCE_VOCABULARY_SIZE, encoder_config, tiny_batch
 from torch import nn
 from torch.testing import assert_close
 
-from seq2seq.encoder import Encoder
+from seq2seq.model.encoder import Encoder
 
 # B=3, S=5, E=8, H=5
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import AttentionConfig, Memory, build_attention
-from seq2seq.decoder import AttnDecoderRNN, DecoderOutput
-from seq2seq.encoder import Encoder, EncoderConfig
-from seq2seq.gru import GRUCell
-from seq2seq.recurrence import DecoderConfig, DecoderState
+from seq2seq.model.decoder import AttnDecoderRNN, DecoderOutput
+from seq2seq.model.decoder_cell import DecoderConfig, DecoderState
+from seq2seq.model.encoder import Encoder, EncoderConfig
+from seq2seq.model.gru import GRUCell
 
 PADDING_ID = 0
 """As in every tokenizer; its embedding stays zero."""

@@ -71,7 +71,7 @@ def test_sentences_that_attend_in_parts_get_what_all_get_at_once(attention, monk
         return logits, output.weights, gradients
 
     *whole, whole_gradients = run()
-    monkeypatch.setattr("seq2seq.recurrence._SENTENCES", 2)
+    monkeypatch.setattr("seq2seq.model.decoder_cell._SENTENCES", 2)
     *parts, gradients = run()
 
     assert_close(parts, whole, atol=1e-12, rtol=0)

@@ -7,7 +7,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from seq2seq.attention import Attention, Memory, Past
-from seq2seq.recurrence import DecoderState, GRUCell, build_recurrence
+from seq2seq.model.decoder_cell import DecoderState, GRUCell, build_recurrence
 
 # R=4 rows of B=2 sentences, E=7 embedding, H=6 hidden, C=10 context, F=9 readout, S=5
 

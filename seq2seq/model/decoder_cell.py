@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory, Past
 from seq2seq.checks import check_positive, check_probabilities
-from seq2seq.gru import GRUCell
 from seq2seq.kernels.dropout import Dropout
+from seq2seq.model.gru import GRUCell
 
 _SENTENCES = 32
 """whose targets attend at once on a CPU: what scores them stays small enough to be used again"""

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from seq2seq.self_attention import (
+from seq2seq.model.self_attention import (
     CausalSelfAttentionLayer,
     NoSelfAttention,
     SelfAttentionLayer,

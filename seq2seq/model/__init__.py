@@ -1,0 +1,1 @@
+"""The network: encoder, bridge, decoder and the whole that joins them."""
