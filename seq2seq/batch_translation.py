@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizer import EOS, PAD, TokenizerPair
+from seq2seq.data.tokenizers.base import EOS, PAD, TokenizerPair
 from seq2seq.ensemble import Ensemble
 from seq2seq.forced_decoding import Forced, force
 from seq2seq.model.seq2seq import Seq2Seq

@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Iterable, Sequence
 
-from seq2seq.data.tokenizer import UNK, Tokenizer
+from seq2seq.data.tokenizers.base import UNK, Tokenizer
 from seq2seq.search import DecodingConfig
 from seq2seq.translation import EncodedLine, Translation
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from seq2seq.alignment import Links
 from seq2seq.batch_translation import BatchTranslator
-from seq2seq.data.tokenizer import TokenizerPair
+from seq2seq.data.tokenizers.base import TokenizerPair
 from seq2seq.ensemble import Ensemble, join_models
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.phrases import Forbidden, Prefixes

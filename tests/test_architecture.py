@@ -54,7 +54,7 @@ LAYERS = (
 OWNERS = {
     "hydra": {"train", "translate", "seq2seq.config", "seq2seq.errors"},
     "omegaconf": {"train", "translate", "seq2seq.config", "seq2seq.errors"},
-    "torchtext": {"seq2seq.data.torchtext_words"},
+    "torchtext": {"seq2seq.data.tokenizers.torchtext_words"},
 }
 """who alone may import these"""
 SLOW = {"matplotlib", "requests", "sacrebleu", "sacremoses", "torchtext"}
@@ -93,7 +93,7 @@ IMPORTS = {name: imports(name) for name in MODULES}
 
 
 def layer_of(name):
-    """Return the height of a module's part of the project: `seq2seq.data.words` -> that of data."""
+    """Return the height of a module's part of the project: `seq2seq.data.tokenizers.words` -> that of data."""
     part = name.split(".")[1] if "." in name else f"{name}.py"
     heights = [height for height, parts in enumerate(LAYERS) if part in parts]
     assert heights, f"say in LAYERS where {part} stands"

@@ -3,7 +3,7 @@ import torch
 from tiny_models import FORMS, VARIANTS, tiny_batch, tiny_model
 
 from seq2seq import forced_decoding
-from seq2seq.data.tokenizer import BOS
+from seq2seq.data.tokenizers.base import BOS
 from seq2seq.forced_decoding import force
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_config, make_translator
 
 from seq2seq.data import Pair, SentencePieceConfig, TokenizerPair, train_tokenizers
-from seq2seq.data.tokenizer import UNK, SentencePieceModel
+from seq2seq.data.tokenizers.base import UNK, SentencePieceModel
 from seq2seq.phrases import Forbidden
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.checkpoint import build_model

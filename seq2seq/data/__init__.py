@@ -1,7 +1,6 @@
 """Parallel text: from files, downloads and grammars to batches of token ids."""
 
 from seq2seq.data.batching import Batch, Batches, BatchingConfig, BatchUnit, collate, in_order
-from seq2seq.data.characters import CharacterTokenizer
 from seq2seq.data.config import (
     DataConfig,
     FilesConfig,
@@ -11,12 +10,11 @@ from seq2seq.data.config import (
 )
 from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
 from seq2seq.data.encoded import EncodedCorpus, cached_tokenizers, encode_corpus
-from seq2seq.data.grammar_corpus import GrammarCorpus
+from seq2seq.data.grammar.corpus import GrammarCorpus
 from seq2seq.data.multi30k import load_multi30k
 from seq2seq.data.piece_links import PieceLinks, link_pieces
-from seq2seq.data.sentence_pieces import SentencePieceTokenizer
 from seq2seq.data.text_files import TextFilesCorpus
-from seq2seq.data.tokenizer import (
+from seq2seq.data.tokenizers.base import (
     BOS,
     EOS,
     PAD,
@@ -32,7 +30,9 @@ from seq2seq.data.tokenizer import (
     tokenizers_state,
     train_tokenizers,
 )
-from seq2seq.data.words import PretrainedVectors, WordTokenizer, load_vectors
+from seq2seq.data.tokenizers.characters import CharacterTokenizer
+from seq2seq.data.tokenizers.subwords import SentencePieceTokenizer
+from seq2seq.data.tokenizers.words import PretrainedVectors, WordTokenizer, load_vectors
 
 __all__ = [
     "BOS",

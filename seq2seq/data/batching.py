@@ -15,7 +15,7 @@ from seq2seq.checks import check_positive
 from seq2seq.data.encoded import EncodedCorpus
 from seq2seq.data.id_rows import IdRows, Numbers
 from seq2seq.data.piece_links import PieceLinks
-from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.data.tokenizers.base import BOS, EOS, PAD
 from seq2seq.runtime.seeding import derive_seed
 
 

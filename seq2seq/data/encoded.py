@@ -16,7 +16,7 @@ from seq2seq.data.cache import digest, new_folder
 from seq2seq.data.config import DataConfig, OnInvalid
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.id_rows import IdRows, Ids, Numbers, RowWriter, map_array
-from seq2seq.data.tokenizer import (
+from seq2seq.data.tokenizers.base import (
     UNK,
     TokenizerConfig,
     TokenizerPair,

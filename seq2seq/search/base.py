@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizer import BOS, PAD
+from seq2seq.data.tokenizers.base import BOS, PAD
 from seq2seq.search.config import DecodingConfig
 from seq2seq.search.constraints import Constraints, build_constraints
 from seq2seq.search.model import SearchedModel

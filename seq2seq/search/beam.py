@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizer import BOS, EOS
+from seq2seq.data.tokenizers.base import BOS, EOS
 from seq2seq.search.base import (
     Hypotheses,
     allowed_log_probabilities,

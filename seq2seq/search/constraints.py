@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.data.tokenizers.base import BOS, EOS, PAD
 from seq2seq.search.config import DecodingConfig
 
 logger = logging.getLogger(__name__)

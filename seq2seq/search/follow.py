@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizer import BOS, EOS
+from seq2seq.data.tokenizers.base import BOS, EOS
 from seq2seq.search.base import Hypotheses, allowed_log_probabilities
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.history import ROOT, Ending, History

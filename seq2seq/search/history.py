@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizer import EOS
+from seq2seq.data.tokenizers.base import EOS
 from seq2seq.search.base import Hypothesis
 
 ROOT = -1

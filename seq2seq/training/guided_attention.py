@@ -27,7 +27,7 @@ from seq2seq.data.cache import digest, new_folder
 from seq2seq.data.encoded import encoding_key
 from seq2seq.data.piece_links import LinkedPieces
 from seq2seq.data.text_files import file_sha256
-from seq2seq.data.tokenizer import SPECIAL_PIECES
+from seq2seq.data.tokenizers.base import SPECIAL_PIECES
 from seq2seq.files.paths import expand_home
 from seq2seq.model.seq2seq import Seq2Seq
 

@@ -13,7 +13,7 @@ from hydra import compose, initialize_config_dir
 from torch import Tensor
 
 from seq2seq.config import TrainConfig, load_config, register_schemas
-from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.data.tokenizers.base import BOS, EOS, PAD
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search import BeamConfig, DecodingConfig, LengthPenaltyForm
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from seq2seq.data.tokenizer import EOS
+from seq2seq.data.tokenizers.base import EOS
 from seq2seq.search import EarlyStopping, search
 
 SETTINGS = {

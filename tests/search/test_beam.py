@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from seq2seq.data.tokenizer import EOS
+from seq2seq.data.tokenizers.base import EOS
 from seq2seq.search import EarlyStopping, LengthPenaltyForm, search
 
 SOURCES = [[4, 5, EOS], [5, EOS], [5, 4, 4, 5, EOS], [4, EOS]]

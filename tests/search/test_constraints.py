@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from seq2seq.data.tokenizer import BOS, EOS, PAD, UNK
+from seq2seq.data.tokenizers.base import BOS, EOS, PAD, UNK
 from seq2seq.search import search
 from seq2seq.search.constraints import Constraints, build_constraints
 

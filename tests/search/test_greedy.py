@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from seq2seq.data.tokenizer import BOS, EOS, PAD, UNK
+from seq2seq.data.tokenizers.base import BOS, EOS, PAD, UNK
 from seq2seq.search import (
     DecodingConfig,
     GreedyConfig,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.data.tokenizer import BOS, EOS
+from seq2seq.data.tokenizers.base import BOS, EOS
 from seq2seq.search import EarlyStopping, LengthPenaltyForm, search
 
 SOURCES = [[4, 5, EOS], [5, EOS], [4, EOS]]

@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 import torch
 
-from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.data.tokenizers.base import BOS, EOS, PAD
 from seq2seq.search import search
 
 SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]

@@ -19,7 +19,7 @@ from seq2seq.data import (
     WordTokenizer,
     train_tokenizers,
 )
-from seq2seq.data.tokenizer import UNKNOWN_SURFACE, SentencePieceModel
+from seq2seq.data.tokenizers.base import UNKNOWN_SURFACE, SentencePieceModel
 from seq2seq.search import Hypothesis
 from seq2seq.translating.unknown_words import UnknownWords, read_dictionary
 from seq2seq.translation import EncodedLine, found_translation, word_links

@@ -22,7 +22,7 @@ from seq2seq.data import (
     load_vectors,
     train_tokenizers,
 )
-from seq2seq.data.torchtext_words import splitter
+from seq2seq.data.tokenizers.torchtext_words import splitter
 
 CONFIG = WordsConfig(
     name="words",

@@ -154,7 +154,7 @@ def test_other_failures_of_the_library_name_what_was_asked(
     def fail(**_: object) -> None:
         raise RuntimeError("no luck")
 
-    monkeypatch.setattr("seq2seq.data.sentence_pieces.SentencePieceTrainer.train", fail)
+    monkeypatch.setattr("seq2seq.data.tokenizers.subwords.SentencePieceTrainer.train", fail)
 
     with pytest.raises(
         ValueError, match=r"cannot train bpe pieces .*vocabulary_size=48; .*no luck"

@@ -20,7 +20,7 @@ from sacremoses.corpus import NonbreakingPrefixes
 from torchtext.data.utils import get_tokenizer
 from torchtext.vocab import Vectors, Vocab
 
-from seq2seq.data.tokenizer import SPECIAL_PIECES
+from seq2seq.data.tokenizers.base import SPECIAL_PIECES
 
 Split = Callable[[str], list[str]]
 """cuts a line into words"""

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from seq2seq.data import Pair
-from seq2seq.data.grammar_generator import PairGenerator
-from seq2seq.data.grammar_parser import parse_grammar
+from seq2seq.data.grammar.generator import PairGenerator
+from seq2seq.data.grammar.parser import parse_grammar
 
 ARTICLES = """\
 languages: de en

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.tokenizer import (
+from seq2seq.data.tokenizers.base import (
     SPACE_LABEL,
     SPECIAL_PIECES,
     UNK,

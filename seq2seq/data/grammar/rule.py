@@ -5,7 +5,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from seq2seq.data.grammar import MARKS, Form, Mention, Phrase, Place, Rule, Table, Value, Word
+from seq2seq.data.grammar.config import (
+    MARKS,
+    Form,
+    Mention,
+    Phrase,
+    Place,
+    Rule,
+    Table,
+    Value,
+    Word,
+)
 
 _TOKEN = re.compile(r'(?:\[[^\[\]]*\]|"[^"]*"|[^\s\[\]"])+')
 _PIECE = re.compile(r'(?:\[[^\[\]]*\]|"[^"]*"|[^+\[\]"])+')

@@ -23,7 +23,7 @@ from seq2seq.data import (
     tokenizers_state,
     train_tokenizers,
 )
-from seq2seq.data.tokenizer import register_tokenizer, word_indices
+from seq2seq.data.tokenizers.base import register_tokenizer, word_indices
 
 UNIGRAM = SentencePieceConfig(
     name="unigram",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
 
-from seq2seq.data.grammar import START, Grammar, Mention, Place, Row, Rule
+from seq2seq.data.grammar.config import START, Grammar, Mention, Place, Row, Rule
 
 # A category with a value for each of its features, None for any value.
 Key = tuple[str, tuple[str | None, ...]]

@@ -11,9 +11,9 @@ import pytest
 from tiny_data import shared
 
 from seq2seq.data import Corpora, GrammarConfig, Pair, load_corpora
-from seq2seq.data.grammar_corpus import GrammarCorpus
-from seq2seq.data.grammar_generator import PairGenerator
-from seq2seq.data.grammar_parser import read_grammar
+from seq2seq.data.grammar.corpus import GrammarCorpus
+from seq2seq.data.grammar.generator import PairGenerator
+from seq2seq.data.grammar.parser import read_grammar
 
 BUNDLED = Path(__file__).parents[2] / "data" / "german-english.grammar"
 

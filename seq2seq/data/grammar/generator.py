@@ -6,8 +6,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from seq2seq.data.corpus import Pair
-from seq2seq.data.grammar import MARKS, Grammar, Row
-from seq2seq.data.grammar_options import FormPiece, Option, find_choices
+from seq2seq.data.grammar.config import MARKS, Grammar, Row
+from seq2seq.data.grammar.options import FormPiece, Option, find_choices
 
 _MAX_RULES = 200
 """in one sentence; where rules contain themselves, a longer sentence is drawn again"""

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.data.grammar import Form, Grammar, Phrase, Place, Value, Word
-from seq2seq.data.grammar_candidates import find_candidates
-from seq2seq.data.grammar_options import find_choices
-from seq2seq.data.grammar_parser import parse_grammar, read_grammar
+from seq2seq.data.grammar.candidates import find_candidates
+from seq2seq.data.grammar.config import Form, Grammar, Phrase, Place, Value, Word
+from seq2seq.data.grammar.options import find_choices
+from seq2seq.data.grammar.parser import parse_grammar, read_grammar
 
 TOY = """\
 # a small language

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.tokenizer import (
+from seq2seq.data.tokenizers.base import (
     SPECIAL_PIECES,
     UNK,
     UNKNOWN_SURFACE,
@@ -43,7 +43,7 @@ class WordTokenizer:
         self, words: Sequence[str], *, tokenizer: str, language: str, lowercase: bool
     ) -> None:
         # Only who uses words waits for what cuts them to load.
-        from seq2seq.data.torchtext_words import moses_joiner, splitter
+        from seq2seq.data.tokenizers.torchtext_words import moses_joiner, splitter
 
         self._words = list(words)
         self._tokenizer = tokenizer
@@ -101,7 +101,7 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVector
         tokenizer: a piece is looked up as it is, then in lower case.
         size: of the embedding that the vectors are for.
     """
-    from seq2seq.data.torchtext_words import read_vectors  # see WordTokenizer
+    from seq2seq.data.tokenizers.torchtext_words import read_vectors  # see WordTokenizer
 
     vectors = read_vectors(path)
     if vectors.dim != size:
@@ -121,7 +121,7 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVector
 
 @train_tokenizers.register
 def _train(config: WordsConfig, corpus: Corpus) -> TokenizerPair:
-    from seq2seq.data.torchtext_words import splitter  # see WordTokenizer
+    from seq2seq.data.tokenizers.torchtext_words import splitter  # see WordTokenizer
 
     sides = (
         ("source", config.source_tokenizer, config.source_language),
@@ -159,7 +159,7 @@ def _restore(state: TokenizerState) -> WordTokenizer:
 
 
 def _choose(config: WordsConfig, counts: Counter[str], *, label: str) -> list[str]:
-    from seq2seq.data.torchtext_words import frequent_words  # see WordTokenizer
+    from seq2seq.data.tokenizers.torchtext_words import frequent_words  # see WordTokenizer
 
     if not counts:
         raise ValueError(f"{label}: no text to train a tokenizer on; give a corpus with pairs")

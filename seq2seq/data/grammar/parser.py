@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2seq.data.grammar import START, Grammar, Place, Row, Rule, Table
-from seq2seq.data.grammar_rule import Declarations, parse_rule
+from seq2seq.data.grammar.config import START, Grammar, Place, Row, Rule, Table
+from seq2seq.data.grammar.rule import Declarations, parse_rule
 
 _NAME = re.compile(r"[a-z][a-z_]*")
 _VALUE = re.compile(r"(\w+)(?:\*([1-9][0-9]*))?")

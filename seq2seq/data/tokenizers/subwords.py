@@ -12,7 +12,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from torch import Tensor
 
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.tokenizer import (
+from seq2seq.data.tokenizers.base import (
     BOS,
     EOS,
     PAD,

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple
 
-from seq2seq.data.grammar import Form, Grammar, Phrase, Place, Row, Value, Word
-from seq2seq.data.grammar_candidates import Candidate, Key, find_candidates
+from seq2seq.data.grammar.candidates import Candidate, Key, find_candidates
+from seq2seq.data.grammar.config import Form, Grammar, Phrase, Place, Row, Value, Word
 
 
 class FormPiece(NamedTuple):

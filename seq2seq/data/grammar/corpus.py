@@ -8,9 +8,9 @@ from itertools import islice
 
 from seq2seq.data.config import GrammarConfig
 from seq2seq.data.corpus import Corpora, Pair, load_corpora
-from seq2seq.data.grammar import START, Grammar
-from seq2seq.data.grammar_generator import PairGenerator
-from seq2seq.data.grammar_parser import read_grammar
+from seq2seq.data.grammar.config import START, Grammar
+from seq2seq.data.grammar.generator import PairGenerator
+from seq2seq.data.grammar.parser import read_grammar
 from seq2seq.files.paths import expand_home
 
 _GENERATOR_VERSION = 1

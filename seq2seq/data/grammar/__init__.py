@@ -1,0 +1,1 @@
+"""A corpus generated from a grammar, with its word alignments."""
