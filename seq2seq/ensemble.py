@@ -13,7 +13,7 @@ from seq2seq.attention import Memory
 from seq2seq.model.decoder import DecoderOutput
 from seq2seq.model.decoder_cell import DecoderState
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.search.model import Selectable
+from seq2seq.search.protocols import Selectable
 
 _Part = TypeVar("_Part", bound=Selectable)
 

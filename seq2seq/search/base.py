@@ -11,7 +11,7 @@ from torch import Tensor
 from seq2seq.data.tokenizers.base import BOS, PAD
 from seq2seq.search.config import DecodingConfig
 from seq2seq.search.constraints import Constraints, build_constraints
-from seq2seq.search.model import SearchedModel
+from seq2seq.search.protocols import SearchedModel
 
 
 class Hypothesis(NamedTuple):

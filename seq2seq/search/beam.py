@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.tokenizers.base import BOS, EOS
+from seq2seq.search.backpointers import ROOT, Ending, History
 from seq2seq.search.base import (
     Hypotheses,
     allowed_log_probabilities,
@@ -19,8 +20,7 @@ from seq2seq.search.base import (
 )
 from seq2seq.search.config import BeamConfig, EarlyStopping
 from seq2seq.search.constraints import Constraints
-from seq2seq.search.history import ROOT, Ending, History
-from seq2seq.search.model import SearchedModel
+from seq2seq.search.protocols import SearchedModel
 from seq2seq.search.ranking import Ranking, build_ranking
 from seq2seq.search.topk import stable_topk_of_sums
 

@@ -7,8 +7,8 @@ from torch import Tensor
 from seq2seq.search.base import Hypotheses, length_limits, register_search
 from seq2seq.search.config import GreedyConfig
 from seq2seq.search.constraints import Constraints
-from seq2seq.search.follow import Chosen, follow
-from seq2seq.search.model import SearchedModel
+from seq2seq.search.protocols import SearchedModel
+from seq2seq.search.stepwise import Chosen, follow
 from seq2seq.search.topk import stable_max
 
 

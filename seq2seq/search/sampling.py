@@ -9,8 +9,8 @@ from seq2seq.runtime.seeding import derive_seed
 from seq2seq.search.base import Hypotheses, Hypothesis, length_limits, register_search
 from seq2seq.search.config import SamplingConfig
 from seq2seq.search.constraints import Constraints
-from seq2seq.search.follow import Chosen, follow
-from seq2seq.search.model import SearchedModel
+from seq2seq.search.protocols import SearchedModel
+from seq2seq.search.stepwise import Chosen, follow
 from seq2seq.search.topk import stable_topk
 
 

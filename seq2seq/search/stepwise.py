@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.tokenizers.base import BOS, EOS
+from seq2seq.search.backpointers import ROOT, Ending, History
 from seq2seq.search.base import Hypotheses, allowed_log_probabilities
 from seq2seq.search.constraints import Constraints
-from seq2seq.search.history import ROOT, Ending, History
-from seq2seq.search.model import SearchedModel
+from seq2seq.search.protocols import SearchedModel
 
 
 class Chosen(NamedTuple):
