@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sacrebleu.significance import PairedTest, Result
 
-from seq2seq.evaluation import build_metrics
+from seq2seq.evaluation.metrics import build_metrics
 from seq2seq.files.atomic import whole_files
 from seq2seq.files.lines import open_lines
 from seq2seq.score_config import ScoreConfig, ScoreFormat, Significance

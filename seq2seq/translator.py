@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from seq2seq.alignment import Links
 from seq2seq.batch_translation import BatchTranslator
 from seq2seq.data.tokenizers.base import TokenizerPair
 from seq2seq.ensemble import Ensemble, join_models
+from seq2seq.evaluation.alignment import Links
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.phrases import Forbidden, Prefixes
 from seq2seq.quantization import quantize

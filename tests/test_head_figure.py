@@ -5,7 +5,7 @@ import math
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from seq2seq.attention_statistics import HeadStatistics
+from seq2seq.evaluation.attention_statistics import HeadStatistics
 from seq2seq.head_figure import head_figure
 
 HEADS = [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.evaluation import score
+from seq2seq.evaluation.metrics import score
 from seq2seq.score_config import ScoreConfig, ScoreFormat, Significance
 from seq2seq.system_scores import score_systems
 

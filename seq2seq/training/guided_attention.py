@@ -11,7 +11,6 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from seq2seq.alignment import Links, read_links
 from seq2seq.config import TrainConfig
 from seq2seq.data import (
     EOS,
@@ -28,6 +27,7 @@ from seq2seq.data.encoded import encoding_key
 from seq2seq.data.piece_links import LinkedPieces
 from seq2seq.data.text_files import file_sha256
 from seq2seq.data.tokenizers.base import SPECIAL_PIECES
+from seq2seq.evaluation.alignment import Links, read_links
 from seq2seq.files.paths import expand_home
 from seq2seq.model.seq2seq import Seq2Seq
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from seq2seq.alignment import GoldLinks
 from seq2seq.config import TrainConfig
 from seq2seq.data import (
     Corpus,
@@ -15,6 +14,7 @@ from seq2seq.data import (
     load_corpora,
 )
 from seq2seq.data.cache import check_cache
+from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.training.guided_attention import check_guided_attention, read_piece_links
 
 UNLIMITED = 1_000_000

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import torch
 
-from seq2seq.attention_statistics import mean_over_heads
 from seq2seq.config import TrainConfig
 from seq2seq.data import load_vectors
 from seq2seq.data.tokenizers.base import SPECIAL_PIECES
+from seq2seq.evaluation.attention_statistics import mean_over_heads
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.distributed import (
     Ranks,

@@ -10,16 +10,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.alignment import (
+from seq2seq.data import Batch, TokenizerPair, collate, in_order
+from seq2seq.evaluation.alignment import (
     Links,
     alignment_error_rate,
     argmax_links,
     diagonal_links,
     word_weights,
 )
-from seq2seq.attention_statistics import AttentionStatistics, HeadStatistics
-from seq2seq.data import Batch, TokenizerPair, collate, in_order
-from seq2seq.evaluation import Scores, score
+from seq2seq.evaluation.attention_statistics import AttentionStatistics, HeadStatistics
+from seq2seq.evaluation.metrics import Scores, score
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.search import DecodingConfig, Hypothesis, search

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
-from seq2seq.alignment import Agreement, GoldLinks, format_links, parse_links
 from seq2seq.attention_page import AttentionPage
+from seq2seq.evaluation.alignment import Agreement, GoldLinks, format_links, parse_links
 from seq2seq.figures import attention_figure
 from seq2seq.files.atomic import NewFile
 from seq2seq.files.lines import open_lines

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, groupby, islice
 
-from seq2seq.alignment import word_weights
 from seq2seq.data.tokenizers.base import SPACE_LABEL, UNK, UNKNOWN_SURFACE, Tokenizer
+from seq2seq.evaluation.alignment import word_weights
 from seq2seq.translation import TranslatedHypothesis, Translation
 from seq2seq.translator import Translator
 

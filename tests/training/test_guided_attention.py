@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tiny_training import compose_config, read_scalars, tiny_config
 
-from seq2seq.alignment import format_links
 from seq2seq.config import TrainConfig
 from seq2seq.data import load_corpora
+from seq2seq.evaluation.alignment import format_links
 from seq2seq.training.preparation import PreparedData, prepare_data
 from seq2seq.training.run import run_training
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from tiny_training import read_scalars, read_tags, tiny_config
 
-from seq2seq.attention_statistics import HeadStatistics
 from seq2seq.data import CharacterTokenizer, TokenizerPair
-from seq2seq.evaluation import Scores
+from seq2seq.evaluation.attention_statistics import HeadStatistics
+from seq2seq.evaluation.metrics import Scores
 from seq2seq.search import Hypothesis
 from seq2seq.training.logger import RunLog, TensorBoard, describe_validation
 from seq2seq.training.progress import Progress

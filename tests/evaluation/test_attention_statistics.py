@@ -7,7 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.attention_statistics import AttentionStatistics, HeadStatistics, mean_over_heads
+from seq2seq.evaluation.attention_statistics import (
+    AttentionStatistics,
+    HeadStatistics,
+    mean_over_heads,
+)
 
 NUM_HEADS = 3
 LENGTHS = [(4, 2), (1, 5), (6, 3), (2, 1), (5, 7)]

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.alignment import (
+from seq2seq.evaluation.alignment import (
     Agreement,
     GoldLinks,
     alignment_error_rate,

@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from seq2seq.evaluation import score
+from seq2seq.evaluation.metrics import score
 
 REFERENCES = [
     "A dog runs through the snow.",
