@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from seq2seq.figures import bar_chart
+from seq2seq.visualization.plots import bar_chart
 
 FAILURE = "failed.txt"
 RESULTS = "results.json"

@@ -5,9 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
-from seq2seq.attention_page import AttentionPage
 from seq2seq.evaluation.alignment import Agreement, GoldLinks, format_links, parse_links
-from seq2seq.figures import attention_figure
 from seq2seq.files.atomic import NewFile
 from seq2seq.files.lines import open_lines
 from seq2seq.files.paths import expand_home
@@ -15,6 +13,8 @@ from seq2seq.translating.config import TranslateConfig, shown
 from seq2seq.translating.outputs import open_output
 from seq2seq.translation import Translation
 from seq2seq.translator import Translator
+from seq2seq.visualization.page import AttentionPage
+from seq2seq.visualization.plots import attention_figure
 
 Report = Callable[[Translation, int], None]
 """takes the translation of the input line of this index"""

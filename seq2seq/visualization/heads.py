@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from seq2seq.evaluation.attention_statistics import HeadStatistics
-from seq2seq.figures import BAR, draw_bars
+from seq2seq.visualization.plots import BAR, draw_bars
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

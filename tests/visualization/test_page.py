@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.attention_page import AttentionPage
+from seq2seq.visualization.page import AttentionPage
 
 SOURCE = ["\u2581Ein", "\u2581Hund", "\u2581renn", "t", "</s>"]
 TARGET = ["\u2581A", "\u2581dog", "</s>"]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from seq2seq.figures import MAX_LABEL, MISSING, attention_figure, bar_chart
+from seq2seq.visualization.plots import MAX_LABEL, MISSING, attention_figure, bar_chart
 
 SOURCE = ["Ein", "Hund", "rennt", ".", "</s>"]
 TARGET = ["A", "dog", "</s>"]

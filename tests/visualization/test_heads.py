@@ -6,7 +6,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from seq2seq.evaluation.attention_statistics import HeadStatistics
-from seq2seq.head_figure import head_figure
+from seq2seq.visualization.heads import head_figure
 
 HEADS = [
     HeadStatistics(0.5, 0.25, 1.0, 0.125),

@@ -1,0 +1,1 @@
+"""Figures and pages that show attention."""
