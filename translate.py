@@ -19,7 +19,7 @@ with interrupts_in_one_line():  # these take long enough to think better of it
     from omegaconf import DictConfig, OmegaConf
 
     from seq2seq.command_line import check_beside_hypotheses, has_hypotheses, quote_plain_values
-    from seq2seq.errors import one_line_errors, run_script
+    from seq2seq.config.errors import one_line_errors, run_script
     from seq2seq.runtime.allocator import keep_freed_memory
     from seq2seq.score_config import ScoreConfig
 
@@ -30,7 +30,7 @@ with interrupts_in_one_line():  # these take long enough to think better of it
 @one_line_errors
 def main(composed: DictConfig) -> None:
     """Check the configuration, then translate."""
-    from seq2seq.config import to_dataclass
+    from seq2seq.config.schema import to_dataclass
     from seq2seq.translating.config import TranslateConfig
     from seq2seq.translating.task import translate
 
@@ -64,7 +64,7 @@ def run() -> None:
         ConfigStore.instance().store(name="score_schema", node=ScoreConfig)
         score()
     else:
-        from seq2seq.config import register_schemas
+        from seq2seq.config.schema import register_schemas
 
         register_schemas()
         main()

@@ -31,7 +31,7 @@ from hydra import compose, initialize_config_dir
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from seq2seq.config import TrainConfig, load_config, register_schemas
+from seq2seq.config.schema import TrainConfig, load_config, register_schemas
 from seq2seq.data import (
     Batches,
     Corpus,

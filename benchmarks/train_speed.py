@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from plain_loop import plain_loss
 
-from seq2seq.config import TrainConfig, load_config, register_schemas
+from seq2seq.config.schema import TrainConfig, load_config, register_schemas
 from seq2seq.data import Batch, Batches, collate
 from seq2seq.kernels.packed_matmul import product_dtype
 from seq2seq.model.seq2seq import Seq2Seq

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from seq2seq.config import config_differences
-from seq2seq.errors import one_line_errors
+from seq2seq.config.errors import one_line_errors
+from seq2seq.config.schema import config_differences
 from seq2seq.training.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.training.checkpoint_group import load_checkpoints
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from seq2seq.batch_translation import BatchTranslator
+from seq2seq.config.training import Device, Precision
 from seq2seq.data.tokenizers.base import TokenizerPair
 from seq2seq.ensemble import Ensemble, join_models
 from seq2seq.evaluation.alignment import Links
@@ -15,7 +16,6 @@ from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.search import DecodingConfig
 from seq2seq.streaming import ignore, windows
 from seq2seq.training.checkpoint_group import load_checkpoints
-from seq2seq.training.config import Device, Precision
 from seq2seq.translation import TranslatedHypothesis, Translation, word_links
 
 logger = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class Translator:
 
         Args:
             lines: of any number; no more than a window of them is held.
-            decoding: the search to use, as `seq2seq.config.compose_decoding` gives it; None takes
+            decoding: the search to use, as `seq2seq.config.schema.compose_decoding` gives it; None takes
                 the one that the model was scored with.
             batch_size: sentences translated at once.
             has_more: says whether another line can be had without waiting; where not, the

@@ -17,9 +17,9 @@ from tiny_translator import (
     write_checkpoint,
 )
 
+from seq2seq.config.training import Device, Precision
 from seq2seq.search import search
 from seq2seq.streaming import LONG_SENTENCE, WINDOW
-from seq2seq.training.config import Device, Precision
 from seq2seq.translator import Translator
 
 

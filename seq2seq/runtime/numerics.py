@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
+from seq2seq.config.training import Device, Precision
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
-from seq2seq.training.config import Device, Precision
 
 _DTYPES = {
     Precision.fp32: torch.float32,

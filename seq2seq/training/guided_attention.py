@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from seq2seq.config import TrainConfig
+from seq2seq.config.schema import TrainConfig
 from seq2seq.data import (
     EOS,
     Corpus,

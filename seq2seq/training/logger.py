@@ -10,7 +10,7 @@ from types import TracebackType
 from torch.utils.tensorboard.writer import SummaryWriter
 from tqdm import tqdm
 
-from seq2seq.config import TrainConfig, flatten_config
+from seq2seq.config.schema import TrainConfig, flatten_config
 from seq2seq.data import EOS
 from seq2seq.evaluation.attention_statistics import HeadStatistics, mean_over_heads
 from seq2seq.training.progress import Progress

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from seq2seq.config import TrainConfig
+from seq2seq.config.schema import TrainConfig
 from seq2seq.data import (
     Corpus,
     DataConfig,

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass, field
 
-from seq2seq.training.config import TrainingConfig
+from seq2seq.config.training import TrainingConfig
 from seq2seq.training.updates import UpdateResult
 
 

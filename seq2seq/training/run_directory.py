@@ -5,7 +5,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from seq2seq.config import (
+from seq2seq.config.schema import (
     TrainConfig,
     config_differences,
     is_saved_config,

@@ -20,7 +20,7 @@ COPIED = (
     "seq2seq",
     "tests/attention",
     *(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/tiny_*.py")),
-    "tests/test_configs.py",
+    "tests/config/test_yaml.py",
 )
 MODULE = '''"""Cosine attention."""
 

@@ -7,9 +7,9 @@ import torch
 from tiny_models import FORMS, VARIANTS, attention_sizes, tiny_model
 from tiny_translator import make_config
 
+from seq2seq.config.training import Device, Precision
 from seq2seq.model.seq2seq import count_parameters
 from seq2seq.runtime.numerics import Numerics, choose_numerics, cpu_has_bf16
-from seq2seq.training.config import Device, Precision
 
 CPU = torch.device("cpu")
 

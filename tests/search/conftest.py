@@ -12,7 +12,7 @@ import torch
 from hydra import compose, initialize_config_dir
 from torch import Tensor
 
-from seq2seq.config import TrainConfig, load_config, register_schemas
+from seq2seq.config.schema import TrainConfig, load_config, register_schemas
 from seq2seq.data.tokenizers.base import BOS, EOS, PAD
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search import BeamConfig, DecodingConfig, LengthPenaltyForm

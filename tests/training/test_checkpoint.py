@@ -8,7 +8,7 @@ import pytest
 import torch
 from tiny_translator import make_checkpoint
 
-from seq2seq.config import config_to_dict
+from seq2seq.config.schema import config_to_dict
 from seq2seq.training.checkpoint import (
     FORMAT,
     Checkpoint,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tiny_training import compose_config, read_scalars, tiny_config
 
-from seq2seq.config import TrainConfig
+from seq2seq.config.schema import TrainConfig
 from seq2seq.data import load_corpora
 from seq2seq.evaluation.alignment import format_links
 from seq2seq.training.preparation import PreparedData, prepare_data

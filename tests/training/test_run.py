@@ -14,7 +14,7 @@ from tiny_training import (
     write_corpus,
 )
 
-from seq2seq.config import load_saved_config
+from seq2seq.config.schema import load_saved_config
 from seq2seq.training.run import run_training
 from seq2seq.training.updates import Updater
 from seq2seq.translator import Translator

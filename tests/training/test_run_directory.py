@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from tiny_training import compose_config
 
-from seq2seq.config import TrainConfig
+from seq2seq.config.schema import TrainConfig
 from seq2seq.training.run_directory import RunDirectory
 
 RUN_FILES = ("best.pt", "last.pt", "step-7.pt", "results.json", "test.hyp", "test.ref", "train.log")

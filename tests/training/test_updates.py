@@ -8,7 +8,7 @@ import pytest
 import torch
 from tiny_training import tiny_config, tiny_numerics
 
-from seq2seq.config import TrainConfig
+from seq2seq.config.schema import TrainConfig
 from seq2seq.data import Batch, PieceLinks, collate
 from seq2seq.data.piece_links import LinkedPieces
 from seq2seq.model.seq2seq import Seq2Seq

@@ -3,8 +3,8 @@
 import pytest
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_translate_config, write_checkpoint
 
+from seq2seq.config.training import Device, Precision
 from seq2seq.evaluation.alignment import format_links, read_links
-from seq2seq.training.config import Device, Precision
 from seq2seq.translating.task import translate
 from seq2seq.translator import Translator
 

@@ -7,7 +7,7 @@ import pytest
 from tiny_translator import BEAM, SENTENCES, make_translate_config
 
 from seq2seq.batch_translation import BatchTranslator
-from seq2seq.training.config import Device, Precision
+from seq2seq.config.training import Device, Precision
 from seq2seq.translating.config import OutputFormat
 from seq2seq.translating.task import translate
 from seq2seq.translator import Translator

@@ -8,7 +8,7 @@ from hydra import compose, initialize_config_dir
 from tiny_training import ROOT, compose_config
 
 from seq2seq.attention import attention_config_types
-from seq2seq.config import register_schemas, to_dataclass
+from seq2seq.config.schema import register_schemas, to_dataclass
 from seq2seq.data import load_corpora, train_tokenizers
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search import decoding_config_types, search

@@ -12,6 +12,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.attention import AttentionConfig, attention_config_types
+from seq2seq.config.errors import describe_error
+from seq2seq.config.training import TrainingConfig
 from seq2seq.data import (
     CharactersConfig,
     DataConfig,
@@ -22,11 +24,9 @@ from seq2seq.data import (
     TokenizerConfig,
     WordsConfig,
 )
-from seq2seq.errors import describe_error
 from seq2seq.files.atomic import whole_file
 from seq2seq.model.seq2seq import ModelConfig
 from seq2seq.search import DecodingConfig, decoding_config_types
-from seq2seq.training.config import TrainingConfig
 from seq2seq.translating.config import TranslateConfig
 
 _CONFIGS = Path(__file__).parent.parent / "configs"

@@ -10,7 +10,8 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 from tiny_training import ROOT, compose_config
 
-from seq2seq.config import (
+from seq2seq.config.errors import describe_error, one_line_errors
+from seq2seq.config.schema import (
     ADDED_KEYS,
     compose_decoding,
     config_differences,
@@ -22,7 +23,6 @@ from seq2seq.config import (
     register_schemas,
     save_config,
 )
-from seq2seq.errors import describe_error, one_line_errors
 
 
 def error_of(*overrides: str) -> str:

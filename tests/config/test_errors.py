@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from seq2seq.errors import describe_error, one_line_errors, run_script
+from seq2seq.config.errors import describe_error, one_line_errors, run_script
 
 
 def fail_with(error):

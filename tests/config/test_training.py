@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from tiny_training import compose_config
 
-from seq2seq.training.config import TrainingConfig
+from seq2seq.config.training import TrainingConfig
 
 
 def training() -> TrainingConfig:

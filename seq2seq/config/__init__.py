@@ -1,0 +1,1 @@
+"""The configuration: schema, values from YAML, and messages about wrong ones."""
