@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from plain_loop import plain_loss
 
+from seq2seq.checkpoints.checkpoint import build_model
 from seq2seq.config.schema import TrainConfig, load_config, register_schemas
 from seq2seq.data import Batch, Batches, collate
 from seq2seq.kernels.packed_matmul import product_dtype
@@ -34,7 +35,6 @@ from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.allocator import keep_freed_memory
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, choose_numerics
-from seq2seq.training.checkpoint import build_model
 from seq2seq.training.preparation import PreparedData, prepare_data
 from seq2seq.training.updates import Updater
 

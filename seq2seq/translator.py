@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from seq2seq.batch_translation import BatchTranslator
+from seq2seq.checkpoints.checkpoint_group import load_checkpoints
 from seq2seq.config.training import Device, Precision
 from seq2seq.data.tokenizers.base import TokenizerPair
 from seq2seq.ensemble import Ensemble, join_models
@@ -15,7 +16,6 @@ from seq2seq.quantization import quantize
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.search import DecodingConfig
 from seq2seq.streaming import ignore, windows
-from seq2seq.training.checkpoint_group import load_checkpoints
 from seq2seq.translation import TranslatedHypothesis, Translation, word_links
 
 logger = logging.getLogger(__name__)

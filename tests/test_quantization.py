@@ -7,8 +7,8 @@ from tiny_translator import BEAM, GREEDY, SENTENCES, make_checkpoint, write_chec
 from torch import nn
 
 from seq2seq import quantization
+from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.quantization import FEWEST_OUTPUTS, Int8Linear, quantize
-from seq2seq.training.checkpoint import save_checkpoint
 from seq2seq.translator import Translator
 
 NUM_INPUTS, NUM_OUTPUTS = 37, 50

@@ -10,10 +10,10 @@ from hydra import compose, initialize_config_dir
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.util import tensor_util
 
+from seq2seq.checkpoints.checkpoint import build_model
 from seq2seq.config.schema import TrainConfig, load_config, register_schemas
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, choose_numerics
-from seq2seq.training.checkpoint import build_model
 from seq2seq.training.preparation import prepare_data
 from seq2seq.training.run import run_training
 from seq2seq.training.run_directory import RunDirectory

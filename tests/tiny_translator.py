@@ -9,6 +9,7 @@ from pytest import MonkeyPatch
 from torch import Tensor
 
 from seq2seq.attention import Memory
+from seq2seq.checkpoints.checkpoint import Checkpoint, build_model, save_checkpoint
 from seq2seq.command_line import TRANSLATE_LISTS
 from seq2seq.config.schema import TrainConfig, load_config, register_schemas
 from seq2seq.config.training import Device, Precision
@@ -16,7 +17,6 @@ from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.model.decoder_cell import DecoderState
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.search import BeamConfig, EarlyStopping, LengthPenaltyForm
-from seq2seq.training.checkpoint import Checkpoint, build_model, save_checkpoint
 from seq2seq.translating.config import LongLines, OutputFormat, TranslateConfig, UnknownPieces
 from seq2seq.translation import TranslatedHypothesis, Translation
 from seq2seq.translator import Translator

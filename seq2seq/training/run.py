@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from seq2seq.checkpoints.checkpoint import Checkpoint, build_model, load_checkpoint
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.training import Precision
 from seq2seq.data import load_vectors
@@ -27,7 +28,6 @@ from seq2seq.runtime.distributed import (
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.runtime.seeding import derive_seed
 from seq2seq.search import BeamConfig
-from seq2seq.training.checkpoint import Checkpoint, build_model, load_checkpoint
 from seq2seq.training.logger import RunLog, TensorBoard
 from seq2seq.training.preparation import EvaluationSet, PreparedData, prepare_data
 from seq2seq.training.run_directory import RunDirectory

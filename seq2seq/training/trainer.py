@@ -11,6 +11,7 @@ from typing import NoReturn
 import torch
 from tqdm import tqdm
 
+from seq2seq.checkpoints.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.training import Metric
 from seq2seq.data import Batch, Batches, collate
@@ -19,7 +20,6 @@ from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, share_from_first, sum_over_processes
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.signals import Interrupted, StopSignals
-from seq2seq.training.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from seq2seq.training.logger import TensorBoard, describe_validation
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import Interval, Progress

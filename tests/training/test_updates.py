@@ -8,12 +8,12 @@ import pytest
 import torch
 from tiny_training import tiny_config, tiny_numerics
 
+from seq2seq.checkpoints.checkpoint import build_model
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import Batch, PieceLinks, collate
 from seq2seq.data.piece_links import LinkedPieces
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks
-from seq2seq.training.checkpoint import build_model
 from seq2seq.training.loss import sequence_loss
 from seq2seq.training.preparation import PreparedData, prepare_data
 from seq2seq.training.updates import NonFiniteError, Updater, build_optimizer

@@ -8,12 +8,12 @@ import torch
 from tiny_training import compose_config, tiny_config, tiny_numerics
 from tiny_translator import GREEDY
 
+from seq2seq.checkpoints.checkpoint import build_model
 from seq2seq.data import CharacterTokenizer, Pair, TokenizerPair, encode_corpus
 from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.attention_statistics import HeadStatistics
 from seq2seq.search import Hypothesis
 from seq2seq.training import validation
-from seq2seq.training.checkpoint import build_model
 from seq2seq.training.preparation import EvaluationSet, prepare_data
 from seq2seq.training.validation import Evaluation, Evaluator
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_translator import GREEDY, make_config, make_translate_config
 
+from seq2seq.checkpoints.checkpoint import Checkpoint, build_model, save_checkpoint
 from seq2seq.config.training import Device
 from seq2seq.data import Pair, SentencePieceConfig, SentencePieceModel, train_tokenizers
 from seq2seq.files.lines import LineReader
-from seq2seq.training.checkpoint import Checkpoint, build_model, save_checkpoint
 from seq2seq.translating.config import LongLines, OutputFormat
 from seq2seq.translating.task import translate
 from seq2seq.translator import Translator

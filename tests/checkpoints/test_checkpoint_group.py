@@ -5,14 +5,14 @@ import pytest
 from sentencepiece import SentencePieceTrainer
 from tiny_translator import make_checkpoint
 
+from seq2seq.checkpoints.checkpoint import save_checkpoint
+from seq2seq.checkpoints.checkpoint_group import load_checkpoints
 from seq2seq.data import (
     CharacterTokenizer,
     SentencePieceTokenizer,
     TokenizerPair,
     WordTokenizer,
 )
-from seq2seq.training.checkpoint import save_checkpoint
-from seq2seq.training.checkpoint_group import load_checkpoints
 
 
 @pytest.fixture(scope="module")

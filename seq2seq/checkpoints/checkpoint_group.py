@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.data import TokenizerPair
-from seq2seq.training.checkpoint import Checkpoint, load_checkpoint
 
 
 def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:

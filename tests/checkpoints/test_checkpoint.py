@@ -8,14 +8,14 @@ import pytest
 import torch
 from tiny_translator import make_checkpoint
 
-from seq2seq.config.schema import config_to_dict
-from seq2seq.training.checkpoint import (
+from seq2seq.checkpoints.checkpoint import (
     FORMAT,
     Checkpoint,
     TrainingState,
     load_checkpoint,
     save_checkpoint,
 )
+from seq2seq.config.schema import config_to_dict
 
 
 @pytest.fixture(scope="module")

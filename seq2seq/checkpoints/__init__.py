@@ -1,0 +1,1 @@
+"""Checkpoints: one self-contained file each."""
