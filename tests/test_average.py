@@ -10,7 +10,7 @@ from seq2seq.average import average, main
 from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.config.training import Device
 from seq2seq.data import CharacterTokenizer, TokenizerPair
-from seq2seq.translator import Translator
+from seq2seq.inference.translator import Translator
 
 TIED = ("decoder.embedding.weight", "decoder.output.weight")
 

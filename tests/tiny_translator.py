@@ -14,12 +14,12 @@ from seq2seq.command_line import TRANSLATE_LISTS
 from seq2seq.config.schema import TrainConfig, load_config, register_schemas
 from seq2seq.config.training import Device, Precision
 from seq2seq.data import CharacterTokenizer, TokenizerPair
+from seq2seq.inference.translation import TranslatedHypothesis, Translation
+from seq2seq.inference.translator import Translator
 from seq2seq.model.decoder_cell import DecoderState
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.search import BeamConfig, EarlyStopping, LengthPenaltyForm
 from seq2seq.translating.config import LongLines, OutputFormat, TranslateConfig, UnknownPieces
-from seq2seq.translation import TranslatedHypothesis, Translation
-from seq2seq.translator import Translator
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 SENTENCES = [

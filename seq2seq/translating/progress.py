@@ -12,9 +12,9 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from seq2seq.files.lines import is_packed
 from seq2seq.files.paths import expand_home
+from seq2seq.inference.translation import Translation
 from seq2seq.translating.config import TranslateConfig
 from seq2seq.translating.inputs import is_prompt
-from seq2seq.translation import Translation
 
 logger = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from seq2seq.evaluation.alignment import Agreement, GoldLinks, format_links, par
 from seq2seq.files.atomic import NewFile
 from seq2seq.files.lines import open_lines
 from seq2seq.files.paths import expand_home
+from seq2seq.inference.translation import Translation
+from seq2seq.inference.translator import Translator
 from seq2seq.translating.config import TranslateConfig, shown
 from seq2seq.translating.outputs import open_output
-from seq2seq.translation import Translation
-from seq2seq.translator import Translator
 from seq2seq.visualization.page import AttentionPage
 from seq2seq.visualization.plots import attention_figure
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from seq2seq.files.lines import LineReader, open_lines
+from seq2seq.inference.translation import Translation
+from seq2seq.inference.translator import Translator
+from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 from seq2seq.translating.config import TranslateConfig, UnknownPieces
-from seq2seq.translating.unknown_words import UnknownWords, read_dictionary
-from seq2seq.translation import Translation
-from seq2seq.translator import Translator
 
 
 class WordRules(NamedTuple):

@@ -15,9 +15,9 @@ from tiny_training import (
 )
 
 from seq2seq.config.schema import load_saved_config
+from seq2seq.inference.translator import Translator
 from seq2seq.training.run import run_training
 from seq2seq.training.updates import Updater
-from seq2seq.translator import Translator
 
 OVERRIDES = ("training.max_epochs=2", "training.validation.num_samples=2")
 ATTENTION = {"attention_entropy", "attention_coverage", "attention_sharpness"}

@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 
 from seq2seq.files.lines import LineReader
-from seq2seq.streaming import windows
+from seq2seq.inference.streaming import windows
 from seq2seq.translating.inputs import Inputs, Place
 
 

@@ -5,8 +5,8 @@ from tiny_translator import BEAM, GREEDY, SENTENCES, make_translate_config, writ
 
 from seq2seq.config.training import Device, Precision
 from seq2seq.evaluation.alignment import format_links, read_links
+from seq2seq.inference.translator import Translator
 from seq2seq.translating.task import translate
-from seq2seq.translator import Translator
 
 REFERENCES = ["ab cd", "a.", "", "hgfe dcb a", "", "ab cd", "c", "e f"]
 

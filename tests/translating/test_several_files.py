@@ -17,8 +17,8 @@ from tiny_translator import (
     translated,
 )
 
-from seq2seq.batch_translation import BatchTranslator
-from seq2seq.streaming import WINDOW
+from seq2seq.inference.batches import BatchTranslator
+from seq2seq.inference.streaming import WINDOW
 from seq2seq.translating.config import LongLines, OutputFormat
 from seq2seq.translating.task import translate
 

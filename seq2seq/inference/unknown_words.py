@@ -6,8 +6,8 @@ from itertools import accumulate, groupby, islice
 
 from seq2seq.data.tokenizers.base import SPACE_LABEL, UNK, UNKNOWN_SURFACE, Tokenizer
 from seq2seq.evaluation.alignment import word_weights
-from seq2seq.translation import TranslatedHypothesis, Translation
-from seq2seq.translator import Translator
+from seq2seq.inference.translation import TranslatedHypothesis, Translation
+from seq2seq.inference.translator import Translator
 
 logger = logging.getLogger(__name__)
 

@@ -8,21 +8,21 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.tokenizers.base import EOS, PAD, TokenizerPair
-from seq2seq.ensemble import Ensemble
-from seq2seq.forced_decoding import Forced, force
-from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.phrases import Prefixes
-from seq2seq.runtime.numerics import Numerics
-from seq2seq.runtime.workers import side_by_side
-from seq2seq.search import DecodingConfig, Hypothesis, search
-from seq2seq.streaming import answer_in_order
-from seq2seq.translation import (
+from seq2seq.inference.ensemble import Ensemble
+from seq2seq.inference.forced_decoding import Forced, force
+from seq2seq.inference.lexical_constraints import Prefixes
+from seq2seq.inference.streaming import answer_in_order
+from seq2seq.inference.translation import (
     Translation,
     encode_lines,
     forced_translation,
     found_translation,
     nothing,
 )
+from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.numerics import Numerics
+from seq2seq.runtime.workers import side_by_side
+from seq2seq.search import DecodingConfig, Hypothesis, search
 
 Pairs = Sequence[tuple[str, str]]
 

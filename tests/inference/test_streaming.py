@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.streaming import LONG_SENTENCE, VERY_LONG, WINDOW, answer_in_order, windows
+from seq2seq.inference.streaming import LONG_SENTENCE, VERY_LONG, WINDOW, answer_in_order, windows
 
 
 def always():

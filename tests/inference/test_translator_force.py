@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny_translator import BEAM, SENTENCES, make_translator, record_shapes
 
-from seq2seq.streaming import LONG_SENTENCE, WINDOW
+from seq2seq.inference.streaming import LONG_SENTENCE, WINDOW
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.config.training import Device
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.data.tokenizers.base import BOS, EOS
+from seq2seq.inference.translator import Translator
 from seq2seq.translating.task import translate
-from seq2seq.translator import Translator
 
-SCRIPT = Path(__file__).parent.parent / "translate.py"
+SCRIPT = Path(__file__).parents[2] / "translate.py"
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ from tiny_translator import (
 )
 
 from seq2seq.config.training import Device, Precision
+from seq2seq.inference.streaming import LONG_SENTENCE, WINDOW
+from seq2seq.inference.translator import Translator
 from seq2seq.search import search
-from seq2seq.streaming import LONG_SENTENCE, WINDOW
-from seq2seq.translator import Translator
 
 
 @pytest.fixture(scope="module")

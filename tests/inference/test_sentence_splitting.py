@@ -3,8 +3,8 @@ from itertools import count, islice
 import pytest
 from tiny_translator import translated
 
-from seq2seq.streaming import windows
-from seq2seq.translating.long_lines import SentenceSplitter
+from seq2seq.inference.sentence_splitting import SentenceSplitter
+from seq2seq.inference.streaming import windows
 
 
 def always():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_translator, write_checkpoint
 
-from seq2seq.translator import Translator
+from seq2seq.inference.translator import Translator
 
 
 @pytest.fixture(scope="module")

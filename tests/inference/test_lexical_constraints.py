@@ -13,9 +13,9 @@ from seq2seq.checkpoints.checkpoint import build_model
 from seq2seq.config.training import Precision
 from seq2seq.data import Pair, SentencePieceConfig, TokenizerPair, train_tokenizers
 from seq2seq.data.tokenizers.base import UNK, SentencePieceModel
-from seq2seq.phrases import Forbidden
+from seq2seq.inference.lexical_constraints import Forbidden
+from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Numerics
-from seq2seq.translator import Translator
 
 TEXT = "ein hund rennt der schnee ist tief a dog runs through the snow ."
 WORDS = TEXT.split()

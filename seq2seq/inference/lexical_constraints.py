@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from seq2seq.data.tokenizers.base import UNK, Tokenizer
+from seq2seq.inference.translation import EncodedLine, Translation
 from seq2seq.search import DecodingConfig
-from seq2seq.translation import EncodedLine, Translation
 
 logger = logging.getLogger(__name__)
 

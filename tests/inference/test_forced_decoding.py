@@ -4,7 +4,7 @@ from tiny_models import FORMS, VARIANTS, tiny_batch, tiny_model
 
 from seq2seq import forced_decoding
 from seq2seq.data.tokenizers.base import BOS
-from seq2seq.forced_decoding import force
+from seq2seq.inference.forced_decoding import force
 
 
 def force_batch(model, batch):

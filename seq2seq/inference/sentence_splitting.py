@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from seq2seq.translating.sentence_ends import split_sentences
-from seq2seq.translation import Translation
+from seq2seq.inference.sentence_ends import split_sentences
+from seq2seq.inference.translation import Translation
 
 
 class _Line(NamedTuple):

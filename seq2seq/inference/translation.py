@@ -10,7 +10,7 @@ from torch import Tensor
 
 from seq2seq.data.tokenizers.base import EOS, Tokenizer, TokenizerPair
 from seq2seq.evaluation.alignment import Links, argmax_links, word_weights
-from seq2seq.forced_decoding import Forced
+from seq2seq.inference.forced_decoding import Forced
 from seq2seq.search import Hypothesis
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seq2seq.data.tokenizers.base import BOS, PAD
-from seq2seq.ensemble import Ensemble
+from seq2seq.inference.ensemble import Ensemble
 from seq2seq.model.seq2seq import Seq2Seq
 
 _ROWS = 1024

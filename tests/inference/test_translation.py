@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from seq2seq.data import CharacterTokenizer, TokenizerPair
-from seq2seq.forced_decoding import Forced
-from seq2seq.search import Hypothesis
-from seq2seq.translation import (
+from seq2seq.inference.forced_decoding import Forced
+from seq2seq.inference.translation import (
     EncodedLine,
     encode_lines,
     forced_translation,
     found_translation,
     nothing,
 )
+from seq2seq.search import Hypothesis
 
 TOKENIZERS = TokenizerPair(CharacterTokenizer("jan "), CharacterTokenizer("yes\n"))
 SOURCE = EncodedLine("ja", [4, 5])

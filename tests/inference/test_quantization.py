@@ -8,8 +8,8 @@ from torch import nn
 
 from seq2seq import quantization
 from seq2seq.checkpoints.checkpoint import save_checkpoint
-from seq2seq.quantization import FEWEST_OUTPUTS, Int8Linear, quantize
-from seq2seq.translator import Translator
+from seq2seq.inference.quantization import FEWEST_OUTPUTS, Int8Linear, quantize
+from seq2seq.inference.translator import Translator
 
 NUM_INPUTS, NUM_OUTPUTS = 37, 50
 

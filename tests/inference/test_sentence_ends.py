@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.translating.sentence_ends import split_sentences
+from seq2seq.inference.sentence_ends import split_sentences
 
 
 @pytest.mark.parametrize(

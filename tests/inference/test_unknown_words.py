@@ -20,9 +20,9 @@ from seq2seq.data import (
     train_tokenizers,
 )
 from seq2seq.data.tokenizers.base import UNKNOWN_SURFACE, SentencePieceModel
+from seq2seq.inference.translation import EncodedLine, found_translation, word_links
+from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 from seq2seq.search import Hypothesis
-from seq2seq.translating.unknown_words import UnknownWords, read_dictionary
-from seq2seq.translation import EncodedLine, found_translation, word_links
 
 SOURCE = WordTokenizer(
     ["Der", "Berg", "ist", "Hoch", ",", ".", "/"], tokenizer="moses", language="de", lowercase=False
