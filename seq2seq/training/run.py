@@ -28,11 +28,11 @@ from seq2seq.runtime.distributed import (
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.runtime.seeding import derive_seed
 from seq2seq.search import BeamConfig
+from seq2seq.training.evaluator import Evaluation, Evaluator
 from seq2seq.training.logger import RunLog, TensorBoard
 from seq2seq.training.preparation import EvaluationSet, PreparedData, prepare_data
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer
-from seq2seq.training.validation import Evaluation, Evaluator
 
 logger = logging.getLogger(__name__)
 

@@ -20,13 +20,13 @@ from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, share_from_first, sum_over_processes
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.signals import Interrupted, StopSignals
+from seq2seq.training.evaluator import Evaluator
 from seq2seq.training.logger import TensorBoard, describe_validation
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import Interval, Progress
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_ratio
 from seq2seq.training.updates import NonFiniteError, Updater
-from seq2seq.training.validation import Evaluator
 
 logger = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.evaluation.attention_statistics import HeadStatistics
 from seq2seq.evaluation.metrics import Scores
 from seq2seq.search import Hypothesis
+from seq2seq.training.evaluator import Alignment, Evaluation
 from seq2seq.training.logger import RunLog, TensorBoard, describe_validation
 from seq2seq.training.progress import Progress
-from seq2seq.training.validation import Alignment, Evaluation
 
 logger = logging.getLogger("seq2seq.of_a_test")
 

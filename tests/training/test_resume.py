@@ -10,9 +10,9 @@ import torch
 from tiny_training import read_scalars, tiny_run
 
 from seq2seq.runtime.signals import Interrupted
+from seq2seq.training.evaluator import Evaluator
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.updates import Updater
-from seq2seq.training.validation import Evaluator
 
 # 22 pairs, 2 at once, 2 batches an update: 6 updates an epoch; validations after 4, 8, 12, 16, 18.
 OVERRIDES = (

@@ -6,9 +6,9 @@ import pytest
 import torch
 from tiny_training import read_scalars, tiny_trainer
 
+from seq2seq.training.evaluator import Evaluator
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.updates import NonFiniteError, Updater
-from seq2seq.training.validation import Evaluator
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.attention_statistics import HeadStatistics
 from seq2seq.search import Hypothesis
 from seq2seq.training import validation
+from seq2seq.training.evaluator import Evaluation, Evaluator
 from seq2seq.training.preparation import EvaluationSet, prepare_data
-from seq2seq.training.validation import Evaluation, Evaluator
 
 # Source pieces a, space, b, EOS; target pieces z, space, y: rows z, space, y, EOS.
 WEIGHTS = [
