@@ -15,11 +15,11 @@ with interrupts_in_one_line():  # these take long enough to think better of it
     from hydra.types import RunMode
     from omegaconf import DictConfig
 
+    from seq2seq.cli.leaderboard import format_leaderboard, record_failure, write_leaderboard
     from seq2seq.config.errors import USER_ERRORS, describe_error, one_line_errors, run_script
     from seq2seq.config.schema import load_config, register_schemas
     from seq2seq.runtime.allocator import keep_freed_memory
     from seq2seq.runtime.signals import Interrupted
-    from seq2seq.training.leaderboard import format_leaderboard, record_failure, write_leaderboard
     from seq2seq.training.run import run_training
     from seq2seq.training.run_directory import RunDirectory
 

@@ -18,10 +18,14 @@ with interrupts_in_one_line():  # these take long enough to think better of it
     from hydra.core.config_store import ConfigStore
     from omegaconf import DictConfig, OmegaConf
 
-    from seq2seq.command_line import check_beside_hypotheses, has_hypotheses, quote_plain_values
+    from seq2seq.cli.hydra_arguments import (
+        check_beside_hypotheses,
+        has_hypotheses,
+        quote_plain_values,
+    )
+    from seq2seq.cli.score_config import ScoreConfig
     from seq2seq.config.errors import one_line_errors, run_script
     from seq2seq.runtime.allocator import keep_freed_memory
-    from seq2seq.score_config import ScoreConfig
 
 # What only one of the two tasks needs is imported in its function: torch takes seconds to load.
 
@@ -30,9 +34,9 @@ with interrupts_in_one_line():  # these take long enough to think better of it
 @one_line_errors
 def main(composed: DictConfig) -> None:
     """Check the configuration, then translate."""
+    from seq2seq.cli.config import TranslateConfig
+    from seq2seq.cli.task import translate
     from seq2seq.config.schema import to_dataclass
-    from seq2seq.translating.config import TranslateConfig
-    from seq2seq.translating.task import translate
 
     config = to_dataclass(composed)
     assert isinstance(config, TranslateConfig)
@@ -43,7 +47,7 @@ def main(composed: DictConfig) -> None:
 @one_line_errors
 def score(composed: DictConfig) -> None:
     """Check the configuration, then score translations."""
-    from seq2seq.system_scores import score_systems
+    from seq2seq.cli.score import score_systems
 
     # The steps of its tests are not for the user; its doubts about the text are.
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)

@@ -12,11 +12,11 @@ from unittest import mock
 
 from torch import Tensor
 
+from seq2seq.cli.config import TranslateConfig, shown
 from seq2seq.config.training import Precision
 from seq2seq.inference.translator import Translator
 from seq2seq.search import BeamConfig, DecodingConfig
 from seq2seq.search.backpointers import History
-from seq2seq.translating.config import TranslateConfig, shown
 
 SCRIPT = Path(__file__).parents[1] / "translate.py"
 TYPED = "Ein Hund rennt."

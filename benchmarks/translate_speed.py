@@ -25,7 +25,9 @@ from hydra import compose, initialize_config_dir
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.translate_cases import Case, Command, WithoutAttention, ask_peer, in_turn
-from seq2seq.command_line import quote_plain_values
+from seq2seq.cli.config import TranslateConfig
+from seq2seq.cli.hydra_arguments import quote_plain_values
+from seq2seq.cli.inputs import open_inputs
 from seq2seq.config.schema import register_schemas, to_dataclass
 from seq2seq.config.training import Precision
 from seq2seq.evaluation.metrics import score
@@ -33,8 +35,6 @@ from seq2seq.inference.translator import Translator
 from seq2seq.runtime.allocator import keep_freed_memory
 from seq2seq.runtime.numerics import choose_numerics
 from seq2seq.search import BeamConfig, DecodingConfig, EarlyStopping
-from seq2seq.translating.config import TranslateConfig
-from seq2seq.translating.inputs import open_inputs
 
 ROOT = Path(__file__).parents[1]
 TEST_SET = ROOT.parent / "shared" / "data" / "multi30k" / "test_2016_flickr"

@@ -136,7 +136,7 @@ def test_package_is_imported_by_its_owners_alone(package):
     assert importers - OWNERS[package] == set()
 
 
-@pytest.mark.parametrize("start", ["train", "seq2seq.translating.task"])
+@pytest.mark.parametrize("start", ["train", "seq2seq.cli.task"])
 def test_nothing_slow_is_loaded_before_it_is_used(start):
     loaded, waiting = set(), {start}
     while waiting:

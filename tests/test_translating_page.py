@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from documents import Page, make_workplace, quickened, run_script, run_shell
 
-from seq2seq.score_config import ScoreConfig
+from seq2seq.cli.config import TranslateConfig
+from seq2seq.cli.score_config import ScoreConfig
 from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
-from seq2seq.translating.config import TranslateConfig
 
 README = Page("README.md")
 PAGE = Page("docs/translating.md")

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from seq2seq.attention import Memory
 from seq2seq.checkpoints.checkpoint import Checkpoint, build_model, save_checkpoint
-from seq2seq.command_line import TRANSLATE_LISTS
+from seq2seq.cli.config import LongLines, OutputFormat, TranslateConfig, UnknownPieces
+from seq2seq.cli.hydra_arguments import TRANSLATE_LISTS
 from seq2seq.config.schema import TrainConfig, load_config, register_schemas
 from seq2seq.config.training import Device, Precision
 from seq2seq.data import CharacterTokenizer, TokenizerPair
@@ -19,7 +20,6 @@ from seq2seq.inference.translator import Translator
 from seq2seq.model.decoder_cell import DecoderState
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.search import BeamConfig, EarlyStopping, LengthPenaltyForm
-from seq2seq.translating.config import LongLines, OutputFormat, TranslateConfig, UnknownPieces
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 SENTENCES = [

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.attention import AttentionConfig, attention_config_types
+from seq2seq.cli.config import TranslateConfig
 from seq2seq.config.errors import describe_error
 from seq2seq.config.training import TrainingConfig
 from seq2seq.data import (
@@ -27,7 +28,6 @@ from seq2seq.data import (
 from seq2seq.files.atomic import whole_file
 from seq2seq.model.seq2seq import ModelConfig
 from seq2seq.search import DecodingConfig, decoding_config_types
-from seq2seq.translating.config import TranslateConfig
 
 _CONFIGS = Path(__file__).parent.parent / "configs"
 ADDED_KEYS: dict[str, dict[str, object]] = {

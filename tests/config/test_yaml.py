@@ -8,12 +8,12 @@ from hydra import compose, initialize_config_dir
 from tiny_training import ROOT, compose_config
 
 from seq2seq.attention import attention_config_types
+from seq2seq.cli.config import TranslateConfig
 from seq2seq.config.schema import register_schemas, to_dataclass
 from seq2seq.data import load_corpora, train_tokenizers
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search import decoding_config_types, search
 from seq2seq.training.updates import build_optimizer
-from seq2seq.translating.config import TranslateConfig
 
 CONFIGS = ROOT / "configs"
 CHOICES = sorted(path.relative_to(CONFIGS).with_suffix("") for path in CONFIGS.glob("*/*.yaml"))

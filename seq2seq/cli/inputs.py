@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple, Protocol, TypeVar
 
+from seq2seq.cli.config import TranslateConfig, shown
+from seq2seq.cli.prompt import Prompt
 from seq2seq.files.lines import LineReader, open_lines, open_standard_input, parallel
-from seq2seq.translating.config import TranslateConfig, shown
-from seq2seq.translating.prompt import Prompt
 
 _Item = TypeVar("_Item")
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from sacrebleu.significance import PairedTest, Result
 
+from seq2seq.cli.outputs import open_output, write
+from seq2seq.cli.score_config import ScoreConfig, ScoreFormat, Significance
 from seq2seq.evaluation.metrics import build_metrics
 from seq2seq.files.atomic import whole_files
 from seq2seq.files.lines import open_lines
-from seq2seq.score_config import ScoreConfig, ScoreFormat, Significance
-from seq2seq.translating.outputs import open_output, write
 
 LEVEL = 0.05
 """a difference that chance alone makes less often is marked"""

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from seq2seq.cli.outputs import open_output, write
 from seq2seq.files.atomic import whole_files
-from seq2seq.translating.outputs import open_output, write
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.score_config import ScoreConfig, ScoreFormat, Significance
+from seq2seq.cli.score_config import ScoreConfig, ScoreFormat, Significance
 
 CONFIG = ScoreConfig(
     hypotheses=["a.en"],

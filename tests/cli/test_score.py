@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from seq2seq.cli.score import score_systems
+from seq2seq.cli.score_config import ScoreConfig, ScoreFormat, Significance
 from seq2seq.evaluation.metrics import score
-from seq2seq.score_config import ScoreConfig, ScoreFormat, Significance
-from seq2seq.system_scores import score_systems
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 METRICS = ("bleu", "chrf", "ter")
 REFERENCE = [
     "A dog runs through the deep snow.",

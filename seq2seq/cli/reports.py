@@ -5,14 +5,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
+from seq2seq.cli.config import TranslateConfig, shown
+from seq2seq.cli.outputs import open_output
 from seq2seq.evaluation.alignment import Agreement, GoldLinks, format_links, parse_links
 from seq2seq.files.atomic import NewFile
 from seq2seq.files.lines import open_lines
 from seq2seq.files.paths import expand_home
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
-from seq2seq.translating.config import TranslateConfig, shown
-from seq2seq.translating.outputs import open_output
 from seq2seq.visualization.page import AttentionPage
 from seq2seq.visualization.plots import attention_figure
 

@@ -6,8 +6,8 @@ import sys
 import pytest
 from tiny_translator import make_translate_config
 
+from seq2seq.cli.progress import MANY, open_progress
 from seq2seq.inference.translation import Translation
-from seq2seq.translating.progress import MANY, open_progress
 
 
 class Terminal(io.StringIO):

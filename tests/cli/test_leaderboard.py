@@ -3,7 +3,7 @@
 import csv
 import json
 
-from seq2seq.training.leaderboard import format_leaderboard, record_failure, write_leaderboard
+from seq2seq.cli.leaderboard import format_leaderboard, record_failure, write_leaderboard
 
 
 def write_results(path, *, bleu, aer=None):

@@ -5,9 +5,9 @@ from itertools import islice
 
 import pytest
 
+from seq2seq.cli.inputs import Inputs, Place
 from seq2seq.files.lines import LineReader
 from seq2seq.inference.streaming import windows
-from seq2seq.translating.inputs import Inputs, Place
 
 
 def reader(name, *lines):

@@ -7,18 +7,18 @@ from typing import BinaryIO
 
 import torch
 
+from seq2seq.cli.config import LongLines, TranslateConfig
+from seq2seq.cli.formats import format_forced, format_translation
+from seq2seq.cli.inputs import Inputs, open_inputs
+from seq2seq.cli.outputs import open_output, write
+from seq2seq.cli.progress import open_progress
+from seq2seq.cli.reports import Report, open_reports
+from seq2seq.cli.word_rules import WordRules, open_word_rules
 from seq2seq.files.atomic import whole_files
 from seq2seq.inference.lexical_constraints import PrefixError
 from seq2seq.inference.sentence_splitting import SentenceSplitter
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
-from seq2seq.translating.config import LongLines, TranslateConfig
-from seq2seq.translating.formats import format_forced, format_translation
-from seq2seq.translating.inputs import Inputs, open_inputs
-from seq2seq.translating.outputs import open_output, write
-from seq2seq.translating.progress import open_progress
-from seq2seq.translating.reports import Report, open_reports
-from seq2seq.translating.word_rules import WordRules, open_word_rules
 
 
 def translate(config: TranslateConfig) -> None:

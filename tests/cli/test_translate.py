@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from tiny_translator import write_checkpoint
 
-from seq2seq.command_line import PATH_KEYS, TRANSLATE_LISTS, quote_plain_values
-from seq2seq.translating.config import TranslateConfig
+from seq2seq.cli.config import TranslateConfig
+from seq2seq.cli.hydra_arguments import PATH_KEYS, TRANSLATE_LISTS, quote_plain_values
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from seq2seq.cli.config import TranslateConfig, UnknownPieces
 from seq2seq.files.lines import LineReader, open_lines
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
-from seq2seq.translating.config import TranslateConfig, UnknownPieces
 
 
 class WordRules(NamedTuple):

@@ -10,11 +10,11 @@ from typing import NoReturn
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from seq2seq.cli.config import TranslateConfig
+from seq2seq.cli.inputs import is_prompt
 from seq2seq.files.lines import is_packed
 from seq2seq.files.paths import expand_home
 from seq2seq.inference.translation import Translation
-from seq2seq.translating.config import TranslateConfig
-from seq2seq.translating.inputs import is_prompt
 
 logger = logging.getLogger(__name__)
 

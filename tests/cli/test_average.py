@@ -6,8 +6,8 @@ import pytest
 import torch
 from tiny_translator import SENTENCES, make_checkpoint
 
-from seq2seq.average import average, main
 from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
+from seq2seq.cli.average import average, main
 from seq2seq.config.training import Device
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.inference.translator import Translator
@@ -182,8 +182,8 @@ def test_an_output_without_a_directory_is_refused(paths, tmp_path, capsys):
 
 def test_the_module_is_a_command(paths, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["average", str(tmp_path / "mean.pt"), *paths])
-    monkeypatch.delitem(sys.modules, "seq2seq.average")
+    monkeypatch.delitem(sys.modules, "seq2seq.cli.average")
 
-    runpy.run_module("seq2seq.average", run_name="__main__", alter_sys=True)
+    runpy.run_module("seq2seq.cli.average", run_name="__main__", alter_sys=True)
 
     assert (tmp_path / "mean.pt").exists()

@@ -1,7 +1,7 @@
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from seq2seq.command_line import check_beside_hypotheses, has_hypotheses, quote_plain_values
+from seq2seq.cli.hydra_arguments import check_beside_hypotheses, has_hypotheses, quote_plain_values
 
 
 def values(*arguments):

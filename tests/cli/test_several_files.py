@@ -17,10 +17,10 @@ from tiny_translator import (
     translated,
 )
 
+from seq2seq.cli.config import LongLines, OutputFormat
+from seq2seq.cli.task import translate
 from seq2seq.inference.batches import BatchTranslator
 from seq2seq.inference.streaming import WINDOW
-from seq2seq.translating.config import LongLines, OutputFormat
-from seq2seq.translating.task import translate
 
 FIRST, SECOND = SENTENCES[:5], SENTENCES[5:]
 
@@ -267,7 +267,7 @@ def test_a_pipe_whose_reader_goes_keeps_no_other_output_from_its_lines(
         written.append(output.name)
         return False
 
-    monkeypatch.setattr("seq2seq.translating.task.write", stop)
+    monkeypatch.setattr("seq2seq.cli.task.write", stop)
     paths = [str(tmp_path / "a.en"), str(tmp_path / "b.en")]
 
     translate(make_translate_config(checkpoint, input=inputs, output=paths))

@@ -1,4 +1,4 @@
-"""Average the weights of several checkpoints of a run into one file: python -m seq2seq.average."""
+"""Average the weights of several checkpoints of a run into one file: python -m seq2seq.cli.average."""
 
 import argparse
 import logging
@@ -25,7 +25,7 @@ _OF_THE_WEIGHTS = ("seed", "attention.", "model.")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the average of the checkpoints that the command line names."""
     parser = argparse.ArgumentParser(
-        prog="python -m seq2seq.average",
+        prog="python -m seq2seq.cli.average",
         description="Average the weights of several checkpoints of one run into one file, which "
         "translate.py takes like any other.",
     )

@@ -5,11 +5,11 @@ import json
 import pytest
 from tiny_translator import GREEDY, SENTENCES, make_translate_config
 
-from seq2seq.command_line import quote_plain_values
+from seq2seq.cli.config import LongLines, OutputFormat, UnknownPieces
+from seq2seq.cli.hydra_arguments import quote_plain_values
+from seq2seq.cli.task import translate
 from seq2seq.data.tokenizers.base import UNKNOWN_SURFACE
 from seq2seq.inference.unknown_words import UnknownWords
-from seq2seq.translating.config import LongLines, OutputFormat, UnknownPieces
-from seq2seq.translating.task import translate
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Callable
 
+from seq2seq.cli.config import OutputFormat
 from seq2seq.inference.translation import Translation
-from seq2seq.translating.config import OutputFormat
 
 
 def format_translation(

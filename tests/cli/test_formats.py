@@ -4,9 +4,9 @@ import math
 import pytest
 import torch
 
+from seq2seq.cli.config import OutputFormat
+from seq2seq.cli.formats import format_forced, format_translation
 from seq2seq.inference.translation import TranslatedHypothesis, Translation
-from seq2seq.translating.config import OutputFormat
-from seq2seq.translating.formats import format_forced, format_translation
 
 
 def make_translation(*texts):
