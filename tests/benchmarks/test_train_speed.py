@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PEER = "echo 'peer train: 50 target tokens/s (median of 2 intervals)'"
 ROWS = (
     "luong",
