@@ -19,9 +19,10 @@ from seq2seq.attention import (
     attention_config_types,
     build_attention,
 )
+from seq2seq.model.bridge import Bridge
 from seq2seq.model.decoder_cell import DecoderConfig, DecoderForm
 from seq2seq.model.encoder import EncoderConfig
-from seq2seq.model.seq2seq import Bridge, ModelConfig, Seq2Seq, TiedEmbeddings
+from seq2seq.model.seq2seq import ModelConfig, Seq2Seq, TiedEmbeddings
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 LARGEST_SIZE = 8

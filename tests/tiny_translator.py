@@ -13,12 +13,11 @@ from seq2seq.checkpoints.checkpoint import Checkpoint, build_model, save_checkpo
 from seq2seq.cli.config import LongLines, OutputFormat, TranslateConfig, UnknownPieces
 from seq2seq.cli.hydra_arguments import TRANSLATE_LISTS
 from seq2seq.config.schema import TrainConfig, load_config, register_schemas
-from seq2seq.config.training import Device, Precision
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.inference.translation import TranslatedHypothesis, Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.model.decoder_cell import DecoderState
-from seq2seq.runtime.numerics import Numerics
+from seq2seq.runtime.numerics import Device, Numerics, Precision
 from seq2seq.search import BeamConfig, EarlyStopping, LengthPenaltyForm
 
 CONFIGS = Path(__file__).parent.parent / "configs"

@@ -1,4 +1,4 @@
-"""Average the weights of several checkpoints of a run into one file: python -m seq2seq.cli.average."""
+"""Average the weights of several checkpoints of a run into one file."""
 
 import argparse
 import logging

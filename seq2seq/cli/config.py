@@ -6,8 +6,8 @@ from enum import Enum
 from pathlib import Path
 
 from seq2seq.checks import check_positive
-from seq2seq.config.training import Device, Precision
 from seq2seq.files.paths import expand_home
+from seq2seq.runtime.numerics import Device, Precision
 from seq2seq.search import DecodingConfig, decoding_config_types
 
 

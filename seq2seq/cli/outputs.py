@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from seq2seq.files.atomic import NewFile
-from seq2seq.files.lines import is_packed
 from seq2seq.files.paths import expand_home
+from seq2seq.files.text import is_gzip
 
 
 @contextlib.contextmanager
@@ -71,7 +71,7 @@ def _check_output(path: str, *, key: str) -> Path:
 
 
 def _pack(file: BinaryIO, final: Path) -> AbstractContextManager[BinaryIO]:
-    if not is_packed(final):
+    if not is_gzip(final):
         return contextlib.nullcontext(file)
     # Without name and time the same text is packed to the same bytes.
     packed = gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0)

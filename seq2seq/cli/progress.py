@@ -12,8 +12,8 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from seq2seq.cli.config import TranslateConfig
 from seq2seq.cli.inputs import is_prompt
-from seq2seq.files.lines import is_packed
 from seq2seq.files.paths import expand_home
+from seq2seq.files.text import is_gzip
 from seq2seq.inference.translation import Translation
 
 logger = logging.getLogger(__name__)
@@ -82,6 +82,6 @@ def _shows_bar(config: TranslateConfig) -> bool:
 def _num_bytes(paths: Sequence[str]) -> int | None:
     """Return how much is to be read, or None unless all of it stands in plain files."""
     files = [expand_home(path, key="input") for path in paths]
-    if not files or any(is_packed(file) or not file.is_file() for file in files):
+    if not files or any(is_gzip(file) or not file.is_file() for file in files):
         return None
     return sum(file.stat().st_size for file in files)

@@ -6,6 +6,7 @@ from enum import Enum
 
 from seq2seq.checks import check_positive, check_probabilities
 from seq2seq.data.batching import BatchingConfig
+from seq2seq.runtime.numerics import Device, Precision
 
 
 class OptimizerName(Enum):
@@ -39,25 +40,6 @@ class TeacherForcingSchedule(Enum):
     linear = "linear"
     exponential = "exponential"
     inverse_sigmoid = "inverse_sigmoid"
-
-
-class Precision(Enum):
-    """The type that products are computed in; parameters that are trained are always fp32."""
-
-    auto = "auto"
-    fp32 = "fp32"
-    bf16 = "bf16"
-    fp16 = "fp16"
-    int8 = "int8"
-    """on a CPU, to translate; see `quantization`"""
-
-
-class Device(Enum):
-    """Where the model runs."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
 
 
 class Metric(Enum):

@@ -15,10 +15,6 @@ from seq2seq.data.multi30k import load_multi30k
 from seq2seq.data.piece_links import PieceLinks, link_pieces
 from seq2seq.data.text_files import TextFilesCorpus
 from seq2seq.data.tokenizers.base import (
-    BOS,
-    EOS,
-    PAD,
-    UNK,
     CharactersConfig,
     SentencePieceConfig,
     SentencePieceModel,
@@ -35,10 +31,6 @@ from seq2seq.data.tokenizers.subwords import SentencePieceTokenizer
 from seq2seq.data.tokenizers.words import PretrainedVectors, WordTokenizer, load_vectors
 
 __all__ = [
-    "BOS",
-    "EOS",
-    "PAD",
-    "UNK",
     "Batch",
     "BatchUnit",
     "Batches",

@@ -15,8 +15,8 @@ from seq2seq.checks import check_positive
 from seq2seq.data.encoded import EncodedCorpus
 from seq2seq.data.id_rows import IdRows, Numbers
 from seq2seq.data.piece_links import PieceLinks
-from seq2seq.data.tokenizers.base import BOS, EOS, PAD
 from seq2seq.runtime.seeding import derive_seed
+from seq2seq.special_tokens import BOS, EOS, PAD
 
 
 class BatchUnit(Enum):

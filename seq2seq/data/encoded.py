@@ -17,7 +17,6 @@ from seq2seq.data.config import DataConfig, OnInvalid
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.id_rows import IdRows, Ids, Numbers, RowWriter, map_array
 from seq2seq.data.tokenizers.base import (
-    UNK,
     TokenizerConfig,
     TokenizerPair,
     tokenizers_from_state,
@@ -25,6 +24,7 @@ from seq2seq.data.tokenizers.base import (
     train_tokenizers,
 )
 from seq2seq.files.atomic import whole_file
+from seq2seq.special_tokens import UNK
 
 logger = logging.getLogger(__name__)
 

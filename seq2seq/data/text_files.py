@@ -1,18 +1,15 @@
 """Parallel text in files: a file per language or one file of two columns, plain or gzipped."""
 
-import contextlib
-import gzip
 import hashlib
 import logging
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from seq2seq.data.config import FilesConfig, OnInvalid
 from seq2seq.data.corpus import Corpora, Pair, load_corpora
 from seq2seq.files.paths import expand_home
+from seq2seq.files.text import BYTE_ORDER_MARK, is_gzip, open_text
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +75,7 @@ class TextFilesCorpus:
     @property
     def fingerprint(self) -> str:
         if not self._fingerprint:
-            parts = [f"{path.suffix == '.gz'} {file_sha256(path)}" for path in self._paths]
+            parts = [f"{is_gzip(path)} {file_sha256(path)}" for path in self._paths]
             parts += [f"{key}={choice.name}" for key, choice in self._on_invalid.items()]
             self._fingerprint = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         return self._fingerprint
@@ -123,23 +120,6 @@ class TextFilesCorpus:
                 _INVALID_KINDS[key],
                 key,
             )
-
-
-@contextlib.contextmanager
-def open_text(path: Path) -> Iterator[BinaryIO]:
-    """Open a file, plain or .gz, as bytes, whose lines end at a line feed alone.
-
-    Raises:
-        ValueError: a .gz file is damaged, found while it is read too.
-    """
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            yield cast(BinaryIO, file)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(
-            f"{path}: not a whole gzip file ({error}); make it anew, "
-            "or rename it if it is plain text"
-        ) from error
 
 
 def file_sha256(path: Path) -> str:
@@ -229,4 +209,4 @@ def _decode(line: bytes, *, path: Path, number: int) -> str:
             "is not UTF-8",
             key="invalid_utf8",
         ) from error
-    return text.removeprefix("\ufeff") if number == 1 else text
+    return text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text

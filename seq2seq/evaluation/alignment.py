@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.data.text_files import open_text
+from seq2seq.files.text import open_text
 
 Links = frozenset[tuple[int, int]]
 """pairs of a source word and a target word, both counted from 0"""

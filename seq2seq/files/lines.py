@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from seq2seq.files.paths import expand_home
+from seq2seq.files.text import BYTE_ORDER_MARK, damaged_gzip, is_gzip
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class LineReader:
         is_first = True
         while self._fill(patience=None):
             text = self._decode(self._lines.popleft())
-            yield text.removeprefix("\ufeff") if is_first else text
+            yield text.removeprefix(BYTE_ORDER_MARK) if is_first else text
             is_first = False
         if self._num_invalid:
             logger.warning(
@@ -94,10 +95,7 @@ class LineReader:
         try:
             return self._file.read(CHUNK)
         except (EOFError, zlib.error) as error:
-            raise ValueError(
-                f"{self.name}: not a whole gzip file ({error}); make it anew, "
-                "or rename it if it is plain text"
-            ) from error
+            raise damaged_gzip(self.name, error) from error
 
     def _decode(self, line: bytes) -> str:
         try:
@@ -165,7 +163,7 @@ def open_lines(path: str, *, key: str) -> Iterator[LineReader]:
     if found.is_dir():
         raise IsADirectoryError(f"{name} is a directory; give the name of a file")
     with found.open("rb", buffering=0) as file:
-        yield LineReader(_Unpacked(file) if is_packed(found) else file, name=name)
+        yield LineReader(_Unpacked(file) if is_gzip(found) else file, name=name)
 
 
 def parallel(
@@ -203,8 +201,3 @@ def open_standard_input() -> Iterator[LineReader]:
         raise OSError("standard input is closed; give input=FILE or text=SENTENCE")
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as file:
         yield LineReader(file, name="standard input")
-
-
-def is_packed(path: Path) -> bool:
-    """Say whether a file is taken to be gzipped."""
-    return path.suffix == ".gz"

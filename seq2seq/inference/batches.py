@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizers.base import EOS, PAD, TokenizerPair
+from seq2seq.data.tokenizers.base import TokenizerPair
 from seq2seq.inference.ensemble import Ensemble
 from seq2seq.inference.forced_decoding import Forced, force
 from seq2seq.inference.lexical_constraints import Prefixes
@@ -23,6 +23,7 @@ from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.workers import side_by_side
 from seq2seq.search import DecodingConfig, Hypothesis, search
+from seq2seq.special_tokens import EOS, PAD
 
 Pairs = Sequence[tuple[str, str]]
 

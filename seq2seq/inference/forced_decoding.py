@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from seq2seq.data.tokenizers.base import BOS, PAD
 from seq2seq.inference.ensemble import Ensemble
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.special_tokens import BOS, PAD
 
 _ROWS = 1024
 """tokens whose probabilities over the vocabulary are held at once"""

@@ -4,9 +4,10 @@ import logging
 import re
 from collections.abc import Iterable, Sequence
 
-from seq2seq.data.tokenizers.base import UNK, Tokenizer
+from seq2seq.data.tokenizers.base import Tokenizer
 from seq2seq.inference.translation import EncodedLine, Translation
 from seq2seq.search import DecodingConfig
+from seq2seq.special_tokens import UNK
 
 logger = logging.getLogger(__name__)
 

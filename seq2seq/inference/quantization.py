@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2seq.model.gru import BidirectionalGRU, read_both_ways, unroll_with
+from seq2seq.kernels.gru_unroll import run_gru
+from seq2seq.model.gru import BidirectionalGRU, run_bidirectional
 
 _LARGEST = 127
 """of an 8-bit integer; -128 is not used, so that values are symmetric"""
@@ -76,7 +77,7 @@ class Int8GRU(nn.Module):
 
     def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Read sequences in both directions, as `BidirectionalGRU.forward` does."""
-        return read_both_ways(
+        return run_bidirectional(
             inputs, mask, self._direction, num_layers=self.num_layers, between=nn.Identity()
         )
 
@@ -84,7 +85,7 @@ class Int8GRU(nn.Module):
         projected = self.projections[f"ih_{suffix}"](inputs)
         hidden = inputs.new_zeros(inputs.shape[1], self.hidden_size)
         projection = self.projections[f"hh_{suffix}"]
-        return unroll_with(
+        return run_gru(
             lambda state, target: target.copy_(projection(state)),
             projected,
             hidden,

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizers.base import EOS, Tokenizer, TokenizerPair
+from seq2seq.data.tokenizers.base import Tokenizer, TokenizerPair
 from seq2seq.evaluation.alignment import Links, argmax_links, word_weights
 from seq2seq.inference.forced_decoding import Forced
 from seq2seq.search import Hypothesis
+from seq2seq.special_tokens import EOS
 
 
 class TranslatedHypothesis(NamedTuple):

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from seq2seq.checkpoints.checkpoint_group import load_checkpoints
-from seq2seq.config.training import Device, Precision
 from seq2seq.data.tokenizers.base import TokenizerPair
 from seq2seq.evaluation.alignment import Links
 from seq2seq.inference.batches import BatchTranslator
@@ -15,7 +14,7 @@ from seq2seq.inference.quantization import quantize
 from seq2seq.inference.streaming import ignore, windows
 from seq2seq.inference.translation import TranslatedHypothesis, Translation, word_links
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.runtime.numerics import Numerics, choose_numerics
+from seq2seq.runtime.numerics import Device, Numerics, Precision, choose_numerics
 from seq2seq.search import DecodingConfig
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from seq2seq.attention import Attention, Memory
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.kernels.loop_gradients import LoopProducts
 from seq2seq.model.decoder_cell import (
-    Advance,
+    CellOutput,
     DecoderConfig,
     DecoderState,
     LuongRecurrence,
@@ -109,7 +109,7 @@ class AttnDecoderRNN(nn.Module):
             context, weights = self.recurrence.attend(hidden, memory)
             refined = self.self_attention(hidden)
             return DecoderOutput(self._readout(refined, context, embedded), weights)
-        advances: list[Advance] = []
+        advances: list[CellOutput] = []
         fed: list[Tensor] = []
         with self._loop_products(memory, num_steps=previous_ids.shape[1]):
             for embedded_step, projected_step in zip(
@@ -180,7 +180,7 @@ class AttnDecoderRNN(nn.Module):
     ) -> tuple[Tensor, DecoderState, Tensor]:
         """Return readout (R, F), new state and weights (R, N, S) of a step."""
         embedded = self._embed(previous_ids.unsqueeze(1)).squeeze(1)
-        advance: Advance = self.recurrence(self.recurrence.project(embedded), state, memory)
+        advance: CellOutput = self.recurrence(self.recurrence.project(embedded), state, memory)
         refined, past = self.self_attention.step(advance.hidden[-1], state.past)
         readout = self._readout(refined, advance.context, embedded)
         fed = readout if self.config.input_feeding else state.readout

@@ -86,7 +86,7 @@ class DecoderState(NamedTuple):
         return DecoderState(hidden, self.readout.index_select(0, rows), self.past.select(rows))
 
 
-class Advance(NamedTuple):
+class CellOutput(NamedTuple):
     """What one step of a recurrence yields."""
 
     hidden: tuple[Tensor, ...]  # one (R, H) per layer
@@ -116,8 +116,8 @@ class Recurrence(nn.Module, ABC):
         return projected
 
     @abstractmethod
-    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> Advance:
-        """Advance every row by one token.
+    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
+        """CellOutput every row by one token.
 
         Args:
             projected: what `project` made of the previous token, (R, 3H).
@@ -131,7 +131,7 @@ class Recurrence(nn.Module, ABC):
         context, weights = self.attention(queries, memory)
         return context.flatten(0, 1), weights.transpose(1, 2).flatten(0, 1)
 
-    def _climb(self, bottom: Tensor, hidden: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    def _upper_layers(self, bottom: Tensor, hidden: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Run the upper layers on the new bottom state, from their previous states."""
         states = [bottom]
         for cell, previous in zip(self.upper, hidden[1:], strict=True):
@@ -148,10 +148,10 @@ class BahdanauRecurrence(Recurrence):
             attention.context_size, 3 * config.hidden_size, bias=False
         )
 
-    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> Advance:
+    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
         context, weights = self._attend(state.hidden[-1], memory)
         bottom = self.first(projected + self.context_projection(context), state.hidden[0])
-        return Advance(self._climb(bottom, state.hidden), context, weights)
+        return CellOutput(self._upper_layers(bottom, state.hidden), context, weights)
 
 
 class ConditionalRecurrence(Recurrence):
@@ -163,11 +163,11 @@ class ConditionalRecurrence(Recurrence):
             attention.context_size, config.hidden_size, layer_norm=config.layer_norm
         )
 
-    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> Advance:
+    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
         intermediate = self.first(projected, state.hidden[0])
         context, weights = self._attend(intermediate, memory)
         bottom = self.second(self.second.input_projection(context), intermediate)
-        return Advance(self._climb(bottom, state.hidden), context, weights)
+        return CellOutput(self._upper_layers(bottom, state.hidden), context, weights)
 
 
 class LuongRecurrence(Recurrence):
@@ -176,9 +176,9 @@ class LuongRecurrence(Recurrence):
     No state depends on a context, so a known target needs attention only once, after the loop.
     """
 
-    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> Advance:
-        hidden = self._climb(self.first(projected, state.hidden[0]), state.hidden)
-        return Advance(hidden, *self._attend(hidden[-1], memory))
+    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
+        hidden = self._upper_layers(self.first(projected, state.hidden[0]), state.hidden)
+        return CellOutput(hidden, *self._attend(hidden[-1], memory))
 
     def unroll(self, projected: Tensor, state: DecoderState) -> Tensor:
         """Return the top states over a known target, (B, T, 3H) -> (B, T, H)."""
@@ -203,10 +203,10 @@ class InputFeedingRecurrence(Recurrence):
         super().__init__(config, attention=attention)
         self.readout_projection = nn.Linear(config.readout_size, 3 * config.hidden_size, bias=False)
 
-    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> Advance:
+    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
         projected = projected + self.readout_projection(state.readout)
-        hidden = self._climb(self.first(projected, state.hidden[0]), state.hidden)
-        return Advance(hidden, *self._attend(hidden[-1], memory))
+        hidden = self._upper_layers(self.first(projected, state.hidden[0]), state.hidden)
+        return CellOutput(hidden, *self._attend(hidden[-1], memory))
 
 
 def build_recurrence(config: DecoderConfig, *, attention: Attention) -> Recurrence:

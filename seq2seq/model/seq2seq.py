@@ -1,29 +1,19 @@
 """The whole model: encoder, bridge, attention and decoder, built from a config."""
 
-# B batch, S source length, T target length, H hidden, L layers
+# B batch, S source length, T target length
 
 from dataclasses import dataclass
 from enum import Enum
 
-import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import AttentionConfig, Memory, build_attention
+from seq2seq.model.bridge import Bridge, build_bridge
 from seq2seq.model.decoder import AttnDecoderRNN, DecoderOutput
 from seq2seq.model.decoder_cell import DecoderConfig, DecoderState
 from seq2seq.model.encoder import Encoder, EncoderConfig
 from seq2seq.model.gru import GRUCell
-
-PADDING_ID = 0
-"""As in every tokenizer; its embedding stays zero."""
-
-
-class Bridge(Enum):
-    """Where the decoder's first state comes from."""
-
-    projection = "projection"
-    mean = "mean"
-    zero = "zero"
+from seq2seq.special_tokens import PAD
 
 
 class TiedEmbeddings(Enum):
@@ -88,12 +78,12 @@ class Seq2Seq(nn.Module):
                 "tokenizer.joint=true or model.tied_embeddings=decoder"
             )
         target_embedding = nn.Embedding(
-            target_vocabulary_size, decoder.embedding_size, padding_idx=PADDING_ID
+            target_vocabulary_size, decoder.embedding_size, padding_idx=PAD
         )
         source_embedding = target_embedding
         if config.tied_embeddings is not TiedEmbeddings.all:
             source_embedding = nn.Embedding(
-                source_vocabulary_size, encoder.embedding_size, padding_idx=PADDING_ID
+                source_vocabulary_size, encoder.embedding_size, padding_idx=PAD
             )
         output = nn.Linear(decoder.readout_size, target_vocabulary_size)
         if config.tied_embeddings is not TiedEmbeddings.none:
@@ -113,8 +103,11 @@ class Seq2Seq(nn.Module):
                 f"model.bridge=zero with attention={attention.name} would hide the source from the "
                 "decoder; choose another bridge or attention"
             )
-        self.bridge = _BRIDGES[config.bridge](
-            self.encoder.states_size, decoder.hidden_size, decoder.num_layers
+        self.bridge = build_bridge(
+            config.bridge,
+            states_size=self.encoder.states_size,
+            hidden_size=decoder.hidden_size,
+            num_layers=decoder.num_layers,
         )
         self._initialize()
 
@@ -179,50 +172,15 @@ def _initialize_parameter(parameter: Tensor, *, recurrent: bool) -> None:
         nn.init.xavier_uniform_(parameter)
 
 
-class ProjectionBridge(nn.Module):
-    """Project the last state of each direction, one projection per decoder layer."""
-
-    def __init__(self, states_size: int, hidden_size: int, num_layers: int) -> None:
-        super().__init__()
-        self.num_layers = num_layers
-        self.projection = nn.Linear(states_size, num_layers * hidden_size)
-
-    def forward(self, states: Tensor, source_mask: Tensor, last: Tensor) -> Tensor:
-        """Return the decoder's first hidden states (B, L, H)."""
-        return self._project(last)
-
-    def _project(self, summary: Tensor) -> Tensor:
-        # The product may be of low precision; the state, which adds up over the steps, is not.
-        hidden = torch.tanh(self.projection(summary).to(summary.dtype))
-        return hidden.view(summary.shape[0], self.num_layers, -1)
-
-
-class MeanBridge(ProjectionBridge):
-    """Project the mean of the real states."""
-
-    def forward(self, states: Tensor, source_mask: Tensor, last: Tensor) -> Tensor:
-        lengths = source_mask.sum(1, keepdim=True).clamp(min=1)
-        return self._project(states.sum(1) / lengths)  # the states of padding are 0
-
-
-class ZeroBridge(nn.Module):
-    """Start from zeros: all that the decoder learns of the source comes through attention."""
-
-    def __init__(self, states_size: int, hidden_size: int, num_layers: int) -> None:
-        super().__init__()
-        self.shape = (num_layers, hidden_size)
-
-    def forward(self, states: Tensor, source_mask: Tensor, last: Tensor) -> Tensor:
-        return states.new_zeros(states.shape[0], *self.shape)
-
-
-_BRIDGES: dict[Bridge, type[ProjectionBridge] | type[ZeroBridge]] = {
-    Bridge.projection: ProjectionBridge,
-    Bridge.mean: MeanBridge,
-    Bridge.zero: ZeroBridge,
-}
-
-
 def count_parameters(model: nn.Module) -> int:
     """Count the trained numbers; shared matrices count once."""
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def count_fixed_parameters(model: Seq2Seq) -> int:
+    """Count the parameters that no attention type or decoder form changes.
+
+    These are the encoder, the embeddings and the output layer.
+    """
+    decoder = model.decoder
+    return count_parameters(nn.ModuleList((model.encoder, decoder.embedding, decoder.output)))

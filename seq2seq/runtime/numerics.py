@@ -2,12 +2,29 @@
 
 import contextlib
 from dataclasses import dataclass, replace
+from enum import Enum
 
 import torch
-from torch import nn
 
-from seq2seq.config.training import Device, Precision
-from seq2seq.model.seq2seq import Seq2Seq, count_parameters
+
+class Precision(Enum):
+    """The type that products are computed in; parameters that are trained are always fp32."""
+
+    auto = "auto"
+    fp32 = "fp32"
+    bf16 = "bf16"
+    fp16 = "fp16"
+    int8 = "int8"
+    """on a CPU, to translate; see `quantization`"""
+
+
+class Device(Enum):
+    """Where the model runs."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
 
 _DTYPES = {
     Precision.fp32: torch.float32,
@@ -35,15 +52,14 @@ class Numerics:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=_DTYPES[self.precision])
 
-    def suited_to(self, model: Seq2Seq) -> "Numerics":
-        """Take fp32 where a CPU trains the model faster than in bf16.
+    def suited_to(self, num_parameters: int) -> "Numerics":
+        """Return fp32 numerics where a CPU trains a model of this size faster in fp32 than in bf16.
 
-        What is counted is the same whatever the attention and the decoder's form, so that a sweep
-        over them compares like with like.
+        Args:
+            num_parameters: Parameters of the parts that no attention type or decoder form changes,
+                so that all runs of a sweep get the same precision.
         """
-        decoder = model.decoder
-        counted = nn.ModuleList((model.encoder, decoder.embedding, decoder.output))
-        is_small = self.device.type == "cpu" and count_parameters(counted) < _WORTH_BF16
+        is_small = self.device.type == "cpu" and num_parameters < _WORTH_BF16
         return replace(self, precision=Precision.fp32) if is_small else self
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizers.base import EOS
 from seq2seq.search.base import Hypothesis
+from seq2seq.special_tokens import EOS
 
 ROOT = -1
 """the parent of a hypothesis's first piece"""

@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizers.base import BOS, PAD
 from seq2seq.search.config import DecodingConfig
 from seq2seq.search.constraints import Constraints, build_constraints
 from seq2seq.search.protocols import SearchedModel
+from seq2seq.special_tokens import BOS, PAD
 
 
 class Hypothesis(NamedTuple):

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizers.base import BOS, EOS
 from seq2seq.search.backpointers import ROOT, Ending, History
 from seq2seq.search.base import (
     Hypotheses,
@@ -23,6 +22,7 @@ from seq2seq.search.constraints import Constraints
 from seq2seq.search.protocols import SearchedModel
 from seq2seq.search.ranking import Ranking, build_ranking
 from seq2seq.search.topk import stable_topk_of_sums
+from seq2seq.special_tokens import BOS, EOS
 
 
 class _Beam(NamedTuple):

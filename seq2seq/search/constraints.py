@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizers.base import BOS, EOS, PAD
 from seq2seq.search.config import DecodingConfig
+from seq2seq.special_tokens import BOS, EOS, PAD
 
 logger = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizers.base import BOS, EOS
 from seq2seq.search.backpointers import ROOT, Ending, History
 from seq2seq.search.base import Hypotheses, allowed_log_probabilities
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.protocols import SearchedModel
+from seq2seq.special_tokens import BOS, EOS
 
 
 class Chosen(NamedTuple):

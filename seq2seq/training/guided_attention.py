@@ -13,7 +13,6 @@ from tqdm import tqdm
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import (
-    EOS,
     Corpus,
     DataConfig,
     EncodedCorpus,
@@ -26,10 +25,10 @@ from seq2seq.data.cache import digest, new_folder
 from seq2seq.data.encoded import encoding_key
 from seq2seq.data.piece_links import LinkedPieces
 from seq2seq.data.text_files import file_sha256
-from seq2seq.data.tokenizers.base import SPECIAL_PIECES
 from seq2seq.evaluation.alignment import Links, read_links
 from seq2seq.files.paths import expand_home
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.special_tokens import EOS, SPECIAL_TOKENS
 
 logger = logging.getLogger(__name__)
 
@@ -114,8 +113,8 @@ def _has_learnt_weights(config: TrainConfig) -> bool:
     model = Seq2Seq(
         config.model,
         attention=config.attention,
-        source_vocabulary_size=len(SPECIAL_PIECES),
-        target_vocabulary_size=len(SPECIAL_PIECES),
+        source_vocabulary_size=len(SPECIAL_TOKENS),
+        target_vocabulary_size=len(SPECIAL_TOKENS),
     )
     ids = torch.tensor([[EOS]])
     weights = model(ids, torch.ones_like(ids, dtype=torch.bool), ids).weights

@@ -11,8 +11,8 @@ from torch.utils.tensorboard.writer import SummaryWriter
 from tqdm import tqdm
 
 from seq2seq.config.schema import TrainConfig, flatten_config
-from seq2seq.data import EOS
 from seq2seq.evaluation.attention_statistics import HeadStatistics, mean_over_heads
+from seq2seq.special_tokens import EOS
 from seq2seq.training.evaluator import Evaluation, Evaluator
 from seq2seq.training.progress import Progress
 from seq2seq.visualization.heads import head_figure

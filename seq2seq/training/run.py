@@ -14,20 +14,19 @@ import torch
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, build_model, load_checkpoint
 from seq2seq.config.schema import TrainConfig
-from seq2seq.config.training import Precision
 from seq2seq.data import load_vectors
-from seq2seq.data.tokenizers.base import SPECIAL_PIECES
 from seq2seq.evaluation.attention_statistics import mean_over_heads
-from seq2seq.model.seq2seq import Seq2Seq, count_parameters
+from seq2seq.model.seq2seq import Seq2Seq, count_fixed_parameters, count_parameters
 from seq2seq.runtime.distributed import (
     Ranks,
     join_processes,
     leave_processes,
     share_from_first,
 )
-from seq2seq.runtime.numerics import Numerics, choose_numerics
+from seq2seq.runtime.numerics import Numerics, Precision, choose_numerics
 from seq2seq.runtime.seeding import derive_seed
 from seq2seq.search import BeamConfig
+from seq2seq.special_tokens import SPECIAL_TOKENS
 from seq2seq.training.evaluator import Evaluation, Evaluator
 from seq2seq.training.logger import RunLog, TensorBoard
 from seq2seq.training.preparation import EvaluationSet, PreparedData, prepare_data
@@ -93,8 +92,8 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
     smallest = Seq2Seq(
         config.model,
         attention=config.attention,
-        source_vocabulary_size=len(SPECIAL_PIECES),
-        target_vocabulary_size=len(SPECIAL_PIECES),
+        source_vocabulary_size=len(SPECIAL_TOKENS),
+        target_vocabulary_size=len(SPECIAL_TOKENS),
     )
     if isinstance(config.decoding, BeamConfig) and smallest.attention.num_heads == 0:
         config.decoding.check_without_attention()
@@ -108,7 +107,7 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
     torch.manual_seed(derive_seed(config.seed, "parameters"))
     model = build_model(config, data.tokenizers)
     if training.precision is Precision.auto:
-        numerics = numerics.suited_to(model)
+        numerics = numerics.suited_to(count_fixed_parameters(model))
     if checkpoint is None:
         _load_vectors(config, model, data)
     else:

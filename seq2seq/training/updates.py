@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from seq2seq.config.schema import TrainConfig
-from seq2seq.config.training import OptimizerConfig, OptimizerName, Precision
+from seq2seq.config.training import OptimizerConfig, OptimizerName
 from seq2seq.data import Batch
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, sum_gradients, sum_over_processes
-from seq2seq.runtime.numerics import Numerics
+from seq2seq.runtime.numerics import Numerics, Precision
 from seq2seq.runtime.seeding import derive_seed
 from seq2seq.training.loss import sequence_loss
 from seq2seq.training.schedules import draw_forced_mask

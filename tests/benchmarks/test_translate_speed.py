@@ -16,8 +16,8 @@ from tiny_translator import (
 
 from benchmarks.translate_cases import Case, Command, WithoutAttention, ask_peer, in_turn
 from benchmarks.translate_speed import main
-from seq2seq.config.training import Precision
 from seq2seq.evaluation.metrics import score
+from seq2seq.runtime.numerics import Precision
 
 REFERENCES = ["a dog", "b", "c", "d e f", "", "yes", "no and yes", "a child"]
 PEER = 'echo "loading"; echo "fake translate, beam {}: 10.0 sentences/s (1.0 s for 10)"'

@@ -8,9 +8,9 @@ from tiny_translator import SENTENCES, make_checkpoint
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.cli.average import average, main
-from seq2seq.config.training import Device
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.inference.translator import Translator
+from seq2seq.runtime.numerics import Device
 
 TIED = ("decoder.embedding.weight", "decoder.output.weight")
 

@@ -15,10 +15,10 @@ from tiny_translator import GREEDY, make_config, make_translate_config
 from seq2seq.checkpoints.checkpoint import Checkpoint, build_model, save_checkpoint
 from seq2seq.cli.config import LongLines, OutputFormat
 from seq2seq.cli.task import translate
-from seq2seq.config.training import Device
 from seq2seq.data import Pair, SentencePieceConfig, SentencePieceModel, train_tokenizers
 from seq2seq.files.lines import LineReader
 from seq2seq.inference.translator import Translator
+from seq2seq.runtime.numerics import Device
 
 # So short that thousands of lines take seconds.
 DECODING = replace(GREEDY, max_length_ratio=0.0, max_length_offset=4)

@@ -180,7 +180,7 @@ def test_a_damaged_input_leaves_no_output(checkpoint, inputs, tmp_path):
     damaged.write_bytes(gzip.compress(b"ein hund\n" * 9)[:-3])
     paths = [str(tmp_path / name) for name in ("a.en", "c.en.gz")]
 
-    with pytest.raises(ValueError, match=r"^input=\S+c\.de\.gz: not a whole gzip file"):
+    with pytest.raises(ValueError, match=r"^input=\S+c\.de\.gz: damaged or incomplete gzip file"):
         translate(
             make_translate_config(
                 checkpoint,
@@ -200,7 +200,7 @@ def test_any_damaged_file_is_refused_with_its_key(checkpoint, inputs, tmp_path, 
     plain = write(tmp_path / "in" / "empty", [""] * 5)
     files = dict.fromkeys(("input", "reference", "gold"), plain) | {key: str(damaged)}
 
-    with pytest.raises(ValueError, match=rf"^{key}=\S+c\.gz: not a whole gzip file"):
+    with pytest.raises(ValueError, match=rf"^{key}=\S+c\.gz: damaged or incomplete gzip file"):
         translate(make_translate_config(checkpoint, **files, output=str(tmp_path / "out")))
 
     assert outputs(tmp_path) == []

@@ -8,9 +8,9 @@ from tiny_translator import BEAM, SENTENCES, make_translate_config
 
 from seq2seq.cli.config import OutputFormat
 from seq2seq.cli.task import translate
-from seq2seq.config.training import Device, Precision
 from seq2seq.inference.batches import BatchTranslator
 from seq2seq.inference.translator import Translator
+from seq2seq.runtime.numerics import Device, Precision
 
 ROOT = Path(__file__).parents[2]
 TEXT = "".join(f"{line}\n" for line in SENTENCES).encode()

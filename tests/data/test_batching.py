@@ -8,20 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.data import (
-    BOS,
-    EOS,
-    PAD,
-    Batch,
-    Batches,
-    BatchingConfig,
-    BatchUnit,
-    EncodedCorpus,
-    collate,
-    in_order,
-)
+from seq2seq.data import Batch, Batches, BatchingConfig, BatchUnit, EncodedCorpus, collate, in_order
 from seq2seq.data.id_rows import IdRows, Numbers
 from seq2seq.data.piece_links import LinkedPieces, PieceLinks
+from seq2seq.special_tokens import BOS, EOS, PAD
 
 SETTINGS = settings(max_examples=40, deadline=None, database=None)
 SOURCE = [[10, 11], [12, 13, 14, 15], [], [16]]

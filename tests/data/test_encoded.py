@@ -16,7 +16,6 @@ import pytest
 from tiny_data import shared
 
 from seq2seq.data import (
-    UNK,
     CharactersConfig,
     CharacterTokenizer,
     DataConfig,
@@ -30,6 +29,7 @@ from seq2seq.data import (
     encode_corpus,
 )
 from seq2seq.data import encoded as encoded_module
+from seq2seq.special_tokens import UNK
 
 PAIRS = [("ab", "abc"), ("c", "a"), ("abcab", "cb"), ("", "cc"), ("ba", "abcabca")]
 TOKENIZERS = TokenizerPair(CharacterTokenizer("abc"), CharacterTokenizer("cba"))

@@ -5,10 +5,10 @@ import torch
 from tiny_models import VARIANTS, tiny_batch, tiny_model
 from tiny_translator import BEAM, GREEDY
 
-from seq2seq.data.tokenizers.base import EOS
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.forced_decoding import force
 from seq2seq.search import SamplingConfig, search
+from seq2seq.special_tokens import EOS
 
 SAMPLING = SamplingConfig(
     **{field.name: getattr(GREEDY, field.name) for field in dataclasses.fields(GREEDY)}

@@ -2,9 +2,9 @@ import pytest
 import torch
 from tiny_models import FORMS, VARIANTS, tiny_batch, tiny_model
 
-from seq2seq import forced_decoding
-from seq2seq.data.tokenizers.base import BOS
+from seq2seq.inference import forced_decoding
 from seq2seq.inference.forced_decoding import force
+from seq2seq.special_tokens import BOS
 
 
 def force_batch(model, batch):

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_config, make_translator
 
 from seq2seq.checkpoints.checkpoint import build_model
-from seq2seq.config.training import Precision
 from seq2seq.data import Pair, SentencePieceConfig, TokenizerPair, train_tokenizers
-from seq2seq.data.tokenizers.base import UNK, SentencePieceModel
+from seq2seq.data.tokenizers.base import SentencePieceModel
 from seq2seq.inference.lexical_constraints import Forbidden
 from seq2seq.inference.translator import Translator
-from seq2seq.runtime.numerics import Numerics
+from seq2seq.runtime.numerics import Numerics, Precision
+from seq2seq.special_tokens import UNK
 
 TEXT = "ein hund rennt der schnee ist tief a dog runs through the snow ."
 WORDS = TEXT.split()

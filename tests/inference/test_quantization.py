@@ -6,8 +6,8 @@ from tiny_models import FORMS, VARIANTS, tiny_batch, tiny_model
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_checkpoint, write_checkpoint
 from torch import nn
 
-from seq2seq import quantization
 from seq2seq.checkpoints.checkpoint import save_checkpoint
+from seq2seq.inference import quantization
 from seq2seq.inference.quantization import FEWEST_OUTPUTS, Int8Linear, quantize
 from seq2seq.inference.translator import Translator
 

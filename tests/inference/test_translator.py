@@ -17,9 +17,9 @@ from tiny_translator import (
     write_checkpoint,
 )
 
-from seq2seq.config.training import Device, Precision
 from seq2seq.inference.streaming import LONG_SENTENCE, WINDOW
 from seq2seq.inference.translator import Translator
+from seq2seq.runtime.numerics import Device, Precision
 from seq2seq.search import search
 
 

@@ -11,10 +11,10 @@ from tiny_translator import SENTENCES, make_checkpoint, make_translate_config, w
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.cli.task import translate
-from seq2seq.config.training import Device
 from seq2seq.data import CharacterTokenizer, TokenizerPair
-from seq2seq.data.tokenizers.base import BOS, EOS
 from seq2seq.inference.translator import Translator
+from seq2seq.runtime.numerics import Device
+from seq2seq.special_tokens import BOS, EOS
 
 SCRIPT = Path(__file__).parents[2] / "translate.py"
 

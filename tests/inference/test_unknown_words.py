@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from tiny_translator import BEAM, make_translator
 
 from seq2seq.data import (
-    EOS,
-    UNK,
     CharacterTokenizer,
     Pair,
     SentencePieceConfig,
@@ -23,6 +21,7 @@ from seq2seq.data.tokenizers.base import UNKNOWN_SURFACE, SentencePieceModel
 from seq2seq.inference.translation import EncodedLine, found_translation, word_links
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 from seq2seq.search import Hypothesis
+from seq2seq.special_tokens import EOS, UNK
 
 SOURCE = WordTokenizer(
     ["Der", "Berg", "ist", "Hoch", ",", ".", "/"], tokenizer="moses", language="de", lowercase=False

@@ -15,7 +15,8 @@ from tiny_models import (
 )
 from torch.testing import assert_close
 
-from seq2seq.model.seq2seq import Bridge, ModelConfig, Seq2Seq, TiedEmbeddings
+from seq2seq.model.bridge import Bridge
+from seq2seq.model.seq2seq import ModelConfig, Seq2Seq, TiedEmbeddings
 
 # B=3, S=5, T=4
 every_type = pytest.mark.parametrize("attention", VARIANTS.values(), ids=VARIANTS.keys())

@@ -13,7 +13,7 @@ from tiny_models import (
 from torch.testing import assert_close
 
 from seq2seq.attention import AdditiveAttention
-from seq2seq.model.seq2seq import Bridge
+from seq2seq.model.bridge import Bridge
 
 # B=3, S=5, T=4
 every_type = pytest.mark.parametrize("attention", VARIANTS.values(), ids=VARIANTS.keys())

@@ -13,9 +13,9 @@ from hydra import compose, initialize_config_dir
 from torch import Tensor
 
 from seq2seq.config.schema import TrainConfig, load_config, register_schemas
-from seq2seq.data.tokenizers.base import BOS, EOS, PAD
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search import BeamConfig, DecodingConfig, LengthPenaltyForm
+from seq2seq.special_tokens import BOS, EOS, PAD
 
 # B sentences, K rows of each, R = B * K, S source length, H hidden, V vocabulary, N heads
 CONFIGS = Path(__file__).parents[2] / "configs"

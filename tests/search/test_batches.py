@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from seq2seq.data.tokenizers.base import EOS
 from seq2seq.search import EarlyStopping, search
+from seq2seq.special_tokens import EOS
 
 SETTINGS = {
     "greedy": ("greedy", {}),

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from seq2seq.data.tokenizers.base import EOS
 from seq2seq.search import EarlyStopping, LengthPenaltyForm, search
+from seq2seq.special_tokens import EOS
 
 SOURCES = [[4, 5, EOS], [5, EOS], [5, 4, 4, 5, EOS], [4, EOS]]
 VOCABULARY_SIZE = 6

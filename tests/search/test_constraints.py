@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from seq2seq.data.tokenizers.base import BOS, EOS, PAD, UNK
 from seq2seq.search import search
 from seq2seq.search.constraints import Constraints, build_constraints
+from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
 SEARCHES = ["greedy", "beam", "sampling"]
 SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]

@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-from seq2seq.data.tokenizers.base import BOS, EOS, PAD, UNK
 from seq2seq.search import (
     DecodingConfig,
     GreedyConfig,
@@ -9,6 +8,7 @@ from seq2seq.search import (
     register_search,
     search,
 )
+from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
 SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]
 VOCABULARY_SIZE = 7

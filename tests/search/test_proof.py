@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.data.tokenizers.base import BOS, EOS
 from seq2seq.search import EarlyStopping, LengthPenaltyForm, search
+from seq2seq.special_tokens import BOS, EOS
 
 SOURCES = [[4, 5, EOS], [5, EOS], [4, EOS]]
 VOCABULARY_SIZE = 6

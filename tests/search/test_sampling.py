@@ -4,8 +4,8 @@ from collections import Counter
 import pytest
 import torch
 
-from seq2seq.data.tokenizers.base import BOS, EOS, PAD
 from seq2seq.search import search
+from seq2seq.special_tokens import BOS, EOS, PAD
 
 SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]
 VOCABULARY_SIZE = 7

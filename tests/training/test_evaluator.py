@@ -13,7 +13,7 @@ from seq2seq.data import CharacterTokenizer, Pair, TokenizerPair, encode_corpus
 from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.attention_statistics import HeadStatistics
 from seq2seq.search import Hypothesis
-from seq2seq.training import validation
+from seq2seq.training import evaluator as module
 from seq2seq.training.evaluator import Evaluation, Evaluator
 from seq2seq.training.preparation import EvaluationSet, prepare_data
 
@@ -99,8 +99,8 @@ def answers(monkeypatch):
         ids = {4: [6, 7, 5], 2: [4]}  # "z y" and "x"
         return [[Hypothesis(ids[n], 0.0, 0.0, True, torch.zeros(1, 1, 1))] for n in lengths]
 
-    monkeypatch.setattr(validation, "sequence_loss", lose)
-    monkeypatch.setattr(validation, "search", search)
+    monkeypatch.setattr(module, "sequence_loss", lose)
+    monkeypatch.setattr(module, "search", search)
 
 
 def entropy(row: list[float]) -> float:

@@ -21,7 +21,7 @@ from torch.testing import assert_close
 
 from seq2seq.attention import attention_config_types
 from seq2seq.data import Batch
-from seq2seq.model.seq2seq import Bridge
+from seq2seq.model.bridge import Bridge
 from seq2seq.training.loss import sequence_loss
 
 # B=2: so few rows that the gradients of all matrices that a step multiplies by wait for its loop

@@ -10,10 +10,8 @@ from torch import Tensor
 
 from seq2seq.checks import check_positive
 from seq2seq.data.corpus import Corpus
+from seq2seq.special_tokens import SPECIAL_TOKENS
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
-SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
-"""the labels of the ids above, in their order"""
 UNKNOWN_SURFACE = "\u2047"
 """what an unknown piece shows as in text"""
 SPACE_LABEL = "\u2581"
@@ -38,10 +36,10 @@ class TokenizerConfig:
     """most pieces a language, with the special ones"""
 
     def __post_init__(self) -> None:
-        if self.vocabulary_size <= len(SPECIAL_PIECES):
+        if self.vocabulary_size <= len(SPECIAL_TOKENS):
             raise ValueError(
                 f"tokenizer.vocabulary_size={self.vocabulary_size} must be more than "
-                f"{len(SPECIAL_PIECES)}, the number of special pieces"
+                f"{len(SPECIAL_TOKENS)}, the number of special pieces"
             )
 
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.base import (
     SPACE_LABEL,
-    SPECIAL_PIECES,
-    UNK,
     UNKNOWN_SURFACE,
     CharactersConfig,
     TokenizerPair,
@@ -17,6 +15,7 @@ from seq2seq.data.tokenizers.base import (
     train_tokenizers,
     word_indices,
 )
+from seq2seq.special_tokens import SPECIAL_TOKENS, UNK
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ class CharacterTokenizer:
         # What each id adds to a text: special pieces nothing, the unknown one its sign.
         self._surfaces = ["", UNKNOWN_SURFACE, "", "", *self._characters]
         self._ids = {
-            character: i for i, character in enumerate(self._characters, start=len(SPECIAL_PIECES))
+            character: i for i, character in enumerate(self._characters, start=len(SPECIAL_TOKENS))
         }
 
     def __len__(self) -> int:
@@ -45,7 +44,7 @@ class CharacterTokenizer:
         return "".join(self._surfaces[i] for i in ids)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        labels = [*SPECIAL_PIECES, *self._characters]
+        labels = [*SPECIAL_TOKENS, *self._characters]
         return [labels[i].replace(" ", SPACE_LABEL) for i in ids]
 
     def words(self, text: str, ids: Sequence[int]) -> list[int]:
@@ -80,7 +79,7 @@ def _choose(config: CharactersConfig, counts: Counter[str], *, label: str) -> Ch
         raise ValueError(f"{label}: no text to train a tokenizer on; give a corpus with pairs")
     frequent = [character for character, count in counts.items() if count >= config.min_frequency]
     frequent.sort(key=lambda character: (-counts[character], character))
-    kept = frequent[: config.vocabulary_size - len(SPECIAL_PIECES)]
+    kept = frequent[: config.vocabulary_size - len(SPECIAL_TOKENS)]
     num_unknown = counts.total() - sum(counts[character] for character in kept)
     logger.info(
         "%s: %d of %d different characters are in the vocabulary; %d of %d in the text are unknown",

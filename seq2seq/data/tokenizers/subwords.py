@@ -13,11 +13,7 @@ from torch import Tensor
 
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.base import (
-    BOS,
-    EOS,
-    PAD,
     SPACE_LABEL,
-    UNK,
     UNKNOWN_SURFACE,
     SentencePieceConfig,
     TokenizerPair,
@@ -27,6 +23,7 @@ from seq2seq.data.tokenizers.base import (
     word_indices,
 )
 from seq2seq.runtime.seeding import derive_seed
+from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from sacremoses.corpus import NonbreakingPrefixes
 from torchtext.data.utils import get_tokenizer
 from torchtext.vocab import Vectors, Vocab
 
-from seq2seq.data.tokenizers.base import SPECIAL_PIECES
+from seq2seq.special_tokens import SPECIAL_TOKENS
 
 Split = Callable[[str], list[str]]
 """cuts a line into words"""
@@ -59,9 +59,9 @@ def frequent_words(counts: Counter[str], *, most: int, min_frequency: int) -> li
         counts,
         max_size=most,
         min_freq=min_frequency,
-        specials=list(SPECIAL_PIECES),
+        specials=list(SPECIAL_TOKENS),
     )
-    words: list[str] = vocabulary.itos[len(SPECIAL_PIECES) :]
+    words: list[str] = vocabulary.itos[len(SPECIAL_TOKENS) :]
     return words
 
 

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.base import (
-    SPECIAL_PIECES,
-    UNK,
     UNKNOWN_SURFACE,
     Tokenizer,
     TokenizerPair,
@@ -22,6 +20,7 @@ from seq2seq.data.tokenizers.base import (
     train_tokenizers,
     word_indices,
 )
+from seq2seq.special_tokens import SPECIAL_TOKENS, UNK
 
 logger = logging.getLogger(__name__)
 
@@ -50,9 +49,9 @@ class WordTokenizer:
         self._language = language
         self._lowercase = lowercase
         self._split = splitter(tokenizer, language=language, lowercase=lowercase)
-        self._labels = [*SPECIAL_PIECES, *self._words]
+        self._labels = [*SPECIAL_TOKENS, *self._words]
         self._surfaces = ["", UNKNOWN_SURFACE, "", "", *self._words]
-        self._ids = {word: i for i, word in enumerate(self._words, start=len(SPECIAL_PIECES))}
+        self._ids = {word: i for i, word in enumerate(self._words, start=len(SPECIAL_TOKENS))}
         self._join = moses_joiner(language) if tokenizer == "moses" else _join
 
     def __len__(self) -> int:
@@ -165,7 +164,7 @@ def _choose(config: WordsConfig, counts: Counter[str], *, label: str) -> list[st
         raise ValueError(f"{label}: no text to train a tokenizer on; give a corpus with pairs")
     words = frequent_words(
         counts,
-        most=config.vocabulary_size - len(SPECIAL_PIECES),
+        most=config.vocabulary_size - len(SPECIAL_TOKENS),
         min_frequency=config.min_frequency,
     )
     num_unknown = counts.total() - sum(counts[word] for word in words)

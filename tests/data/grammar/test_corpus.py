@@ -15,7 +15,7 @@ from seq2seq.data.grammar.corpus import GrammarCorpus
 from seq2seq.data.grammar.generator import PairGenerator
 from seq2seq.data.grammar.parser import read_grammar
 
-BUNDLED = Path(__file__).parents[2] / "data" / "german-english.grammar"
+BUNDLED = Path(__file__).parents[3] / "data" / "german-english.grammar"
 
 PLAIN = """\
 languages: de en

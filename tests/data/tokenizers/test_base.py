@@ -8,10 +8,6 @@ import pytest
 import torch
 
 from seq2seq.data import (
-    BOS,
-    EOS,
-    PAD,
-    UNK,
     CharactersConfig,
     Pair,
     SentencePieceConfig,
@@ -24,6 +20,7 @@ from seq2seq.data import (
     train_tokenizers,
 )
 from seq2seq.data.tokenizers.base import register_tokenizer, word_indices
+from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
 UNIGRAM = SentencePieceConfig(
     name="unigram",

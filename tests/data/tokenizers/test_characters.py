@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from seq2seq.data import UNK, CharactersConfig, CharacterTokenizer, Pair, train_tokenizers
+from seq2seq.data import CharactersConfig, CharacterTokenizer, Pair, train_tokenizers
+from seq2seq.special_tokens import UNK
 
 
 class ListCorpus:

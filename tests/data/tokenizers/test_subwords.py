@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.data import (
-    UNK,
     Pair,
     SentencePieceConfig,
     SentencePieceModel,
     SentencePieceTokenizer,
     train_tokenizers,
 )
+from seq2seq.special_tokens import UNK
 
 CONFIG = SentencePieceConfig(
     name="unigram",

@@ -13,8 +13,6 @@ import pytest
 import torch
 
 from seq2seq.data import (
-    EOS,
-    UNK,
     CharacterTokenizer,
     Pair,
     WordsConfig,
@@ -23,6 +21,7 @@ from seq2seq.data import (
     train_tokenizers,
 )
 from seq2seq.data.tokenizers.torchtext_words import splitter
+from seq2seq.special_tokens import EOS, UNK
 
 CONFIG = WordsConfig(
     name="words",

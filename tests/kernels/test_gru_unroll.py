@@ -1,0 +1,142 @@
+import pytest
+import torch
+from tiny_graphs import Calls, gradients, mark, node_counts, random, without_collector
+from torch.testing import assert_close
+
+from seq2seq.kernels.gru_unroll import unroll
+from seq2seq.model.gru import GRUCell
+
+# T=5 steps, B=4 rows, I=3, H=2 of one direction
+LENGTHS = [5, 1, 0, 3]
+MASK = torch.arange(5) < torch.tensor(LENGTHS).unsqueeze(1)  # (B, T)
+TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5}
+every_dtype = pytest.mark.parametrize("dtype", TOLERANCES)
+either_way = pytest.mark.parametrize("reverse", [False, True])
+padded_or_not = pytest.mark.parametrize("padding", [None, ~MASK.t()], ids=["full", "padded"])
+
+
+def unroll_inputs(dtype=torch.float64, *, length=5, num_rows=4):
+    """Return projected inputs (T, B, 3H), first state (B, H), weight (3H, H) and bias (3H)."""
+    shapes = (length, num_rows, 6), (num_rows, 2), (6, 2), (6,)
+    return [random(*shape, seed=seed, dtype=dtype) for seed, shape in enumerate(shapes)]
+
+
+def unroll_by_cell(projected, hidden, weight, bias, *, padding=None, reverse=False):
+    """Do what `unroll` promises one step at a time."""
+    cell = GRUCell(3, 2, layer_norm=False).to(projected.dtype)
+    del cell.hidden_projection.weight, cell.hidden_projection.bias
+    cell.hidden_projection.weight, cell.hidden_projection.bias = weight, bias
+    states = [torch.empty(0)] * len(projected)
+    for step in sorted(range(len(projected)), reverse=reverse):
+        advanced = cell(projected[step], hidden)
+        is_padding = torch.zeros(len(hidden), dtype=torch.bool)
+        is_padding = is_padding if padding is None else padding[step]
+        hidden = states[step] = torch.where(is_padding.unsqueeze(1), hidden, advanced)
+    return torch.stack(states)
+
+
+@either_way
+@padded_or_not
+def test_gradients_of_unroll_are_those_of_differences(reverse, padding):
+    few = None if padding is None else padding[:3, 1:3]
+
+    def run(*inputs):
+        return unroll(*inputs, padding=few, reverse=reverse)
+
+    assert torch.autograd.gradcheck(run, unroll_inputs(length=3, num_rows=2))
+
+
+@every_dtype
+@either_way
+@padded_or_not
+def test_unroll_is_a_loop_of_cells(dtype, reverse, padding):
+    inputs = unroll_inputs(dtype)
+
+    states = unroll(*inputs, padding=padding, reverse=reverse)
+
+    expected = unroll_by_cell(*inputs, padding=padding, reverse=reverse)
+    close = {"rtol": 0, "atol": TOLERANCES[dtype]}
+    assert node_counts(states)["_UnrollBackward"] == 1
+    assert_close(states, expected, **close)
+    assert_close(gradients([states], inputs), gradients([expected], inputs), **close)
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_unroll_of_a_cell_is_a_loop_of_its_steps(layer_norm):
+    torch.manual_seed(1)
+    cell = GRUCell(3, 2, layer_norm=layer_norm).double()
+    projected, hidden, *_ = unroll_inputs()
+
+    states = cell.unroll(projected, hidden)
+
+    for step, state in zip(projected, states, strict=True):
+        hidden = cell(step, hidden)
+        assert_close(state, hidden)
+
+
+def test_unroll_without_gradients_is_the_same():
+    inputs = unroll_inputs()
+
+    with torch.no_grad():
+        states = unroll(*inputs, padding=~MASK.t())
+
+    assert torch.equal(states, unroll(*inputs, padding=~MASK.t()))
+    assert torch.equal(unroll(*(each.detach() for each in inputs)), unroll(*inputs))
+
+
+@pytest.mark.parametrize(("length", "num_rows"), [(0, 4), (1, 4), (5, 0), (5, 1)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@either_way
+def test_unroll_takes_any_number_of_steps_and_rows(length, num_rows, dtype, reverse):
+    inputs = unroll_inputs(dtype, length=length, num_rows=num_rows)
+
+    states = unroll(*inputs, reverse=reverse)
+
+    assert states.shape == (length, num_rows, 2)
+    found = gradients([states], inputs)
+    if states.numel():
+        expected = gradients([unroll_by_cell(*inputs, reverse=reverse)], inputs)
+        assert_close(found, expected, rtol=0, atol=1e-5)
+    assert [each.shape for each in found] == [each.shape for each in inputs]
+
+
+def test_unroll_reads_inputs_however_they_lie_in_memory():
+    projected, *others = unroll_inputs()
+    turned = projected.transpose(0, 1).contiguous().transpose(0, 1)
+    weight = others[1].t().contiguous().t()
+
+    assert not turned.is_contiguous()
+    assert_close(unroll(turned, others[0], weight, others[2]), unroll(projected, *others))
+
+
+def test_unroll_has_the_same_gradients_in_a_second_backward():
+    inputs = unroll_inputs()
+    loss = unroll(*inputs).sin().sum()
+
+    first = torch.autograd.grad(loss, inputs, retain_graph=True)
+    second = torch.autograd.grad(loss, inputs)
+
+    assert_close(first, second, rtol=0, atol=0)
+
+
+def test_unroll_makes_the_weights_gradient_in_one_product():
+    inputs = unroll_inputs()
+    loss = unroll(*inputs).sum()
+
+    with Calls() as calls:
+        loss.backward()
+
+    assert calls.products(6, 2) == 1
+
+
+def test_unroll_lets_its_graph_go_without_the_collector():
+    projected, *others = unroll_inputs()
+    with without_collector():
+        marked, graph = mark(projected)
+        loss = unroll(marked, *others).sum()
+        loss.backward()
+        assert graph() is not None
+
+        del marked, loss
+
+        assert graph() is None
