@@ -1,4 +1,4 @@
-"""The README's commands, run as they stand but for sizes that make them quick."""
+"""Run the README's commands, with sizes that make them quick."""
 
 import re
 import shlex
@@ -29,9 +29,6 @@ def test_translating_command_runs(workplace: Path, command: str) -> None:
         assert (workplace / "my" / "output.en").read_bytes().count(b"\n") == 3
     if "attention_html" in command:
         assert "Zwei" in (workplace / "my" / "attention.html").read_text(encoding="utf-8")
-    if "attention_plot" in command:
-        assert len(list((workplace / "my" / "pictures").glob("*.png"))) == 2
-        assert (workplace / "my" / "links.txt").read_bytes().count(b"\n") == 3
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if "benchmarks/compare" in c])
@@ -44,14 +41,12 @@ def test_comparison_lists_what_it_would_train(command: str) -> None:
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if re.search(r"benchmarks/\w+_speed", c)])
 def test_measurement_knows_its_options(command: str) -> None:
-    """It takes too long to run; its keys are those of training and translating."""
-    arguments = shlex.split(command)
+    """Check the options only: a measurement takes too long to run here."""
+    script = shlex.split(command)[1]
 
-    kind = [a for a in arguments[2:3] if a.isalpha()]  # of measurement, each with its options
-    done = run_shell(ROOT, shlex.join([*arguments[:2], *kind, "--help"]))
+    done = run_shell(ROOT, f"python {script} --help")
 
     assert done.returncode == 0, done.stderr
-    assert [a for a in arguments if a.startswith("--") and f"{a} " not in done.stdout] == []
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if "| python" in c])
@@ -62,52 +57,28 @@ def test_pipe_gives_one_line_for_each_line(workplace: Path, command: str) -> Non
     assert done.stdout.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("torchrun")])
-def test_processes_train_together(workplace: Path, command: str) -> None:
-    arguments = shlex.split(command)
-
-    done = run_shell(workplace, shlex.join([*arguments[:3], *quickened(arguments[3:])]))
-
-    assert done.returncode == 0, done.stderr
-    assert (workplace / "checkpoints" / "two-processes" / "results.json").exists()
-
-
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("tensorboard")])
-def test_tensorboard_finds_the_runs(workplace: Path, command: str) -> None:
-    done = run_shell(workplace, f"{command} --inspect")
-
-    assert done.returncode == 0, done.stderr
-    assert "valid/bleu" in done.stdout
-
-
 def test_python_example_translates(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     README.run_example(0, workplace)
 
     assert capsys.readouterr().out.count("\n") == 2
 
 
-def test_python_example_attends(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    README.run_example(1, workplace)
-
-    sizes = [
-        [int(n) for n in re.findall(r"\d+", part)]
-        for part in capsys.readouterr().out.split("S")[1:]
-    ]
-    assert sizes == [[2, 3, 40], [2, 1, 3, 7]]
-
-
 def test_every_command_is_run() -> None:
-    scripts = ("train.py", "translate.py", "benchmarks/")
-    known = (*(f"python {script}" for script in scripts), "torchrun", "tensorboard")
+    known = ("python train.py", "python translate.py", "python benchmarks/")
 
     forgotten = [c for c in COMMANDS if not c.startswith(known) and "| python" not in c]
 
     assert forgotten == []
-    assert README.num_examples() == 2
+    assert README.num_examples() == 1
 
 
-@pytest.mark.parametrize(
-    "path", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
-)
-def test_every_linked_file_exists(path: str) -> None:
-    assert Page(path).missing_links() == []
+def test_every_linked_file_exists() -> None:
+    pictures = re.findall(r'src="([^"]+)"', README.text)
+
+    assert README.missing_links() == []
+    assert pictures
+    assert [picture for picture in pictures if not (ROOT / picture).exists()] == []
+
+
+def test_readme_is_short() -> None:
+    assert README.text.count("\n") <= 120
