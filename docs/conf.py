@@ -1,0 +1,48 @@
+"""Sphinx configuration of the documentation: `sphinx-build -W -b html docs docs/_build/html`."""
+
+import seq2seq
+
+project = "seq2seq"
+author = "the seq2seq contributors"
+project_copyright = "the seq2seq contributors"
+version = release = getattr(seq2seq, "__version__", "0.1.0")
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # MathJax from a local copy: the site works without a network
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build"]
+highlight_language = "none"  # blocks without a language are output, not Python
+
+html_theme = "furo"
+html_title = f"seq2seq {release}"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+html_copy_source = False
+html_show_sourcelink = False
+
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
+myst_heading_anchors = 3
+myst_links_external_new_tab = False
+
+# The notebook trains a small model; it is executed whenever its page or this file has changed.
+nb_execution_mode = "force"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+
+# Docstrings put code in single backticks; a name that is documented becomes a link.
+default_role = "py:obj"
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+napoleon_numpy_docstring = False
+python_maximum_signature_line_length = 88
+python_use_unqualified_type_names = True
+
+copybutton_exclude = ".linenos, .gp, .go"
