@@ -27,11 +27,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hydra import compose, initialize_config_dir
-
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from seq2seq.config.schema import TrainConfig, load_config, register_schemas
+from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import (
     Batches,
     Corpus,
@@ -99,7 +97,7 @@ def main() -> None:
 
 def measure_encoding(overrides: list[str], repeats: int) -> None:
     """Print pairs a minute with one core and with all that this process may use."""
-    config = composed(overrides)
+    config = load_config(*overrides)
     corpus = load_corpora(config.data).train
     with tempfile.TemporaryDirectory() as folder:
         tokenizers = cached_tokenizers(config.tokenizer, corpus, folder)
@@ -164,7 +162,7 @@ def make_large(text: Path, directory: Path, *, num_pairs: int, options: Sequence
     parts = {"train": large, "valid": valid, "test": valid}
     overrides = [f"data.{part}=[{','.join(map(str, paths))}]" for part, paths in parts.items()]
     overrides = ["data=files", *overrides, f"data.cache_dir={directory / 'cache'}", *options]
-    fill_cache(composed(overrides), small)
+    fill_cache(load_config(*overrides), small)
     return overrides
 
 
@@ -221,7 +219,7 @@ class Remembering:
 
 def measure_padding(overrides: list[str]) -> None:
     """Print the share of padding among all positions of an epoch, source and target."""
-    config = composed(overrides)
+    config = load_config(*overrides)
     corpus = load_corpora(config.data).train
     tokenizers = cached_tokenizers(config.tokenizer, corpus, config.data.cache_dir)
     encoded = encode_corpus(corpus, tokenizers, config.data)
@@ -236,13 +234,6 @@ def measure_padding(overrides: list[str]) -> None:
         f"{len(batches)} batches of {batching.size} {batching.unit.name}: "
         f"{1 - real / computed:.1%} of the positions are padding"
     )
-
-
-def composed(overrides: list[str]) -> TrainConfig:
-    """Compose the configuration as train.py does."""
-    register_schemas()
-    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-        return load_config(compose("train", overrides))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
         --peer-command "python ../shared/peers/joeynmt_speed.py train"
 
 One row for each decoder form or attention type: embedding 256, bidirectional GRU 512, decoder GRU
-512 and readout 512, 8,000 joint pieces, 128 sentences a batch, Adam, clipping, Multi30k. The rows
+512 and readout 512, 8,000 joint tokens, 128 sentences a batch, Adam, clipping, Multi30k. The rows
 are run in turn, interval by interval, so that a machine whose speed drifts slows them alike;
 medians over the intervals are printed. Arguments with "=" are overrides of train.py.
 """
@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from hydra import compose, initialize_config_dir
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
@@ -28,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from plain_loop import plain_loss
 
 from seq2seq.checkpoints.checkpoint import build_model
-from seq2seq.config.schema import TrainConfig, load_config, register_schemas
+from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import Batch, Batches, collate
 from seq2seq.kernels.packed_matmul import product_dtype
 from seq2seq.model.seq2seq import Seq2Seq
@@ -113,9 +112,7 @@ def parse() -> tuple[argparse.Namespace, list[str]]:
 
 
 def configure(*overrides: str) -> TrainConfig:
-    register_schemas()
-    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-        return load_config(compose("train", [*SIZES, *overrides]))
+    return load_config(*SIZES, *overrides)
 
 
 def make_batches(config: TrainConfig, data: PreparedData, number: int) -> list[Batch]:

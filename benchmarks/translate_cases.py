@@ -13,8 +13,8 @@ from unittest import mock
 from torch import Tensor
 
 from seq2seq.cli.config import TranslateConfig, shown
-from seq2seq.config.training import Precision
 from seq2seq.inference.translator import Translator
+from seq2seq.runtime.numerics import Precision
 from seq2seq.search import BeamConfig, DecodingConfig
 from seq2seq.search.backpointers import History
 
@@ -69,7 +69,7 @@ class WeightlessHistory(History):
 
     def append(
         self,
-        pieces: Tensor,
+        tokens: Tensor,
         *,
         parents: Tensor,
         rows: Tensor,
@@ -77,11 +77,11 @@ class WeightlessHistory(History):
         weights: Tensor,
     ) -> Tensor:
         return super().append(
-            pieces,
+            tokens,
             parents=parents,
             rows=rows,
             log_probabilities=log_probabilities,
-            weights=weights[:, :, :0],
+            attention_weights=weights[:, :, :0],
         )
 
 

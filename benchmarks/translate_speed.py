@@ -20,20 +20,16 @@ from itertools import pairwise
 from pathlib import Path
 
 import torch
-from hydra import compose, initialize_config_dir
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.translate_cases import Case, Command, WithoutAttention, ask_peer, in_turn
-from seq2seq.cli.config import TranslateConfig
-from seq2seq.cli.hydra_arguments import quote_plain_values
+from seq2seq.cli.config import TranslateConfig, load_translate_config
 from seq2seq.cli.inputs import open_inputs
-from seq2seq.config.schema import register_schemas, to_dataclass
-from seq2seq.config.training import Precision
 from seq2seq.evaluation.metrics import score
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.allocator import keep_freed_memory
-from seq2seq.runtime.numerics import choose_numerics
+from seq2seq.runtime.numerics import Precision, choose_numerics
 from seq2seq.search import BeamConfig, DecodingConfig, EarlyStopping
 
 ROOT = Path(__file__).parents[1]
@@ -101,7 +97,7 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
 def prepare(options: argparse.Namespace, overrides: Sequence[str]) -> Bench:
     """Read the test set and the checkpoint; say what is measured."""
     test_set = [f"input={TEST_SET}.de.gz", f"reference={TEST_SET}.en.gz"]
-    config = configure(*test_set, *overrides)
+    config = load_translate_config(*test_set, *overrides)
     assert isinstance(config.decoding, BeamConfig), "leave out decoding=, or choose beam"
     if config.threads is not None:
         torch.set_num_threads(config.threads)
@@ -121,18 +117,10 @@ def prepare(options: argparse.Namespace, overrides: Sequence[str]) -> Bench:
         },
         lines=[line for line, _ in pairs],
         references=[reference for _, reference in pairs],
-        greedy=configure("checkpoint=none", "decoding=greedy").decoding,
+        greedy=load_translate_config("checkpoint=none", "decoding=greedy").decoding,
         beam=config.decoding,
         options=options,
     )
-
-
-def configure(*overrides: str) -> TranslateConfig:
-    register_schemas()
-    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-        config = to_dataclass(compose("translate", quote_plain_values(overrides)))
-    assert isinstance(config, TranslateConfig)
-    return config
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -202,11 +190,11 @@ def measure_beam_sizes(bench: Bench) -> None:
 def measure_lengths(bench: Bench) -> None:
     """Print what a sentence takes against its length, EOS counted."""
     case = bench.case(bench.beam)
-    by_length = sorted((case.translator.num_pieces(line) + 1, line) for line in bench.lines)
+    by_length = sorted((case.translator.num_tokens(line) + 1, line) for line in bench.lines)
     bounds = [len(by_length) * group // NUM_GROUPS for group in range(NUM_GROUPS + 1)]
     groups = (zip(*by_length[start:end], strict=True) for start, end in pairwise(bounds))
     cases = [(statistics.mean(sizes), replace(case, lines=lines)) for sizes, lines in groups]
-    print_growth(bench, "source piece", cases)
+    print_growth(bench, "source token", cases)
 
 
 def print_growth(bench: Bench, unit: str, cases: Sequence[tuple[float, Case]]) -> None:

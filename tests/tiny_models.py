@@ -31,13 +31,11 @@ FORMS = ("bahdanau", "conditional", "luong", "input_feeding")
 
 
 def attention_config(name: str) -> AttentionConfig:
-    """Read the YAML file of a registered type, with sizes that take no time."""
-    values = OmegaConf.to_container(OmegaConf.load(CONFIGS / "attention" / f"{name}.yaml"))
-    del values["defaults"]
-    for key, value in values.items():
-        if type(value) is int:
-            values[key] = min(value, LARGEST_SIZE)
-    return attention_config_types()[name](**values)
+    """Return the default config of a registered type, with sizes that take no time."""
+    config = attention_config_types()[name]()
+    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    small = {key: min(each, LARGEST_SIZE) for key, each in values.items() if type(each) is int}
+    return dataclasses.replace(config, **small)
 
 
 def _variants() -> dict[str, AttentionConfig]:

@@ -1,17 +1,14 @@
 """Runs on a corpus of a few dozen made-up pairs that take a second each, for tests."""
 
-import copy
-import functools
 import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from hydra import compose, initialize_config_dir
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.util import tensor_util
 
 from seq2seq.checkpoints.checkpoint import build_model
-from seq2seq.config.schema import TrainConfig, load_config, register_schemas
+from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.training.preparation import prepare_data
@@ -60,25 +57,13 @@ def corpus_overrides(folder: Path) -> list[str]:
     return ["data=files", *parts, cache, "data.source=a", "data.target=b"]
 
 
-def compose_config(*overrides: str) -> TrainConfig:
-    """Compose the shipped configuration as train.py does."""
-    return copy.deepcopy(_compose(overrides))
-
-
-@functools.cache
-def _compose(overrides: tuple[str, ...]) -> TrainConfig:
-    register_schemas()
-    with initialize_config_dir(version_base="1.3", config_dir=str(ROOT / "configs")):
-        return load_config(compose("train", overrides=list(overrides)))
-
-
 def tiny_config(folder: Path, *overrides: str) -> TrainConfig:
     """Write a corpus into the folder where there is none, and configure a small run on it."""
     if not (folder / "a.train").exists():
         write_corpus(folder)
     small = [each for each in SMALL if fits(each, overrides)]
     base = [*corpus_overrides(folder), *small, f"checkpoint_dir='{folder}/runs'"]
-    return compose_config(*base, "run_name=tiny", *overrides)
+    return load_config(*base, "run_name=tiny", *overrides)
 
 
 def fits(override: str, others: Sequence[str]) -> bool:

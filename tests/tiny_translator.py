@@ -4,23 +4,21 @@ from dataclasses import fields
 from pathlib import Path
 
 import torch
-from hydra import compose, initialize_config_dir
 from pytest import MonkeyPatch
 from torch import Tensor
 
 from seq2seq.attention import Memory
 from seq2seq.checkpoints.checkpoint import Checkpoint, build_model, save_checkpoint
-from seq2seq.cli.config import LongLines, OutputFormat, TranslateConfig, UnknownPieces
+from seq2seq.cli.config import LongLines, OutputFormat, TranslateConfig, UnknownTokens
 from seq2seq.cli.hydra_arguments import TRANSLATE_LISTS
-from seq2seq.config.schema import TrainConfig, load_config, register_schemas
+from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.inference.translation import TranslatedHypothesis, Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.model.decoder_cell import DecoderState
 from seq2seq.runtime.numerics import Device, Numerics, Precision
-from seq2seq.search import BeamConfig, EarlyStopping, LengthPenaltyForm
+from seq2seq.search import BeamConfig
 
-CONFIGS = Path(__file__).parent.parent / "configs"
 SENTENCES = [
     "ein hund rennt",
     "zwei",
@@ -31,32 +29,17 @@ SENTENCES = [
     "nein und ja",
     "ein kind",
 ]
-BEAM = BeamConfig(
-    name="beam",
-    min_length=0,
-    min_length_ratio=0.0,
-    max_length_ratio=1.0,
-    max_length_offset=3,
-    no_repeat_ngram=0,
-    beam_size=3,
-    num_best=2,
-    length_penalty=1.0,
-    length_penalty_form=LengthPenaltyForm.gnmt,
-    coverage_penalty=0.0,
-    early_stopping=EarlyStopping.exact,
-)
+BEAM = BeamConfig(max_length_ratio=1.0, max_length_offset=3, beam_size=3, n_best=2)
 GREEDY = BEAM.as_greedy()
 
 
 def make_config(attention: str = "additive") -> TrainConfig:
     """Compose the shipped configuration with sizes that take no time."""
     sizes = [f"{side}.{size}=6" for side in ("encoder", "decoder") for size in SIZES]
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONFIGS)):
-        register_schemas()
-        overrides = [f"attention={attention}", "tokenizer=characters"]
-        overrides += [f"model.{size}" for size in sizes]
-        overrides += ["model.decoder.readout_size=6", "model.decoder.hidden_size=12"]
-        return load_config(compose("train", overrides=overrides))
+    overrides = [f"attention={attention}", "tokenizer=characters"]
+    overrides += [f"model.{size}" for size in sizes]
+    overrides += ["model.decoder.readout_size=6", "model.decoder.hidden_size=12"]
+    return load_config(*overrides)
 
 
 SIZES = ("embedding_size", "hidden_size")
@@ -103,7 +86,7 @@ def make_translate_config(checkpoint: Path | str | list[str], **changes: object)
         "precision": Precision.fp32,
         "decoding": BEAM,
         "long_lines": LongLines.whole,
-        "unknown_words": UnknownPieces.keep,
+        "unknown_words": UnknownTokens.keep,
         "split_length": 100,
     }
     lists = {key: [changes[key]] for key in TRANSLATE_LISTS if isinstance(changes.get(key), str)}
@@ -118,8 +101,8 @@ def translated(source: str, text: str) -> Translation:
         log_probability=0.0,
         finished=True,
         ids=[],
-        pieces=[],
-        weights=torch.zeros(0),
+        tokens=[],
+        attention_weights=torch.zeros(0),
     )
     return Translation(source, [], [], [hypothesis])
 

@@ -12,7 +12,8 @@ from seq2seq.attention.base import Attention, AttentionConfig, register_attentio
 class AdditiveConfig(AttentionConfig):
     """Additive attention."""
 
-    size: int
+    name: str = "additive"
+    size: int = 256
     """Length of the hidden layer that scores."""
 
     def __post_init__(self) -> None:
@@ -21,7 +22,7 @@ class AdditiveConfig(AttentionConfig):
             raise ValueError(f"attention.size={self.size} must be at least 1")
 
 
-@register_attention("additive", AdditiveConfig)
+@register_attention(AdditiveConfig)
 class AdditiveAttention(Attention):
     """Score w_v^T tanh(W_q q + W_k k) (Bahdanau et al. 2015, appendix A.1.2).
 

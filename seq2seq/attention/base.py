@@ -5,7 +5,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -17,7 +17,7 @@ class AttentionConfig:
     """What every attention type is configured by."""
 
     name: str
-    dropout: float
+    dropout: float = 0.0
     """Probability with which a weight is dropped before the values are mixed."""
 
     def __post_init__(self) -> None:
@@ -174,13 +174,16 @@ _AttentionType = TypeVar("_AttentionType", bound=type[Attention])
 
 
 def register_attention(
-    name: str, config_type: type[AttentionConfig]
+    config_type: type[AttentionConfig],
 ) -> Callable[[_AttentionType], _AttentionType]:
-    """Register the decorated module under its config's type; `name` serves YAML and checkpoints.
+    """Register the decorated module under its config's type and the default of its `name`.
 
     Raises:
-        ValueError: the name or the config type is taken.
+        ValueError: The config has no default name, or the name or the config is registered already.
     """
+    name = next(field.default for field in fields(config_type) if field.name == "name")
+    if not isinstance(name, str):
+        raise ValueError(f"{config_type.__name__} needs a name: `name: str = ...`")
     if name in _names or config_type in _registry:
         raise ValueError(f"attention {name!r} or its config {config_type.__name__} is taken")
 

@@ -12,11 +12,12 @@ from seq2seq.attention.base import Attention, AttentionConfig, register_attentio
 class DotConfig(AttentionConfig):
     """Dot-product attention."""
 
-    scaled: bool
+    name: str = "dot"
+    scaled: bool = True
     """Divide by the square root of the key size, without which large sizes saturate."""
 
 
-@register_attention("dot", DotConfig)
+@register_attention(DotConfig)
 class DotAttention(Attention):
     """Score q.k / sqrt(d) (Luong et al. 2015, eq. 8; scaled: Vaswani et al. 2017, eq. 1)."""
 

@@ -12,10 +12,11 @@ from seq2seq.attention.base import Attention, AttentionConfig, register_attentio
 class GaussianConfig(AttentionConfig):
     """Gaussian attention."""
 
-    size: int | None
+    name: str = "gaussian"
+    size: int | None = 256
     """Length to which query and keys are projected, so that a distance is defined; None compares
     them as they are."""
-    learned_width: bool
+    learned_width: bool = True
     """Learn the kernel's inverse width w; else w = 1."""
 
     def __post_init__(self) -> None:
@@ -24,7 +25,7 @@ class GaussianConfig(AttentionConfig):
             raise ValueError(f"attention.size={self.size} must be at least 1")
 
 
-@register_attention("gaussian", GaussianConfig)
+@register_attention(GaussianConfig)
 class GaussianAttention(Attention):
     """Score -(w |q - k|)^2 / 2 (Nadaraya 1964, Watson 1964), q and k projected or not."""
 

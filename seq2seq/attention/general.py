@@ -11,8 +11,10 @@ from seq2seq.attention.base import Attention, AttentionConfig, register_attentio
 class GeneralConfig(AttentionConfig):
     """The bilinear form has nothing to configure: its matrix joins query and key size."""
 
+    name: str = "general"
 
-@register_attention("general", GeneralConfig)
+
+@register_attention(GeneralConfig)
 class GeneralAttention(Attention):
     """Score q^T W k (Luong et al. 2015, eq. 8); W k is computed once per sentence."""
 

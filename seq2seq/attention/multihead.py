@@ -20,9 +20,10 @@ from seq2seq.attention.base import (
 class MultiHeadConfig(AttentionConfig):
     """Multi-head attention."""
 
-    size: int
+    name: str = "multihead"
+    size: int = 256
     """Length of queries, keys and values over all heads together."""
-    num_heads: int
+    num_heads: int = 4
 
     def __post_init__(self) -> None:
         AttentionConfig.__post_init__(self)
@@ -32,7 +33,7 @@ class MultiHeadConfig(AttentionConfig):
             )
 
 
-@register_attention("multihead", MultiHeadConfig)
+@register_attention(MultiHeadConfig)
 class MultiHeadAttention(Attention):
     """Concat(head_1, ..., head_N) W_o with scaled dot heads (Vaswani et al. 2017, 3.2.2).
 

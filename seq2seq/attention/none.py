@@ -11,8 +11,10 @@ from seq2seq.attention.base import Attention, AttentionConfig, Memory, register_
 class NoAttentionConfig(AttentionConfig):
     """The baseline has nothing to configure."""
 
+    name: str = "none"
 
-@register_attention("none", NoAttentionConfig)
+
+@register_attention(NoAttentionConfig)
 class NoAttention(Attention):
     """Attend to nothing: zero heads and a context of size 0 (Sutskever et al. 2014)."""
 

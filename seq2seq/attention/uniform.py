@@ -11,8 +11,10 @@ from seq2seq.attention.base import Attention, AttentionConfig, register_attentio
 class UniformConfig(AttentionConfig):
     """Average pooling has nothing to configure."""
 
+    name: str = "uniform"
 
-@register_attention("uniform", UniformConfig)
+
+@register_attention(UniformConfig)
 class UniformAttention(Attention):
     """Score every position alike: average pooling over the real tokens."""
 

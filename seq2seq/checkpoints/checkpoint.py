@@ -9,7 +9,8 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
-from seq2seq.config.schema import TrainConfig, config_from_dict, config_to_dict
+from seq2seq.config.schema import TrainConfig
+from seq2seq.config.serialization import config_from_dict, config_to_dict
 from seq2seq.data import TokenizerPair, tokenizers_from_state, tokenizers_state
 from seq2seq.files.atomic import whole_file
 from seq2seq.files.paths import expand_home

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.checkpoints.checkpoint_group import load_checkpoints
-from seq2seq.config.errors import one_line_errors
-from seq2seq.config.schema import config_differences
+from seq2seq.cli.errors import one_line_errors
+from seq2seq.config.serialization import config_differences
 
 logger = logging.getLogger(__name__)
 

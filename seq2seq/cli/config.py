@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from hydra.core.config_store import ConfigStore
+
 from seq2seq.checks import check_positive
+from seq2seq.cli.hydra_arguments import quote_plain_values
+from seq2seq.config.composition import compose_yaml, to_dataclass
+from seq2seq.config.schema import register_schemas
 from seq2seq.files.paths import expand_home
 from seq2seq.runtime.numerics import Device, Precision
 from seq2seq.search import DecodingConfig, decoding_config_types
@@ -19,11 +24,11 @@ class OutputFormat(Enum):
     nbest = "nbest"
     """Moses' `id ||| translation ||| score`, one line for each hypothesis"""
     json = "json"
-    """one object with source, hypotheses, scores, pieces and attention"""
+    """one object with source, hypotheses, scores, tokens and attention"""
 
 
 class LongLines(Enum):
-    """What becomes of a line of many pieces."""
+    """What becomes of a line of many tokens."""
 
     whole = "whole"
     """it is translated as one sentence"""
@@ -31,8 +36,8 @@ class LongLines(Enum):
     """it is cut at the ends of its sentences, whose translations are joined with a space"""
 
 
-class UnknownPieces(Enum):
-    """What becomes of a piece that stands for whatever the vocabulary lacks."""
+class UnknownTokens(Enum):
+    """What becomes of a token that stands for whatever the vocabulary lacks."""
 
     keep = "keep"
     """it stays, as a sign of its own"""
@@ -56,7 +61,7 @@ class TranslateConfig:
     """files parallel to the input: translations begin with their lines; empty ones are free"""
     forbidden: str | None
     """a file of phrases, one a line, that no translation is to hold"""
-    unknown_words: UnknownPieces
+    unknown_words: UnknownTokens
     dictionary: str | None
     """a file of source word, tab and target word, which unknown words are looked up in"""
     output: list[str] | None
@@ -78,7 +83,7 @@ class TranslateConfig:
     """a bar on stderr; None: where that is a terminal and the translations go elsewhere"""
     long_lines: LongLines
     split_length: int
-    """pieces; longer lines are split where long_lines says so"""
+    """tokens; longer lines are split where long_lines says so"""
     device: Device
     precision: Precision
     threads: int | None
@@ -121,7 +126,7 @@ class TranslateConfig:
 
     def _check_words(self) -> None:
         """Refuse rules for words where they have nothing to rule."""
-        if self.dictionary is not None and self.unknown_words is UnknownPieces.keep:
+        if self.dictionary is not None and self.unknown_words is UnknownTokens.keep:
             raise ValueError(
                 f"dictionary={self.dictionary} goes with unknown_words=copy alone; set that too"
             )
@@ -132,7 +137,7 @@ class TranslateConfig:
             )
         if self.reference is None:
             return
-        if self.unknown_words is UnknownPieces.copy:
+        if self.unknown_words is UnknownTokens.copy:
             raise ValueError("unknown_words=copy changes translations; leave out reference= for it")
         for key in ("prefixes", "forbidden"):
             if paths := self._paths(key):
@@ -197,6 +202,24 @@ class TranslateConfig:
                     f"{key}={name} would overwrite what {taken[path]} names; give it another name"
                 )
             taken[path] = f"{key}={name}"
+
+
+def load_translate_config(*arguments: str) -> TranslateConfig:
+    """Compose the configuration that `translate.py` would translate with; raises as `load_config`.
+
+    Args:
+        arguments: Of `translate.py`, such as `"checkpoint=checkpoints/a"` or `"decoding=greedy"`.
+    """
+    register_translate_schema()
+    config = to_dataclass(compose_yaml("translate", quote_plain_values(arguments)))
+    assert isinstance(config, TranslateConfig)
+    return config
+
+
+def register_translate_schema() -> None:
+    """Register the dataclass with Hydra, and those of the searches."""
+    register_schemas()
+    ConfigStore.instance().store(name="translate_schema", node=TranslateConfig)
 
 
 def shown(paths: Sequence[str] | None) -> str:

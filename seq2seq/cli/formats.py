@@ -37,19 +37,19 @@ def _json(translation: Translation, index: int) -> list[str]:
             "score": found.score,
             "log_probability": found.log_probability,
             "finished": found.finished,
-            "pieces": found.pieces,
-            "piece_log_probabilities": [round(each, 6) for each in found.piece_log_probabilities],
-            # Heads, then rows of target pieces, then columns of source pieces.
+            "tokens": found.tokens,
+            "token_log_probabilities": [round(each, 6) for each in found.token_log_probabilities],
+            # Heads, then rows of target tokens, then columns of source tokens.
             "attention": [
                 [[round(weight, 6) for weight in row] for row in head]
-                for head in found.weights.tolist()
+                for head in found.attention_weights.tolist()
             ],
         }
         for found in translation.hypotheses
     ]
     content = {
         "source": translation.source,
-        "source_pieces": translation.source_pieces,
+        "source_tokens": translation.source_tokens,
         "hypotheses": hypotheses,
     }
     return [json.dumps(content, ensure_ascii=False)]

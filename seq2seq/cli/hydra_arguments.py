@@ -1,11 +1,11 @@
-"""Arguments of translate.py as Hydra takes them."""
+"""Quote the arguments of a command as Hydra expects them."""
 
 import re
 from collections.abc import Collection, Sequence
 
 TRANSLATE_LISTS = ("checkpoint", "input", "reference", "prefixes", "output")
 """keys of one path or several"""
-PATH_KEYS = (
+TRANSLATE_PATHS = (
     "output",
     "alignments",
     "attention_plot",
@@ -14,56 +14,33 @@ PATH_KEYS = (
     "forbidden",
     "dictionary",
 )
+"""keys of one path"""
 
 
-def quote_plain_values(arguments: Sequence[str]) -> list[str]:
-    """Quote `text` and paths on the command line, so that Hydra takes them as they are.
+def quote_plain_values(
+    arguments: Sequence[str],
+    *,
+    lists: Collection[str] = TRANSLATE_LISTS,
+    paths: Collection[str] = TRANSLATE_PATHS,
+) -> list[str]:
+    """Quote `text` and paths, so that Hydra takes them literally.
 
-    Without it a comma would ask for a sweep, and an umlaut would be a syntax error. A path that
-    is quoted already is left alone, as is `null`. Checkpoints, inputs, references and outputs
-    become a list, be it of one, and so do hypotheses and their references.
-    """
-    lists = ("hypotheses", "reference") if has_hypotheses(arguments) else TRANSLATE_LISTS
-    return [_quote(argument, lists=lists) for argument in arguments]
-
-
-def has_hypotheses(arguments: Sequence[str]) -> bool:
-    """Say whether translations are to be scored, instead of made."""
-    return "hypotheses" in (argument.partition("=")[0] for argument in arguments)
-
-
-def check_beside_hypotheses(
-    arguments: Sequence[str], *, known: Collection[str], translating: Collection[str]
-) -> None:
-    """Refuse what does not go with hypotheses.
+    Without quotes a comma would start a sweep, and an umlaut would be a syntax error. A quoted
+    path and `null` stay as they are. A single path for a key of several becomes a list.
 
     Args:
-        arguments: the command line.
-        known: the keys of scoring.
-        translating: the keys of translating, of which some are those of scoring too.
-
-    Raises:
-        ValueError: a key has to do with a model, or was added and nothing reads it.
+        arguments: `key=value` each.
+        lists: Keys of one path or several.
+        paths: Keys of one path.
     """
-    for argument in arguments:
-        key, equals, _ = argument.partition("=")
-        name = key.lstrip("+~").split(".")[0]
-        if not equals or name in known or name == "hydra":
-            continue
-        if name in translating:
-            raise ValueError(
-                f"{key}= has no place beside hypotheses=, which are scored as they are, without "
-                "a model; leave one of the two"
-            )
-        if key.startswith("+"):
-            raise ValueError(f"unknown key {name!r}; leave it out")
+    return [_quote(argument, lists=lists, paths=paths) for argument in arguments]
 
 
-def _quote(argument: str, *, lists: Collection[str]) -> str:
+def _quote(argument: str, *, lists: Collection[str], paths: Collection[str]) -> str:
     key, equals, value = argument.partition("=")
     if equals and key in lists:
         return f"{key}={_quote_list(value)}"
-    if equals and (key == "text" or (key in PATH_KEYS and not _is_hydra_value(value))):
+    if equals and (key == "text" or (key in paths and not _is_hydra_value(value))):
         return f"{key}={_quote_value(value)}"
     return argument
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from tabulate import tabulate
+
 from seq2seq.visualization.plots import bar_chart
 
 FAILURE = "failed.txt"
@@ -54,22 +56,18 @@ def write_leaderboard(sweep: Path) -> list[LeaderboardRow]:
 
 
 def format_leaderboard(rows: list[LeaderboardRow]) -> str:
-    """Lay the rows out as a table for a terminal."""
-    cells = [list(_COLUMNS)]
-    for row in rows:
-        if row.failure is not None:
-            continue
-        cells.append([row.run, *(row.values.get(column, "-") for column in _COLUMNS[1:])])
-    widths = [max(len(line[i]) for line in cells) for i in range(len(_COLUMNS))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in cells
+    """Format the rows as a table for a terminal."""
+    cells = [
+        [row.run, *(row.values.get(column, "-") for column in _COLUMNS[1:])]
+        for row in rows
+        if row.failure is None
     ]
-    lines += [f"{row.run} failed: {row.failure}" for row in rows if row.failure is not None]
-    return "\n".join(lines)
+    alignment = ["left", *["right"] * (len(_COLUMNS) - 1)]
+    table = tabulate(
+        cells, headers=_COLUMNS, tablefmt="plain", disable_numparse=True, colalign=alignment
+    )
+    lines = [f"{row.run} failed: {row.failure}" for row in rows if row.failure is not None]
+    return "\n".join([table, *lines])
 
 
 def _row(path: Path) -> LeaderboardRow:

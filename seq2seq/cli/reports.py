@@ -70,7 +70,9 @@ def _plots(config: TranslateConfig, translator: Translator, new_file: NewFile) -
         if not translation.source_ids:
             return
         for rank, found in enumerate(translation.hypotheses):
-            figure = attention_figure(found.weights, translation.source_pieces, found.pieces)
+            figure = attention_figure(
+                found.attention_weights, translation.source_tokens, found.tokens
+            )
             name = f"{index:06d}" if rank == 0 else f"{index:06d}-{rank + 1}"
             figure.savefig(directory / f"{name}.png")
 
@@ -90,9 +92,9 @@ def _page(config: TranslateConfig, translator: Translator, new_file: NewFile) ->
             page.add(
                 source=translation.source,
                 target=best.text,
-                source_pieces=translation.source_pieces,
-                target_pieces=best.pieces,
-                weights=best.weights,
+                source_tokens=translation.source_tokens,
+                target_tokens=best.tokens,
+                weights=best.attention_weights,
                 note=f"{index + 1}: log-probability {best.log_probability:.2f}",
             )
 

@@ -1,51 +1,111 @@
-"""Scores of whole systems: files of translations against references, and against each other."""
+"""Score files of translations: `python -m seq2seq.cli.score reference=R hypotheses=[A,B]`."""
 
 import json
+import logging
+import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from enum import Enum
 
-from sacrebleu.significance import PairedTest, Result
+import hydra
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig
+from tabulate import tabulate
 
+from seq2seq.checks import check_positive
+from seq2seq.cli.errors import one_line_errors, run_script
+from seq2seq.cli.hydra_arguments import quote_plain_values
 from seq2seq.cli.outputs import open_output, write
-from seq2seq.cli.score_config import ScoreConfig, ScoreFormat, Significance
-from seq2seq.evaluation.metrics import build_metrics
+from seq2seq.config.composition import config_directory, to_dataclass
+from seq2seq.evaluation.significance import (
+    MetricScore,
+    Significance,
+    SystemScores,
+    compare_systems,
+)
 from seq2seq.files.atomic import whole_files
 from seq2seq.files.lines import open_lines
+from seq2seq.files.paths import expand_home
 
 LEVEL = 0.05
-"""a difference that chance alone makes less often is marked"""
+"""p-values below it are marked"""
 TITLES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
-_TESTS = {Significance.bootstrap: "bs", Significance.approximate_randomization: "ar"}
 
 
-class MetricScore(NamedTuple):
-    """What one metric says of one system."""
+class ScoreFormat(Enum):
+    """The format of the scores."""
 
-    score: float
-    mean: float | None
-    """over resamples of the lines; None: there were none"""
-    interval: float | None
-    """the mean plus or minus this holds 95% of the resamples"""
-    p_value: float | None
-    """of the difference from the first system; None: it is the first"""
+    text = "text"
+    """A table and the signatures."""
+    json = "json"
+    """One object with the same numbers, not rounded."""
 
 
-class SystemScores(NamedTuple):
-    """The scores of systems, and how they were computed."""
+@dataclass(kw_only=True, slots=True)
+class ScoreConfig:
+    """The configuration of the command."""
 
-    names: Sequence[str]
-    scores: dict[str, list[MetricScore]]
-    """by metric, for each name"""
-    signatures: dict[str, str]
-    """sacreBLEU's, by metric; only figures of one signature compare"""
+    hypotheses: list[str]
+    """A file for each system; the others are compared with the first."""
+    reference: list[str]
+    """Files of reference translations, line for line; several are alternatives."""
+    output: str | None
+    """None: standard output."""
+    output_format: ScoreFormat
+    significance: Significance
+    significance_samples: int | None
+    """None: sacreBLEU's default."""
+
+    def __post_init__(self) -> None:
+        for key in ("hypotheses", "reference"):
+            names = getattr(self, key)
+            if not (names and all(names)):
+                raise ValueError(f"{key}={names} must name a file, or several: [a.en,b.en]")
+        if self.significance_samples is not None:
+            check_positive("", self, "significance_samples")
+        self._check_output()
+
+    def _check_output(self) -> None:
+        """Raise ValueError if the output would overwrite a file that is read."""
+        if self.output is None:
+            return
+        output = expand_home(self.output, key="output")
+        for key in ("hypotheses", "reference"):
+            for name in getattr(self, key):
+                path = expand_home(name, key=key)
+                if output.is_file() and path.exists() and path.samefile(output):
+                    raise ValueError(
+                        f"output={self.output} would overwrite the file of {key}={name}; "
+                        "give it another name"
+                    )
+
+
+def main() -> None:
+    """Run the command with the arguments of this process."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s: %(message)s")
+    # sacreBLEU logs the steps of its tests at INFO.
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)
+    sys.argv[1:] = quote_plain_values(
+        sys.argv[1:], lists=("hypotheses", "reference"), paths=("output",)
+    )
+    ConfigStore.instance().store(name="score_schema", node=ScoreConfig)
+    run_script(_score)
+
+
+@hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="score")
+@one_line_errors
+def _score(composed: DictConfig) -> None:
+    config = to_dataclass(composed)
+    assert isinstance(config, ScoreConfig)
+    score_systems(config)
 
 
 def score_systems(config: ScoreConfig) -> None:
-    """Score files of translations and write what came out.
+    """Score files of translations and write the scores.
 
     Raises:
-        ValueError: a file has no lines, or not as many as the reference.
-        OSError: a file cannot be read or written.
+        ValueError: A file is empty, or has another number of lines than the reference.
+        OSError: A file cannot be read or written.
     """
     references = [_read_lines(name, key="reference") for name in config.reference]
     hypotheses = [_read_lines(name, key="hypotheses") for name in config.hypotheses]
@@ -61,50 +121,8 @@ def score_systems(config: ScoreConfig) -> None:
             num_samples=config.significance_samples,
         )
         format_scores = _json if config.output_format is ScoreFormat.json else _table
-        # Whoever has stopped to read wants no scores.
+        # `write` returns False for a closed pipe, which is not an error.
         write(output, format_scores(scores, config).encode("utf-8", errors="replace"))
-
-
-def compare_systems(
-    systems: Sequence[tuple[str, Sequence[str]]],
-    references: Sequence[Sequence[str]],
-    *,
-    significance: Significance,
-    num_samples: int | None,
-) -> SystemScores:
-    """Score systems with BLEU, chrF2 and TER, and test whether they differ from the first.
-
-    Args:
-        systems: their names and detokenised translations; one alone is only scored.
-        references: one or more for each translation, each a text of as many lines.
-        significance: the test.
-        num_samples: how often lines are drawn anew; None: as often as sacreBLEU does.
-    """
-    names = [name for name, _ in systems]
-    metrics = build_metrics()
-    if len(systems) == 1:
-        [(_, lines)] = systems
-        alone = {name: metric.corpus_score(lines, references) for name, metric in metrics.items()}
-        return SystemScores(
-            names,
-            {name: [MetricScore(each.score, None, None, None)] for name, each in alone.items()},
-            {name: str(metric.get_signature()) for name, metric in metrics.items()},
-        )
-    test = PairedTest(
-        list(systems),
-        metrics,
-        references,
-        test_type=_TESTS[significance],
-        n_samples=num_samples or 0,
-    )
-    signatures, results = test()
-    # The test calls the metrics by titles of its own, but keeps their order.
-    titles = dict(zip(metrics, signatures, strict=True))
-    return SystemScores(
-        names,
-        {name: _metric_scores(results[title]) for name, title in titles.items()},
-        {name: str(signatures[title]) for name, title in titles.items()},
-    )
 
 
 def _read_lines(name: str, *, key: str) -> list[str]:
@@ -118,7 +136,7 @@ def _read_lines(name: str, *, key: str) -> list[str]:
 def _check_counts(
     config: ScoreConfig, *, references: list[list[str]], hypotheses: list[list[str]]
 ) -> None:
-    """Let every file have as many lines as the first reference."""
+    """Raise ValueError unless every file has as many lines as the first reference."""
     count = len(references[0])
     files = [("reference", *each) for each in zip(config.reference, references, strict=True)]
     files += [("hypotheses", *each) for each in zip(config.hypotheses, hypotheses, strict=True)]
@@ -128,29 +146,6 @@ def _check_counts(
                 f"{key}={name} has {len(lines):,} lines but reference={config.reference[0]} has "
                 f"{count:,}; line for line they must translate the same sentences"
             )
-
-
-def _metric_scores(results: Sequence[Result | str]) -> list[MetricScore]:
-    """Take over what a test found, but for systems that score the same as the first.
-
-    Chance always makes a difference as large as none. sacreBLEU counts only larger ones, so that
-    for two equal systems it says next to 0.
-    """
-    scores: list[MetricScore] = []
-    for result in results:
-        assert isinstance(result, Result)
-        p_value = _plain(result.p_value)
-        if scores and result.score == scores[0].score:
-            p_value = 1.0
-        scores.append(
-            MetricScore(float(result.score), _plain(result.mean), _plain(result.ci), p_value)
-        )
-    return scores
-
-
-def _plain(value: float | None) -> float | None:
-    """Turn a number of numpy, which JSON does not know, into one of Python."""
-    return None if value is None else float(value)
 
 
 def _json(found: SystemScores, config: ScoreConfig) -> str:
@@ -169,17 +164,13 @@ def _json(found: SystemScores, config: ScoreConfig) -> str:
 
 
 def _table(found: SystemScores, config: ScoreConfig) -> str:
-    columns = [["system", *found.names]]
-    columns += [[TITLES[metric], *map(_cell, scores)] for metric, scores in found.scores.items()]
-    widths = [max(map(len, column)) for column in columns]
-    rows = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in zip(*columns, strict=True)
-    ]
+    columns = {"system": list(found.names)}
+    columns |= {TITLES[metric]: list(map(_cell, each)) for metric, each in found.scores.items()}
+    lines = tabulate(columns, headers="keys", tablefmt="plain", disable_numparse=True).splitlines()
     if len(found.names) > 1:
-        rows += ["", *_explanation(config.significance, found.names[0])]
-    rows += ["", *(f"{TITLES[name]:5}  {text}" for name, text in found.signatures.items())]
-    return "".join(f"{row}\n" for row in rows)
+        lines += ["", *_explanation(config.significance, found.names[0])]
+    lines += ["", *(f"{TITLES[name]:5}  {text}" for name, text in found.signatures.items())]
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def _cell(score: MetricScore) -> str:
@@ -191,12 +182,16 @@ def _cell(score: MetricScore) -> str:
     return text
 
 
-def _explanation(significance: Significance, baseline: str) -> list[str]:
-    """Say what the figures beside the scores are."""
+def _explanation(significance: Significance, baseline: str) -> Sequence[str]:
+    """Explain the figures beside the scores."""
     lines = [
-        f"p: how often chance alone makes a system differ so much from {baseline}, by paired "
+        f"p: probability of at least this difference from {baseline} by chance, paired "
         f"{significance.name.replace('_', ' ')}; * below {LEVEL}"
     ]
     if significance is Significance.bootstrap:
-        lines.append("in brackets: the mean over resamples and its 95% interval")
+        lines.append("in brackets: mean over resamples and 95% interval")
     return lines
+
+
+if __name__ == "__main__":
+    main()

@@ -104,7 +104,7 @@ def _translations(
     splitter = SentenceSplitter(
         inputs.lines(),
         has_more=has_more,
-        num_pieces=translator.num_pieces,
+        num_tokens=translator.num_tokens,
         split_length=config.split_length,
     )
     return splitter.join(map(rules.replace, search(splitter, has_more=splitter.has_more)))

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from seq2seq.cli.config import TranslateConfig, UnknownPieces
+from seq2seq.cli.config import TranslateConfig, UnknownTokens
 from seq2seq.files.lines import LineReader, open_lines
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
@@ -17,7 +17,7 @@ class WordRules(NamedTuple):
     forbidden: Sequence[str]
     """phrases"""
     replace: Callable[[Translation], Translation]
-    """puts words in the place of unknown pieces"""
+    """puts words in the place of unknown tokens"""
 
 
 @contextlib.contextmanager
@@ -32,7 +32,7 @@ def open_word_rules(config: TranslateConfig, translator: Translator) -> Iterator
     if config.forbidden is not None:
         with open_lines(config.forbidden, key="forbidden") as lines:
             forbidden = list(_phrases(lines))
-    if config.unknown_words is UnknownPieces.keep:
+    if config.unknown_words is UnknownTokens.keep:
         yield WordRules(forbidden, lambda translation: translation)
         return
     unknown_words = UnknownWords(translator, dictionary=_read_dictionary(config))

@@ -1,13 +1,7 @@
 """A user's error in one line, whoever raised it: this package, Hydra or OmegaConf."""
 
 import difflib
-import functools
-import gc
-import os
 import re
-import sys
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
 
 from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
@@ -18,11 +12,6 @@ from omegaconf.errors import (
     MissingMandatoryValue,
     OmegaConfBaseException,
 )
-
-from seq2seq.runtime.interrupts import interrupts_in_one_line
-
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
 
 # FloatingPointError: a training whose gradients are no numbers any more.
 USER_ERRORS = (
@@ -35,46 +24,6 @@ USER_ERRORS = (
 """what the user can do something about; anything else is a fault of the program"""
 
 _NOISE = ("full_key:", "reference_type=", "object_type=", "Set the environment")
-_SHOWS_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"
-
-
-def run_script(main: Callable[[], None]) -> None:
-    """Run a Hydra script so that errors while its configuration is composed are one line too."""
-    before = os.environ.get("HYDRA_FULL_ERROR")
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands on its errors instead of printing them
-    try:
-        one_line_errors(main)()
-    finally:
-        if before is None:
-            del os.environ["HYDRA_FULL_ERROR"]
-        else:
-            os.environ["HYDRA_FULL_ERROR"] = before
-        # The process ends: to look through all that torch has loaded for garbage takes it longer
-        # than to translate a sentence.
-        gc.freeze()
-
-
-def one_line_errors(
-    function: Callable[_Parameters, _Result],
-) -> Callable[_Parameters, _Result]:
-    """Make a user's error one line on stderr and exit code 2.
-
-    Under `hydra.main` it keeps Hydra from announcing the error in a line of its own. With
-    HYDRA_FULL_ERROR=1 in the environment the traceback comes instead.
-    """
-
-    @functools.wraps(function)
-    def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        try:
-            with interrupts_in_one_line():
-                return function(*args, **kwargs)
-        except USER_ERRORS as error:
-            if _SHOWS_TRACEBACKS:
-                raise
-            print(f"error: {describe_error(error)}", file=sys.stderr)
-            sys.exit(2)
-
-    return wrapped
 
 
 def describe_error(error: Exception) -> str:

@@ -12,8 +12,8 @@ from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
 from seq2seq.data.encoded import EncodedCorpus, cached_tokenizers, encode_corpus
 from seq2seq.data.grammar.corpus import GrammarCorpus
 from seq2seq.data.multi30k import load_multi30k
-from seq2seq.data.piece_links import PieceLinks, link_pieces
 from seq2seq.data.text_files import TextFilesCorpus
+from seq2seq.data.token_links import TokenLinks, link_tokens
 from seq2seq.data.tokenizers.base import (
     CharactersConfig,
     SentencePieceConfig,
@@ -47,12 +47,12 @@ __all__ = [
     "Multi30kConfig",
     "OnInvalid",
     "Pair",
-    "PieceLinks",
     "PretrainedVectors",
     "SentencePieceConfig",
     "SentencePieceModel",
     "SentencePieceTokenizer",
     "TextFilesCorpus",
+    "TokenLinks",
     "Tokenizer",
     "TokenizerConfig",
     "TokenizerPair",
@@ -62,7 +62,7 @@ __all__ = [
     "collate",
     "encode_corpus",
     "in_order",
-    "link_pieces",
+    "link_tokens",
     "load_corpora",
     "load_multi30k",
     "load_vectors",

@@ -14,7 +14,7 @@ from torch import Tensor
 from seq2seq.checks import check_positive
 from seq2seq.data.encoded import EncodedCorpus
 from seq2seq.data.id_rows import IdRows, Numbers
-from seq2seq.data.piece_links import PieceLinks
+from seq2seq.data.token_links import TokenLinks
 from seq2seq.runtime.seeding import derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD
 
@@ -64,7 +64,7 @@ class Batch(NamedTuple):
         return self._replace(**{name: tensor.to(device) for name, tensor in tensors.items()})
 
 
-def collate(encoded: EncodedCorpus, rows: Numbers, *, links: PieceLinks | None = None) -> Batch:
+def collate(encoded: EncodedCorpus, rows: Numbers, *, links: TokenLinks | None = None) -> Batch:
     """Put these rows of the corpus into padded tensors; with links, attention gets a guide."""
     source_ids, source_mask = _pad(encoded.source_rows, rows)
     target_ids, target_mask = _pad(encoded.target_rows, rows)

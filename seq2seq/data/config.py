@@ -29,13 +29,13 @@ class DataConfig:
     cache_dir: str
     """tokenizers and token ids are kept here"""
     vocabulary_size: int
-    """pieces of the tokenizer"""
+    """tokens of the tokenizer"""
     max_epochs: int
     batch_tokens: int
     learning_rate: float
     dropout: float
     max_length: int
-    """pieces a side, before the end of the sentence"""
+    """tokens a side, before the end of the sentence"""
     empty_lines: OnInvalid
     long_pairs: OnInvalid
     invalid_utf8: OnInvalid

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 RETRY_WAITS = (1.0, 2.0, 4.0)
 """seconds before each further try"""
 _TIMEOUTS = (10.0, 30.0)
-"""seconds to connect and between two pieces of the answer"""
+"""seconds to connect and between two tokens of the answer"""
 _CHUNK_SIZE = 1 << 13
 """bytes; a connection that breaks loses the chunk it was in, so they are small"""
 _BROKEN_CONNECTION = (

@@ -139,7 +139,7 @@ def _encode_into(
     if counts.pairs == counts.long_pairs:
         raise ValueError(
             f"{corpus.name}: each of its {counts.pairs} pairs is longer than "
-            f"data.max_length={config.max_length} pieces; raise it"
+            f"data.max_length={config.max_length} tokens; raise it"
         )
     return counts
 
@@ -149,7 +149,7 @@ def _check_lengths(longest: Numbers, config: DataConfig, *, name: str, num_befor
     if len(too_long):
         row = int(too_long[0])
         raise ValueError(
-            f"{name}: pair {num_before + row + 1} has a side of {longest[row]} pieces, more than "
+            f"{name}: pair {num_before + row + 1} has a side of {longest[row]} tokens, more than "
             f"data.max_length={config.max_length}; raise it or set data.long_pairs=skip"
         )
 
@@ -185,7 +185,7 @@ def _open(folder: Path) -> tuple[EncodedCorpus, _Counts]:
 
 def _report(name: str, counts: _Counts, *, max_length: int) -> None:
     logger.info(
-        "%s: %d pairs of %d pieces, %d of them unknown",
+        "%s: %d pairs of %d tokens, %d of them unknown",
         name,
         counts.pairs - counts.long_pairs,
         counts.ids,
@@ -193,7 +193,7 @@ def _report(name: str, counts: _Counts, *, max_length: int) -> None:
     )
     if counts.long_pairs:
         logger.warning(
-            "%s: %d of %d pairs are left out, a side being longer than data.max_length=%d pieces",
+            "%s: %d of %d pairs are left out, a side being longer than data.max_length=%d tokens",
             name,
             counts.long_pairs,
             counts.pairs,

@@ -1,6 +1,6 @@
 """Word alignments: from attention weights, as Pharaoh text, and how well they match gold ones."""
 
-# N heads, T target pieces (then target words), S source pieces (then source words)
+# N heads, T target tokens (then target words), S source tokens (then source words)
 
 import math
 import re
@@ -32,34 +32,34 @@ def word_weights(
     source_words: Sequence[int],
     target_words: Sequence[int],
     *,
-    target_pieces: Sequence[str],
+    target_tokens: Sequence[str],
 ) -> Tensor:
-    """Turn attention between pieces into attention between words.
+    """Turn attention between tokens into attention between words.
 
-    Heads are averaged, the pieces of a source word summed and those of a target word averaged.
-    The row and the column of EOS are dropped, so rows sum to 1 less what went to EOS. A piece
-    of punctuation does not speak for a target word that has other pieces: the full stop of
+    Heads are averaged, the tokens of a source word summed and those of a target word averaged.
+    The row and the column of EOS are dropped, so rows sum to 1 less what went to EOS. A token
+    of punctuation does not speak for a target word that has other tokens: the full stop of
     "dog." looks elsewhere.
 
     Args:
-        weights: (N, T, S); pieces, then EOS on the source side and, if it was produced, on the
+        weights: (N, T, S); tokens, then EOS on the source side and, if it was produced, on the
             target side.
-        source_words: for each source piece the index of its word, EOS left out.
+        source_words: for each source token the index of its word, EOS left out.
         target_words: likewise.
-        target_pieces: the labels of the target pieces, EOS left out.
+        target_tokens: the labels of the target tokens, EOS left out.
 
     Returns:
-        Weights (target words, source words); a word without pieces has zeros.
+        Weights (target words, source words); a word without tokens has zeros.
     """
     num_heads, num_rows, num_columns = weights.shape
     if num_heads == 0:
         raise ValueError("attention without heads has no weights to align words by")
-    assert num_rows - len(target_words) in (0, 1), "one row a target piece, and EOS"
-    assert num_columns == len(source_words) + 1, "one column a source piece, and EOS"
-    pieces = weights.mean(dim=0)[: len(target_words), : len(source_words)]
-    voices = _one_hot(target_words) * _voices(target_words, target_pieces)  # (target words, T)
+    assert num_rows - len(target_words) in (0, 1), "one row a target token, and EOS"
+    assert num_columns == len(source_words) + 1, "one column a source token, and EOS"
+    tokens = weights.mean(dim=0)[: len(target_words), : len(source_words)]
+    voices = _one_hot(target_words) * _voices(target_words, target_tokens)  # (target words, T)
     voices = voices / voices.sum(dim=1, keepdim=True).clamp(min=1)
-    return voices @ pieces.float() @ _one_hot(source_words).T
+    return voices @ tokens.float() @ _one_hot(source_words).T
 
 
 def argmax_links(weights: Tensor) -> Links:
@@ -182,15 +182,15 @@ def _ratio(part: int, whole: int) -> float:
 
 
 def _one_hot(words: Sequence[int]) -> Tensor:
-    """Return which pieces each word has: (words, pieces)."""
+    """Return which tokens each word has: (words, tokens)."""
     owners = torch.tensor(words, dtype=torch.long)
     num_words = max(words, default=-1) + 1
     return (torch.arange(num_words).unsqueeze(1) == owners).float()
 
 
-def _voices(words: Sequence[int], pieces: Sequence[str]) -> Tensor:
-    """Return 1 for each piece that speaks for its word, else 0: (pieces,)."""
-    has_letters = [not _is_punctuation(piece) for piece in pieces]
+def _voices(words: Sequence[int], tokens: Sequence[str]) -> Tensor:
+    """Return 1 for each token that speaks for its word, else 0: (tokens,)."""
+    has_letters = [not _is_punctuation(token) for token in tokens]
     with_letters = {word for word, letters in zip(words, has_letters, strict=True) if letters}
     return torch.tensor(
         [
@@ -200,6 +200,6 @@ def _voices(words: Sequence[int], pieces: Sequence[str]) -> Tensor:
     )
 
 
-def _is_punctuation(piece: str) -> bool:
-    """Say whether a piece has neither letter nor digit; U+2581, a space, is a symbol too."""
-    return all(unicodedata.category(character)[0] in "PSZC" for character in piece)
+def _is_punctuation(token: str) -> bool:
+    """Say whether a token has neither letter nor digit; U+2581, a space, is a symbol too."""
+    return all(unicodedata.category(character)[0] in "PSZC" for character in token)

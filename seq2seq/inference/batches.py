@@ -55,8 +55,8 @@ class BatchTranslator:
         Args:
             pairs: a line, and what its translation begins with.
             decoding: the search to use.
-            prefixes: what turns beginnings into pieces.
-            forbidden: pieces that no translation holds.
+            prefixes: what turns beginnings into tokens.
+            forbidden: tokens that no translation holds.
             batch_size: sentences translated at once.
             observe: takes each translation as soon as there is one, in any order.
         """
@@ -115,7 +115,7 @@ class BatchTranslator:
                 )
             return list(map(translation, rows, forced))
 
-        certain = Forced(0.0, self._nothing().weights, [0.0])
+        certain = Forced(0.0, self._nothing().attention_weights, [0.0])
         empty = [row for row, length in enumerate(lengths) if length == 0]
         return answer_in_order(
             answer,

@@ -33,7 +33,7 @@ class EnsembleStep(NamedTuple):
 
     logits: Tensor  # (R, V)
     state: Parts[DecoderState]
-    weights: Tensor  # (R, N, S), N of all members
+    attention_weights: Tensor  # (R, N, S), N of all members
 
 
 class AllAttention(NamedTuple):
@@ -82,7 +82,7 @@ class Ensemble(nn.Module):
         return EnsembleStep(
             _log_mean(step.logits for step in steps),
             Parts(step.state for step in steps),
-            torch.cat([step.weights for step in steps], dim=1),
+            torch.cat([step.attention_weights for step in steps], dim=1),
         )
 
     def forward(
@@ -92,7 +92,7 @@ class Ensemble(nn.Module):
         outputs = [member(source_ids, source_mask, previous_ids) for member in self.members]
         return DecoderOutput(
             torch.cat([output.readouts for output in outputs], dim=-1),
-            torch.cat([output.weights for output in outputs], dim=1),
+            torch.cat([output.attention_weights for output in outputs], dim=1),
         )
 
     def logits(self, readouts: Tensor) -> Tensor:

@@ -21,11 +21,11 @@ class Forced(NamedTuple):
     """What the model makes of a known translation."""
 
     log_probability: float
-    """of all pieces and EOS"""
-    weights: Tensor
-    """attention (N, T, S) on the CPU: T pieces and EOS; S pieces and EOS"""
-    piece_log_probabilities: Sequence[float]
-    """of each piece and EOS; their sum is the log-probability"""
+    """of all tokens and EOS"""
+    attention_weights: Tensor
+    """attention (N, T, S) on the CPU: T tokens and EOS; S tokens and EOS"""
+    token_log_probabilities: Sequence[float]
+    """of each token and EOS; their sum is the log-probability"""
 
 
 @torch.inference_mode()
@@ -68,7 +68,7 @@ def force(
         for total, places, weights, target_length, source_length in zip(
             by_place.sum(dim=1).tolist(),
             by_place.tolist(),
-            output.weights.float().cpu(),
+            output.attention_weights.float().cpu(),
             target_mask.sum(dim=1).tolist(),
             source_mask.sum(dim=1).tolist(),
             strict=True,

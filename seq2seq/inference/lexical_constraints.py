@@ -1,4 +1,4 @@
-"""Words that a translation must begin with, or must not hold, as the pieces that a search heeds."""
+"""Words that a translation must begin with, or must not hold, as the tokens that a search heeds."""
 
 import logging
 import re
@@ -32,7 +32,7 @@ class Prefixes:
         self._num_lines = self._num_unknown = self._num_useless = 0
 
     def encode(self, prefixes: Sequence[str], sources: Sequence[EncodedLine]) -> list[list[int]]:
-        """Return the pieces of each prefix; whitespace around it is left out.
+        """Return the tokens of each prefix; whitespace around it is left out.
 
         Args:
             prefixes: one for each source; one without text leaves its translation free.
@@ -48,7 +48,7 @@ class Prefixes:
             if source.ids and len(ids) > longest:
                 raise PrefixError(
                     self._num_lines - 1,
-                    f"has {len(ids)} pieces, but the translation at most {longest}; shorten it, "
+                    f"has {len(ids)} tokens, but the translation at most {longest}; shorten it, "
                     f"or raise decoding.max_length_offset={self._decoding.max_length_offset}",
                 )
             self._num_unknown += UNK in ids
@@ -60,7 +60,7 @@ class Prefixes:
         if self._num_unknown:
             logger.warning(
                 "%d of %d prefixes hold what the model's vocabulary lacks, which is written as "
-                "unknown pieces; use other words",
+                "unknown tokens; use other words",
                 self._num_unknown,
                 self._num_lines,
             )
@@ -75,13 +75,13 @@ class Prefixes:
 class Forbidden:
     """Phrases that no translation is to hold.
 
-    A search is kept from the pieces that a phrase is cut into where it begins a word. That blocks
-    longer words of the same beginning too, and it leaves the same letters in other pieces: a
+    A search is kept from the tokens that a phrase is cut into where it begins a word. That blocks
+    longer words of the same beginning too, and it leaves the same letters in other tokens: a
     warning counts the translations that hold a phrase all the same.
     """
 
     def __init__(self, phrases: Iterable[str], tokenizer: Tokenizer) -> None:
-        """Cut the phrases into pieces.
+        """Cut the phrases into tokens.
 
         Raises:
             ValueError: one is empty.
@@ -118,7 +118,7 @@ class Forbidden:
         """Warn of the translations that hold a phrase."""
         if self._num_holding:
             logger.warning(
-                "%d of %d translations hold a forbidden phrase, cut into other pieces or forced; "
+                "%d of %d translations hold a forbidden phrase, cut into other tokens or forced; "
                 "forbid more of it, or its beginning",
                 self._num_holding,
                 self._num_translations,

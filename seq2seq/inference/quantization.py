@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from seq2seq.kernels.gru_unroll import run_gru
 from seq2seq.model.gru import BidirectionalGRU, run_bidirectional
+from seq2seq.runtime.numerics import cpu_has_amx
 
 _LARGEST = 127
 """of an 8-bit integer; -128 is not used, so that values are symmetric"""
@@ -130,7 +131,7 @@ def _product_with(integers: Tensor, scales: Tensor) -> Callable[[Tensor], Tensor
     bit on finite rows.
     """
     few = _fbgemm_product_with(integers, scales)
-    if not torch.cpu.get_capabilities().get("amx_int8"):
+    if not cpu_has_amx():
         return few
     many = _onednn_product_with(integers, scales)
     return lambda rows: few(rows) if len(rows) < _MANY_ROWS else many(rows)

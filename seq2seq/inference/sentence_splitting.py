@@ -24,13 +24,13 @@ class SentenceSplitter:
         lines: Iterable[str],
         *,
         has_more: Callable[[], bool],
-        num_pieces: Callable[[str], int],
+        num_tokens: Callable[[str], int],
         split_length: int,
     ) -> None:
-        """Cut lines of more than `split_length` pieces, which `num_pieces` counts."""
+        """Cut lines of more than `split_length` tokens, which `num_tokens` counts."""
         self._lines = lines
         self._has_more = has_more
-        self._num_pieces = num_pieces
+        self._num_tokens = num_tokens
         self._split_length = split_length
         self._is_within = False
         self._pending: deque[_Line] = deque()  # not yet joined
@@ -60,8 +60,8 @@ class SentenceSplitter:
                 parts = []
 
     def _is_long(self, line: str) -> bool:
-        # A piece has a character or more, but for one that may mark the beginning.
-        return len(line) >= self._split_length and self._num_pieces(line) > self._split_length
+        # A token has a character or more, but for one that may mark the beginning.
+        return len(line) >= self._split_length and self._num_tokens(line) > self._split_length
 
 
 def _join(line: str, parts: list[Translation]) -> Translation:

@@ -10,9 +10,9 @@ logger = logging.getLogger(__name__)
 WINDOW = 64
 """batches whose sentences are sorted by length together"""
 LONG_SENTENCE = 100
-"""pieces; a batch of longer sentences holds fewer of them, so that memory stays bounded"""
+"""tokens; a batch of longer sentences holds fewer of them, so that memory stays bounded"""
 VERY_LONG = 1000
-"""pieces; such sentences are translated too, but whoever waits for them is told"""
+"""tokens; such sentences are translated too, but whoever waits for them is told"""
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
@@ -55,7 +55,7 @@ def answer_in_order(
 
     Args:
         answer: returns the answers to a batch of row numbers.
-        lengths: in pieces, of each row.
+        lengths: in tokens, of each row.
         known: answers to rows that are not asked for.
         batch_size: most rows a batch.
         observe: takes each answer as soon as there is one, before its turn has come.
@@ -80,7 +80,7 @@ def answer_in_order(
 def _warn_of_long(lengths: Sequence[int]) -> None:
     if num_long := sum(length > VERY_LONG for length in lengths):
         logger.warning(
-            "sentences of more than %s pieces: %d, the longest of %s; the time and memory that "
+            "sentences of more than %s tokens: %d, the longest of %s; the time and memory that "
             "each takes grow with the square of its length; cut them where sentences end, as "
             "long_lines=split does with lines that no reference or prefix belongs to",
             f"{VERY_LONG:,}",

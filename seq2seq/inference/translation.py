@@ -26,15 +26,15 @@ class TranslatedHypothesis(NamedTuple):
     finished: bool
     """it ended by itself; else it ran into the length limit"""
     ids: list[int]
-    """of its pieces, without EOS"""
-    pieces: list[str]
+    """of its tokens, without EOS"""
+    tokens: list[str]
     """a label for each row of the weights, that of EOS included"""
-    weights: Tensor
+    attention_weights: Tensor
     """attention (N, T, S) on the CPU"""
-    piece_log_probabilities: Sequence[float] = ()
-    """one for each label of `pieces`; their sum is the log-probability"""
+    token_log_probabilities: Sequence[float] = ()
+    """one for each label of `tokens`; their sum is the log-probability"""
     words: Sequence[int] | None = None
-    """for each piece which word of the text it belongs to; None: as its tokenizer finds it"""
+    """for each token which word of the text it belongs to; None: as its tokenizer finds it"""
 
 
 class Translation(NamedTuple):
@@ -42,8 +42,8 @@ class Translation(NamedTuple):
 
     source: str
     source_ids: list[int]
-    """of its pieces, without EOS"""
-    source_pieces: list[str]
+    """of its tokens, without EOS"""
+    source_tokens: list[str]
     """a label for each column of the weights, that of EOS included"""
     hypotheses: list[TranslatedHypothesis]
     """the best first; never empty"""
@@ -64,14 +64,14 @@ class Translation(NamedTuple):
 
 
 class EncodedLine(NamedTuple):
-    """A line and the ids of its pieces, without EOS; a line without text has none."""
+    """A line and the ids of its tokens, without EOS; a line without text has none."""
 
     text: str
     ids: list[int]
 
 
 def encode_lines(lines: Sequence[str], tokenizer: Tokenizer) -> list[EncodedLine]:
-    """Return each line with its pieces."""
+    """Return each line with its tokens."""
     id_rows = tokenizer.encode(lines)
     return [
         EncodedLine(line, ids if line.strip() else [])
@@ -86,8 +86,8 @@ def nothing(num_heads: int) -> Hypothesis:
         score=0.0,
         log_probability=0.0,
         finished=True,
-        weights=torch.zeros(num_heads, 1, 1),
-        piece_log_probabilities=[0.0],
+        attention_weights=torch.zeros(num_heads, 1, 1),
+        token_log_probabilities=[0.0],
     )
 
 
@@ -106,9 +106,9 @@ def found_translation(
                 log_probability=found.log_probability,
                 finished=found.finished,
                 ids=found.ids,
-                pieces=target.pieces([*found.ids, EOS] if found.finished else found.ids),
-                weights=found.weights,
-                piece_log_probabilities=found.piece_log_probabilities,
+                tokens=target.tokens([*found.ids, EOS] if found.finished else found.ids),
+                attention_weights=found.attention_weights,
+                token_log_probabilities=found.token_log_probabilities,
             )
             for found in hypotheses
         ],
@@ -126,9 +126,9 @@ def forced_translation(
         log_probability=forced.log_probability,
         finished=True,
         ids=reference.ids,
-        pieces=tokenizers.target.pieces([*reference.ids, EOS]),
-        weights=forced.weights,
-        piece_log_probabilities=forced.piece_log_probabilities,
+        tokens=tokenizers.target.tokens([*reference.ids, EOS]),
+        attention_weights=forced.attention_weights,
+        token_log_probabilities=forced.token_log_probabilities,
     )
     return _translation(source, [hypothesis], tokenizers=tokenizers)
 
@@ -146,10 +146,10 @@ def word_links(
         return frozenset()
     words = hypothesis.words
     by_word = word_weights(
-        hypothesis.weights,
+        hypothesis.attention_weights,
         source.words(translation.source, translation.source_ids),
         target.words(hypothesis.text, hypothesis.ids) if words is None else words,
-        target_pieces=target.pieces(hypothesis.ids),
+        target_tokens=target.tokens(hypothesis.ids),
     )
     return argmax_links(by_word)
 
@@ -160,6 +160,6 @@ def _translation(
     return Translation(
         source=source.text,
         source_ids=source.ids,
-        source_pieces=tokenizers.source.pieces([*source.ids, EOS]),
+        source_tokens=tokenizers.source.tokens([*source.ids, EOS]),
         hypotheses=hypotheses,
     )

@@ -114,8 +114,7 @@ class Translator:
 
         Args:
             lines: of any number; no more than a window of them is held.
-            decoding: the search to use, as `seq2seq.config.schema.compose_decoding` gives it; None takes
-                the one that the model was scored with.
+            decoding: The search; None for the one that the model was scored with.
             batch_size: sentences translated at once.
             has_more: says whether another line can be had without waiting; where not, the
                 window ends and is translated.
@@ -205,8 +204,8 @@ class Translator:
                 num_pairs,
             )
 
-    def num_pieces(self, line: str) -> int:
-        """Return how many pieces the model would read of a line."""
+    def num_tokens(self, line: str) -> int:
+        """Return how many tokens the model would read of a line."""
         return len(self.tokenizers.source.encode([line])[0])
 
     def links(self, translation: Translation, hypothesis: TranslatedHypothesis) -> Links:

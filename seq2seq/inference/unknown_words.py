@@ -1,4 +1,4 @@
-"""Put words of the source in the place of unknown pieces: translated by a dictionary or copied."""
+"""Put words of the source in the place of unknown tokens: translated by a dictionary or copied."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +14,11 @@ logger = logging.getLogger(__name__)
 
 
 class UnknownWords:
-    """Gives each unknown piece the source word of most attention (Luong et al. 2015b, sec. 3).
+    """Gives each unknown token the source word of most attention (Luong et al. 2015b, sec. 3).
 
     That word is looked up in the dictionary as it stands, then in lower case, and copied where it
     is not found. A word ends at whitespace and at punctuation. Only texts change, and with them
-    which word a piece belongs to: pieces, scores and attention stay as the search found them.
+    which word a token belongs to: tokens, scores and attention stay as the search found them.
     """
 
     def __init__(self, translator: Translator, *, dictionary: Mapping[str, str]) -> None:
@@ -66,16 +66,16 @@ class UnknownWords:
         self, translation: Translation, found: TranslatedHypothesis
     ) -> TranslatedHypothesis:
         words = self._attended_words(translation, found)
-        # A known piece may be written like an unknown one.
-        labels = self._target.pieces(found.ids)
+        # A known token may be written like an unknown one.
+        labels = self._target.tokens(found.ids)
         signs: list[str | None] = []
-        for piece, label, word in zip(found.ids, labels, words, strict=True):
-            signs += [word] if piece == UNK else [None] * label.count(UNKNOWN_SURFACE)
+        for token, label, word in zip(found.ids, labels, words, strict=True):
+            signs += [word] if token == UNK else [None] * label.count(UNKNOWN_SURFACE)
         first, *others = found.text.split(UNKNOWN_SURFACE)
-        assert len(signs) == len(others), "a text shows all that its pieces show"
+        assert len(signs) == len(others), "a text shows all that its tokens show"
         parts = [UNKNOWN_SURFACE if sign is None else sign for sign in signs]
         text = first + "".join(part + other for part, other in zip(parts, others, strict=True))
-        # Pieces would be looked for in words that they do not make up.
+        # Tokens would be looked for in words that they do not make up.
         starts = _word_starts(found.text, parts)
         owners = self._target.words(found.text, found.ids)
         return found._replace(text=text, words=[starts[owner] for owner in owners])
@@ -83,23 +83,23 @@ class UnknownWords:
     def _attended_words(
         self, translation: Translation, found: TranslatedHypothesis
     ) -> list[str | None]:
-        """Return what takes the place of each piece; None for known ones and where nothing can."""
+        """Return what takes the place of each token; None for known ones and where nothing can."""
         ids, source_ids = found.ids, translation.source_ids
         owners = self._source.words(translation.source, source_ids)
         by_word = word_weights(
-            found.weights, owners, range(len(ids)), target_pieces=self._target.pieces(ids)
+            found.attention_weights, owners, range(len(ids)), target_tokens=self._target.tokens(ids)
         )
-        by_piece = found.weights.mean(dim=0)
+        by_token = found.attention_weights.mean(dim=0)
         units = _units(translation.source, source_ids, owners, tokenizer=self._source)
         words: list[str | None] = [None] * len(ids)
-        for place in (place for place, piece in enumerate(ids) if piece == UNK):
+        for place in (place for place, token in enumerate(ids) if token == UNK):
             if by_word[place].max() <= 0:
                 self._num_kept += 1
                 continue
             word = int(by_word[place].argmax())
-            pieces = [piece for piece, owner in enumerate(owners) if owner == word]
+            tokens = [token for token, owner in enumerate(owners) if owner == word]
             words[place] = self._look_up(
-                units[max(pieces, key=lambda p: float(by_piece[place, p]))]
+                units[max(tokens, key=lambda p: float(by_token[place, p]))]
             )
         return words
 
@@ -152,34 +152,34 @@ def _word_starts(text: str, parts: Iterable[str]) -> list[int]:
 def _units(
     text: str, ids: Sequence[int], owners: Sequence[int], *, tokenizer: Tokenizer
 ) -> list[str]:
-    """Return for each source piece the word that is copied where the piece is attended to.
+    """Return for each source token the word that is copied where the token is attended to.
 
-    Of an unknown piece or of punctuation that is what the piece covers; of any other all pieces
+    Of an unknown token or of punctuation that is what the token covers; of any other all tokens
     around it up to those.
     """
     units: list[str] = []
-    labels = tokenizer.pieces(ids)
+    labels = tokenizer.tokens(ids)
     words = text.split()
     for owner, group in groupby(range(len(ids)), key=owners.__getitem__):
-        pieces = list(group)
+        tokens = list(group)
         surfaces = _surfaces(
             words[owner],
-            [None if ids[p] == UNK else labels[p].strip(SPACE_LABEL) for p in pieces],
+            [None if ids[p] == UNK else labels[p].strip(SPACE_LABEL) for p in tokens],
         )
         stops = [
-            ids[piece] == UNK or not any(map(str.isalnum, surface))
-            for piece, surface in zip(pieces, surfaces, strict=True)
+            ids[token] == UNK or not any(map(str.isalnum, surface))
+            for token, surface in zip(tokens, surfaces, strict=True)
         ]
         for is_stop, run in groupby(zip(stops, surfaces, strict=True), key=lambda each: each[0]):
             run_surfaces = [surface for _, surface in run]
             joined = "".join(run_surfaces)
             units += run_surfaces if is_stop else [joined] * len(run_surfaces)
-    # A piece that covers nothing, as a space alone, stands for its whole word.
+    # A token that covers nothing, as a space alone, stands for its whole word.
     return [unit or words[owner] for unit, owner in zip(units, owners, strict=True)]
 
 
 def _surfaces(word: str, labels: Sequence[str | None]) -> list[str]:
-    """Return the characters of each piece of a word; one without a label has those between."""
+    """Return the characters of each token of a word; one without a label has those between."""
     lower = word.lower()
     # Tokenizers may change the case; where a letter becomes two, none is changed here.
     letters = lower if len(lower) == len(word) else word

@@ -27,14 +27,14 @@ class DecoderStep(NamedTuple):
 
     logits: Tensor  # (R, V)
     state: DecoderState
-    weights: Tensor  # (R, N, S)
+    attention_weights: Tensor  # (R, N, S)
 
 
 class DecoderOutput(NamedTuple):
     """What a whole target yields; `AttnDecoderRNN.logits` turns readouts into logits."""
 
     readouts: Tensor  # (B, T, F)
-    weights: Tensor  # (B, N, T, S)
+    attention_weights: Tensor  # (B, N, T, S)
 
 
 class AttnDecoderRNN(nn.Module):
@@ -122,7 +122,7 @@ class AttnDecoderRNN(nn.Module):
                     refined, past = self.self_attention.step(advance.hidden[-1], state.past)
                     fed.append(self._readout(refined, advance.context, embedded_step))
                     state = state._replace(readout=fed[-1], past=past)
-        weights = torch.stack([advance.weights for advance in advances], dim=2)
+        weights = torch.stack([advance.attention_weights for advance in advances], dim=2)
         if self.config.input_feeding:
             return DecoderOutput(torch.stack(fed, dim=1), weights)
         hidden = torch.stack([advance.hidden[-1] for advance in advances], dim=1)
@@ -184,7 +184,7 @@ class AttnDecoderRNN(nn.Module):
         refined, past = self.self_attention.step(advance.hidden[-1], state.past)
         readout = self._readout(refined, advance.context, embedded)
         fed = readout if self.config.input_feeding else state.readout
-        return readout, DecoderState(advance.hidden, fed, past), advance.weights
+        return readout, DecoderState(advance.hidden, fed, past), advance.attention_weights
 
     def _readout(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         """Join what the step knows: (..., H), (..., C), (..., E) -> (..., F)."""

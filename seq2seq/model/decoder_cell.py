@@ -91,7 +91,7 @@ class CellOutput(NamedTuple):
 
     hidden: tuple[Tensor, ...]  # one (R, H) per layer
     context: Tensor  # (R, C)
-    weights: Tensor  # (R, N, S)
+    attention_weights: Tensor  # (R, N, S)
 
 
 class Recurrence(nn.Module, ABC):

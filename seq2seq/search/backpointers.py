@@ -13,7 +13,7 @@ from seq2seq.search.base import Hypothesis
 from seq2seq.special_tokens import EOS
 
 ROOT = -1
-"""the parent of a hypothesis's first piece"""
+"""the parent of a hypothesis's first token"""
 JOINED_STEPS = 64
 """steps whose weights become one tensor"""
 
@@ -26,14 +26,14 @@ class Ending(NamedTuple):
 
 
 class History:
-    """Every piece that was ever part of a hypothesis: one cell each, numbered through all steps.
+    """Every token that was ever part of a hypothesis: one cell each, numbered through all steps.
 
     A cell knows its parent cell, so sentences may leave and hypotheses be reordered without
     anything being copied.
     """
 
     def __init__(self) -> None:
-        self._links: list[Tensor] = []  # per step (3, B * W): pieces, parent cells, weight rows
+        self._links: list[Tensor] = []  # per step (3, B * W): tokens, parent cells, weight rows
         self._log_probabilities: list[Tensor] = []  # per step (B * W,)
         self._weights: list[Tensor] = []  # per step (R, N, S), of the latest
         self._joined_weights: list[Tensor] = []  # of the steps before them
@@ -42,7 +42,7 @@ class History:
 
     def append(
         self,
-        pieces: Tensor,
+        tokens: Tensor,
         *,
         parents: Tensor,
         rows: Tensor,
@@ -52,37 +52,37 @@ class History:
         """Add the cells of one step.
 
         Args:
-            pieces: ids that were produced, (B, W).
+            tokens: ids that were produced, (B, W).
             parents: cells that they extend, or `ROOT`, (B, W).
             rows: rows of `weights` that they were produced from, (B, W).
-            log_probabilities: of the hypotheses up to and with these pieces, (B, W).
+            log_probabilities: of the hypotheses up to and with these tokens, (B, W).
             weights: attention of the model's rows, (R, N, S).
 
         Returns:
             The numbers of the new cells, (B, W).
         """
-        links = torch.stack((pieces, parents, rows + self._num_rows))
+        links = torch.stack((tokens, parents, rows + self._num_rows))
         self._links.append(links.flatten(1))
         self._log_probabilities.append(log_probabilities.flatten())
         self._append_weights(weights)
         first = self._num_cells
-        self._num_cells += pieces.numel()
+        self._num_cells += tokens.numel()
         self._num_rows += weights.shape[0]
-        return torch.arange(first, self._num_cells, device=pieces.device).view_as(pieces)
+        return torch.arange(first, self._num_cells, device=tokens.device).view_as(tokens)
 
     def hypotheses(
         self, endings: list[list[Ending]], source_lengths: list[int]
     ) -> list[list[Hypothesis]]:
-        """Trace each ending back to its first piece.
+        """Trace each ending back to its first token.
 
         Args:
             endings: for each sentence, the best first.
             source_lengths: of each sentence, EOS included.
         """
         links = torch.cat(self._links, dim=1)
-        pieces, parents, rows = links.tolist()
+        tokens, parents, rows = links.tolist()
         totals = torch.cat(self._log_probabilities)
-        by_piece = _differences(totals, links[1]).tolist()
+        by_token = _differences(totals, links[1]).tolist()
         log_probabilities = totals.tolist()
         _check_numbers(log_probabilities)
         paths = [[_trace(end.cell, parents) for end in ends] for ends in endings]
@@ -92,7 +92,7 @@ class History:
         stops = iter(accumulate(lengths))
 
         def hypothesis(path: list[int], score: float, source_length: int) -> Hypothesis:
-            ids = [pieces[cell] for cell in path]
+            ids = [tokens[cell] for cell in path]
             finished = ids[-1] == EOS
             stop = next(stops)
             part = weights[stop - len(path) : stop, :, :source_length]  # (T, N, S)
@@ -101,8 +101,8 @@ class History:
                 score=score,
                 log_probability=log_probabilities[path[-1]],
                 finished=finished,
-                weights=part.transpose(0, 1),
-                piece_log_probabilities=[by_piece[cell] for cell in path],
+                attention_weights=part.transpose(0, 1),
+                token_log_probabilities=[by_token[cell] for cell in path],
             )
 
         return [
@@ -114,7 +114,7 @@ class History:
         """Keep the weights of a step.
 
         Small tensors that stay among large ones that a step frees can keep the memory of these
-        from being used again: 600 MB were lost to it in a sentence of 1,044 pieces.
+        from being used again: 600 MB were lost to it in a sentence of 1,044 tokens.
         """
         self._weights.append(weights)
         if len(self._weights) == JOINED_STEPS:
@@ -128,7 +128,7 @@ class History:
 
 
 def _trace(cell: int, parents: list[int]) -> list[int]:
-    """Return the cells from the first piece to this one."""
+    """Return the cells from the first token to this one."""
     path = []
     while cell != ROOT:
         path.append(cell)
@@ -138,7 +138,7 @@ def _trace(cell: int, parents: list[int]) -> list[int]:
 
 def _differences(totals: Tensor, parents: Tensor) -> Tensor:
     """Return by how much each cell's total is above its parent's, to about 1e-7 of the total."""
-    # The place before the first, where ROOT leads, is the last: the total of no pieces.
+    # The place before the first, where ROOT leads, is the last: the total of no tokens.
     padded = torch.nn.functional.pad(totals.double(), (0, 1))
     return padded[:-1] - padded[parents]
 

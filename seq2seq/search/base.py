@@ -3,6 +3,7 @@
 # B batch, R rows (hypotheses), S source length, T target length, N heads, V vocabulary
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -18,17 +19,17 @@ class Hypothesis(NamedTuple):
     """One translation that a search found."""
 
     ids: list[int]
-    """its pieces, without BOS and EOS"""
+    """its tokens, without BOS and EOS"""
     score: float
     """what hypotheses are ranked by: the log-probability, normalised as configured"""
     log_probability: float
-    """of all pieces and, when finished, EOS"""
+    """of all tokens and, when finished, EOS"""
     finished: bool
     """it ended with EOS; else it ran into the length limit"""
-    weights: Tensor
-    """attention (N, T, S) on the CPU: T pieces and, when finished, EOS; S pieces and EOS"""
-    piece_log_probabilities: Sequence[float] = ()
-    """of each piece and, when finished, EOS; their sum is the log-probability"""
+    attention_weights: Tensor
+    """attention (N, T, S) on the CPU: T tokens and, when finished, EOS; S tokens and EOS"""
+    token_log_probabilities: Sequence[float] = ()
+    """of each token and, when finished, EOS; their sum is the log-probability"""
 
 
 Hypotheses = list[list[Hypothesis]]
@@ -42,13 +43,16 @@ _names: dict[str, type[DecodingConfig]] = {}
 
 
 def register_search(
-    name: str, config_type: type[_ConfigType]
+    config_type: type[_ConfigType],
 ) -> Callable[[_Search[_ConfigType]], _Search[_ConfigType]]:
-    """Register the decorated search under its config's type; `name` serves YAML and checkpoints.
+    """Register the decorated search under its config's type and the default of its `name`.
 
     Raises:
-        ValueError: the name or the config type is taken.
+        ValueError: The config has no default name, or the name or the config is registered already.
     """
+    name = next(field.default for field in fields(config_type) if field.name == "name")
+    if not isinstance(name, str):
+        raise ValueError(f"{config_type.__name__} needs a name: `name: str = ...`")
     if name in _names or config_type in _registry:
         raise ValueError(f"search {name!r} or its config {config_type.__name__} is taken")
 
@@ -84,11 +88,11 @@ def search(
         source_ids: (B, S), each row ending with EOS and padded at its end.
         source_mask: (B, S) bool, True = real token.
         config: a search's config.
-        prefixes: for each sentence the pieces that its hypotheses begin with, or nothing; one
-            that ends with EOS is the whole hypothesis. Forced pieces heed no other constraint.
+        prefixes: for each sentence the tokens that its hypotheses begin with, or nothing; one
+            that ends with EOS is the whole hypothesis. Forced tokens heed no other constraint.
             Without any prefixes all sentences are free.
-        forbidden: sequences of pieces that no hypothesis holds, for all sentences: `[UNK]` a
-            piece, `[BOS, 7, 8]` a beginning, `[8, EOS]` an end.
+        forbidden: sequences of tokens that no hypothesis holds, for all sentences: `[UNK]` a
+            token, `[BOS, 7, 8]` a beginning, `[8, EOS]` an end.
 
     Returns:
         For each sentence its hypotheses, the best first.
@@ -107,7 +111,7 @@ def search(
 
 
 def allowed_log_probabilities(logits: Tensor) -> Tensor:
-    """Return log-probabilities (R, V) with those of pieces that no translation holds at -inf.
+    """Return log-probabilities (R, V) with those of tokens that no translation holds at -inf.
 
     They are those of the whole vocabulary, not renormalised, so that a hypothesis is as probable
     as the model holds it to be.
@@ -119,5 +123,5 @@ def allowed_log_probabilities(logits: Tensor) -> Tensor:
 
 
 def length_limits(source_mask: Tensor, config: DecodingConfig) -> list[int]:
-    """Return how many pieces the translation of each sentence may have, EOS included."""
+    """Return how many tokens the translation of each sentence may have, EOS included."""
     return [config.longest(length) for length in source_mask.sum(dim=1).tolist()]

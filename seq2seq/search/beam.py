@@ -30,7 +30,7 @@ class _Beam(NamedTuple):
 
     sentences: Tensor  # (B,) which of the batch these are
     limits: Tensor  # (B,) how long their hypotheses may grow
-    pieces: Tensor  # (B, W) the last of each hypothesis
+    tokens: Tensor  # (B, W) the last of each hypothesis
     cells: Tensor  # (B, W)
     log_probabilities: Tensor  # (B, W); -inf: finished or impossible, never extended
     coverage: Tensor  # (B, W, S) attention that each source token got; (B, W, 0) if not needed
@@ -42,7 +42,7 @@ class _Beam(NamedTuple):
         return _Beam(*(part[kept] for part in self))
 
 
-@register_search("beam", BeamConfig)
+@register_search(BeamConfig)
 def beam_search(
     model: SearchedModel,
     source_ids: Tensor,
@@ -50,13 +50,13 @@ def beam_search(
     config: BeamConfig,
     constraints: Constraints,
 ) -> Hypotheses:
-    """Return the `num_best` best finished hypotheses that a beam meets.
+    """Return the `n_best` best finished hypotheses that a beam meets.
 
     Each step keeps the `beam_size` best extensions of the live hypotheses; those that end with
     EOS are finished and leave their place to others. With `early_stopping=exact` a sentence ends
     when no live hypothesis can still beat the last of its best, so ending early changes no
     result; with `first` it ends when `beam_size` hypotheses are finished. Where fewer than
-    `num_best` are finished at the end, live ones follow them. Equal scores go to the hypothesis
+    `n_best` are finished at the end, live ones follow them. Equal scores go to the hypothesis
     that was finished first, then to the one that extends the better hypothesis, then to the
     lower id.
     """
@@ -72,25 +72,27 @@ def beam_search(
     endings: list[list[Ending]] = [[] for _ in limits]
     history = History()
     for length in count(1):
-        step = model.decoder.step(state, beam.pieces.flatten(), memory)
+        step = model.decoder.step(state, beam.tokens.flatten(), memory)
         log_probabilities = constraints.apply(
             allowed_log_probabilities(step.logits),
             live=(beam.log_probabilities > -torch.inf).flatten(),
         )
-        beam, rows = _extend(beam, log_probabilities, step.weights, history, config.beam_size)
-        coverage = ranking.extend_coverage(beam.coverage, rows=rows, weights=step.weights)
+        beam, rows = _extend(
+            beam, log_probabilities, step.attention_weights, history, config.beam_size
+        )
+        coverage = ranking.extend_coverage(beam.coverage, rows=rows, weights=step.attention_weights)
         beam = beam._replace(coverage=coverage)
         scores = ranking.scores(beam.log_probabilities, length=length, coverage=coverage)
         beam = _finish(beam, scores)
         live = stop.goes_on(beam, ranking) & (beam.limits > length)
         if not live.all():
-            _collect(beam.select(~live), scores[~live], endings, num_best=config.num_best)
+            _collect(beam.select(~live), scores[~live], endings, n_best=config.n_best)
             kept = live.nonzero().squeeze(1)
             if not len(kept):
                 break
             beam, rows, memory = beam.select(kept), rows[kept], memory.select(kept)
         state = step.state.select(rows.flatten())
-        constraints = constraints.select(rows.flatten()).extend(beam.pieces.flatten())
+        constraints = constraints.select(rows.flatten()).extend(beam.tokens.flatten())
     return history.hypotheses(endings, source_mask.sum(dim=1).tolist())
 
 
@@ -102,7 +104,7 @@ def _start(limits: Tensor, *, coverage: Tensor, num_kept: int) -> _Beam:
     return _Beam(
         sentences=sentences,
         limits=limits,
-        pieces=first + BOS,
+        tokens=first + BOS,
         cells=first + ROOT,
         log_probabilities=first.float(),
         coverage=coverage,
@@ -118,7 +120,7 @@ def _extend(
 
     Args:
         beam: with live hypotheses.
-        log_probabilities: of their next pieces, (R, V).
+        log_probabilities: of their next tokens, (R, V).
         weights: attention of the step, (R, N, S).
         history: gets the extensions.
         beam_size: how many a sentence keeps.
@@ -126,28 +128,28 @@ def _extend(
     Returns:
         The beam after the step and the row (B, W) that each hypothesis extends.
     """
-    num_sentences, width = beam.pieces.shape
+    num_sentences, width = beam.tokens.shape
     vocabulary_size = log_probabilities.shape[1]
     totals, chosen = stable_topk_of_sums(
         log_probabilities.view(num_sentences, width, -1), beam.log_probabilities, beam_size
     )  # (B, W)
     parents = chosen // vocabulary_size
-    pieces = chosen % vocabulary_size
+    tokens = chosen % vocabulary_size
     first_rows = torch.arange(num_sentences, device=parents.device).unsqueeze(1) * width
     rows = first_rows + parents
     cells = history.append(
-        pieces,
+        tokens,
         parents=beam.cells.gather(1, parents),
         rows=rows,
         log_probabilities=totals,
         weights=weights,
     )
-    return beam._replace(pieces=pieces, cells=cells, log_probabilities=totals), rows
+    return beam._replace(tokens=tokens, cells=cells, log_probabilities=totals), rows
 
 
 def _finish(beam: _Beam, scores: Tensor) -> _Beam:
     """Move the hypotheses that have just ended to the best of their sentence."""
-    ended = beam.pieces == EOS
+    ended = beam.tokens == EOS
     # Earlier ones stand first, and the order is stable: an equal score displaces nothing.
     scores = torch.cat((beam.best_scores, scores.masked_fill(~ended, -torch.inf)), dim=1)
     cells = torch.cat((beam.best_cells, beam.cells), dim=1)
@@ -181,19 +183,19 @@ def _has_room(beam: _Beam, ranking: Ranking) -> Tensor:
 
 
 _STOPS = {
-    EarlyStopping.exact: _Stop(lambda config: config.num_best, _can_improve),
+    EarlyStopping.exact: _Stop(lambda config: config.n_best, _can_improve),
     EarlyStopping.first: _Stop(lambda config: config.beam_size, _has_room),
 }
 
 
-def _collect(beam: _Beam, scores: Tensor, endings: list[list[Ending]], *, num_best: int) -> None:
+def _collect(beam: _Beam, scores: Tensor, endings: list[list[Ending]], *, n_best: int) -> None:
     """Note the best of each sentence and, where too few are finished, live ones after them.
 
     Args:
         beam: of the sentences that end.
         scores: of all their hypotheses, (B, W).
         endings: get the best of these sentences.
-        num_best: how many a sentence gets at most.
+        n_best: how many a sentence gets at most.
     """
     scores = scores.masked_fill(beam.log_probabilities == -torch.inf, -torch.inf)
     scores, order = scores.sort(dim=1, descending=True, stable=True)
@@ -202,4 +204,4 @@ def _collect(beam: _Beam, scores: Tensor, endings: list[list[Ending]], *, num_be
     rows = zip(beam.sentences.tolist(), cells.tolist(), scores.tolist(), strict=True)
     for sentence, its_cells, its_scores in rows:
         found = zip(its_cells, its_scores, strict=True)
-        endings[sentence] = [Ending(*end) for end in found if end[1] > -torch.inf][:num_best]
+        endings[sentence] = [Ending(*end) for end in found if end[1] > -torch.inf][:n_best]

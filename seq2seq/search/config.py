@@ -10,12 +10,12 @@ MAX_LENGTH_PENALTY = 100
 
 
 class LengthPenaltyForm(Enum):
-    """What a log-probability is divided by: n pieces, end included, and the exponent a."""
+    """What a log-probability is divided by: n tokens, end included, and the exponent a."""
 
     gnmt = "gnmt"
     """((5 + n) / 6) ** a (Wu et al. 2016, eq. 14)"""
     average = "average"
-    """n ** a; with a = 1 the mean log-probability of a piece (Bahdanau et al. 2014, sec. 4)"""
+    """n ** a; with a = 1 the mean log-probability of a token (Bahdanau et al. 2014, sec. 4)"""
 
 
 class EarlyStopping(Enum):
@@ -36,15 +36,15 @@ class DecodingConfig:
     """
 
     name: str
-    min_length: int
-    """a translation has at least so many pieces"""
-    min_length_ratio: float
+    min_length: int = 0
+    """a translation has at least so many tokens"""
+    min_length_ratio: float = 0.0
     """and at least min_length_ratio * source length of them"""
-    max_length_ratio: float
-    """a translation has at most max_length_ratio * source length + max_length_offset pieces"""
-    max_length_offset: int
-    no_repeat_ngram: int
-    """no sequence of so many pieces stands twice in a translation (Paulus et al. 2017); 0: off"""
+    max_length_ratio: float = 2.0
+    """a translation has at most max_length_ratio * source length + max_length_offset tokens"""
+    max_length_offset: int = 10
+    no_repeat_ngram: int = 0
+    """no sequence of so many tokens stands twice in a translation (Paulus et al. 2017); 0: off"""
 
     def __post_init__(self) -> None:
         _check_not_negative(self, "min_length", "min_length_ratio", "max_length_ratio")
@@ -63,17 +63,16 @@ class DecodingConfig:
             )
 
     def shortest(self, source_length: int) -> int:
-        """Return how many pieces a translation must have."""
+        """Return how many tokens a translation must have."""
         return max(self.min_length, int(self.min_length_ratio * source_length))
 
     def longest(self, source_length: int) -> int:
-        """Return how many pieces a translation may have."""
+        """Return how many tokens a translation may have."""
         return int(self.max_length_ratio * source_length) + self.max_length_offset
 
     def as_greedy(self) -> "GreedyConfig":
         """Return greedy search under the same limits."""
         return GreedyConfig(
-            name="greedy",
             min_length=self.min_length,
             min_length_ratio=self.min_length_ratio,
             max_length_ratio=self.max_length_ratio,
@@ -84,27 +83,30 @@ class DecodingConfig:
 
 @dataclass(kw_only=True, slots=True)
 class GreedyConfig(DecodingConfig):
-    """The most probable piece at each step."""
+    """The most probable token at each step."""
+
+    name: str = "greedy"
 
 
 @dataclass(kw_only=True, slots=True)
 class BeamConfig(DecodingConfig):
     """The most probable hypotheses of each length, side by side."""
 
-    beam_size: int
-    num_best: int
+    name: str = "beam"
+    beam_size: int = 5
+    n_best: int = 1
     """hypotheses that are returned, at most beam_size"""
-    length_penalty: float
+    length_penalty: float = 1.0
     """exponent of the length penalty; 0: none"""
-    length_penalty_form: LengthPenaltyForm
-    coverage_penalty: float
+    length_penalty_form: LengthPenaltyForm = LengthPenaltyForm.gnmt
+    coverage_penalty: float = 0.0
     """weight of the coverage penalty (Wu et al. 2016, eq. 14); 0: none"""
-    early_stopping: EarlyStopping
+    early_stopping: EarlyStopping = EarlyStopping.exact
 
     def __post_init__(self) -> None:
         DecodingConfig.__post_init__(self)
-        check_positive("decoding", self, "beam_size", "num_best")
-        _check_num_best(self, "beam_size")
+        check_positive("decoding", self, "beam_size", "n_best")
+        _check_n_best(self, "beam_size")
         _check_not_negative(self, "length_penalty", "coverage_penalty")
         if self.length_penalty > MAX_LENGTH_PENALTY:
             raise ValueError(
@@ -121,41 +123,42 @@ class BeamConfig(DecodingConfig):
             )
 
     def penalty(self, length: int) -> float:
-        """Return what divides the log-probability of a hypothesis of so many pieces."""
+        """Return what divides the log-probability of a hypothesis of so many tokens."""
         base = length if self.length_penalty_form is LengthPenaltyForm.average else (5 + length) / 6
         return float(base**self.length_penalty)
 
 
 @dataclass(kw_only=True, slots=True)
 class SamplingConfig(DecodingConfig):
-    """Pieces drawn from the model's distribution, with its tail cut where asked."""
+    """Tokens drawn from the model's distribution, with its tail cut where asked."""
 
-    temperature: float
+    name: str = "sampling"
+    temperature: float = 1.0
     """divides log-probabilities before the draw; below 1 the probable becomes more so"""
-    top_k: int
-    """draw from so many of the most probable pieces (Fan et al. 2018); 0: from all"""
-    top_p: float
-    """draw from the fewest pieces that have this probability together (Holtzman et al. 2020)"""
-    num_samples: int
+    top_k: int = 0
+    """draw from so many of the most probable tokens (Fan et al. 2018); 0: from all"""
+    top_p: float = 1.0
+    """draw from the fewest tokens that have this probability together (Holtzman et al. 2020)"""
+    num_samples: int = 1
     """hypotheses that are drawn for a sentence"""
-    num_best: int
+    n_best: int = 1
     """most that are returned of them, at most num_samples"""
-    seed: int
+    seed: int = 1
 
     def __post_init__(self) -> None:
         DecodingConfig.__post_init__(self)
         if not 0 < self.temperature < float("inf"):
             raise ValueError(
                 f"decoding.temperature={self.temperature} must be a number above 0; "
-                "for the most probable piece choose decoding=greedy"
+                "for the most probable token choose decoding=greedy"
             )
         _check_not_negative(self, "top_k")
         if not 0 < self.top_p <= 1:
             raise ValueError(
-                f"decoding.top_p={self.top_p} must lie in (0, 1]; 1 draws from all pieces"
+                f"decoding.top_p={self.top_p} must lie in (0, 1]; 1 draws from all tokens"
             )
-        check_positive("decoding", self, "num_samples", "num_best")
-        _check_num_best(self, "num_samples")
+        check_positive("decoding", self, "num_samples", "n_best")
+        _check_n_best(self, "num_samples")
 
 
 def _check_not_negative(config: object, *fields: str) -> None:
@@ -169,10 +172,10 @@ def _check_not_negative(config: object, *fields: str) -> None:
             )
 
 
-def _check_num_best(config: BeamConfig | SamplingConfig, bound: str) -> None:
+def _check_n_best(config: BeamConfig | SamplingConfig, bound: str) -> None:
     most = getattr(config, bound)
-    if config.num_best > most:
+    if config.n_best > most:
         raise ValueError(
-            f"decoding.num_best={config.num_best} must be at most decoding.{bound}={most}; "
+            f"decoding.n_best={config.n_best} must be at most decoding.{bound}={most}; "
             f"raise decoding.{bound} with it"
         )

@@ -1,6 +1,6 @@
-"""Constraints: which pieces a hypothesis may not go on with, in any search."""
+"""Constraints: which tokens a hypothesis may not go on with, in any search."""
 
-# B sentences, R rows (hypotheses), L pieces so far with BOS, P prefix, F sequences, n their length,
+# B sentences, R rows (hypotheses), L tokens so far with BOS, P prefix, F sequences, n their length,
 # V vocabulary
 
 import copy
@@ -21,7 +21,7 @@ class Constraints:
     """Nothing is constrained, so nothing is run."""
 
     def apply(self, log_probabilities: Tensor, *, live: Tensor) -> Tensor:
-        """Set those of the pieces that may not come next to -inf, in place.
+        """Set those of the tokens that may not come next to -inf, in place.
 
         Args:
             log_probabilities: (R, V), with PAD and BOS at -inf already.
@@ -33,8 +33,8 @@ class Constraints:
         """Follow the hypotheses of the given rows (R,), as states do."""
         return self
 
-    def extend(self, pieces: Tensor) -> "Constraints":
-        """Follow the hypotheses to their next pieces (R,)."""
+    def extend(self, tokens: Tensor) -> "Constraints":
+        """Follow the hypotheses to their next tokens (R,)."""
         return self
 
     def report(self) -> None:
@@ -53,8 +53,8 @@ def build_constraints(
     Args:
         config: a search's config.
         source_mask: (B, S).
-        prefixes: for each sentence the pieces that a translation begins with; none: all free.
-        forbidden: sequences of pieces that no translation holds.
+        prefixes: for each sentence the tokens that a translation begins with; none: all free.
+        forbidden: sequences of tokens that no translation holds.
 
     Raises:
         ValueError: a prefix or a forbidden sequence makes no sense.
@@ -64,7 +64,7 @@ def build_constraints(
     _check_prefixes(prefixes, [config.longest(length) for length in lengths])
     if [] in [list(sequence) for sequence in forbidden]:
         raise ValueError("a forbidden sequence is empty, which every translation holds; remove it")
-    # An end is a piece itself, so a least length of 1 asks for nothing.
+    # An end is a token itself, so a least length of 1 asks for nothing.
     if max(shortest) <= 1 and not any(prefixes) and not forbidden and not config.no_repeat_ngram:
         return Constraints()
     device = source_mask.device
@@ -82,7 +82,7 @@ def build_constraints(
 class _ActiveConstraints(Constraints):
     """What each row has produced and must produce.
 
-    A forced piece is exempt from all else. A hypothesis that is left without any piece may end,
+    A forced token is exempt from all else. A hypothesis that is left without any token may end,
     which is the one way to be too short; a warning counts those.
     """
 
@@ -100,12 +100,12 @@ class _ActiveConstraints(Constraints):
         self._shortest = shortest  # (R,)
         self._forbidden = forbidden  # of each length (F, n)
         self._no_repeat_ngram = no_repeat_ngram
-        self._stuck_counts: list[int] = []  # of each step that leaves some without a piece
+        self._stuck_counts: list[int] = []  # of each step that leaves some without a token
 
     def apply(self, log_probabilities: Tensor, *, live: Tensor) -> Tensor:
-        length = self._produced.shape[1]  # with the piece to come, for BOS does not count
+        length = self._produced.shape[1]  # with the token to come, for BOS does not count
         ends = log_probabilities[:, EOS].clone()
-        forced = self._forced_pieces()  # (R, 1)
+        forced = self._forced_tokens()  # (R, 1)
         forced_values = log_probabilities.gather(1, forced)
         self._block(log_probabilities)
         log_probabilities[:, EOS].masked_fill_(self._shortest > length, -torch.inf)
@@ -121,14 +121,14 @@ class _ActiveConstraints(Constraints):
     def select(self, rows: Tensor) -> Constraints:
         return self._replace(self._produced[rows], self._prefixes[rows], self._shortest[rows])
 
-    def extend(self, pieces: Tensor) -> Constraints:
-        produced = torch.cat((self._produced, pieces.unsqueeze(1)), dim=1)
+    def extend(self, tokens: Tensor) -> Constraints:
+        produced = torch.cat((self._produced, tokens.unsqueeze(1)), dim=1)
         return self._replace(produced, self._prefixes, self._shortest)
 
     def report(self) -> None:
         if num_stuck := sum(self._stuck_counts):
             logger.warning(
-                "%d hypotheses had no piece left that their constraints allow, and ended; set a "
+                "%d hypotheses had no token left that their constraints allow, and ended; set a "
                 "larger decoding.no_repeat_ngram, or forbid less",
                 num_stuck,
             )
@@ -139,15 +139,15 @@ class _ActiveConstraints(Constraints):
         followed._produced, followed._prefixes, followed._shortest = produced, prefixes, shortest
         return followed
 
-    def _forced_pieces(self) -> Tensor:
-        """Return the piece that must come next, or PAD, (R, 1)."""
+    def _forced_tokens(self) -> Tensor:
+        """Return the token that must come next, or PAD, (R, 1)."""
         place = self._produced.shape[1] - 1
         if place < self._prefixes.shape[1]:
             return self._prefixes[:, place : place + 1]
         return torch.full_like(self._produced[:, :1], PAD)
 
     def _block(self, log_probabilities: Tensor) -> None:
-        """Block each piece that would complete a forbidden sequence or repeat an n-gram."""
+        """Block each token that would complete a forbidden sequence or repeat an n-gram."""
         size, length = self._no_repeat_ngram, self._produced.shape[1]
         for sequences in self._forbidden:
             _block_last(log_probabilities, self._produced, sequences.unsqueeze(0))
@@ -156,7 +156,7 @@ class _ActiveConstraints(Constraints):
 
 
 def _block_last(log_probabilities: Tensor, produced: Tensor, sequences: Tensor) -> None:
-    """Block the last piece of each sequence whose others are what was produced last.
+    """Block the last token of each sequence whose others are what was produced last.
 
     Args:
         log_probabilities: (R, V).
@@ -190,11 +190,11 @@ def _check_prefixes(prefixes: Sequence[Sequence[int]], limits: list[int]) -> Non
     for row, (prefix, limit) in enumerate(zip(prefixes, limits, strict=False)):
         if {PAD, BOS} & set(prefix) or EOS in prefix[:-1]:
             raise ValueError(
-                f"prefix {row} holds padding, a start, or an end before its last piece; give the "
-                "ids of pieces alone"
+                f"prefix {row} holds padding, a start, or an end before its last token; give the "
+                "ids of tokens alone"
             )
         if len(prefix) > limit:
             raise ValueError(
-                f"prefix {row} has {len(prefix)} pieces, but the translation at most {limit}; "
+                f"prefix {row} has {len(prefix)} tokens, but the translation at most {limit}; "
                 "raise decoding.max_length_offset or shorten the prefix"
             )

@@ -1,4 +1,4 @@
-"""Greedy search: take the most probable piece at each step."""
+"""Greedy search: take the most probable token at each step."""
 
 # R rows, V vocabulary
 
@@ -12,7 +12,7 @@ from seq2seq.search.stepwise import Chosen, follow
 from seq2seq.search.topk import stable_max
 
 
-@register_search("greedy", GreedyConfig)
+@register_search(GreedyConfig)
 def greedy_search(
     model: SearchedModel,
     source_ids: Tensor,

@@ -22,23 +22,23 @@ class SearchStep(Protocol):
 
     @property
     def logits(self) -> Tensor:
-        """Return a logit for each piece, (R, V)."""
+        """Return a logit for each token, (R, V)."""
 
     @property
     def state(self) -> Selectable:
         """Return what the next step starts from, of R rows."""
 
     @property
-    def weights(self) -> Tensor:
+    def attention_weights(self) -> Tensor:
         """Return the attention of all heads, (R, N, S)."""
 
 
 class StepDecoder(Protocol):
-    """What predicts the next piece of each row."""
+    """What predicts the next token of each row."""
 
     @property
     def step(self) -> Callable[..., SearchStep]:
-        """Return the step, called with a state, the pieces before it (R,) and a memory.
+        """Return the step, called with a state, the tokens before it (R,) and a memory.
 
         What state and memory are is between the model and its decoder; a search hands back what
         it got, selected. R is a multiple of B, and the rows of a sentence stand together.
@@ -46,7 +46,7 @@ class StepDecoder(Protocol):
 
 
 class SearchedModel(Protocol):
-    """What reads sources and then predicts their translations piece by piece."""
+    """What reads sources and then predicts their translations token by token."""
 
     training: bool
 

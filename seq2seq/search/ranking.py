@@ -45,8 +45,8 @@ class Ranking:
     def bounds(self, log_probabilities: Tensor, *, limits: Tensor) -> Tensor:
         """Return what no finished extension of any hypothesis of a sentence exceeds, (B,).
 
-        Let a live hypothesis have log-probability L <= 0 and n pieces, and let Y extend it to m
-        pieces, n < m <= limit. Then log P(Y) <= L, for a piece adds at most 0. Both forms of lp,
+        Let a live hypothesis have log-probability L <= 0 and n tokens, and let Y extend it to m
+        tokens, n < m <= limit. Then log P(Y) <= L, for a token adds at most 0. Both forms of lp,
         ((5 + m) / 6) ** a and m ** a, are positive and do not fall with m for a >= 0, so L / lp(m)
         <= L / lp(limit) as L <= 0. And cp(Y) <= 0, with or without coverage: it sums logarithms
         of numbers of at most 1 with a weight of at least 0. It may reach 0 however low it stands
@@ -63,7 +63,7 @@ class Ranking:
 class CoverageRanking(Ranking):
     """Rank by the coverage of the source too (Wu et al. 2016, eq. 14).
 
-    cp(Y) = b * sum_i log(min(sum_t p_ti, 1)): p_ti is the attention of the t-th piece, the end
+    cp(Y) = b * sum_i log(min(sum_t p_ti, 1)): p_ti is the attention of the t-th token, the end
     included, to the i-th source token, the end included, averaged over heads. A token that got
     none counts as one that got the least number there is, so that scores stay finite.
     """

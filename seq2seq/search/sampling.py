@@ -1,4 +1,4 @@
-"""Sampling: draw each piece from the model's distribution."""
+"""Sampling: draw each token from the model's distribution."""
 
 # B sentences, W samples of each, R = B * W rows, S source length, C candidates, V vocabulary
 
@@ -14,7 +14,7 @@ from seq2seq.search.stepwise import Chosen, follow
 from seq2seq.search.topk import stable_topk
 
 
-@register_search("sampling", SamplingConfig)
+@register_search(SamplingConfig)
 def sampling_search(
     model: SearchedModel,
     source_ids: Tensor,
@@ -22,7 +22,7 @@ def sampling_search(
     config: SamplingConfig,
     constraints: Constraints,
 ) -> Hypotheses:
-    """Return the `num_best` best of the distinct hypotheses among `num_samples` draws.
+    """Return the `n_best` best of the distinct hypotheses among `num_samples` draws.
 
     They may be fewer, for nothing keeps two draws apart. Finished ones come first, then the more
     probable by the model's own probabilities, untempered; equal ones in the order of their draw.
@@ -33,11 +33,11 @@ def sampling_search(
     sources = [ids[mask].tolist() for ids, mask in zip(source_ids, source_mask, strict=True)]
     draw = _Draw(config, uniforms=_uniforms(config, sources, limits).to(source_ids.device))
     found = follow(model, source_ids, source_mask, constraints, limits=limits, choose=draw)
-    return [_best_distinct(samples)[: config.num_best] for samples in found]
+    return [_best_distinct(samples)[: config.n_best] for samples in found]
 
 
 def _uniforms(config: SamplingConfig, sources: list[list[int]], limits: list[int]) -> Tensor:
-    """Draw a number in (0, 1] for each piece of each sample, (B, W, longest limit)."""
+    """Draw a number in (0, 1] for each token of each sample, (B, W, longest limit)."""
     uniforms = torch.ones(len(sources), config.num_samples, max(limits), dtype=torch.float64)
     for row, (source, limit) in enumerate(zip(sources, limits, strict=True)):
         for sample in range(config.num_samples):
@@ -49,7 +49,7 @@ def _uniforms(config: SamplingConfig, sources: list[list[int]], limits: list[int
 
 
 class _Draw:
-    """Draw a piece by inverting the distribution function of the candidates."""
+    """Draw a token by inverting the distribution function of the candidates."""
 
     def __init__(self, config: SamplingConfig, *, uniforms: Tensor) -> None:
         self.width = config.num_samples
@@ -63,11 +63,11 @@ class _Draw:
         # The first place that reaches a number above 0 has a probability above 0 itself.
         places = torch.searchsorted(cumulative, uniforms * cumulative[:, -1:])
         # Only what is no number leads beyond the last place; the history reports it.
-        pieces = candidates.gather(1, places.clamp(max=cumulative.shape[1] - 1))
-        return Chosen(log_probabilities.gather(1, pieces).squeeze(1), pieces.squeeze(1))
+        tokens = candidates.gather(1, places.clamp(max=cumulative.shape[1] - 1))
+        return Chosen(log_probabilities.gather(1, tokens).squeeze(1), tokens.squeeze(1))
 
     def _candidates(self, log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
-        """Return probabilities, up to a factor, and ids of the pieces to draw from, (R, C).
+        """Return probabilities, up to a factor, and ids of the tokens to draw from, (R, C).
 
         The temperature acts first, then top k, then top p on what is left.
         """

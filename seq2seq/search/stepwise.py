@@ -1,4 +1,4 @@
-"""Follow one choice of a piece at each step: what greedy search and sampling share."""
+"""Follow one choice of a token at each step: what greedy search and sampling share."""
 
 # B sentences still searched, W hypotheses of each, R = B * W rows, S source length, V vocabulary
 
@@ -16,26 +16,26 @@ from seq2seq.special_tokens import BOS, EOS
 
 
 class Chosen(NamedTuple):
-    """The next piece of each row, and its log-probability."""
+    """The next token of each row, and its log-probability."""
 
     log_probabilities: Tensor  # (R,)
-    pieces: Tensor  # (R,)
+    tokens: Tensor  # (R,)
 
 
 class Choice(Protocol):
-    """How a piece is chosen."""
+    """How a token is chosen."""
 
     @property
     def width(self) -> int:
         """Return how many hypotheses of a sentence are followed."""
 
     def __call__(self, log_probabilities: Tensor, *, sentences: Tensor, length: int) -> Chosen:
-        """Choose a piece for every row.
+        """Choose a token for every row.
 
         Args:
             log_probabilities: (R, V).
             sentences: which of the batch the rows belong to, W rows each, (B,).
-            length: of the hypotheses with this piece.
+            length: of the hypotheses with this token.
         """
 
 
@@ -44,7 +44,7 @@ class _Walk(NamedTuple):
 
     sentences: Tensor  # (B,) which of the batch these are
     limits: Tensor  # (B,) how long their hypotheses may grow
-    pieces: Tensor  # (B, W) the last of each hypothesis
+    tokens: Tensor  # (B, W) the last of each hypothesis
     cells: Tensor  # (B, W)
     log_probabilities: Tensor  # (B, W)
     live: Tensor  # (B, W) bool; one that has ended waits as it is for the others of its sentence
@@ -75,20 +75,20 @@ def follow(
     endings: list[list[Ending]] = [[] for _ in limits]
     history = History()
     for length in count(1):
-        step = model.decoder.step(state, walk.pieces.flatten(), memory)
+        step = model.decoder.step(state, walk.tokens.flatten(), memory)
         log_probabilities = constraints.apply(
             allowed_log_probabilities(step.logits), live=walk.live.flatten()
         )
         chosen = choose(log_probabilities, sentences=walk.sentences, length=length)
-        walk = _advance(walk, chosen, step.weights, history)
-        state, constraints = step.state, constraints.extend(chosen.pieces)
+        walk = _advance(walk, chosen, step.attention_weights, history)
+        state, constraints = step.state, constraints.extend(chosen.tokens)
         stays = walk.live.any(dim=1) & (walk.limits > length)
         if not stays.all():
             _collect(walk.select(~stays), endings)
             kept = stays.nonzero().squeeze(1)
             if not len(kept):
                 break
-            rows = torch.arange(len(rows), device=kept.device).view_as(walk.pieces)[kept].flatten()
+            rows = torch.arange(len(rows), device=kept.device).view_as(walk.tokens)[kept].flatten()
             walk, memory = walk.select(kept), memory.select(kept)
             state, constraints = state.select(rows), constraints.select(rows)
     return history.hypotheses(endings, source_mask.sum(dim=1).tolist())
@@ -101,7 +101,7 @@ def _start(limits: Tensor, *, width: int) -> _Walk:
     return _Walk(
         sentences=sentences,
         limits=limits,
-        pieces=zeros + BOS,
+        tokens=zeros + BOS,
         cells=zeros + ROOT,
         log_probabilities=zeros.float(),
         live=zeros == 0,
@@ -109,21 +109,21 @@ def _start(limits: Tensor, *, width: int) -> _Walk:
 
 
 def _advance(walk: _Walk, chosen: Chosen, weights: Tensor, history: History) -> _Walk:
-    """Give the hypotheses their next pieces."""
-    pieces = chosen.pieces.view_as(walk.cells)
+    """Give the hypotheses their next tokens."""
+    tokens = chosen.tokens.view_as(walk.cells)
     totals = walk.log_probabilities + chosen.log_probabilities.view_as(walk.cells)
     cells = history.append(
-        pieces,
+        tokens,
         parents=walk.cells,
-        rows=torch.arange(pieces.numel(), device=pieces.device).view_as(pieces),
+        rows=torch.arange(tokens.numel(), device=tokens.device).view_as(tokens),
         log_probabilities=totals,
         weights=weights,
     )
     return walk._replace(
-        pieces=pieces,
+        tokens=tokens,
         cells=torch.where(walk.live, cells, walk.cells),
         log_probabilities=torch.where(walk.live, totals, walk.log_probabilities),
-        live=walk.live & (pieces != EOS),
+        live=walk.live & (tokens != EOS),
     )
 
 

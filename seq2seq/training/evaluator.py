@@ -94,10 +94,10 @@ class Evaluator:
             cross_entropy += loss.cross_entropy.item()
             num_tokens += int(batch.target_mask.sum())
             statistics.add(
-                loss.weights, source_mask=batch.source_mask, target_mask=batch.target_mask
+                loss.attention_weights, source_mask=batch.source_mask, target_mask=batch.target_mask
             )
             if self.data.gold is not None and model.attention.num_heads > 0:
-                links |= self._links(batch, loss.weights.float().cpu())
+                links |= self._links(batch, loss.attention_weights.float().cpu())
         if not links:
             return _Forced(cross_entropy / num_tokens, statistics.heads(error_rates=None), None)
         error_rate, *of_heads = self._error_rates(links)
@@ -134,11 +134,11 @@ class Evaluator:
             target_ids = batch.target_ids[row][batch.target_mask[row]].tolist()[:-1]
             source_words = source.words(self.data.sources[index], source_ids)
             target_words = target.words(self.data.references[index], target_ids)
-            target_pieces = target.pieces(target_ids)
+            target_tokens = target.tokens(target_ids)
             heads = weights[row, :, None, : len(target_ids) + 1, : len(source_ids) + 1]
             by_head = torch.stack(
                 [
-                    word_weights(head, source_words, target_words, target_pieces=target_pieces)
+                    word_weights(head, source_words, target_words, target_tokens=target_tokens)
                     for head in heads
                 ]
             )  # (N, target words, source words)

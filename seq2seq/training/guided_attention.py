@@ -17,14 +17,14 @@ from seq2seq.data import (
     DataConfig,
     EncodedCorpus,
     Pair,
-    PieceLinks,
     TokenizerPair,
-    link_pieces,
+    TokenLinks,
+    link_tokens,
 )
 from seq2seq.data.cache import digest, new_folder
 from seq2seq.data.encoded import encoding_key
-from seq2seq.data.piece_links import LinkedPieces
 from seq2seq.data.text_files import file_sha256
+from seq2seq.data.token_links import LinkedTokens
 from seq2seq.evaluation.alignment import Links, read_links
 from seq2seq.files.paths import expand_home
 from seq2seq.model.seq2seq import Seq2Seq
@@ -33,7 +33,7 @@ from seq2seq.special_tokens import EOS, SPECIAL_TOKENS
 logger = logging.getLogger(__name__)
 
 _KEY = "training.guided_attention"
-_FORMAT = 1  # of what is cached, which changes with the way from words to pieces
+_FORMAT = 1  # of what is cached, which changes with the way from words to tokens
 
 
 def check_guided_attention(config: TrainConfig) -> None:
@@ -61,15 +61,15 @@ def check_guided_attention(config: TrainConfig) -> None:
         )
 
 
-def read_piece_links(
+def read_token_links(
     alignments: str | None,
     corpus: Corpus,
     *,
     encoded: EncodedCorpus,
     tokenizers: TokenizerPair,
     config: DataConfig,
-) -> PieceLinks:
-    """Open the links between pieces in the cache; where they are not there, make them of words'.
+) -> TokenLinks:
+    """Open the links between tokens in the cache; where they are not there, make them of words'.
 
     Args:
         alignments: path of a file of Pharaoh text, plain or .gz, parallel to the files of the
@@ -90,7 +90,7 @@ def read_piece_links(
     folder = Path(config.cache_dir) / f"links-{key}"
     if not folder.is_dir():
         pairs = _gold_pairs(corpus) if path is None else _aligned_pairs(corpus, str(path))
-        links = PieceLinks.of(
+        links = TokenLinks.of(
             _linked_rows(pairs, encoded=encoded, tokenizers=tokenizers, name=corpus.name)
         )
         if len(links.targets) == 0:
@@ -99,7 +99,7 @@ def read_piece_links(
             )
         with new_folder(folder) as temporary:
             links.save(temporary)
-    links = PieceLinks.open(folder)
+    links = TokenLinks.open(folder)
     _report(links, name=corpus.name)
     return links
 
@@ -117,7 +117,7 @@ def _has_learnt_weights(config: TrainConfig) -> bool:
         target_vocabulary_size=len(SPECIAL_TOKENS),
     )
     ids = torch.tensor([[EOS]])
-    weights = model(ids, torch.ones_like(ids, dtype=torch.bool), ids).weights
+    weights = model(ids, torch.ones_like(ids, dtype=torch.bool), ids).attention_weights
     return bool(weights.requires_grad)
 
 
@@ -127,7 +127,7 @@ def _linked_rows(
     encoded: EncodedCorpus,
     tokenizers: TokenizerPair,
     name: str,
-) -> Iterator[LinkedPieces]:
+) -> Iterator[LinkedTokens]:
     """Yield the links of each pair of the encoded corpus, which may lack some of the pairs."""
     row = 0
     # disable=None: quiet where stderr is no terminal.
@@ -137,16 +137,16 @@ def _linked_rows(
                 continue  # left out for its length; the line is read to be checked
             source_words = tokenizers.source.words(pair.source, encoded.source(row).tolist())
             target_words = tokenizers.target.words(pair.target, encoded.target(row).tolist())
-            yield link_pieces(links, source_words, target_words)
+            yield link_tokens(links, source_words, target_words)
             row += 1
     assert row == len(encoded), "the corpus has changed since it was encoded"
 
 
-def _report(links: PieceLinks, *, name: str) -> None:
-    logger.info("%s: %d links between pieces guide attention", name, len(links.targets))
+def _report(links: TokenLinks, *, name: str) -> None:
+    logger.info("%s: %d links between tokens guide attention", name, len(links.targets))
     if links.num_lost:
         logger.warning(
-            "%s: %d links guide nothing, as a word of theirs has no piece of its own",
+            "%s: %d links guide nothing, as a word of theirs has no token of its own",
             name,
             links.num_lost,
         )

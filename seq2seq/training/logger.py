@@ -10,7 +10,8 @@ from types import TracebackType
 from torch.utils.tensorboard.writer import SummaryWriter
 from tqdm import tqdm
 
-from seq2seq.config.schema import TrainConfig, flatten_config
+from seq2seq.config.schema import TrainConfig
+from seq2seq.config.serialization import flatten_config
 from seq2seq.evaluation.attention_statistics import HeadStatistics, mean_over_heads
 from seq2seq.special_tokens import EOS
 from seq2seq.training.evaluator import Evaluation, Evaluator
@@ -152,13 +153,13 @@ class TensorBoard:
             )
             self._writer.add_text(f"text/valid_{index}", text, update)
             hypothesis = evaluation.hypotheses[index]
-            source_pieces = tokenizers.source.pieces([*data.encoded.source(index).tolist(), EOS])
-            target_pieces = tokenizers.target.pieces(hypothesis.ids + [EOS] * hypothesis.finished)
+            source_tokens = tokenizers.source.tokens([*data.encoded.source(index).tolist(), EOS])
+            target_tokens = tokenizers.target.tokens(hypothesis.ids + [EOS] * hypothesis.finished)
             tag = f"attention/valid_{index}"
-            num_heads, num_rows, _ = hypothesis.weights.shape
+            num_heads, num_rows, _ = hypothesis.attention_weights.shape
             for head in range(num_heads if num_rows else 0):
                 figure = attention_figure(
-                    hypothesis.weights[head : head + 1], source_pieces, target_pieces
+                    hypothesis.attention_weights[head : head + 1], source_tokens, target_tokens
                 )
                 name = tag if num_heads == 1 else f"{tag}/head_{head + 1}"
                 self._writer.add_figure(name, figure, update)

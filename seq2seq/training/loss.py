@@ -32,7 +32,7 @@ class Loss(NamedTuple):
     """what training minimises, beside its share of `guided`"""
     cross_entropy: Tensor
     """without label smoothing, detached: what perplexity is made of"""
-    weights: Tensor
+    attention_weights: Tensor
     """attention, detached, (B, N, T, S)"""
     guided: GuidedLoss | None = None
     """None where the batch has no guide"""
@@ -56,8 +56,8 @@ def sequence_loss(
         batch.target_ids.flatten().index_select(0, real),
         label_smoothing=label_smoothing,
     )
-    guided = None if batch.guide is None else guided_loss(output.weights, batch.guide)
-    return Loss(smoothed, cross_entropy, output.weights.detach(), guided)
+    guided = None if batch.guide is None else guided_loss(output.attention_weights, batch.guide)
+    return Loss(smoothed, cross_entropy, output.attention_weights.detach(), guided)
 
 
 def guided_loss(weights: Tensor, guide: Tensor) -> GuidedLoss:

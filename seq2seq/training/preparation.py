@@ -7,18 +7,18 @@ from seq2seq.data import (
     Corpus,
     DataConfig,
     EncodedCorpus,
-    PieceLinks,
     TokenizerPair,
+    TokenLinks,
     cached_tokenizers,
     encode_corpus,
     load_corpora,
 )
 from seq2seq.data.cache import check_cache
 from seq2seq.evaluation.alignment import GoldLinks
-from seq2seq.training.guided_attention import check_guided_attention, read_piece_links
+from seq2seq.training.guided_attention import check_guided_attention, read_token_links
 
 UNLIMITED = 1_000_000
-"""Pieces: what is scored is never dropped for its length."""
+"""Tokens: what is scored is never dropped for its length."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -38,7 +38,7 @@ class PreparedData:
 
     tokenizers: TokenizerPair
     train: EncodedCorpus
-    train_links: PieceLinks | None
+    train_links: TokenLinks | None
     """what attention is pulled towards; None leaves it alone"""
     fingerprint: str
     """of the training corpus, and of its links where there are some"""
@@ -63,7 +63,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     links = None
     guided = config.training.guided_attention
     if guided.weight > 0:
-        links = read_piece_links(
+        links = read_token_links(
             guided.alignments,
             corpora.train,
             encoded=train,

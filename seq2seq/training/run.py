@@ -4,9 +4,7 @@ import contextlib
 import gc
 import json
 import logging
-import shlex
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -38,12 +36,15 @@ logger = logging.getLogger(__name__)
 NUM_SAMPLES = 3
 
 
-def run_training(config: TrainConfig, path: Path) -> float:
+def run_training(
+    config: TrainConfig, path: Path, *, next_steps: Mapping[str, str] | None = None
+) -> float:
     """Train, score the best checkpoint on the test set and write the results.
 
     Args:
         config: the whole configuration.
         path: the run directory.
+        next_steps: Commands to log at the end, by purpose.
 
     Returns:
         BLEU on the test set.
@@ -66,7 +67,7 @@ def run_training(config: TrainConfig, path: Path) -> float:
                 log.open(directory.log)
             _announce(trainer)
             trainer.train()
-            bleu = _conclude(trainer) if ranks.is_first else 0.0
+            bleu = _conclude(trainer, next_steps or {}) if ranks.is_first else 0.0
             return share_from_first(bleu, ranks)
     finally:
         leave_processes()
@@ -148,7 +149,7 @@ def _load_vectors(config: TrainConfig, model: Seq2Seq, data: PreparedData) -> No
             found = vectors.matrix.any(dim=1)
             embedding.weight[found] = vectors.matrix[found]
         logger.info(
-            "model.%s.vectors: %d of %d pieces found", name, vectors.num_found, len(tokenizer)
+            "model.%s.vectors: %d of %d tokens found", name, vectors.num_found, len(tokenizer)
         )
 
 
@@ -156,7 +157,7 @@ def _announce(trainer: Trainer) -> None:
     """Say what is about to be trained, on what."""
     config, data, numerics = trainer.config, trainer.data, trainer.numerics
     logger.info(
-        "%s: %d training pairs, %d + %d pieces, attention %s, %d parameters, %s, %s",
+        "%s: %d training pairs, %d + %d tokens, attention %s, %d parameters, %s, %s",
         trainer.directory.path,
         len(data.train),
         len(data.tokenizers.source),
@@ -170,7 +171,7 @@ def _announce(trainer: Trainer) -> None:
         logger.info("resumed after update %d", trainer.progress.update)
 
 
-def _conclude(trainer: Trainer) -> float:
+def _conclude(trainer: Trainer, next_steps: Mapping[str, str]) -> float:
     """Score the best checkpoint, write the results and say how to go on; return test BLEU."""
     directory = trainer.directory
     model = load_checkpoint(directory.best).build_model().to(trainer.numerics.device)
@@ -183,7 +184,7 @@ def _conclude(trainer: Trainer) -> float:
     with TensorBoard(directory.tensorboard, first_update=None) as board:
         scores = {"bleu": test.scores.bleu, "chrf": test.scores.chrf}
         board.results(trainer.config, scores, update=trainer.progress.best_update)
-    _say_results(trainer, test)
+    _say_results(trainer, test, next_steps)
     return test.scores.bleu
 
 
@@ -236,9 +237,9 @@ def _device_name(numerics: Numerics) -> str:
     return f"cpu, {torch.get_num_threads()} threads"
 
 
-def _say_results(trainer: Trainer, test: Evaluation) -> None:
-    """Print the score, some translations and the commands to type next."""
-    config, data, path = trainer.config, trainer.data.test, trainer.directory.path
+def _say_results(trainer: Trainer, test: Evaluation, next_steps: Mapping[str, str]) -> None:
+    """Log the score, some translations and the commands to type next."""
+    config, data = trainer.config, trainer.data.test
     lines = [
         f"test BLEU {test.scores.bleu:.2f}, chrF {test.scores.chrf:.2f}, TER {test.scores.ter:.2f}"
     ]
@@ -254,15 +255,8 @@ def _say_results(trainer: Trainer, test: Evaluation) -> None:
             f"  {config.data.source}  {data.sources[index]}",
             f"  {config.data.target}  {test.translations[index]}",
         ]
-    python = Path(sys.executable)
-    if python.is_relative_to(Path.cwd()):
-        python = python.relative_to(Path.cwd())
-    tensorboard = python.with_name("tensorboard")
-    lines += [
-        "",
-        "Next:",
-        f"  translate     {shlex.join([str(python), 'translate.py', f'checkpoint={path}'])}",
-        f"  look          {shlex.join([str(tensorboard), '--logdir', config.checkpoint_dir])}",
-        f"  real text     {shlex.join([str(python), 'train.py', 'data=multi30k'])}",
-    ]
+    if next_steps:
+        width = max(map(len, next_steps))
+        lines += ["", "Next:"]
+        lines += [f"  {purpose:<{width}}  {command}" for purpose, command in next_steps.items()]
     logger.info("%s", "\n".join(lines))

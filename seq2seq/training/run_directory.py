@@ -5,8 +5,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from seq2seq.config.schema import (
-    TrainConfig,
+from seq2seq.config.schema import TrainConfig
+from seq2seq.config.serialization import (
     config_differences,
     is_saved_config,
     load_saved_config,
@@ -38,7 +38,7 @@ _MAY_DIFFER = (
     "data.max_epochs",
     "decoding.name",
     "decoding.beam_size",
-    "decoding.num_best",
+    "decoding.n_best",
     "decoding.length_penalty",
     "decoding.coverage_penalty",
     "decoding.early_stopping",

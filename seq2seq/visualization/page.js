@@ -1,7 +1,7 @@
 "use strict";
 // A place is what is pointed at: {target: row}, {source: column}, both (a cell), or {} (nothing).
-const STRONGEST = 5; // pieces whose weight is written out, if it is 1 % or more
-const LONG = 40; // pieces of a sentence that stands beside its translation, not above it
+const STRONGEST = 5; // tokens whose weight is written out, if it is 1 % or more
+const LONG = 40; // tokens of a sentence that stands beside its translation, not above it
 const FULL = 1000; // a weight of 1
 const WORD_START = "\u2581", END = "</s>";
 
@@ -12,8 +12,8 @@ const isSame = (one, other) => one.source === other.source && one.target === oth
 const texts = [...document.querySelectorAll("script.text")].map(readData);
 const attention = document.querySelectorAll("script.attention");
 const sides = {
-  source: { pieces: find("source"), labels: find("columns"), line: find("column-line") },
-  target: { pieces: find("target"), labels: find("rows"), line: find("row-line") },
+  source: { tokens: find("source"), labels: find("columns"), line: find("column-line") },
+  target: { tokens: find("target"), labels: find("rows"), line: find("row-line") },
 };
 const canvas = document.querySelector("canvas");
 const list = find("list");
@@ -22,7 +22,7 @@ const hint = find("readout").textContent;
 let current = 0; // the sentence on show
 let heads = []; // the mean, then each head: [row][column]
 let weights = []; // the chosen one of them
-let labels = {}; // of the pieces of each side
+let labels = {}; // of the tokens of each side
 let isMirrored = false; // columns run from right to left, as the source does
 let place = {};
 let pinned = null; // a place that stays until the next click
@@ -53,9 +53,9 @@ function show(index) {
   find("previous").disabled = index === 0;
   find("next").disabled = index === texts.length - 1;
   const data = readData(attention[index]);
-  drawPieces("source", data.source_pieces);
-  drawPieces("target", data.target_pieces);
-  isMirrored = getComputedStyle(sides.source.pieces).direction === "rtl";
+  drawTokens("source", data.source_tokens);
+  drawTokens("target", data.target_tokens);
+  isMirrored = getComputedStyle(sides.source.tokens).direction === "rtl";
   find("matrix").dir = isMirrored ? "rtl" : "ltr";
   const isLong = Math.max(labels.source.length, labels.target.length) > LONG;
   document.querySelector(".texts").classList.toggle("long", isLong);
@@ -69,26 +69,26 @@ function scrollList({ offsetTop, offsetHeight }) {
   if (!isSeen) list.parentElement.scrollTop = offsetTop - clientHeight / 2;
 }
 
-function drawPieces(side, pieces) {
-  const hasWordStarts = pieces.some((piece) => piece.startsWith(WORD_START));
+function drawTokens(side, tokens) {
+  const hasWordStarts = tokens.some((token) => token.startsWith(WORD_START));
   const words = [];
-  labels[side] = pieces.map((piece) => piece.replace(/^\u2581(?=.)/u, ""));
+  labels[side] = tokens.map((token) => token.replace(/^\u2581(?=.)/u, ""));
   const draw = (name, index, properties) => {
     const made = Object.assign(element(name), properties);
     Object.assign(made.dataset, { side, index });
     return made;
   };
-  pieces.forEach((piece, index) => {
-    const properties = { type: "button", className: "piece", tabIndex: index ? -1 : 0 };
+  tokens.forEach((token, index) => {
+    const properties = { type: "button", className: "token", tabIndex: index ? -1 : 0 };
     const button = draw("button", index, properties);
-    // No bdi: the direction of the whole is found from what its pieces hold.
+    // No bdi: the direction of the whole is found from what its tokens hold.
     button.append(element("span", labels[side][index]), element("small"));
-    if (!index || !hasWordStarts || piece === END || piece.startsWith(WORD_START)) {
+    if (!index || !hasWordStarts || token === END || token.startsWith(WORD_START)) {
       words.push(element("span", "", { className: "word" }));
     }
     words.at(-1).append(button);
   });
-  sides[side].pieces.replaceChildren(...words);
+  sides[side].tokens.replaceChildren(...words);
   sides[side].labels.replaceChildren(...labels[side].map((label, index) =>
     draw("span", index, { textContent: visible(label), title: visible(label) })));
 }
@@ -141,15 +141,15 @@ function paint(newPlace) {
     : side === "target" ? weights[row] : weights.map((values) => values[column]);
   const strongest = [...shades.keys()].filter((index) => shades[index] >= FULL / 100)
     .sort((a, b) => shades[b] - shades[a]).slice(0, STRONGEST);
-  for (const [name, { pieces, labels: marks, line }] of Object.entries(sides)) {
+  for (const [name, { tokens, labels: marks, line }] of Object.entries(sides)) {
     const isActive = (index) => index === place[name];
-    pieces.querySelectorAll(".piece").forEach((piece, index) => {
+    tokens.querySelectorAll(".token").forEach((token, index) => {
       const weight = name === other ? shades[index] ?? 0 : 0;
       const isTold = name === other && strongest.includes(index);
-      piece.style.setProperty("--weight", weight / FULL);
-      piece.lastChild.textContent = isTold ? percent(weight) : "";
-      piece.classList.toggle("active", isActive(index));
-      piece.setAttribute("aria-pressed", index === pinned?.[name]);
+      token.style.setProperty("--weight", weight / FULL);
+      token.lastChild.textContent = isTold ? percent(weight) : "";
+      token.classList.toggle("active", isActive(index));
+      token.setAttribute("aria-pressed", index === pinned?.[name]);
     });
     [...marks.children].forEach((mark, index) => mark.classList.toggle("active", isActive(index)));
     line.hidden = place[name] === undefined;
@@ -204,18 +204,18 @@ function press(event) {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
   const step = { p: -1, n: 1 }[event.key];
   const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-  const piece = event.target.closest?.(".piece");
+  const token = event.target.closest?.(".token");
   if (step) show(current + step);
   else if (event.key === "Escape") unpin();
-  else if (piece && move) moveFocus(piece, move);
+  else if (token && move) moveFocus(token, move);
 }
 
-function moveFocus(piece, move) {
-  const box = sides[piece.dataset.side].pieces;
+function moveFocus(token, move) {
+  const box = sides[token.dataset.side].tokens;
   const step = getComputedStyle(box).direction === "rtl" ? -move : move;
-  const next = box.querySelectorAll(".piece")[Number(piece.dataset.index) + step];
+  const next = box.querySelectorAll(".token")[Number(token.dataset.index) + step];
   if (!next) return;
-  piece.tabIndex = -1;
+  token.tabIndex = -1;
   next.tabIndex = 0;
   next.focus();
 }
@@ -235,9 +235,9 @@ function listSentences() {
 
 document.addEventListener("mousemove", (event) => point(placeOf(event)));
 document.documentElement.addEventListener("mouseleave", () => point({}));
-for (const { pieces } of Object.values(sides)) {
-  pieces.addEventListener("focusin", (event) => point(placeOf(event)));
-  pieces.addEventListener("focusout", () => point({}));
+for (const { tokens } of Object.values(sides)) {
+  tokens.addEventListener("focusin", (event) => point(placeOf(event)));
+  tokens.addEventListener("focusout", () => point({}));
 }
 document.addEventListener("click", pin);
 document.addEventListener("keydown", press);

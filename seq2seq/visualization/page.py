@@ -1,4 +1,4 @@
-"""A page that shows attention in a browser: point at a piece, see what it looked at."""
+"""A page that shows attention in a browser: point at a token, see what it looked at."""
 
 # N heads, T target length, S source length
 
@@ -34,8 +34,8 @@ class AttentionPage:
         *,
         source: str,
         target: str,
-        source_pieces: Sequence[str],
-        target_pieces: Sequence[str],
+        source_tokens: Sequence[str],
+        target_tokens: Sequence[str],
         weights: Tensor,
         note: str,
     ) -> None:
@@ -44,8 +44,8 @@ class AttentionPage:
         Args:
             source: the text.
             target: its translation.
-            source_pieces: a label for each column; one that begins a word begins with U+2581.
-            target_pieces: a label for each row.
+            source_tokens: a label for each column; one that begins a word begins with U+2581.
+            target_tokens: a label for each row.
             weights: (N, T, S).
             note: stands beside the sentence; may be empty.
 
@@ -55,11 +55,11 @@ class AttentionPage:
         num_heads, num_rows, num_columns = weights.shape
         if num_heads == 0:
             raise ValueError("attention without heads has no weights to show on a page")
-        assert (num_rows, num_columns) == (len(target_pieces), len(source_pieces)), "a label a line"
+        assert (num_rows, num_columns) == (len(target_tokens), len(source_tokens)), "a label a line"
         self._write("text", {"source": source, "target": target, "note": note})
         attention = {
-            "source_pieces": list(source_pieces),
-            "target_pieces": list(target_pieces),
+            "source_tokens": list(source_tokens),
+            "target_tokens": list(target_tokens),
             "weights": (FULL * weights.double()).round().int().tolist(),
         }
         self._write("attention", attention)

@@ -58,7 +58,7 @@ FALLBACK_FONTS = (
 
 
 def attention_figure(
-    weights: Tensor, source_pieces: Sequence[str], target_pieces: Sequence[str]
+    weights: Tensor, source_tokens: Sequence[str], target_tokens: Sequence[str]
 ) -> "Figure":
     """Draw attention as one panel per head: source on top, target at the left, dark is much.
 
@@ -66,8 +66,8 @@ def attention_figure(
 
     Args:
         weights: (N, T, S).
-        source_pieces: a label for each column.
-        target_pieces: a label for each row.
+        source_tokens: a label for each column.
+        target_tokens: a label for each row.
 
     Raises:
         ValueError: there is nothing to draw.
@@ -75,14 +75,14 @@ def attention_figure(
     num_heads, num_rows, num_columns = weights.shape
     if weights.numel() == 0:
         raise ValueError(
-            f"attention of {num_heads} heads, {num_rows} target and {num_columns} source pieces "
+            f"attention of {num_heads} heads, {num_rows} target and {num_columns} source tokens "
             "has nothing to draw"
         )
-    assert (num_rows, num_columns) == (len(target_pieces), len(source_pieces)), "a label a line"
-    fonts = _Fonts([*source_pieces, *target_pieces])
+    assert (num_rows, num_columns) == (len(target_tokens), len(source_tokens)), "a label a line"
+    fonts = _Fonts([*source_tokens, *target_tokens])
     source, target = (
-        [fonts.clean(_shorten(piece)) for piece in pieces]
-        for pieces in (source_pieces, target_pieces)
+        [fonts.clean(_shorten(token)) for token in tokens]
+        for tokens in (source_tokens, target_tokens)
     )
     layout = _Layout.of(num_heads, source, target)
     figure = _figure(layout.scale * layout.width, layout.scale * layout.height)

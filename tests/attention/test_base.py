@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -196,11 +198,21 @@ def test_registry_cannot_be_changed_through_what_it_returns():
     assert "additive" in attention_config_types()
 
 
-@pytest.mark.parametrize(
-    ("name", "config_type"), [("dot", AttentionConfig), ("new", UniformConfig)]
-)
-def test_taken_name_or_config_type_is_refused(name, config_type):
-    with pytest.raises(ValueError, match=f"attention '{name}' or its config .* is taken"):
-        register_attention(name, config_type)(UniformAttention)
+@dataclass(kw_only=True, slots=True)
+class SecondDotConfig(AttentionConfig):
+    name: str = "dot"
 
-    assert "new" not in attention_config_types()
+
+@pytest.mark.parametrize("config_type", [SecondDotConfig, UniformConfig])
+def test_taken_name_or_config_type_is_refused(config_type):
+    before = attention_config_types()
+
+    with pytest.raises(ValueError, match=r"attention '(dot|uniform)' or its config .* is taken"):
+        register_attention(config_type)(UniformAttention)
+
+    assert attention_config_types() == before
+
+
+def test_config_without_a_name_is_refused():
+    with pytest.raises(ValueError, match="AttentionConfig needs a name"):
+        register_attention(AttentionConfig)(UniformAttention)

@@ -38,10 +38,11 @@ SHORTEST = 1e-2  # a vector shorter than this is not stretched; fp16 takes torch
 class {config}(AttentionConfig):
     """Cosine attention."""
 
-    sharpness: float
+    name: str = "{name}"
+    sharpness: float = 5.0
 
 
-@register_attention("{name}", {config})
+@register_attention({config})
 class {attention}(Attention):
     """Score by the angle between the query and a projected key."""
 
@@ -65,10 +66,6 @@ BLIND = """
 YAML = """defaults:
   - /schema/attention/{name}@_here_
   - _self_
-
-name: {name}
-dropout: 0.0
-sharpness: 5.0
 """
 
 
@@ -125,7 +122,7 @@ def test_new_type_is_tested_in_every_file_that_looks_at_all_types(endings):
     counts = Counter(test.partition("::")[0].split(".")[-1] for test in of_type(endings, "cosine"))
 
     assert counts.keys() == {
-        "test_configs",
+        "test_yaml",
         "test_contract",
         "test_double_loop",
         "test_extremes",

@@ -112,7 +112,9 @@ def test_without_attention_the_same_texts_come_without_weights():
     texts = WithoutAttention(observed)()
 
     assert texts == case()
-    assert [each.best.weights.shape[2] for each in observed.found if each.source_ids] == [0] * 6
+    assert [each.best.attention_weights.shape[2] for each in observed.found if each.source_ids] == [
+        0
+    ] * 6
 
 
 class Observed:

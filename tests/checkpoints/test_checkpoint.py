@@ -15,7 +15,7 @@ from seq2seq.checkpoints.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from seq2seq.config.schema import config_to_dict
+from seq2seq.config.serialization import config_to_dict
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ def words(*listed, lowercase=False):
     return WordTokenizer(listed, tokenizer="basic_english", language="en", lowercase=lowercase)
 
 
-def pieces(line):
+def tokens(line):
     model = io.BytesIO()
     SentencePieceTrainer.train(
         sentence_iterator=iter([line]),
@@ -57,7 +57,7 @@ def pieces(line):
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: characters("abc"), lambda: words("a", "b"), lambda: pieces("abc d")]
+    "make", [lambda: characters("abc"), lambda: words("a", "b"), lambda: tokens("abc d")]
 )
 def test_checkpoints_of_equal_tokenizers_come_in_their_order(make, load):
     found = load((make(), characters("ab")), (make(), characters("ab")))
@@ -79,7 +79,7 @@ def test_one_tokenizer_of_both_sides_equals_two_that_are_the_same(load):
         (lambda: characters("abc"), lambda: characters("acb")),
         (lambda: characters("abc"), lambda: words("a", "b", "c")),
         (lambda: words("a"), lambda: words("a", lowercase=True)),
-        (lambda: pieces("abc d"), lambda: pieces("abx d")),
+        (lambda: tokens("abc d"), lambda: tokens("abx d")),
     ],
 )
 @pytest.mark.parametrize("side", [0, 1])

@@ -17,8 +17,8 @@ def make_translation(*texts):
             log_probability=-3.0,
             finished=True,
             ids=[5],
-            pieces=["a", "</s>"],
-            weights=torch.tensor([[[0.25, 0.75, 0.0], [0.5, 0.5, 0.0]]]),
+            tokens=["a", "</s>"],
+            attention_weights=torch.tensor([[[0.25, 0.75, 0.0], [0.5, 0.5, 0.0]]]),
         )
         for rank, text in enumerate(texts)
     ]
@@ -45,12 +45,12 @@ def test_json_is_one_line_with_all_there_is():
     assert content.count(b"\n") == 1
     fields = json.loads(content)
     assert fields["source"] == translation.source
-    assert fields["source_pieces"] == translation.source_pieces
+    assert fields["source_tokens"] == translation.source_tokens
     first, second = fields["hypotheses"]
     assert (first["text"], second["text"]) == ("a\u2028b", "c")
     assert (first["score"], second["score"]) == (-1.5, -2.5)
     assert first["finished"] is True
-    assert first["pieces"] == ["a", "</s>"]
+    assert first["tokens"] == ["a", "</s>"]
     assert first["attention"] == [[[0.25, 0.75, 0.0], [0.5, 0.5, 0.0]]]
     assert math.isclose(first["log_probability"], -3.0)
 

@@ -51,7 +51,7 @@ class SmallCorpus:
 def checkpoint(tmp_path_factory):
     """Write a tiny model that reads and writes sub-words, and return its path."""
     config = make_config()
-    pieces = SentencePieceConfig(
+    tokens = SentencePieceConfig(
         name="unigram",
         vocabulary_size=60,
         model_type=SentencePieceModel.unigram,
@@ -59,7 +59,7 @@ def checkpoint(tmp_path_factory):
         character_coverage=1.0,
         max_training_lines=1000,
     )
-    tokenizers = train_tokenizers(pieces, SmallCorpus())
+    tokenizers = train_tokenizers(tokens, SmallCorpus())
     torch.manual_seed(3)
     model = build_model(config, tokenizers)
     state = {name: 4 * value for name, value in model.state_dict().items()}

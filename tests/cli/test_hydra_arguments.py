@@ -1,51 +1,26 @@
-import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from seq2seq.cli.hydra_arguments import check_beside_hypotheses, has_hypotheses, quote_plain_values
+from seq2seq.cli.hydra_arguments import quote_plain_values
 
 
-def values(*arguments):
+def values(*arguments, **keys):
     parser = OverridesParser.create()
-    return [parser.parse_override(each).value() for each in quote_plain_values(arguments)]
+    return [parser.parse_override(each).value() for each in quote_plain_values(arguments, **keys)]
 
 
-@pytest.mark.parametrize(
-    ("argument", "has"),
-    [
-        ("hypotheses=a.en", True),
-        ("hypotheses=[]", True),
-        ("text=hypotheses=a.en", False),
-        ("reference=a.en", False),
-    ],
-)
-def test_hypotheses_are_found_by_their_key(argument, has):
-    assert has_hypotheses(["output=x", argument]) is has
+def test_paths_and_text_are_taken_literally():
+    found = values("text=ja, $x", "checkpoint=r\xe4f, 1.pt", "input=[a b.de,c=d.de]", "output=null")
+
+    assert found == ["ja, $x", ["r\xe4f, 1.pt"], ["a b.de", "c=d.de"], None]
 
 
-def test_hypotheses_and_their_references_are_lists():
-    found = values("reference=r\xe4f, 1.en", "hypotheses=[a b.en,c=d.en]", "output=[x]")
+def test_which_keys_are_paths_is_told_by_the_command():
+    found = values(
+        "reference=r\xe4f, 1.en",
+        "hypotheses=[a b.en,c=d.en]",
+        "output=[x]",
+        lists=("hypotheses", "reference"),
+        paths=("output",),
+    )
 
     assert found == [["r\xe4f, 1.en"], ["a b.en", "c=d.en"], "[x]"]
-
-
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [
-        ("text=ja", "text= has no place beside hypotheses="),
-        ("+text=ja", "text= has no place beside hypotheses="),
-        ("decoding.beam_size=3", "decoding.beam_size= has no place beside hypotheses="),
-        ("+other=1", "unknown key 'other'"),
-    ],
-)
-def test_what_takes_a_model_has_no_place_beside_hypotheses(argument, message):
-    arguments = ["hypotheses=a.en", argument]
-
-    with pytest.raises(ValueError, match=message):
-        check_beside_hypotheses(
-            arguments, known=["hypotheses"], translating=["text", "decoding", "hydra"]
-        )
-
-
-@pytest.mark.parametrize("argument", ["output=x", "hydra.run.dir=x", "+hydra.x=1", "-m", "tex=x"])
-def test_other_arguments_are_left_to_hydra(argument):
-    check_beside_hypotheses([argument], known=["output"], translating=["text", "output", "hydra"])

@@ -5,7 +5,7 @@ import json
 import pytest
 from tiny_translator import GREEDY, SENTENCES, make_translate_config
 
-from seq2seq.cli.config import LongLines, OutputFormat, UnknownPieces
+from seq2seq.cli.config import LongLines, OutputFormat, UnknownTokens
 from seq2seq.cli.hydra_arguments import quote_plain_values
 from seq2seq.cli.task import translate
 from seq2seq.data.tokenizers.base import UNKNOWN_SURFACE
@@ -58,13 +58,13 @@ def test_forbidden_phrases_are_not_written(run, write, changes):
     assert not any(phrase in line for line in lines)
 
 
-def test_unknown_pieces_are_kept_or_take_the_word_of_the_dictionary(run, write):
+def test_unknown_tokens_are_kept_or_take_the_word_of_the_dictionary(run, write):
     prefixes, dictionary = write("prefixes", "xyz\n"), write("dictionary", "ja\tyes\n")
 
     [kept] = run("ja\n", prefixes=prefixes)
-    [copied] = run("ja\n", prefixes=prefixes, unknown_words=UnknownPieces.copy)
+    [copied] = run("ja\n", prefixes=prefixes, unknown_words=UnknownTokens.copy)
     [translated] = run(
-        "ja\n", prefixes=prefixes, unknown_words=UnknownPieces.copy, dictionary=dictionary
+        "ja\n", prefixes=prefixes, unknown_words=UnknownTokens.copy, dictionary=dictionary
     )
 
     assert kept.startswith(UNKNOWN_SURFACE * 3)
@@ -78,7 +78,7 @@ def test_the_sentences_of_a_split_line_are_replaced_one_by_one(run, monkeypatch)
         "replace",
         lambda self, each: each._replace(hypotheses=[each.best._replace(text="X")]),
     )
-    options = {"unknown_words": UnknownPieces.copy, "long_lines": LongLines.split}
+    options = {"unknown_words": UnknownTokens.copy, "long_lines": LongLines.split}
 
     [line] = run("Ja ja. Nein  nein.\n", split_length=5, **options)
 
@@ -89,7 +89,7 @@ def test_a_bad_dictionary_is_refused_by_file_and_line(run, write):
     dictionary = write("dictionary", "ja\tyes\nnein no\n")
 
     with pytest.raises(ValueError, match=r"dictionary=.*/dictionary:2: 'nein no' is no entry"):
-        run("ja\n", unknown_words=UnknownPieces.copy, dictionary=dictionary)
+        run("ja\n", unknown_words=UnknownTokens.copy, dictionary=dictionary)
 
 
 def test_a_prefix_that_is_too_long_is_refused_by_file_and_line(checkpoint, write):
@@ -100,7 +100,7 @@ def test_a_prefix_that_is_too_long_is_refused_by_file_and_line(checkpoint, write
         "output": [write(f"{name}.out", "") for name in names],
     }
 
-    with pytest.raises(ValueError, match=r"^prefixes=\S+b\.en:2 has 7 pieces, but the transl"):
+    with pytest.raises(ValueError, match=r"^prefixes=\S+b\.en:2 has 7 tokens, but the transl"):
         translate(make_translate_config(checkpoint, **files))
 
 
@@ -109,13 +109,13 @@ def test_an_empty_phrase_is_refused_by_file_and_line(run, write):
         run("ja\n", forbidden=write("forbidden", "ab\n\ncd\n"))
 
 
-def test_json_has_the_probability_of_each_piece(run):
+def test_json_has_the_probability_of_each_token(run):
     [line, _] = run("ein hund\n\n", output_format=OutputFormat.json)
 
     [hypothesis] = json.loads(line)["hypotheses"]
-    by_piece = hypothesis["piece_log_probabilities"]
-    assert len(by_piece) == len(hypothesis["pieces"])
-    assert sum(by_piece) == pytest.approx(hypothesis["log_probability"], abs=1e-4)
+    by_token = hypothesis["token_log_probabilities"]
+    assert len(by_token) == len(hypothesis["tokens"])
+    assert sum(by_token) == pytest.approx(hypothesis["log_probability"], abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_json_has_the_probability_of_each_piece(run):
         ({"reference": "r", "prefixes": "p"}, "prefixes=p rules a search, but with reference="),
         ({"reference": "r", "forbidden": "f"}, "forbidden=f rules a search, but with reference="),
         (
-            {"reference": "r", "unknown_words": UnknownPieces.copy},
+            {"reference": "r", "unknown_words": UnknownTokens.copy},
             "unknown_words=copy changes translations; leave out reference=",
         ),
         (

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from seq2seq.config.errors import describe_error, one_line_errors, run_script
+from seq2seq.cli.errors import one_line_errors, run_script
+from seq2seq.config.errors import describe_error
 
 
 def fail_with(error):

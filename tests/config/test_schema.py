@@ -8,19 +8,17 @@ import yaml
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
-from tiny_training import ROOT, compose_config
+from tiny_training import ROOT
 
-from seq2seq.config.errors import describe_error, one_line_errors
-from seq2seq.config.schema import (
-    ADDED_KEYS,
-    compose_decoding,
+from seq2seq.cli.errors import one_line_errors
+from seq2seq.config.errors import describe_error
+from seq2seq.config.schema import load_config, register_schemas, to_train_config
+from seq2seq.config.serialization import (
     config_differences,
     config_from_dict,
     config_to_dict,
     flatten_config,
-    load_config,
     load_saved_config,
-    register_schemas,
     save_config,
 )
 
@@ -32,13 +30,13 @@ def error_of(*overrides: str) -> str:
         initialize_config_dir(version_base="1.3", config_dir=str(ROOT / "configs")),
         pytest.raises((HydraException, OmegaConfBaseException, ValueError)) as caught,
     ):
-        load_config(compose("train", overrides=list(overrides)))
+        to_train_config(compose("train", overrides=list(overrides)))
     return describe_error(caught.value)
 
 
 @pytest.mark.parametrize("attention", ["additive", "gaussian", "none"])
 def test_plain_types_come_back(attention):
-    config = compose_config(f"attention={attention}", "tokenizer=bpe", "decoding=beam")
+    config = load_config(f"attention={attention}", "tokenizer=bpe", "decoding=beam")
 
     content = config_to_dict(config)
 
@@ -47,37 +45,15 @@ def test_plain_types_come_back(attention):
 
 
 def test_yaml_comes_back(tmp_path):
-    config = compose_config("attention=multihead", "data=multi30k", "training.max_minutes=0.5")
+    config = load_config("attention=multihead", "data=multi30k", "training.max_minutes=0.5")
 
     save_config(config, tmp_path / "config.yaml")
 
     assert load_saved_config(tmp_path / "config.yaml") == config
 
 
-def test_a_search_is_composed_by_its_name_with_the_values_that_are_given():
-    decoding = compose_decoding("beam", "beam_size=7", "length_penalty=0.5")
-
-    expected = compose_config("decoding=beam").decoding
-    assert decoding == dataclasses.replace(expected, beam_size=7, length_penalty=0.5)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["bean"], "unknown decoding 'bean'; one of: beam, greedy, sampling"),
-        (["beam", "bean_size=7"], "unknown key 'decoding.bean_size'; did you mean beam_size"),
-        (["beam", "beam_size=0"], "decoding.beam_size=0"),
-    ],
-)
-def test_a_search_that_there_is_not_is_not_composed(arguments, message):
-    with pytest.raises((HydraException, ValueError)) as caught:
-        compose_decoding(*arguments)
-
-    assert describe_error(caught.value).startswith(message)
-
-
 def test_a_part_of_an_unknown_name_is_an_error_with_the_choices():
-    content = config_to_dict(compose_config())
+    content = config_to_dict(load_config())
     content["attention"]["name"] = "local"
 
     with pytest.raises(ValueError, match="unknown attention 'local'; one of: additive, dot, gau"):
@@ -85,32 +61,15 @@ def test_a_part_of_an_unknown_name_is_an_error_with_the_choices():
 
 
 def test_a_part_that_is_not_there_is_an_error_with_its_name():
-    content = config_to_dict(compose_config())
+    content = config_to_dict(load_config())
     del content["tokenizer"]
 
     with pytest.raises(ValueError, match="cannot read the configuration: 'tokenizer'"):
         config_from_dict(content)
 
 
-@pytest.mark.parametrize("decoding", ["greedy", "beam"])
-def test_a_key_that_an_earlier_version_did_not_have_does_what_that_did(decoding):
-    config = compose_config(f"decoding={decoding}")
-    saved = config_to_dict(config)
-    for side in ("encoder", "decoder"):
-        for key in ADDED_KEYS["model"][side]:
-            del saved["model"][side][key]
-    for group in ("training", "decoding"):
-        for key in saved[group].keys() & ADDED_KEYS[group]:
-            del saved[group][key]
-
-    restored = config_from_dict(saved)
-
-    # What ships is what earlier versions did, so a run of theirs can be resumed.
-    assert config_differences(restored, config) == []
-
-
 def test_a_value_that_a_saved_configuration_lacks_is_an_error_with_its_name():
-    saved = config_to_dict(compose_config())
+    saved = config_to_dict(load_config())
     del saved["training"]["optimizer"]
 
     with pytest.raises(ValueError, match=r"cannot read the configuration: .*training\.optimizer"):
@@ -118,7 +77,7 @@ def test_a_value_that_a_saved_configuration_lacks_is_an_error_with_its_name():
 
 
 def test_an_unknown_key_of_a_saved_configuration_is_an_error_with_its_name():
-    content = config_to_dict(compose_config())
+    content = config_to_dict(load_config())
     content["attention"]["width"] = 3
 
     with pytest.raises(ValueError, match=r"cannot read the configuration: .*attention\.width"):
@@ -127,7 +86,7 @@ def test_an_unknown_key_of_a_saved_configuration_is_an_error_with_its_name():
 
 def test_a_value_out_of_range_in_a_saved_file_names_the_file(tmp_path):
     path = tmp_path / "config.yaml"
-    save_config(compose_config(), path)
+    save_config(load_config(), path)
     path.write_text(path.read_text().replace("accumulation: 1", "accumulation: 0"))
 
     with pytest.raises(ValueError, match=r"config\.yaml: training\.accumulation=0 must be"):
@@ -135,8 +94,8 @@ def test_a_value_out_of_range_in_a_saved_file_names_the_file(tmp_path):
 
 
 def test_differences_name_keys_with_both_values():
-    first = compose_config("seed=1", "attention=additive", "attention.size=64")
-    second = compose_config("seed=3", "attention=none")
+    first = load_config("seed=1", "attention=additive", "attention.size=64")
+    second = load_config("seed=3", "attention=none")
 
     differences = config_differences(first, second)
 
@@ -150,7 +109,7 @@ def test_differences_name_keys_with_both_values():
 
 
 def test_flat_keys_are_those_of_the_command_line():
-    flat = flatten_config(compose_config("model.encoder.hidden_size=9"))
+    flat = flatten_config(load_config("model.encoder.hidden_size=9"))
 
     assert flat["model.encoder.hidden_size"] == 9
     assert flat["attention.name"] == "additive"

@@ -3,13 +3,13 @@
 import dataclasses
 
 import pytest
-from tiny_training import compose_config
 
+from seq2seq.config.schema import load_config
 from seq2seq.config.training import TrainingConfig
 
 
 def training() -> TrainingConfig:
-    return compose_config().training
+    return load_config().training
 
 
 @pytest.mark.parametrize(

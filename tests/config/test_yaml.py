@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
-from tiny_training import ROOT, compose_config
+from tiny_training import ROOT
 
 from seq2seq.attention import attention_config_types
 from seq2seq.cli.config import TranslateConfig
-from seq2seq.config.schema import register_schemas, to_dataclass
+from seq2seq.config.schema import load_config, register_schemas, to_dataclass
 from seq2seq.data import load_corpora, train_tokenizers
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search import decoding_config_types, search
@@ -26,7 +26,7 @@ def names_of(group: str) -> list[str]:
 
 
 def build_model(*overrides: str) -> Seq2Seq:
-    config = compose_config(*overrides)
+    config = load_config(*overrides)
     return Seq2Seq(
         config.model,
         attention=config.attention,
@@ -46,7 +46,7 @@ def test_every_choice_is_accepted_under_its_name(choice):
     group, name = choice.parts
     overrides = [f"{group}={name}", *(FILES if choice == Path("data/files") else ())]
 
-    config = compose_config(*overrides)
+    config = load_config(*overrides)
 
     if group != "experiment":
         assert getattr(config, group).name == name
@@ -59,7 +59,7 @@ def test_every_attention_and_model_fit_each_other_as_they_are(attention, model):
 
     ids = torch.tensor([[5, 6, 3]])
     output = built(ids, torch.ones(1, 3, dtype=torch.bool), torch.tensor([[2, 7]]))
-    assert output.weights.shape == (1, built.attention.num_heads, 2, 3)
+    assert output.attention_weights.shape == (1, built.attention.num_heads, 2, 3)
     assert output.readouts.isfinite().all()
 
 
@@ -73,7 +73,7 @@ def test_every_search_has_a_file_and_every_file_a_search():
 
 @pytest.mark.parametrize("name", names_of("decoding"))
 def test_every_decoding_finds_a_translation(name):
-    config = compose_config(f"decoding={name}").decoding
+    config = load_config(f"decoding={name}").decoding
     model = build_model("model.encoder.hidden_size=4", "model.decoder.hidden_size=6").eval()
 
     found = search(model, torch.tensor([[5, 3]]), torch.ones(1, 2, dtype=torch.bool), config)
@@ -84,9 +84,7 @@ def test_every_decoding_finds_a_translation(name):
 
 @pytest.mark.parametrize("name", names_of("tokenizer"))
 def test_every_tokenizer_is_trained_and_gives_text_back(name, tmp_path):
-    config = compose_config(
-        f"tokenizer={name}", "tokenizer.vocabulary_size=90", "data.num_train=150"
-    )
+    config = load_config(f"tokenizer={name}", "tokenizer.vocabulary_size=90", "data.num_train=150")
     corpus = load_corpora(config.data).train
 
     tokenizers = train_tokenizers(config.tokenizer, corpus)
@@ -100,7 +98,7 @@ def test_every_tokenizer_is_trained_and_gives_text_back(name, tmp_path):
 
 @pytest.mark.parametrize("name", names_of("training"))
 def test_every_training_builds_its_optimizer(name):
-    config = compose_config(f"training={name}").training
+    config = load_config(f"training={name}").training
 
     assert build_optimizer(config.optimizer, build_model()).param_groups
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from seq2seq.data import Batch, Batches, BatchingConfig, BatchUnit, EncodedCorpus, collate, in_order
 from seq2seq.data.id_rows import IdRows, Numbers
-from seq2seq.data.piece_links import LinkedPieces, PieceLinks
+from seq2seq.data.token_links import LinkedTokens, TokenLinks
 from seq2seq.special_tokens import BOS, EOS, PAD
 
 SETTINGS = settings(max_examples=40, deadline=None, database=None)
@@ -29,12 +29,12 @@ def corpus_of(source: list[list[int]], target: list[list[int]]) -> EncodedCorpus
     return EncodedCorpus(id_rows(source), id_rows(target), np.arange(len(source)) * 2)
 
 
-def links_of(source: list[list[int]]) -> PieceLinks:
-    """Link every source piece of a pair to its first target piece, where it has one."""
+def links_of(source: list[list[int]]) -> TokenLinks:
+    """Link every source token of a pair to its first target token, where it has one."""
     rows = [
         np.arange(len(ids) if target else 0) for ids, target in zip(source, TARGET, strict=True)
     ]
-    return PieceLinks.of(LinkedPieces(np.zeros_like(sources), sources, 0) for sources in rows)
+    return TokenLinks.of(LinkedTokens(np.zeros_like(sources), sources, 0) for sources in rows)
 
 
 def corpus_of_lengths(source_lengths: list[int], target_lengths: list[int]) -> EncodedCorpus:

@@ -92,7 +92,7 @@ def test_the_rows_are_the_encoded_pairs(config: DataConfig) -> None:
     assert encoded.source(0).tolist() == TOKENIZERS.source.encode(["ab"])[0]
 
 
-def test_lengths_count_the_pieces_without_bos_and_eos(config: DataConfig) -> None:
+def test_lengths_count_the_tokens_without_bos_and_eos(config: DataConfig) -> None:
     encoded = encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
 
     assert encoded.source_lengths.tolist() == [2, 1, 5, 0, 2]
@@ -172,7 +172,7 @@ def test_a_long_pair_is_an_error_that_names_it(config: DataConfig, side: str) ->
     with pytest.raises(
         ValueError,
         match=(
-            r"valid: pair 6 has a side of 8 pieces, more than data\.max_length=7; raise it or set "
+            r"valid: pair 6 has a side of 8 tokens, more than data\.max_length=7; raise it or set "
             r"data\.long_pairs=skip"
         ),
     ):
@@ -184,7 +184,7 @@ def test_the_number_of_a_long_pair_counts_all_chunks(
 ) -> None:
     monkeypatch.setattr(encoded_module, "_CHUNK", 2)
 
-    with pytest.raises(ValueError, match=r"pair 5 has a side of 7 pieces, more .*max_length=5"):
+    with pytest.raises(ValueError, match=r"pair 5 has a side of 7 tokens, more .*max_length=5"):
         encode_corpus(ListCorpus(PAIRS), TOKENIZERS, replace(config, max_length=5))
 
 
@@ -205,16 +205,16 @@ def test_skipped_pairs_are_counted_in_one_warning_each_time(
         encode_corpus(ListCorpus(PAIRS), TOKENIZERS, skipping)
 
         assert caplog.messages == [
-            "valid: 2 of 5 pairs are left out, a side being longer than data.max_length=4 pieces"
+            "valid: 2 of 5 pairs are left out, a side being longer than data.max_length=4 tokens"
         ]
 
 
-def test_unknown_pieces_are_counted(config: DataConfig, caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_tokens_are_counted(config: DataConfig, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         encoded = encode_corpus(ListCorpus([("axb", "yz"), ("a", "b")]), TOKENIZERS, config)
 
     assert encoded.source(0)[1] == UNK
-    assert caplog.messages == ["valid: 2 pairs of 7 pieces, 3 of them unknown"]
+    assert caplog.messages == ["valid: 2 pairs of 7 tokens, 3 of them unknown"]
 
 
 def test_an_empty_corpus_is_refused(config: DataConfig) -> None:

@@ -25,11 +25,11 @@ def random_weights(num_heads, num_rows, num_columns):
     return torch.rand(num_heads, num_rows, num_columns, generator=generator).softmax(dim=-1)
 
 
-def test_pieces_become_words_by_mean_over_heads_and_target_and_sum_over_source():
+def test_tokens_become_words_by_mean_over_heads_and_target_and_sum_over_source():
     source_words, target_words = [0, 1, 1, 2], [0, 0, 1]
     weights = random_weights(2, 4, 5)
 
-    words = word_weights(weights, source_words, target_words, target_pieces=["a", "b", "c"])
+    words = word_weights(weights, source_words, target_words, target_tokens=["a", "b", "c"])
 
     assert words.shape == (2, 3)
     for target in range(2):
@@ -48,17 +48,17 @@ def test_pieces_become_words_by_mean_over_heads_and_target_and_sum_over_source()
 def test_a_target_cut_at_its_limit_has_no_row_of_its_end():
     weights = random_weights(1, 4, 3)
 
-    cut = word_weights(weights[:, :3], [0, 1], [0, 1, 2], target_pieces=["a", "b", "c"])
-    whole = word_weights(weights, [0, 1], [0, 1, 2], target_pieces=["a", "b", "c"])
+    cut = word_weights(weights[:, :3], [0, 1], [0, 1, 2], target_tokens=["a", "b", "c"])
+    whole = word_weights(weights, [0, 1], [0, 1, 2], target_tokens=["a", "b", "c"])
 
     torch.testing.assert_close(cut, whole)
 
 
-def test_punctuation_does_not_speak_for_a_word_with_other_pieces():
+def test_punctuation_does_not_speak_for_a_word_with_other_tokens():
     weights = random_weights(2, 4, 4)
 
     words = word_weights(
-        weights, [0, 1, 2], [0, 0, 0], target_pieces=["\N{LOWER ONE EIGHTH BLOCK}", "dog", "."]
+        weights, [0, 1, 2], [0, 0, 0], target_tokens=["\N{LOWER ONE EIGHTH BLOCK}", "dog", "."]
     )
 
     torch.testing.assert_close(words, weights.mean(dim=0)[1:2, :3])
@@ -67,22 +67,22 @@ def test_punctuation_does_not_speak_for_a_word_with_other_pieces():
 def test_punctuation_speaks_for_a_word_of_its_own():
     weights = random_weights(1, 3, 3)
 
-    words = word_weights(weights, [0, 1], [0, 1], target_pieces=["dog", "."])
+    words = word_weights(weights, [0, 1], [0, 1], target_tokens=["dog", "."])
 
     torch.testing.assert_close(words, weights[0, :2, :2])
 
 
-def test_a_word_without_pieces_has_zeros_and_no_link():
+def test_a_word_without_tokens_has_zeros_and_no_link():
     weights = random_weights(1, 3, 3)
 
-    words = word_weights(weights, [0, 1], [0, 2], target_pieces=["a", "b"])
+    words = word_weights(weights, [0, 1], [0, 2], target_tokens=["a", "b"])
 
     assert words[1].tolist() == [0.0, 0.0]
     assert {target for _, target in argmax_links(words)} == {0, 2}
 
 
 def test_an_empty_translation_has_no_words():
-    words = word_weights(random_weights(1, 1, 3), [0, 1], [], target_pieces=[])
+    words = word_weights(random_weights(1, 1, 3), [0, 1], [], target_tokens=[])
 
     assert words.shape == (0, 2)
     assert argmax_links(words) == frozenset()
@@ -90,7 +90,7 @@ def test_an_empty_translation_has_no_words():
 
 def test_weights_without_heads_are_an_error():
     with pytest.raises(ValueError, match="without heads"):
-        word_weights(torch.zeros(0, 2, 2), [0], [0], target_pieces=["a"])
+        word_weights(torch.zeros(0, 2, 2), [0], [0], target_tokens=["a"])
 
 
 def test_each_target_word_is_linked_to_its_highest_weight_and_the_first_of_equal_ones():

@@ -17,7 +17,7 @@ SAMPLING = SamplingConfig(
     top_k=0,
     top_p=0.9,
     num_samples=3,
-    num_best=2,
+    n_best=2,
     seed=4,
 )
 DECODINGS = [GREEDY, BEAM, SAMPLING]
@@ -76,9 +76,9 @@ def test_heads_of_all_members_stand_side_by_side():
     ensemble, members = make_ensemble(), make_members()
     previous_ids = torch.tensor([7, 5, 9])
 
-    weights = steps_of(ensemble, previous_ids).weights
+    weights = steps_of(ensemble, previous_ids).attention_weights
 
-    expected = [steps_of(member, previous_ids).weights for member in members]
+    expected = [steps_of(member, previous_ids).attention_weights for member in members]
     assert ensemble.attention.num_heads == weights.shape[1] > expected[0].shape[1]
     torch.testing.assert_close(weights, torch.cat(expected, dim=1))
 
@@ -103,7 +103,7 @@ def test_selected_rows_go_on_as_they_would_have():
     selected = ensemble.step(first.state.select(rows), torch.tensor([8, 4]), memory.select(rows))
 
     torch.testing.assert_close(selected.logits, whole.logits[rows])
-    torch.testing.assert_close(selected.weights, whole.weights[rows])
+    torch.testing.assert_close(selected.attention_weights, whole.attention_weights[rows])
 
 
 def test_an_ensemble_of_one_is_the_model():
@@ -122,8 +122,8 @@ def test_copies_of_a_model_find_what_it_finds(decoding):
         assert [each.ids for each in found] == [each.ids for each in expected]
         for one, other in zip(found, expected, strict=True):
             assert one.score == pytest.approx(other.score, rel=1e-6, abs=1e-6)
-            copies = other.weights.repeat(3, 1, 1)
-            torch.testing.assert_close(one.weights, copies, rtol=0, atol=1e-6)
+            copies = other.attention_weights.repeat(3, 1, 1)
+            torch.testing.assert_close(one.attention_weights, copies, rtol=0, atol=1e-6)
 
 
 def test_copies_of_a_model_hold_a_reference_as_probable_as_it_does():
@@ -153,7 +153,9 @@ def test_what_is_found_is_as_probable_and_attended_to_as_when_it_is_forced(decod
             [forced] = force_batch(ensemble, pair)
             log_probability = pytest.approx(forced.log_probability, abs=1e-5)
             assert hypothesis.log_probability == log_probability
-            torch.testing.assert_close(hypothesis.weights, forced.weights, rtol=0, atol=1e-6)
+            torch.testing.assert_close(
+                hypothesis.attention_weights, forced.attention_weights, rtol=0, atol=1e-6
+            )
     assert num_finished > 0
 
 

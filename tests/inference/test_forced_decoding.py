@@ -25,7 +25,7 @@ def read_by_steps(model, pair):
     for target_ids in pair.target_ids.unbind(1):
         step = model.decoder.step(state, previous_ids, memory)
         total += torch.log_softmax(step.logits, dim=-1)[0, target_ids].item()
-        weights.append(step.weights[0])
+        weights.append(step.attention_weights[0])
         state, previous_ids = step.state, target_ids
     return total, torch.stack(weights, dim=1)
 
@@ -42,8 +42,8 @@ def test_a_target_is_as_probable_as_the_steps_that_lead_to_it(attention, form):
         for row, forced in enumerate(all_forced):
             total, weights = read_by_steps(model, batch.row(row))
             assert forced.log_probability == pytest.approx(total, abs=1e-5)
-            assert forced.weights.dtype == torch.float32
-            torch.testing.assert_close(forced.weights, weights.float(), rtol=0, atol=1e-6)
+            assert forced.attention_weights.dtype == torch.float32
+            torch.testing.assert_close(forced.attention_weights, weights.float(), rtol=0, atol=1e-6)
 
 
 def test_neighbours_and_padding_change_nothing():
@@ -54,7 +54,7 @@ def test_neighbours_and_padding_change_nothing():
     for row, forced in enumerate(together):
         [alone] = force_batch(model, tiny_batch().row(row))
         assert forced.log_probability == pytest.approx(alone.log_probability, abs=1e-5)
-        torch.testing.assert_close(forced.weights, alone.weights)
+        torch.testing.assert_close(forced.attention_weights, alone.attention_weights)
 
 
 def test_probabilities_do_not_depend_on_how_many_are_held_at_once(monkeypatch):
@@ -70,8 +70,8 @@ def test_probabilities_do_not_depend_on_how_many_are_held_at_once(monkeypatch):
 
 def test_weights_hold_no_more_memory_than_they_need():
     for forced in force_batch(tiny_model(VARIANTS["multihead"]), tiny_batch(extra=3)):
-        stored = forced.weights.untyped_storage().nbytes()
-        assert stored == forced.weights.numel() * forced.weights.element_size()
+        stored = forced.attention_weights.untyped_storage().nbytes()
+        assert stored == forced.attention_weights.numel() * forced.attention_weights.element_size()
 
 
 def test_probabilities_that_are_not_numbers_are_an_error():

@@ -47,7 +47,7 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def sub_words(tokenizer):
-    """Return a translator of SentencePiece's pieces, of random weights."""
+    """Return a translator of SentencePiece's tokens, of random weights."""
     config, tokenizers = make_config(), TokenizerPair(tokenizer, tokenizer)
     torch.manual_seed(1)
     model = build_model(config, tokenizers)
@@ -107,12 +107,12 @@ def test_a_prefix_of_a_line_without_text_is_counted(translator, caplog):
 def test_a_prefix_beyond_the_length_limit_is_refused_by_its_number(translator):
     pairs = [("ja", "a"), ("ja", "a" * 6), ("ja", "a" * 7)]
 
-    with pytest.raises(ValueError, match="prefix 3 has 7 pieces, but the translation at most 6"):
+    with pytest.raises(ValueError, match="prefix 3 has 7 tokens, but the translation at most 6"):
         list(translator.complete(pairs, GREEDY, batch_size=1))
 
 
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM])
-def test_no_translation_holds_the_pieces_of_a_forbidden_phrase(sub_words, decoding):
+def test_no_translation_holds_the_tokens_of_a_forbidden_phrase(sub_words, decoding):
     tokenizer = sub_words.tokenizers.target
     free = sub_words(WORDS, decoding)
     phrases = sorted({tokenizer.decode(each.best.ids[:3]).strip() for each in free} - {""})
@@ -125,7 +125,7 @@ def test_no_translation_holds_the_pieces_of_a_forbidden_phrase(sub_words, decodi
 
 
 def holds(translation, ids):
-    """Say whether a hypothesis has these pieces one after another."""
+    """Say whether a hypothesis has these tokens one after another."""
     return any(
         found.ids[start : start + len(ids)] == ids
         for found in translation.hypotheses

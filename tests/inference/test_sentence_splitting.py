@@ -12,11 +12,11 @@ def always():
 
 
 def make_splitter(lines, *, has_more=always, split_length=3):
-    """Return a splitter to which a word is a piece."""
+    """Return a splitter to which a word is a token."""
     return SentenceSplitter(
         lines,
         has_more=has_more,
-        num_pieces=lambda line: len(line.split()),
+        num_tokens=lambda line: len(line.split()),
         split_length=split_length,
     )
 
@@ -45,7 +45,7 @@ def test_a_long_line_is_translated_by_sentences_and_stays_one_line():
 
 
 @pytest.mark.parametrize(("split_length", "num_sentences"), [(4, 1), (3, 2)])
-def test_a_line_of_as_many_pieces_as_allowed_is_whole(split_length, num_sentences):
+def test_a_line_of_as_many_tokens_as_allowed_is_whole(split_length, num_sentences):
     splitter = make_splitter(["Zwei Hunde. Eine Katze."], split_length=split_length)
 
     assert len(list(splitter)) == num_sentences
@@ -75,9 +75,9 @@ def test_an_endless_stream_of_long_lines_is_read_as_it_is_asked_for():
     assert next(numbers) == 3
 
 
-def test_short_lines_are_not_counted_in_pieces():
+def test_short_lines_are_not_counted_in_tokens():
     splitter = SentenceSplitter(
-        ["Ja. Nein."], has_more=always, num_pieces=lambda line: 1 // 0, split_length=100
+        ["Ja. Nein."], has_more=always, num_tokens=lambda line: 1 // 0, split_length=100
     )
 
     assert list(splitter) == ["Ja. Nein."]

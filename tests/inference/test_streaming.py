@@ -110,5 +110,5 @@ def test_whoever_waits_for_very_long_rows_is_told_how_many(caplog):
     record(lengths, batch_size=2)
 
     [message] = caplog.messages
-    assert message.startswith("sentences of more than 1,000 pieces: 2, the longest of 50,000;")
+    assert message.startswith("sentences of more than 1,000 tokens: 2, the longest of 50,000;")
     assert message.endswith("with lines that no reference or prefix belongs to")

@@ -29,13 +29,13 @@ def test_each_hypothesis_keeps_what_the_search_knows():
     translation = found_translation(SOURCE, hypotheses, tokenizers=TOKENIZERS)
 
     first, second = translation.hypotheses
-    assert (first.text, first.pieces, first.finished) == ("yes", ["y", "e", "s", "</s>"], True)
-    assert (second.text, second.pieces, second.finished) == ("y", ["y"], False)
+    assert (first.text, first.tokens, first.finished) == ("yes", ["y", "e", "s", "</s>"], True)
+    assert (second.text, second.tokens, second.finished) == ("y", ["y"], False)
     for hypothesis, expected in zip(translation.hypotheses, hypotheses, strict=True):
         assert (hypothesis.ids, hypothesis.score) == (expected.ids, expected.score)
         assert hypothesis.log_probability == expected.log_probability
-        assert hypothesis.piece_log_probabilities == expected.piece_log_probabilities
-        assert hypothesis.weights is expected.weights
+        assert hypothesis.token_log_probabilities == expected.token_log_probabilities
+        assert hypothesis.attention_weights is expected.attention_weights
 
 
 def test_a_translation_speaks_for_its_best_hypothesis():
@@ -62,12 +62,12 @@ def test_a_reference_is_its_own_best_translation():
 
     [hypothesis] = translation.hypotheses
     assert (hypothesis.text, hypothesis.ids, hypothesis.finished) == ("ye", [4, 5], True)
-    assert hypothesis.score == hypothesis.log_probability == sum(hypothesis.piece_log_probabilities)
-    assert translation.source_pieces == ["j", "a", "</s>"]
+    assert hypothesis.score == hypothesis.log_probability == sum(hypothesis.token_log_probabilities)
+    assert translation.source_tokens == ["j", "a", "</s>"]
 
 
 @pytest.mark.parametrize("line", ["", " ", "\t\u3000"])
-def test_a_line_without_text_has_no_pieces(line):
+def test_a_line_without_text_has_no_tokens(line):
     assert encode_lines(["ja", line], TOKENIZERS.source) == [SOURCE, EncodedLine(line, [])]
 
 
@@ -75,5 +75,5 @@ def test_nothing_is_certain():
     hypothesis = nothing(3)
 
     assert (hypothesis.ids, hypothesis.log_probability, hypothesis.finished) == ([], 0.0, True)
-    assert hypothesis.piece_log_probabilities == [0.0]
-    assert hypothesis.weights.shape == (3, 1, 1)
+    assert hypothesis.token_log_probabilities == [0.0]
+    assert hypothesis.attention_weights.shape == (3, 1, 1)

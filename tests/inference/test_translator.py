@@ -46,7 +46,7 @@ def test_each_line_gets_what_search_finds_for_it_alone(decoding):
         for found, hypothesis in zip(translation.hypotheses, expected, strict=True):
             assert found.text == target.decode(hypothesis.ids)
             assert found.score == pytest.approx(hypothesis.score, abs=1e-5)
-            torch.testing.assert_close(found.weights, hypothesis.weights)
+            torch.testing.assert_close(found.attention_weights, hypothesis.attention_weights)
 
 
 def test_translations_come_in_the_order_of_the_lines():
@@ -76,8 +76,8 @@ def test_a_line_without_text_gets_an_empty_translation_without_the_model(attenti
         [found] = translation.hypotheses
 
         assert (found.text, found.score, found.finished) == ("", 0.0, True)
-        assert found.weights.shape == (translator.num_heads, 1, 1)
-        assert translation.source_pieces == found.pieces == ["</s>"]
+        assert found.attention_weights.shape == (translator.num_heads, 1, 1)
+        assert translation.source_tokens == found.tokens == ["</s>"]
 
 
 def test_no_lines_give_no_translations(translator):
@@ -93,14 +93,14 @@ def test_any_line_gets_one_line(translator, lines):
     assert not any("\n" in translation.hypotheses[0].text for translation in translations)
 
 
-def test_pieces_label_the_rows_and_columns_of_the_weights(translator):
+def test_tokens_label_the_rows_and_columns_of_the_weights(translator):
     for translation in translator.translate(SENTENCES, BEAM, batch_size=3):
         for found in translation.hypotheses:
-            shape = (1, len(found.pieces), len(translation.source_pieces))
-            assert found.weights.shape == shape
-            assert translation.source_pieces[-1] == "</s>"
-            assert (found.pieces[-1] == "</s>") == found.finished
-            assert len(found.ids) == len(found.pieces) - found.finished
+            shape = (1, len(found.tokens), len(translation.source_tokens))
+            assert found.attention_weights.shape == shape
+            assert translation.source_tokens[-1] == "</s>"
+            assert (found.tokens[-1] == "</s>") == found.finished
+            assert len(found.ids) == len(found.tokens) - found.finished
 
 
 def test_links_join_words_of_both_sides(translator):

@@ -32,10 +32,10 @@ def test_a_translation_has_scores_attention_and_links(translator):
     [translation] = translator(["nein und ja"], BEAM)
 
     best = translation.best
-    rows, columns = len(best.pieces), len(translation.source_pieces)
+    rows, columns = len(best.tokens), len(translation.source_tokens)
     assert best is translation.hypotheses[0]
-    assert best.weights.shape == (1, rows, columns)
-    assert len(best.piece_log_probabilities) == rows
+    assert best.attention_weights.shape == (1, rows, columns)
+    assert len(best.token_log_probabilities) == rows
     assert all(source < 3 for source, _ in translator.links(translation, best))
 
 
@@ -48,8 +48,8 @@ def test_the_search_of_the_checkpoint_is_used_and_can_be_changed(translator):
 
     expected = translator.translate(SENTENCES, translator.decoding)
     assert [each.text for each in default] == [each.text for each in expected]
-    assert {len(each.best.pieces) for each in cut} == {1}
-    assert max(len(each.best.pieces) for each in default) > 1
+    assert {len(each.best.tokens) for each in cut} == {1}
+    assert max(len(each.best.tokens) for each in default) > 1
 
 
 def test_what_can_be_read_but_once_is_translated_too(translator):
@@ -77,7 +77,7 @@ def test_device_and_precision_may_be_named(path):
 
 @pytest.mark.parametrize("attention", ["additive", "none"])
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM])
-def test_the_probabilities_of_pieces_add_up_and_equal_the_forced_ones(attention, decoding):
+def test_the_probabilities_of_tokens_add_up_and_equal_the_forced_ones(attention, decoding):
     translator = make_translator(attention)
     found = [
         (each, hypothesis)
@@ -91,9 +91,9 @@ def test_the_probabilities_of_pieces_add_up_and_equal_the_forced_ones(attention,
     forced = translator.force([(each.source, hypothesis.text) for each, hypothesis in found])
 
     for (_, hypothesis), again in zip(found, forced, strict=True):
-        by_piece = torch.tensor(hypothesis.piece_log_probabilities)
-        assert len(by_piece) == len(hypothesis.pieces)
-        assert sum(by_piece) == pytest.approx(hypothesis.log_probability, abs=1e-4)
+        by_token = torch.tensor(hypothesis.token_log_probabilities)
+        assert len(by_token) == len(hypothesis.tokens)
+        assert sum(by_token) == pytest.approx(hypothesis.log_probability, abs=1e-4)
         torch.testing.assert_close(
-            torch.tensor(again.best.piece_log_probabilities), by_piece, rtol=0, atol=1e-4
+            torch.tensor(again.best.token_log_probabilities), by_token, rtol=0, atol=1e-4
         )

@@ -37,16 +37,16 @@ def other_tokenizers(path):
 
 
 def log_probability_by_hand(runs, source, target):
-    """Return the log-probability of a line from what each run says of its pieces."""
-    by_piece = []
+    """Return the log-probability of a line from what each run says of its tokens."""
+    by_token = []
     for checkpoint in map(load_checkpoint, runs):
         model, tokenizers = checkpoint.build_model(), checkpoint.tokenizers
         ids = torch.tensor([[*tokenizers.source.encode([source])[0], EOS]])
         target_ids = torch.tensor([*tokenizers.target.encode([target])[0], EOS])
         output = model(ids, ids > 0, torch.tensor([[BOS, *target_ids[:-1]]]))
         probabilities = model.decoder.logits(output.readouts)[0].double().softmax(dim=-1)
-        by_piece.append(probabilities[torch.arange(len(target_ids)), target_ids])
-    return torch.stack(by_piece).mean(dim=0).log().sum().item()
+        by_token.append(probabilities[torch.arange(len(target_ids)), target_ids])
+    return torch.stack(by_token).mean(dim=0).log().sum().item()
 
 
 def test_several_checkpoints_are_loaded_as_an_ensemble(runs):
@@ -115,7 +115,7 @@ def run_script(tmp_path, monkeypatch, capfd):
 
 def test_the_script_takes_one_checkpoint_or_several(runs, run_script):
     for paths, given in ((runs, f"[{runs[0]}, {runs[1]}]"), (runs[:1], runs[0])):
-        code, out, err = run_script(f"checkpoint={given}", "text=ein hund", "decoding.num_best=1")
+        code, out, err = run_script(f"checkpoint={given}", "text=ein hund", "decoding.n_best=1")
 
         [translation] = Translator.load(paths, device=Device.cpu).translate(["ein hund"])
         assert (code, out) == (0, f"{translation.hypotheses[0].text}\n"), err

@@ -33,9 +33,11 @@ def test_a_forced_translation_has_the_probability_and_weights_of_the_found_one(a
         assert forced[:3] == translation[:3]
         assert hypothesis.score == hypothesis.log_probability
         assert (hypothesis.text, hypothesis.ids) == (expected.text, expected.ids)
-        assert (hypothesis.pieces, hypothesis.finished) == (expected.pieces, True)
+        assert (hypothesis.tokens, hypothesis.finished) == (expected.tokens, True)
         assert hypothesis.log_probability == pytest.approx(expected.log_probability, abs=1e-4)
-        torch.testing.assert_close(hypothesis.weights, expected.weights, rtol=0, atol=1e-5)
+        torch.testing.assert_close(
+            hypothesis.attention_weights, expected.attention_weights, rtol=0, atol=1e-5
+        )
 
 
 PAIRS = list(zip(SENTENCES, ["abc", "a.", "", "hgfe dcb", "ab", "", "c" * 40, "e"], strict=True))
@@ -51,9 +53,9 @@ def test_forced_translations_come_in_order_whatever_the_batch_size_and_neighbour
         [expected] = one.hypotheses
         for other in others:
             [found] = other.hypotheses
-            assert (other[:3], found.ids, found.pieces) == (one[:3], expected.ids, expected.pieces)
+            assert (other[:3], found.ids, found.tokens) == (one[:3], expected.ids, expected.tokens)
             assert found.log_probability == pytest.approx(expected.log_probability, abs=1e-4)
-            torch.testing.assert_close(found.weights, expected.weights)
+            torch.testing.assert_close(found.attention_weights, expected.attention_weights)
 
 
 def test_a_pair_without_text_on_one_side_has_no_links_and_is_counted(translator, caplog):
@@ -65,8 +67,8 @@ def test_a_pair_without_text_on_one_side_has_no_links_and_is_counted(translator,
     assert translator.links(without_target, without_target.hypotheses[0]) == frozenset()
     assert translator.links(without_source, without_source.hypotheses[0]) == frozenset()
     assert translator.links(whole, whole.hypotheses[0])
-    assert without_target.hypotheses[0].weights.shape == (1, 1, 3)
-    assert without_source.hypotheses[0].weights.shape == (1, 4, 1)
+    assert without_target.hypotheses[0].attention_weights.shape == (1, 1, 3)
+    assert without_source.hypotheses[0].attention_weights.shape == (1, 4, 1)
     assert without_source.hypotheses[0].log_probability < 0
     [record] = caplog.records
     assert record.getMessage().startswith("2 of 4 pairs have text on one side only")
@@ -81,8 +83,8 @@ def test_a_pair_without_text_is_certain_without_the_model(attention, monkeypatch
         [found] = translation.hypotheses
 
         assert (found.log_probability, found.finished, found.ids) == (0.0, True, [])
-        assert found.weights.shape == (translator.num_heads, 1, 1)
-        assert translation.source_pieces == found.pieces == ["</s>"]
+        assert found.attention_weights.shape == (translator.num_heads, 1, 1)
+        assert translation.source_tokens == found.tokens == ["</s>"]
     assert caplog.records == []
 
 

@@ -1,4 +1,4 @@
-"""Unknown pieces give way to the source words that they attend to."""
+"""Unknown tokens give way to the source words that they attend to."""
 
 import logging
 from types import SimpleNamespace
@@ -37,7 +37,7 @@ def unknown_words(tokenizers=WORDS, **dictionary):
 
 
 def translate(source, target_ids, attended, *, tokenizers=WORDS):
-    """Return a translation whose pieces attend to the numbered source pieces; -1 is EOS."""
+    """Return a translation whose tokens attend to the numbered source tokens; -1 is EOS."""
     [ids] = tokenizers.source.encode([source])
     weights = torch.full((1, len(target_ids) + 1, len(ids) + 1), 0.01)
     for row, column in enumerate(attended):
@@ -47,7 +47,7 @@ def translate(source, target_ids, attended, *, tokenizers=WORDS):
 
 
 def target_ids(*labels):
-    known = {label: i for i, label in enumerate(TARGET.pieces(range(len(TARGET))))}
+    known = {label: i for i, label in enumerate(TARGET.tokens(range(len(TARGET))))}
     return [known[label] for label in labels]
 
 
@@ -76,7 +76,7 @@ def test_the_dictionary_is_asked_for_the_word_then_for_its_lower_case():
     assert replaced.text == "hill up on"
 
 
-def test_pieces_scores_and_weights_stay():
+def test_tokens_scores_and_weights_stay():
     translation = translate("Berg", target_ids("<unk>"), [0])
 
     replaced = unknown_words(Berg="hill").replace(translation)
@@ -112,23 +112,23 @@ def test_every_hypothesis_is_replaced():
     assert [found.text for found in replaced.hypotheses] == ["hill"] * 3
 
 
-def test_the_word_of_most_attention_counts_and_not_the_piece_nor_the_end():
+def test_the_word_of_most_attention_counts_and_not_the_token_nor_the_end():
     tokenizers = TokenizerPair(CharacterTokenizer("abc "), TARGET)
     translation = translate("abc c", target_ids("<unk>"), [-1], tokenizers=tokenizers)
-    # The pieces a, b and c have more together than the last c, and EOS more than any.
-    translation.best.weights[0, 0] = torch.tensor([0.1, 0.1, 0.1, 0.0, 0.2, 0.5])
+    # The tokens a, b and c have more together than the last c, and EOS more than any.
+    translation.best.attention_weights[0, 0] = torch.tensor([0.1, 0.1, 0.1, 0.0, 0.2, 0.5])
 
     assert unknown_words(tokenizers).replace(translation).text == "abc"
 
 
-def test_an_unknown_piece_of_a_word_is_copied_alone():
+def test_an_unknown_token_of_a_word_is_copied_alone():
     tokenizers = TokenizerPair(CharacterTokenizer("abc "), TARGET)
     translation = translate("ab\u0141c", target_ids("<unk>"), [2], tokenizers=tokenizers)
 
     assert unknown_words(tokenizers).replace(translation).text == "\u0141"
 
 
-def test_a_known_piece_that_looks_unknown_stays():
+def test_a_known_token_that_looks_unknown_stays():
     tokenizers = TokenizerPair(CharacterTokenizer("ab"), CharacterTokenizer(["x", UNKNOWN_SURFACE]))
     translation = translate("ab", [5, 4, UNK, 5], [0, 0, 0, 0], tokenizers=tokenizers)
 
@@ -139,7 +139,7 @@ def test_a_known_piece_that_looks_unknown_stays():
 
 def test_what_no_source_word_has_attention_for_stays_and_is_counted(caplog):
     translation = translate("Berg", target_ids("<unk>"), [-1])
-    translation.best.weights[0, 0, 0] = 0
+    translation.best.attention_weights[0, 0, 0] = 0
     rules = unknown_words()
 
     with caplog.at_level(logging.INFO):
@@ -165,10 +165,10 @@ def test_what_was_replaced_is_counted_in_one_line(caplog):
 
 
 def test_sub_words_are_joined_to_the_word_they_are_of():
-    tokenizer = sentence_pieces()
+    tokenizer = sentence_tokens()
     tokenizers = TokenizerPair(tokenizer, tokenizer)
     [ids] = tokenizer.encode(["(Garmisch), der"])
-    labels = tokenizer.pieces(ids)
+    labels = tokenizer.tokens(ids)
     inside = next(i for i, label in enumerate(labels) if "m" in label)
     assert len(labels) > 5
     translation = translate("(Garmisch), der", [UNK], [inside], tokenizers=tokenizers)
@@ -176,7 +176,7 @@ def test_sub_words_are_joined_to_the_word_they_are_of():
     assert unknown_words(tokenizers).replace(translation).text == "Garmisch"
 
 
-def sentence_pieces():
+def sentence_tokens():
     class Corpus:
         name = fingerprint = "tiny"
 
@@ -221,7 +221,7 @@ def test_a_model_without_attention_is_refused():
         UnknownWords(make_translator("none"), dictionary={})
 
 
-def test_a_translator_translates_its_unknown_pieces():
+def test_a_translator_translates_its_unknown_tokens():
     translator = make_translator(seed=5)
     unknown = UnknownWords(translator, dictionary={})
 

@@ -30,7 +30,7 @@ def unroll(model, batch):
         step = model.decoder.step(state, previous_ids, memory)
         state = step.state
         logits.append(step.logits)
-        weights.append(step.weights)
+        weights.append(step.attention_weights)
     return torch.stack(logits, dim=1), torch.stack(weights, dim=2)
 
 
@@ -54,8 +54,8 @@ def test_forward_equals_unrolled_steps(attention, form, build):
 
     assert logits.shape == (3, 4, TARGET_VOCABULARY_SIZE)
     assert_close(logits, step_logits, atol=1e-12, rtol=0)
-    assert_close(output.weights, step_weights, atol=1e-12, rtol=0)
-    gradients = gradients_of(loss_of(logits, output.weights), model)
+    assert_close(output.attention_weights, step_weights, atol=1e-12, rtol=0)
+    gradients = gradients_of(loss_of(logits, output.attention_weights), model)
     step_gradients = gradients_of(loss_of(step_logits, step_weights), model)
     assert_gradients_close(gradients, step_gradients, tolerance=1e-12)
 
@@ -67,8 +67,8 @@ def test_sentences_that_attend_in_parts_get_what_all_get_at_once(attention, monk
     def run():
         output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
         logits = model.decoder.logits(output.readouts)
-        gradients = gradients_of(loss_of(logits, output.weights), model)
-        return logits, output.weights, gradients
+        gradients = gradients_of(loss_of(logits, output.attention_weights), model)
+        return logits, output.attention_weights, gradients
 
     *whole, whole_gradients = run()
     monkeypatch.setattr("seq2seq.model.decoder_cell._SENTENCES", 2)
@@ -94,7 +94,7 @@ def test_rows_of_a_beam_are_as_rows_alone(attention, form, self_attention):
     alone = model.decoder.step(alone.state, second, memory.select(rows))
 
     assert beam.logits.shape == (6, TARGET_VOCABULARY_SIZE)
-    assert beam.weights.shape == (6, model.attention.num_heads, 5)
+    assert beam.attention_weights.shape == (6, model.attention.num_heads, 5)
     assert_close(beam, alone)
     assert not torch.allclose(beam.logits[0], beam.logits[1])
 
@@ -116,7 +116,7 @@ def test_selected_rows_go_on_as_if_they_had_stood_there(form, self_attention):
     )
 
     assert_close(selected.logits, after.logits[order])
-    assert_close(selected.weights, after.weights[order])
+    assert_close(selected.attention_weights, after.attention_weights[order])
 
 
 @every_type
@@ -142,7 +142,7 @@ def test_forcing_no_token_feeds_the_best_one_after_bos(form):
     for position, readout in enumerate(free.readouts.unbind(1)):
         step = model.decoder.step(state, fed, memory)
         assert_close(model.decoder.logits(readout), step.logits)
-        assert_close(free.weights[:, :, position], step.weights)
+        assert_close(free.attention_weights[:, :, position], step.attention_weights)
         state, fed = step.state, step.logits.argmax(-1)
 
 
@@ -231,7 +231,7 @@ def test_autocast_comes_near_full_precision(attention, form):
     def run():
         output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
         logits = model.decoder.logits(output.readouts).float()
-        return logits, gradients_of(loss_of(logits, output.weights.float()), model)
+        return logits, gradients_of(loss_of(logits, output.attention_weights.float()), model)
 
     with torch.autocast("cpu", torch.bfloat16):
         logits, gradients = run()

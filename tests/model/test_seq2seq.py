@@ -58,8 +58,8 @@ def test_pairs_are_independent_of_their_neighbours(attention, form, self_attenti
         alone = model(pair.source_ids, pair.source_mask, pair.previous_ids)
         target_length, source_length = pair.previous_ids.shape[1], pair.source_ids.shape[1]
         assert_close(output.readouts[index : index + 1, :target_length], alone.readouts)
-        weights = output.weights[index : index + 1, :, :target_length, :source_length]
-        assert_close(weights, alone.weights)
+        weights = output.attention_weights[index : index + 1, :, :target_length, :source_length]
+        assert_close(weights, alone.attention_weights)
     together = gradients_of(summed_loss(model, batch), model)
     apart = gradients_of(sum(summed_loss(model, pair) for pair in pairs), model)
     assert_gradients_close(together, apart, tolerance=1e-12)
@@ -79,7 +79,7 @@ def test_source_of_nothing_but_padding_gives_zero_weights_and_no_nan(
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
     gradients = gradients_of(summed_loss(model, batch), model)
 
-    assert torch.equal(output.weights[1], torch.zeros_like(output.weights[1]))
+    assert torch.equal(output.attention_weights[1], torch.zeros_like(output.attention_weights[1]))
     assert output.readouts.isfinite().all()
     for name, gradient in gradients.items():
         assert gradient.isfinite().all(), name

@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from torch import Tensor
 
-from seq2seq.config.schema import TrainConfig, load_config, register_schemas
+from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.search import BeamConfig, DecodingConfig, LengthPenaltyForm
+from seq2seq.search import BeamConfig, DecodingConfig, LengthPenaltyForm, decoding_config_types
 from seq2seq.special_tokens import BOS, EOS, PAD
 
 # B sentences, K rows of each, R = B * K, S source length, H hidden, V vocabulary, N heads
@@ -41,7 +40,7 @@ class FakeState(NamedTuple):
 class FakeStep(NamedTuple):
     logits: Tensor
     state: FakeState
-    weights: Tensor
+    attention_weights: Tensor
 
 
 class FakeModel:
@@ -102,28 +101,28 @@ class TableModel(FakeModel):
     def step(self, state: FakeState, previous_ids: Tensor, memory: FakeMemory) -> FakeStep:
         step = super().step(state, previous_ids, memory)
         logits = self.table[state.hidden[:, 0].long()]
-        return FakeStep(logits, FakeState(state.hidden + 1), step.weights)
+        return FakeStep(logits, FakeState(state.hidden + 1), step.attention_weights)
 
 
 class Forced(NamedTuple):
     """What the model says of a given output."""
 
     log_probability: float
-    weights: Tensor  # (N, T, S)
-    by_piece: list[float]
+    attention_weights: Tensor  # (N, T, S)
+    by_token: list[float]
 
 
 def force(model: FakeModel, source: list[int], output: list[int]) -> Forced:
-    """Feed an output (with EOS where it ends so) one piece at a time."""
+    """Feed an output (with EOS where it ends so) one token at a time."""
     ids = torch.tensor([source])
     memory, state = model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
-    by_piece, weights, previous = [], [], BOS
-    for piece in output:
+    by_token, weights, previous = [], [], BOS
+    for token in output:
         step = model.decoder.step(state, torch.tensor([previous]), memory)
-        by_piece.append(step.logits[0].double().log_softmax(dim=-1)[piece].item())
-        weights.append(step.weights[0])
-        state, previous = step.state, piece
-    return Forced(sum(by_piece), torch.stack(weights, dim=1), by_piece)
+        by_token.append(step.logits[0].double().log_softmax(dim=-1)[token].item())
+        weights.append(step.attention_weights[0])
+        state, previous = step.state, token
+    return Forced(sum(by_token), torch.stack(weights, dim=1), by_token)
 
 
 class Task(NamedTuple):
@@ -140,11 +139,11 @@ class Task(NamedTuple):
         return math.floor(ratio * len(self.source)) + offset
 
     def following(self, produced: list[int], vocabulary_size: int) -> list[int]:
-        """Return the pieces that may come next, by the definition of each constraint."""
+        """Return the tokens that may come next, by the definition of each constraint."""
         if len(produced) < len(self.prefix):
             return [self.prefix[len(produced)]]
-        pieces = (piece for piece in range(vocabulary_size) if piece not in (PAD, BOS))
-        return [piece for piece in pieces if self._allows([*produced, piece])] or [EOS]
+        tokens = (token for token in range(vocabulary_size) if token not in (PAD, BOS))
+        return [token for token in tokens if self._allows([*produced, token])] or [EOS]
 
     def _allows(self, output: list[int]) -> bool:
         config = self.config
@@ -163,7 +162,7 @@ class Task(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Pieces, EOS included where they end, and what the model makes of them."""
+    """Tokens, EOS included where they end, and what the model makes of them."""
 
     ids: list[int]
     log_probability: float
@@ -175,17 +174,17 @@ class Output(NamedTuple):
 
 
 def grow(model: FakeModel, task: Task, lived: list[tuple[Output, FakeState]]):
-    """Return every extension of unfinished outputs by one piece, with its state."""
+    """Return every extension of unfinished outputs by one token, with its state."""
     ids = torch.tensor([task.source])
     memory, _ = model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
     grown = []
     for output, state in lived:
         step = model.step(state, torch.tensor([[BOS, *output.ids][-1]]), memory)
         log_probabilities = step.logits[0].double().log_softmax(dim=-1).tolist()
-        coverage = output.coverage + step.weights[0].mean(dim=0).double()
-        for piece in task.following(output.ids, len(log_probabilities)):
-            total = output.log_probability + log_probabilities[piece]
-            grown.append((Output([*output.ids, piece], total, coverage), step.state))
+        coverage = output.coverage + step.attention_weights[0].mean(dim=0).double()
+        for token in task.following(output.ids, len(log_probabilities)):
+            total = output.log_probability + log_probabilities[token]
+            grown.append((Output([*output.ids, token], total, coverage), step.state))
     return grown
 
 
@@ -230,7 +229,7 @@ def beam_by_definition(model: FakeModel, task: Task) -> list[Output]:
         finished += [output for output, _ in grown if output.finished]
         live = [entry for entry in grown if not entry[0].finished]
     found = finished + [output for output, _ in live]
-    return ranked(found, task.config)[: task.config.num_best]
+    return ranked(found, task.config)[: task.config.n_best]
 
 
 def pad(sources: list[list[int]], *, extra: int = 0) -> tuple[Tensor, Tensor]:
@@ -241,32 +240,23 @@ def pad(sources: list[list[int]], *, extra: int = 0) -> tuple[Tensor, Tensor]:
     return ids, torch.arange(length) < lengths.unsqueeze(1)
 
 
-@functools.cache
-def shipped_decoding(name: str) -> DecodingConfig:
-    register_schemas()
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONFIGS)):
-        return load_config(compose("train", overrides=[f"decoding={name}"])).decoding
-
-
 def decoding(name: str, **changes: object) -> DecodingConfig:
-    """Return the shipped configuration of a search with changes; short outputs unless asked."""
+    """Return the default config of a search with changes; short outputs unless asked."""
     short = {"max_length_ratio": 1.0, "max_length_offset": 2}
-    return dataclasses.replace(shipped_decoding(name), **{**short, **changes})
+    return decoding_config_types()[name](**{**short, **changes})
 
 
 @functools.cache
 def shipped_config(attention: str, form: str) -> TrainConfig:
     """Compose the shipped configuration of a model with the smallest sizes."""
-    register_schemas()
     sizes = ["encoder.embedding_size=4", "encoder.hidden_size=3", "decoder.embedding_size=5"]
     sizes += ["decoder.hidden_size=6", "decoder.readout_size=5"]
     overrides = [f"attention={attention}", f"model={form}", *(f"model.{size}" for size in sizes)]
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONFIGS)):
-        composed = compose("train", overrides=overrides)
-    for key, size in {"size": 6, "num_heads": 2}.items():
-        if key in composed.attention:
-            composed.attention[key] = size
-    return load_config(composed)
+    config = load_config(*overrides)
+    sizes = {"size": 6, "num_heads": 2}
+    own = {field.name for field in dataclasses.fields(config.attention)} & sizes.keys()
+    smallest = dataclasses.replace(config.attention, **{key: sizes[key] for key in own})
+    return dataclasses.replace(config, attention=smallest)
 
 
 def real_model(*, attention: str, form: str) -> Seq2Seq:

@@ -7,7 +7,7 @@ from seq2seq.search.backpointers import JOINED_STEPS, ROOT, Ending, History
 
 
 @pytest.mark.parametrize("num_steps", [1, JOINED_STEPS, JOINED_STEPS + 1, 2 * JOINED_STEPS + 3])
-def test_each_piece_has_the_weights_of_its_step(num_steps):
+def test_each_token_has_the_weights_of_its_step(num_steps):
     history = History()
     weights = torch.rand(num_steps, 3, 2, 5)  # of 3 rows, of which the first two are used in turn
     cells = torch.tensor([[ROOT]])
@@ -24,4 +24,4 @@ def test_each_piece_has_the_weights_of_its_step(num_steps):
 
     assert found.ids == list(range(10, num_steps + 10))
     used = torch.stack([weights[step, step % 2, :, :4] for step in range(num_steps)], dim=1)
-    torch.testing.assert_close(found.weights, used, rtol=0, atol=0)
+    torch.testing.assert_close(found.attention_weights, used, rtol=0, atol=0)

@@ -13,7 +13,7 @@ def config(tools):
     """Make a config without a length penalty."""
 
     def make(*, penalty=0.0, ratio=1.0, **changes):
-        values = {"num_best": 1, "length_penalty": penalty, "max_length_ratio": ratio, **changes}
+        values = {"n_best": 1, "length_penalty": penalty, "max_length_ratio": ratio, **changes}
         return tools.decoding("beam", **values)
 
     return make
@@ -39,7 +39,7 @@ def test_beam_of_one_is_greedy(tools, config, seed, penalty):
     for [beam], [other] in zip(beams, greedies, strict=True):
         assert with_end(beam) == with_end(other)
         assert beam.log_probability == other.log_probability
-        torch.testing.assert_close(beam.weights, other.weights)
+        torch.testing.assert_close(beam.attention_weights, other.attention_weights)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
@@ -47,7 +47,7 @@ def test_score_and_weights_are_those_of_forced_decoding(tools, config, penalty):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=5)
 
     found = search(
-        model, *tools.pad(SOURCES), config(beam_size=4, num_best=4, penalty=penalty, ratio=2.0)
+        model, *tools.pad(SOURCES), config(beam_size=4, n_best=4, penalty=penalty, ratio=2.0)
     )
 
     for source, hypotheses in zip(SOURCES, found, strict=True):
@@ -58,7 +58,7 @@ def test_score_and_weights_are_those_of_forced_decoding(tools, config, penalty):
             score = forced.log_probability / gnmt(len(output), penalty)
             assert hypothesis.log_probability == pytest.approx(forced.log_probability, abs=1e-4)
             assert hypothesis.score == pytest.approx(score, abs=1e-4)
-            torch.testing.assert_close(hypothesis.weights, forced.weights)
+            torch.testing.assert_close(hypothesis.attention_weights, forced.attention_weights)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -66,7 +66,7 @@ def test_a_batch_gives_what_its_sentences_give_alone_and_padding_changes_nothing
     tools, config, seed
 ):
     model = tools.model(vocabulary_size=9, seed=seed)
-    settings = config(beam_size=3, num_best=2, penalty=0.8, ratio=3.0)
+    settings = config(beam_size=3, n_best=2, penalty=0.8, ratio=3.0)
 
     together = search(model, *tools.pad(SOURCES, extra=3), settings)
     alone = [search(model, *tools.pad([source]), settings)[0] for source in SOURCES]
@@ -75,13 +75,13 @@ def test_a_batch_gives_what_its_sentences_give_alone_and_padding_changes_nothing
         assert [each.ids for each in found] == [each.ids for each in expected]
         for one, other in zip(found, expected, strict=True):
             assert one.score == pytest.approx(other.score, abs=1e-5)
-            torch.testing.assert_close(one.weights, other.weights)
+            torch.testing.assert_close(one.attention_weights, other.attention_weights)
 
 
 def test_hypotheses_come_best_first_and_differ(tools, config):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=1)
 
-    [found] = search(model, *tools.pad([[4, 5, EOS]]), config(beam_size=6, num_best=5))
+    [found] = search(model, *tools.pad([[4, 5, EOS]]), config(beam_size=6, n_best=5))
 
     assert len({tuple(hypothesis.ids) for hypothesis in found}) == 5
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
@@ -91,7 +91,7 @@ def test_equal_scores_go_to_the_earlier_end_then_the_better_parent_then_the_lowe
     end, other = [-9.0, -9.0, -9.0, 3.0, 3.0, 3.0], [-9.0, -9.0, -9.0, 9.0, 2.0, 2.0]
     model = tools.table_model([end, other, end, end])
 
-    [found] = search(model, *tools.pad([[4, EOS]]), config(beam_size=3, num_best=3))
+    [found] = search(model, *tools.pad([[4, EOS]]), config(beam_size=3, n_best=3))
 
     assert [hypothesis.ids for hypothesis in found] == [[], [4], [5]]
 
@@ -100,7 +100,7 @@ def test_where_too_few_end_live_hypotheses_follow_marked(tools, config):
     table = [[-9.0, -9.0, -9.0, 0.0, 2.0, 1.0]] * 3 + [[-9.0, -9.0, -9.0, 0.0, 2.0, 1.9]]
     rarely_ends = tools.table_model(table)
 
-    settings = config(beam_size=2, num_best=2)
+    settings = config(beam_size=2, n_best=2)
     [found] = search(rarely_ends, *tools.pad([[4, EOS]]), settings)
 
     assert [hypothesis.ids for hypothesis in found] == [[4, 4, 4, 4], [4, 4, 4, 5]]
@@ -110,7 +110,7 @@ def test_where_too_few_end_live_hypotheses_follow_marked(tools, config):
 def test_a_finished_hypothesis_stands_before_a_better_one_that_was_cut(tools, config):
     model = tools.table_model([[-9.0, -9.0, -9.0, 0.0, 1.0, -9.0]] + [[-9, -9, -9, -9, 9.0, 0]] * 3)
 
-    [found] = search(model, *tools.pad([[4, EOS]]), config(beam_size=2, num_best=2))
+    [found] = search(model, *tools.pad([[4, EOS]]), config(beam_size=2, n_best=2))
 
     assert [hypothesis.finished for hypothesis in found] == [True, False]
     assert found[0].score < found[1].score
@@ -168,7 +168,7 @@ def test_the_fast_stop_ends_when_as_many_are_finished_as_the_beam_is_wide(tools,
 
 def test_the_fast_stop_ends_where_nothing_is_left_to_extend(tools, config):
     model = tools.table_model([[-9.0, -9.0, -9.0, 1.0, 0.9, -9.0]] * 9)
-    settings = config(beam_size=3, num_best=3, early_stopping=EarlyStopping.first)
+    settings = config(beam_size=3, n_best=3, early_stopping=EarlyStopping.first)
 
     [found] = search(model, *tools.pad([[4, EOS]]), settings, prefixes=[[5, EOS]])
 
@@ -189,22 +189,22 @@ def test_an_average_prefers_longer_outputs_than_a_sum(tools, config):
     assert averaged[0].score == pytest.approx(averaged[0].log_probability / 2)
 
 
-def test_pieces_have_the_log_probabilities_of_forced_decoding(tools, config):
+def test_tokens_have_the_log_probabilities_of_forced_decoding(tools, config):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=5)
 
-    found = search(model, *tools.pad(SOURCES), config(beam_size=4, num_best=4, ratio=2.0))
+    found = search(model, *tools.pad(SOURCES), config(beam_size=4, n_best=4, ratio=2.0))
 
     for source, hypotheses in zip(SOURCES, found, strict=True):
         for hypothesis in hypotheses:
-            expected = tools.force(model, source, with_end(hypothesis)).by_piece
-            by_piece = hypothesis.piece_log_probabilities
-            assert by_piece == pytest.approx(expected, abs=1e-4)
-            assert sum(by_piece) == pytest.approx(hypothesis.log_probability, abs=1e-4)
-            assert max(by_piece) <= 0
+            expected = tools.force(model, source, with_end(hypothesis)).by_token
+            by_token = hypothesis.token_log_probabilities
+            assert by_token == pytest.approx(expected, abs=1e-4)
+            assert sum(by_token) == pytest.approx(hypothesis.log_probability, abs=1e-4)
+            assert max(by_token) <= 0
 
 
 def test_the_exact_stop_waits_for_what_wins_at_the_limit_by_little(tools, config):
-    # Ends at once with a mean of -1, or at the limit of 3 pieces with one of -2.85 / 3.
+    # Ends at once with a mean of -1, or at the limit of 3 tokens with one of -2.85 / 3.
     first = [-0.6, -99.0, -99.0, -1.0, -2.85, -99.0]
     model = tools.table_model(
         [first, [-99.0] * 4 + [0.0, -99.0], [-99.0] * 3 + [0.0, -99.0, -99.0]]
@@ -223,7 +223,7 @@ def test_the_exact_stop_waits_for_what_wins_at_the_limit_by_little(tools, config
 
 def test_cut_hypotheses_come_by_score_too(tools, config):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=1, temperature=2.0)
-    settings = config(beam_size=500, num_best=9, coverage_penalty=2.0)
+    settings = config(beam_size=500, n_best=9, coverage_penalty=2.0)
 
     found = search(model, *tools.pad(SOURCES), settings, forbidden=[[EOS]])
 

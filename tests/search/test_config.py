@@ -17,9 +17,9 @@ NAN, INFINITY = float("nan"), float("inf")
         ("greedy", "min_length_ratio", {"min_length_ratio": NAN}),
         ("greedy", "min_length_ratio", {"min_length_ratio": 1.5, "max_length_ratio": 1.2}),
         ("greedy", "no_repeat_ngram", {"no_repeat_ngram": -1}),
-        ("beam", "beam_size", {"beam_size": 0, "num_best": 0}),
-        ("beam", "num_best", {"beam_size": 2, "num_best": 0}),
-        ("beam", "num_best", {"beam_size": 2, "num_best": 3}),
+        ("beam", "beam_size", {"beam_size": 0, "n_best": 0}),
+        ("beam", "n_best", {"beam_size": 2, "n_best": 0}),
+        ("beam", "n_best", {"beam_size": 2, "n_best": 3}),
         ("beam", "length_penalty", {"length_penalty": -0.5}),
         ("beam", "length_penalty", {"length_penalty": NAN}),
         ("beam", "length_penalty", {"length_penalty": 101.0}),
@@ -31,8 +31,8 @@ NAN, INFINITY = float("nan"), float("inf")
         ("sampling", "top_p", {"top_p": 0.0}),
         ("sampling", "top_p", {"top_p": 1.5}),
         ("sampling", "top_p", {"top_p": NAN}),
-        ("sampling", "num_samples", {"num_samples": 0, "num_best": 0}),
-        ("sampling", "num_best", {"num_samples": 3, "num_best": 4}),
+        ("sampling", "num_samples", {"num_samples": 0, "n_best": 0}),
+        ("sampling", "n_best", {"num_samples": 3, "n_best": 4}),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused_by_name_in_one_line(tools, name, key, values):

@@ -79,9 +79,9 @@ def test_each_sentence_begins_with_its_prefix_and_goes_on_as_if_it_had_chosen_it
         assert output[: len(prefix)] == prefix
         for length in range(len(prefix), len(output)):
             expected = max(
-                (piece for piece in range(VOCABULARY_SIZE) if piece not in (PAD, BOS)),
-                key=lambda piece: (
-                    tools.force(model, source, [*output[:length], piece]).log_probability
+                (token for token in range(VOCABULARY_SIZE) if token not in (PAD, BOS)),
+                key=lambda token: (
+                    tools.force(model, source, [*output[:length], token]).log_probability
                 ),
             )
             assert output[length] == expected
@@ -102,10 +102,10 @@ def test_a_prefix_that_ends_is_the_whole_output_with_its_score(tools, decoding, 
     forced = tools.force(model, [4, EOS], [6, 5, EOS])
     assert with_end(hypothesis) == [6, 5, EOS]
     assert hypothesis.log_probability == pytest.approx(forced.log_probability, abs=1e-4)
-    torch.testing.assert_close(hypothesis.weights, forced.weights)
+    torch.testing.assert_close(hypothesis.attention_weights, forced.attention_weights)
 
 
-def test_a_forced_piece_heeds_no_other_constraint(tools, decoding, model):
+def test_a_forced_token_heeds_no_other_constraint(tools, decoding, model):
     config = decoding(no_repeat_ngram=1, min_length=4, max_length_offset=4)
     source = tools.pad([[4, EOS]])
 
@@ -140,7 +140,7 @@ def test_the_best_that_is_not_forbidden_comes_next(tools, forbidden, expected):
 
 def test_no_hypothesis_ends_as_is_forbidden(tools, decoding, model):
     found = search(
-        model, *tools.pad(SOURCES), decoding(), forbidden=[[piece, EOS] for piece in (BOS, 4, 5)]
+        model, *tools.pad(SOURCES), decoding(), forbidden=[[token, EOS] for token in (BOS, 4, 5)]
     )
 
     for output in outputs(found):
@@ -148,7 +148,7 @@ def test_no_hypothesis_ends_as_is_forbidden(tools, decoding, model):
         assert output[-2:] not in ([4, EOS], [5, EOS])
 
 
-def test_what_is_left_without_a_piece_ends_with_a_warning(tools, caplog):
+def test_what_is_left_without_a_token_ends_with_a_warning(tools, caplog):
     model = tools.table_model([[-9.0, 0.5, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
     config = tools.decoding("greedy", no_repeat_ngram=1, min_length=9, max_length_offset=9)
 
@@ -159,12 +159,12 @@ def test_what_is_left_without_a_piece_ends_with_a_warning(tools, caplog):
         tools.force(model, [4, EOS], [4, 5, 6, UNK, EOS]).log_probability, abs=1e-4
     )
     [record] = caplog.records
-    assert record.getMessage().startswith("1 hypotheses had no piece left")
+    assert record.getMessage().startswith("1 hypotheses had no token left")
 
 
-def test_what_has_ended_does_not_count_as_left_without_a_piece(tools, caplog):
+def test_what_has_ended_does_not_count_as_left_without_a_token(tools, caplog):
     model = tools.table_model([[-99.0, -99.0, -99.0, 1.0, 1.0]] + [[-99.0] * 4 + [1.0]] * 9)
-    config = tools.decoding("sampling", num_samples=9, num_best=9, max_length_offset=4)
+    config = tools.decoding("sampling", num_samples=9, n_best=9, max_length_offset=4)
     nothing_after_unknown_ends = [[EOS, 4], [EOS, EOS], [UNK, UNK], [UNK, 4], [UNK, EOS]]
 
     [hypotheses] = search(
@@ -175,7 +175,7 @@ def test_what_has_ended_does_not_count_as_left_without_a_piece(tools, caplog):
     assert caplog.records == []
 
 
-def test_all_that_are_left_without_a_piece_are_counted_in_one_warning(tools, caplog):
+def test_all_that_are_left_without_a_token_are_counted_in_one_warning(tools, caplog):
     model = tools.table_model([[-9.0, 0.5, -9.0, -2.0, 1.0, 0.9]] * 20)
     config = tools.decoding("greedy", no_repeat_ngram=1, min_length=9, max_length_offset=9)
     prefixes = [[4, 4], [4, EOS], []]
@@ -184,7 +184,7 @@ def test_all_that_are_left_without_a_piece_are_counted_in_one_warning(tools, cap
 
     assert [len(hypothesis.ids) for [hypothesis] in found] == [4, 1, 3]
     [record] = caplog.records
-    assert record.getMessage().startswith("2 hypotheses had no piece left")
+    assert record.getMessage().startswith("2 hypotheses had no token left")
 
 
 def test_constraints_follow_their_sentences_out_of_the_batch(tools, decoding, model):
@@ -210,7 +210,7 @@ def test_constraints_follow_their_sentences_out_of_the_batch(tools, decoding, mo
         ([[4], [], [PAD], []], "prefix 2 holds padding"),
         ([[4], [BOS, 4], [], []], "prefix 1 holds padding, a start"),
         ([[4, EOS, 4], [], [], []], "prefix 0 holds .* an end before"),
-        ([[], [], [], [4] * 5], r"prefix 3 has 5 pieces, but .* at most 4; raise decoding\.max"),
+        ([[], [], [], [4] * 5], r"prefix 3 has 5 tokens, but .* at most 4; raise decoding\.max"),
     ],
 )
 def test_a_prefix_that_makes_no_sense_is_refused_by_its_sentence(tools, model, prefixes, message):

@@ -26,10 +26,10 @@ def best_one_by_one(tools, model, source, limit):
     output = []
     while len(output) < limit and output[-1:] != [EOS]:
         scores = [
-            tools.force(model, source, [*output, piece]).log_probability
-            if piece not in (PAD, BOS)
+            tools.force(model, source, [*output, token]).log_probability
+            if token not in (PAD, BOS)
             else -torch.inf
-            for piece in range(VOCABULARY_SIZE)
+            for token in range(VOCABULARY_SIZE)
         ]
         output.append(scores.index(max(scores)))
     return output
@@ -40,7 +40,7 @@ def with_end(hypothesis):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_each_piece_is_the_most_probable_one(tools, config, seed):
+def test_each_token_is_the_most_probable_one(tools, config, seed):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=seed)
 
     found = search(model, *tools.pad(SOURCES), config())
@@ -59,7 +59,7 @@ def test_score_and_weights_are_those_of_forced_decoding(tools, config):
         forced = tools.force(model, source, with_end(hypothesis))
         assert hypothesis.score == hypothesis.log_probability
         assert hypothesis.score == pytest.approx(forced.log_probability, abs=1e-4)
-        torch.testing.assert_close(hypothesis.weights, forced.weights)
+        torch.testing.assert_close(hypothesis.attention_weights, forced.attention_weights)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -74,7 +74,7 @@ def test_a_batch_gives_what_its_sentences_give_alone_and_padding_changes_nothing
         [[alone]] = search(model, *tools.pad([source]), config())
         assert hypothesis.ids == alone.ids
         assert hypothesis.score == pytest.approx(alone.score, abs=1e-5)
-        torch.testing.assert_close(hypothesis.weights, alone.weights)
+        torch.testing.assert_close(hypothesis.attention_weights, alone.attention_weights)
 
 
 def test_the_limit_grows_with_the_source_and_marks_what_it_cuts(tools, config):
@@ -93,7 +93,7 @@ def test_an_output_that_ends_at_once_is_empty_and_finished(tools, config):
 
     assert hypothesis.ids == []
     assert hypothesis.finished
-    assert hypothesis.weights.shape == (2, 1, 2)
+    assert hypothesis.attention_weights.shape == (2, 1, 2)
 
 
 def test_padding_and_start_are_never_produced_but_unknown_may_be(tools, config):
@@ -135,7 +135,7 @@ def test_weights_carry_no_gradient(tools, config):
 
     [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config())
 
-    assert not hypothesis.weights.requires_grad
+    assert not hypothesis.attention_weights.requires_grad
 
 
 def test_probabilities_that_are_no_numbers_are_an_error(tools, config):
@@ -153,5 +153,10 @@ def test_every_name_has_its_own_config_type():
 
 
 def test_a_name_that_is_taken_is_refused():
-    with pytest.raises(ValueError, match="'greedy'"):
-        register_search("greedy", DecodingConfig)
+    with pytest.raises(ValueError, match="'greedy' or its config GreedyConfig is taken"):
+        register_search(GreedyConfig)
+
+
+def test_a_config_without_a_name_is_refused():
+    with pytest.raises(ValueError, match="DecodingConfig needs a name"):
+        register_search(DecodingConfig)

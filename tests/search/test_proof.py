@@ -49,15 +49,15 @@ def assert_same(found, expected, score):
 @given(
     model=MODELS,
     options=OPTIONS,
-    num_best=st.integers(1, 9),
+    n_best=st.integers(1, 9),
     prefixes=PREFIXES,
     forbidden=FORBIDDEN,
 )
 def test_a_beam_as_wide_as_the_space_is_exhaustive(
-    tools, model, options, num_best, prefixes, forbidden
+    tools, model, options, n_best, prefixes, forbidden
 ):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, **model)
-    config = tools.decoding("beam", beam_size=EVERYTHING, num_best=num_best, **options)
+    config = tools.decoding("beam", beam_size=EVERYTHING, n_best=n_best, **options)
 
     ids, mask = tools.pad(SOURCES, extra=1)
 
@@ -65,7 +65,7 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive(
 
     for source, prefix, found in zip(SOURCES, prefixes, together, strict=True):
         every = tools.outputs(model, tools.task(source, config, prefix, forbidden))
-        expected = tools.ranked(every, config)[:num_best]
+        expected = tools.ranked(every, config)[:n_best]
         assert_same(found, expected, lambda output: tools.score(output, config))
 
 
@@ -82,8 +82,8 @@ def test_exact_stopping_and_leaving_the_batch_change_no_result(
     tools, model, options, beam_size, spare, prefixes, forbidden
 ):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, **model)
-    num_best = max(1, beam_size - spare)
-    config = tools.decoding("beam", beam_size=beam_size, num_best=num_best, **options)
+    n_best = max(1, beam_size - spare)
+    config = tools.decoding("beam", beam_size=beam_size, n_best=n_best, **options)
     ids, mask = tools.pad(SOURCES, extra=2)
 
     together = search(model, ids, mask, config, prefixes=prefixes, forbidden=forbidden)
@@ -107,7 +107,7 @@ def test_no_beam_reports_a_better_score_than_exhaustive_search(
 ):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, **model)
     config = tools.decoding(
-        "beam", beam_size=beam_size, num_best=beam_size, early_stopping=stopping, **options
+        "beam", beam_size=beam_size, n_best=beam_size, early_stopping=stopping, **options
     )
 
     together = search(model, *tools.pad(SOURCES), config, forbidden=forbidden)

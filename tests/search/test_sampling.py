@@ -10,20 +10,20 @@ from seq2seq.special_tokens import BOS, EOS, PAD
 SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]
 VOCABULARY_SIZE = 7
 FIRST_PIECES = [0.0, 0.7, 0.0, 0.1, 1.0, 0.4, -0.5]
-"""logits of the first piece, those of PAD and BOS being of no account"""
+"""logits of the first token, those of PAD and BOS being of no account"""
 
 
 def with_end(hypothesis):
     return [*hypothesis.ids, EOS] if hypothesis.finished else hypothesis.ids
 
 
-def copies(num_copies, *, piece=4):
+def copies(num_copies, *, token=4):
     """Return sentences that differ, and so are drawn for apart, but are one to the model."""
-    return [[piece + copy * VOCABULARY_SIZE, EOS] for copy in range(num_copies)]
+    return [[token + copy * VOCABULARY_SIZE, EOS] for copy in range(num_copies)]
 
 
-def first_pieces(tools, num_draws, **changes):
-    """Draw first pieces, all from one distribution."""
+def first_tokens(tools, num_draws, **changes):
+    """Draw first tokens, all from one distribution."""
     model = tools.table_model([FIRST_PIECES, [-9.0, -9.0, -9.0, 9.0, -9.0, -9.0, -9.0]])
     config = tools.decoding("sampling", max_length_ratio=0.0, max_length_offset=1, **changes)
     found = search(model, *tools.pad(copies(num_draws)), config)
@@ -31,13 +31,13 @@ def first_pieces(tools, num_draws, **changes):
 
 
 def distribution(temperature=1.0):
-    """Return the probabilities that the pieces are drawn with, by the definition."""
+    """Return the probabilities that the tokens are drawn with, by the definition."""
     odds = {
-        piece: math.exp(logit / temperature)
-        for piece, logit in enumerate(FIRST_PIECES)
-        if piece not in (PAD, BOS)
+        token: math.exp(logit / temperature)
+        for token, logit in enumerate(FIRST_PIECES)
+        if token not in (PAD, BOS)
     }
-    return {piece: odd / sum(odds.values()) for piece, odd in odds.items()}
+    return {token: odd / sum(odds.values()) for token, odd in odds.items()}
 
 
 def assert_drawn_from(counts, probabilities):
@@ -75,9 +75,9 @@ def shared(model, tools, output):
     for length in range(len(output)):
         before = output[:length]
         total = sum(
-            math.exp(tools.force(model, [4, EOS], [*before, piece]).by_piece[-1])
-            for piece in range(VOCABULARY_SIZE)
-            if piece not in (PAD, BOS)
+            math.exp(tools.force(model, [4, EOS], [*before, token]).by_token[-1])
+            for token in range(VOCABULARY_SIZE)
+            if token not in (PAD, BOS)
         )
         factor /= total
     return factor
@@ -85,43 +85,43 @@ def shared(model, tools, output):
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_the_temperature_divides_logits(tools, temperature):
-    counts = first_pieces(tools, 4000, temperature=temperature)
+    counts = first_tokens(tools, 4000, temperature=temperature)
 
     assert_drawn_from(counts, distribution(temperature))
 
 
 @pytest.mark.parametrize("top_k", [1, 2, 3, 5, 50])
 def test_top_k_draws_from_so_many_in_their_proportion(tools, top_k):
-    counts = first_pieces(tools, 2000, top_k=top_k)
+    counts = first_tokens(tools, 2000, top_k=top_k)
 
     probabilities = distribution()
-    kept = sorted(probabilities, key=lambda piece: -probabilities[piece])[:top_k]
-    total = sum(probabilities[piece] for piece in kept)
+    kept = sorted(probabilities, key=lambda token: -probabilities[token])[:top_k]
+    total = sum(probabilities[token] for token in kept)
     assert counts.keys() == set(kept)
-    assert_drawn_from(counts, {piece: probabilities[piece] / total for piece in kept})
+    assert_drawn_from(counts, {token: probabilities[token] / total for token in kept})
 
 
 @pytest.mark.parametrize("top_p", [0.05, 0.4, 0.6, 0.8, 0.94, 1.0])
 def test_top_p_draws_from_the_fewest_that_reach_it(tools, top_p):
-    counts = first_pieces(tools, 2000, top_p=top_p)
+    counts = first_tokens(tools, 2000, top_p=top_p)
 
     probabilities = distribution()
     kept, total = [], 0.0
-    for piece in sorted(probabilities, key=lambda piece: -probabilities[piece]):
+    for token in sorted(probabilities, key=lambda token: -probabilities[token]):
         if total < top_p - 1e-9:
-            kept.append(piece)
-            total += probabilities[piece]
+            kept.append(token)
+            total += probabilities[token]
     assert counts.keys() == set(kept)
-    assert_drawn_from(counts, {piece: probabilities[piece] / total for piece in kept})
+    assert_drawn_from(counts, {token: probabilities[token] / total for token in kept})
 
 
 def test_temperature_acts_before_top_p_and_top_k_before_it(tools):
-    # Flattened, 4 pieces of 3 hold 0.6 of the mass of 3; without top k a third would be needed.
+    # Flattened, 4 tokens of 3 hold 0.6 of the mass of 3; without top k a third would be needed.
     flat = distribution(100.0)
-    most = sorted(flat, key=lambda piece: -flat[piece])
+    most = sorted(flat, key=lambda token: -flat[token])
 
-    both = first_pieces(tools, 500, temperature=100.0, top_k=3, top_p=0.6)
-    alone = first_pieces(tools, 500, temperature=100.0, top_p=0.6)
+    both = first_tokens(tools, 500, temperature=100.0, top_k=3, top_p=0.6)
+    alone = first_tokens(tools, 500, temperature=100.0, top_p=0.6)
 
     assert both.keys() == set(most[:2])
     assert alone.keys() == set(most[:3])
@@ -149,7 +149,7 @@ def test_a_temperature_near_0_is_greedy(tools, temperature):
 
 def test_scores_and_weights_are_the_models_own_whatever_the_temperature(tools):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=3)
-    config = tools.decoding("sampling", temperature=3.0, top_p=0.9, num_samples=5, num_best=5)
+    config = tools.decoding("sampling", temperature=3.0, top_p=0.9, num_samples=5, n_best=5)
 
     found = search(model, *tools.pad(SOURCES), config)
 
@@ -159,8 +159,8 @@ def test_scores_and_weights_are_the_models_own_whatever_the_temperature(tools):
             forced = tools.force(model, source, with_end(hypothesis))
             assert hypothesis.score == hypothesis.log_probability
             assert hypothesis.score == pytest.approx(forced.log_probability, abs=1e-4)
-            assert hypothesis.piece_log_probabilities == pytest.approx(forced.by_piece, abs=1e-4)
-            torch.testing.assert_close(hypothesis.weights, forced.weights)
+            assert hypothesis.token_log_probabilities == pytest.approx(forced.by_token, abs=1e-4)
+            torch.testing.assert_close(hypothesis.attention_weights, forced.attention_weights)
 
 
 def test_the_best_of_the_distinct_draws_are_returned_ended_ones_first(tools):
@@ -168,11 +168,9 @@ def test_the_best_of_the_distinct_draws_are_returned_ended_ones_first(tools):
     samples = {"num_samples": 40, "max_length_ratio": 0.0, "max_length_offset": 3}
 
     [every] = search(
-        model, *tools.pad([[4, EOS]]), tools.decoding("sampling", num_best=40, **samples)
+        model, *tools.pad([[4, EOS]]), tools.decoding("sampling", n_best=40, **samples)
     )
-    [best] = search(
-        model, *tools.pad([[4, EOS]]), tools.decoding("sampling", num_best=5, **samples)
-    )
+    [best] = search(model, *tools.pad([[4, EOS]]), tools.decoding("sampling", n_best=5, **samples))
 
     ranks = [(not hypothesis.finished, -hypothesis.score) for hypothesis in every]
     assert ranks == sorted(ranks)
@@ -186,7 +184,7 @@ def test_more_draws_hold_those_of_fewer(tools):
 
     few, many = (
         search(
-            model, *tools.pad(SOURCES), tools.decoding("sampling", num_samples=size, num_best=size)
+            model, *tools.pad(SOURCES), tools.decoding("sampling", num_samples=size, n_best=size)
         )
         for size in (2, 9)
     )
@@ -220,7 +218,7 @@ def test_draws_touch_no_global_generator(tools):
 
 def test_a_sentence_leaves_when_all_of_its_draws_have_ended(tools):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=0)
-    config = tools.decoding("sampling", num_samples=3, num_best=3, max_length_ratio=2.0)
+    config = tools.decoding("sampling", num_samples=3, n_best=3, max_length_ratio=2.0)
 
     found = search(model, *tools.pad(SOURCES), config)
 

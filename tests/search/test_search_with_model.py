@@ -10,8 +10,8 @@ from seq2seq.special_tokens import EOS
 SOURCES = [[4, 5, 7, EOS], [6, EOS], [5, 4, 6, 6, 7, EOS]]
 SETTINGS = {
     "greedy": {"no_repeat_ngram": 2},
-    "beam": {"beam_size": 4, "num_best": 3, "length_penalty": 0.7, "min_length": 2},
-    "sampling": {"num_samples": 4, "num_best": 3, "top_k": 4, "temperature": 1.3},
+    "beam": {"beam_size": 4, "n_best": 3, "length_penalty": 0.7, "min_length": 2},
+    "sampling": {"num_samples": 4, "n_best": 3, "top_k": 4, "temperature": 1.3},
 }
 
 
@@ -39,10 +39,10 @@ def test_scores_and_weights_are_those_of_the_forced_output_alone(tools, model, c
             with torch.inference_mode():
                 forced = tools.force(model, source, output)
             assert hypothesis.log_probability == pytest.approx(forced.log_probability, abs=1e-4)
-            by_piece = hypothesis.piece_log_probabilities
-            assert len(by_piece) == len(output)
-            assert sum(by_piece) == pytest.approx(forced.log_probability, abs=1e-4)
-            torch.testing.assert_close(hypothesis.weights, forced.weights)
+            by_token = hypothesis.token_log_probabilities
+            assert len(by_token) == len(output)
+            assert sum(by_token) == pytest.approx(forced.log_probability, abs=1e-4)
+            torch.testing.assert_close(hypothesis.attention_weights, forced.attention_weights)
 
 
 def test_a_sentence_gets_the_same_alone_and_in_a_padded_batch(tools, model, config):

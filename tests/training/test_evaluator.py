@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tiny_training import compose_config, tiny_config, tiny_numerics
+from tiny_training import tiny_config, tiny_numerics
 from tiny_translator import GREEDY
 
 from seq2seq.checkpoints.checkpoint import build_model
+from seq2seq.config.schema import load_config
 from seq2seq.data import CharacterTokenizer, Pair, TokenizerPair, encode_corpus
 from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.attention_statistics import HeadStatistics
@@ -17,7 +18,7 @@ from seq2seq.training import evaluator as module
 from seq2seq.training.evaluator import Evaluation, Evaluator
 from seq2seq.training.preparation import EvaluationSet, prepare_data
 
-# Source pieces a, space, b, EOS; target pieces z, space, y: rows z, space, y, EOS.
+# Source tokens a, space, b, EOS; target tokens z, space, y: rows z, space, y, EOS.
 WEIGHTS = [
     [0.1, 0.0, 0.9, 0.0],
     [0.25, 0.25, 0.25, 0.25],
@@ -46,7 +47,7 @@ class Corpus:
 
 
 def evaluator(folder, *, batch_size: int = 2, gold: bool = True) -> Evaluator:
-    config = compose_config(
+    config = load_config(
         f"data.cache_dir='{folder}'", "training.device=cpu", "training.precision=fp32"
     )
     tokenizers = TokenizerPair(CharacterTokenizer("abc "), CharacterTokenizer("xyz "))
@@ -91,7 +92,7 @@ def answers(monkeypatch):
         both = torch.tensor([[SHORT, SECOND_SHORT], [WEIGHTS, SECOND]])[batch.indices]
         weights = both[:, : model.attention.num_heads, :rows, :columns]
         tokens = batch.target_mask.sum()
-        return SimpleNamespace(cross_entropy=2.0 * tokens, weights=weights)
+        return SimpleNamespace(cross_entropy=2.0 * tokens, attention_weights=weights)
 
     def search(model, source_ids, source_mask, config):
         assert config is GREEDY

@@ -7,9 +7,9 @@ import math
 from pathlib import Path
 
 import pytest
-from tiny_training import compose_config, read_scalars, tiny_config
+from tiny_training import read_scalars, tiny_config
 
-from seq2seq.config.schema import TrainConfig
+from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import load_corpora
 from seq2seq.evaluation.alignment import format_links
 from seq2seq.training.preparation import PreparedData, prepare_data
@@ -38,7 +38,7 @@ def guided_config(folder: Path, alignments: list[str], *overrides: str) -> Train
 
 
 def links_of(data: PreparedData) -> list[set[tuple[int, int]]]:
-    """Return the (target piece, source piece) of each row."""
+    """Return the (target token, source token) of each row."""
     links = data.train_links
     assert links is not None
     bounds = zip(links.offsets[:-1], links.offsets[1:], strict=True)
@@ -49,7 +49,7 @@ def links_of(data: PreparedData) -> list[set[tuple[int, int]]]:
 def test_lines_of_pairs_that_are_left_out_do_not_shift_the_others(tmp_path):
     data = prepare_data(guided_config(tmp_path, ALIGNMENTS))
 
-    # Pieces are characters; a space belongs to the word after it.
+    # Tokens are characters; a space belongs to the word after it.
     assert links_of(data) == [
         {(0, 1), (0, 2)},
         {(0, 0), (1, 0), (2, 0)},
@@ -207,7 +207,7 @@ GRAMMAR = (
 def grammar_config(folder: Path, *overrides: str) -> TrainConfig:
     (folder / "reversal.grammar").write_text(REVERSAL)
     own = (f"data.grammar='{folder}/reversal.grammar'", f"data.cache_dir='{folder}/cache'")
-    return compose_config(*GRAMMAR, *own, *overrides)
+    return load_config(*GRAMMAR, *own, *overrides)
 
 
 def test_links_of_the_grammar_are_those_of_a_file_that_holds_them(tmp_path):
@@ -235,7 +235,7 @@ def test_guided_attention_agrees_with_gold_links_sooner(tmp_path):
     assert results[1.0] < 0.1
     assert results[0.0] > 0.3
     losses = read_scalars(tmp_path / "weight-1.0")["train/guided_attention_loss"]
-    assert losses[70] < 0.5 * losses[10] < math.log(7)  # nats a token, of at most 7 source pieces
+    assert losses[70] < 0.5 * losses[10] < math.log(7)  # nats a token, of at most 7 source tokens
     assert "train/guided_attention_loss" not in read_scalars(tmp_path / "weight-0.0")
 
 

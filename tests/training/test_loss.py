@@ -85,10 +85,10 @@ def test_smoothing_follows_its_definition():
     expected = 0.0
     logs = torch.log_softmax(model.decoder.logits(readouts), dim=-1)
     for row, column in batch.target_mask.nonzero().tolist():
-        for piece in range(TARGET_VOCABULARY_SIZE):
+        for token in range(TARGET_VOCABULARY_SIZE):
             wanted = 0.3 / TARGET_VOCABULARY_SIZE
-            wanted += 0.7 * (piece == batch.target_ids[row, column].item())
-            expected -= wanted * logs[row, column, piece].item()
+            wanted += 0.7 * (token == batch.target_ids[row, column].item())
+            expected -= wanted * logs[row, column, token].item()
     assert loss.smoothed.item() == pytest.approx(expected, rel=1e-5)
 
 
@@ -141,8 +141,8 @@ def test_weights_are_those_of_attention_and_carry_no_gradient():
 
     loss = loss_of(model, batch)
 
-    assert loss.weights.shape == (3, model.attention.num_heads, 4, 5)
-    assert not loss.weights.requires_grad
+    assert loss.attention_weights.shape == (3, model.attention.num_heads, 4, 5)
+    assert not loss.attention_weights.requires_grad
     assert not loss.cross_entropy.requires_grad
 
 
@@ -167,7 +167,9 @@ def test_guided_loss_is_the_cross_entropy_of_the_mean_of_the_heads():
 
     guided = guided_loss_of(model, batch, guide)
 
-    weights = model(batch.source_ids, batch.source_mask, batch.previous_ids).weights.tolist()
+    weights = model(
+        batch.source_ids, batch.source_mask, batch.previous_ids
+    ).attention_weights.tolist()
     expected, num_tokens = 0.0, 0
     for row in range(3):
         for target in range(4):
@@ -261,7 +263,7 @@ def test_a_guide_leaves_the_other_losses_as_they_are():
     plain = loss_of(model, batch, label_smoothing=0.1)
     assert plain.guided is None
     assert torch.equal(guided.smoothed, plain.smoothed)
-    assert not guided.weights.requires_grad
+    assert not guided.attention_weights.requires_grad
 
 
 def test_attention_is_guided_also_where_tokens_are_the_models_own():

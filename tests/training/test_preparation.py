@@ -3,8 +3,9 @@
 import dataclasses
 
 import torch
-from tiny_training import compose_config, corpus_overrides, tiny_config, write_corpus
+from tiny_training import corpus_overrides, tiny_config, write_corpus
 
+from seq2seq.config.schema import load_config
 from seq2seq.training.preparation import prepare_data
 
 
@@ -55,7 +56,7 @@ def test_files_have_no_gold_alignments(tmp_path):
 
 
 def test_the_grammar_has_gold_alignments_for_each_pair(tmp_path):
-    config = compose_config(
+    config = load_config(
         "data.num_train=40",
         "data.num_valid=7",
         "data.num_test=5",

@@ -3,8 +3,8 @@
 import dataclasses
 
 import pytest
-from tiny_training import compose_config
 
+from seq2seq.config.schema import load_config
 from seq2seq.config.training import TrainingConfig
 from seq2seq.training.progress import Progress
 from seq2seq.training.updates import UpdateResult
@@ -15,7 +15,7 @@ RESULT = UpdateResult(cross_entropy=6.0, gradient_norm=0.5, guided_loss=1.5, num
 def training(
     *, keep_best: int = 1, patience: int | None = None, plateau: int = 2, **budget: float | None
 ) -> TrainingConfig:
-    config = compose_config().training
+    config = load_config().training
     return dataclasses.replace(
         config,
         **{"max_epochs": None, "max_updates": None, "max_minutes": None, **budget},

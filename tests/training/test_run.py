@@ -6,7 +6,6 @@ import logging
 import pytest
 import torch
 from tiny_training import (
-    compose_config,
     read_scalars,
     read_tags,
     tiny_config,
@@ -14,7 +13,8 @@ from tiny_training import (
     write_corpus,
 )
 
-from seq2seq.config.schema import load_saved_config
+from seq2seq.config.schema import load_config
+from seq2seq.config.serialization import load_saved_config
 from seq2seq.inference.translator import Translator
 from seq2seq.training.run import run_training
 from seq2seq.training.updates import Updater
@@ -146,7 +146,7 @@ def test_tensorboard_holds_curves_texts_maps_and_hyperparameters(run):
 
 
 def test_coverage_without_attention_is_refused_before_data_are_read(tmp_path):
-    config = compose_config(
+    config = load_config(
         "attention=none", "decoding=beam", "decoding.coverage_penalty=0.2", "data.grammar=missing"
     )
 
@@ -176,7 +176,7 @@ def test_the_same_seed_gives_the_same_run_and_another_another(run, folder):
 
 
 def test_gold_alignments_are_scored_where_the_data_have_them(tmp_path):
-    config = compose_config(
+    config = load_config(
         "tokenizer=characters",
         "data.num_train=12",
         "data.num_valid=3",
@@ -210,7 +210,7 @@ def test_gold_alignments_are_scored_where_the_data_have_them(tmp_path):
 def test_a_small_model_computes_in_bf16_only_where_that_is_asked_for(
     tmp_path, monkeypatch, asked, taken
 ):
-    monkeypatch.setattr("seq2seq.runtime.numerics.cpu_has_bf16", lambda: True)
+    monkeypatch.setattr("seq2seq.runtime.numerics.cpu_has_amx", lambda: True)
     tiny_run(tmp_path, f"training.precision={asked}", "training.max_updates=1")
 
     results = json.loads((tmp_path / "runs" / "tiny" / "results.json").read_text())

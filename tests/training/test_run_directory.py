@@ -3,9 +3,8 @@
 import dataclasses
 
 import pytest
-from tiny_training import compose_config
 
-from seq2seq.config.schema import TrainConfig
+from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.training.run_directory import RunDirectory
 
 RUN_FILES = ("best.pt", "last.pt", "step-7.pt", "results.json", "test.hyp", "test.ref", "train.log")
@@ -15,7 +14,7 @@ PINNED = ("model.encoder.hidden_dropout=0.3", "training.optimizer.learning_rate=
 
 
 def config(*overrides: str) -> TrainConfig:
-    return compose_config(*PINNED, *overrides)
+    return load_config(*PINNED, *overrides)
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from tiny_training import tiny_config, tiny_numerics
 
 from seq2seq.checkpoints.checkpoint import build_model
 from seq2seq.config.schema import TrainConfig
-from seq2seq.data import Batch, PieceLinks, collate
-from seq2seq.data.piece_links import LinkedPieces
+from seq2seq.data import Batch, TokenLinks, collate
+from seq2seq.data.token_links import LinkedTokens
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.training.loss import sequence_loss
@@ -32,11 +32,11 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("updates")
 
 
-def reversing_links(data: PreparedData) -> PieceLinks:
+def reversing_links(data: PreparedData) -> TokenLinks:
     """Link each character but the last, which has no guide, to its like in the reversed word."""
     lengths = data.train.source_lengths.tolist()
     rows = ((np.arange(length - 1), np.arange(length)[:0:-1]) for length in lengths)
-    return PieceLinks.of(LinkedPieces(*row, num_lost=0) for row in rows)
+    return TokenLinks.of(LinkedTokens(*row, num_lost=0) for row in rows)
 
 
 class Workplace:

@@ -50,8 +50,8 @@ def make_sentence(**changes):
     sentence = {
         "source": "Ein Hund rennt",
         "target": "A dog",
-        "source_pieces": SOURCE,
-        "target_pieces": TARGET,
+        "source_tokens": SOURCE,
+        "target_tokens": TARGET,
         "weights": make_weights(2),
         "note": "log-probability -3.21",
     }
@@ -71,7 +71,7 @@ def blocks(page, name):
     return [json.loads(data) for tag, kind, data in contents if (tag, kind) == ("script", name)]
 
 
-def test_each_sentence_is_on_the_page_with_its_text_and_pieces():
+def test_each_sentence_is_on_the_page_with_its_text_and_tokens():
     first, second = make_sentence(), make_sentence(source="Zwei", target="Two", note="")
 
     page = write_page(first, second)
@@ -80,8 +80,8 @@ def test_each_sentence_is_on_the_page_with_its_text_and_pieces():
         {"source": "Ein Hund rennt", "target": "A dog", "note": "log-probability -3.21"},
         {"source": "Zwei", "target": "Two", "note": ""},
     ]
-    assert [block["source_pieces"] for block in blocks(page, "attention")] == [SOURCE, SOURCE]
-    assert [block["target_pieces"] for block in blocks(page, "attention")] == [TARGET, TARGET]
+    assert [block["source_tokens"] for block in blocks(page, "attention")] == [SOURCE, SOURCE]
+    assert [block["target_tokens"] for block in blocks(page, "attention")] == [TARGET, TARGET]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
@@ -99,8 +99,8 @@ def test_a_sentence_without_text_has_its_end_alone():
     nothing = make_sentence(
         source="",
         target="",
-        source_pieces=["</s>"],
-        target_pieces=["</s>"],
+        source_tokens=["</s>"],
+        target_tokens=["</s>"],
         weights=torch.ones(1, 1, 1),
     )
 
@@ -115,8 +115,8 @@ def test_any_text_comes_back_and_is_no_markup(text):
     hostile = make_sentence(
         source=text,
         target=text,
-        source_pieces=[text],
-        target_pieces=[text],
+        source_tokens=[text],
+        target_tokens=[text],
         weights=weights,
         note=text,
     )
@@ -124,7 +124,7 @@ def test_any_text_comes_back_and_is_no_markup(text):
     page = write_page(hostile)
 
     assert blocks(page, "text") == [{"source": text, "target": text, "note": text}]
-    assert blocks(page, "attention")[0]["source_pieces"] == [text]
+    assert blocks(page, "attention")[0]["source_tokens"] == [text]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_text_that_looks_like_markup_adds_no_element(text):
     plain = read(write_page(make_sentence()))
 
     hostile = read(
-        write_page(make_sentence(source=text, note=text, source_pieces=[text] * len(SOURCE)))
+        write_page(make_sentence(source=text, note=text, source_tokens=[text] * len(SOURCE)))
     )
 
     assert hostile.elements == plain.elements
@@ -204,9 +204,9 @@ def test_the_file_stays_open():
 
 
 def test_a_long_sentence_with_many_heads_stays_small():
-    pieces = ["\u2581word"] * 60
+    tokens = ["\u2581word"] * 60
     long = make_sentence(
-        source_pieces=pieces, target_pieces=pieces, weights=make_weights(8, 60, 60)
+        source_tokens=tokens, target_tokens=tokens, weights=make_weights(8, 60, 60)
     )
 
     size = len(write_page(long)) - len(write_page())

@@ -71,15 +71,15 @@ def show(browser, tmp_path):
 
 
 def make_sentence(source, target, weights=None, num_heads=2):
-    """Join pieces to a sentence whose pieces look at one each, as head 1 does, or the next."""
+    """Join tokens to a sentence whose tokens look at one each, as head 1 does, or the next."""
     if weights is None:
         columns = torch.arange(len(target)).unsqueeze(0) + torch.arange(num_heads).unsqueeze(1)
         weights = 0.8 * torch.eye(len(source))[columns % len(source)] + 0.2 / len(source)
     return {
         "source": "".join(source[:-1]).replace(START, " ").strip(),
         "target": "".join(target[:-1]).replace(START, " ").strip(),
-        "source_pieces": source,
-        "target_pieces": target,
+        "source_tokens": source,
+        "target_tokens": target,
         "weights": weights,
         "note": "log-probability -3.21",
     }
@@ -89,22 +89,22 @@ def make_words(number):
     return [f"{START}Wort{index}" for index in range(number)] + ["</s>"]
 
 
-def pieces(browser, side):
-    return browser.find_elements(By.CSS_SELECTOR, f"#{side} .piece")
+def tokens(browser, side):
+    return browser.find_elements(By.CSS_SELECTOR, f"#{side} .token")
 
 
 def shades(browser, side):
-    """Return how opaque the shade of each piece is."""
-    colors = [numbers_of(piece, "background-color") for piece in pieces(browser, side)]
+    """Return how opaque the shade of each token is."""
+    colors = [numbers_of(token, "background-color") for token in tokens(browser, side)]
     return [color[3] if len(color) == 4 else 1.0 for color in colors]
 
 
-def numbers_of(piece, name):
-    return [float(value) for value in re.findall(r"[\d.]+", piece.value_of_css_property(name))]
+def numbers_of(token, name):
+    return [float(value) for value in re.findall(r"[\d.]+", token.value_of_css_property(name))]
 
 
 def numbers(browser, side):
-    return [piece.find_element(By.TAG_NAME, "small").text for piece in pieces(browser, side)]
+    return [token.find_element(By.TAG_NAME, "small").text for token in tokens(browser, side)]
 
 
 def point_at(element):
@@ -119,11 +119,11 @@ def choose_head(browser, index):
     browser.find_elements(By.NAME, "head")[index].click()
 
 
-def test_pointing_at_a_target_piece_shades_the_source_by_its_weights(show):
+def test_pointing_at_a_target_token_shades_the_source_by_its_weights(show):
     browser = show(make_sentence(GERMAN, ENGLISH, WEIGHTS))
     at_rest = shades(browser, "source")
 
-    point_at(pieces(browser, "target")[1])
+    point_at(tokens(browser, "target")[1])
 
     assert at_rest == [0.0] * 5
     assert shades(browser, "source") == pytest.approx([0.0, 0.25, 0.75, 0.0, 0.0], abs=0.01)
@@ -131,10 +131,10 @@ def test_pointing_at_a_target_piece_shades_the_source_by_its_weights(show):
     assert shades(browser, "target") == [0.0] * 3
 
 
-def test_pointing_at_a_source_piece_shades_the_target_that_looked_at_it(show):
+def test_pointing_at_a_source_token_shades_the_target_that_looked_at_it(show):
     browser = show(make_sentence(GERMAN, ENGLISH, WEIGHTS))
 
-    point_at(pieces(browser, "source")[1])
+    point_at(tokens(browser, "source")[1])
 
     assert shades(browser, "target") == pytest.approx([0.2, 0.25, 0.2], abs=0.01)
     assert numbers(browser, "target") == ["20 %", "25 %", "20 %"]
@@ -143,13 +143,13 @@ def test_pointing_at_a_source_piece_shades_the_target_that_looked_at_it(show):
 def test_leaving_returns_the_page_to_rest_unless_a_click_holds_it(show):
     browser = show(make_sentence(GERMAN, ENGLISH))
     at_rest = shades(browser, "source")
-    piece = pieces(browser, "target")[1]
+    token = tokens(browser, "target")[1]
 
-    point_at(piece)
+    point_at(token)
     pointed = shades(browser, "source")
     point_away(browser)
     left = shades(browser, "source")
-    piece.click()
+    token.click()
     point_away(browser)
     held = shades(browser, "source")
     browser.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
@@ -160,7 +160,7 @@ def test_leaving_returns_the_page_to_rest_unless_a_click_holds_it(show):
 
 def test_the_head_selector_changes_the_shades(show):
     browser = show(make_sentence(GERMAN, ENGLISH, num_heads=3))
-    pieces(browser, "target")[0].click()
+    tokens(browser, "target")[0].click()
     mean = numbers(browser, "source")
 
     choose_head(browser, 1)
@@ -179,16 +179,16 @@ def test_a_single_head_needs_no_selector(show):
     assert not browser.find_element(By.ID, "heads").is_displayed()
 
 
-def test_keys_reach_pieces_and_sentences(show):
+def test_keys_reach_tokens_and_sentences(show):
     browser = show(make_sentence(GERMAN, ENGLISH), make_sentence(HEBREW, ENGLISH))
-    pieces(browser, "source")[0].send_keys(Keys.ARROW_RIGHT)
+    tokens(browser, "source")[0].send_keys(Keys.ARROW_RIGHT)
     second = browser.switch_to.active_element.get_attribute("data-index")
     shaded = numbers(browser, "target")
 
     browser.find_element(By.TAG_NAME, "body").send_keys("n")
     place = browser.find_element(By.ID, "place").text
-    # Where text runs from right to left, the next piece is to the left.
-    pieces(browser, "source")[0].send_keys(Keys.ARROW_LEFT)
+    # Where text runs from right to left, the next token is to the left.
+    tokens(browser, "source")[0].send_keys(Keys.ARROW_LEFT)
 
     assert second == "1"
     assert "".join(shaded)
@@ -210,8 +210,8 @@ def test_a_cell_lights_up_its_row_and_column(show, source, is_mirrored):
     ).perform()
 
     column = len(source) - 3 if is_mirrored else 2
-    active = browser.find_elements(By.CSS_SELECTOR, ".piece.active")
-    assert [piece.get_attribute("data-index") for piece in active] == [str(column), "2"]
+    active = browser.find_elements(By.CSS_SELECTOR, ".token.active")
+    assert [token.get_attribute("data-index") for token in active] == [str(column), "2"]
     line, label = (
         browser.find_element(By.CSS_SELECTOR, selector).rect
         for selector in ("#column-line", "#columns .active")
@@ -242,16 +242,16 @@ def test_a_sentence_of_sixty_words_stays_legible(show, width):
     browser = show(long, make_sentence(GERMAN, ENGLISH))
     browser.set_window_size(width, 900)
     try:
-        point_at(pieces(browser, "target")[7])
+        point_at(tokens(browser, "target")[7])
         overflow, sizes = browser.execute_script(
             "const page = document.documentElement;"
             "const texts = [...document.querySelectorAll('body *')].filter(one => one.innerText);"
             "return [page.scrollWidth - page.clientWidth,"
             " texts.map(one => parseFloat(getComputedStyle(one).fontSize))];"
         )
-        boxes = [piece.rect for piece in pieces(browser, "source")]
+        boxes = [token.rect for token in tokens(browser, "source")]
         cut = browser.execute_script(
-            "return [...document.querySelectorAll('.piece, .labels span')]"
+            "return [...document.querySelectorAll('.token, .labels span')]"
             ".filter(one => one.scrollWidth > one.clientWidth + 1).length"
         )
     finally:
@@ -265,43 +265,43 @@ def test_a_sentence_of_sixty_words_stays_legible(show, width):
 
 
 @pytest.mark.parametrize("source", [HEBREW, ARABIC])
-def test_right_to_left_pieces_run_from_right_to_left(show, source):
+def test_right_to_left_tokens_run_from_right_to_left(show, source):
     browser = show(make_sentence(source, ENGLISH))
 
-    lefts = [piece.rect["x"] for piece in pieces(browser, "source")]
+    lefts = [token.rect["x"] for token in tokens(browser, "source")]
     columns = browser.find_elements(By.CSS_SELECTOR, "#columns span")
 
     assert lefts == sorted(lefts, reverse=True)
     assert [column.rect["x"] for column in columns] == sorted(
         (column.rect["x"] for column in columns), reverse=True
     )
-    assert [piece.rect["x"] for piece in pieces(browser, "target")] == sorted(
-        piece.rect["x"] for piece in pieces(browser, "target")
+    assert [token.rect["x"] for token in tokens(browser, "target")] == sorted(
+        token.rect["x"] for token in tokens(browser, "target")
     )
 
 
-def test_chinese_and_japanese_pieces_stand_side_by_side_unturned(show):
+def test_chinese_and_japanese_tokens_stand_side_by_side_unturned(show):
     browser = show(make_sentence(JAPANESE, JAPANESE))
 
-    boxes = [piece.rect for piece in pieces(browser, "source")]
-    labels = browser.find_elements(By.CSS_SELECTOR, "#source .piece span")
+    boxes = [token.rect for token in tokens(browser, "source")]
+    labels = browser.find_elements(By.CSS_SELECTOR, "#source .token span")
     widths = [label.size["width"] for label in labels]
 
     assert [label.text for label in labels[:-1]] == [
-        piece.removeprefix(START) for piece in JAPANESE[:-1]
+        token.removeprefix(START) for token in JAPANESE[:-1]
     ]
     assert all(one["x"] + one["width"] <= other["x"] + 1 for one, other in pairwise(boxes))
     # Each letter takes at least half of its size, in whatever font.
-    for width, piece in zip(widths, JAPANESE, strict=True):
-        assert width >= 8 * len(piece.removeprefix(START))
+    for width, token in zip(widths, JAPANESE, strict=True):
+        assert width >= 8 * len(token.removeprefix(START))
 
 
-def test_pieces_of_a_word_touch_and_words_stand_apart(show):
+def test_tokens_of_a_word_touch_and_words_stand_apart(show):
     browser = show(make_sentence(GERMAN, ENGLISH))
 
     words = browser.find_elements(By.CSS_SELECTOR, "#source .word")
 
-    texts = [[piece.text for piece in word.find_elements(By.CLASS_NAME, "piece")] for word in words]
+    texts = [[token.text for token in word.find_elements(By.CLASS_NAME, "token")] for word in words]
     assert texts == [["Ein"], ["Hund"], ["renn", "t"], ["</s>"]]
     rects = [word.rect for word in words]
     assert all(one["x"] + one["width"] < other["x"] for one, other in pairwise(rects))
@@ -312,7 +312,7 @@ def test_text_is_shown_and_never_run(show, text):
     hostile = make_sentence([START + text, "</s>"], [text, "</s>"])
     browser = show({**hostile, "source": text, "target": text, "note": text})
 
-    point_at(pieces(browser, "target")[0])
+    point_at(tokens(browser, "target")[0])
 
     shown = browser.execute_script(
         "return document.getElementById('source-text').textContent.toWellFormed()"
@@ -346,7 +346,7 @@ def test_of_thousands_of_sentences_one_is_drawn(show):
 
     assert browser.find_element(By.ID, "place").text == "3000 of 3000"
     assert not browser.find_element(By.ID, "next").is_enabled()
-    assert len(browser.find_elements(By.CLASS_NAME, "piece")) == len(GERMAN) + len(ENGLISH)
+    assert len(browser.find_elements(By.CLASS_NAME, "token")) == len(GERMAN) + len(ENGLISH)
 
 
 def test_a_page_without_sentences_says_so(show):
@@ -360,10 +360,10 @@ def test_ink_on_the_fullest_shade_has_contrast(show, scheme):
     browser = show(make_sentence(GERMAN, ENGLISH, torch.eye(5).unsqueeze(0)[:, :3]))
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-    point_at(pieces(browser, "target")[1])
+    point_at(tokens(browser, "target")[1])
 
-    piece = pieces(browser, "source")[1]
-    ink, shade = numbers_of(piece, "color"), numbers_of(piece, "background-color")
+    token = tokens(browser, "source")[1]
+    ink, shade = numbers_of(token, "color"), numbers_of(token, "background-color")
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
     lighter, darker = sorted((luminance(ink), luminance(shade)), reverse=True)

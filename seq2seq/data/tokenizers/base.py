@@ -13,15 +13,15 @@ from seq2seq.data.corpus import Corpus
 from seq2seq.special_tokens import SPECIAL_TOKENS
 
 UNKNOWN_SURFACE = "\u2047"
-"""what an unknown piece shows as in text"""
+"""what an unknown token shows as in text"""
 SPACE_LABEL = "\u2581"
-"""how a space shows in the label of a piece"""
+"""how a space shows in the label of a token"""
 
 TokenizerState = dict[str, str | bool | list[str] | Tensor]
 
 
 class SentencePieceModel(Enum):
-    """How SentencePiece chooses its pieces."""
+    """How SentencePiece chooses its tokens."""
 
     unigram = "unigram"
     bpe = "bpe"
@@ -33,13 +33,13 @@ class TokenizerConfig:
 
     name: str
     vocabulary_size: int
-    """most pieces a language, with the special ones"""
+    """most tokens a language, with the special ones"""
 
     def __post_init__(self) -> None:
         if self.vocabulary_size <= len(SPECIAL_TOKENS):
             raise ValueError(
                 f"tokenizer.vocabulary_size={self.vocabulary_size} must be more than "
-                f"{len(SPECIAL_TOKENS)}, the number of special pieces"
+                f"{len(SPECIAL_TOKENS)}, the number of special tokens"
             )
 
 
@@ -51,7 +51,7 @@ class SentencePieceConfig(TokenizerConfig):
     joint: bool
     """one vocabulary for both languages"""
     character_coverage: float
-    """share of the characters of the text that get a piece of their own"""
+    """share of the characters of the text that get a token of their own"""
     max_training_lines: int
     """a random sample of so many lines is learnt from where the corpus has more"""
 
@@ -104,7 +104,7 @@ class Tokenizer(Protocol):
     def decode(self, ids: Sequence[int]) -> str:
         """Return detokenised text; PAD, BOS and EOS leave no trace in it."""
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
+    def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return a readable label for each id."""
 
     def words(self, text: str, ids: Sequence[int]) -> list[int]:
@@ -163,11 +163,11 @@ def tokenizers_from_state(state: dict[str, TokenizerState]) -> TokenizerPair:
 
 
 def word_indices(text: str, surfaces: Sequence[str | None]) -> list[int]:
-    """Return for each piece the index of the word of `text.split()` that it begins in.
+    """Return for each token the index of the word of `text.split()` that it begins in.
 
     Args:
-        text: what the pieces make up, with any whitespace.
-        surfaces: the characters of each piece; None where they are unknown. A piece without
+        text: what the tokens make up, with any whitespace.
+        surfaces: the characters of each token; None where they are unknown. A token without
             visible characters, or with some that the text lacks, belongs to the next word.
     """
     words = text.split()
@@ -181,7 +181,7 @@ def word_indices(text: str, surfaces: Sequence[str | None]) -> list[int]:
         start = position if found < 0 else found
         indices.append(owners[min(start, len(owners) - 1)])
         if visible is None:
-            # It stands for one character or more; the next known piece tells how many.
+            # It stands for one character or more; the next known token tells how many.
             position += 1
         elif found >= 0:
             position = found + len(visible)

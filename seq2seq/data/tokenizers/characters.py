@@ -27,7 +27,7 @@ class CharacterTokenizer:
 
     def __init__(self, characters: Sequence[str]) -> None:
         self._characters = list(characters)
-        # What each id adds to a text: special pieces nothing, the unknown one its sign.
+        # What each id adds to a text: special tokens nothing, the unknown one its sign.
         self._surfaces = ["", UNKNOWN_SURFACE, "", "", *self._characters]
         self._ids = {
             character: i for i, character in enumerate(self._characters, start=len(SPECIAL_TOKENS))
@@ -43,7 +43,7 @@ class CharacterTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(self._surfaces[i] for i in ids)
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
+    def tokens(self, ids: Sequence[int]) -> list[str]:
         labels = [*SPECIAL_TOKENS, *self._characters]
         return [labels[i].replace(" ", SPACE_LABEL) for i in ids]
 

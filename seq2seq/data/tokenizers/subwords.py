@@ -55,14 +55,14 @@ class SentencePieceTokenizer:
         text: str = self._processor.decode([int(i) for i in ids])
         return text
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        pieces: list[str] = self._processor.id_to_piece([int(i) for i in ids])
-        return pieces
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        tokens: list[str] = self._processor.id_to_piece([int(i) for i in ids])
+        return tokens
 
     def words(self, text: str, ids: Sequence[int]) -> list[int]:
         surfaces = [
-            None if i == UNK else piece.replace(SPACE_LABEL, " ")
-            for i, piece in zip(ids, self.pieces(ids), strict=True)
+            None if i == UNK else token.replace(SPACE_LABEL, " ")
+            for i, token in zip(ids, self.tokens(ids), strict=True)
         ]
         return word_indices(text, surfaces)
 
@@ -101,7 +101,7 @@ def _train_side(
     tokenizer = SentencePieceTokenizer(model.getvalue())
     if len(tokenizer) < config.vocabulary_size:
         logger.info(
-            "%s: the text gives %d pieces, fewer than tokenizer.vocabulary_size=%d",
+            "%s: the text gives %d tokens, fewer than tokenizer.vocabulary_size=%d",
             label,
             len(tokenizer),
             config.vocabulary_size,
@@ -172,10 +172,10 @@ def _explain(config: SentencePieceConfig, error: RuntimeError, *, label: str) ->
     if too_small:
         return (
             f"tokenizer.vocabulary_size={config.vocabulary_size} is too small for {label}, whose "
-            f"single characters and special pieces are {too_small[1]}; raise it or lower "
+            f"single characters and special tokens are {too_small[1]}; raise it or lower "
             f"tokenizer.character_coverage={config.character_coverage}"
         )
     return (
-        f"{label}: SentencePiece cannot train {config.model_type.value} pieces with "
+        f"{label}: SentencePiece cannot train {config.model_type.value} tokens with "
         f"tokenizer.vocabulary_size={config.vocabulary_size}; choose another size ({error})"
     )

@@ -65,7 +65,7 @@ class WordTokenizer:
         words = [surface for surface in (self._surfaces[i] for i in ids) if surface]
         return self._join(words)
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
+    def tokens(self, ids: Sequence[int]) -> list[str]:
         return [self._labels[i] for i in ids]
 
     def words(self, text: str, ids: Sequence[int]) -> list[int]:
@@ -97,7 +97,7 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVector
 
     Args:
         path: lines of a word and its numbers, plain or .gz; FastText's header line is skipped.
-        tokenizer: a piece is looked up as it is, then in lower case.
+        tokenizer: a token is looked up as it is, then in lower case.
         size: of the embedding that the vectors are for.
     """
     from seq2seq.data.tokenizers.torchtext_words import read_vectors  # see WordTokenizer
@@ -110,8 +110,8 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVector
         )
     matrix = torch.zeros(len(tokenizer), size)  # (V, E)
     num_found = 0
-    for i, piece in enumerate(tokenizer.pieces(range(len(tokenizer)))):
-        row = vectors.stoi.get(piece, vectors.stoi.get(piece.lower()))
+    for i, token in enumerate(tokenizer.tokens(range(len(tokenizer)))):
+        row = vectors.stoi.get(token, vectors.stoi.get(token.lower()))
         if row is not None:
             matrix[i] = vectors.vectors[row]
             num_found += 1

@@ -68,12 +68,12 @@ def tokenizers(request: pytest.FixtureRequest) -> TokenizerPair:
     return train_tokenizers(CONFIGS[request.param], SmallCorpus())
 
 
-def test_special_pieces_have_the_same_ids_everywhere(tokenizers: TokenizerPair) -> None:
+def test_special_tokens_have_the_same_ids_everywhere(tokenizers: TokenizerPair) -> None:
     specials = [PAD, UNK, BOS, EOS]
 
     for tokenizer in tokenizers:
         assert specials == [0, 1, 2, 3]
-        assert tokenizer.pieces(specials) == ["<pad>", "<unk>", "<s>", "</s>"]
+        assert tokenizer.tokens(specials) == ["<pad>", "<unk>", "<s>", "</s>"]
 
 
 def test_ids_lie_within_the_vocabulary_and_are_no_special_ones(tokenizers: TokenizerPair) -> None:
@@ -128,11 +128,11 @@ def test_each_id_belongs_to_a_word_in_order(tokenizers: TokenizerPair, line: str
 def test_punctuation_belongs_to_the_word_that_it_stands_at(tokenizers: TokenizerPair) -> None:
     line = "Ein Hund, und"
     ids = tokenizers.source.encode([line])[0]
-    pieces = tokenizers.source.pieces(ids)
+    tokens = tokenizers.source.tokens(ids)
 
     words = tokenizers.source.words(line, ids)
 
-    assert words[pieces.index(",")] == 1
+    assert words[tokens.index(",")] == 1
 
 
 def test_unknown_characters_do_not_shift_the_words(tokenizers: TokenizerPair) -> None:
@@ -173,7 +173,7 @@ def test_state_survives_a_safe_load(tokenizers: TokenizerPair, tmp_path: Path) -
     for before, after in zip(tokenizers, restored, strict=True):
         assert after is not before
         assert after.encode(lines) == before.encode(lines)
-        assert after.pieces(range(len(after))) == before.pieces(range(len(before)))
+        assert after.tokens(range(len(after))) == before.tokens(range(len(before)))
     assert (restored.source is restored.target) == (tokenizers.source is tokenizers.target)
 
 
@@ -190,7 +190,7 @@ def test_training_twice_gives_the_same_vocabulary(name: str) -> None:
     second = train_tokenizers(CONFIGS[name], SmallCorpus())
 
     for left, right in zip(first, second, strict=True):
-        assert left.pieces(range(len(left))) == right.pieces(range(len(right)))
+        assert left.tokens(range(len(left))) == right.tokens(range(len(right)))
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -223,7 +223,7 @@ def test_a_kind_is_registered_once() -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_a_vocabulary_of_special_pieces_alone_is_refused(name: str) -> None:
+def test_a_vocabulary_of_special_tokens_alone_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"tokenizer\.vocabulary_size=4 must be more than 4"):
         dataclasses.replace(CONFIGS[name], vocabulary_size=4)
 
@@ -262,7 +262,7 @@ def test_counts_below_one_are_refused(config: TokenizerConfig, key: str) -> None
         ("a b", [], []),
     ],
 )
-def test_pieces_are_traced_through_the_text(
+def test_tokens_are_traced_through_the_text(
     text: str, surfaces: list[str | None], expected: list[int]
 ) -> None:
     assert word_indices(text, surfaces) == expected

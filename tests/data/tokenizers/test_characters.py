@@ -27,9 +27,9 @@ def config(*, vocabulary_size: int = 99, min_frequency: int = 1) -> CharactersCo
 
 
 def characters(config: CharactersConfig, *lines: str) -> list[str]:
-    """Return the source vocabulary that the lines give, without the special pieces."""
+    """Return the source vocabulary that the lines give, without the special tokens."""
     tokenizer = train_tokenizers(config, ListCorpus([(line, "x") for line in lines])).source
-    return tokenizer.pieces(range(4, len(tokenizer)))
+    return tokenizer.tokens(range(4, len(tokenizer)))
 
 
 def test_frequent_characters_come_first_and_equals_in_their_order() -> None:
@@ -51,8 +51,8 @@ def test_rare_characters_are_unknown() -> None:
 def test_each_language_has_its_own_characters() -> None:
     tokenizers = train_tokenizers(config(), ListCorpus([("aä", "bc"), ("a", "b")]))
 
-    assert tokenizers.source.pieces(range(4, len(tokenizers.source))) == ["a", "ä"]
-    assert tokenizers.target.pieces(range(4, len(tokenizers.target))) == ["b", "c"]
+    assert tokenizers.source.tokens(range(4, len(tokenizers.source))) == ["a", "ä"]
+    assert tokenizers.target.tokens(range(4, len(tokenizers.target))) == ["b", "c"]
 
 
 def test_each_character_is_one_id() -> None:
@@ -72,7 +72,7 @@ def test_whitespace_comes_back_as_it_was() -> None:
 def test_a_space_can_be_seen_in_labels() -> None:
     tokenizer = CharacterTokenizer([" ", "a"])
 
-    assert tokenizer.pieces(tokenizer.encode(["a a"])[0]) == ["a", "\u2581", "a"]
+    assert tokenizer.tokens(tokenizer.encode(["a a"])[0]) == ["a", "\u2581", "a"]
 
 
 def test_a_space_belongs_to_the_word_after_it() -> None:

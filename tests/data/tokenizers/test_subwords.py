@@ -115,8 +115,8 @@ def test_the_vocabulary_has_the_configured_size(model_type: SentencePieceModel) 
     assert len(tokenizers.source) == len(tokenizers.target) == 70
 
 
-def test_frequent_words_become_one_piece() -> None:
-    assert BPE.pieces(BPE.encode(["hund"])[0]) == ["\u2581hund"]
+def test_frequent_words_become_one_token() -> None:
+    assert BPE.tokens(BPE.encode(["hund"])[0]) == ["\u2581hund"]
 
 
 @pytest.mark.parametrize("model_type", MODEL_TYPES)
@@ -128,7 +128,7 @@ def test_a_small_corpus_gives_a_smaller_vocabulary_and_says_so(
 
     # Two languages, one line each.
     assert caplog.messages[0] == (
-        f"train (source): the text gives {len(tokenizer)} pieces, fewer than "
+        f"train (source): the text gives {len(tokenizer)} tokens, fewer than "
         "tokenizer.vocabulary_size=9000"
     )
     assert len(caplog.messages) == 2
@@ -142,7 +142,7 @@ def test_a_vocabulary_smaller_than_the_alphabet_is_explained(
         ValueError,
         match=(
             r"tokenizer\.vocabulary_size=10 is too small for train \(source\), whose single "
-            r"characters and special pieces are \d\d; raise it or lower tokenizer\.character_cov"
+            r"characters and special tokens are \d\d; raise it or lower tokenizer\.character_cov"
         ),
     ):
         train(replace(CONFIG, model_type=model_type, vocabulary_size=10))
@@ -157,7 +157,7 @@ def test_other_failures_of_the_library_name_what_was_asked(
     monkeypatch.setattr("seq2seq.data.tokenizers.subwords.SentencePieceTrainer.train", fail)
 
     with pytest.raises(
-        ValueError, match=r"cannot train bpe pieces .*vocabulary_size=48; .*no luck"
+        ValueError, match=r"cannot train bpe tokens .*vocabulary_size=48; .*no luck"
     ):
         train(replace(CONFIG, model_type=SentencePieceModel.bpe))
 

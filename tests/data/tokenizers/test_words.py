@@ -47,9 +47,9 @@ class ListCorpus:
 
 
 def words(config: WordsConfig, *lines: str) -> list[str]:
-    """Return the source vocabulary that the lines give, without the special pieces."""
+    """Return the source vocabulary that the lines give, without the special tokens."""
     tokenizer = train_tokenizers(config, ListCorpus([(line, "x") for line in lines])).source
-    return tokenizer.pieces(range(4, len(tokenizer)))
+    return tokenizer.tokens(range(4, len(tokenizer)))
 
 
 def knowing(line: str, *, tokenizer: str, language: str) -> WordTokenizer:
@@ -206,8 +206,8 @@ def test_each_side_has_its_own_words_and_tokenizer() -> None:
 
     tokenizers = train_tokenizers(config, ListCorpus([("Ein Hund", "A Dog")]))
 
-    assert tokenizers.source.pieces([4, 5]) == ["Ein", "Hund"]
-    assert tokenizers.target.pieces([4, 5]) == ["a", "dog"]
+    assert tokenizers.source.tokens([4, 5]) == ["Ein", "Hund"]
+    assert tokenizers.target.tokens([4, 5]) == ["a", "dog"]
 
 
 def test_how_much_of_the_text_is_unknown_is_reported(caplog: pytest.LogCaptureFixture) -> None:
@@ -220,7 +220,7 @@ def test_how_much_of_the_text_is_unknown_is_reported(caplog: pytest.LogCaptureFi
     )
 
 
-def test_a_word_that_looks_like_a_special_piece_is_none() -> None:
+def test_a_word_that_looks_like_a_special_token_is_none() -> None:
     split = WordTokenizer(["a"], tokenizer="basic_english", language="en", lowercase=False)
 
     ids = split.encode(["a </s> <s> <pad>"])[0]
@@ -236,7 +236,7 @@ def test_words_of_text_are_found_where_the_tokenizer_changes_it() -> None:
 
     owners = tokenizer.words(line, ids)
 
-    found = dict(zip(tokenizer.pieces(ids), owners, strict=True))
+    found = dict(zip(tokenizer.tokens(ids), owners, strict=True))
     assert {word: found[word] for word in ("a", "dog", "brown", "isn", "it", "yes")} == {
         "a": 1,
         "dog": 2,

@@ -1,4 +1,4 @@
-"""Word links of a corpus as links between its pieces, which batches turn into guides."""
+"""Word links of a corpus as links between its tokens, which batches turn into guides."""
 
 # B batch, S source length, T target length, L links
 
@@ -16,17 +16,17 @@ import numpy.typing as npt
 from seq2seq.data.id_rows import Ids, Numbers, map_array
 
 
-class LinkedPieces(NamedTuple):
+class LinkedTokens(NamedTuple):
     """The links of one pair, each at the same place of both arrays: (L,)."""
 
     targets: Numbers
     sources: Numbers
     num_lost: int
-    """links between words that link no pieces, as a word has none of its own"""
+    """links between words that link no tokens, as a word has none of its own"""
 
 
 @dataclass
-class PieceLinks:
+class TokenLinks:
     """The links of all pairs of an encoded corpus, row after row."""
 
     targets: Ids
@@ -34,10 +34,10 @@ class PieceLinks:
     offsets: Numbers
     """row i has the links from offsets[i] to offsets[i + 1]"""
     num_lost: int
-    """links between words that link no pieces"""
+    """links between words that link no tokens"""
 
     @classmethod
-    def of(cls, rows: Iterable[LinkedPieces]) -> "PieceLinks":
+    def of(cls, rows: Iterable[LinkedTokens]) -> "TokenLinks":
         """Join the links of the pairs, which come in the order of the encoded corpus."""
         targets, sources, ends = array("i"), array("i"), array("q", [0])
         num_lost = 0
@@ -55,7 +55,7 @@ class PieceLinks:
         (folder / "num_lost").write_text(f"{self.num_lost}\n", encoding="ascii")
 
     @classmethod
-    def open(cls, folder: Path) -> "PieceLinks":
+    def open(cls, folder: Path) -> "TokenLinks":
         """Map what `save` wrote."""
         links = cls(
             map_array(folder / "targets", np.int32),
@@ -68,14 +68,14 @@ class PieceLinks:
         return links
 
     def guide(self, rows: Numbers, *, size: tuple[int, int]) -> npt.NDArray[np.float32]:
-        """Share 1 equally among the source pieces that each target piece is linked to.
+        """Share 1 equally among the source tokens that each target token is linked to.
 
         Args:
             rows: of the corpus, (B,).
             size: T and S.
 
         Returns:
-            Shares (B, T, S); a target piece without a link, EOS and padding have zeros.
+            Shares (B, T, S); a target token without a link, EOS and padding have zeros.
         """
         starts = self.offsets[rows]
         counts = self.offsets[rows + 1] - starts
@@ -95,14 +95,14 @@ class PieceLinks:
         return digest.hexdigest()
 
 
-def link_pieces(
+def link_tokens(
     links: Iterable[tuple[int, int]], source_words: list[int], target_words: list[int]
-) -> LinkedPieces:
-    """Link every piece of a target word to every piece of the source words it is linked to.
+) -> LinkedTokens:
+    """Link every token of a target word to every token of the source words it is linked to.
 
     Args:
         links: pairs of a source word and a target word.
-        source_words: for each source piece the index of its word.
+        source_words: for each source token the index of its word.
         target_words: likewise.
     """
     size = (max(target_words, default=-1) + 1, max(source_words, default=-1) + 1)
@@ -110,8 +110,8 @@ def link_pieces(
     owners = set(itertools.product(source_words, target_words))
     for source, target in owners.intersection(links):
         linked[target, source] = True
-    # A word may have no piece of its own, as one that begins inside a longer piece.
+    # A word may have no token of its own, as one that begins inside a longer token.
     num_lost = sum(link not in owners for link in links)
-    pieces = linked[np.ix_(np.array(target_words, int), np.array(source_words, int))]  # (T, S)
-    targets, sources = pieces.nonzero()
-    return LinkedPieces(targets, sources, num_lost)
+    tokens = linked[np.ix_(np.array(target_words, int), np.array(source_words, int))]  # (T, S)
+    targets, sources = tokens.nonzero()
+    return LinkedTokens(targets, sources, num_lost)

@@ -1,0 +1,96 @@
+"""Train a translator, for example `train.py data=multi30k attention=dot`; `-m` sweeps."""
+
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from seq2seq.runtime.interrupts import interrupts_in_one_line
+
+with interrupts_in_one_line():  # these imports take seconds
+    import hydra
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+    from omegaconf import DictConfig
+
+    from seq2seq.cli.errors import one_line_errors, run_script
+    from seq2seq.cli.sweep import run_job
+    from seq2seq.config.composition import config_directory
+    from seq2seq.config.schema import TrainConfig, register_schemas, to_train_config
+    from seq2seq.runtime.allocator import keep_freed_memory
+    from seq2seq.runtime.signals import Interrupted
+    from seq2seq.training.run import run_training
+    from seq2seq.training.run_directory import RunDirectory
+
+
+def main() -> None:
+    """Run the command with the arguments of this process."""
+    keep_freed_memory()
+    register_schemas()
+    run_script(_train)
+
+
+@hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="train")
+@one_line_errors
+def _train(composed: DictConfig) -> float | None:
+    """Train once, or one job of a sweep; return the test BLEU for a sweeper to optimise."""
+    hydra_config = HydraConfig.get()
+    try:
+        if hydra_config.mode is RunMode.MULTIRUN:
+            path = Path(hydra_config.runtime.output_dir)
+            return run_job(path, lambda: _train_job(to_train_config(composed), path))
+        config = to_train_config(composed)
+        return _train_into(config, Path(config.checkpoint_dir) / config.run_name)
+    except Interrupted as stop:
+        print(f"stopped: {stop}; continue with: {_resume_command()}", file=sys.stderr)
+        sys.exit(stop.exit_code)
+
+
+def _train_job(config: TrainConfig, path: Path) -> float:
+    # A resumed sweep continues the jobs that were begun and starts the others.
+    resume = config.resume and RunDirectory(path).holds_run
+    return _train_into(replace(config, resume=resume), path)
+
+
+def _train_into(config: TrainConfig, path: Path) -> float:
+    return run_training(config, path, next_steps=_next_steps(config, path))
+
+
+def _next_steps(config: TrainConfig, path: Path) -> dict[str, str]:
+    """Return the commands to type after a run, by purpose."""
+    tensorboard = Path(sys.executable).with_name("tensorboard")
+    commands = {
+        "translate": [*_command("translate"), f"checkpoint={path}"],
+        "look": [_relative(tensorboard), "--logdir", config.checkpoint_dir],
+        "real text": [*_command("train"), "data=multi30k"],
+    }
+    return {purpose: shlex.join(words) for purpose, words in commands.items()}
+
+
+def _resume_command() -> str:
+    """Return the command that continues the interrupted run; of a sweep, that job alone."""
+    hydra_config = HydraConfig.get()
+    overrides = list(hydra_config.overrides.task)
+    if hydra_config.mode is RunMode.MULTIRUN:
+        path = Path(hydra_config.runtime.output_dir)
+        overrides += [f"checkpoint_dir={path.parent}", f"run_name={path.name}"]
+    kept = [each for each in overrides if not each.startswith(("resume=", "overwrite="))]
+    return shlex.join([*_command("train"), *kept, "resume=true"])
+
+
+def _command(name: str) -> list[str]:
+    """Return how train or translate is called, in the way that this process was called."""
+    script = Path(sys.argv[0])
+    if script.suffix == ".py" and (script.parent / f"{name}.py").exists():
+        return [_relative(Path(sys.executable)), str(script.parent / f"{name}.py")]
+    return [f"seq2seq-{name}"]
+
+
+def _relative(program: Path) -> str:
+    """Return the path from the working directory where the program is below it."""
+    is_below = program.is_relative_to(Path.cwd())
+    return str(program.relative_to(Path.cwd()) if is_below else program)
+
+
+if __name__ == "__main__":
+    main()

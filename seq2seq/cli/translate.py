@@ -1,0 +1,46 @@
+"""Translate with a trained model, for example `translate.py checkpoint=checkpoints/NAME`."""
+
+import logging
+import signal
+import sys
+from types import FrameType
+
+from seq2seq.runtime.interrupts import interrupts_in_one_line
+
+with interrupts_in_one_line():  # these imports take seconds
+    import hydra
+    from omegaconf import DictConfig
+
+    from seq2seq.cli.config import TranslateConfig, register_translate_schema
+    from seq2seq.cli.errors import one_line_errors, run_script
+    from seq2seq.cli.hydra_arguments import quote_plain_values
+    from seq2seq.cli.task import translate
+    from seq2seq.config.composition import config_directory, to_dataclass
+    from seq2seq.runtime.allocator import keep_freed_memory
+
+
+def main() -> None:
+    """Run the command with the arguments of this process."""
+    signal.signal(signal.SIGTERM, _exit)
+    keep_freed_memory()
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s: %(message)s")
+    sys.argv[1:] = quote_plain_values(sys.argv[1:])
+    register_translate_schema()
+    run_script(_translate)
+
+
+@hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="translate")
+@one_line_errors
+def _translate(composed: DictConfig) -> None:
+    config = to_dataclass(composed)
+    assert isinstance(config, TranslateConfig)
+    translate(config)
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    """Exit on a signal as on Ctrl-C, so that no half-written file remains."""
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Find and compose the YAML files, and convert what was composed into a checked dataclass."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import DictConfig, OmegaConf
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+def config_directory() -> Path:
+    """Return the directory of the YAML files: in a wheel within the package, else beside it."""
+    packaged = _PACKAGE / "configs"
+    return packaged if packaged.is_dir() else _PACKAGE.parent / "configs"
+
+
+def compose_yaml(name: str, overrides: Sequence[str]) -> DictConfig:
+    """Compose one of the YAML files, whose schema is registered, with Hydra's overrides."""
+    # Hydra has one global state; a program that uses Hydra itself gets its own back.
+    outer = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(version_base="1.3", config_dir=str(config_directory())):
+            return compose(name, overrides=list(overrides))
+    finally:
+        GlobalHydra.instance().hydra = outer
+
+
+def to_dataclass(composed: DictConfig) -> object:
+    """Convert a composed configuration into the dataclass of its schema, which checks the values.
+
+    Raises:
+        ValueError: A value is out of its range, or a key was added that no schema has.
+        OmegaConfBaseException: A value is missing.
+    """
+    for key in _added_keys(composed):
+        raise ValueError(f"unknown key {key!r}; remove it")
+    return OmegaConf.to_object(composed)
+
+
+def _added_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
+    """Yield the keys that "+key=value" added and no schema has."""
+    schema_type = OmegaConf.get_type(config)
+    assert schema_type is not None
+    known = {field.name for field in fields(schema_type)}
+    for key in map(str, config):
+        if key not in known:
+            yield f"{prefix}{key}"
+        elif not OmegaConf.is_missing(config, key) and OmegaConf.is_dict(config[key]):
+            yield from _added_keys(config[key], f"{prefix}{key}.")

@@ -1,0 +1,97 @@
+"""A training configuration as plain types and as YAML, for checkpoints and run directories."""
+
+from dataclasses import asdict
+from enum import Enum
+from pathlib import Path
+from typing import cast
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from seq2seq.config.errors import describe_error
+from seq2seq.config.schema import TrainConfig, config_groups, to_train_config
+from seq2seq.files.atomic import whole_file
+
+
+def config_to_dict(config: TrainConfig) -> dict[str, object]:
+    """Convert a configuration to plain types."""
+    return asdict(config, dict_factory=_plain_dict)
+
+
+def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
+    """Convert the result of `config_to_dict` back.
+
+    Raises:
+        ValueError: A part names an unknown type, or a key is missing or unknown.
+    """
+    schema = OmegaConf.structured(TrainConfig)
+    try:
+        for group, types in config_groups().items():
+            name = content[group]["name"]
+            if name not in types:
+                raise ValueError(f"unknown {group} {name!r}; one of: {', '.join(sorted(types))}")
+            schema[group] = OmegaConf.structured(types[name])
+        if any("${" in str(value) for value in _flatten(content).values()):
+            # An interpolation could read the environment on behalf of the file's author.
+            raise ValueError("it contains an interpolation, which no saved configuration does")
+        return to_train_config(cast(DictConfig, OmegaConf.merge(schema, content)))
+    except (OmegaConfBaseException, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"this version cannot read the configuration: {describe_error(error)}"
+        ) from error
+
+
+def flatten_config(config: TrainConfig) -> dict[str, object]:
+    """Return every value under its dotted key."""
+    return _flatten(config_to_dict(config))
+
+
+def config_differences(first: TrainConfig, second: TrainConfig) -> list[str]:
+    """Name the keys whose values differ, with both values."""
+    flat_first, flat_second = flatten_config(first), flatten_config(second)
+    keys = sorted(flat_first.keys() | flat_second.keys())
+    absent = "absent"
+    return [
+        f"{key} ({flat_first.get(key, absent)} -> {flat_second.get(key, absent)})"
+        for key in keys
+        if flat_first.get(key, absent) != flat_second.get(key, absent)
+    ]
+
+
+def save_config(config: TrainConfig, path: Path) -> None:
+    """Write a configuration as YAML."""
+    text = OmegaConf.to_yaml(OmegaConf.create(config_to_dict(config)))
+    with whole_file(path) as file:
+        file.write(text.encode("utf-8"))
+
+
+def load_saved_config(path: Path) -> TrainConfig:
+    """Read a file that `save_config` wrote.
+
+    Raises:
+        ValueError: This version cannot read it.
+    """
+    content = OmegaConf.to_container(OmegaConf.load(path))
+    try:
+        return config_from_dict(content)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def is_saved_config(path: Path) -> bool:
+    """Return whether a file looks like one that `save_config` of any version wrote."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return {*config_groups(), "run_name"} <= {line.partition(":")[0] for line in lines}
+
+
+def _plain_dict(items: list[tuple[str, object]]) -> dict[str, object]:
+    return {key: value.name if isinstance(value, Enum) else value for key, value in items}
+
+
+def _flatten(content: object, prefix: str = "") -> dict[str, object]:
+    if not isinstance(content, dict):
+        return {prefix.removesuffix("."): content}
+    flat: dict[str, object] = {}
+    for key, value in content.items():
+        flat |= _flatten(value, f"{prefix}{key}.")
+    return flat
