@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from tiny_translator import write_checkpoint
 
 from seq2seq.cli.config import TranslateConfig
-from seq2seq.cli.hydra_arguments import PATH_KEYS, TRANSLATE_LISTS, quote_plain_values
+from seq2seq.cli.hydra_arguments import TRANSLATE_PATHS, TRANSLATE_LISTS, quote_plain_values
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ def checkpoint(tmp_path_factory):
     return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "run")
 
 
-@pytest.mark.parametrize("key", sorted({*PATH_KEYS} - {*TRANSLATE_LISTS}))
+@pytest.mark.parametrize("key", sorted({*TRANSLATE_PATHS} - {*TRANSLATE_LISTS}))
 def test_any_path_passes_through_the_command_line_unchanged(key):
     [argument] = quote_plain_values([f"{key}=my b\xfccher, (all) = 'x'.txt"])
 
@@ -59,7 +59,7 @@ def test_checkpoints_and_streams_are_a_list_be_it_of_one(key, given, paths):
 
 
 def test_every_key_of_a_path_is_known():
-    plain = {"text", "threads", *TRANSLATE_LISTS, *PATH_KEYS}
+    plain = {"text", "threads", *TRANSLATE_LISTS, *TRANSLATE_PATHS}
 
     assert {each.name for each in fields(TranslateConfig) if "str" in str(each.type)} <= plain
 

@@ -14,7 +14,9 @@ def test_text_is_read_as_bytes_whether_plain_or_packed(tmp_path, name):
         assert list(file) == [b"a\r\n", b"b\x85c\n"]
 
 
-@pytest.mark.parametrize("content", [gzip.compress(b"text\n" * 100)[:-9], b"text\n"])
+@pytest.mark.parametrize(
+    "content", [gzip.compress(b"text\n" * 100)[:-9], b"text\n"], ids=["cut", "plain"]
+)
 def test_damaged_gzip_file_is_refused_by_name(tmp_path, content):
     path = tmp_path / "packed.gz"
     path.write_bytes(content)
