@@ -12,6 +12,7 @@ from seq2seq.cli.hydra_arguments import quote_plain_values
 from seq2seq.config.composition import compose_yaml, to_dataclass
 from seq2seq.config.schema import register_schemas
 from seq2seq.files.paths import expand_home
+from seq2seq.kernels.switch import Kernels
 from seq2seq.runtime.numerics import Device, Precision
 from seq2seq.search import DecodingConfig, decoding_config_types
 
@@ -86,6 +87,8 @@ class TranslateConfig:
     """tokens; longer lines are split where long_lines says so"""
     device: Device
     precision: Precision
+    kernels: Kernels
+    """plain: only torch's own operations, which are slower"""
     threads: int | None
     """of the CPU; None leaves the choice to torch"""
     decoding: DecodingConfig

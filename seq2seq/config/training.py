@@ -6,6 +6,7 @@ from enum import Enum
 
 from seq2seq.checks import check_positive, check_probabilities
 from seq2seq.data.batching import BatchingConfig
+from seq2seq.kernels.switch import Kernels
 from seq2seq.runtime.numerics import Device, Precision
 
 
@@ -182,6 +183,8 @@ class TrainingConfig:
     teacher_forcing: TeacherForcingConfig
     validation: ValidationConfig
     precision: Precision
+    kernels: Kernels
+    """Plain: only torch's own operations, which are slower."""
     device: Device
     threads: int | None
     """Of the CPU; None leaves the choice to torch."""

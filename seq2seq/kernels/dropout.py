@@ -1,18 +1,21 @@
-"""Dropout whose random numbers cost little on a CPU."""
+"""Dropout whose random numbers are cheap on a CPU."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seq2seq.kernels.switch import kernels_are_fast
+
 _LEVELS = 1 << 16
-"""values of a 16-bit number; four are drawn at once"""
+"""number of values of a 16-bit integer"""
 
 
 class Dropout(nn.Module):
-    """Zero each element with probability p and scale the others by 1 / (1 - p), in training.
+    """Zero each element with probability p and scale the others by 1 / (1 - p) in training.
 
-    torch draws a number for each element on a CPU, which costs more than what is done with it;
-    here one draw serves four, so that p is rounded to a multiple of 1 / 65536.
+    On a CPU torch draws a random number for each element, which costs more than the rest of the
+    operation. This module draws one 64-bit number for four elements and rounds p to a multiple of
+    1 / 65536.
     """
 
     def __init__(self, p: float) -> None:
@@ -23,16 +26,16 @@ class Dropout(nn.Module):
         """Drop elements of a tensor of any shape."""
         if not self.training or self.p == 0:
             return inputs
-        if inputs.device.type != "cpu":
+        if inputs.device.type != "cpu" or not kernels_are_fast():
             return functional.dropout(inputs, self.p)
         num_dropped = min(round(self.p * _LEVELS), _LEVELS - 1)
         draws = inputs.new_empty(-(-inputs.numel() // 4), dtype=torch.int64)
         draws.random_(-(1 << 63), None)
         levels = draws.view(torch.int16)[: inputs.numel()].view(inputs.shape)  # from -32768
-        # A factor of the inputs' own type: to multiply by booleans they would be converted first.
+        # The factors have the type of the inputs; booleans would be converted before the product.
         factors = torch.ge(levels, num_dropped - _LEVELS // 2, out=torch.empty_like(inputs))
         return inputs * factors.mul_(_LEVELS / (_LEVELS - num_dropped))
 
     def extra_repr(self) -> str:
-        """Return what stands within the parentheses of the module's text."""
+        """Return the arguments that `repr` shows."""
         return f"p={self.p}"

@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.nn import functional
 
 from seq2seq.kernels.packed_matmul import product_with
+from seq2seq.kernels.switch import kernels_are_fast
 
 
-def unroll(
+def unroll_gru(
     projected: Tensor,
     hidden: Tensor,
     weight: Tensor,
@@ -22,20 +24,22 @@ def unroll(
     padding: Tensor | None = None,
     reverse: bool = False,
 ) -> Tensor:
-    """Run a GRU over a known sequence: the states of `GRUCell` without layer normalisation.
+    """Run a GRU over a known sequence; the states are those of `GRUCell` without normalisation.
 
     Args:
-        projected: projected inputs, time first, (T, B, 3H).
-        hidden: the state before the first step, (B, H).
-        weight: of the hidden projection, (3H, H).
-        bias: of the hidden projection, (3H,).
-        padding: (T, B) bool; a padded step leaves the state as it is.
-        reverse: run from the last step to the first.
+        projected: Projected inputs, time first, (T, B, 3H).
+        hidden: State before the first step, (B, H).
+        weight: Weight of the hidden projection, (3H, H).
+        bias: Bias of the hidden projection, (3H,).
+        padding: (T, B) bool; a padded step keeps the state.
+        reverse: Run from the last step to the first.
 
     Returns:
         The state after every step, (T, B, H).
     """
-    # Products may be of low precision; the state, which adds up over the steps, is not.
+    if not kernels_are_fast():
+        return _plain_unroll(projected, hidden, weight, bias, padding=padding, reverse=reverse)
+    # Products may use low precision; the state, which accumulates over the steps, does not.
     arguments = (projected.to(hidden.dtype), hidden, weight.to(projected.dtype), bias)
     if torch.is_grad_enabled() and any(each.requires_grad for each in arguments):
         states: Tensor = _Unroll.apply(*arguments, padding, reverse)  # type: ignore[no-untyped-call]
@@ -44,8 +48,31 @@ def unroll(
     return run_gru(project, *arguments[:2], padding=padding, reverse=reverse).states
 
 
-class Unrolled(NamedTuple):
-    """What a run over a sequence leaves behind."""
+def _plain_unroll(
+    projected: Tensor,
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    *,
+    padding: Tensor | None,
+    reverse: bool,
+) -> Tensor:
+    states: list[Tensor] = [hidden] * len(projected)
+    parts = [2 * hidden.shape[1], hidden.shape[1]]
+    for step in _order(len(projected), reverse=reverse):
+        x_gates, x_new = torch.split(projected[step].to(hidden.dtype), parts, dim=1)
+        projection = functional.linear(hidden, weight, bias).to(hidden.dtype)
+        h_gates, h_new = torch.split(projection, parts, dim=1)
+        reset, update = torch.sigmoid(x_gates + h_gates).chunk(2, dim=1)
+        following = torch.lerp(torch.tanh(x_new + reset * h_new), hidden, update)
+        if padding is not None:
+            following = torch.where(padding[step].unsqueeze(1), hidden, following)
+        hidden = states[step] = following
+    return torch.stack(states)
+
+
+class GRURun(NamedTuple):
+    """The states of a sequence, and the values that its backward pass needs."""
 
     states: Tensor  # (T, B, H)
     gates: Tensor  # (T, B, 3H): r, z and U_n h + b of each step
@@ -59,10 +86,15 @@ def run_gru(
     *,
     padding: Tensor | None,
     reverse: bool,
-) -> Unrolled:
-    """Do what `unroll` does, without a gradient, by any function that makes U h + b.
+) -> GRURun:
+    """Run a GRU without gradients, with any function that computes U h + b.
 
-    It takes the state (B, H) and where to put what it makes, (B, 3H).
+    Args:
+        project: Takes the state (B, H) and writes U h + b into its second argument, (B, 3H).
+        projected: As in `unroll_gru`.
+        hidden: As in `unroll_gru`.
+        padding: As in `unroll_gru`.
+        reverse: As in `unroll_gru`.
     """
     length, size = len(projected), hidden.shape[1]
     states = projected.new_empty(length, *hidden.shape)
@@ -73,28 +105,28 @@ def run_gru(
         all_gates[:, : 2 * size].add_(x[:, : 2 * size]).sigmoid_()
         reset, update, u = all_gates.chunk(3, dim=1)
         if padding is not None:
-            update.masked_fill_(padding[step].unsqueeze(1), 1.0)  # the state stays as it is
+            update.masked_fill_(padding[step].unsqueeze(1), 1.0)  # keeps the state
         new = torch.addcmul(x[:, 2 * size :], reset, u, out=candidates[step]).tanh_()
         hidden = torch.lerp(new, hidden, update, out=states[step])
-    return Unrolled(states, gates, candidates)
+    return GRURun(states, gates, candidates)
 
 
 def _hidden_projection(
     hidden: Tensor, weight: Tensor, bias: Tensor, *, num_uses: int
 ) -> Callable[[Tensor, Tensor], object]:
-    """Return what `run_gru` asks for; the sum is of the state's own type."""
+    """Return the `project` of `run_gru` for a weight and a bias; the sum has the bias' type."""
     multiply = product_with(weight, num_rows=len(hidden), num_uses=num_uses)
     return lambda rows, target: torch.add(multiply(rows), bias, out=target)
 
 
 class _Unroll(Function):
-    """`unroll` with the gradient of a sequence written out.
+    """`unroll_gru` with a backward pass over the whole sequence.
 
-    With g the gradient of h', everything elementwise:
-    dn = g (1 - z) (1 - n^2), dr = dn u r (1 - r), dz = g (h - n) z (1 - z), where u = U_n h + b;
-    (dr, dz, dn) is the gradient of the projected input and d = (dr, dz, dn r) that of U h + b, so
-    that g of the step before is g z + d U. The gradient of U is the sum of d^T h over all steps,
-    which is one product after the loop. Padding has z = 1: g passes, and nothing else.
+    Let g be the gradient of h' and u = U_n h + b. All products below are elementwise:
+    dn = g (1 - z) (1 - n^2), dr = dn u r (1 - r), dz = g (h - n) z (1 - z).
+    The gradient of the projected input is (dr, dz, dn), that of U h + b is d = (dr, dz, dn r), and
+    that of the previous state is g z + d U. The gradient of U is the sum of d^T h over all steps,
+    computed as one product after the loop. Padding has z = 1, so that only g passes.
     """
 
     @staticmethod
@@ -120,7 +152,7 @@ class _Unroll(Function):
         reverse: bool = ctx.reverse  # type: ignore[attr-defined]
         length, num_rows, size = states.shape
         input_grads = torch.empty_like(gates)
-        hidden_grads = torch.empty_like(gates, dtype=weight.dtype)  # read by products alone
+        hidden_grads = torch.empty_like(gates, dtype=weight.dtype)  # only products read it
         project = product_with(weight.t(), num_rows=num_rows, num_uses=length)
         previous = _previous(states, first, reverse=reverse)
         carried = torch.zeros_like(first)

@@ -1,4 +1,4 @@
-"""Products with what stays the same at every step of a loop, and their gradients at its end."""
+"""Sum the gradients of a loop's products with constants in one product after the loop."""
 
 # I input, O output, R rows
 
@@ -14,28 +14,33 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from seq2seq.kernels.packed_matmul import product_dtype, product_with
+from seq2seq.kernels.switch import kernels_are_fast
 
 _MATMULS = (torch.matmul, Tensor.matmul, Tensor.__matmul__)
 _VIEWS = (Tensor.mT.__get__, Tensor.view, Tensor.transpose)  # type: ignore[attr-defined]
 
 
-class LoopProducts(TorchFunctionMode):
-    """Within this context, a loop's products with constants have their gradients summed at once.
+class LoopGradients(TorchFunctionMode):
+    """A context in which the gradients of a loop's products with constants are computed at once.
 
-    A product y_t = x_t M that a recurrence makes at T steps costs autograd T small products
-    x_t^T g_t, with g_t the gradient of y_t, and T additions to a gradient as large as M. Their
-    sum is the one product X^T G of the stacked x_t and g_t. So within this context the backward
-    of a step only hands on g_t M^T and keeps the pair (x_t, g_t); when every step has done so,
-    one product makes the gradient of M: the values of the plain loop, in another order of
-    addition. M is a parameter, or what the loop was told to be constant, as the values that
-    attention mixes. The code of a step need not know, so that an attention type written tomorrow
-    gains as well.
+    For a product y_t = x_t M at each of T steps, autograd computes T small products x_t^T g_t,
+    where g_t is the gradient of y_t, and T additions to a gradient as large as M. Their sum is
+    the single product X^T G of the stacked x_t and g_t. In this context the backward pass of a
+    step returns g_t M^T and stores the pair (x_t, g_t); after the last step one product computes
+    the gradient of M. The result differs from that of the plain loop only in the order of
+    additions. M is a parameter or one of the given constants, such as the values that attention
+    mixes. The code of a step is unaware of the context, so every attention type gains.
 
     A gradient computed this way cannot be differentiated again.
     """
 
     def __init__(self, *constants: Tensor, num_steps: int) -> None:
-        """Take tensors, beside parameters, that stay the same in each of so many steps."""
+        """Enter a loop.
+
+        Args:
+            constants: Tensors, besides parameters, that are the same in every step.
+            num_steps: Number of steps.
+        """
         super().__init__()
         self._num_steps = num_steps
         self._constants = {id(each): each for each in constants}
@@ -49,8 +54,8 @@ class LoopProducts(TorchFunctionMode):
         args: tuple[Tensor, ...] = (),
         kwargs: Mapping[str, Tensor] | None = None,
     ) -> object:
-        """Take over products with constants; leave every other call as it is."""
-        if not torch.is_grad_enabled():  # what is kept for later would have no gradient
+        """Replace products with constants; pass every other call through."""
+        if not torch.is_grad_enabled() or not kernels_are_fast():
             return func(*args, **(kwargs or {}))
         if func is functional.linear:
             return self._linear(*args, **(kwargs or {}))
@@ -61,9 +66,9 @@ class LoopProducts(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        # The names are those of `functional.linear`, whose callers may use them as keywords.
+        # Callers of `functional.linear` may use these names as keywords.
         num_rows = math.prod(input.shape[:-1])
-        # Stacking costs what the rows are long; that must be less than a gradient to add.
+        # Stacking the rows must cost less than adding a gradient per step.
         is_long = weight.numel() < num_rows * sum(weight.shape)
         if is_long or not weight.requires_grad or not _are_of_one_type(input, weight):
             return functional.linear(input, weight, bias)
@@ -72,20 +77,20 @@ class LoopProducts(TorchFunctionMode):
         return product.view(*input.shape[:-1], weight.shape[0])
 
     def _matmul(self, rows: Tensor, matrix: Tensor) -> Tensor:
-        # Stacked rows of one step must be rows of one matrix each, which torch might repeat.
+        # Stacked rows must belong to one matrix each; broadcasting would break that.
         is_alike = rows.dim() == matrix.dim() > 1 and rows.shape[:-2] == matrix.shape[:-2]
         if not is_alike or not _are_of_one_type(rows, matrix):
             return rows @ matrix
         return self._factor(matrix, None, rows).product(rows)
 
     def _view(self, func: Callable[..., object], constant: Tensor, *args: object) -> Tensor:
-        """Return a view of a constant, which is a constant itself and the same at every step."""
+        """Return a view of a constant; it is a constant too, and the same object in every step."""
         key = (func, id(constant), repr(args))
         if key not in self._views:
             view = func(constant, *args)
             assert isinstance(view, Tensor)
             self._views[key] = view
-            # Held, since the number of a freed tensor is given again.
+            # Keep the tensors alive: `id` of a freed one may be reused.
             self._constants |= {id(constant): constant, id(view): view}
         return self._views[key]
 
@@ -97,12 +102,12 @@ class LoopProducts(TorchFunctionMode):
 
 
 def _are_of_one_type(rows: Tensor, matrix: Tensor) -> bool:
-    """Say whether torch multiplies these: it converts nothing but what autocast does."""
+    """Return whether torch multiplies these: only autocast converts types."""
     return rows.dtype == matrix.dtype or product_dtype(rows) == product_dtype(matrix)
 
 
 class _Factor:
-    """A constant matrix M and a bias behind `_Constant`, and what the steps leave for them."""
+    """A constant matrix M and a bias, and the pairs that the steps store for them."""
 
     def __init__(
         self, matrix: Tensor, bias: Tensor | None, rows: Tensor, *, num_steps: int
@@ -138,15 +143,15 @@ class _Factor:
 
 
 class _Pair(NamedTuple):
-    """What a step leaves in a backward."""
+    """The factors of one step's gradient."""
 
-    backward: int  # its number; one that asks for no gradient of M leaves pairs behind
+    backward: int  # id of the backward pass; one without a gradient of M leaves pairs behind
     rows: Tensor
     grad: Tensor
 
 
 class _Constant(Function):
-    """Stand between constant and loop: backward runs when every step has left its pair."""
+    """The identity on a constant; its backward runs after every step has stored its pair."""
 
     @staticmethod
     def forward(
@@ -163,18 +168,18 @@ class _Constant(Function):
         kept: list[_Pair | None] = ctx.pairs  # type: ignore[attr-defined]
         this = torch._C._current_graph_task_id()
         pairs = [pair for pair in kept if pair is not None and pair.backward == this]
-        kept[:] = [None] * len(kept)  # a graph may outlive its backward
+        kept[:] = [None] * len(kept)  # a graph may outlive its backward pass
         rows = torch.cat([pair.rows for pair in pairs], dim=-2)
         grads = torch.cat([pair.grad for pair in pairs], dim=-2)
         needs_bias: bool = ctx.needs_input_grad[1]  # type: ignore[attr-defined]
-        # Either way the gradient lies in memory as the constant does.
+        # The gradient gets the memory layout of the constant.
         is_transposed: bool = ctx.is_transposed  # type: ignore[attr-defined]
         matrix_grad = (grads.mT @ rows).mT if is_transposed else rows.mT @ grads
         return matrix_grad, grads.sum(0) if needs_bias else None, None
 
 
 class _Product(Function):
-    """One step's x M + b: hands on the gradient of x and keeps the rest."""
+    """x M + b of one step; its backward returns the gradient of x and stores the pair."""
 
     @staticmethod
     def forward(
@@ -196,8 +201,8 @@ class _Product(Function):
         (rows,) = ctx.saved_tensors  # type: ignore[attr-defined]
         factor: _Factor = ctx.factor  # type: ignore[attr-defined]
         needs: tuple[bool, ...] = ctx.needs_input_grad  # type: ignore[attr-defined]
-        if needs[1]:  # which it does wherever the bias needs one
-            # Detached: rows with their history would keep alive the graph that keeps the pair.
+        if needs[1]:  # it does if the bias does
+            # Attached rows would keep alive the graph that keeps the pair.
             pair = _Pair(torch._C._current_graph_task_id(), rows.detach(), grad)
             factor.pairs[ctx.place] = pair  # type: ignore[attr-defined]
         return factor.multiply_back(grad) if needs[0] else None, None, None, None, None

@@ -1,4 +1,4 @@
-"""Cross-entropy over a large vocabulary, whose logits are never held all at once."""
+"""Cross-entropy over a large vocabulary, computed in chunks of logits."""
 
 # M tokens, F readout, V vocabulary
 
@@ -8,19 +8,21 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.nn import functional
 
 from seq2seq.kernels.packed_matmul import product_dtype
+from seq2seq.kernels.switch import kernels_are_fast
 
 _CHUNK = 32 << 20
-"""bytes of logits that are held at once: enough rows for fast products"""
+"""bytes of logits per product: enough rows for fast products"""
 _BLOCK = 1 << 18
-"""logits that a CPU scores at once: they stay in its cache from the first pass to the last"""
+"""logits that a CPU scores at once, few enough to stay in its cache"""
 
 
 def vocabulary_loss(
     readouts: Tensor, weight: Tensor, bias: Tensor, true_ids: Tensor, *, label_smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """Score true tokens by the logits l = W r + b.
+    """Compute the cross-entropy of true tokens under the logits l = W r + b.
 
     With smoothing e the target distribution q is (1 - e) at the true token plus e / V everywhere
     (Szegedy et al. 2016, section 7).
@@ -36,21 +38,35 @@ def vocabulary_loss(
         The cross-entropies with q and with the true tokens alone, summed over tokens, in nats,
         in fp32 or better. The second has no gradient.
     """
+    if not kernels_are_fast():
+        return _plain_loss(readouts, weight, bias, true_ids, label_smoothing)
     factors = (readouts, weight, bias)
-    trains = torch.is_grad_enabled() and any(each.requires_grad for each in factors)
+    needs_grad = torch.is_grad_enabled() and any(each.requires_grad for each in factors)
     dtype = product_dtype(weight)
-    with torch.autocast(readouts.device.type, enabled=False):  # what follows chooses for itself
+    with torch.autocast(readouts.device.type, enabled=False):  # the function casts by itself
         smoothed, cross_entropy = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
-            *factors, true_ids.unsqueeze(1), label_smoothing, dtype, trains
+            *factors, true_ids.unsqueeze(1), label_smoothing, dtype, needs_grad
         )
     return smoothed, cross_entropy
 
 
+def _plain_loss(
+    readouts: Tensor, weight: Tensor, bias: Tensor, true_ids: Tensor, label_smoothing: float
+) -> tuple[Tensor, Tensor]:
+    logits = functional.linear(readouts, weight, bias)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    losses = [
+        functional.cross_entropy(logits, true_ids, reduction="sum", label_smoothing=smoothing)
+        for smoothing in (label_smoothing, 0.0)
+    ]
+    return losses[0], losses[1].detach()
+
+
 class _VocabularyLoss(Function):
-    """The loss and, in the same pass over the logits, its gradient.
+    """The loss and its gradient, computed in one pass over the logits.
 
     With p = softmax(l) the loss of a token is sum_v q_v (log sum_w exp l_w - l_v), and its
-    gradient for l is p - q. Products may be of low precision; nothing else is.
+    gradient with respect to l is p - q. Only the products may use low precision.
     """
 
     @staticmethod
@@ -62,10 +78,10 @@ class _VocabularyLoss(Function):
         true_ids: Tensor,
         label_smoothing: float,
         dtype: torch.dtype,
-        trains: bool,
+        needs_grad: bool,
     ) -> tuple[Tensor, Tensor]:
         exact = torch.promote_types(dtype, torch.float32)
-        grads = _Grads.zeros(readouts, weight, bias, dtype=exact) if trains else None
+        grads = _Grads.zeros(readouts, weight, bias, dtype=exact) if needs_grad else None
         readouts, weight, bias = readouts.to(dtype), weight.to(dtype), bias.to(exact)
         losses = bias.new_zeros(2)
         num_rows = max(1, _CHUNK // (len(weight) * weight.element_size()))
@@ -98,23 +114,23 @@ class _Grads(NamedTuple):
 
     @classmethod
     def zeros(cls, *factors: Tensor, dtype: torch.dtype) -> "_Grads":
-        """Return gradients of readouts, weight and bias to which nothing has been added."""
+        """Return zero gradients of readouts, weight and bias."""
         return cls(*(torch.zeros_like(each, dtype=dtype) for each in factors))
 
 
 def _score(
     logits: Tensor, bias: Tensor, true_ids: Tensor, label_smoothing: float, grads: _Grads | None
 ) -> Tensor:
-    """Return the losses of true tokens (M, 1) and of an even target, each summed, (2,).
+    """Return the summed losses with the true tokens (M, 1) and with a uniform target, (2,).
 
-    The logits (M, V) lack their bias. Where gradients are asked for, that of the bias gets its
-    part, and p - q takes the place of the logits.
+    The logits (M, V) come without their bias. If `grads` is given, the gradient of the bias is
+    added to it, and p - q overwrites the logits.
     """
     size = _block_rows(logits)
     losses = bias.new_zeros(2)
     for block, ids in zip(torch.split(logits, size), torch.split(true_ids, size), strict=True):
         exact = block.to(bias.dtype).add_(bias)
-        exact -= exact.amax(1, keepdim=True)  # small numbers have small rounding errors
+        exact -= exact.amax(1, keepdim=True)  # for small rounding errors
         scored = torch.cat((exact.gather(1, ids), exact.mean(1, keepdim=True)), dim=1)
         weights = exact.exp_()
         totals = weights.sum(1, keepdim=True)
@@ -122,22 +138,22 @@ def _score(
         if grads is not None:
             errors = weights.div_(totals).sub_(label_smoothing / len(bias))
             errors.scatter_add_(1, ids, totals.new_full(ids.shape, label_smoothing - 1))
-            grads.bias.addmv_(errors.t(), errors.new_ones(len(errors)))  # a sum, but faster
+            grads.bias.addmv_(errors.t(), errors.new_ones(len(errors)))  # faster than a sum
             block.copy_(errors)
     return losses
 
 
 def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """Add a b to what may be of a higher precision."""
+    """Add the product a b to a total that may have a higher precision."""
     if a.dtype == total.dtype:
         total.addmm_(a, b)
         return
-    # torch adds a converted copy, which stays in the cache.
+    # Adding converts a copy; in parts it stays in the cache.
     parts = (torch.split(each, _block_rows(total)) for each in (total, torch.mm(a, b)))
     for part, product in zip(*parts, strict=True):
         part.add_(product)
 
 
 def _block_rows(matrix: Tensor) -> int:
-    """Return how many rows to work on at once: a GPU takes all."""
+    """Return the number of rows to work on at once: all on a GPU."""
     return len(matrix) if matrix.is_cuda else max(1, _BLOCK // matrix.shape[1])

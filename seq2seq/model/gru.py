@@ -10,7 +10,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq.kernels.dropout import Dropout
-from seq2seq.kernels.gru_unroll import unroll
+from seq2seq.kernels.gru_unroll import unroll_gru
 
 
 class GRUCell(nn.Module):
@@ -45,7 +45,7 @@ class GRUCell(nn.Module):
         """Return the states after each step, (T, B, 3H) -> (T, B, H), from the first one (B, H)."""
         if isinstance(self.hidden_norm, nn.Identity):
             projection = self.hidden_projection
-            return unroll(projected, hidden, projection.weight, projection.bias)
+            return unroll_gru(projected, hidden, projection.weight, projection.bias)
         states = []
         for step in projected:
             hidden = self(step, hidden)
@@ -100,7 +100,7 @@ class BidirectionalGRU(nn.GRU):
         projected = functional.linear(inputs, input_weight, input_bias)
         hidden = inputs.new_zeros(inputs.shape[1], self.hidden_size)
         is_reverse = suffix.endswith("reverse")
-        return unroll(projected, hidden, weight, bias, padding=padding, reverse=is_reverse)
+        return unroll_gru(projected, hidden, weight, bias, padding=padding, reverse=is_reverse)
 
     def forward_packed(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return what `forward` does by torch's own loop, or by cuDNN; states of padding are 0."""

@@ -14,6 +14,7 @@ from seq2seq.checkpoints.checkpoint import Checkpoint, build_model, load_checkpo
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import load_vectors
 from seq2seq.evaluation.attention_statistics import mean_over_heads
+from seq2seq.kernels.switch import use_kernels
 from seq2seq.model.seq2seq import Seq2Seq, count_fixed_parameters, count_parameters
 from seq2seq.runtime.distributed import (
     Ranks,
@@ -86,6 +87,7 @@ def _collecting_no_garbage() -> Iterator[None]:
 def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trainer:
     """Build all that training needs; nothing is written to the run directory yet."""
     training = config.training
+    use_kernels(training.kernels)
     numerics = choose_numerics(training.device, training.precision, local_rank=ranks.local_rank)
     if training.threads is not None:
         torch.set_num_threads(training.threads)

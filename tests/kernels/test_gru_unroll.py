@@ -3,7 +3,7 @@ import torch
 from tiny_graphs import Calls, gradients, mark, node_counts, random, without_collector
 from torch.testing import assert_close
 
-from seq2seq.kernels.gru_unroll import unroll
+from seq2seq.kernels.gru_unroll import unroll_gru
 from seq2seq.model.gru import GRUCell
 
 # T=5 steps, B=4 rows, I=3, H=2 of one direction
@@ -41,7 +41,7 @@ def test_gradients_of_unroll_are_those_of_differences(reverse, padding):
     few = None if padding is None else padding[:3, 1:3]
 
     def run(*inputs):
-        return unroll(*inputs, padding=few, reverse=reverse)
+        return unroll_gru(*inputs, padding=few, reverse=reverse)
 
     assert torch.autograd.gradcheck(run, unroll_inputs(length=3, num_rows=2))
 
@@ -52,7 +52,7 @@ def test_gradients_of_unroll_are_those_of_differences(reverse, padding):
 def test_unroll_is_a_loop_of_cells(dtype, reverse, padding):
     inputs = unroll_inputs(dtype)
 
-    states = unroll(*inputs, padding=padding, reverse=reverse)
+    states = unroll_gru(*inputs, padding=padding, reverse=reverse)
 
     expected = unroll_by_cell(*inputs, padding=padding, reverse=reverse)
     close = {"rtol": 0, "atol": TOLERANCES[dtype]}
@@ -78,10 +78,10 @@ def test_unroll_without_gradients_is_the_same():
     inputs = unroll_inputs()
 
     with torch.no_grad():
-        states = unroll(*inputs, padding=~MASK.t())
+        states = unroll_gru(*inputs, padding=~MASK.t())
 
-    assert torch.equal(states, unroll(*inputs, padding=~MASK.t()))
-    assert torch.equal(unroll(*(each.detach() for each in inputs)), unroll(*inputs))
+    assert torch.equal(states, unroll_gru(*inputs, padding=~MASK.t()))
+    assert torch.equal(unroll_gru(*(each.detach() for each in inputs)), unroll_gru(*inputs))
 
 
 @pytest.mark.parametrize(("length", "num_rows"), [(0, 4), (1, 4), (5, 0), (5, 1)])
@@ -90,7 +90,7 @@ def test_unroll_without_gradients_is_the_same():
 def test_unroll_takes_any_number_of_steps_and_rows(length, num_rows, dtype, reverse):
     inputs = unroll_inputs(dtype, length=length, num_rows=num_rows)
 
-    states = unroll(*inputs, reverse=reverse)
+    states = unroll_gru(*inputs, reverse=reverse)
 
     assert states.shape == (length, num_rows, 2)
     found = gradients([states], inputs)
@@ -106,12 +106,12 @@ def test_unroll_reads_inputs_however_they_lie_in_memory():
     weight = others[1].t().contiguous().t()
 
     assert not turned.is_contiguous()
-    assert_close(unroll(turned, others[0], weight, others[2]), unroll(projected, *others))
+    assert_close(unroll_gru(turned, others[0], weight, others[2]), unroll_gru(projected, *others))
 
 
 def test_unroll_has_the_same_gradients_in_a_second_backward():
     inputs = unroll_inputs()
-    loss = unroll(*inputs).sin().sum()
+    loss = unroll_gru(*inputs).sin().sum()
 
     first = torch.autograd.grad(loss, inputs, retain_graph=True)
     second = torch.autograd.grad(loss, inputs)
@@ -121,7 +121,7 @@ def test_unroll_has_the_same_gradients_in_a_second_backward():
 
 def test_unroll_makes_the_weights_gradient_in_one_product():
     inputs = unroll_inputs()
-    loss = unroll(*inputs).sum()
+    loss = unroll_gru(*inputs).sum()
 
     with Calls() as calls:
         loss.backward()
@@ -133,7 +133,7 @@ def test_unroll_lets_its_graph_go_without_the_collector():
     projected, *others = unroll_inputs()
     with without_collector():
         marked, graph = mark(projected)
-        loss = unroll(marked, *others).sum()
+        loss = unroll_gru(marked, *others).sum()
         loss.backward()
         assert graph() is not None
 

@@ -6,7 +6,7 @@ from tiny_graphs import Calls, mark, node_counts, random, without_collector
 from torch.nn import functional
 from torch.testing import assert_close
 
-from seq2seq.kernels.loop_gradients import LoopProducts
+from seq2seq.kernels.loop_gradients import LoopGradients
 
 # T=5 steps, B=2 rows, D=8 of a state, S=3 places, N=2 heads
 NUM_STEPS = 5
@@ -73,7 +73,7 @@ STEPS = {
 def run(step, inputs, *, is_deferred, num_steps=NUM_STEPS):
     """Return the states after each step."""
     state, states = inputs[0], []
-    context = LoopProducts(*inputs[3:], num_steps=num_steps)
+    context = LoopGradients(*inputs[3:], num_steps=num_steps)
     if not is_deferred:
         context = torch.enable_grad()
     with context:
@@ -292,7 +292,7 @@ def test_what_is_frozen_changes_no_other_gradient(frozen):
 def test_types_that_torch_does_not_multiply_are_refused_as_elsewhere():
     weight, rows = random(8, 8, seed=1), random(2, 8, seed=2, dtype=torch.float32)
 
-    with LoopProducts(num_steps=3), pytest.raises(RuntimeError, match="dtype"):
+    with LoopGradients(num_steps=3), pytest.raises(RuntimeError, match="dtype"):
         functional.linear(rows, weight)
 
 
@@ -316,7 +316,7 @@ def test_autocast_rounds_as_in_the_plain_loop(step, dtype):
 def test_outside_the_context_torch_is_as_ever_even_after_an_error():
     inputs = leaves()
 
-    with pytest.raises(ZeroDivisionError), LoopProducts(num_steps=NUM_STEPS):
+    with pytest.raises(ZeroDivisionError), LoopGradients(num_steps=NUM_STEPS):
         linear(*inputs)
         raise ZeroDivisionError
 
@@ -325,7 +325,7 @@ def test_outside_the_context_torch_is_as_ever_even_after_an_error():
 
 def test_another_thread_is_left_alone():
     inputs, found = leaves(), []
-    with LoopProducts(num_steps=NUM_STEPS):
+    with LoopGradients(num_steps=NUM_STEPS):
         thread = threading.Thread(target=lambda: found.append(node_counts(linear(*inputs))))
         thread.start()
         thread.join()
