@@ -1,5 +1,9 @@
 """Sphinx configuration of the documentation: `sphinx-build -W -b html docs docs/_build/html`."""
 
+import re
+
+from sphinx.application import Sphinx
+
 import seq2seq
 
 project = "seq2seq"
@@ -46,3 +50,25 @@ python_maximum_signature_line_length = 88
 python_use_unqualified_type_names = True
 
 copybutton_exclude = ".linenos, .gp, .go"
+
+
+def escape_markup(
+    app: object, kind: str, name: str, documented: object, options: object, lines: list[str]
+) -> None:
+    """Keep formulas of docstrings, such as |q - k|, from being read as markup.
+
+    Docstrings are plain text with code in backticks. An example, from `>>>` to the next empty
+    line, stays as it is.
+    """
+    in_example = False
+    for number, line in enumerate(lines):
+        in_example = line.lstrip().startswith(">>>") or (in_example and bool(line.strip()))
+        if not in_example:
+            text_and_code = line.split("`")
+            text_and_code[::2] = [re.sub(r"([|*])", r"\\\1", text) for text in text_and_code[::2]]
+            lines[number] = "`".join(text_and_code)
+
+
+def setup(app: Sphinx) -> None:
+    """Escape docstrings before napoleon reads them."""
+    app.connect("autodoc-process-docstring", escape_markup, priority=100)

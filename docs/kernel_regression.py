@@ -1,8 +1,8 @@
-"""Regression by attention: one noisy curve estimated with three of the translator's modules.
+"""Estimate a noisy curve with three attention modules of the translator.
 
     python docs/kernel_regression.py [--output docs/kernel-regression.png]
 
-docs/kernel-regression.md says what to see in it.
+docs/tutorials/kernel-regression.md explains the picture.
 """
 
 import argparse
@@ -33,7 +33,7 @@ TRUTH, POINTS, ESTIMATE = "#000000", "#999999", "#0072b2"
 
 
 class Estimate(NamedTuple):
-    """What attention answers, and what it looked at."""
+    """An estimate and its attention weights."""
 
     y: Tensor  # (T,)
     weights: Tensor  # (T, S)
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Estimate the curve three times, print the errors and draw the picture."""
     parser = argparse.ArgumentParser(description="Draw attention as kernel regression.")
     picture = Path(__file__).with_name("kernel-regression.png")
-    parser.add_argument("--output", type=Path, default=picture, help="where the picture goes")
+    parser.add_argument("--output", type=Path, default=picture, help="the file to write")
     output = parser.parse_args(arguments).output
 
     x, y = make_points()
@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def make_points() -> tuple[Tensor, Tensor]:
-    """Draw noisy points of the curve: x in ascending order, and y, each (S,)."""
+    """Draw noisy points of the curve: ascending x, and y, each (S,)."""
     generator = torch.Generator().manual_seed(SEED)
     x = END * torch.rand(NUM_POINTS, generator=generator, dtype=torch.float64).sort().values
     noise = NOISE * torch.randn(NUM_POINTS, generator=generator, dtype=torch.float64)
@@ -77,33 +77,32 @@ def make_points() -> tuple[Tensor, Tensor]:
 
 
 def curve(x: Tensor) -> Tensor:
-    """Return the truth that the estimates are measured by."""
+    """Return the true curve."""
     return 2 * x.sin() + x**0.8
 
 
 def make_average() -> UniformAttention:
-    """Make average pooling."""
-    config = UniformConfig(name="uniform", dropout=0.0)
-    return UniformAttention(config, query_size=1, key_size=1, value_size=1).double()
+    """Build average pooling."""
+    return UniformAttention(UniformConfig(), query_size=1, key_size=1, value_size=1).double()
 
 
 def make_gaussian(learned_width: bool) -> GaussianAttention:
-    """Make a Gaussian kernel that compares numbers as they are; its width starts at 1."""
-    config = GaussianConfig(name="gaussian", dropout=0.0, size=None, learned_width=learned_width)
+    """Build a Gaussian kernel over unprojected numbers; its width starts at 1."""
+    config = GaussianConfig(size=None, learned_width=learned_width)
     return GaussianAttention(config, query_size=1, key_size=1, value_size=1).double()
 
 
 def regress(
     attention: Attention, queries: Tensor, x: Tensor, y: Tensor, valid: Tensor | None = None
 ) -> Estimate:
-    """Estimate y at the queries (T,) from points (S,), of which `valid` (1, T, S) may be seen."""
+    """Estimate y at the queries (T,) from points (S,); `valid` (1, T, S) masks the points."""
     memory = attention.prepare(x.view(1, -1, 1), valid, values=y.view(1, -1, 1))
     context, weights = attention(queries.view(1, -1, 1), memory)  # (1, T, 1), (1, 1, T, S)
     return Estimate(context.flatten(), weights[0, 0])
 
 
 def fit_width(attention: GaussianAttention, x: Tensor, y: Tensor) -> tuple[float, float]:
-    """Learn the width; return the leave-one-out error at the start and at the end."""
+    """Learn the width; return the leave-one-out error before and after."""
     optimizer = torch.optim.Adam(attention.parameters(), lr=LEARNING_RATE)
     start = leave_one_out_error(attention, x, y).item()
     for _ in range(NUM_STEPS):
@@ -114,20 +113,20 @@ def fit_width(attention: GaussianAttention, x: Tensor, y: Tensor) -> tuple[float
 
 
 def leave_one_out_error(attention: Attention, x: Tensor, y: Tensor) -> Tensor:
-    """Estimate each point from all the others and return the mean squared error."""
-    # A point that saw itself would learn to look at nothing else.
+    """Estimate each point from all other points and return the mean squared error."""
+    # Without the mask a point would attend to itself only.
     others = ~torch.eye(len(x), dtype=torch.bool).unsqueeze(0)  # (1, S, S)
     return (regress(attention, x, x, y, others).y - y).square().mean()
 
 
 def draw(estimates: dict[str, Estimate], queries: Tensor, x: Tensor, y: Tensor) -> Figure:
-    """Draw each estimate under its title and its weights below, all on the same scales."""
+    """Draw each estimate under its title, with its weights below, all on the same scales."""
     figure = Figure(figsize=(11, 7), dpi=100, layout="constrained")
     curves, maps = figure.subplots(
         2, len(estimates), sharex=True, sharey="row", height_ratios=(4, 5)
     )
     largest = max(estimate.weights.max().item() for estimate in estimates.values())
-    # Linear shades would leave nothing to see where fifty points share the weight.
+    # On a linear scale, weights shared by fifty points would be invisible.
     shades = PowerNorm(0.5, vmin=0, vmax=largest)
     for (title, estimate), above, below in zip(estimates.items(), curves, maps, strict=True):
         above.set_title(title)
@@ -139,7 +138,7 @@ def draw(estimates: dict[str, Estimate], queries: Tensor, x: Tensor, y: Tensor) 
         below.set_xlabel("key: x of a point")
     curves[0].set_ylabel("value: y of a point")
     curves[0].legend(loc="upper right", fontsize="small")
-    maps[0].set_ylabel("query: x where we ask")
+    maps[0].set_ylabel("query: a new x")
     ticks = [0, 1 / NUM_POINTS, 0.05, 0.1, 0.2, 0.4]
     figure.colorbar(
         image, ax=maps, ticks=ticks, format="%.2f", label="weight", fraction=0.04, pad=0.02
@@ -148,7 +147,7 @@ def draw(estimates: dict[str, Estimate], queries: Tensor, x: Tensor, y: Tensor) 
 
 
 def borders(places: Tensor) -> Tensor:
-    """Return where the cells of a map meet: half-way between two places."""
+    """Return the borders between the cells of a map, half-way between two places."""
     return torch.cat([torch.zeros(1), (places[1:] + places[:-1]) / 2, torch.full((1,), END)])
 
 

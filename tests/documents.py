@@ -1,4 +1,4 @@
-"""The commands that a page shows, and a place to run them in, as they stand but for small sizes."""
+"""Read the commands and examples of a page, and run them with sizes that make them quick."""
 
 import os
 import re
@@ -13,10 +13,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 INPUT = "Der Hund l\xe4uft.\n\nZwei M\xe4nner.\n"
 
+QUICK_UPDATES = "training.max_updates=2"
 QUICK = [
     "data.cache_dir=cache",
     "data.max_length=200",
-    "training.max_updates=2",
+    QUICK_UPDATES,
     "training.threads=1",
     "training.validation.batch_size=4",
     "training.validation.num_samples=1",
@@ -41,35 +42,47 @@ class Page:
 
     def __init__(self, path: str) -> None:
         """Read a page; `path` starts from the project's root."""
+        self.name = path
         self._path = ROOT / path
         self.text = self._path.read_text(encoding="utf-8")
 
     def commands(self) -> list[str]:
         """Return the lines of the shell blocks, in their order."""
-        return [line for block in self._blocks("sh") for line in block.splitlines()]
+        return [line for block in self.blocks("sh") for line in block.splitlines()]
 
     def run_example(self, number: int, workplace: Path) -> None:
-        """Run one of the blocks of Python."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(workplace)
-            exec(compile(self._blocks("python")[number], self._path.name, "exec"), {})
+        """Run one of the Python blocks."""
+        self._run(self.blocks("python")[number], workplace)
+
+    def run_examples(self, workplace: Path) -> None:
+        """Run all Python blocks as one program."""
+        self._run("\n".join(self.blocks("python")), workplace)
 
     def num_examples(self) -> int:
-        return len(self._blocks("python"))
+        return len(self.blocks("python"))
 
     def missing_links(self) -> list[str]:
-        """Return the paths that the page links to and that are not there."""
+        """Return the paths that the page links to and that do not exist."""
         links = [link for link in re.findall(r"\]\(([^)#]+)", self.text) if "://" not in link]
         return [link for link in links if not (self._path.parent / link).exists()]
 
-    def _blocks(self, language: str) -> list[str]:
-        return re.findall(rf"^```{language}\n(.*?)^```", self.text, re.MULTILINE | re.DOTALL)
+    def blocks(self, language: str) -> list[str]:
+        """Return the code blocks of a language; those without one show output."""
+        blocks = re.findall(r"^```(\w*)\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
+        return [text for name, text in blocks if name == language]
+
+    def _run(self, code: str, workplace: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(workplace)
+            exec(compile(code, f"<{self.name}>", "exec"), {})
 
 
 def quickened(arguments: list[str]) -> list[str]:
-    """Add overrides that make a training small, without touching what the command shows."""
+    """Add overrides that make a training small, without changing what the command shows."""
+    if "--cfg" in arguments:
+        return arguments
     if "data=multi30k" in arguments or "experiment=multi30k" in arguments:
-        # What is left out is the download and the training; of a sweep, all jobs but the first.
+        # The configuration is composed, of a sweep the first job's; nothing is downloaded.
         first = [argument.split(",")[0] for argument in arguments if argument != "-m"]
         return [*first, "--cfg", "job"]
     extra = QUICK + ([] if "data=files" in arguments else QUICK_GRAMMAR)
@@ -80,7 +93,8 @@ def quickened(arguments: list[str]) -> list[str]:
     given = {argument.partition("=")[0] for argument in arguments}
     if "training.validation.keep_best" in given:
         extra += ["training.validation.every_updates=1"]  # else there is one to keep
-    return arguments + [override for override in extra if override.partition("=")[0] not in given]
+    few = [re.sub(r"^training\.max_updates=\d+$", QUICK_UPDATES, each) for each in arguments]
+    return few + [override for override in extra if override.partition("=")[0] not in given]
 
 
 def make_workplace(path: Path) -> Path:
@@ -109,7 +123,6 @@ def run_script(workplace: Path, script: str, arguments: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(workplace)
         patch.setattr(sys, "argv", [script, *arguments])
-        patch.syspath_prepend(str(workplace))
         try:
             runpy.run_path(str(workplace / script), run_name="__main__")
         except SystemExit as end:
@@ -119,7 +132,7 @@ def run_script(workplace: Path, script: str, arguments: list[str]) -> None:
 def run_shell(
     workplace: Path, command: str, *, stdin: int = subprocess.DEVNULL
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a shell, in which a pipe fails where a part of it fails.
+    """Run a command in a shell, in which a pipe fails if one of its parts fails.
 
     Args:
         workplace: the directory to run it in.

@@ -1,4 +1,4 @@
-"""The worked example in docs/: its estimates, its command, and what its page quotes."""
+"""Test the estimates of docs/kernel_regression.py, its command and the figures of its page."""
 
 import importlib.util
 import re
@@ -10,13 +10,12 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
+from documents import ROOT, Page
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from tiny_training import ROOT
 
-DOCS = ROOT / "docs"
-SCRIPT = DOCS / "kernel_regression.py"
-PAGE = (DOCS / "kernel-regression.md").read_text(encoding="utf-8")
+SCRIPT = ROOT / "docs" / "kernel_regression.py"
+PAGE = Page("docs/tutorials/kernel-regression.md")
 ERROR = re.compile(r"^.+: error \d\.\d{3}$", flags=re.MULTILINE)
 
 
@@ -33,12 +32,6 @@ def load_script() -> ModuleType:
 def example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(sys, "path", sys.path.copy())
     return load_script()
-
-
-def blocks(language: str) -> list[str]:
-    """Return the page's blocks of code in a language; "": what a command printed."""
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
-    return [text for name, text in found if name == language]
 
 
 def nadaraya_watson(
@@ -143,12 +136,13 @@ def test_command_writes_the_picture_and_prints_what_the_page_quotes(
     printed = capsys.readouterr().out
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
     assert len(ERROR.findall(printed)) == 3
-    assert blocks("") == [printed]
+    assert PAGE.commands() == ["python docs/kernel_regression.py"]
+    assert PAGE.blocks("") == [printed]
 
 
 def test_page_names_the_reach_of_the_kernel_that_it_quotes() -> None:
-    (width,) = re.findall(r"learned w = (\S+):", PAGE)
-    (reach,) = re.findall(r"\$1/w = (\S+)\$", PAGE)
+    (width,) = re.findall(r"learned w = (\S+):", PAGE.text)
+    (reach,) = re.findall(r"\$1/w = (\S+)\$", PAGE.text)
 
     assert f"{1 / float(width):.2f}" == reach
 
@@ -156,7 +150,8 @@ def test_page_names_the_reach_of_the_kernel_that_it_quotes() -> None:
 def test_width_that_the_page_names_for_other_noise_is_learned(
     example: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ((noise, width),) = re.findall(r"`NOISE` at (\S+) .*?, \$w\$ = (\S+),", PAGE)
+    pattern = r"`NOISE` at (\S+) .*?, \$w\$ = (\S+),"
+    ((noise, width),) = re.findall(pattern, PAGE.text, re.DOTALL)
     monkeypatch.setattr(example, "NOISE", float(noise))
     attention = example.make_gaussian(learned_width=True)
 
@@ -187,14 +182,7 @@ def test_picture_that_cannot_be_written_is_one_line(
 
 def test_code_in_the_page_is_that_of_the_script() -> None:
     script = SCRIPT.read_text(encoding="utf-8")
-    excerpts = blocks("python")
+    excerpts = PAGE.blocks("python")
 
     assert excerpts
     assert [excerpt for excerpt in excerpts if excerpt not in script] == []
-
-
-def test_every_file_that_the_page_links_exists() -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", PAGE)
-
-    assert links
-    assert [link for link in links if not (DOCS / link).exists()] == []

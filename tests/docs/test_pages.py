@@ -1,0 +1,224 @@
+"""Run the commands and examples of every page in docs/, with sizes that make them quick."""
+
+import gzip
+import os
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+from documents import ROOT, Page, make_workplace, quickened, run_script, run_shell
+
+from seq2seq.cli.config import TranslateConfig
+from seq2seq.cli.score import ScoreConfig
+from seq2seq.config.schema import TrainConfig, config_groups
+from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
+
+PATHS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
+PAGES = {path: Page(path) for path in PATHS if "_build" not in path}
+TESTED_ELSEWHERE = ("docs/tutorials/kernel-regression.md", "docs/tutorials/new-attention-type.md")
+"""pages whose code has a test of its own"""
+HERE = [page for path, page in PAGES.items() if path not in TESTED_ELSEWHERE]
+COMMANDS = list(dict.fromkeys(command for page in HERE for command in page.commands()))
+"""each once, in the order of the pages"""
+WRITTEN = ("output", "alignments", "attention_plot", "attention_html")
+"""keys of files that a command writes"""
+PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_workplace(tmp_path_factory.mktemp("pages"))
+
+
+def run_make(workplace: Path, command: str) -> None:
+    """Look the target and its variables up in the Makefile."""
+    _, target, *variables = shlex.split(command)
+    assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)
+    for variable in variables:
+        assert re.search(rf"\b{variable.partition('=')[0]}\b", MAKEFILE)
+
+
+def run_installation(workplace: Path, command: str) -> None:
+    """Look the extras up in pyproject.toml; nothing is downloaded."""
+    for extra in re.findall(r"\[(\w+)\]", command):
+        assert re.search(rf"^{extra} = \[", PYPROJECT, re.MULTILINE)
+
+
+def run_training(workplace: Path, command: str) -> None:
+    arguments = quickened(shlex.split(command)[2:])
+    given = {argument.partition("=")[0] for argument in arguments}
+    if not given & {"resume", "overwrite", "--cfg"}:
+        arguments.append("overwrite=true")  # another page may use the same name
+    run_script(workplace, "train.py", arguments)
+
+
+def run_translation(workplace: Path, command: str) -> None:
+    run_script(workplace, "translate.py", shlex.split(command)[2:])
+
+
+def run_in_shell(workplace: Path, command: str) -> None:
+    done = run_shell(workplace, command)
+    assert done.returncode == 0, done.stderr
+
+
+def run_processes(workplace: Path, command: str) -> None:
+    arguments = shlex.split(command)
+    run_in_shell(workplace, shlex.join([*arguments[:3], *quickened(arguments[3:])]))
+
+
+def run_prompt(workplace: Path, command: str) -> None:
+    """Type two lines at a pseudo-terminal."""
+    pty = pytest.importorskip("pty", reason="pseudo-terminals exist on POSIX only")
+    keyboard, terminal = pty.openpty()
+    os.write(keyboard, b"Der Hund.\nJa.\n\x04")
+    done = run_shell(workplace, command, stdin=terminal)
+    os.close(terminal)
+    os.close(keyboard)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 2
+
+
+def run_tensorboard(workplace: Path, command: str) -> None:
+    done = run_shell(workplace, f"{command} --inspect")
+    assert done.returncode == 0, done.stderr
+    assert "valid/bleu" in done.stdout
+
+
+def run_comparison(workplace: Path, command: str) -> None:
+    """List the trainings instead of running them."""
+    done = run_shell(ROOT, f"{command} --list")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("train.py") >= 6
+
+
+def run_measurement(workplace: Path, command: str) -> None:
+    """Look the options up in --help; the other arguments are keys of training and translating."""
+    arguments = shlex.split(command)
+    kind = " ".join(a for a in arguments[2:3] if a.isalpha())  # each has options of its own
+    options = [a for a in arguments if a.startswith("--")]
+    assert [a for a in options if f"{a} " not in help_of(f"{arguments[1]} {kind}")] == []
+
+
+@cache
+def help_of(script: str) -> str:
+    done = run_shell(ROOT, f"python {script} --help")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+RUNNERS: dict[str, Callable[[Path, str], None]] = {
+    r"make \w+( [A-Z_]+=\S+)*": run_make,
+    r"pip install .*|source \.venv/bin/activate": run_installation,
+    r"python train\.py[^|>*]*": run_training,
+    r"torchrun .*": run_processes,
+    r"python translate\.py checkpoint=\S+": run_prompt,
+    r"python translate\.py [^|>*]*": run_translation,
+    r"python -m seq2seq\.cli\.(score|average) .*": run_in_shell,
+    r"tensorboard .*": run_tensorboard,
+    r"python benchmarks/compare\.py .*": run_comparison,
+    r"python benchmarks/\w+_speed\.py .*": run_measurement,
+    r"(mkdir|gzip|printf) .*": run_in_shell,
+    r"(echo|cat) .* \| python translate\.py .*|python translate\.py .* \| head .*": run_in_shell,
+}
+"""how a command is run, by a pattern of all of it; the first that fits"""
+
+
+def runner(command: str) -> Callable[[Path, str], None] | None:
+    return next((run for form, run in RUNNERS.items() if re.fullmatch(form, command)), None)
+
+
+def paths_of(workplace: Path, command: str, *keys: str) -> list[Path]:
+    """Return the paths that are values of the keys in a command."""
+    pairs = (
+        argument.split("=", maxsplit=1) for argument in shlex.split(command) if "=" in argument
+    )
+    values = (value for key, value in pairs if key in keys)
+    return [workplace / path for value in values for path in value.strip("[]").split(",")]
+
+
+def num_lines(paths: list[Path]) -> int:
+    """Return how many lines the files have, packed ones too."""
+    contents = (path.read_bytes() for path in paths)
+    unpacked = (gzip.decompress(c) if c.startswith(b"\x1f\x8b") else c for c in contents)
+    return sum(content.count(b"\n") for content in unpacked)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_runs_and_writes_the_files_that_it_names(workplace: Path, command: str) -> None:
+    run = runner(command)
+    assert run is not None, "no way to run it is known: add one to RUNNERS"
+    written = paths_of(workplace, command, *WRITTEN)
+    for path in written:
+        if path.is_file():
+            path.unlink()  # of an earlier command
+
+    run(workplace, command)
+
+    assert [path for path in written if not path.exists()] == []
+    outputs, inputs = (paths_of(workplace, command, key) for key in ("output", "input"))
+    if outputs and inputs:
+        assert num_lines(outputs) == num_lines(inputs) > 0
+
+
+@pytest.mark.parametrize("path", [page.name for page in HERE if page.num_examples()])
+def test_python_examples_run(
+    workplace: Path, capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    PAGES[path].run_examples(workplace)
+
+    printed = capsys.readouterr().out
+    assert printed
+    if "/explanation/" in path:  # where nothing is trained
+        assert printed == "".join(PAGES[path].blocks(""))
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_linked_file_exists(path: str) -> None:
+    assert PAGES[path].missing_links() == []
+
+
+def test_page_is_tested_elsewhere_by_a_test_that_names_it() -> None:
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*page*.py"))
+    tests += Path(__file__).with_name("test_kernel_regression.py").read_text()
+
+    assert [p for p in TESTED_ELSEWHERE if p.removeprefix("docs/") not in tests] == []
+
+
+def test_every_key_of_translating_and_scoring_has_its_recipe() -> None:
+    searches = (GreedyConfig, BeamConfig, SamplingConfig)
+    keys = {
+        f"decoding.{each.name}=" if config in searches else f"{each.name}="
+        for config in (TranslateConfig, ScoreConfig, *searches)
+        for each in fields(config)
+        if each.name != "name"
+    }
+
+    assert sorted(key for key in keys if key not in " ".join(COMMANDS)) == []
+
+
+def keys_of(config: type, prefix: str = "") -> set[str]:
+    """Return the dotted keys of a configuration and its parts."""
+    keys = set()
+    for each in fields(config):
+        keys.add(f"{prefix}{each.name}")
+        if isinstance(each.type, type) and is_dataclass(each.type):
+            keys |= keys_of(each.type, f"{prefix}{each.name}.")
+    return keys
+
+
+def test_every_key_that_a_page_names_exists() -> None:
+    known = keys_of(TrainConfig) | keys_of(TranslateConfig)
+    for group, types in config_groups().items():
+        known |= {key for config in types.values() for key in keys_of(config, f"{group}.")}
+    groups = {*config_groups(), "model", "training"}
+    pattern = re.compile(rf"`((?:{'|'.join(sorted(groups))})\.[a-z_.]+)(?:=[^`]*)?`")
+
+    named = {(path, key) for path, page in PAGES.items() for key in pattern.findall(page.text)}
+
+    assert len(named) > 30
+    assert sorted((path, key) for path, key in named if key not in known) == []
