@@ -138,9 +138,9 @@ def test_flat_keys_are_those_of_the_command_line():
         ("data=wmt", "unknown data 'wmt'; one of: files, grammar, multi30k"),
         ("attention=null", "a part is chosen by its name, for example attention=none; this is no"),
         ("attention=true", "a part is chosen by its name, for example attention=none; this is no"),
-        ("+attention.extra=1", "unknown key 'attention.extra'; leave it out"),
-        ("+model.encoder.extra.deep=1", "unknown key 'model.encoder.extra'; leave it out"),
-        ("+extra=1", "unknown key 'extra'; leave it out"),
+        ("+attention.extra=1", "unknown key 'attention.extra'; remove it"),
+        ("+model.encoder.extra.deep=1", "unknown key 'model.encoder.extra'; remove it"),
+        ("+extra=1", "unknown key 'extra'; remove it"),
         (
             "model.encoder.hidden_size=wide",
             "model.encoder.hidden_size: Value 'wide' of type 'str' could not be converted to Int",
@@ -152,7 +152,7 @@ def test_flat_keys_are_those_of_the_command_line():
         ),
         ("data=files", "data.train has no value; give it, data.train=..."),
         ("experiment=nope", "unknown experiment 'nope'; one of: multi30k"),
-        ("attention.name=dot", "attention.name=dot is not the name of this attention; leave it"),
+        ("attention.name=dot", "attention.name=dot does not name this attention; remove it"),
         ("model.encoder.hidden_dropout=1.5", "model.encoder.hidden_dropout=1.5 must lie in [0, 1)"),
         ("training.max_epochs=null", "training needs a budget: set training.max_epochs"),
         (

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from tiny_training import ROOT
 
 from seq2seq.attention import attention_config_types
-from seq2seq.cli.config import TranslateConfig
-from seq2seq.config.schema import load_config, register_schemas, to_dataclass
+from seq2seq.cli.config import load_translate_config
+from seq2seq.config.schema import load_config
 from seq2seq.data import load_corpora, train_tokenizers
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search import decoding_config_types, search
@@ -105,13 +104,8 @@ def test_every_training_builds_its_optimizer(name):
 
 @pytest.mark.parametrize("name", names_of("decoding"))
 def test_the_translation_script_takes_every_decoding(name):
-    register_schemas()
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONFIGS)):
-        composed = compose("translate", overrides=["checkpoint=[x]", f"decoding={name}"])
+    config = load_translate_config("checkpoint=x", f"decoding={name}")
 
-    config = to_dataclass(composed)
-
-    assert isinstance(config, TranslateConfig)
     assert config.decoding.name == name
 
 
