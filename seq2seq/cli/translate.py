@@ -26,7 +26,16 @@ def main() -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s: %(message)s")
     sys.argv[1:] = quote_plain_values(sys.argv[1:])
     register_translate_schema()
-    run_script(_translate)
+    run_script(_check_and_translate)
+
+
+def _check_and_translate() -> None:
+    if any(argument.startswith("hypotheses=") for argument in sys.argv[1:]):
+        raise ValueError(
+            "hypotheses= is a key of the command that scores files of translations; use "
+            "python -m seq2seq.cli.score reference=FILE hypotheses=FILE"
+        )
+    _translate()
 
 
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="translate")

@@ -13,7 +13,6 @@ from seq2seq.cli.score import ScoreConfig, ScoreFormat, score_systems
 from seq2seq.evaluation.metrics import score
 from seq2seq.evaluation.significance import Significance
 
-ROOT = Path(__file__).parents[2]
 METRICS = ("bleu", "chrf", "ter")
 REFERENCE = [
     "A dog runs through the deep snow.",
@@ -153,7 +152,7 @@ def test_the_table_has_what_json_has_and_marks_what_chance_does_not_explain():
                 cell += f" p={each['p_value']:.4f}" + "*" * (each["p_value"] < 0.05)
             assert f"  {cell}  " in f"{line}  "
     assert "*" in lines[3]
-    assert lines[5].endswith("from a.en, by paired bootstrap; * below 0.05")
+    assert lines[5].endswith("from a.en by chance, paired bootstrap; * below 0.05")
     assert [line.split() for line in lines[8:]] == [
         ["BLEU", found["signatures"]["bleu"]],
         ["chrF2", found["signatures"]["chrf"]],
@@ -211,7 +210,7 @@ def test_a_missing_file_is_named_with_its_key():
 
 
 def run_script(*arguments, python=()):
-    command = [sys.executable, *python, str(ROOT / "translate.py"), *arguments]
+    command = [sys.executable, *python, "-m", "seq2seq.cli.score", *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         command, capture_output=True, timeout=100, env=environment, check=False, text=True
@@ -225,7 +224,7 @@ def test_the_script_scores_without_torch_and_leaves_no_traces():
     done = run_script(*arguments, python=("-X", "importtime"))
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("system  BLEU ")
+    assert done.stdout.startswith("system    BLEU ")
     assert "bs:5|" in done.stdout
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "sacrebleu" in imported
@@ -237,7 +236,7 @@ def test_the_script_scores_without_torch_and_leaves_no_traces():
 def test_the_script_ends_quietly_when_nobody_reads_the_scores():
     read_end, write_end = os.pipe()
     os.close(read_end)
-    command = [sys.executable, str(ROOT / "translate.py"), "reference=ref.en", "hypotheses=a.en"]
+    command = [sys.executable, "-m", "seq2seq.cli.score", "reference=ref.en", "hypotheses=a.en"]
 
     with os.fdopen(write_end, "wb") as pipe:
         done = subprocess.run(
@@ -251,7 +250,7 @@ def test_the_script_ends_quietly_when_nobody_reads_the_scores():
     ("arguments", "message"),
     [
         (["hypotheses=a.en"], "reference has no value; give it, reference=..."),
-        (["hypotheses=a.en", "reference=ref.en", "text=ja"], "text= has no place beside hypothe"),
+        (["hypotheses=a.en", "reference=ref.en", "text=ja"], "unknown key 'text'"),
         (["hypotheses=a.en", "reference=ref.en", "output_format=nbest"], "output_format: Invalid"),
     ],
 )
@@ -284,7 +283,9 @@ def test_scores_are_not_written_over_what_they_come_from(key, tmp_path):
     link = tmp_path / "link.en"
     link.symlink_to(path)
 
-    with pytest.raises(ValueError, match=rf"output={path} would overwrite what {key}={link}"):
+    with pytest.raises(
+        ValueError, match=rf"output={path} would overwrite the file of {key}={link}"
+    ):
         dataclasses.replace(CONFIG, output=str(path), **{key: [str(link)]})
 
 

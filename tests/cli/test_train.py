@@ -65,7 +65,7 @@ def start(*arguments: str, cwd) -> subprocess.Popen[str]:
             "attention.num_heads=3 must divide attention.size=256",
         ),
         (["training.label_smoothing=1.5"], "training.label_smoothing=1.5 must lie in [0, 1)"),
-        (["+attention.extra=1"], "unknown key 'attention.extra'; leave it out"),
+        (["+attention.extra=1"], "unknown key 'attention.extra'; remove it"),
         (["attention=null"], "a part is chosen by its name, for example attention=none"),
         (["resume=true"], "resume=true: checkpoints/grammar-additive holds no run; leave resume"),
         (["data=files"], "data.train has no value; give it, data.train=..."),
@@ -132,7 +132,7 @@ def test_a_run_that_explodes_is_one_line_that_names_the_update(train, corpus):
     assert "Error executing job" not in err
 
 
-def test_a_stopped_run_saves_and_says_what_goes_on_with_it(train, corpus, tmp_path):
+def test_a_stopped_run_saves_and_names_the_command_that_continues_it(train, corpus, tmp_path):
     arguments = [*corpus, "training.max_epochs=100000", "run_name=mine", "overwrite=true"]
     process = start(*arguments, cwd=tmp_path / "work")
     assert process.stderr is not None
@@ -145,10 +145,9 @@ def test_a_stopped_run_saves_and_says_what_goes_on_with_it(train, corpus, tmp_pa
     assert process.returncode == 143, err
     assert out == ""
     last = err.splitlines()[-1]
-    start_of_line = "stopped: SIGTERM; go on with: python train.py "
-    assert last.startswith(start_of_line)
+    assert last.startswith("stopped: SIGTERM; continue with: ")
     assert (tmp_path / "work" / "checkpoints" / "mine" / "last.pt").exists()
-    command = shlex.split(last.removeprefix(start_of_line))
+    command = shlex.split(last.partition("train.py ")[2])
     assert command[-1] == "resume=true"
     assert "overwrite=true" not in command
     code, out, err = train(*command, "training.max_updates=3")
@@ -232,7 +231,9 @@ def test_an_unknown_choice_in_a_sweep_is_one_line_before_any_run(train, tmp_path
     assert "dott" in err
 
 
-def test_a_signal_stops_a_sweep_and_says_how_to_go_on_with_its_run(train, corpus, monkeypatch):
+def test_a_signal_stops_a_sweep_and_names_the_command_that_continues_its_run(
+    train, corpus, monkeypatch
+):
     original = trainer_module.Trainer._log
 
     def log(self, board, bar):
@@ -247,9 +248,9 @@ def test_a_signal_stops_a_sweep_and_says_how_to_go_on_with_its_run(train, corpus
 
     assert (code, out) == (130, "")
     last = err.splitlines()[-1]
-    assert last.startswith("stopped: SIGINT; go on with: python train.py ")
+    assert last.startswith("stopped: SIGINT; continue with: ")
     assert "1-files-uniform" not in err
-    command = shlex.split(last.partition("python train.py ")[2])
+    command = shlex.split(last.partition("train.py ")[2])
     code, out, err = train(*command)
     assert (code, out) == (0, "")
     assert "resumed after update 3" in err

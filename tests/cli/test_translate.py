@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from tiny_translator import write_checkpoint
 
 from seq2seq.cli.config import TranslateConfig
-from seq2seq.cli.hydra_arguments import TRANSLATE_PATHS, TRANSLATE_LISTS, quote_plain_values
+from seq2seq.cli.hydra_arguments import TRANSLATE_LISTS, TRANSLATE_PATHS, quote_plain_values
 
 ROOT = Path(__file__).parents[2]
 
@@ -112,6 +112,14 @@ def test_a_part_that_belongs_to_training_is_no_key_of_translating(tmp_path):
 
     assert done.returncode == 2
     assert done.stderr == b"error: unknown key 'attention'; --cfg job lists the keys\n"
+
+
+def test_scoring_files_of_translations_is_left_to_its_own_command(tmp_path):
+    done = run_script("hypotheses=a.en", "reference=ref.en", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert (done.stdout, done.stderr.count(b"\n")) == (b"", 1)
+    assert b"python -m seq2seq.cli.score" in done.stderr
 
 
 def test_the_script_ends_quietly_when_its_reader_goes(checkpoint, tmp_path):
