@@ -75,7 +75,7 @@ class BatchTranslator:
                     source_mask,
                     decoding,
                     prefixes=[beginnings[row] for row in rows],
-                    forbidden=forbidden,
+                    banned=forbidden,
                 )
             return list(map(translation, rows, found))
 

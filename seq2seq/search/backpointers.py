@@ -85,6 +85,8 @@ class History:
         by_token = _differences(totals, links[1]).tolist()
         log_probabilities = totals.tolist()
         _check_numbers(log_probabilities)
+        for ends in endings:
+            _check_possible([log_probabilities[end.cell] for end in ends])
         paths = [[_trace(end.cell, parents) for end in ends] for ends in endings]
         used = [rows[cell] for of_sentence in paths for path in of_sentence for cell in path]
         weights = self._gather_weights(used)
@@ -148,4 +150,14 @@ def _check_numbers(log_probabilities: list[float]) -> None:
         raise ValueError(
             "the model's probabilities are not numbers (NaN); translate with precision=fp32, "
             "or take an earlier checkpoint"
+        )
+
+
+def _check_possible(log_probabilities: list[float]) -> None:
+    """Raise ValueError unless a sentence has hypotheses and all of them are possible."""
+    if not log_probabilities or -math.inf in log_probabilities:
+        raise ValueError(
+            "no translation is possible: a hypothesis has reached a step at which every token, "
+            "EOS included, is banned or has probability 0; ban fewer sequences, or check that "
+            "the logits of the model are finite"
         )

@@ -77,7 +77,7 @@ def search(
     config: DecodingConfig,
     *,
     prefixes: Sequence[Sequence[int]] = (),
-    forbidden: Sequence[Sequence[int]] = (),
+    banned: Sequence[Sequence[int]] = (),
 ) -> Hypotheses:
     """Translate a batch by the search that is registered for the config's type.
 
@@ -91,7 +91,7 @@ def search(
         prefixes: for each sentence the tokens that its hypotheses begin with, or nothing; one
             that ends with EOS is the whole hypothesis. Forced tokens heed no other constraint.
             Without any prefixes all sentences are free.
-        forbidden: sequences of tokens that no hypothesis holds, for all sentences: `[UNK]` a
+        banned: sequences of tokens that no hypothesis holds, for all sentences: `[UNK]` a
             token, `[BOS, 7, 8]` a beginning, `[8, EOS]` an end.
 
     Returns:
@@ -99,12 +99,12 @@ def search(
 
     Raises:
         ValueError: the model gives probabilities that are not numbers, or it cannot be searched
-            as the config says, or a prefix or a forbidden sequence makes no sense.
+            as the config says, or a prefix or a banned sequence makes no sense.
     """
     assert not model.training, "dropout would draw a different translation each time"
     if source_ids.shape[0] == 0:
         return []
-    constraints = build_constraints(config, source_mask, prefixes=prefixes, forbidden=forbidden)
+    constraints = build_constraints(config, source_mask, prefixes=prefixes, banned=banned)
     found = _registry[type(config)](model, source_ids, source_mask, config, constraints)
     constraints.report()
     return found

@@ -46,7 +46,7 @@ def build_constraints(
     source_mask: Tensor,
     *,
     prefixes: Sequence[Sequence[int]],
-    forbidden: Sequence[Sequence[int]],
+    banned: Sequence[Sequence[int]],
 ) -> Constraints:
     """Join what the config and the caller ask for, one row a sentence.
 
@@ -54,18 +54,18 @@ def build_constraints(
         config: a search's config.
         source_mask: (B, S).
         prefixes: for each sentence the tokens that a translation begins with; none: all free.
-        forbidden: sequences of tokens that no translation holds.
+        banned: sequences of tokens that no translation holds.
 
     Raises:
-        ValueError: a prefix or a forbidden sequence makes no sense.
+        ValueError: a prefix or a banned sequence makes no sense.
     """
     lengths = source_mask.sum(dim=1).tolist()
     shortest = [config.shortest(length) for length in lengths]
     _check_prefixes(prefixes, [config.longest(length) for length in lengths])
-    if [] in [list(sequence) for sequence in forbidden]:
-        raise ValueError("a forbidden sequence is empty, which every translation holds; remove it")
+    if [] in [list(sequence) for sequence in banned]:
+        raise ValueError("a banned sequence is empty, which every translation holds; remove it")
     # An end is a token itself, so a least length of 1 asks for nothing.
-    if max(shortest) <= 1 and not any(prefixes) and not forbidden and not config.no_repeat_ngram:
+    if max(shortest) <= 1 and not any(prefixes) and not banned and not config.no_repeat_ngram:
         return Constraints()
     device = source_mask.device
     longest_prefix = max(map(len, prefixes), default=0)
@@ -74,7 +74,7 @@ def build_constraints(
         produced=torch.full((len(lengths), 1), BOS, device=device),
         prefixes=torch.tensor(padded or [[]] * len(lengths), dtype=torch.long, device=device),
         shortest=torch.tensor(shortest, device=device),
-        forbidden=_by_length(forbidden, device),
+        banned=_by_length(banned, device),
         no_repeat_ngram=config.no_repeat_ngram,
     )
 
@@ -92,13 +92,13 @@ class _ActiveConstraints(Constraints):
         produced: Tensor,
         prefixes: Tensor,
         shortest: Tensor,
-        forbidden: tuple[Tensor, ...],
+        banned: tuple[Tensor, ...],
         no_repeat_ngram: int,
     ) -> None:
         self._produced = produced  # (R, L)
         self._prefixes = prefixes  # (R, P); PAD: free
         self._shortest = shortest  # (R,)
-        self._forbidden = forbidden  # of each length (F, n)
+        self._banned = banned  # of each length (F, n)
         self._no_repeat_ngram = no_repeat_ngram
         self._stuck_counts: list[int] = []  # of each step that leaves some without a token
 
@@ -129,7 +129,7 @@ class _ActiveConstraints(Constraints):
         if num_stuck := sum(self._stuck_counts):
             logger.warning(
                 "%d hypotheses had no token left that their constraints allow, and ended; set a "
-                "larger decoding.no_repeat_ngram, or forbid less",
+                "larger decoding.no_repeat_ngram, or ban fewer sequences",
                 num_stuck,
             )
 
@@ -147,9 +147,9 @@ class _ActiveConstraints(Constraints):
         return torch.full_like(self._produced[:, :1], PAD)
 
     def _block(self, log_probabilities: Tensor) -> None:
-        """Block each token that would complete a forbidden sequence or repeat an n-gram."""
+        """Block each token that would complete a banned sequence or repeat an n-gram."""
         size, length = self._no_repeat_ngram, self._produced.shape[1]
-        for sequences in self._forbidden:
+        for sequences in self._banned:
             _block_last(log_probabilities, self._produced, sequences.unsqueeze(0))
         if 0 < size <= length:
             _block_last(log_probabilities, self._produced, self._produced.unfold(1, size, 1))

@@ -131,7 +131,7 @@ class Task(NamedTuple):
     source: list[int]
     config: DecodingConfig
     prefix: Sequence[int] = ()
-    forbidden: Sequence[Sequence[int]] = ()
+    banned: Sequence[Sequence[int]] = ()
 
     @property
     def limit(self) -> int:
@@ -154,7 +154,7 @@ class Task(NamedTuple):
         ):
             return False
         started = [BOS, *output]
-        if any(started[-len(sequence) :] == list(sequence) for sequence in self.forbidden):
+        if any(started[-len(sequence) :] == list(sequence) for sequence in self.banned):
             return False
         size = config.no_repeat_ngram
         grams = [tuple(output[at : at + size]) for at in range(len(output) - size + 1)]

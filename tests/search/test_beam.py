@@ -225,7 +225,7 @@ def test_cut_hypotheses_come_by_score_too(tools, config):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=1, temperature=2.0)
     settings = config(beam_size=500, n_best=9, coverage_penalty=2.0)
 
-    found = search(model, *tools.pad(SOURCES), settings, forbidden=[[EOS]])
+    found = search(model, *tools.pad(SOURCES), settings, banned=[[EOS]])
 
     for hypotheses in found:
         scores = [hypothesis.score for hypothesis in hypotheses]

@@ -35,7 +35,7 @@ def test_without_any_nothing_is_run(tools):
     _, mask = tools.pad(SOURCES)
     config = tools.decoding("greedy", min_length=1)
 
-    constraints = build_constraints(config, mask, prefixes=[[]] * 4, forbidden=[])
+    constraints = build_constraints(config, mask, prefixes=[[]] * 4, banned=[])
 
     assert type(constraints) is Constraints
 
@@ -109,13 +109,13 @@ def test_a_forced_token_heeds_no_other_constraint(tools, decoding, model):
     config = decoding(no_repeat_ngram=1, min_length=4, max_length_offset=4)
     source = tools.pad([[4, EOS]])
 
-    [[hypothesis]] = search(model, *source, config, prefixes=[[5, 5, EOS]], forbidden=[[5]])
+    [[hypothesis]] = search(model, *source, config, prefixes=[[5, 5, EOS]], banned=[[5]])
 
     assert with_end(hypothesis) == [5, 5, EOS]
 
 
 @pytest.mark.parametrize(
-    ("forbidden", "expected"),
+    ("banned", "expected"),
     [
         ([], [4, 4, 4, 4]),
         ([[4]], [5, 5, 5, 5]),
@@ -128,19 +128,17 @@ def test_a_forced_token_heeds_no_other_constraint(tools, decoding, model):
         ([[4, 4, 4, 4, 4, 4, 4]], [4, 4, 4, 4]),
     ],
 )
-def test_the_best_that_is_not_forbidden_comes_next(tools, forbidden, expected):
+def test_the_best_that_is_not_forbidden_comes_next(tools, banned, expected):
     model = tools.table_model([[-9.0, -9.0, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
 
-    [[hypothesis]] = search(
-        model, *tools.pad([[4, EOS]]), tools.decoding("greedy"), forbidden=forbidden
-    )
+    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), tools.decoding("greedy"), banned=banned)
 
     assert hypothesis.ids == expected
 
 
 def test_no_hypothesis_ends_as_is_forbidden(tools, decoding, model):
     found = search(
-        model, *tools.pad(SOURCES), decoding(), forbidden=[[token, EOS] for token in (BOS, 4, 5)]
+        model, *tools.pad(SOURCES), decoding(), banned=[[token, EOS] for token in (BOS, 4, 5)]
     )
 
     for output in outputs(found):
@@ -167,9 +165,7 @@ def test_what_has_ended_does_not_count_as_left_without_a_token(tools, caplog):
     config = tools.decoding("sampling", num_samples=9, n_best=9, max_length_offset=4)
     nothing_after_unknown_ends = [[EOS, 4], [EOS, EOS], [UNK, UNK], [UNK, 4], [UNK, EOS]]
 
-    [hypotheses] = search(
-        model, *tools.pad([[4, EOS]]), config, forbidden=nothing_after_unknown_ends
-    )
+    [hypotheses] = search(model, *tools.pad([[4, EOS]]), config, banned=nothing_after_unknown_ends)
 
     assert sorted(hypothesis.ids for hypothesis in hypotheses) == [[], [4] * 6]
     assert caplog.records == []
@@ -190,13 +186,11 @@ def test_all_that_are_left_without_a_token_are_counted_in_one_warning(tools, cap
 def test_constraints_follow_their_sentences_out_of_the_batch(tools, decoding, model):
     config = decoding(no_repeat_ngram=2, min_length=2)
     prefixes = [[6, 6], [EOS], [5], [1, 4, 4]]
-    forbidden = [[5, 4], [6]]
+    banned = [[5, 4], [6]]
 
-    together = search(
-        model, *tools.pad(SOURCES, extra=2), config, prefixes=prefixes, forbidden=forbidden
-    )
+    together = search(model, *tools.pad(SOURCES, extra=2), config, prefixes=prefixes, banned=banned)
     alone = [
-        search(model, *tools.pad([source]), config, prefixes=[prefix], forbidden=forbidden)[0]
+        search(model, *tools.pad([source]), config, prefixes=[prefix], banned=banned)[0]
         for source, prefix in zip(SOURCES, prefixes, strict=True)
     ]
 
@@ -219,5 +213,5 @@ def test_a_prefix_that_makes_no_sense_is_refused_by_its_sentence(tools, model, p
 
 
 def test_an_empty_forbidden_sequence_is_refused(tools, model):
-    with pytest.raises(ValueError, match="a forbidden sequence is empty"):
-        search(model, *tools.pad(SOURCES), tools.decoding("greedy"), forbidden=[[4], []])
+    with pytest.raises(ValueError, match="a banned sequence is empty"):
+        search(model, *tools.pad(SOURCES), tools.decoding("greedy"), banned=[[4], []])

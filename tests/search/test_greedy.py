@@ -1,13 +1,7 @@
 import pytest
 import torch
 
-from seq2seq.search import (
-    DecodingConfig,
-    GreedyConfig,
-    decoding_config_types,
-    register_search,
-    search,
-)
+from seq2seq.search import search
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
 SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]
@@ -120,43 +114,3 @@ def test_finished_sentences_leave_the_batch(tools, config):
     lengths = [len(with_end(hypothesis)) for [hypothesis] in found]
     assert len(set(lengths)) > 1
     assert sum(model.rows_stepped) == sum(lengths)
-
-
-def test_an_empty_batch_gives_nothing(tools, config):
-    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=0)
-    ids = torch.empty(0, 3, dtype=torch.long)
-
-    assert search(model, ids, ids.bool(), config()) == []
-
-
-def test_weights_carry_no_gradient(tools, config):
-    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=0)
-    model.output.requires_grad_()
-
-    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config())
-
-    assert not hypothesis.attention_weights.requires_grad
-
-
-def test_probabilities_that_are_no_numbers_are_an_error(tools, config):
-    model = tools.table_model([[0.0, 0.0, 0.0, 0.0, torch.nan]] * 9)
-
-    with pytest.raises(ValueError, match="not numbers"):
-        search(model, *tools.pad([[4, EOS]]), config())
-
-
-def test_every_name_has_its_own_config_type():
-    types = decoding_config_types()
-
-    assert types["greedy"] is GreedyConfig
-    assert all(issubclass(config_type, DecodingConfig) for config_type in types.values())
-
-
-def test_a_name_that_is_taken_is_refused():
-    with pytest.raises(ValueError, match="'greedy' or its config GreedyConfig is taken"):
-        register_search(GreedyConfig)
-
-
-def test_a_config_without_a_name_is_refused():
-    with pytest.raises(ValueError, match="DecodingConfig needs a name"):
-        register_search(DecodingConfig)

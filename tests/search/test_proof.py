@@ -29,7 +29,7 @@ MODELS = st.builds(dict, seed=st.integers(0, 10_000), temperature=st.sampled_fro
 PREFIXES = st.lists(
     st.sampled_from([(), (), (4,), (5, 1), (4, 4, 5), (EOS,), (1, EOS)]), min_size=3, max_size=3
 )
-FORBIDDEN = st.lists(
+BANNED = st.lists(
     st.sampled_from([(1,), (4, 5), (5, EOS), (BOS, 4), (4, 1, 4), (EOS,)]), max_size=2
 )
 
@@ -51,20 +51,18 @@ def assert_same(found, expected, score):
     options=OPTIONS,
     n_best=st.integers(1, 9),
     prefixes=PREFIXES,
-    forbidden=FORBIDDEN,
+    banned=BANNED,
 )
-def test_a_beam_as_wide_as_the_space_is_exhaustive(
-    tools, model, options, n_best, prefixes, forbidden
-):
+def test_a_beam_as_wide_as_the_space_is_exhaustive(tools, model, options, n_best, prefixes, banned):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, **model)
     config = tools.decoding("beam", beam_size=EVERYTHING, n_best=n_best, **options)
 
     ids, mask = tools.pad(SOURCES, extra=1)
 
-    together = search(model, ids, mask, config, prefixes=prefixes, forbidden=forbidden)
+    together = search(model, ids, mask, config, prefixes=prefixes, banned=banned)
 
     for source, prefix, found in zip(SOURCES, prefixes, together, strict=True):
-        every = tools.outputs(model, tools.task(source, config, prefix, forbidden))
+        every = tools.outputs(model, tools.task(source, config, prefix, banned))
         expected = tools.ranked(every, config)[:n_best]
         assert_same(found, expected, lambda output: tools.score(output, config))
 
@@ -76,20 +74,20 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive(
     beam_size=st.integers(1, 4),
     spare=st.integers(0, 3),
     prefixes=PREFIXES,
-    forbidden=FORBIDDEN,
+    banned=BANNED,
 )
 def test_exact_stopping_and_leaving_the_batch_change_no_result(
-    tools, model, options, beam_size, spare, prefixes, forbidden
+    tools, model, options, beam_size, spare, prefixes, banned
 ):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, **model)
     n_best = max(1, beam_size - spare)
     config = tools.decoding("beam", beam_size=beam_size, n_best=n_best, **options)
     ids, mask = tools.pad(SOURCES, extra=2)
 
-    together = search(model, ids, mask, config, prefixes=prefixes, forbidden=forbidden)
+    together = search(model, ids, mask, config, prefixes=prefixes, banned=banned)
 
     for source, prefix, found in zip(SOURCES, prefixes, together, strict=True):
-        task = tools.task(source, config, prefix, forbidden)
+        task = tools.task(source, config, prefix, banned)
         expected = tools.beam_by_definition(model, task)
         assert_same(found, expected, lambda output: tools.score(output, config))
 
@@ -100,20 +98,20 @@ def test_exact_stopping_and_leaving_the_batch_change_no_result(
     options=OPTIONS,
     beam_size=st.integers(1, 3),
     stopping=st.sampled_from(EarlyStopping),
-    forbidden=FORBIDDEN,
+    banned=BANNED,
 )
 def test_no_beam_reports_a_better_score_than_exhaustive_search(
-    tools, model, options, beam_size, stopping, forbidden
+    tools, model, options, beam_size, stopping, banned
 ):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, **model)
     config = tools.decoding(
         "beam", beam_size=beam_size, n_best=beam_size, early_stopping=stopping, **options
     )
 
-    together = search(model, *tools.pad(SOURCES), config, forbidden=forbidden)
+    together = search(model, *tools.pad(SOURCES), config, banned=banned)
 
     for source, found in zip(SOURCES, together, strict=True):
-        every = tools.outputs(model, tools.task(source, config, (), forbidden))
+        every = tools.outputs(model, tools.task(source, config, (), banned))
         scores = {tuple(output.ids): tools.score(output, config) for output in every}
         best = {
             finished: max(

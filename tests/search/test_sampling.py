@@ -225,10 +225,3 @@ def test_a_sentence_leaves_when_all_of_its_draws_have_ended(tools):
     longest = [max(len(with_end(hypothesis)) for hypothesis in of) for of in found]
     assert len(set(longest)) > 1
     assert sum(model.rows_stepped) == 3 * sum(longest)
-
-
-def test_probabilities_that_are_no_numbers_are_an_error(tools):
-    model = tools.table_model([[0.0, 0.0, 0.0, 0.0, torch.nan]] * 9)
-
-    with pytest.raises(ValueError, match="not numbers"):
-        search(model, *tools.pad([[4, EOS]]), tools.decoding("sampling"))

@@ -83,10 +83,3 @@ def test_a_coverage_penalty_needs_attention(tools, attention, model):
             search(model, *tools.pad(SOURCES), config)
     else:
         assert search(model, *tools.pad(SOURCES), config)
-
-
-def test_a_model_in_training_mode_is_refused(tools):
-    model = tools.real_model(attention="additive", form="bahdanau").train()
-
-    with pytest.raises(AssertionError, match="dropout"):
-        search(model, *tools.pad(SOURCES), tools.decoding("greedy"))
