@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from seq2seq.cli.leaderboard import format_leaderboard, record_failure, write_leaderboard
 from seq2seq.config.errors import USER_ERRORS, describe_error
-from seq2seq.runtime.signals import Interrupted
+from seq2seq.runtime.interrupts import Interrupted
 
 
 def run_job(path: Path, train: Callable[[], float]) -> float | None:

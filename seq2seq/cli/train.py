@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from seq2seq.runtime.interrupts import interrupts_in_one_line
+from seq2seq.runtime.interrupts import Interrupted, interrupts_in_one_line
 
 with interrupts_in_one_line():  # these imports take seconds
     import hydra
@@ -18,7 +18,6 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.config.composition import config_directory
     from seq2seq.config.schema import TrainConfig, register_schemas, to_train_config
     from seq2seq.runtime.allocator import keep_freed_memory
-    from seq2seq.runtime.signals import Interrupted
     from seq2seq.training.run import run_training
     from seq2seq.training.run_directory import RunDirectory
 

@@ -1,17 +1,61 @@
-"""Ctrl-C as one line, where a traceback would say nothing more."""
+"""Handle Ctrl-C and SIGTERM: end in one line, or stop training after the current update."""
 
 import contextlib
 import signal
 import sys
 from collections.abc import Iterator
+from types import FrameType, TracebackType
 
 
 @contextlib.contextmanager
 def interrupts_in_one_line() -> Iterator[None]:
-    """End the process at Ctrl-C with a line on stderr and the exit code that a shell expects."""
+    """Print one line to stderr at Ctrl-C and exit with the code that shells expect."""
     try:
         yield
     except KeyboardInterrupt:
         if sys.stderr is not None:  # closed; print would turn to standard output
             print("stopped by Ctrl-C", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
+
+
+class Interrupted(Exception):  # noqa: N818 -- the training did not fail
+    """Training stopped because of a signal; the run can be resumed."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal.Signals(signal_number).name)
+        self.signal_number = signal_number
+
+    @property
+    def exit_code(self) -> int:
+        """Return the exit code that shells expect of a process ended by this signal."""
+        return 128 + self.signal_number
+
+
+class StopSignals:
+    """A context that records the first SIGINT or SIGTERM; the second one takes effect at once."""
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._previous: dict[int, object] = {}
+
+    def __enter__(self) -> "StopSignals":
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._previous[number] = signal.signal(number, self._record)
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._restore()
+
+    def _record(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        self._previous = {}

@@ -18,8 +18,8 @@ from seq2seq.data import Batch, Batches, collate
 from seq2seq.data.id_rows import Numbers
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, share_from_first, sum_over_processes
+from seq2seq.runtime.interrupts import Interrupted, StopSignals
 from seq2seq.runtime.numerics import Numerics
-from seq2seq.runtime.signals import Interrupted, StopSignals
 from seq2seq.training.evaluator import Evaluator
 from seq2seq.training.logger import TensorBoard, describe_validation
 from seq2seq.training.preparation import PreparedData

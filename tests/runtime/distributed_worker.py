@@ -17,7 +17,7 @@ from seq2seq.runtime.distributed import (
     sum_gradients,
     sum_over_processes,
 )
-from seq2seq.runtime.signals import Interrupted
+from seq2seq.runtime.interrupts import Interrupted
 from seq2seq.training import run
 from seq2seq.training.updates import Updater
 

@@ -1,6 +1,13 @@
+import os
+import signal
+
 import pytest
 
-from seq2seq.runtime.interrupts import interrupts_in_one_line
+from seq2seq.runtime.interrupts import Interrupted, StopSignals, interrupts_in_one_line
+
+
+def send(number: int) -> None:
+    os.kill(os.getpid(), number)
 
 
 def test_ctrl_c_is_one_line_and_the_exit_code_of_the_signal(capsys):
@@ -14,3 +21,39 @@ def test_ctrl_c_is_one_line_and_the_exit_code_of_the_signal(capsys):
 def test_other_errors_pass():
     with pytest.raises(RuntimeError, match="ours"), interrupts_in_one_line():
         raise RuntimeError("ours")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_recorded_and_does_not_interrupt(number):
+    with StopSignals() as signals:
+        assert signals.received is None
+
+        send(number)
+
+        assert signals.received == number
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_the_second_signal_takes_effect_at_once(first):
+    with pytest.raises(KeyboardInterrupt), StopSignals():
+        send(first)
+        send(signal.SIGINT)
+
+
+def test_handlers_are_restored_after_an_error():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+    with pytest.raises(RuntimeError), StopSignals():
+        raise RuntimeError
+
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "code"), [(signal.SIGINT, "SIGINT", 130), (signal.SIGTERM, "SIGTERM", 143)]
+)
+def test_an_interruption_has_the_name_and_exit_code_of_its_signal(number, name, code):
+    interrupted = Interrupted(number)
+
+    assert str(interrupted) == name
+    assert interrupted.exit_code == code

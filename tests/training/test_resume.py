@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_training import read_scalars, tiny_run
 
-from seq2seq.runtime.signals import Interrupted
+from seq2seq.runtime.interrupts import Interrupted
 from seq2seq.training.evaluator import Evaluator
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.updates import Updater

@@ -118,7 +118,7 @@ def test_the_saved_configuration_comes_back(run, folder):
 def test_the_score_its_signature_and_the_next_commands_are_said(said, run):
     assert "test BLEU " in said
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in said
-    assert "\nNext:\n  translate  python translate.py checkpoint=tiny\n  look       tensorboard" in said
+    assert f"\nNext:\n  translate  {NEXT_STEPS['translate']}\n  look       tensorboard" in said
     sources = (run.parent.parent / "a.test").read_text().splitlines()
     assert all(f"  a  {source}" in said for source in sources)
 
