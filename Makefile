@@ -2,37 +2,56 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := -m pip install --quiet --disable-pip-version-check
+INSTALL := $(BIN)/python $(PIP) --constraint constraints.txt
+# For example https://download.pytorch.org/whl/cpu, which has no CUDA libraries.
+TORCH_INDEX ?=
+TORCH_OPTIONS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+# What test-newest installs as torch.
+TORCH ?= torch
 
 .DEFAULT_GOAL := help
-.PHONY: help train test check bench clean
+.PHONY: help train test test-newest check docs wheel bench clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-train: $(VENV)/.train  ## train on the bundled corpus, score, and say how to go on
+train: $(VENV)/.train  ## train on the bundled corpus, score, and print the next commands
 	$(BIN)/python train.py overwrite=true
 
 test: $(VENV)/.test  ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadscope
 
-check: $(VENV)/.check  ## lint, check the format and the types
+test-newest:  ## run the tests with the newest versions that pyproject.toml allows
+	$(PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/python $(PIP) $(TORCH_OPTIONS) $(TORCH)
+	.venv-newest/bin/python $(PIP) --editable .[test]
+	OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest --numprocesses auto --dist loadscope
+
+check: $(VENV)/.check  ## lint, check format, types and imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --quiet
+
+docs: $(VENV)/.docs  ## build the documentation into docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+wheel: $(VENV)/.check  ## build sdist and wheel, and use the wheel in an empty environment
+	bash .ci/wheel
 
 bench: $(VENV)/.train  ## measure the speed of training on this machine
 	$(BIN)/python benchmarks/train_speed.py
 
-clean:  ## remove the environment
-	rm -rf $(VENV)
+clean:  ## remove the environments and what was built
+	rm -rf $(VENV) .venv-newest dist docs/_build
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# Torch goes first: where a build of the pinned version is at hand, pip takes it and looks no further.
+# Torch goes first: pip takes a local build of the pinned version if there is one.
 $(VENV)/.train: $(BIN)/python pyproject.toml constraints.txt
-	$(INSTALL) torch
+	$(INSTALL) $(TORCH_OPTIONS) torch
 	$(INSTALL) --editable .
 	touch $@
 
@@ -42,4 +61,8 @@ $(VENV)/.test: $(VENV)/.train
 
 $(VENV)/.check: $(VENV)/.train
 	$(INSTALL) --editable .[check]
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.train
+	$(INSTALL) --editable .[docs]
 	touch $@

@@ -1,0 +1,58 @@
+"""Train, inspect and use attention sequence-to-sequence translators.
+
+The names below are loaded on first use, so that `import seq2seq` takes no time.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from seq2seq.attention import build_attention
+    from seq2seq.config.models import build_model
+    from seq2seq.config.schema import TrainConfig, load_config
+    from seq2seq.inference.translation import TranslatedHypothesis, Translation
+    from seq2seq.inference.translator import Translator
+    from seq2seq.model.seq2seq import Seq2Seq
+    from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
+    from seq2seq.training.run import run_training
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BeamConfig",
+    "GreedyConfig",
+    "SamplingConfig",
+    "Seq2Seq",
+    "TrainConfig",
+    "TranslatedHypothesis",
+    "Translation",
+    "Translator",
+    "__version__",
+    "build_attention",
+    "build_model",
+    "load_config",
+    "run_training",
+]
+
+_MODULES = {
+    "seq2seq.attention": ("build_attention",),
+    "seq2seq.config.models": ("build_model",),
+    "seq2seq.config.schema": ("TrainConfig", "load_config"),
+    "seq2seq.inference.translation": ("TranslatedHypothesis", "Translation"),
+    "seq2seq.inference.translator": ("Translator",),
+    "seq2seq.model.seq2seq": ("Seq2Seq",),
+    "seq2seq.search": ("BeamConfig", "GreedyConfig", "SamplingConfig"),
+    "seq2seq.training.run": ("run_training",),
+}
+"""the module of each public name"""
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -8,13 +8,11 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
-_PACKAGE = Path(__file__).parents[1]
-
+from seq2seq.files.resources import resource
 
 def config_directory() -> Path:
-    """Return the directory of the YAML files: in a wheel within the package, else beside it."""
-    packaged = _PACKAGE / "configs"
-    return packaged if packaged.is_dir() else _PACKAGE.parent / "configs"
+    """Return the directory of the YAML files."""
+    return resource("configs")
 
 
 def compose_yaml(name: str, overrides: Sequence[str]) -> DictConfig:

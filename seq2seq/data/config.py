@@ -56,8 +56,8 @@ class DataConfig:
 class GrammarConfig(DataConfig):
     """Pairs generated from a synchronous grammar, with their gold word links."""
 
-    grammar: str
-    """path of the grammar file"""
+    grammar: str | None
+    """Path of the grammar file; None for the German-English grammar that ships with the package."""
     seed: int
     num_train: int
     num_valid: int
@@ -66,7 +66,8 @@ class GrammarConfig(DataConfig):
     def __post_init__(self) -> None:
         # slots make dataclass rebuild the class, which breaks super() without arguments.
         DataConfig.__post_init__(self)
-        _check_not_empty("grammar", self.grammar)
+        if self.grammar is not None:
+            _check_not_empty("grammar", self.grammar)
         _check_at_least("seed", self.seed, minimum=0)
         for key in ("num_train", "num_valid", "num_test"):
             _check_at_least(key, getattr(self, key), minimum=1)

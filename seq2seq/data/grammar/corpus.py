@@ -12,6 +12,7 @@ from seq2seq.data.grammar.config import START, Grammar
 from seq2seq.data.grammar.generator import PairGenerator
 from seq2seq.data.grammar.parser import read_grammar
 from seq2seq.files.paths import expand_home
+from seq2seq.files.resources import resource
 
 _GENERATOR_VERSION = 1
 """part of the fingerprints; raised when the same grammar and seed give other pairs than before"""
@@ -26,7 +27,10 @@ def load_grammar(config: GrammarConfig) -> Corpora:
     Raises:
         ValueError: an error in the grammar file, or a language that it does not have.
     """
-    path = expand_home(config.grammar, key="data.grammar")
+    if config.grammar is None:
+        path = resource("data/german-english.grammar")
+    else:
+        path = expand_home(config.grammar, key="data.grammar")
     try:
         grammar = read_grammar(path)
     except FileNotFoundError as error:
