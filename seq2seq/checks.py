@@ -1,8 +1,8 @@
-"""Range checks that configs share; a failed one names key, value and rule."""
+"""Range checks for configurations; their errors name the key, the value and the rule."""
 
 
 def check_positive(section: str, config: object, *fields: str) -> None:
-    """Raise ValueError unless each field is at least 1; keys of no section have the section ""."""
+    """Raise ValueError unless each field is at least 1; the section of a top-level key is ""."""
     for field in fields:
         value = getattr(config, field)
         if value < 1:

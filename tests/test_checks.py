@@ -20,7 +20,7 @@ def test_size_below_one_is_refused_by_key_and_value(value):
         check_positive("model.encoder", config, "size", "layers")
 
 
-def test_a_key_of_no_section_is_named_alone():
+def test_a_top_level_key_is_named_without_a_section():
     with pytest.raises(ValueError, match=r"^batch_size=0 must be at least 1$"):
         check_positive("", SimpleNamespace(batch_size=0), "batch_size")
 

@@ -1,1 +1,1 @@
-"""The machine a program runs on: devices, processes, threads, seeds and signals."""
+"""The machine that a program runs on: devices, processes, threads, memory, seeds and signals."""

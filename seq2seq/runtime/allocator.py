@@ -1,20 +1,20 @@
-"""Let the C library keep the memory that tensors free, instead of asking the system for it anew."""
+"""Keep freed memory in the process, so that new tensors need not request it from the system."""
 
 import ctypes
 import sys
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt(3), from malloc.h
 _LARGEST = 32 << 20
-"""bytes; what glibc takes at most for a threshold of mmap"""
+"""Bytes; the largest mmap threshold that glibc accepts."""
 _KEPT = (1 << 31) - 1
-"""bytes"""
+"""Bytes."""
 
 
 def keep_freed_memory() -> None:
-    """Serve tensors of up to 32 MB from memory that earlier ones have freed.
+    """Allocate tensors of up to 32 MB from memory that earlier tensors have freed.
 
-    By default glibc gives every large block back to the system, which clears its pages when they
-    are next touched; an update touches a gigabyte of them. Other C libraries are left alone.
+    By default glibc returns every large block to the system, which clears its pages before they are
+    used again; a training update uses a gigabyte of them. Other C libraries are not changed.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -1,4 +1,4 @@
-"""Several processes that train one model: who is who, and sums over all of them."""
+"""Train one model in several processes: ranks, sums, broadcasts and barriers."""
 
 import gc
 import os
@@ -12,7 +12,7 @@ _Value = TypeVar("_Value")
 
 
 class Ranks(NamedTuple):
-    """This process among all."""
+    """The position of this process among all processes of the run."""
 
     rank: int
     local_rank: int
@@ -20,39 +20,39 @@ class Ranks(NamedTuple):
 
     @property
     def is_first(self) -> bool:
-        """Say whether this is the process that writes."""
+        """Return whether this is the process that writes files."""
         return self.rank == 0
 
 
 def join_processes() -> Ranks:
-    """Join the processes that torchrun started; alone without it."""
+    """Join the processes that torchrun started; without torchrun there is a single process."""
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     if world_size == 1:
         return Ranks(0, 0, 1)
     if not distributed.is_initialized():
-        # Both where there is CUDA: objects and training.device=cpu go through gloo.
+        # With CUDA both backends are needed: Python objects and training.device=cpu use gloo.
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         distributed.init_process_group(backend)
     return Ranks(distributed.get_rank(), int(os.environ.get("LOCAL_RANK", "0")), world_size)
 
 
 def leave_processes() -> None:
-    """Undo `join_processes`."""
+    """Leave the processes that `join_processes` joined."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
-        # What is left of the group holds threads, which must end before the interpreter does.
+        # The group's remaining objects hold threads, which must end before the interpreter does.
         gc.collect()
 
 
 def sum_over_processes(tensors: Iterable[Tensor]) -> None:
-    """Replace each tensor by its sum over all processes."""
+    """Replace each tensor by its sum over all processes, in place."""
     if distributed.is_initialized():
         for tensor in tensors:
             distributed.all_reduce(tensor)
 
 
 def sum_gradients(model: nn.Module) -> None:
-    """Sum the gradients over all processes, in one exchange."""
+    """Replace the gradients by their sums over all processes, in one exchange."""
     if not distributed.is_initialized():
         return
     gradients = []
@@ -69,9 +69,15 @@ def sum_gradients(model: nn.Module) -> None:
 
 
 def share_from_first(value: _Value, ranks: Ranks) -> _Value:
-    """Return the first process' value in every process."""
+    """Return the value of the first process in every process."""
     if ranks.world_size == 1:
         return value
     values = [value]
     distributed.broadcast_object_list(values)
     return values[0]
+
+
+def barrier(ranks: Ranks) -> None:
+    """Wait until every process has reached this call."""
+    if ranks.world_size > 1:
+        distributed.barrier()

@@ -1,4 +1,4 @@
-"""Where and how precisely a model computes."""
+"""The device and the numeric precision that a model computes with."""
 
 import contextlib
 from dataclasses import dataclass, replace
@@ -8,18 +8,18 @@ import torch
 
 
 class Precision(Enum):
-    """The type that products are computed in; parameters that are trained are always fp32."""
+    """The type of matrix products; trained parameters are always fp32."""
 
     auto = "auto"
     fp32 = "fp32"
     bf16 = "bf16"
     fp16 = "fp16"
     int8 = "int8"
-    """on a CPU, to translate; see `quantization`"""
+    """Only to translate, on a CPU; see `seq2seq.inference.quantization`."""
 
 
 class Device(Enum):
-    """Where the model runs."""
+    """The device that a model runs on."""
 
     auto = "auto"
     cpu = "cpu"
@@ -32,44 +32,45 @@ _DTYPES = {
     Precision.fp16: torch.float16,
 }
 _WORTH_BF16 = 2_000_000
-"""parameters beside attention and recurrence; for fewer a CPU gains less by bf16 than conversions
-cost (measured)"""
+"""Parameters of encoder, embeddings and output layer. With fewer, conversions to bf16 cost a CPU
+more time than bf16 products save (measured)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numerics:
-    """A device and the type that products are computed in."""
+    """A device and the type of matrix products on it."""
 
     device: torch.device
     precision: Precision
 
     def autocast(self) -> contextlib.AbstractContextManager[object]:
-        """Compute products in the chosen type; parameters and sums stay fp32.
+        """Return a context that computes products in this precision; sums and parameters stay fp32.
 
-        For int8 that is a matter of the model, which `quantize` changes.
+        For int8 the context does nothing: `seq2seq.inference.quantization` changes the model.
         """
         if self.precision in (Precision.fp32, Precision.int8):
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=_DTYPES[self.precision])
 
     def suited_to(self, num_parameters: int) -> "Numerics":
-        """Return fp32 numerics where a CPU trains a model of this size faster in fp32 than in bf16.
+        """Return fp32 numerics if a CPU trains a model of this size faster in fp32 than in bf16.
 
         Args:
-            num_parameters: Parameters of the parts that no attention type or decoder form changes,
-                so that all runs of a sweep get the same precision.
+            num_parameters: Number of parameters that do not depend on the attention type or the
+                decoder form; all runs of a sweep then get the same precision.
         """
         is_small = self.device.type == "cpu" and num_parameters < _WORTH_BF16
         return replace(self, precision=Precision.fp32) if is_small else self
 
 
 def choose_numerics(device: Device, precision: Precision, *, local_rank: int = 0) -> Numerics:
-    """Resolve `auto`: CUDA where there is one, bf16 where the hardware multiplies it natively.
+    """Return the device and precision to use, with `auto` resolved.
 
-    Whether a model gains by that, `Numerics.suited_to` says.
+    `auto` means CUDA if a device is present, and bf16 if the hardware multiplies it natively;
+    `Numerics.suited_to` then takes the size of the model into account.
 
     Raises:
-        ValueError: the device is not there, or does not compute in this precision.
+        ValueError: The device does not exist or does not support the precision.
     """
     if device is Device.cuda and not torch.cuda.is_available():
         raise ValueError("device=cuda: no CUDA device was found; choose cpu or auto")
@@ -81,7 +82,7 @@ def choose_numerics(device: Device, precision: Precision, *, local_rank: int = 0
     if precision is Precision.fp16 and not on_cuda:
         raise ValueError("precision=fp16 needs a CUDA device; choose bf16 or fp32")
     if precision is Precision.int8 and on_cuda:
-        raise ValueError("precision=int8 runs on the CPU alone; choose device=cpu with it")
+        raise ValueError("precision=int8 runs only on a CPU; add device=cpu")
     return Numerics(chosen, precision)
 
 

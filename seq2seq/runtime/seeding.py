@@ -1,4 +1,4 @@
-"""Seeds for every random draw, derived from the run's seed and what the draw is for."""
+"""Derive the seed of every random draw from the run's seed and the purpose of the draw."""
 
 import hashlib
 import json
@@ -7,13 +7,14 @@ _NUM_BYTES = 8
 
 
 def derive_seed(seed: int, *purpose: str | int) -> int:
-    """Return a seed in [0, 2**63) that depends on nothing but the arguments.
+    """Return a seed in [0, 2**63) that depends only on the arguments.
 
     Args:
-        seed: the run's seed.
-        purpose: what is drawn, and when, e.g. `derive_seed(seed, "order", epoch)`.
+        seed: The run's seed.
+        purpose: Name of what is drawn, and its epoch or update, as in
+            `derive_seed(seed, "order", epoch)`.
     """
-    # JSON keeps ("a", 1) and ("a1",) and ("a", "1") apart; unlike hash() it is the same in
+    # JSON distinguishes ("a", 1), ("a1",) and ("a", "1"). Unlike hash(), SHA-256 is the same in
     # every process and Python version.
     text = json.dumps([seed, *purpose])
     digest = hashlib.sha256(text.encode("ascii")).digest()

@@ -1,4 +1,4 @@
-"""Work on several batches side by side, each on a processor of its own."""
+"""Process several items at once, one in each thread."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -7,23 +7,27 @@ from typing import TypeVar
 import torch
 
 _MOST = 8
-"""workers; more would wait for each other's Python"""
+"""Threads; more of them would mostly wait for the interpreter's lock."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
 def side_by_side(function: Callable[[_Item], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
-    """Do what `map` does, with a thread for each of those that torch computes with.
+    """Apply a function to each item as `map` does, with several items at once in threads.
 
-    A step of a search is too small for its products to be shared: threads that meet after every
-    one of them wait more than they work. Here each computes alone, which torch's kernels let it
-    do since they run without the interpreter's lock. A single item is shared after all.
+    The products of one step of a search are too small to be split over torch's threads: waiting
+    for each other would take longer than computing. Here each thread computes whole items, which
+    works because torch's kernels release the interpreter's lock. A single item is computed with
+    all of torch's threads.
 
     Args:
-        function: reads what it shares with its other calls, and changes none of it.
-        items: of which as many are worked on at once as there are threads, up to eight. The
-            results of all are kept until the caller takes them.
+        function: Function of one item; it must not change data that its calls share.
+        items: Items to process, as many at once as torch has threads, up to eight. Results are
+            kept until the caller takes them.
+
+    Yields:
+        The results, in the order of the items.
     """
     num_threads = torch.get_num_threads()
     num_workers = min(num_threads, len(items), _MOST)
@@ -37,4 +41,4 @@ def side_by_side(function: Callable[[_Item], _Result], items: Sequence[_Item]) -
         ) as pool:
             yield from pool.map(function, items)
     finally:
-        torch.set_num_threads(num_threads)  # what threads of others begin with
+        torch.set_num_threads(num_threads)  # new threads start with this number

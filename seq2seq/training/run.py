@@ -18,6 +18,7 @@ from seq2seq.kernels.switch import use_kernels
 from seq2seq.model.seq2seq import Seq2Seq, count_fixed_parameters, count_parameters
 from seq2seq.runtime.distributed import (
     Ranks,
+    barrier,
     join_processes,
     leave_processes,
     share_from_first,
@@ -103,10 +104,10 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
     checkpoint = _last_checkpoint(directory) if config.resume else None
     tokenizers = checkpoint.tokenizers if checkpoint else None
     if not ranks.is_first:
-        share_from_first(None, ranks)  # the first process downloads and fills the cache
+        barrier(ranks)  # the first process downloads the data and fills the cache
     data = prepare_data(config, tokenizers)
     if ranks.is_first:
-        share_from_first(None, ranks)
+        barrier(ranks)
     torch.manual_seed(derive_seed(config.seed, "parameters"))
     model = build_model(config, data.tokenizers)
     if training.precision is Precision.auto:

@@ -6,6 +6,7 @@ import pytest
 
 from seq2seq.config.schema import load_config
 from seq2seq.config.training import TrainingConfig
+from seq2seq.runtime.numerics import Precision
 
 
 def training() -> TrainingConfig:
@@ -107,3 +108,8 @@ def test_a_misspelt_key_cannot_be_set():
 
     with pytest.raises(AttributeError):
         config.max_epoch = 3  # type: ignore[attr-defined]  # the misspelling is the point
+
+
+def test_training_in_int8_is_refused():
+    with pytest.raises(ValueError, match=r"training\.precision=int8 has no gradients; choose auto"):
+        dataclasses.replace(training(), precision=Precision.int8)

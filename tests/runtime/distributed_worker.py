@@ -1,8 +1,9 @@
-"""What each of two processes does in test_distributed.py."""
+"""Run one of the two processes of test_distributed.py."""
 
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tiny_training import tiny_run
 from torch import nn
 
 from seq2seq.runtime.distributed import (
+    barrier,
     join_processes,
     leave_processes,
     share_from_first,
@@ -25,7 +27,7 @@ TIMES_OUT = 60
 
 
 def main(folder: Path, overrides: list[str]) -> None:
-    """Take part in the exchanges, then train, be interrupted and resume."""
+    """Exchange values, train, be interrupted and resume."""
     exchange(folder / f"exchange-{os.environ['RANK']}.pt")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "leave_processes", lambda: None)  # the next run needs them
@@ -40,7 +42,7 @@ def main(folder: Path, overrides: list[str]) -> None:
 
 
 def exchange(path: Path) -> None:
-    """Sum and share what differs between the processes."""
+    """Sum and broadcast values that differ between the processes."""
     ranks = join_processes()
     total = torch.tensor([1.0 + ranks.rank])
     sum_over_processes([total])
@@ -48,16 +50,27 @@ def exchange(path: Path) -> None:
     first = layers[0]
     assert isinstance(first, nn.Linear)
     first.weight.grad = torch.full((3, 2), 10.0 * (1 + ranks.rank))
-    if ranks.rank == 1:  # the first process had no use for the bias
+    if ranks.rank == 1:  # the first process has no gradient of the bias
         first.bias.grad = torch.arange(3.0)
     sum_gradients(layers)
     gradients = [parameter.grad for parameter in layers.parameters()]
     value = share_from_first(f"from {ranks.rank}", ranks)
-    torch.save({"total": total, "gradients": gradients, "value": value, "ranks": list(ranks)}, path)
+    time.sleep(0.2 * ranks.rank)
+    reached = time.monotonic()  # the same clock in every process of this machine
+    barrier(ranks)
+    content = {
+        "total": total,
+        "gradients": gradients,
+        "value": value,
+        "ranks": list(ranks),
+        "reached": reached,
+        "passed": time.monotonic(),
+    }
+    torch.save(content, path)
 
 
 def interrupt_second(patch: pytest.MonkeyPatch, *, update: int) -> None:
-    """Let the second process alone receive a signal."""
+    """Send a signal to the second process only."""
     original = Updater.make
 
     def make(self, batches, **keywords):

@@ -1,4 +1,4 @@
-"""Two processes with half of each batch make the updates that one makes with all of it."""
+"""Two processes with half of each batch make the same updates as one process with all of it."""
 
 import os
 import socket
@@ -12,6 +12,7 @@ from tiny_training import ROOT, read_scalars, tiny_config, tiny_run
 
 from seq2seq.runtime.distributed import (
     Ranks,
+    barrier,
     join_processes,
     leave_processes,
     share_from_first,
@@ -58,7 +59,7 @@ def start(folder: Path, rank: int, port: int) -> subprocess.Popen[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Train by two processes, in folder/two, again with an interruption, and by one alone."""
+    """Train with two processes into `two`, again with an interruption, and with one process."""
     folder = tmp_path_factory.mktemp("distributed")
     tiny_config(folder)  # writes the corpus
     with socket.socket() as free:
@@ -114,8 +115,17 @@ def test_values_are_summed_and_shared(folder, rank):
     assert exchanged["value"] == "from 0"
 
 
+def test_no_process_passes_a_barrier_before_all_have_reached_it(folder):
+    reached, passed = (
+        [torch.load(folder / f"exchange-{rank}.pt", weights_only=True)[key] for rank in (0, 1)]
+        for key in ("reached", "passed")
+    )
+
+    assert max(reached) <= min(passed)
+
+
 @pytest.mark.parametrize("rank", [0, 1])
-def test_gradients_are_summed_also_where_a_process_has_none(folder, rank):
+def test_gradients_are_summed_if_a_process_has_none(folder, rank):
     gradients = torch.load(folder / f"exchange-{rank}.pt", weights_only=True)["gradients"]
 
     weight, bias, unused_weight, unused_bias = gradients
@@ -125,13 +135,14 @@ def test_gradients_are_summed_also_where_a_process_has_none(folder, rank):
     assert not unused_bias.any()
 
 
-def test_alone_nothing_is_exchanged(monkeypatch):
+def test_a_single_process_exchanges_nothing(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     value, layer = torch.tensor([2.0]), torch.nn.Linear(2, 3)
 
     ranks = join_processes()
     sum_over_processes([value])
     sum_gradients(layer)
+    barrier(ranks)
     leave_processes()
 
     assert ranks == Ranks(0, 0, 1)

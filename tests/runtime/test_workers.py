@@ -1,5 +1,3 @@
-"""Side by side gives what one after the other gives, in order."""
-
 import threading
 
 import pytest
@@ -16,7 +14,7 @@ def _two_threads():
     torch.set_num_threads(before)
 
 
-def test_results_come_in_order_whichever_is_done_first():
+def test_results_come_in_the_order_of_the_items():
     second_is_done = threading.Event()
 
     def work(item):
@@ -29,7 +27,7 @@ def test_results_come_in_order_whichever_is_done_first():
     assert list(side_by_side(work, range(5))) == list(range(5))
 
 
-def test_each_thread_computes_alone_and_the_caller_as_before():
+def test_each_worker_uses_one_thread_and_the_caller_keeps_its_number():
     def num_threads(item):
         return torch.get_num_threads()
 
@@ -40,7 +38,7 @@ def test_each_thread_computes_alone_and_the_caller_as_before():
     assert later == 2
 
 
-def test_many_threads_are_shared_out():
+def test_threads_are_divided_among_at_most_eight_workers():
     torch.set_num_threads(20)
 
     def work(item):
@@ -53,7 +51,7 @@ def test_many_threads_are_shared_out():
     assert len({worker for worker, _ in many}) <= 8
 
 
-def test_an_error_reaches_the_caller_and_ends_the_work():
+def test_an_error_reaches_the_caller_and_stops_the_work():
     begun = []
 
     def work(item):
@@ -66,7 +64,7 @@ def test_an_error_reaches_the_caller_and_ends_the_work():
     assert len(begun) < 1000
 
 
-def test_who_stops_asking_ends_the_work():
+def test_closing_the_results_stops_the_work():
     begun = []
 
     results = side_by_side(begun.append, range(100_000))
