@@ -1,5 +1,5 @@
-"""The ids that every vocabulary reserves, and their labels."""
+"""Token ids that every vocabulary reserves, and their labels."""
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
-"""labels of the ids above, in their order"""
+"""Labels of these ids, in their order."""

@@ -1,4 +1,4 @@
-"""Parallel text in files: a file per language or one file of two columns, plain or gzipped."""
+"""Read parallel text from a file per language or one file of two columns, plain or gzipped."""
 
 import hashlib
 import logging
@@ -8,19 +8,19 @@ from pathlib import Path
 
 from seq2seq.data.config import FilesConfig, OnInvalid
 from seq2seq.data.corpus import Corpora, Pair, load_corpora
-from seq2seq.files.paths import expand_home
-from seq2seq.files.text import BYTE_ORDER_MARK, is_gzip, open_text
+from seq2seq.files.paths import check_readable, expand_home
+from seq2seq.files.text import decode_line, is_gzip, open_text
 
 logger = logging.getLogger(__name__)
 
 _CHUNK_SIZE = 1 << 20
-"""bytes"""
+"""Bytes."""
 _INVALID_KINDS = {"empty_lines": "with an empty side", "invalid_utf8": "that are not UTF-8"}
 
 
 @load_corpora.register
 def load_files(config: FilesConfig) -> Corpora:
-    """Return the user's own files as corpora."""
+    """Open the files of the configuration as corpora."""
     train, valid, test = (
         TextFilesCorpus(
             name,
@@ -38,11 +38,22 @@ def load_files(config: FilesConfig) -> Corpora:
 
 
 class TextFilesCorpus:
-    """Pairs read line by line from a source and a target file, or from one file of two columns.
+    r"""Pairs from a source and a target file, or from one file of two tab-separated columns.
 
-    A line ends at a line feed and nowhere else; one carriage return before it, as Windows
-    writes, belongs to the line's end. Text is UTF-8, a byte order mark at the start is dropped,
-    and a line of white space counts as empty.
+    Files are UTF-8 text, plain or gzipped (.gz). Lines end at `\n` or `\r\n` only; a byte order
+    mark at the start of a file is removed, and lines of white space count as empty.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> folder = TemporaryDirectory()
+        >>> path = Path(folder.name, "pairs.tsv")
+        >>> _ = path.write_text("ein Hund\ta dog\nzwei\ttwo\n")
+        >>> corpus = TextFilesCorpus(
+        ...     "train", paths=[path], empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.error
+        ... )
+        >>> [(pair.source, pair.target) for pair in corpus]
+        [('ein Hund', 'a dog'), ('zwei', 'two')]
+        >>> folder.cleanup()
     """
 
     def __init__(
@@ -53,13 +64,17 @@ class TextFilesCorpus:
         empty_lines: OnInvalid,
         invalid_utf8: OnInvalid,
     ) -> None:
-        """Check that the files are there and have a line for each other's lines.
+        """Check that the files exist and have equally many lines.
 
         Args:
-            name: train, valid or test.
-            paths: source file and target file, or one file with a tab between the two.
-            empty_lines: what happens to a pair with an empty side.
-            invalid_utf8: what happens to a pair that is not UTF-8.
+            name: "train", "valid" or "test".
+            paths: A source and a target file, or one file with a tab between the two.
+            empty_lines: Treatment of pairs with an empty side.
+            invalid_utf8: Treatment of pairs that are not UTF-8.
+
+        Raises:
+            OSError: A file cannot be read.
+            ValueError: A file is empty or damaged, or the numbers of lines differ.
         """
         self.name = name
         self._paths = tuple(paths)
@@ -84,7 +99,7 @@ class TextFilesCorpus:
         return (pair for pair in self.lines() if pair is not None)
 
     def lines(self) -> Iterator[Pair | None]:
-        """Yield the pair of each line; None for one that is left out."""
+        """Yield the pair of each line, or None for a skipped line."""
         num_skipped: Counter[str] = Counter()
         num_pairs = 0
         rows = zip(*(_read_lines(path) for path in self._paths), strict=True)
@@ -105,8 +120,8 @@ class TextFilesCorpus:
         label = f"data.{self.name}={','.join(map(str, self._paths))}"
         if num_pairs == 0:
             raise ValueError(
-                f"{label}: no pair is left, {num_skipped.total()} were skipped; "
-                "check that the files hold UTF-8 text on both sides"
+                f"{label}: all {num_skipped.total()} pairs were skipped; "
+                "check that the files contain UTF-8 text on both sides"
             )
         if self._reported:
             return
@@ -123,7 +138,7 @@ class TextFilesCorpus:
 
 
 def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of the file's bytes, in hex."""
+    """Return the SHA-256 of a file, in hex."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK_SIZE):
@@ -135,20 +150,14 @@ class _InvalidPairError(Exception):
     """A pair that breaks the rule of a configuration key."""
 
     def __init__(self, message: str, *, key: str) -> None:
-        super().__init__(f"{message}; correct it, or data.{key}=skip leaves such pairs out")
+        super().__init__(f"{message}; correct it, or set data.{key}=skip to skip such pairs")
         self.key = key
 
 
 def _check_files(name: str, paths: Sequence[Path]) -> int:
-    """Return how many lines each of the files has."""
+    """Return the number of lines of each file; raise ValueError if it differs."""
     for path in paths:
-        if not path.exists():
-            raise FileNotFoundError(
-                f"data.{name}={path}: no such file; give an absolute path, or one that starts "
-                f"from {Path.cwd()}"
-            )
-        if path.is_dir():
-            raise IsADirectoryError(f"data.{name}={path} is a directory; give the name of a file")
+        check_readable(path, name=f"data.{name}={path}")
         if not path.is_file():
             raise ValueError(
                 f"data.{name}={path} is not a regular file; give a file that can be read again"
@@ -165,7 +174,7 @@ def _check_files(name: str, paths: Sequence[Path]) -> int:
 
 
 def _count_lines(path: Path) -> int:
-    """Count without cutting the text into lines, which takes ten times as long."""
+    """Return the number of lines; splitting the text into lines would take ten times as long."""
     num_ends, last = 0, b"\n"
     with open_text(path) as file:
         while chunk := file.read(_CHUNK_SIZE):
@@ -175,10 +184,8 @@ def _count_lines(path: Path) -> int:
 
 
 def _read_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines without their ends; as bytes, which split at a line feed alone."""
     with open_text(path) as file:
-        for line in file:
-            yield line.removesuffix(b"\n").removesuffix(b"\r")
+        yield from file
 
 
 def _parse(lines: Sequence[bytes], *, paths: Sequence[Path], number: int) -> Pair:
@@ -202,11 +209,10 @@ def _parse(lines: Sequence[bytes], *, paths: Sequence[Path], number: int) -> Pai
 
 def _decode(line: bytes, *, path: Path, number: int) -> str:
     try:
-        text = line.decode("utf-8")
+        return decode_line(line, number=number)
     except UnicodeDecodeError as error:
         raise _InvalidPairError(
             f"{path}:{number}: byte {error.start + 1} of the line, 0x{line[error.start]:02x}, "
             "is not UTF-8",
             key="invalid_utf8",
         ) from error
-    return text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text

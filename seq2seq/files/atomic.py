@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whenever the process that writes them ends."""
+"""Write files atomically: a file is complete or absent, even if the process is killed."""
 
 import contextlib
 import os
@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import BinaryIO
 
 NewFile = Callable[[Path], BinaryIO]
-"""opens a file to write, which becomes the path later"""
+"""Opens a file for writing, which appears at the path later."""
 
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to write, which becomes `path` when this is left; an error leaves nothing new.
+    """Open a file for writing, which appears at `path` when the block ends without an error.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: The file cannot be written.
     """
     try:
         with whole_files() as new_file:
             yield new_file(path)
     except RuntimeError as error:
-        # What torch.save raises says nothing of the disk; the system's error stands behind it.
+        # torch.save hides the system's error behind one that does not mention the disk.
         cause = error.__context__
         if not isinstance(cause, OSError) or cause.errno is None:
             raise
@@ -32,13 +32,14 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def whole_files() -> Iterator[NewFile]:
-    """Yield what opens files, which get their names together when all of them are on disk.
+    """Yield a function that opens files, which get their names together when all are on disk.
 
-    Until then they have hidden names beside their own. An error or an interrupt leaves what was
-    there before; a process that is killed leaves hidden files too, of which `is_temporary` tells.
+    Until then, each has a hidden name in the same directory. An error or an interrupt leaves
+    everything as it was before; a killed process also leaves hidden files, which `is_temporary`
+    recognises.
 
     Raises:
-        OSError: one cannot be written.
+        OSError: A file cannot be written.
     """
     opened: list[tuple[BinaryIO, Path, Path]] = []
     with contextlib.ExitStack() as stack:
@@ -54,16 +55,16 @@ def whole_files() -> Iterator[NewFile]:
         for file, _, _ in opened:
             file.flush()
             os.fsync(file.fileno())
-            file.close()  # what is open has no other name on Windows
+            file.close()  # Windows cannot rename an open file.
         for _, hidden, path in opened:
             hidden.replace(path)
 
 
 def temporary_path(path: Path) -> Path:
-    """Return a hidden path beside this one, which no other process takes."""
+    """Return a hidden path in the same directory that no other process uses."""
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
 
 
 def is_temporary(path: Path) -> bool:
-    """Say whether a name is one of `temporary_path`: nothing else may be deleted."""
+    """Return whether `temporary_path` made a name; nothing else may be deleted."""
     return re.fullmatch(r"\..+\.[0-9]+-[0-9a-f]{8}", path.name) is not None

@@ -1,4 +1,4 @@
-"""Lines of any bytes, from a file, a pipe or standard input; .gz is unpacked."""
+"""Read lines from a file, a pipe or standard input; unpack .gz files."""
 
 import contextlib
 import io
@@ -10,43 +10,42 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
-from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from seq2seq.files.paths import expand_home
-from seq2seq.files.text import BYTE_ORDER_MARK, damaged_gzip, is_gzip
+from seq2seq.files.paths import check_readable, expand_home
+from seq2seq.files.text import damaged_gzip, decode_line, is_gzip
 
 logger = logging.getLogger(__name__)
 
 CHUNK = 1 << 16
-"""bytes read at once"""
+"""Bytes read at once."""
 PATIENCE = 0.02
-"""seconds; a pipe that gives nothing for so long is taken to pause"""
-_GZIP = zlib.MAX_WBITS | 16  # how zlib is told of gzip's head and sum
+"""Seconds without new bytes after which a pipe counts as paused."""
+_GZIP = zlib.MAX_WBITS | 16  # zlib's value for a gzip header and checksum
 
 
 class Bytes(Protocol):
-    """What lines are read from."""
+    """An unbuffered source of bytes."""
 
     def read(self, size: int, /) -> bytes | None:
-        """Return some bytes, at the end none; None where there is nothing for now."""
+        """Return up to `size` bytes, b"" at the end, or None if none are available yet."""
 
     def fileno(self) -> int:
-        """Return the descriptor to watch."""
+        """Return the file descriptor to wait for."""
 
 
 class LineReader:
-    r"""Lines of a file or pipe, ended by `\n` and nothing else.
+    r"""Iterator over the lines of a file or pipe, which end at `\n` only.
 
-    A byte order mark at the start is dropped, as is one `\r` before `\n`. Bytes that are not
-    UTF-8 are replaced by U+FFFD; when the lines are at their end, a warning counts those lines.
+    A byte order mark at the start and a `\r` at the end of a line are removed. Bytes that are
+    not UTF-8 are replaced by U+FFFD; a warning at the end counts the lines with such bytes.
     """
 
     def __init__(self, file: Bytes, *, name: str) -> None:
-        """Read from a file without a buffer of its own; `name` says in messages which it is."""
+        """Read from an unbuffered file; `name` stands for it in messages."""
         self.name = name
         self._file = file
-        # On Windows only sockets can be watched; there a window is always filled.
+        # Windows can only wait for sockets.
         self._can_wait = os.name != "nt" and not isinstance(file, io.BytesIO)
         self._lines: deque[bytes] = deque()
         self._partial: list[bytes] = []
@@ -54,37 +53,36 @@ class LineReader:
         self._num_invalid = 0
 
     def __iter__(self) -> Iterator[str]:
-        is_first = True
+        number = 0
         while self._fill(patience=None):
-            text = self._decode(self._lines.popleft())
-            yield text.removeprefix(BYTE_ORDER_MARK) if is_first else text
-            is_first = False
+            number += 1
+            yield self._decode(self._lines.popleft(), number)
         if self._num_invalid:
             logger.warning(
-                "%s: bytes that are not UTF-8 were replaced by U+FFFD; lines that held some: %d",
+                "%s: bytes that are not UTF-8 were replaced by U+FFFD; lines affected: %d",
                 self.name,
                 self._num_invalid,
             )
 
     def has_more(self) -> bool:
-        """Say whether there is another line that can be had without waiting."""
+        """Return whether another line is available without waiting."""
         return self._fill(patience=PATIENCE)
 
     def _fill(self, *, patience: float | None) -> bool:
-        """Read until there is a line, or nothing comes for so long; say whether there is one."""
+        """Read until there is a line or nothing came for `patience` seconds."""
         while not self._lines and not self._ended:
             if self._can_wait and not select.select([self._file], [], [], patience)[0]:
                 return False
             if (chunk := self._read()) is not None:
-                self._take(chunk)
+                self._split(chunk)
         return bool(self._lines)
 
-    def _take(self, chunk: bytes) -> None:
-        """Keep the lines that are whole with these bytes; no bytes are the end."""
+    def _split(self, chunk: bytes) -> None:
+        """Store the lines that the chunk completes; an empty chunk ends the file."""
         head, *tails = chunk.split(b"\n")
         self._partial.append(head)
         for tail in tails:
-            self._lines.append(b"".join(self._partial).removesuffix(b"\r"))
+            self._lines.append(b"".join(self._partial))
             self._partial = [tail]
         if not chunk:
             self._ended = True
@@ -97,18 +95,18 @@ class LineReader:
         except (EOFError, zlib.error) as error:
             raise damaged_gzip(self.name, error) from error
 
-    def _decode(self, line: bytes) -> str:
+    def _decode(self, line: bytes, number: int) -> str:
         try:
-            return line.decode("utf-8")
+            return decode_line(line, number=number)
         except UnicodeDecodeError:
             self._num_invalid += 1
-            return line.decode("utf-8", errors="replace")
+            return decode_line(line, number=number, errors="replace")
 
 
 class _Unpacked:
-    """What a gzip file holds, as far as it has come.
+    """The contents of a gzip file, as far as its bytes have arrived.
 
-    Of a pipe, `gzip.GzipFile` gives nothing before it can fill the size that it was asked for.
+    `gzip.GzipFile` would wait until a pipe has filled the requested size.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -117,11 +115,11 @@ class _Unpacked:
         self._member = zlib.decompressobj(wbits=_GZIP)
 
     def read(self, size: int) -> bytes | None:
-        """Unpack up to so many packed bytes; None where they do not make one byte yet.
+        """Unpack up to `size` packed bytes; None if they do not yield a byte yet.
 
         Raises:
-            EOFError: the file ends too early.
-            zlib.error: it is damaged or no gzip file.
+            EOFError: The file ends too early.
+            zlib.error: The file is damaged or not gzipped.
         """
         packed = self._file.read(size)
         if packed is None:
@@ -131,7 +129,7 @@ class _Unpacked:
         return b"".join(self._unpack(packed)) or (None if packed else b"")
 
     def _unpack(self, packed: bytes) -> Iterator[bytes]:
-        """Unpack members, of which a file may have several; zeros may fill what is between them."""
+        """Unpack the members of the file, between which there may be zero bytes."""
         while packed:
             if self._member.eof:
                 packed = packed.lstrip(b"\0")
@@ -144,24 +142,19 @@ class _Unpacked:
 
 @contextlib.contextmanager
 def open_lines(path: str, *, key: str) -> Iterator[LineReader]:
-    """Open a file or named pipe of lines, which are unpacked where its name ends with .gz.
+    """Open a file or named pipe of lines; unpack it if its name ends with .gz.
 
     Args:
-        path: of the file.
-        key: of the configuration, for messages.
+        path: Path of the file.
+        key: Configuration key of the path, for messages.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: here or while lines are read, the gzip file is damaged.
+        OSError: The file cannot be read.
+        ValueError: The gzip file is damaged; this can also be found while lines are read.
     """
     name = f"{key}={path}"
     found = expand_home(path, key=key)
-    if not found.exists():
-        raise FileNotFoundError(
-            f"{name}: no such file; give an absolute path, or one that starts from {Path.cwd()}"
-        )
-    if found.is_dir():
-        raise IsADirectoryError(f"{name} is a directory; give the name of a file")
+    check_readable(found, name=name)
     with found.open("rb", buffering=0) as file:
         yield LineReader(_Unpacked(file) if is_gzip(found) else file, name=name)
 
@@ -169,33 +162,33 @@ def open_lines(path: str, *, key: str) -> Iterator[LineReader]:
 def parallel(
     sources: Iterable[str], references: Iterable[str], *, names: tuple[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Join lines with those of another stream.
+    """Pair the lines of two streams.
 
     Args:
-        sources: lines of the one.
-        references: lines of the other.
-        names: of both, for messages.
+        sources: Lines of the first stream.
+        references: Lines of the second stream.
+        names: Names of both streams, for messages.
 
     Raises:
-        ValueError: one of them goes on where the other has ended.
+        ValueError: One stream has more lines than the other.
     """
     for number, pair in enumerate(zip_longest(sources, references), start=1):
         source, reference = pair
         if source is None or reference is None:
             shorter, longer = names if source is None else names[::-1]
             raise ValueError(
-                f"{shorter} ends before line {number:,}, which {longer} has; line for line they "
-                "must belong together"
+                f"{shorter} ends before line {number:,}, which {longer} has; both must have "
+                "equally many lines"
             )
         yield source, reference
 
 
 @contextlib.contextmanager
 def open_standard_input() -> Iterator[LineReader]:
-    """Read standard input; it is not closed.
+    """Open standard input, which stays open afterwards.
 
     Raises:
-        OSError: it was closed before.
+        OSError: Standard input is closed.
     """
     if sys.stdin is None:
         raise OSError("standard input is closed; give input=FILE or text=SENTENCE")

@@ -4,23 +4,42 @@ from pathlib import Path
 
 
 def expand_home(path: str | Path, *, key: str) -> Path:
-    """Return a path in which `~` or `~NAME` has become a home directory.
+    """Replace `~` or `~NAME` at the start of a path by the home directory.
 
     Args:
-        path: as it was given.
-        key: of the configuration, for the message.
+        path: Path as it was given.
+        key: Configuration key of the path, for the message.
 
     Raises:
-        ValueError: nobody has this name.
+        ValueError: There is no user of this name.
     """
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
         raise ValueError(
-            f"{key}={path}: {Path(path).parts[0]} is no home directory; write the whole path"
+            f"{key}={path}: {Path(path).parts[0]} is not a home directory; write the whole path"
         ) from error
 
 
+def check_readable(path: Path, *, name: str) -> None:
+    """Raise unless the path leads to a file or a named pipe.
+
+    Args:
+        path: Path to check.
+        name: Key and value of the configuration, for the message.
+
+    Raises:
+        FileNotFoundError: Nothing exists at the path.
+        IsADirectoryError: The path leads to a directory.
+    """
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{name}: no such file; give an absolute path, or one that starts from {Path.cwd()}"
+        )
+    if path.is_dir():
+        raise IsADirectoryError(f"{name} is a directory; give the name of a file")
+
+
 def nearest_existing(path: Path) -> Path:
-    """Return the path itself or, where it is not there yet, the nearest parent that is."""
+    """Return the path if it exists, otherwise its nearest parent that exists."""
     return next(each for each in (path, *path.absolute().parents) if each.exists())

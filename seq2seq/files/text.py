@@ -1,4 +1,4 @@
-"""Open text files, plain or gzipped, as bytes."""
+"""Open text files, plain or gzipped, and decode their lines."""
 
 import contextlib
 import gzip
@@ -22,6 +22,23 @@ def open_text(path: Path) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, file)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise damaged_gzip(str(path), error) from error
+
+
+def decode_line(line: bytes, *, number: int, errors: str = "strict") -> str:
+    r"""Decode a line of UTF-8 text.
+
+    The line end, `\n` or `\r\n`, is removed, and in the first line a byte order mark too.
+
+    Args:
+        line: The bytes of the line.
+        number: Number of the line in its file, from 1.
+        errors: Treatment of bytes that are not UTF-8, as `bytes.decode` takes it.
+
+    Raises:
+        UnicodeDecodeError: The line is not UTF-8 and `errors` is "strict".
+    """
+    text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", errors)
+    return text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
 
 
 def is_gzip(path: Path) -> bool:

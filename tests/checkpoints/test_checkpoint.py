@@ -99,8 +99,8 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path):
         load_checkpoint(tmp_path)
 
 
-def test_the_home_of_a_user_whom_nobody_knows_is_refused():
-    with pytest.raises(ValueError, match=r"^checkpoint=~nobodyatall/a: ~nobodyatall is no home"):
+def test_the_home_of_an_unknown_user_is_refused():
+    with pytest.raises(ValueError, match=r"^checkpoint=~nobodyatall/a: ~nobodyatall is not a home"):
         load_checkpoint("~nobodyatall/a")
 
 

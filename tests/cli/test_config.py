@@ -39,7 +39,7 @@ from seq2seq.cli.config import LongLines, OutputFormat
         ),
         ({"split_length": 0}, "^split_length=0"),
         *(
-            ({key: "~nobodyatall/a"}, f"^{key}=~nobodyatall/a: ~nobodyatall is no home directory;")
+            ({key: "~nobodyatall/a"}, f"^{key}=~nobodyatall/a: ~nobodyatall is not a home")
             for key in ("input", "prefixes", "forbidden", "output", "alignments", "attention_html")
         ),
         *(

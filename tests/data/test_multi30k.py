@@ -88,8 +88,8 @@ def make_config(
     )
 
 
-def test_the_home_of_a_user_whom_nobody_knows_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^data\.root=~nobodyatall/a: ~nobodyatall is no home"):
+def test_the_home_of_an_unknown_user_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^data\.root=~nobodyatall/a: ~nobodyatall is not a home"):
         load_corpora(make_config(root=Path("~nobodyatall/a")))
 
 

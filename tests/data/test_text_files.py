@@ -159,7 +159,7 @@ def test_invalid_utf8_is_named_by_file_line_and_byte(tmp_path: Path) -> None:
 
     assert str(caught.value) == (
         f"{target}:2: byte 3 of the line, 0xff, is not UTF-8; "
-        "correct it, or data.invalid_utf8=skip leaves such pairs out"
+        "correct it, or set data.invalid_utf8=skip to skip such pairs"
     )
 
 
@@ -229,7 +229,7 @@ def test_nothing_left_after_skipping_is_refused(tmp_path: Path) -> None:
     table = write(tmp_path / "b.tsv", b"\tno\nja\t\n")
     corpus = make_corpus(table, empty_lines=OnInvalid.skip)
 
-    with pytest.raises(ValueError, match=r"b\.tsv: no pair is left, 2 were skipped; check"):
+    with pytest.raises(ValueError, match=r"b\.tsv: all 2 pairs were skipped; check"):
         list(corpus)
 
 
@@ -266,11 +266,11 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["train", "valid", "test"])
-def test_the_home_of_a_user_whom_nobody_knows_is_refused(tmp_path: Path, key: str) -> None:
+def test_the_home_of_an_unknown_user_is_refused(tmp_path: Path, key: str) -> None:
     path = write(tmp_path / "a.tsv", b"ja\tyes\n")
     paths = {"train": [path], "valid": [path], "test": [path], key: [Path("~nobodyatall/a.tsv")]}
 
-    with pytest.raises(ValueError, match=f"^data.{key}=~nobodyatall/a.tsv: ~nobodyatall is no"):
+    with pytest.raises(ValueError, match=f"^data.{key}=~nobodyatall/a.tsv: ~nobodyatall is not a"):
         load_corpora(make_config(**paths))
 
 
@@ -279,7 +279,7 @@ def test_plain_text_named_gz_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"ja\tyes\n")
 
     with pytest.raises(
-        ValueError, match=r"b\.tsv\.gz: damaged or incomplete gzip file .*; make it anew"
+        ValueError, match=r"b\.tsv\.gz: damaged or incomplete gzip file .*; create it again"
     ):
         make_corpus(path)
 

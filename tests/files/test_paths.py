@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.files.paths import expand_home, nearest_existing
+from seq2seq.files.paths import check_readable, expand_home, nearest_existing
 
 
 @pytest.mark.parametrize("name", ["a.de", "my/~/a.de", "/~nobodyatall"])
@@ -10,14 +10,14 @@ def test_other_paths_stay_as_they_are(name):
     assert expand_home(name, key="input") == Path(name)
 
 
-def test_the_home_directory_takes_the_place_of_its_sign(monkeypatch):
+def test_a_tilde_becomes_the_home_directory(monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
 
     assert expand_home("~/a.de", key="input") == Path("/home/me/a.de")
 
 
-def test_a_user_whom_nobody_knows_is_named_with_the_key():
-    with pytest.raises(ValueError, match=r"^input=~nobodyatall/a\.de: ~nobodyatall is no home"):
+def test_an_unknown_user_is_named_with_the_key():
+    with pytest.raises(ValueError, match=r"^input=~nobodyatall/a\.de: ~nobodyatall is not a home"):
         expand_home("~nobodyatall/a.de", key="input")
 
 
@@ -28,3 +28,16 @@ def test_the_nearest_existing_path_is_itself_or_a_parent(tmp_path, monkeypatch, 
 
     assert nearest_existing(tmp_path / name) == tmp_path / nearest
     assert nearest_existing(Path(name)).absolute() == tmp_path / nearest
+
+
+def test_a_file_can_be_read(tmp_path):
+    (tmp_path / "a.txt").touch()
+
+    check_readable(tmp_path / "a.txt", name="input=a.txt")
+
+
+def test_a_missing_file_and_a_directory_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"^input=b\.txt: no such file; give an absolute"):
+        check_readable(tmp_path / "b.txt", name="input=b.txt")
+    with pytest.raises(IsADirectoryError, match=r"^input=b is a directory; give the name"):
+        check_readable(tmp_path, name="input=b")

@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from seq2seq.files.text import is_gzip, open_text
+from seq2seq.files.text import decode_line, is_gzip, open_text
 
 
 @pytest.mark.parametrize("name", ["plain.txt", "packed.txt.gz"])
@@ -24,3 +24,25 @@ def test_damaged_gzip_file_is_refused_by_name(tmp_path, content):
     error = pytest.raises(ValueError, match=r"packed\.gz: damaged or incomplete gzip file")
     with error, open_text(path) as file:
         file.read()
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "text"),
+    [
+        (b"a\n", 1, "a"),
+        (b"a\r\n", 2, "a"),
+        (b"a\r\r\n", 2, "a\r"),
+        (b"\xef\xbb\xbfa", 1, "a"),
+        (b"\xef\xbb\xbfa", 2, "\ufeffa"),
+        (b"", 1, ""),
+    ],
+)
+def test_line_end_and_first_byte_order_mark_are_removed(line, number, text):
+    assert decode_line(line, number=number) == text
+
+
+def test_bytes_that_are_not_utf8_are_refused_or_replaced():
+    with pytest.raises(UnicodeDecodeError):
+        decode_line(b"a\xff\n", number=1)
+
+    assert decode_line(b"a\xff\n", number=1, errors="replace") == "a\ufffd"

@@ -199,8 +199,10 @@ def test_too_few_distinct_sentences_is_an_error_with_the_way_out(small: Path) ->
         list(corpora.train)
 
 
-def test_the_home_of_a_user_whom_nobody_knows_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^data\.grammar=~nobodyatall/a: ~nobodyatall is no home"):
+def test_the_home_of_an_unknown_user_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"^data\.grammar=~nobodyatall/a: ~nobodyatall is not a home"
+    ):
         load_corpora(make_config("~nobodyatall/a"))
 
 
