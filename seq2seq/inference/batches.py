@@ -21,7 +21,7 @@ from seq2seq.inference.translation import (
 )
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.numerics import Numerics
-from seq2seq.runtime.workers import side_by_side
+from seq2seq.runtime.workers import map_in_threads
 from seq2seq.search import DecodingConfig, Hypothesis, search
 from seq2seq.special_tokens import EOS, PAD
 
@@ -38,7 +38,7 @@ class BatchTranslator:
         self._tokenizers = tokenizers
         self._numerics = numerics
         # CUDA has one stream that all threads would wait for.
-        self._each = side_by_side if numerics.device.type == "cpu" else map
+        self._each = map_in_threads if numerics.device.type == "cpu" else map
 
     def complete(
         self,

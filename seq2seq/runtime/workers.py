@@ -13,7 +13,9 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def side_by_side(function: Callable[[_Item], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
+def map_in_threads(
+    function: Callable[[_Item], _Result], items: Sequence[_Item]
+) -> Iterator[_Result]:
     """Apply a function to each item as `map` does, with several items at once in threads.
 
     The products of one step of a search are too small to be split over torch's threads: waiting

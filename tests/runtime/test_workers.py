@@ -3,7 +3,7 @@ import threading
 import pytest
 import torch
 
-from seq2seq.runtime.workers import side_by_side
+from seq2seq.runtime.workers import map_in_threads
 
 
 @pytest.fixture(autouse=True)
@@ -24,15 +24,15 @@ def test_results_come_in_the_order_of_the_items():
             second_is_done.set()
         return item
 
-    assert list(side_by_side(work, range(5))) == list(range(5))
+    assert list(map_in_threads(work, range(5))) == list(range(5))
 
 
 def test_each_worker_uses_one_thread_and_the_caller_keeps_its_number():
     def num_threads(item):
         return torch.get_num_threads()
 
-    assert list(side_by_side(num_threads, range(4))) == [1] * 4
-    assert list(side_by_side(num_threads, range(1))) == [2]
+    assert list(map_in_threads(num_threads, range(4))) == [1] * 4
+    assert list(map_in_threads(num_threads, range(1))) == [2]
     assert torch.get_num_threads() == 2
     [later] = list(_in_a_new_thread(torch.get_num_threads))
     assert later == 2
@@ -44,7 +44,7 @@ def test_threads_are_divided_among_at_most_eight_workers():
     def work(item):
         return threading.get_ident(), torch.get_num_threads()
 
-    few, many = list(side_by_side(work, range(3))), list(side_by_side(work, range(1000)))
+    few, many = list(map_in_threads(work, range(3))), list(map_in_threads(work, range(1000)))
 
     assert {threads for _, threads in few} == {6}
     assert {threads for _, threads in many} == {2}
@@ -60,14 +60,14 @@ def test_an_error_reaches_the_caller_and_stops_the_work():
             raise ValueError("the second")
 
     with pytest.raises(ValueError, match="the second"):
-        list(side_by_side(work, range(1000)))
+        list(map_in_threads(work, range(1000)))
     assert len(begun) < 1000
 
 
 def test_closing_the_results_stops_the_work():
     begun = []
 
-    results = side_by_side(begun.append, range(100_000))
+    results = map_in_threads(begun.append, range(100_000))
     next(results)
     results.close()
 
