@@ -4,12 +4,12 @@ import re
 
 from sphinx.application import Sphinx
 
-import seq2seq
+from seq2seq import __version__
 
 project = "seq2seq"
 author = "the seq2seq contributors"
 project_copyright = "the seq2seq contributors"
-version = release = getattr(seq2seq, "__version__", "0.1.0")
+version = release = __version__
 
 extensions = [
     "myst_nb",
