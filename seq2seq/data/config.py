@@ -1,55 +1,56 @@
-"""The data configurations: which parallel text to read and what to do with bad lines."""
+"""Configurations of parallel corpora."""
 
 from dataclasses import dataclass
 from enum import Enum
 
+from seq2seq.checks import check_positive
+
 
 class OnInvalid(Enum):
-    """What happens to a pair that breaks a rule."""
+    """Treatment of pairs that break a rule."""
 
     error = "error"
-    """stop with a message that names the file and the line"""
+    """Stop with a message that names the file and the line."""
     skip = "skip"
-    """leave the pair out; one warning per corpus gives the count"""
+    """Skip the pair; one warning for each corpus counts them."""
 
 
 @dataclass(kw_only=True, slots=True)
 class DataConfig:
-    """What every corpus has; `name` says which kind it is.
+    """Configuration that all kinds of corpora share.
 
-    The fields from `vocabulary_size` to `dropout` are what suits the corpus: tokenizer, model and
-    training read them from here, so that choosing a corpus chooses them too.
+    The fields from `vocabulary_size` to `dropout` are values that suit the corpus: the
+    configurations of tokenizer, model and training read them unless they are given there.
     """
 
     name: str
+    """Kind of corpus: "files", "grammar" or "multi30k"."""
     source: str
-    """language code"""
+    """Language code of the source."""
     target: str
-    """language code"""
+    """Language code of the target."""
     cache_dir: str
-    """tokenizers and token ids are kept here"""
+    """Directory of tokenizers and token ids."""
     vocabulary_size: int
-    """tokens of the tokenizer"""
+    """Number of tokens."""
     max_epochs: int
     batch_tokens: int
+    """Target tokens per batch."""
     learning_rate: float
     dropout: float
     max_length: int
-    """tokens a side, before the end of the sentence"""
+    """Maximum number of tokens on a side, without EOS."""
     empty_lines: OnInvalid
+    """Treatment of pairs with an empty side."""
     long_pairs: OnInvalid
+    """Treatment of pairs longer than `max_length`."""
     invalid_utf8: OnInvalid
+    """Treatment of pairs that are not UTF-8."""
 
     def __post_init__(self) -> None:
         for key in ("name", "source", "target", "cache_dir"):
             _check_not_empty(key, getattr(self, key))
-        for key in ("vocabulary_size", "max_epochs", "max_length"):
-            _check_at_least(key, getattr(self, key), minimum=1)
-        if self.source == self.target:
-            raise ValueError(
-                f"data.source={self.source} and data.target={self.target} must differ; "
-                "give two language codes, e.g. data.source=de data.target=en"
-            )
+        check_positive("data", self, "vocabulary_size", "max_epochs", "max_length")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -59,40 +60,46 @@ class GrammarConfig(DataConfig):
     grammar: str | None
     """Path of the grammar file; None for the German-English grammar that ships with the package."""
     seed: int
+    """Seed of the sentences that are drawn."""
     num_train: int
     num_valid: int
     num_test: int
 
     def __post_init__(self) -> None:
-        # slots make dataclass rebuild the class, which breaks super() without arguments.
+        # slots=True replaces the class, so super() without arguments would fail.
         DataConfig.__post_init__(self)
+        _check_languages_differ(self)
         if self.grammar is not None:
             _check_not_empty("grammar", self.grammar)
-        _check_at_least("seed", self.seed, minimum=0)
-        for key in ("num_train", "num_valid", "num_test"):
-            _check_at_least(key, getattr(self, key), minimum=1)
+        if self.seed < 0:
+            raise ValueError(f"data.seed={self.seed} must be at least 0")
+        check_positive("data", self, "num_train", "num_valid", "num_test")
 
 
 @dataclass(kw_only=True, slots=True)
 class Multi30kConfig(DataConfig):
-    """Captions of photographs in English, German, French and Czech."""
+    """Multi30k: image captions in English, German, French and Czech."""
 
     root: str
-    """directory of the files; what is missing there is downloaded into it"""
+    """Directory of the files; missing files are downloaded into it."""
     base_url: str
-    """where the files are downloaded from"""
+    """Address of the directory that files are downloaded from."""
     test: str
-    """name of the test set"""
+    """Name of the test set."""
 
     def __post_init__(self) -> None:
         DataConfig.__post_init__(self)
+        _check_languages_differ(self)
         for key in ("root", "base_url", "test"):
             _check_not_empty(key, getattr(self, key))
 
 
 @dataclass(kw_only=True, slots=True)
 class FilesConfig(DataConfig):
-    """The user's own text: [source file, target file] or [file of two columns], plain or .gz."""
+    """The user's own text: [source file, target file] or [file of two columns], plain or .gz.
+
+    Source and target may have the same language code, as in paraphrasing or copying.
+    """
 
     train: list[str]
     valid: list[str]
@@ -100,28 +107,32 @@ class FilesConfig(DataConfig):
 
     def __post_init__(self) -> None:
         DataConfig.__post_init__(self)
-        for key, paths in (("train", self.train), ("valid", self.valid), ("test", self.test)):
-            _check_paths(key, paths)
+        for key in ("train", "valid", "test"):
+            self._check_paths(key, getattr(self, key))
+
+    def _check_paths(self, key: str, paths: list[str]) -> None:
+        given = f"data.{key}=[{','.join(paths)}]"
+        if len(paths) not in (1, 2) or not all(path.strip() for path in paths):
+            raise ValueError(
+                f"{given} must contain one or two paths; give a source and a target file, "
+                f"data.{key}=[my/{key}.de,my/{key}.en], or one tab-separated file, "
+                f"data.{key}=[my/{key}.tsv]"
+            )
+        if len(paths) == 2 and paths[0] == paths[1] and self.source != self.target:
+            raise ValueError(
+                f"{given} names one file twice, for data.source={self.source} and "
+                f"data.target={self.target}; give two files, or equal languages to learn to copy"
+            )
 
 
 def _check_not_empty(key: str, value: str) -> None:
     if not value.strip():
-        raise ValueError(f"data.{key}={value!r} must not be empty; give it on the command line")
+        raise ValueError(f"data.{key}={value!r} must not be empty")
 
 
-def _check_at_least(key: str, value: int, *, minimum: int) -> None:
-    if value < minimum:
-        raise ValueError(f"data.{key}={value} must be at least {minimum}; give a larger number")
-
-
-def _check_paths(key: str, paths: list[str]) -> None:
-    rule = (
-        "must hold one or two paths; give a source and a target file, "
-        f"data.{key}=[my/{key}.de,my/{key}.en], or one tab-separated file, "
-        f"data.{key}=[my/{key}.tsv]"
-    )
-    listed = ",".join(paths)
-    if len(paths) not in (1, 2) or not all(path.strip() for path in paths):
-        raise ValueError(f"data.{key}=[{listed}] {rule}")
-    if len(paths) == 2 and paths[0] == paths[1]:
-        raise ValueError(f"data.{key}=[{listed}] names one file twice; its two paths must differ")
+def _check_languages_differ(config: DataConfig) -> None:
+    if config.source == config.target:
+        raise ValueError(
+            f"data.source={config.source} and data.target={config.target} must differ for "
+            f"data={config.name}; give two language codes, such as data.source=de data.target=en"
+        )

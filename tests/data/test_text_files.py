@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tiny_data import shared
+from tiny_training import read_tags, tiny_run, write_corpus
 
 from seq2seq.data import Corpora, FilesConfig, OnInvalid, Pair, load_corpora
 from seq2seq.data.text_files import TextFilesCorpus, file_sha256
@@ -347,3 +348,24 @@ def test_file_sha256_is_that_of_the_bytes(tmp_path: Path, monkeypatch: pytest.Mo
     path = write(tmp_path / "x", b"longer than a chunk")
 
     assert file_sha256(path) == hashlib.sha256(b"longer than a chunk").hexdigest()
+
+
+def test_a_run_learns_to_copy_text_of_one_language(tmp_path, caplog):
+    write_corpus(tmp_path)
+    parts = [
+        f"data.{part}=['{tmp_path}/a.{part}','{tmp_path}/a.{part}']"
+        for part in ("train", "valid", "test")
+    ]
+    tokenizer = ["tokenizer=bpe", "tokenizer.joint=false", "tokenizer.vocabulary_size=12"]
+
+    with caplog.at_level(logging.INFO):
+        tiny_run(
+            tmp_path,
+            *("data.source=en", "data.target=en", *parts, *tokenizer),
+            *("training.max_epochs=1", "training.validation.num_samples=1"),
+        )
+
+    first = (tmp_path / "a.test").read_text().splitlines()[0]
+    assert any(f"\n  en  {first}\n  en  " in message for message in caplog.messages)
+    assert {"text/valid_0/text_summary", "attention/valid_0"} <= read_tags(tmp_path / "runs")
+    assert len(list((tmp_path / "cache").glob("tokenizers-*.pt"))) == 1
