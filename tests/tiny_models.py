@@ -20,7 +20,7 @@ from seq2seq.attention import (
     build_attention,
 )
 from seq2seq.model.bridge import Bridge
-from seq2seq.model.decoder_cell import DecoderConfig, DecoderForm
+from seq2seq.model.decoder_config import DecoderConfig, DecoderForm
 from seq2seq.model.encoder import EncoderConfig
 from seq2seq.model.seq2seq import ModelConfig, Seq2Seq, TiedEmbeddings
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention import Memory
 from seq2seq.model.decoder import DecoderOutput
-from seq2seq.model.decoder_cell import DecoderState
+from seq2seq.model.decoder_state import DecoderState
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.protocols import Selectable
 

@@ -1,93 +1,31 @@
-"""The order of state and attention in a decoder step: three forms of the literature."""
+"""The recurrence of the decoder: three orders of state update and attention from the literature."""
 
-# R rows (sentences, or K hypotheses of each sentence), E embedding, H hidden, C context,
-# F readout, N heads, S source length, T target length
+# B batch, R rows (sentences, or K hypotheses of each sentence), S source length, T target length,
+# E embedding, H hidden, C context, F readout, N heads
 
+import contextlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from enum import Enum
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention import Attention, Memory, Past
-from seq2seq.checks import check_positive, check_probabilities
+from seq2seq.attention import Attention, Memory
 from seq2seq.kernels.dropout import Dropout
+from seq2seq.kernels.loop_gradients import LoopGradients
+from seq2seq.model.decoder_config import DecoderConfig, DecoderForm
+from seq2seq.model.decoder_state import DecoderState
 from seq2seq.model.gru import GRUCell
+from seq2seq.model.readout import Readout
 
-_SENTENCES = 32
-"""whose targets attend at once on a CPU: what scores them stays small enough to be used again"""
-
-
-class DecoderForm(Enum):
-    """The order of state and attention."""
-
-    bahdanau = "bahdanau"
-    conditional = "conditional"
-    luong = "luong"
-
-
-@dataclass(kw_only=True, slots=True)
-class DecoderConfig:
-    """The decoder's form, sizes and dropout."""
-
-    form: DecoderForm
-    input_feeding: bool
-    """Luong's form only: the previous readout stands beside the embedding."""
-    embedding_size: int
-    hidden_size: int
-    num_layers: int
-    readout_size: int
-    """Length of what the output layer reads; the embedding size where embeddings are tied."""
-    layer_norm: bool
-    """Normalise the projections inside the GRU cells and the readout."""
-    self_attention: bool
-    """Let the readout see the state together with the decoder's own past states."""
-    self_attention_heads: int
-    word_dropout: float
-    """Probability with which the whole embedding of a token is dropped."""
-    embedding_dropout: float
-    hidden_dropout: float
-    """Between layers and on the state that the readout sees."""
-    readout_dropout: float
-    vectors: str | None
-    """Path of pretrained word vectors to begin with."""
-
-    def __post_init__(self) -> None:
-        sizes = ("embedding_size", "hidden_size", "num_layers", "readout_size")
-        check_positive("model.decoder", self, *sizes, "self_attention_heads")
-        if self.self_attention and self.hidden_size % self.self_attention_heads:
-            raise ValueError(
-                f"model.decoder.self_attention_heads={self.self_attention_heads} must divide "
-                f"model.decoder.hidden_size={self.hidden_size}"
-            )
-        dropouts = ("word_dropout", "embedding_dropout", "hidden_dropout", "readout_dropout")
-        check_probabilities("model.decoder", self, *dropouts)
-        if self.input_feeding and self.form is not DecoderForm.luong:
-            raise ValueError(
-                f"model.decoder.input_feeding=true goes with form=luong, not {self.form.value}, "
-                "which feeds its context back; set it to false"
-            )
-
-
-class DecoderState(NamedTuple):
-    """What a decoder carries from step to step."""
-
-    hidden: tuple[Tensor, ...]  # one (R, H) per layer, the top one last
-    readout: Tensor  # (R, F) with input feeding, else (R, 0)
-    past: Past  # what self-attention has seen, (R, t, H), else (R, 0, 0)
-
-    def select(self, rows: Tensor) -> "DecoderState":
-        """Keep the given rows, in the given order."""
-        hidden = tuple(layer.index_select(0, rows) for layer in self.hidden)
-        return DecoderState(hidden, self.readout.index_select(0, rows), self.past.select(rows))
+_SENTENCES_PER_CALL = 32
+"""Sentences per attention call on a CPU; keeps the score buffer small enough to be reused."""
 
 
 class CellOutput(NamedTuple):
-    """What one step of a recurrence yields."""
+    """Result of one step of a recurrence."""
 
     hidden: tuple[Tensor, ...]  # one (R, H) per layer
     context: Tensor  # (R, C)
@@ -95,9 +33,9 @@ class CellOutput(NamedTuple):
 
 
 class Recurrence(nn.Module, ABC):
-    """One decoder step between embedding and readout.
+    """GRU layers and attention in one order; the part of the decoder before the readout.
 
-    `project` needs no state: a loop over a known target does it once for all steps.
+    `forward` computes one step, `run` a whole known target. Both give the same values.
     """
 
     def __init__(self, config: DecoderConfig, *, attention: Attention) -> None:
@@ -111,28 +49,63 @@ class Recurrence(nn.Module, ABC):
         self.dropout = Dropout(config.hidden_dropout)
 
     def project(self, embedded: Tensor) -> Tensor:
-        """Project embedded tokens (..., E) to the first cell's gates (..., 3H)."""
+        """Project embedded tokens (..., E) to the gates of the first cell, (..., 3H).
+
+        The projection does not depend on the state, so that `run` computes it once for all steps.
+        """
         projected: Tensor = self.first.input_projection(embedded)
         return projected
 
     @abstractmethod
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
-        """CellOutput every row by one token.
+        """Advance every row by one token.
 
         Args:
-            projected: what `project` made of the previous token, (R, 3H).
-            state: the rows' state.
-            memory: of B sentences; R is a multiple of B and a sentence's rows stand together.
+            projected: Projection of the previous token by `project`, (R, 3H).
+            state: State of the rows.
+            memory: Memory of B sentences; R is a multiple of B, and the rows of a sentence are
+                adjacent.
         """
 
+    def run(
+        self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the readouts of a known target.
+
+        No step depends on a readout here, so that one call computes all readouts after the loop.
+
+        Args:
+            embedded: Embedded previous tokens, (B, T, E).
+            state: State before the first step.
+            memory: Memory of the same B sentences.
+            readout: The decoder's readout.
+
+        Returns:
+            Readouts (B, T, F) and attention weights (B, N, T, S).
+        """
+        outputs: list[CellOutput] = []
+        projected = self.project(embedded)  # (B, T, 3H)
+        with sum_loop_gradients(memory, num_steps=embedded.shape[1]):
+            for projected_step in projected.unbind(1):
+                outputs.append(self(projected_step, state, memory))
+                state = state._replace(hidden=outputs[-1].hidden)
+        weights = torch.stack([output.attention_weights for output in outputs], dim=2)
+        hidden = torch.stack([output.hidden[-1] for output in outputs], dim=1)
+        context = torch.stack([output.context for output in outputs], dim=1)
+        return readout(hidden, context, embedded), weights
+
+    def feedback(self, readout: Tensor) -> Tensor:
+        """Return what the next step reads of a readout (R, F): nothing, (R, 0)."""
+        return readout.new_empty(len(readout), 0)
+
     def _attend(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Attend with every row's query (R, H); return context (R, C) and weights (R, N, S)."""
+        """Attend with the query of every row, (R, H); return (R, C) and weights (R, N, S)."""
         queries = query.view(memory.keys.shape[0], -1, query.shape[-1])  # (B, K, H)
         context, weights = self.attention(queries, memory)
         return context.flatten(0, 1), weights.transpose(1, 2).flatten(0, 1)
 
     def _upper_layers(self, bottom: Tensor, hidden: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Run the upper layers on the new bottom state, from their previous states."""
+        """Update the upper layers, given the new state of the first layer; return all layers."""
         states = [bottom]
         for cell, previous in zip(self.upper, hidden[1:], strict=True):
             states.append(cell(cell.input_projection(self.dropout(states[-1])), previous))
@@ -173,23 +146,33 @@ class ConditionalRecurrence(Recurrence):
 class LuongRecurrence(Recurrence):
     """GRU over the embedding, then attend with the new state (Luong et al. 2015).
 
-    No state depends on a context, so a known target needs attention only once, after the loop.
+    No state depends on a context, so that one call attends with all states of a known target.
     """
 
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
         hidden = self._upper_layers(self.first(projected, state.hidden[0]), state.hidden)
         return CellOutput(hidden, *self._attend(hidden[-1], memory))
 
-    def unroll(self, projected: Tensor, state: DecoderState) -> Tensor:
+    def run(
+        self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the readouts of a known target, as `Recurrence.run` does."""
+        projected = self.project(embedded)
+        with sum_loop_gradients(memory, num_steps=embedded.shape[1]):
+            hidden = self._unroll(projected, state)
+        context, weights = self._attend_at_once(hidden, memory)
+        return readout(hidden, context, embedded), weights
+
+    def _unroll(self, projected: Tensor, state: DecoderState) -> Tensor:
         """Return the top states over a known target, (B, T, 3H) -> (B, T, H)."""
         states = self.first.unroll(projected.transpose(0, 1), state.hidden[0])  # (T, B, H)
         for cell, hidden in zip(self.upper, state.hidden[1:], strict=True):
             states = cell.unroll(cell.input_projection(self.dropout(states)), hidden)
         return states.transpose(0, 1)
 
-    def attend(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Attend with all states of a target, (B, T, H), as `Attention.forward` does."""
-        size = _SENTENCES if hidden.device.type == "cpu" else max(len(hidden), 1)
+    def _attend_at_once(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Attend with all states (B, T, H); return context (B, T, C) and weights (B, N, T, S)."""
+        size = _SENTENCES_PER_CALL if hidden.device.type == "cpu" else max(len(hidden), 1)
         parts = zip(*(torch.split(each, size) for each in (hidden, *memory)), strict=True)
         attended = [self.attention(queries, Memory(*rest)) for queries, *rest in parts]
         context, weights = (torch.cat(each) for each in zip(*attended, strict=True))
@@ -197,20 +180,55 @@ class LuongRecurrence(Recurrence):
 
 
 class InputFeedingRecurrence(Recurrence):
-    """Luong's form with the previous readout beside the embedding (Luong et al. 2015, 3.3)."""
+    """Luong's form that also reads the previous readout (Luong et al. 2015, 3.3)."""
 
     def __init__(self, config: DecoderConfig, *, attention: Attention) -> None:
         super().__init__(config, attention=attention)
-        self.readout_projection = nn.Linear(config.readout_size, 3 * config.hidden_size, bias=False)
+        self.feedback_projection = nn.Linear(
+            config.readout_size, 3 * config.hidden_size, bias=False
+        )
 
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
-        projected = projected + self.readout_projection(state.readout)
+        projected = projected + self.feedback_projection(state.feedback)
         hidden = self._upper_layers(self.first(projected, state.hidden[0]), state.hidden)
         return CellOutput(hidden, *self._attend(hidden[-1], memory))
 
+    def run(
+        self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the readouts of a known target in the loop, since each step reads the last."""
+        readouts, weights = [], []
+        steps = zip(embedded.unbind(1), self.project(embedded).unbind(1), strict=True)
+        with sum_loop_gradients(memory, num_steps=embedded.shape[1]):
+            for embedded_step, projected_step in steps:
+                output = self(projected_step, state, memory)
+                fed, past = readout.step(
+                    output.hidden[-1], output.context, embedded_step, state.past
+                )
+                state = DecoderState(output.hidden, fed, past)
+                readouts.append(fed)
+                weights.append(output.attention_weights)
+        return torch.stack(readouts, dim=1), torch.stack(weights, dim=2)
+
+    def feedback(self, readout: Tensor) -> Tensor:
+        """Return what the next step reads of a readout (R, F): all of it."""
+        return readout
+
+
+def sum_loop_gradients(
+    memory: Memory, *, num_steps: int
+) -> contextlib.AbstractContextManager[object]:
+    """Return the context for a loop over steps, in which gradients of constants are summed once.
+
+    The constants are the parameters and the memory; see `LoopGradients`.
+    """
+    if not torch.is_grad_enabled():
+        return contextlib.nullcontext()
+    return LoopGradients(memory.keys, memory.values, num_steps=num_steps)
+
 
 def build_recurrence(config: DecoderConfig, *, attention: Attention) -> Recurrence:
-    """Build the recurrence that the config's form and input feeding name."""
+    """Build the recurrence of the configured form."""
     forms: dict[DecoderForm, type[Recurrence]] = {
         DecoderForm.bahdanau: BahdanauRecurrence,
         DecoderForm.conditional: ConditionalRecurrence,

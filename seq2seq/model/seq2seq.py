@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from seq2seq.attention import AttentionConfig, Memory, build_attention
 from seq2seq.model.bridge import Bridge, build_bridge
 from seq2seq.model.decoder import AttnDecoderRNN, DecoderOutput
-from seq2seq.model.decoder_cell import DecoderConfig, DecoderState
+from seq2seq.model.decoder_config import DecoderConfig
+from seq2seq.model.decoder_state import DecoderState
 from seq2seq.model.encoder import Encoder, EncoderConfig
 from seq2seq.model.gru import GRUCell
 from seq2seq.special_tokens import PAD

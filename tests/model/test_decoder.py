@@ -71,7 +71,7 @@ def test_sentences_that_attend_in_parts_get_what_all_get_at_once(attention, monk
         return logits, output.attention_weights, gradients
 
     *whole, whole_gradients = run()
-    monkeypatch.setattr("seq2seq.model.decoder_cell._SENTENCES", 2)
+    monkeypatch.setattr("seq2seq.model.decoder_cell._SENTENCES_PER_CALL", 2)
     *parts, gradients = run()
 
     assert_close(parts, whole, atol=1e-12, rtol=0)
@@ -169,7 +169,7 @@ def test_choice_of_a_sampled_token_has_no_gradient():
     gradients = gradients_of(output.readouts.sum(), model)
 
     assert torch.equal(gradients["decoder.output.weight"], torch.zeros(13, 9).double())
-    assert gradients["decoder.readout_projection.weight"].abs().max() > 0
+    assert gradients["decoder.readout.projection.weight"].abs().max() > 0
 
 
 def test_first_step_with_input_feeding_is_fed_a_zero_readout():
@@ -177,7 +177,7 @@ def test_first_step_with_input_feeding_is_fed_a_zero_readout():
 
     state = model.decoder.initial_state((torch.randn(3, 6),))
 
-    assert torch.equal(state.readout, torch.zeros(3, 9))
+    assert torch.equal(state.feedback, torch.zeros(3, 9))
 
 
 @pytest.mark.parametrize("form", ["bahdanau", "conditional", "luong"])
@@ -187,16 +187,16 @@ def test_state_carries_no_readout_where_none_is_fed(form):
 
     step = model.decoder.step(state, batch.previous_ids[:, 0], memory)
 
-    assert state.readout.shape == step.state.readout.shape == (3, 0)
+    assert state.feedback.shape == step.state.feedback.shape == (3, 0)
 
 
 @every_form
 @pytest.mark.parametrize(
-    "place", ["word_dropout", "embedding_dropout", "hidden_dropout", "readout_dropout"]
+    "place", ["word_dropout", "embedding_dropout", "readout.hidden_dropout", "readout_dropout"]
 )
 def test_dropout_acts_in_training_only(form, place):
     model, batch = tiny_model(attention_config("additive"), form), tiny_batch()
-    getattr(model.decoder, place).p = 0.5
+    model.decoder.get_submodule(place).p = 0.5
 
     def logits():
         output = model(batch.source_ids, batch.source_mask, batch.previous_ids)

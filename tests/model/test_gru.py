@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-from seq2seq.kernels.gru_unroll import unroll
+from seq2seq.kernels.gru_unroll import unroll_gru
 from seq2seq.model.gru import BidirectionalGRU, GRUCell
 
 # T=5 steps, B=4 rows, I=3, H=2 of one direction
@@ -150,7 +150,7 @@ def test_the_bias_of_a_step_is_added_in_single_precision():
     projected = torch.zeros(1, 4, 6)
     rounded = (hidden.bfloat16() @ weight.bfloat16().t()).float() + bias
 
-    states = unroll(projected.bfloat16(), hidden, weight, bias)
+    states = unroll_gru(projected.bfloat16(), hidden, weight, bias)
 
     reset, update, new = rounded.chunk(3, dim=1)
     expected = torch.lerp(torch.tanh(reset.sigmoid() * new), hidden, update.sigmoid())
@@ -167,3 +167,36 @@ def test_the_state_of_a_cell_keeps_its_precision_under_autocast(layer_norm, dtyp
         state = cell(cell.input_projection(torch.randn(4, 3)), hidden.to(dtype))
 
     assert state.dtype == dtype
+
+
+def test_cell_equals_the_gru_of_torch():
+    torch.manual_seed(1)
+    cell = GRUCell(7, 6, layer_norm=False).double()
+    theirs = nn.GRU(7, 6, batch_first=True, dtype=torch.float64)
+    theirs.weight_ih_l0.data = cell.input_projection.weight.data
+    theirs.bias_ih_l0.data = cell.input_projection.bias.data
+    theirs.weight_hh_l0.data = cell.hidden_projection.weight.data
+    theirs.bias_hh_l0.data = cell.hidden_projection.bias.data
+    inputs, hidden = torch.randn(2, 5, 7).double(), torch.randn(2, 6).double()
+
+    expected, _ = theirs(inputs, hidden.unsqueeze(0))
+
+    for step in range(5):
+        hidden = cell(cell.input_projection(inputs[:, step]), hidden)
+        assert_close(hidden, expected[:, step])
+
+
+def test_cell_with_layer_norm_normalises_both_projections():
+    torch.manual_seed(1)
+    cell = GRUCell(7, 6, layer_norm=True).double()
+    for parameter in cell.parameters():
+        nn.init.normal_(parameter)
+    inputs, hidden = torch.randn(2, 7).double(), torch.randn(2, 6).double()
+
+    result = cell(cell.input_projection(inputs), hidden)
+
+    x_reset, x_update, x_new = cell.input_norm(cell.input_projection(inputs)).chunk(3, dim=-1)
+    h_reset, h_update, h_new = cell.hidden_norm(cell.hidden_projection(hidden)).chunk(3, dim=-1)
+    reset, update = torch.sigmoid(x_reset + h_reset), torch.sigmoid(x_update + h_update)
+    assert_close(result, (1 - update) * torch.tanh(x_new + reset * h_new) + update * hidden)
+    assert cell.input_norm.normalized_shape == cell.hidden_norm.normalized_shape == (18,)
