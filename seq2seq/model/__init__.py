@@ -1,1 +1,1 @@
-"""The network: encoder, bridge, decoder and the whole that joins them."""
+"""The encoder-decoder model and its parts."""

@@ -1,6 +1,6 @@
-"""The bridge: the decoder's first hidden states, made from the encoder's states."""
+"""The bridge computes the decoder's first hidden states from the encoder's states."""
 
-# B batch, S source length, H hidden, L layers
+# B batch, S source length, H hidden of the decoder, D encoder state size, L layers of the decoder
 
 from enum import Enum
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class Bridge(Enum):
-    """Where the decoder's first state comes from."""
+    """Source of the decoder's first hidden states."""
 
     projection = "projection"
     mean = "mean"
@@ -17,7 +17,7 @@ class Bridge(Enum):
 
 
 class ProjectionBridge(nn.Module):
-    """Project the last state of each direction, one projection per decoder layer."""
+    """Projects the last state of each direction, with one projection per decoder layer."""
 
     def __init__(self, states_size: int, hidden_size: int, num_layers: int) -> None:
         super().__init__()
@@ -25,25 +25,34 @@ class ProjectionBridge(nn.Module):
         self.projection = nn.Linear(states_size, num_layers * hidden_size)
 
     def forward(self, states: Tensor, source_mask: Tensor, last: Tensor) -> Tensor:
-        """Return the decoder's first hidden states (B, L, H)."""
+        """Compute the decoder's first hidden states.
+
+        Args:
+            states: Encoder states, (B, S, D); those of padding are 0.
+            source_mask: (B, S) bool; True marks a real token.
+            last: Last state of each direction, (B, D).
+
+        Returns:
+            Hidden states, (B, L, H).
+        """
         return self._project(last)
 
     def _project(self, summary: Tensor) -> Tensor:
-        # The product may be of low precision; the state, which adds up over the steps, is not.
+        # The product may use low precision; the state, which accumulates over the steps, does not.
         hidden = torch.tanh(self.projection(summary).to(summary.dtype))
         return hidden.view(summary.shape[0], self.num_layers, -1)
 
 
 class MeanBridge(ProjectionBridge):
-    """Project the mean of the real states."""
+    """Projects the mean of the real states."""
 
     def forward(self, states: Tensor, source_mask: Tensor, last: Tensor) -> Tensor:
         lengths = source_mask.sum(1, keepdim=True).clamp(min=1)
-        return self._project(states.sum(1) / lengths)  # the states of padding are 0
+        return self._project(states.sum(1) / lengths)
 
 
 class ZeroBridge(nn.Module):
-    """Start from zeros: all that the decoder learns of the source comes through attention."""
+    """Returns zeros; attention is then the only path from the source to the decoder."""
 
     def __init__(self, states_size: int, hidden_size: int, num_layers: int) -> None:
         super().__init__()
@@ -56,7 +65,14 @@ class ZeroBridge(nn.Module):
 def build_bridge(
     kind: Bridge, *, states_size: int, hidden_size: int, num_layers: int
 ) -> ProjectionBridge | ZeroBridge:
-    """Build the bridge that the config names."""
+    """Build a bridge.
+
+    Args:
+        kind: Kind of bridge.
+        states_size: Size of an encoder state, D.
+        hidden_size: Size of a decoder state, H.
+        num_layers: Number of decoder layers, L.
+    """
     types: dict[Bridge, type[ProjectionBridge] | type[ZeroBridge]] = {
         Bridge.projection: ProjectionBridge,
         Bridge.mean: MeanBridge,

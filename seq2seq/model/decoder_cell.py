@@ -113,7 +113,7 @@ class Recurrence(nn.Module, ABC):
 
 
 class BahdanauRecurrence(Recurrence):
-    """Attend with the previous state, then GRU over [embedding; context] (Bahdanau et al. 2015)."""
+    """Attention with the previous state, then GRU over [embedding; context] (Bahdanau et al. 2015)."""
 
     def __init__(self, config: DecoderConfig, *, attention: Attention) -> None:
         super().__init__(config, attention=attention)
@@ -128,7 +128,7 @@ class BahdanauRecurrence(Recurrence):
 
 
 class ConditionalRecurrence(Recurrence):
-    """GRU over the embedding, attend, second GRU over the context (Sennrich et al. 2017, cGRU)."""
+    """GRU over the embedding, attention, GRU over the context (Sennrich et al. 2017, cGRU)."""
 
     def __init__(self, config: DecoderConfig, *, attention: Attention) -> None:
         super().__init__(config, attention=attention)
@@ -144,7 +144,7 @@ class ConditionalRecurrence(Recurrence):
 
 
 class LuongRecurrence(Recurrence):
-    """GRU over the embedding, then attend with the new state (Luong et al. 2015).
+    """GRU over the embedding, then attention with the new state (Luong et al. 2015).
 
     No state depends on a context, so that one call attends with all states of a known target.
     """

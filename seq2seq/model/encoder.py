@@ -1,4 +1,4 @@
-"""The encoder: a bidirectional GRU over the source."""
+"""The encoder, a bidirectional GRU over the source."""
 
 # B batch, S source length, E embedding, H hidden of one direction, L layers
 
@@ -18,20 +18,20 @@ class EncoderConfig:
 
     embedding_size: int
     hidden_size: int
-    """Of one direction; a source state is twice as long."""
+    """Size of one direction; a source state has twice this size."""
     num_layers: int
     layer_norm: bool
     """Normalise the GRU's states."""
     self_attention: bool
-    """Let every state look at all states of its sentence, on top of the GRU."""
+    """Refine the GRU's states by attention to all states of the sentence."""
     self_attention_heads: int
     word_dropout: float
-    """Probability with which the whole embedding of a token is dropped."""
+    """Probability of dropping the whole embedding of a token."""
     embedding_dropout: float
     hidden_dropout: float
-    """Between layers and on the states that attention sees."""
+    """Dropout between layers and on the states that attention reads."""
     vectors: str | None
-    """Path of pretrained word vectors to begin with."""
+    """Path of the pretrained word vectors that initialise the embedding."""
 
     def __post_init__(self) -> None:
         counts = ("embedding_size", "hidden_size", "num_layers", "self_attention_heads")
@@ -47,7 +47,7 @@ class EncoderConfig:
 
 
 class Encoder(nn.Module):
-    """Read the source in both directions; the states of padding are exactly 0."""
+    """Encodes the source in both directions; the states of padding are exactly 0."""
 
     def __init__(self, config: EncoderConfig, *, embedding: nn.Embedding) -> None:
         super().__init__()
@@ -77,8 +77,8 @@ class Encoder(nn.Module):
         """Encode a batch of sources.
 
         Args:
-            source_ids: (B, S).
-            source_mask: (B, S) bool, True = real token; padding stands at the end.
+            source_ids: Source token ids, (B, S).
+            source_mask: (B, S) bool; True marks a real token. Padding comes last.
 
         Returns:
             States (B, S, 2H) and the last state of each direction in the top layer, (B, 2H).

@@ -1,4 +1,4 @@
-"""Gated recurrent units: one step, and layers of them in both directions."""
+"""Gated recurrent units: a cell for one step and bidirectional layers over sequences."""
 
 # B batch, T length, I input, H hidden of one direction, L layers
 
@@ -14,12 +14,12 @@ from seq2seq.kernels.gru_unroll import unroll_gru
 
 
 class GRUCell(nn.Module):
-    """A gated recurrent unit whose input arrives projected, so that a loop need not project it.
+    """Gated recurrent unit that takes a projected input.
 
-    r = sigmoid(x_r + U_r h), z = sigmoid(x_z + U_z h), n = tanh(x_n + r * (U_n h + b)),
-    h' = (1 - z) * n + z * h (Cho et al. 2014, in the form of torch.nn.GRU), where (x_r, x_z, x_n)
-    is the projected input. With layer normalisation both projections are normalised (Ba et al.
-    2016).
+    It computes r = sigmoid(x_r + U_r h), z = sigmoid(x_z + U_z h), n = tanh(x_n + r * (U_n h + b))
+    and h' = (1 - z) * n + z * h (Cho et al. 2014, in the form of `torch.nn.GRU`). The projected
+    input (x_r, x_z, x_n) is the result of `input_projection`, which a loop over a known sequence
+    calls once. Layer normalisation normalises both projections (Ba et al. 2016).
     """
 
     def __init__(self, input_size: int, hidden_size: int, *, layer_norm: bool) -> None:
@@ -30,11 +30,11 @@ class GRUCell(nn.Module):
         self.hidden_norm = nn.LayerNorm(3 * hidden_size) if layer_norm else nn.Identity()
 
     def forward(self, projected: Tensor, hidden: Tensor) -> Tensor:
-        """Return the next state (R, H) from a projected input (R, 3H) and the state (R, H)."""
+        """Return the next state (R, H), given a projected input (R, 3H) and the state (R, H)."""
         parts = (2 * hidden.shape[-1], hidden.shape[-1])
         x_all = self.input_norm(projected)
         h_all = self.hidden_norm(self.hidden_projection(hidden))
-        # Products may be of low precision; the state, which adds up over the steps, is not.
+        # Products may use low precision; the state, which accumulates over the steps, does not.
         x_gates, x_new = x_all.to(hidden.dtype).split(parts, dim=-1)
         h_gates, h_new = h_all.to(hidden.dtype).split(parts, dim=-1)
         reset, update = torch.sigmoid(x_gates + h_gates).chunk(2, dim=-1)
@@ -42,7 +42,7 @@ class GRUCell(nn.Module):
         return torch.lerp(new, hidden, update)
 
     def unroll(self, projected: Tensor, hidden: Tensor) -> Tensor:
-        """Return the states after each step, (T, B, 3H) -> (T, B, H), from the first one (B, H)."""
+        """Return the state after each step, (T, B, 3H) -> (T, B, H), from a first state (B, H)."""
         if isinstance(self.hidden_norm, nn.Identity):
             projection = self.hidden_projection
             return unroll_gru(projected, hidden, projection.weight, projection.bias)
@@ -54,9 +54,9 @@ class GRUCell(nn.Module):
 
 
 class BidirectionalGRU(nn.GRU):
-    """Layers of a GRU in both directions over padded sequences; the weights are torch.nn.GRU's.
+    """Bidirectional GRU layers over padded sequences, with the parameters of `torch.nn.GRU`.
 
-    CUDA runs cuDNN's kernels, everything else `unroll`, which is faster than torch's own loop.
+    CUDA devices use cuDNN. Other devices use `unroll_gru`, which is faster than torch's loop.
     """
 
     def __init__(
@@ -72,18 +72,18 @@ class BidirectionalGRU(nn.GRU):
         )
 
     def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        """Read sequences in both directions.
+        """Run over sequences in both directions.
 
         Args:
-            inputs: (B, T, I).
-            mask: (B, T) bool, True = real; padding stands at the end and changes nothing.
+            inputs: Input sequences, (B, T, I).
+            mask: (B, T) bool; True marks a real position. Padding comes last.
 
         Returns:
-            States (B, T, 2H), whatever they are at padding, and the last state of each direction
-            in the top layer, (B, 2H); of a sequence without a real token zeros.
+            States (B, T, 2H), undefined at padding, and the last state of each direction in the
+            top layer, (B, 2H), which is 0 for a sequence without a real position.
         """
         if inputs.is_cuda:
-            # autocast would run cuDNN in fp16, whatever its own type, and the states with it.
+            # Autocast would run cuDNN, and with it the states, in fp16 even if its type is bf16.
             with torch.autocast("cuda", enabled=False):
                 return self.forward_packed(inputs, mask)
         dropout = Dropout(self.dropout).train(self.training)
@@ -92,7 +92,7 @@ class BidirectionalGRU(nn.GRU):
         )
 
     def _direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
-        """Do what `run_bidirectional` asks of a direction; its weights bear the suffix."""
+        """Run one direction of a layer, as `run_bidirectional` calls it."""
         input_weight, weight, input_bias, bias = (
             getattr(self, f"{kind}_{suffix}")
             for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -103,7 +103,7 @@ class BidirectionalGRU(nn.GRU):
         return unroll_gru(projected, hidden, weight, bias, padding=padding, reverse=is_reverse)
 
     def forward_packed(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what `forward` does by torch's own loop, or by cuDNN; states of padding are 0."""
+        """Compute `forward` with torch's own loop or cuDNN; the states of padding are 0."""
         # Packing asks for at least one step.
         lengths = mask.sum(1).clamp(min=1).cpu()
         packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
@@ -123,17 +123,21 @@ def run_bidirectional(
     num_layers: int,
     between: Callable[[Tensor], Tensor],
 ) -> tuple[Tensor, Tensor]:
-    """Run the directions of every layer, as `BidirectionalGRU.forward` describes.
+    """Run both directions of every layer.
 
     Args:
-        inputs: (B, T, I).
-        mask: (B, T) bool, True = real.
-        direction: returns the states (T, B, H) of one direction of a layer from its inputs, time
-            first, padding (T, B) if there is any, and torch's suffix: `l0`, `l0_reverse`, `l1`.
-        num_layers: L.
-        between: applied to the states between two layers.
+        inputs: Input sequences, (B, T, I).
+        mask: (B, T) bool; True marks a real position.
+        direction: Computes the states (T, B, H) of one direction of a layer. Its arguments are
+            the inputs (T, B, I), the mask of padding (T, B) or None, and the suffix of the
+            parameters' names: `l0`, `l0_reverse`, `l1`, ...
+        num_layers: Number of layers, L.
+        between: Function applied to the states between two layers.
+
+    Returns:
+        The results of `BidirectionalGRU.forward`.
     """
-    states = inputs.transpose(0, 1)  # (T, B, I): the rows of a step stand together
+    states = inputs.transpose(0, 1)  # (T, B, I)
     padding = None if mask.all() else ~mask.t()
     for layer in range(num_layers):
         forward = direction(states, padding, f"l{layer}")
@@ -141,6 +145,5 @@ def run_bidirectional(
         states = torch.cat((forward, backward), dim=-1)
         if layer < num_layers - 1:
             states = between(states)
-    # Whoever reads them next wants the states of a sentence together.
-    states = states.transpose(0, 1).contiguous()
+    states = states.transpose(0, 1).contiguous()  # (B, T, 2H)
     return states, torch.cat((forward[-1], backward[0]), dim=-1)

@@ -1,4 +1,4 @@
-"""Self-attention on top of recurrent states: residual and normalised, or left out."""
+"""Self-attention over recurrent states, with a residual connection and layer normalisation."""
 
 # B batch, R rows, T length, D state size, t steps so far
 
@@ -16,13 +16,13 @@ class SelfAttentionLayer(nn.Module):
 
     def __init__(self, size: int, *, num_heads: int, dropout: float) -> None:
         super().__init__()
-        config = MultiHeadConfig(name="multihead", dropout=0.0, size=size, num_heads=num_heads)
+        config = MultiHeadConfig(size=size, num_heads=num_heads)
         self.attention = self._attention_type(config)
         self.dropout = Dropout(dropout)
         self.norm = nn.LayerNorm(size)
 
     def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Refine states (B, T, D), of which those in the mask (B, T), else all, are real."""
+        """Refine states (B, T, D); the mask (B, T) marks the real ones, None means all."""
         return self._join(states, self.attention(states, mask).context)
 
     def _join(self, states: Tensor, context: Tensor) -> Tensor:
@@ -31,26 +31,26 @@ class SelfAttentionLayer(nn.Module):
 
 
 class CausalSelfAttentionLayer(SelfAttentionLayer):
-    """`SelfAttentionLayer` in which a state sees itself and those before it.
+    """`SelfAttentionLayer` in which a state attends to itself and to earlier states.
 
-    `step` over each state in turn equals `forward` over all of them.
+    A loop of `step` over the states computes the same as one call of `forward`.
     """
 
     attention: CausalSelfAttention
     _attention_type = CausalSelfAttention
 
     def start(self, state: Tensor) -> Past:
-        """Return the empty past of rows (R, D)."""
+        """Return the empty past for states of shape (R, D)."""
         return self.attention.start(state)
 
     def step(self, state: Tensor, past: Past) -> tuple[Tensor, Past]:
-        """Refine the next state of each row, (R, D); return it and the past with it."""
+        """Refine the next state of each row, (R, D); return it and the past including it."""
         context, past = self.attention.step(state, past)
         return self._join(state, context), past
 
 
 class NoSelfAttention(nn.Module):
-    """Leave the states as they are and remember none."""
+    """Returns the states unchanged and keeps no past."""
 
     def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
         return states

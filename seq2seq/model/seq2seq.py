@@ -1,4 +1,4 @@
-"""The whole model: encoder, bridge, attention and decoder, built from a config."""
+"""The encoder-decoder model, built from its configuration."""
 
 # B batch, S source length, T target length
 
@@ -18,7 +18,7 @@ from seq2seq.special_tokens import PAD
 
 
 class TiedEmbeddings(Enum):
-    """Which embeddings share one matrix: none, target and output, or source as well."""
+    """Embeddings that share one matrix: none, target and output (decoder), or also source (all)."""
 
     none = "none"
     decoder = "decoder"
@@ -27,7 +27,7 @@ class TiedEmbeddings(Enum):
 
 @dataclass(kw_only=True, slots=True)
 class ModelConfig:
-    """Encoder, decoder and how they are joined."""
+    """Encoder, decoder and the connections between them."""
 
     name: str
     encoder: EncoderConfig
@@ -58,7 +58,17 @@ class ModelConfig:
 
 
 class Seq2Seq(nn.Module):
-    """An attention encoder-decoder over token ids."""
+    """Encoder-decoder with attention over token ids (Bahdanau et al. 2015).
+
+    Args:
+        config: Config of encoder, bridge and decoder.
+        attention: Config of the attention type.
+        source_vocabulary_size: Number of source tokens.
+        target_vocabulary_size: Number of target tokens.
+
+    Raises:
+        ValueError: Sizes, vocabularies or options do not fit each other.
+    """
 
     def __init__(
         self,
@@ -69,27 +79,14 @@ class Seq2Seq(nn.Module):
         target_vocabulary_size: int,
     ) -> None:
         super().__init__()
-        encoder, decoder = config.encoder, config.decoder
-        if (
-            config.tied_embeddings is TiedEmbeddings.all
-            and source_vocabulary_size != target_vocabulary_size
-        ):
-            raise ValueError(
-                "model.tied_embeddings=all needs one vocabulary for both languages; set "
-                "tokenizer.joint=true or model.tied_embeddings=decoder"
-            )
-        target_embedding = nn.Embedding(
-            target_vocabulary_size, decoder.embedding_size, padding_idx=PAD
+        decoder = config.decoder
+        source_embedding, target_embedding = _build_embeddings(
+            config, source_vocabulary_size, target_vocabulary_size
         )
-        source_embedding = target_embedding
-        if config.tied_embeddings is not TiedEmbeddings.all:
-            source_embedding = nn.Embedding(
-                source_vocabulary_size, encoder.embedding_size, padding_idx=PAD
-            )
         output = nn.Linear(decoder.readout_size, target_vocabulary_size)
         if config.tied_embeddings is not TiedEmbeddings.none:
             output.weight = target_embedding.weight
-        self.encoder = Encoder(encoder, embedding=source_embedding)
+        self.encoder = Encoder(config.encoder, embedding=source_embedding)
         self.attention = build_attention(
             attention,
             query_size=decoder.hidden_size,
@@ -113,14 +110,14 @@ class Seq2Seq(nn.Module):
         self._initialize()
 
     def encode(self, source_ids: Tensor, source_mask: Tensor) -> tuple[Memory, DecoderState]:
-        """Read the sources.
+        """Encode the sources.
 
         Args:
-            source_ids: (B, S).
-            source_mask: (B, S) bool, True = real token.
+            source_ids: Source token ids, (B, S).
+            source_mask: (B, S) bool; True marks a real token.
 
         Returns:
-            What attention looks at, and the state from which the decoder starts.
+            The memory for attention and the decoder's initial state.
         """
         states, last = self.encoder(source_ids, source_mask)
         memory = self.attention.prepare(states, source_mask)
@@ -134,13 +131,14 @@ class Seq2Seq(nn.Module):
         previous_ids: Tensor,
         forced_mask: Tensor | None = None,
     ) -> DecoderOutput:
-        """Read sources and known targets.
+        """Compute the readouts of known targets.
 
         Args:
-            source_ids: (B, S).
-            source_mask: (B, S) bool, True = real token.
+            source_ids: Source token ids, (B, S).
+            source_mask: (B, S) bool; True marks a real token.
             previous_ids: BOS and the target without its last token, (B, T).
-            forced_mask: (B, T) bool, True = feed the true token; None feeds every true token.
+            forced_mask: (B, T) bool; True feeds the true token, False the predicted one. None
+                feeds all true tokens.
         """
         memory, state = self.encode(source_ids, source_mask)
         if forced_mask is None:
@@ -149,7 +147,7 @@ class Seq2Seq(nn.Module):
         return self.decoder.sample_forward(previous_ids, state, memory, forced_mask=forced_mask)
 
     def _initialize(self) -> None:
-        """Draw matrices from Xavier's uniform, recurrent ones orthogonal; biases are 0."""
+        """Initialise biases with 0, recurrent matrices orthogonal, others with Xavier's uniform."""
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.GRU):
                 for name, parameter in module.named_parameters():
@@ -162,26 +160,46 @@ class Seq2Seq(nn.Module):
                 module.weight.data[module.padding_idx].zero_()
 
 
+def _build_embeddings(
+    config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
+) -> tuple[nn.Embedding, nn.Embedding]:
+    """Return the source and the target embedding, which are one if all embeddings are tied."""
+    target_embedding = nn.Embedding(
+        target_vocabulary_size, config.decoder.embedding_size, padding_idx=PAD
+    )
+    if config.tied_embeddings is not TiedEmbeddings.all:
+        source_embedding = nn.Embedding(
+            source_vocabulary_size, config.encoder.embedding_size, padding_idx=PAD
+        )
+        return source_embedding, target_embedding
+    if source_vocabulary_size != target_vocabulary_size:
+        raise ValueError(
+            "model.tied_embeddings=all needs one vocabulary for both languages; set "
+            "tokenizer.joint=true or model.tied_embeddings=decoder"
+        )
+    return target_embedding, target_embedding
+
+
 def _initialize_parameter(parameter: Tensor, *, recurrent: bool) -> None:
-    """Fill a bias with zeros; draw a matrix, or each of a recurrent one's three gates."""
+    """Initialise a bias or a matrix; the three gates of a recurrent matrix one by one."""
     if parameter.dim() < 2:
         nn.init.zeros_(parameter)
     elif recurrent:
         for gate in parameter.data.chunk(3):
             nn.init.orthogonal_(gate)
-    elif parameter.numel() > 0:  # without attention nothing is projected from a context
+    elif parameter.numel() > 0:  # empty if the context has size 0
         nn.init.xavier_uniform_(parameter)
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Count the trained numbers; shared matrices count once."""
+    """Return the number of parameters; a shared matrix counts once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def count_fixed_parameters(model: Seq2Seq) -> int:
-    """Count the parameters that no attention type or decoder form changes.
+    """Return the number of parameters that are the same for all attention types and decoder forms.
 
-    These are the encoder, the embeddings and the output layer.
+    They belong to the encoder, the embeddings and the output layer.
     """
     decoder = model.decoder
     return count_parameters(nn.ModuleList((model.encoder, decoder.embedding, decoder.output)))
