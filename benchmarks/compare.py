@@ -1,11 +1,10 @@
-"""Train the runs of a study and print the table that compares them.
+"""Train the runs of a study and print a table that compares them.
 
     python benchmarks/compare.py attention-types --jobs 2
-    python benchmarks/compare.py self-attention --jobs 2 data.root=../shared/data/multi30k
+    python benchmarks/compare.py self-attention --jobs 2 data.root=DIR
 
-Every run is a call of train.py with one thread, in a directory of its own under --directory;
-further arguments are handed on to it. A run whose results are there is not repeated, so a study
-that was stopped goes on where it was. --list prints the calls instead of making them.
+Every run is one train.py command with one thread and a directory of its own. Arguments with "="
+are passed to all of them. Finished runs are not repeated, so an interrupted study can be continued.
 """
 
 import argparse
@@ -26,16 +25,17 @@ Overrides = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """What is trained, and what of it is told."""
+    """Training runs and the test scores to compare."""
 
     common: Overrides
+    """Arguments of every run."""
     rows: Mapping[str, Overrides]
-    """what is compared"""
+    """Arguments of each row of the table, by its title."""
     settings: Mapping[str, Overrides]
-    """under what each row is trained"""
+    """Arguments of each group of columns, by its title; every row is trained in every setting."""
     seeds: range
     columns: Mapping[str, tuple[str, str]]
-    """by their titles: keys of results.json["test"] and the format of their values"""
+    """Key in results.json["test"] and number format of each column, by its title."""
 
 
 TYPES = ("none", "uniform", "dot", "general", "additive", "multihead", "gaussian")
@@ -76,7 +76,7 @@ STUDIES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One call of train.py."""
+    """One training run."""
 
     row: str
     setting: str
@@ -84,18 +84,22 @@ class Run:
     directory: Path
 
     def train(self) -> None:
-        """Train unless that was done; what train.py says goes to a file beside its directory."""
-        call = self.directory.with_name(f"{self.directory.name}.call")
-        overrides = shlex.join(self.overrides)
+        """Train, unless there are results; write the output to a .txt file beside the directory.
+
+        Raises:
+            SystemExit: The results are those of another command, or training failed.
+        """
+        record = self.directory.with_name(f"{self.directory.name}.arguments")
+        arguments = shlex.join(self.overrides)
         if self._results.exists():
-            if not call.exists() or call.read_text(encoding="utf-8") != overrides:
+            if not record.exists() or record.read_text(encoding="utf-8") != arguments:
                 raise SystemExit(
-                    f"error: {self.directory} was trained by another call; delete it or choose "
+                    f"error: {self.directory} was trained by another command; delete it or choose "
                     "another --directory"
                 )
             return
         self.directory.parent.mkdir(parents=True, exist_ok=True)
-        call.write_text(overrides, encoding="utf-8")
+        record.write_text(arguments, encoding="utf-8")
         print(f"training {self.directory}", file=sys.stderr)
         log = self.directory.with_name(f"{self.directory.name}.txt")
         with log.open("wb") as output:
@@ -104,13 +108,13 @@ class Run:
             raise SystemExit(f"error: {shlex.join(self.command())} failed; see {log}")
 
     def command(self) -> list[str]:
-        """Return what is called."""
-        place = (f"run_name={self.directory.name}", f"checkpoint_dir='{self.directory.parent}'")
+        """Return the train.py command."""
+        location = (f"run_name={self.directory.name}", f"checkpoint_dir='{self.directory.parent}'")
         options = ("training.threads=1", "overwrite=true")
-        return [sys.executable, "train.py", *self.overrides, *place, *options]
+        return [sys.executable, "train.py", *self.overrides, *location, *options]
 
     def results(self) -> dict[str, object]:
-        """Return what results.json says of the test set, and the number of parameters."""
+        """Return the test scores and the number of parameters from results.json."""
         results = json.loads(self._results.read_text(encoding="utf-8"))
         return {**results["test"], "parameters": results["parameters"]}
 
@@ -124,9 +128,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("study", choices=STUDIES)
-    parser.add_argument("--jobs", type=int, default=1, help="runs at once")
-    parser.add_argument("--directory", type=Path, default=ROOT / "checkpoints")
-    parser.add_argument("--list", action="store_true", help="print the calls, train nothing")
+    parser.add_argument("--jobs", type=int, default=1, help="number of parallel runs (default: 1)")
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        default=ROOT / "checkpoints",
+        help="parent of the runs' directories (default: checkpoints)",
+    )
+    parser.add_argument("--list", action="store_true", help="print the commands without training")
     arguments, overrides = parser.parse_known_args()
     study = STUDIES[arguments.study]
     directory = arguments.directory.resolve() / arguments.study
@@ -140,7 +149,7 @@ def main() -> None:
 
 
 def plan(study: Study, directory: Path, *, overrides: Overrides) -> Iterator[Run]:
-    """Yield the runs of a study, one seed after the other, so that a first table comes early."""
+    """Yield the runs of a study, seed by seed."""
     for seed in study.seeds:
         for setting, of_setting in study.settings.items():
             for row, of_row in study.rows.items():
@@ -148,23 +157,17 @@ def plan(study: Study, directory: Path, *, overrides: Overrides) -> Iterator[Run
                 yield Run(
                     row=row,
                     setting=setting,
-                    overrides=(
-                        *study.common,
-                        *of_setting,
-                        *of_row,
-                        f"seed={seed}",
-                        *overrides,
-                    ),
+                    overrides=(*study.common, *of_setting, *of_row, f"seed={seed}", *overrides),
                     directory=directory / name,
                 )
 
 
 def table(study: Study, runs: Sequence[Run]) -> str:
-    """Return a Markdown table: mean and standard deviation over the seeds."""
-    heads = [f"{title} {setting}" for setting in study.settings for title in study.columns]
+    """Return a Markdown table of means and standard deviations over the seeds."""
+    titles = [f"{title} {setting}" for setting in study.settings for title in study.columns]
     lines = [
-        "| | " + " | ".join([*heads, "parameters"]) + " |",
-        "|---|" + "--:|" * (len(heads) + 1),
+        "| | " + " | ".join([*titles, "parameters"]) + " |",
+        "|---|" + "--:|" * (len(titles) + 1),
     ]
     for row in study.rows:
         of_row = [(run.setting, run.results()) for run in runs if run.row == row]

@@ -1,16 +1,15 @@
-"""What data cost: the way from text to ids, the start of a training, padding.
+"""Measure the costs of data: encoding, the start of a training and padding.
 
-    python benchmarks/data_speed.py encoding data=multi30k data.root=../shared/data/multi30k
-    python benchmarks/data_speed.py start data=multi30k data.root=../shared/data/multi30k
-    python benchmarks/data_speed.py large ../shared/data/tatoeba
-    python benchmarks/data_speed.py padding data=multi30k data.root=../shared/data/multi30k
+    python benchmarks/data_speed.py encoding data=multi30k data.root=DIR
+    python benchmarks/data_speed.py start data=multi30k data.root=DIR
+    python benchmarks/data_speed.py large DIR
+    python benchmarks/data_speed.py padding data=multi30k data.root=DIR
 
-`encoding` goes from the training text to cached ids, with one core and with all that this process
-may use. `start` calls train.py and stops it after the first update; the cache is filled before.
-`large` does so with a corpus that repeats a small one up to --pairs, in --directory, which it
-leaves behind; its ids are copied from the small one's, by the same writer, as encoding would take
-minutes. Each figure is the median of --repeats calls, with the processor's time beside the
-clock's, since other programs slow the clock alone. Further arguments are those of train.py.
+`encoding` converts the training text to cached ids, with one core and with all available cores.
+`start` measures train.py from the command to the first update, with a filled cache. `large` does
+the same with a corpus that repeats a small one; its files stay in --directory. `padding` counts
+the padding of an epoch. Times are medians of --repeats runs; processor time is printed beside
+elapsed time, which other programs prolong. Arguments with "=" are those of train.py.
 """
 
 import argparse
@@ -52,32 +51,37 @@ from seq2seq.training.updates import Updater
 def make_and_stop(self, *arguments, make=Updater.make, **options):
     make(self, *arguments, **options)
     used = resource.getrusage(resource.RUSAGE_SELF)
-    found = {"now": time.time(), "processor": used.ru_utime + used.ru_stime,
+    usage = {"now": time.time(), "processor": used.ru_utime + used.ru_stime,
              "peak_gigabytes": used.ru_maxrss / 2**20}
-    print(json.dumps(found), flush=True)
+    print(json.dumps(usage), flush=True)
     os._exit(0)
 
 Updater.make = make_and_stop
 runpy.run_path("train.py", run_name="__main__")
 """
-"""Runs train.py up to its first update and prints what that took."""
+"""Run train.py until its first update; print the time, processor seconds and peak memory."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=3, help="runs per median (default: 3)")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("encoding", help="from text to cached ids")
-    commands.add_parser("start", help="from the command to the first update")
-    large = commands.add_parser("large", help="the same with a large corpus, from the cache")
-    large.add_argument("text", type=Path, help="has {train,valid}.{de,en}.gz")
-    large.add_argument("--pairs", type=int, default=10_000_000)
+    commands.add_parser("encoding", help="time from text to cached ids")
+    commands.add_parser("start", help="time from the command to the first update")
+    large = commands.add_parser("large", help="the same time for a large corpus")
+    large.add_argument("text", type=Path, help="directory with {train,valid}.{de,en}.gz")
     large.add_argument(
-        "--directory", type=Path, default=Path(tempfile.gettempdir(), "large-corpus")
+        "--pairs", type=int, default=10_000_000, help="size of the corpus (default: 10 million)"
     )
-    commands.add_parser("padding", help="positions computed for nothing")
+    large.add_argument(
+        "--directory",
+        type=Path,
+        default=Path(tempfile.gettempdir(), "large-corpus"),
+        help="directory of the large corpus and its cache (default: %(default)s)",
+    )
+    commands.add_parser("padding", help="share of padding among all positions")
     arguments, overrides = parser.parse_known_args()
     if arguments.command == "encoding":
         measure_encoding(overrides, arguments.repeats)
@@ -96,7 +100,7 @@ def main() -> None:
 
 
 def measure_encoding(overrides: list[str], repeats: int) -> None:
-    """Print pairs a minute with one core and with all that this process may use."""
+    """Print the pairs per minute with one core and with all cores of this process."""
     config = load_config(*overrides)
     corpus = load_corpora(config.data).train
     with tempfile.TemporaryDirectory() as folder:
@@ -105,56 +109,56 @@ def measure_encoding(overrides: list[str], repeats: int) -> None:
     for cores in {1: {min(all_cores)}, len(all_cores): all_cores}.values():
         os.sched_setaffinity(0, cores)
         runs = [encode_once(corpus, tokenizers, config) for _ in range(repeats)]
-        clock, processor = map(statistics.median, zip(*runs, strict=True))
+        elapsed, processor = map(statistics.median, zip(*runs, strict=True))
         print(
-            f"{len(cores)} cores: {corpus.num_lines} pairs in {clock:.2f} s (processor "
-            f"{processor:.2f} s): {60 * corpus.num_lines / clock:,.0f} pairs a minute"
+            f"{len(cores)} cores: {corpus.num_lines} pairs in {elapsed:.2f} s (processor "
+            f"{processor:.2f} s): {60 * corpus.num_lines / elapsed:,.0f} pairs per minute"
         )
 
 
 def encode_once(
     corpus: Corpus, tokenizers: TokenizerPair, config: TrainConfig
 ) -> tuple[float, float]:
-    """Return how long encoding into an empty cache takes, by the clock and the processor."""
+    """Encode into an empty cache; return elapsed and processor seconds."""
     with tempfile.TemporaryDirectory() as folder:
         config.data.cache_dir = folder
-        clock, processor = time.perf_counter(), time.process_time()
+        started, processor = time.perf_counter(), time.process_time()
         encode_corpus(corpus, tokenizers, config.data)
-        return time.perf_counter() - clock, time.process_time() - processor
+        return time.perf_counter() - started, time.process_time() - processor
 
 
 def measure_start(overrides: list[str], repeats: int) -> None:
-    """Print how long it takes until the first update is made."""
+    """Print the time from the command to the first update, and the peak memory."""
     first_update(overrides)  # fills the cache
     runs = [first_update(overrides) for _ in range(repeats)]
-    clock, processor, gigabytes = map(statistics.median, zip(*runs, strict=True))
+    elapsed, processor, gigabytes = map(statistics.median, zip(*runs, strict=True))
     print(
-        f"first update after {clock:.2f} s (processor {processor:.2f} s), "
-        f"resident memory at most {gigabytes:.2f} GB"
+        f"first update after {elapsed:.2f} s (processor {processor:.2f} s), "
+        f"peak resident memory {gigabytes:.2f} GB"
     )
 
 
 def first_update(overrides: list[str]) -> tuple[float, float, float]:
-    """Call train.py; return seconds by the clock and the processor, and gigabytes."""
+    """Run train.py until its first update; return elapsed and processor seconds, and gigabytes."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", FIRST_UPDATE, *overrides, f"checkpoint_dir='{folder}'"]
         started = time.time()
         done = subprocess.run(command, cwd=ROOT, capture_output=True)
     if done.returncode:
         raise SystemExit(done.stderr.decode())
-    found = json.loads(done.stdout.splitlines()[-1])
-    return found["now"] - started, found["processor"], found["peak_gigabytes"]
+    usage = json.loads(done.stdout.splitlines()[-1])
+    return usage["now"] - started, usage["processor"], usage["peak_gigabytes"]
 
 
 def make_large(text: Path, directory: Path, *, num_pairs: int, options: Sequence[str]) -> list[str]:
-    """Write a corpus that repeats a small one, and its cache; return what train.py is told."""
+    """Write a corpus that repeats a small one, and its cache; return the overrides of train.py."""
     small, valid = (
         [text.resolve() / f"{part}.{language}.gz" for language in LANGUAGES]
         for part in ("train", "valid")
     )
     for path in (*small, *valid):
         if not path.is_file():
-            sys.exit(f"error: {path}: no such file; give the folder that holds the small corpus")
+            sys.exit(f"error: {path}: no such file; give the directory of the small corpus")
     directory.mkdir(parents=True, exist_ok=True)
     large = [directory / f"train.{language}" for language in LANGUAGES]
     for path, copies in zip(small, large, strict=True):
@@ -167,7 +171,7 @@ def make_large(text: Path, directory: Path, *, num_pairs: int, options: Sequence
 
 
 def write_copies(path: Path, copies: Path, num_lines: int) -> None:
-    """Write the lines of a .gz file again and again until there are so many."""
+    """Repeat the lines of a .gz file until the copy has the given number of lines."""
     lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
     with copies.open("wb") as file:
         for written in range(0, num_lines, len(lines)):
@@ -175,22 +179,24 @@ def write_copies(path: Path, copies: Path, num_lines: int) -> None:
 
 
 def fill_cache(config: TrainConfig, small: Sequence[Path]) -> None:
-    """Put the ids of a corpus that repeats these files where train.py looks for them."""
+    """Fill the cache of a corpus that repeats small files.
+
+    Every small line is encoded once, since encoding the large corpus would take minutes.
+    """
     large = load_corpora(config.data).train
     invalid = OnInvalid.error
     pairs = list(TextFilesCorpus("train", paths=small, empty_lines=invalid, invalid_utf8=invalid))
     copies = Copies(pairs, fingerprint=large.fingerprint, num_lines=large.num_lines)
     once = Copies(pairs, fingerprint=large.fingerprint, num_lines=len(pairs))
     tokenizers = cached_tokenizers(config.tokenizer, once, config.data.cache_dir)
-    source, target = Remembering(tokenizers.source), Remembering(tokenizers.target)
+    source, target = CachingTokenizer(tokenizers.source), CachingTokenizer(tokenizers.target)
     joint = tokenizers.source is tokenizers.target
-    remembering = TokenizerPair(source, source if joint else target)
-    encode_corpus(copies, remembering, config.data)
+    encode_corpus(copies, TokenizerPair(source, source if joint else target), config.data)
 
 
 @dataclass
 class Copies:
-    """The same pairs over and over again, under the name of a corpus in files."""
+    """A corpus of repeated pairs, with the fingerprint of the corpus in files."""
 
     pairs: list[Pair]
     fingerprint: str
@@ -203,8 +209,8 @@ class Copies:
     __iter__ = lines
 
 
-class Remembering:
-    """A tokenizer that encodes each line once."""
+class CachingTokenizer:
+    """A tokenizer that encodes each distinct line once."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.state = tokenizer.state

@@ -1,4 +1,4 @@
-"""The benchmark that compares types trains what it says and tabulates what came out."""
+"""Studies train every row in every setting with every seed, and tabulate the results."""
 
 import json
 import shlex
@@ -19,8 +19,8 @@ STUDY = Study(
 
 def finish(run, parameters=1234, **test):
     run.directory.mkdir(parents=True)
-    call = run.directory.with_name(f"{run.directory.name}.call")
-    call.write_text(shlex.join(run.overrides))
+    record = run.directory.with_name(f"{run.directory.name}.arguments")
+    record.write_text(shlex.join(run.overrides))
     results = {"test": test, "parameters": parameters}
     (run.directory / "results.json").write_text(json.dumps(results))
 
@@ -61,19 +61,19 @@ def test_table_has_mean_and_standard_deviation_over_seeds(tmp_path):
 def test_a_finished_run_is_not_repeated(tmp_path, monkeypatch):
     run = next(plan(STUDY, tmp_path, overrides=()))
     finish(run, bleu=1.0)
-    monkeypatch.setattr("subprocess.run", lambda *_, **__: pytest.fail("it is trained again"))
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: pytest.fail("trained again"))
 
     run.train()
 
 
-def test_a_run_of_another_call_is_not_taken_for_this_one(tmp_path):
+def test_results_of_another_command_are_refused(tmp_path):
     finish(next(plan(STUDY, tmp_path, overrides=("training.max_updates=1",))), bleu=1.0)
 
-    with pytest.raises(SystemExit, match=r"dot-de-en-1 was trained by another call; delete it"):
+    with pytest.raises(SystemExit, match=r"dot-de-en-1 was trained by another command; delete it"):
         next(plan(STUDY, tmp_path, overrides=())).train()
 
 
-def test_a_run_that_fails_ends_with_the_name_of_its_log(tmp_path, monkeypatch):
+def test_a_failed_run_names_its_log(tmp_path, monkeypatch):
     run = next(plan(STUDY, tmp_path, overrides=()))
     monkeypatch.setattr(Run, "command", lambda self: ["false"])
 

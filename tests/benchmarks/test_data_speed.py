@@ -1,11 +1,12 @@
-"""The benchmark of data makes a large corpus whose ids train.py finds, and counts padding."""
+"""The data benchmark writes a large corpus with its cache, and counts padding."""
 
 import gzip
 
 import pytest
 from tiny_training import NUM_TRAIN, corpus_overrides, write_corpus
 
-from benchmarks.data_speed import composed, first_update, make_large, measure_padding
+from benchmarks.data_speed import first_update, make_large, measure_padding
+from seq2seq.config.schema import load_config
 from seq2seq.data import cached_tokenizers, encode_corpus, load_corpora
 
 NUM_LARGE = 2 * NUM_TRAIN + 5
@@ -13,7 +14,7 @@ NUM_LARGE = 2 * NUM_TRAIN + 5
 
 @pytest.fixture
 def large(tmp_path):
-    """Return what train.py is told to read a corpus that repeats one of 22 pairs."""
+    """Return the overrides of train.py for a corpus that repeats one of 22 pairs."""
     small = tmp_path / "small"
     write_corpus(small)
     for part in ("train", "valid"):
@@ -25,15 +26,15 @@ def large(tmp_path):
     )
 
 
-def test_a_corpus_that_is_missing_is_named_and_nothing_is_written(tmp_path):
-    with pytest.raises(SystemExit, match=r"^error: .*/none/train.de.gz: no such file; give the fo"):
+def test_missing_corpus_is_named_and_nothing_is_written(tmp_path):
+    with pytest.raises(SystemExit, match=r"^error: .*/none/train.de.gz: no such file; give the di"):
         make_large(tmp_path / "none", tmp_path / "large", num_pairs=1, options=[])
 
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_ids_of_the_large_corpus_are_in_the_cache(tmp_path, large, monkeypatch):
-    config = composed(large)
+    config = load_config(*large)
     train = load_corpora(config.data).train
     monkeypatch.setattr("seq2seq.data.text_files.TextFilesCorpus.lines", None)
 
@@ -49,7 +50,7 @@ def test_the_ids_of_the_large_corpus_are_in_the_cache(tmp_path, large, monkeypat
     assert lines[:NUM_TRAIN] == lines[NUM_TRAIN : 2 * NUM_TRAIN]
 
 
-def test_padding_is_that_of_source_and_target(tmp_path, capsys):
+def test_padding_of_source_and_target_is_counted(tmp_path, capsys):
     write_corpus(tmp_path, num_train=2)
     (tmp_path / "a.train").write_text("abc\na\n")
     (tmp_path / "b.train").write_text("abcd\nab\n")
@@ -57,7 +58,7 @@ def test_padding_is_that_of_source_and_target(tmp_path, capsys):
 
     measure_padding([*corpus_overrides(tmp_path), "tokenizer=characters", *sizes])
 
-    # Of 2 * 4 and 2 * 5 positions, EOS counted, the shorter sentence leaves 2 and 2 empty.
+    # With EOS, 2 of 2 * 4 source positions and 2 of 2 * 5 target positions are padding.
     assert "1 batches of 2 sentences: 22.2% of the positions are padding" in capsys.readouterr().out
 
 
@@ -65,10 +66,10 @@ def test_padding_is_that_of_source_and_target(tmp_path, capsys):
 def test_the_first_update_is_timed(tmp_path):
     write_corpus(tmp_path)
 
-    clock, processor, gigabytes = first_update(
+    elapsed, processor, gigabytes = first_update(
         [*corpus_overrides(tmp_path), "tokenizer=characters"]
     )
 
-    assert clock > 0.5
+    assert elapsed > 0.5
     assert processor > 0.5
     assert 0.1 < gigabytes < 2
