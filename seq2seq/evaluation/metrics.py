@@ -1,4 +1,4 @@
-"""Corpus scores of translations, by sacreBLEU on detokenised text."""
+"""Scores of translations against references, by sacreBLEU on detokenised text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,26 +10,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scores:
-    """How near translations come to their references, 0 to 100 each (TER may exceed 100)."""
+    """Scores of a corpus of translations, in percent."""
 
     bleu: float
+    """BLEU from 0 to 100 (Papineni et al. 2002); higher is better."""
     chrf: float
+    """chrF2 from 0 to 100 (Popovic 2015); higher is better."""
     ter: float | None
-    """an error rate: lower is better; None: not asked for"""
+    """Translation edit rate (Snover et al. 2006), which may exceed 100; lower is better. None: not
+    computed."""
     signature: str
-    """how BLEU was computed: only figures of one signature compare"""
+    """sacreBLEU's signature of BLEU; only scores with equal signatures are comparable."""
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str], *, ter: bool = True) -> Scores:
     """Score translations with BLEU (13a, cased), chrF2 and TER.
 
     Args:
-        hypotheses: detokenised translations.
-        references: one for each, detokenised.
-        ter: compute TER too, which takes longer than the others together.
+        hypotheses: Detokenised translations.
+        references: One detokenised reference for each translation.
+        ter: Whether to compute TER, which takes longer than the other two together.
 
     Raises:
-        ValueError: there is nothing to score, or the counts differ.
+        ValueError: There is nothing to score, or the numbers of lines differ.
+
+    Example:
+        >>> scores = score(["A dog runs fast."], ["A dog runs very fast."])
+        >>> round(scores.bleu, 1), round(scores.ter, 1)
+        (40.9, 20.0)
     """
     if len(hypotheses) != len(references):
         raise ValueError(
@@ -40,7 +48,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, ter: bool = T
         raise ValueError("there are no translations to score; give at least one sentence")
     metrics = build_metrics()
     values = {
-        name: metric.corpus_score(hypotheses, [references]).score
+        name: clip_score(name, metric.corpus_score(hypotheses, [references]).score)
         for name, metric in metrics.items()
         if ter or name != "ter"
     }
@@ -53,10 +61,20 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, ter: bool = T
 
 
 def build_metrics() -> "dict[str, Metric]":
-    """Return sacreBLEU's metrics as this project sets them: BLEU (13a, cased), chrF2 and TER."""
-    # A training's first update comes before its first score, and does not wait for these.
+    """Return sacreBLEU's BLEU (13a, cased), chrF2 and TER by the names `bleu`, `chrf` and `ter`."""
+    # Training does not score until after its first updates, so its start does not wait for these.
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
     return {"bleu": BLEU(tokenize="13a"), "chrf": CHRF(), "ter": TER()}
+
+
+def clip_score(name: str, value: float) -> float:
+    """Return a score without the rounding error that takes BLEU and chrF2 above 100.
+
+    Args:
+        name: A name of `build_metrics`.
+        value: The score in percent.
+    """
+    return value if name == "ter" else min(value, 100.0)

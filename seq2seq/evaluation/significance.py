@@ -1,4 +1,4 @@
-"""Scores of several systems on one test set, and whether they differ significantly."""
+"""Scores of several systems on one test set, with paired significance tests."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -6,38 +6,40 @@ from typing import NamedTuple
 
 from sacrebleu.significance import PairedTest, Result
 
-from seq2seq.evaluation.metrics import build_metrics
+from seq2seq.evaluation.metrics import build_metrics, clip_score
 
 
 class Significance(Enum):
-    """sacreBLEU's paired tests, which compare each system with the first."""
+    """A paired test of sacreBLEU, which compares each system with the first."""
 
     bootstrap = "bootstrap"
-    """Resampling with replacement (Koehn 2004); also gives confidence intervals."""
+    """Bootstrap resampling (Koehn 2004), which also gives confidence intervals."""
     approximate_randomization = "approximate_randomization"
-    """Exchange of sentences between two systems (Riezler and Maxwell 2005)."""
+    """Approximate randomization (Riezler and Maxwell 2005)."""
 
 
 class MetricScore(NamedTuple):
     """The score of one system by one metric."""
 
     score: float
+    """Score of the whole text, in percent."""
     mean: float | None
-    """over resamples of the lines; None without resampling"""
+    """Mean over bootstrap resamples; None without them."""
     interval: float | None
-    """half the width of the 95% interval around the mean"""
+    """Half the width of the 95% confidence interval around the mean; None without resamples."""
     p_value: float | None
-    """of the difference from the first system; None for the first"""
+    """p-value of the difference from the first system; None for the first."""
 
 
 class SystemScores(NamedTuple):
-    """The scores of systems, and how they were computed."""
+    """Scores of systems and the signatures of the metrics."""
 
     names: Sequence[str]
+    """Names of the systems."""
     scores: dict[str, list[MetricScore]]
-    """by metric, one for each name"""
+    """Scores of the systems, in the order of their names, for each metric."""
     signatures: dict[str, str]
-    """sacreBLEU's, by metric; only scores with equal signatures are comparable"""
+    """sacreBLEU's signature of each metric; only scores with equal signatures are comparable."""
 
 
 _TESTS = {Significance.bootstrap: "bs", Significance.approximate_randomization: "ar"}
@@ -53,19 +55,31 @@ def compare_systems(
     """Score systems with BLEU, chrF2 and TER, and test whether they differ from the first.
 
     Args:
-        systems: Names and detokenised translations; a single system is only scored.
-        references: One or more texts, each with a line for each translation.
+        systems: Names and detokenised translations; a single system is scored without a test.
+        references: One or more reference texts, each with one line for each translation.
         significance: The paired test.
         num_samples: Number of resamples or permutations; None for sacreBLEU's default.
+
+    Example:
+        >>> references = [["A dog runs.", "Two men sit."]]
+        >>> systems = [("a", ["A dog runs.", "Two men stand."]), ("b", ["A cat.", "Men."])]
+        >>> found = compare_systems(
+        ...     systems, references, significance=Significance.bootstrap, num_samples=50
+        ... )
+        >>> [round(each.score, 1) for each in found.scores["chrf"]]
+        [76.6, 7.2]
     """
     metrics = build_metrics()
     names = [name for name, _ in systems]
     if len(systems) == 1:
         lines = systems[0][1]
-        totals = {name: metric.corpus_score(lines, references) for name, metric in metrics.items()}
+        values = {
+            name: clip_score(name, metric.corpus_score(lines, references).score)
+            for name, metric in metrics.items()
+        }
         return SystemScores(
             names,
-            {name: [MetricScore(total.score, None, None, None)] for name, total in totals.items()},
+            {name: [MetricScore(value, None, None, None)] for name, value in values.items()},
             {name: str(metric.get_signature()) for name, metric in metrics.items()},
         )
     test = PairedTest(
@@ -80,25 +94,23 @@ def compare_systems(
     titles = dict(zip(metrics, signatures, strict=True))
     return SystemScores(
         names,
-        {name: _metric_scores(results[title]) for name, title in titles.items()},
+        {name: _metric_scores(name, results[title]) for name, title in titles.items()},
         {name: str(signatures[title]) for name, title in titles.items()},
     )
 
 
-def _metric_scores(results: Sequence[Result | str]) -> list[MetricScore]:
-    """Convert the results of a test; a system with the score of the first has p = 1.
+def _metric_scores(name: str, results: Sequence[Result | str]) -> list[MetricScore]:
+    """Convert the results of a test; a system with the same score as the first has p = 1.
 
-    sacreBLEU counts only larger differences, and so reports p near 0 for two equal systems.
+    sacreBLEU counts only larger differences, so it reports p near 0 for two equal systems.
     """
     scores: list[MetricScore] = []
     for result in results:
         assert isinstance(result, Result)
-        p_value = _plain(result.p_value)
-        if scores and result.score == scores[0].score:
-            p_value = 1.0
-        scores.append(
-            MetricScore(float(result.score), _plain(result.mean), _plain(result.ci), p_value)
-        )
+        score = clip_score(name, float(result.score))
+        mean = None if result.mean is None else clip_score(name, float(result.mean))
+        p_value = 1.0 if scores and score == scores[0].score else _plain(result.p_value)
+        scores.append(MetricScore(score, mean, _plain(result.ci), p_value))
     return scores
 
 

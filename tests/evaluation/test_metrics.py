@@ -64,9 +64,20 @@ def test_the_text_is_tokenised_before_it_is_scored():
 def test_perfect_translations_get_the_best_scores():
     scores = score(REFERENCES, REFERENCES)
 
-    assert scores.bleu == pytest.approx(100)
-    assert scores.chrf == pytest.approx(100)
-    assert scores.ter == 0
+    assert (scores.bleu, scores.chrf, scores.ter) == (100, 100, 0)
+
+
+@pytest.mark.parametrize("num_words", range(1, 12))
+def test_no_rounding_error_takes_a_score_above_100(num_words):
+    text = " ".join("abcdefghijkl"[:num_words])
+
+    scores = score([text], [text])
+
+    assert max(scores.bleu, scores.chrf) <= 100
+
+
+def test_ter_may_exceed_100():
+    assert score(["the dog runs fast"], ["cat"]).ter == pytest.approx(400)
 
 
 def test_case_matters():
