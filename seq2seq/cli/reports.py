@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from seq2seq.cli.config import TranslateConfig, shown
 from seq2seq.cli.outputs import open_output
-from seq2seq.evaluation.alignment import Agreement, GoldLinks, format_links, parse_links
+from seq2seq.evaluation.alignment import Agreement, check_links, format_links, parse_links
 from seq2seq.files.atomic import NewFile
 from seq2seq.files.lines import open_lines
 from seq2seq.files.paths import expand_home
@@ -124,8 +124,10 @@ def _agreement(
                 )
             where = f"{name}:{num_sentences}"
             gold = parse_links(line, where=where, base=config.gold_base)
-            _check_range(gold, translation, where=where, base=config.gold_base)
-            agreement.add(translator.links(translation, translation.hypotheses[0]), gold)
+            best = translation.best
+            lengths = len(translation.source.split()), len(best.text.split())
+            check_links(gold, *lengths, where=where, base=config.gold_base)
+            agreement.add(translator.links(translation, best), gold)
 
         yield report
         if num_more := sum(1 for _ in lines):
@@ -139,18 +141,6 @@ def _agreement(
         f"({num_sentences:,} sentences, {agreement.num_links:,} links)",
         file=sys.stderr,
     )
-
-
-def _check_range(gold: GoldLinks, translation: Translation, *, where: str, base: int) -> None:
-    num_source = len(translation.source.split())
-    num_target = len(translation.hypotheses[0].text.split())
-    for source, target in sorted(gold.possible):
-        if source >= num_source or target >= num_target:
-            raise ValueError(
-                f"{where}: link {source + base}-{target + base} lies outside the sentence, which "
-                f"has {num_source} words in the input and {num_target} in the reference; links "
-                f"are input-reference and count from {base} (gold_base={base})"
-            )
 
 
 _Opener = Callable[[TranslateConfig, Translator, NewFile], AbstractContextManager[Report]]

@@ -1,4 +1,4 @@
-"""Word alignments: from attention weights, as Pharaoh text, and how well they match gold ones."""
+"""Word alignments: links from attention, Pharaoh text and the alignment error rate."""
 
 # N heads, T target tokens (then target words), S source tokens (then source words)
 
@@ -16,50 +16,72 @@ from torch import Tensor
 from seq2seq.files.text import open_text
 
 Links = frozenset[tuple[int, int]]
-"""pairs of a source word and a target word, both counted from 0"""
+"""Pairs of a source word and a target word, both counted from 0."""
 
 
 class GoldLinks(NamedTuple):
-    """What annotators linked."""
+    """Annotated links of a sentence."""
 
     sure: Links
+    """Unambiguous links."""
     possible: Links
-    """sure ones included"""
+    """Ambiguous links and the sure ones."""
+
+
+def word_links(
+    attention_weights: Tensor,
+    source_words: Sequence[int],
+    target_words: Sequence[int],
+    *,
+    target_tokens: Sequence[str],
+) -> Links:
+    """Link each target word to the source word that it attends to most; see `word_weights`."""
+    return argmax_links(
+        word_weights(attention_weights, source_words, target_words, target_tokens=target_tokens)
+    )
 
 
 def word_weights(
-    weights: Tensor,
+    attention_weights: Tensor,
     source_words: Sequence[int],
     target_words: Sequence[int],
     *,
     target_tokens: Sequence[str],
 ) -> Tensor:
-    """Turn attention between tokens into attention between words.
+    """Convert attention weights between tokens to weights between words.
 
-    Heads are averaged, the tokens of a source word summed and those of a target word averaged.
-    The row and the column of EOS are dropped, so rows sum to 1 less what went to EOS. A token
-    of punctuation does not speak for a target word that has other tokens: the full stop of
-    "dog." looks elsewhere.
+    Weights are averaged over heads, summed over the tokens of a source word and averaged over the
+    tokens of a target word. Punctuation is left out of a target word that has other tokens: the
+    full stop of "dog." attends elsewhere. The row and the column of EOS are dropped, so the
+    weights of a target word sum to 1 minus the weight of EOS.
 
     Args:
-        weights: (N, T, S); tokens, then EOS on the source side and, if it was produced, on the
-            target side.
-        source_words: for each source token the index of its word, EOS left out.
-        target_words: likewise.
-        target_tokens: the labels of the target tokens, EOS left out.
+        attention_weights: (N, T, S) of the tokens and EOS; a target that was cut at the length
+            limit has no row of EOS.
+        source_words: The index of the word of each source token, without EOS.
+        target_words: The index of the word of each target token, without EOS.
+        target_tokens: The label of each target token, without EOS.
 
     Returns:
-        Weights (target words, source words); a word without tokens has zeros.
+        Weights (target words, source words); those of a word without tokens are 0.
+
+    Raises:
+        ValueError: There are no heads.
+
+    Example:
+        >>> attention_weights = torch.tensor([[[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]]])
+        >>> word_weights(attention_weights, [0, 0], [0], target_tokens=["dog"])
+        tensor([[0.7500]])
     """
-    num_heads, num_rows, num_columns = weights.shape
+    num_heads, num_rows, num_columns = attention_weights.shape
     if num_heads == 0:
         raise ValueError("attention without heads has no weights to align words by")
-    assert num_rows - len(target_words) in (0, 1), "one row a target token, and EOS"
-    assert num_columns == len(source_words) + 1, "one column a source token, and EOS"
-    tokens = weights.mean(dim=0)[: len(target_words), : len(source_words)]
-    voices = _one_hot(target_words) * _voices(target_words, target_tokens)  # (target words, T)
-    voices = voices / voices.sum(dim=1, keepdim=True).clamp(min=1)
-    return voices @ tokens.float() @ _one_hot(source_words).T
+    assert num_rows - len(target_words) in (0, 1), "one row for each target token, and EOS"
+    assert num_columns == len(source_words) + 1, "one column for each source token, and EOS"
+    tokens = attention_weights.mean(dim=0)[: len(target_words), : len(source_words)]
+    shares = _one_hot(target_words) * _counts(target_words, target_tokens)  # (target words, T)
+    shares = shares / shares.sum(dim=1, keepdim=True).clamp(min=1)
+    return shares @ tokens.float() @ _one_hot(source_words).T
 
 
 def argmax_links(weights: Tensor) -> Links:
@@ -76,7 +98,7 @@ def argmax_links(weights: Tensor) -> Links:
 
 
 def diagonal_links(num_source: int, num_target: int) -> Links:
-    """Link the words in their order, stretched to both lengths: what attention must beat."""
+    """Link words in their order, stretched to both lengths: a baseline for attention."""
     if num_source == 0:
         return frozenset()
     slope = (num_source - 1) / max(1, num_target - 1)
@@ -85,18 +107,19 @@ def diagonal_links(num_source: int, num_target: int) -> Links:
 
 @dataclass(kw_only=True, slots=True)
 class Agreement:
-    """How far links agree with gold ones, counted over a corpus (Och and Ney 2003, eq. 37)."""
+    """Agreement of links with gold links over a corpus (Och and Ney 2003, eq. 37)."""
 
     num_links: int = 0
-    """found ones"""
+    """Number of predicted links."""
     num_sure: int = 0
+    """Number of sure gold links."""
     num_found_sure: int = 0
-    """sure links that were found"""
+    """Number of sure gold links that were predicted."""
     num_right: int = 0
-    """found links that are possible"""
+    """Number of predicted links that are possible gold links."""
 
     def add(self, links: Links, gold: GoldLinks) -> None:
-        """Count the links of a sentence; sure ones are possible whether or not gold says so."""
+        """Count the links of a sentence; sure links are always possible ones too."""
         self.num_links += len(links)
         self.num_sure += len(gold.sure)
         self.num_found_sure += len(links & gold.sure)
@@ -104,28 +127,30 @@ class Agreement:
 
     @property
     def precision(self) -> float:
+        """Share of predicted links that are possible; NaN without predicted links."""
         return _ratio(self.num_right, self.num_links)
 
     @property
     def recall(self) -> float:
+        """Share of sure links that were predicted; NaN without sure links."""
         return _ratio(self.num_found_sure, self.num_sure)
 
     @property
     def error_rate(self) -> float:
-        """Return the alignment error rate: 0 is perfect."""
-        num_matches = self.num_found_sure + self.num_right
-        return 1 - _ratio(num_matches, self.num_links + self.num_sure)
+        """Alignment error rate, from 0 (perfect) to 1; NaN without any links."""
+        return 1 - _ratio(self.num_found_sure + self.num_right, self.num_links + self.num_sure)
 
 
 def alignment_error_rate(predicted: Iterable[Links], gold: Iterable[GoldLinks]) -> float:
-    """Compare links with gold ones over a corpus (Och and Ney 2003, eq. 37): 0 is perfect.
-
-    Args:
-        predicted: links of each sentence.
-        gold: sure and possible links of each sentence.
+    """Return the alignment error rate over the sentences of a corpus; 0 is perfect.
 
     Raises:
-        ValueError: there is no link to compare.
+        ValueError: There are no links on either side, or the numbers of sentences differ.
+
+    Example:
+        >>> gold = parse_links("0-0 1-1 2p1", where="example")
+        >>> alignment_error_rate([frozenset({(0, 0), (2, 1)})], [gold])
+        0.25
     """
     agreement = Agreement()
     for links, gold_links in zip(predicted, gold, strict=True):
@@ -136,17 +161,25 @@ def alignment_error_rate(predicted: Iterable[Links], gold: Iterable[GoldLinks]) 
 
 
 def format_links(links: Iterable[tuple[int, int]]) -> str:
-    """Return links as Pharaoh text, `0-0 1-2`, in order."""
+    """Return links as Pharaoh text in ascending order, such as `0-0 1-2`."""
     return " ".join(f"{source}-{target}" for source, target in sorted(links))
 
 
 def parse_links(text: str, *, where: str, base: int = 0) -> GoldLinks:
-    """Read Pharaoh text: `1-2` is a sure link, `1p2` a possible one.
+    """Parse a line of Pharaoh text: `1-2` is a sure link, `1p2` a possible one.
 
     Args:
-        text: links of one sentence.
-        where: file and line, for messages.
-        base: the number of the first word, on both sides.
+        text: Links of one sentence.
+        where: File and line, for error messages.
+        base: Number of the first word on both sides.
+
+    Raises:
+        ValueError: An item is not a link or counts from a lower number than `base`.
+
+    Example:
+        >>> gold = parse_links("1-1 2p3", where="gold.align:1", base=1)
+        >>> sorted(gold.sure), sorted(gold.possible)
+        ([(0, 0)], [(0, 0), (1, 2)])
     """
     sure, possible = set(), set()
     for item in text.split():
@@ -168,38 +201,50 @@ def parse_links(text: str, *, where: str, base: int = 0) -> GoldLinks:
     return GoldLinks(frozenset(sure), frozenset(possible))
 
 
-def read_links(path: str) -> Iterator[GoldLinks]:
-    """Read a file of Pharaoh text, plain or .gz, one sentence a line."""
+def read_links(path: str, *, base: int = 0) -> Iterator[GoldLinks]:
+    """Yield the links on each line of a file of Pharaoh text, plain or .gz; see `parse_links`."""
     with open_text(Path(path)) as file:
         for number, line in enumerate(file, start=1):
-            # Bytes that are no UTF-8 are no link either, and get the message that names their line.
-            yield parse_links(line.decode("utf-8", errors="replace"), where=f"{path}:{number}")
+            # Invalid UTF-8 is not a link either; replaced, it gets the error with its line number.
+            yield parse_links(line.decode(errors="replace"), where=f"{path}:{number}", base=base)
+
+
+def check_links(
+    gold: GoldLinks, num_source: int, num_target: int, *, where: str, base: int = 0
+) -> None:
+    """Raise ValueError unless all links lie within a sentence pair of so many words.
+
+    The links count from 0; `where` and `base` are those of `parse_links`, for the message.
+    """
+    for source, target in sorted(gold.possible):
+        if source >= num_source or target >= num_target:
+            raise ValueError(
+                f"{where}: link {source + base}-{target + base} lies outside the pair of "
+                f"{num_source} source and {num_target} target words; write source-target, both "
+                f"counted from {base}"
+            )
 
 
 def _ratio(part: int, whole: int) -> float:
-    """Return a share, which of nothing is no number."""
+    """Return a share; NaN of nothing."""
     return part / whole if whole else math.nan
 
 
 def _one_hot(words: Sequence[int]) -> Tensor:
-    """Return which tokens each word has: (words, tokens)."""
+    """Return 1 where a token belongs to a word, else 0: (words, tokens)."""
     owners = torch.tensor(words, dtype=torch.long)
     num_words = max(words, default=-1) + 1
     return (torch.arange(num_words).unsqueeze(1) == owners).float()
 
 
-def _voices(words: Sequence[int], tokens: Sequence[str]) -> Tensor:
-    """Return 1 for each token that speaks for its word, else 0: (tokens,)."""
+def _counts(words: Sequence[int], tokens: Sequence[str]) -> Tensor:
+    """Return 1 for each token that counts for its word, 0 for its punctuation: (tokens,)."""
     has_letters = [not _is_punctuation(token) for token in tokens]
     with_letters = {word for word, letters in zip(words, has_letters, strict=True) if letters}
-    return torch.tensor(
-        [
-            float(letters or word not in with_letters)
-            for word, letters in zip(words, has_letters, strict=True)
-        ]
-    )
+    counts = zip(words, has_letters, strict=True)
+    return torch.tensor([float(letters or word not in with_letters) for word, letters in counts])
 
 
 def _is_punctuation(token: str) -> bool:
-    """Say whether a token has neither letter nor digit; U+2581, a space, is a symbol too."""
+    """Return whether a token has neither letter nor digit; U+2581, a space, is a symbol too."""
     return all(unicodedata.category(character)[0] in "PSZC" for character in token)

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import torch
 from tqdm import tqdm
 
 from seq2seq.config.schema import TrainConfig
@@ -25,10 +24,8 @@ from seq2seq.data.cache import digest, new_folder
 from seq2seq.data.encoded import encoding_key
 from seq2seq.data.text_files import file_sha256
 from seq2seq.data.token_links import LinkedTokens
-from seq2seq.evaluation.alignment import Links, read_links
+from seq2seq.evaluation.alignment import Links, check_links, read_links
 from seq2seq.files.paths import expand_home
-from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.special_tokens import EOS, SPECIAL_TOKENS
 
 logger = logging.getLogger(__name__)
 
@@ -37,22 +34,16 @@ _FORMAT = 1  # of what is cached, which changes with the way from words to token
 
 
 def check_guided_attention(config: TrainConfig) -> None:
-    """Find out before any data are read whether attention can be guided by what is configured.
+    """Check the configured alignments before any data are read; warn if they are not used.
 
     Raises:
-        ValueError: no gradient reaches the weights of this attention, or it has none.
-        FileNotFoundError: the alignments are not there.
+        FileNotFoundError: There is no such file.
     """
     guided = config.training.guided_attention
     if guided.weight == 0:
         if guided.alignments is not None:
             logger.warning("%s.alignments is not read, as %s.weight=0", _KEY, _KEY)
         return
-    if not _has_learnt_weights(config):
-        raise ValueError(
-            f"{_KEY}.weight={guided.weight} needs attention that learns its weights, which "
-            f"attention={config.attention.name} does not; choose another attention or weight=0"
-        )
     path = _alignments_path(guided.alignments)
     if path is not None and not path.is_file():
         raise FileNotFoundError(
@@ -108,19 +99,6 @@ def _alignments_path(alignments: str | None) -> Path | None:
     return None if alignments is None else expand_home(alignments, key=f"{_KEY}.alignments")
 
 
-def _has_learnt_weights(config: TrainConfig) -> bool:
-    """Say whether a model of this configuration has weights that a gradient reaches."""
-    model = Seq2Seq(
-        config.model,
-        attention=config.attention,
-        source_vocabulary_size=len(SPECIAL_TOKENS),
-        target_vocabulary_size=len(SPECIAL_TOKENS),
-    )
-    ids = torch.tensor([[EOS]])
-    weights = model(ids, torch.ones_like(ids, dtype=torch.bool), ids).attention_weights
-    return bool(weights.requires_grad)
-
-
 def _linked_rows(
     pairs: Iterable[tuple[Pair, Links]],
     *,
@@ -174,20 +152,11 @@ def _aligned_pairs(corpus: Corpus, path: str) -> Iterator[tuple[Pair, Links]]:
                 "may be empty, for each of its lines"
             )
         if pair is not None:
-            _check_links(gold.possible, pair, where=f"{path}:{number}")
+            lengths = len(pair.source.split()), len(pair.target.split())
+            check_links(gold, *lengths, where=f"{path}:{number}")
             yield pair, gold.possible
     if next(alignments, None) is not None:
         raise ValueError(
             f"{path}: more than {number} lines, but the training text has {number}; give one "
             "line for each of its lines"
         )
-
-
-def _check_links(links: Links, pair: Pair, *, where: str) -> None:
-    num_source, num_target = len(pair.source.split()), len(pair.target.split())
-    for source, target in sorted(links):
-        if source >= num_source or target >= num_target:
-            raise ValueError(
-                f"{where}: the link {source}-{target} is outside of the pair of {num_source} and "
-                f"{num_target} words; count words from 0, as white space separates them"
-            )

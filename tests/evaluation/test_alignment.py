@@ -10,10 +10,12 @@ from seq2seq.evaluation.alignment import (
     GoldLinks,
     alignment_error_rate,
     argmax_links,
+    check_links,
     diagonal_links,
     format_links,
     parse_links,
     read_links,
+    word_links,
     word_weights,
 )
 
@@ -91,6 +93,17 @@ def test_an_empty_translation_has_no_words():
 def test_weights_without_heads_are_an_error():
     with pytest.raises(ValueError, match="without heads"):
         word_weights(torch.zeros(0, 2, 2), [0], [0], target_tokens=["a"])
+
+
+def test_word_links_are_those_of_the_highest_word_weights():
+    weights = random_weights(3, 5, 6)
+    words = {"source_words": [0, 0, 1, 2, 2], "target_words": [0, 1, 1, 2]}
+    labels = ["a", "b", ".", "c"]
+
+    links = word_links(weights, **words, target_tokens=labels)
+
+    assert links == argmax_links(word_weights(weights, **words, target_tokens=labels))
+    assert {target for _, target in links} == {0, 1, 2}
 
 
 def test_each_target_word_is_linked_to_its_highest_weight_and_the_first_of_equal_ones():
@@ -227,3 +240,26 @@ def test_bytes_that_are_no_text_are_an_error_with_their_line(tmp_path):
 
     with pytest.raises(ValueError, match=r"gold\.align:2:"):
         list(read_links(str(path)))
+
+
+def test_a_file_may_count_from_1(tmp_path):
+    path = tmp_path / "gold.align"
+    path.write_bytes(b"1-1 2p3\n0-1\n")
+    links = read_links(str(path), base=1)
+
+    assert next(links) == GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0), (1, 2)}))
+    with pytest.raises(ValueError, match=r"gold\.align:2: '0-1' does not count from 1"):
+        next(links)
+
+
+@pytest.mark.parametrize("text", ["", "0-0", "2-1 0p0", "0-1 2-0"])
+def test_links_within_a_sentence_pair_are_accepted(text):
+    check_links(parse_links(text, where="a:1"), 3, 2, where="a:1")
+
+
+@pytest.mark.parametrize(("text", "link"), [("1-1 4-1", "4-1"), ("1p3 3-2", "1-3")])
+def test_a_link_outside_the_sentence_pair_is_an_error_with_its_place(text, link):
+    gold = parse_links(text, where="a:7", base=1)
+
+    with pytest.raises(ValueError, match=f"^a:7: link {link} lies outside .* counted from 1$"):
+        check_links(gold, 3, 2, where="a:7", base=1)

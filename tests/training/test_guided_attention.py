@@ -86,8 +86,8 @@ def test_a_home_directory_is_found(tmp_path, monkeypatch):
     ("line", "content", "message"),
     [
         (2, "0_0", r"links\.txt:2: '0_0' is not a link"),
-        (4, "0-0 3-1", r"links\.txt:4: the link 3-1 is outside of the pair of 3 and 3 words"),
-        (4, "0p3", r"links\.txt:4: the link 0-3 is outside of the pair of 3 and 3 words"),
+        (4, "0-0 3-1", r"links\.txt:4: link 3-1 lies outside the pair of 3 source and 3 target"),
+        (4, "0p3", r"links\.txt:4: link 0-3 lies outside the pair of 3 source and 3 target"),
         (3, "x", r"links\.txt:3: 'x' is not a link"),
     ],
 )
@@ -125,24 +125,6 @@ def test_a_missing_file_is_named_before_data_are_read(tmp_path):
 
     with pytest.raises(FileNotFoundError, match=r"guided_attention\.alignments=none\.txt: no such"):
         prepare_data(config)
-
-
-@pytest.mark.parametrize("name", ["none", "uniform"])
-def test_attention_that_learns_no_weights_is_refused_before_data_are_read(tmp_path, name):
-    config = tiny_config(tmp_path, GUIDED, f"attention={name}")
-    (tmp_path / "a.train").unlink()
-
-    with pytest.raises(ValueError, match=rf"weight=0\.5 needs attention that .* attention={name}"):
-        prepare_data(config)
-
-
-@pytest.mark.parametrize("name", ["dot", "general", "additive", "multihead", "gaussian"])
-def test_attention_that_learns_its_weights_is_not(tmp_path, name):
-    config = guided_config(
-        tmp_path, ALIGNMENTS, f"attention={name}", "model.decoder.hidden_size=10"
-    )
-
-    assert prepare_data(config).train_links is not None
 
 
 def test_text_without_links_and_without_a_file_is_refused(tmp_path):
