@@ -1,4 +1,4 @@
-"""How the heads of an attention read a corpus: how widely, how completely, how sharply."""
+"""Statistics of attention heads over a corpus: entropy, coverage and sharpness."""
 
 # B batch, N heads, T target length, S source length
 
@@ -10,22 +10,32 @@ from torch import Tensor
 
 
 class HeadStatistics(NamedTuple):
-    """How one head reads; means over a whole corpus, whatever the batches."""
+    """Statistics of one head, averaged over all tokens of a corpus."""
 
     entropy: float
-    """nats: of each target token's weights, averaged over target tokens, EOS included"""
+    """Entropy of the weights of a target token, in nats; averaged over target tokens and EOS."""
     coverage: float
-    """of each source token without EOS, the weight it got from all target tokens of its sentence,
-    EOS included, but at most 1 (as Wu et al. 2016, eq. 14); averaged over source tokens. 1: none
-    was left out; at most the target's length over the source's where targets are shorter"""
+    """Weight that a source token gets from all target tokens of its sentence and EOS, at most 1
+    (Wu et al. 2016, eq. 14); averaged over source tokens without EOS. 1 means that no token was
+    left out; a target shorter than its source cannot reach it."""
     sharpness: float
-    """the largest of each target token's weights, averaged over target tokens, EOS included"""
+    """Largest weight of a target token; averaged over target tokens and EOS."""
     alignment_error_rate: float | None
-    """of the head alone; None where no gold alignments are known"""
+    """Alignment error rate of this head alone; None without gold alignments."""
 
 
 class AttentionStatistics:
-    """Sums up the attention of one batch after the other."""
+    """Accumulates the statistics of each head batch by batch.
+
+    Example:
+        >>> statistics = AttentionStatistics(num_heads=1)
+        >>> real = torch.ones(1, 2, dtype=torch.bool)
+        >>> weights = torch.tensor([[[[1.0, 0.0], [0.5, 0.5]]]])
+        >>> statistics.add(weights, source_mask=real, target_mask=real)
+        >>> [head] = statistics.heads(error_rates=None)
+        >>> head.coverage, head.sharpness
+        (1.0, 0.75)
+    """
 
     def __init__(self, num_heads: int) -> None:
         self._entropy = torch.zeros(num_heads, dtype=torch.float64)
@@ -33,18 +43,18 @@ class AttentionStatistics:
         self._sharpness = torch.zeros(num_heads, dtype=torch.float64)
         self._num_source = self._num_target = 0
 
-    def add(self, weights: Tensor, *, source_mask: Tensor, target_mask: Tensor) -> None:
-        """Count a batch in.
+    def add(self, attention_weights: Tensor, *, source_mask: Tensor, target_mask: Tensor) -> None:
+        """Add a batch.
 
         Args:
-            weights: (B, N, T, S); what padding has is not looked at.
-            source_mask: (B, S), True = real; padding is on the right, and the last real token of
-                each row is EOS.
+            attention_weights: (B, N, T, S); those of padding are ignored.
+            source_mask: (B, S), True = real token; padding is on the right, and the last real
+                token of each row is EOS.
             target_mask: (B, T), likewise.
         """
         is_real = target_mask[:, None, :, None] & source_mask[:, None, None, :]
-        real = weights.double().masked_fill(~is_real, 0)
-        # A real token is not the EOS where another one follows.
+        real = attention_weights.double().masked_fill(~is_real, 0)
+        # A real token with another one after it is not EOS.
         before_eos = source_mask[:, None, 1:]  # (B, 1, S - 1)
         received = real.sum(dim=2)[..., :-1].clamp(max=1)  # (B, N, S - 1)
         self._entropy -= torch.xlogy(real, real).sum(dim=(0, 2, 3)).cpu()
@@ -54,10 +64,10 @@ class AttentionStatistics:
         self._num_target += int(target_mask.sum())
 
     def heads(self, *, error_rates: Sequence[float] | None) -> list[HeadStatistics]:
-        """Return each head's means; NaN where there was no token to average over.
+        """Return the statistics of each head; NaN if there were no tokens to average over.
 
         Args:
-            error_rates: each head's alignment error rate; None where it is not known.
+            error_rates: Alignment error rate of each head; None without gold alignments.
         """
         means = zip(
             (self._entropy / self._num_target).tolist(),
@@ -70,9 +80,9 @@ class AttentionStatistics:
 
 
 def mean_over_heads(heads: Sequence[HeadStatistics]) -> dict[str, float]:
-    """Return the mean entropy, coverage and sharpness; nothing without heads.
+    """Return the mean entropy, coverage and sharpness; an empty dict without heads.
 
-    Error rates are left out: that of the heads' mean is no mean of theirs.
+    Error rates are left out, because the error rate of averaged heads is not their mean.
     """
     if not heads:
         return {}
