@@ -102,7 +102,7 @@ def prepare(options: argparse.Namespace, overrides: Sequence[str]) -> Bench:
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     with open_inputs(config) as inputs:
-        pairs = list(inputs.pairs())[: options.lines]
+        pairs = [pair for window in inputs.windows(1000) for pair in window][: options.lines]
     on_cuda = choose_numerics(config.device, Precision.fp32).device.type == "cuda"
     precisions = (Precision.fp32, Precision.bf16 if on_cuda else Precision.int8)
     print(

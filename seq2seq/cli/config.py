@@ -18,79 +18,79 @@ from seq2seq.search import DecodingConfig, decoding_config_types
 
 
 class OutputFormat(Enum):
-    """What is written for each input line."""
+    """The output for each input line."""
 
     text = "text"
-    """the best translation"""
+    """The best translation."""
     nbest = "nbest"
-    """Moses' `id ||| translation ||| score`, one line for each hypothesis"""
+    """Moses' `id ||| translation ||| score`, one line for each hypothesis."""
     json = "json"
-    """one object with source, hypotheses, scores, tokens and attention"""
+    """One object with source, hypotheses, scores, tokens and attention."""
 
 
 class LongLines(Enum):
-    """What becomes of a line of many tokens."""
+    """The treatment of lines of many tokens."""
 
     whole = "whole"
-    """it is translated as one sentence"""
+    """Translate the line as one sentence."""
     split = "split"
-    """it is cut at the ends of its sentences, whose translations are joined with a space"""
+    """Split it into sentences, and join their translations with spaces."""
 
 
 class UnknownTokens(Enum):
-    """What becomes of a token that stands for whatever the vocabulary lacks."""
+    """The treatment of unknown tokens."""
 
     keep = "keep"
-    """it stays, as a sign of its own"""
+    """Write them as a mark."""
     copy = "copy"
-    """the source word that it attends to takes its place, translated where a dictionary has it"""
+    """Replace them by the source word with the most attention, or its entry in a dictionary."""
 
 
 @dataclass(kw_only=True, slots=True)
 class TranslateConfig:
-    """What translate.py is told."""
+    """The configuration of translate.py."""
 
     checkpoint: list[str]
-    """a file, or a directory, which means its best.pt; several are an ensemble"""
+    """A file, or a directory that contains best.pt; several make an ensemble."""
     text: str | None
-    """translated instead of the input"""
+    """Text to translate in place of an input."""
     input: list[str] | None
-    """files, one after another; None: standard input"""
+    """Files to translate; None: standard input."""
     reference: list[str] | None
-    """files parallel to the input: their lines are scored as translations, nothing is searched"""
+    """Files parallel to the input, scored as its translations; no search runs."""
     prefixes: list[str] | None
-    """files parallel to the input: translations begin with their lines; empty ones are free"""
-    forbidden: str | None
-    """a file of phrases, one a line, that no translation is to hold"""
+    """Files parallel to the input: the text each translation begins with, or an empty line."""
+    banned_phrases: str | None
+    """A file of phrases, one on each line, that no translation may contain."""
     unknown_words: UnknownTokens
     dictionary: str | None
-    """a file of source word, tab and target word, which unknown words are looked up in"""
+    """A file of source word, tab and target word, to translate unknown words."""
     output: list[str] | None
-    """a file for all, or one for each of the input; None: standard output"""
+    """A file for all inputs, or one for each; None: standard output."""
     output_format: OutputFormat
     alignments: str | None
-    """a file for the word links of the best translations, as Pharaoh text"""
+    """A file for the word links of the best translations, in Pharaoh format."""
     attention_plot: str | None
-    """a directory for a picture of each translation's attention"""
+    """A directory for a picture of each translation's attention."""
     attention_html: str | None
-    """a file for a page that shows the attention of the best translations"""
+    """A file for a page that shows the attention of the best translations."""
     gold: str | None
-    """a file of Pharaoh text parallel to the reference, which its links are compared with"""
+    """A file of gold links in Pharaoh format, to compare with the links of the reference."""
     gold_base: int
-    """the number of the first word in gold: 0 or 1"""
+    """Number of the first word in gold: 0 or 1."""
     batch_size: int
-    """sentences translated at once"""
+    """Sentences translated together."""
     progress: bool | None
-    """a bar on stderr; None: where that is a terminal and the translations go elsewhere"""
+    """Show a bar on stderr; None: if stderr is a terminal and the translations go elsewhere."""
     long_lines: LongLines
     split_length: int
-    """tokens; longer lines are split where long_lines says so"""
+    """Most tokens of a line that long_lines=split leaves whole."""
     device: Device
     precision: Precision
     kernels: Kernels
     """plain: only torch's own operations, which are slower"""
     threads: int | None
-    """of the CPU; None leaves the choice to torch"""
+    """CPU threads; None: as many as torch chooses."""
     decoding: DecodingConfig
 
     def __post_init__(self) -> None:
@@ -110,47 +110,48 @@ class TranslateConfig:
         self._check_long_lines()
         if decoding_config_types().get(self.decoding.name) is not type(self.decoding):
             raise ValueError(
-                f"decoding.name={self.decoding.name} is not the name of this search; leave it and "
-                f"choose decoding= one of {', '.join(sorted(decoding_config_types()))}"
+                f"decoding.name={self.decoding.name} is not the name of this search; remove it "
+                f"and choose decoding= one of {', '.join(sorted(decoding_config_types()))}"
             )
 
     def _check_reference(self) -> None:
         if self.reference is not None and self.text is not None:
             raise ValueError(
                 f"text={self.text!r} and reference={shown(self.reference)} exclude each other; "
-                "give input=FILE, whose lines are parallel to those of the reference"
+                "give input=FILE, a file parallel to the reference"
             )
         if self.gold is not None and self.reference is None:
             raise ValueError(
-                f"gold={self.gold} has the links of a reference; give reference=FILE too"
+                f"gold={self.gold} contains the links of a reference; give reference=FILE too"
             )
         if self.gold_base not in (0, 1):
             raise ValueError(f"gold_base={self.gold_base} must be 0 or 1")
 
     def _check_words(self) -> None:
-        """Refuse rules for words where they have nothing to rule."""
+        """Raise ValueError for rules about words that would have no effect."""
         if self.dictionary is not None and self.unknown_words is UnknownTokens.keep:
-            raise ValueError(
-                f"dictionary={self.dictionary} goes with unknown_words=copy alone; set that too"
-            )
+            raise ValueError(f"dictionary={self.dictionary} needs unknown_words=copy; set that too")
         if self.prefixes is not None and self.long_lines is LongLines.split:
             raise ValueError(
-                f"prefixes={shown(self.prefixes)} goes with long_lines=whole alone; sentences of a "
-                "line that was split have no prefix of their own"
+                f"prefixes={shown(self.prefixes)} needs long_lines=whole; the sentences of a "
+                "split line have no prefixes of their own"
             )
         if self.reference is None:
             return
         if self.unknown_words is UnknownTokens.copy:
-            raise ValueError("unknown_words=copy changes translations; leave out reference= for it")
-        for key in ("prefixes", "forbidden"):
+            raise ValueError(
+                "unknown_words=copy changes translations, but reference= scores them as they are; "
+                "remove one of them"
+            )
+        for key in ("prefixes", "banned_phrases"):
             if paths := self._paths(key):
                 raise ValueError(
-                    f"{key}={shown(paths)} rules a search, but with reference= nothing is "
-                    "searched; leave out one of them"
+                    f"{key}={shown(paths)} constrains a search, but with reference= no search "
+                    "runs; remove one of them"
                 )
 
     def _check_counts(self) -> None:
-        """Let each input have the files that belong to it."""
+        """Raise ValueError unless the numbers of files fit together."""
         for key in ("input", "reference", "prefixes", "output"):
             paths = self._paths(key)
             if getattr(self, key) is not None and not (paths and all(paths)):
@@ -164,54 +165,55 @@ class TranslateConfig:
             num_files = len(self._paths(key))
             if num_files not in {0, *allowed}:
                 raise ValueError(
-                    f"{key}={shown(self._paths(key))} has {num_files} files for {num_inputs} of "
-                    f"input; give {' or '.join(map(str, sorted(allowed)))}"
+                    f"{key}={shown(self._paths(key))} names {num_files} files, but input "
+                    f"{num_inputs}; give {' or '.join(map(str, sorted(allowed)))}"
                 )
 
     def _check_long_lines(self) -> None:
-        """Refuse what a translation that was joined of several does not have."""
+        """Raise ValueError for outputs that a joined translation does not have."""
         if self.long_lines is LongLines.whole:
             return
         if self.output_format is not OutputFormat.text:
             raise ValueError(
-                f"output_format={self.output_format.value} goes with long_lines=whole alone; a "
-                "line that was split has no score or attention of its own, only a text"
+                f"output_format={self.output_format.value} needs long_lines=whole; a split line "
+                "has a text, but no score or attention of its own"
             )
         for key in ("reference", "alignments", "attention_plot", "attention_html"):
             if paths := self._paths(key):
                 raise ValueError(
-                    f"{key}={shown(paths)} goes with long_lines=whole alone; a line that was "
-                    "split has no score or attention of its own, only a text"
+                    f"{key}={shown(paths)} needs long_lines=whole; a split line has a text, but "
+                    "no score or attention of its own"
                 )
 
     def _paths(self, key: str) -> list[str]:
-        """Return the paths that a key names, be it none."""
+        """Return the paths that a key names, which may be none."""
         value: list[str] | str | None = getattr(self, key)
         return [value] if isinstance(value, str) else value or []
 
     def _check_outputs(self) -> None:
-        """Let no file be written that another key names too."""
+        """Raise ValueError if an output would overwrite a file of another key."""
         taken: dict[Path, str] = {}
-        read = ("checkpoint", "input", "reference", "prefixes", "forbidden", "dictionary", "gold")
-        keys = (*read, "output", "alignments", "attention_html")
-        named = [(key, name) for key in keys for name in self._paths(key)]
+        read = ["checkpoint", "input", "reference", "prefixes", "banned_phrases"]
+        read += ["dictionary", "gold"]
+        written = ("output", "alignments", "attention_html")
+        named = [(key, name) for key in (*read, *written) for name in self._paths(key)]
         for key, name in named:
             path = expand_home(name, key=key).resolve()
-            # A device or a named pipe may serve several.
+            # Several keys may name the same device or pipe.
             if path.exists() and not path.is_file():
                 continue
-            if path in taken and key in ("output", "alignments", "attention_html"):
+            if path in taken and key in written:
                 raise ValueError(
-                    f"{key}={name} would overwrite what {taken[path]} names; give it another name"
+                    f"{key}={name} would overwrite the file of {taken[path]}; give it another name"
                 )
             taken[path] = f"{key}={name}"
 
 
 def load_translate_config(*arguments: str) -> TranslateConfig:
-    """Compose the configuration that `translate.py` would translate with; raises as `load_config`.
+    """Compose the configuration of translate.py; raises as `load_config`.
 
     Args:
-        arguments: Of `translate.py`, such as `"checkpoint=checkpoints/a"` or `"decoding=greedy"`.
+        arguments: Command-line arguments, such as `"checkpoint=checkpoints/a"`.
     """
     register_translate_schema()
     config = to_dataclass(compose_yaml("translate", quote_plain_values(arguments)))
@@ -220,12 +222,12 @@ def load_translate_config(*arguments: str) -> TranslateConfig:
 
 
 def register_translate_schema() -> None:
-    """Register the dataclass with Hydra, and those of the searches."""
+    """Register the dataclasses of translate.py and of the searches with Hydra."""
     register_schemas()
     ConfigStore.instance().store(name="translate_schema", node=TranslateConfig)
 
 
 def shown(paths: Sequence[str] | None) -> str:
-    """Write paths as they are given on the command line: one as it is, several as [a,b]."""
+    """Return paths as on the command line: one as it is, several as [a,b]."""
     joined = ",".join(paths or ())
     return joined if paths and len(paths) == 1 else f"[{joined}]"

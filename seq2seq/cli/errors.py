@@ -1,4 +1,4 @@
-"""Run a command so that a user's error is one line on stderr."""
+"""Report a user's error in one line on stderr."""
 
 import functools
 import gc
@@ -17,9 +17,12 @@ _SHOWS_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
 
 def run_script(main: Callable[[], None]) -> None:
-    """Run a Hydra script so that errors while its configuration is composed are one line too."""
+    """Run a Hydra command and print any user's error in one line.
+
+    This includes errors that occur while Hydra composes the configuration.
+    """
     before = os.environ.get("HYDRA_FULL_ERROR")
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands on its errors instead of printing them
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors instead of printing them
     try:
         one_line_errors(main)()
     finally:
@@ -27,18 +30,18 @@ def run_script(main: Callable[[], None]) -> None:
             del os.environ["HYDRA_FULL_ERROR"]
         else:
             os.environ["HYDRA_FULL_ERROR"] = before
-        # The process ends: to look through all that torch has loaded for garbage takes it longer
-        # than to translate a sentence.
+        # The process ends soon, and collecting garbage among all of torch's objects would take
+        # longer than translating a sentence.
         gc.freeze()
 
 
 def one_line_errors(
     function: Callable[_Parameters, _Result],
 ) -> Callable[_Parameters, _Result]:
-    """Make a user's error one line on stderr and exit code 2.
+    """Decorate a function to end with one line on stderr and exit code 2 on a user's error.
 
-    Under `hydra.main` it keeps Hydra from announcing the error in a line of its own. With
-    HYDRA_FULL_ERROR=1 in the environment the traceback comes instead.
+    Below `hydra.main` the decorator prevents the line that Hydra would print. With
+    HYDRA_FULL_ERROR=1 in the environment, the traceback is shown instead.
     """
 
     @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""What translate.py writes for each input line, as UTF-8."""
+"""Format the output lines of translate.py."""
 
 import json
 from collections.abc import Callable
@@ -10,20 +10,20 @@ from seq2seq.inference.translation import Translation
 def format_translation(
     output_format: OutputFormat, translation: Translation, *, index: int
 ) -> bytes:
-    """Return the lines, ended by line feeds, that are written for the input line `index`."""
+    """Return the output for the input line `index`, as UTF-8 lines."""
     lines = _FORMATS[output_format](translation, index)
     return "".join(f"{line}\n" for line in lines).encode("utf-8", errors="replace")
 
 
-def format_forced(output_format: OutputFormat, translation: Translation, *, index: int) -> bytes:
-    """Return the same for a reference; a line of text is its log-probability, the text is known."""
+def format_scored(output_format: OutputFormat, translation: Translation, *, index: int) -> bytes:
+    """Return the output for a scored reference; as text, only its log-probability."""
     if output_format is OutputFormat.text:
-        return f"{translation.hypotheses[0].log_probability:.4f}\n".encode()
+        return f"{translation.best.log_probability:.4f}\n".encode()
     return format_translation(output_format, translation, index=index)
 
 
 def _text(translation: Translation, index: int) -> list[str]:
-    return [translation.hypotheses[0].text]
+    return [translation.text]
 
 
 def _nbest(translation: Translation, index: int) -> list[str]:
@@ -38,8 +38,8 @@ def _json(translation: Translation, index: int) -> list[str]:
             "log_probability": found.log_probability,
             "finished": found.finished,
             "tokens": found.tokens,
-            "token_log_probabilities": [round(each, 6) for each in found.token_log_probabilities],
-            # Heads, then rows of target tokens, then columns of source tokens.
+            "token_log_probabilities": [round(value, 6) for value in found.token_log_probabilities],
+            # (heads, target tokens, source tokens)
             "attention": [
                 [[round(weight, 6) for weight in row] for row in head]
                 for head in found.attention_weights.tolist()

@@ -4,17 +4,17 @@ import re
 from collections.abc import Collection, Sequence
 
 TRANSLATE_LISTS = ("checkpoint", "input", "reference", "prefixes", "output")
-"""keys of one path or several"""
+"""Keys of one path or several."""
 TRANSLATE_PATHS = (
     "output",
     "alignments",
     "attention_plot",
     "attention_html",
     "gold",
-    "forbidden",
+    "banned_phrases",
     "dictionary",
 )
-"""keys of one path"""
+"""Keys of one path."""
 
 
 def quote_plain_values(
@@ -23,10 +23,10 @@ def quote_plain_values(
     lists: Collection[str] = TRANSLATE_LISTS,
     paths: Collection[str] = TRANSLATE_PATHS,
 ) -> list[str]:
-    """Quote `text` and paths, so that Hydra takes them literally.
+    """Quote `text` and paths to make Hydra take them literally.
 
-    Without quotes a comma would start a sweep, and an umlaut would be a syntax error. A quoted
-    path and `null` stay as they are. A single path for a key of several becomes a list.
+    Without quotes, a comma would start a sweep and an umlaut would be a syntax error. A quoted
+    path and `null` stay as they are. A single path for a key of `lists` becomes a list.
 
     Args:
         arguments: `key=value` each.
@@ -46,14 +46,14 @@ def _quote(argument: str, *, lists: Collection[str], paths: Collection[str]) -> 
 
 
 def _quote_value(value: str) -> str:
-    # Hydra takes backslashes before a quote, and OmegaConf those before "${", as escapes.
+    # Hydra unescapes backslashes before a quote, OmegaConf those before "${".
     value = re.sub(r"(\\*)('|\Z)", lambda match: match[1] * 2 + "\\'" * bool(match[2]), value)
     value = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
     return f"'{value}'"
 
 
 def _quote_list(value: str) -> str:
-    """Quote the paths of [a,b], or make a list of one path; a list with quotes is left alone."""
+    """Quote the paths of [a,b], or make a list of one path; keep a list with quotes."""
     if value in ("null", "???"):
         return value
     if not (value.startswith("[") and value.endswith("]")):

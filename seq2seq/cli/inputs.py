@@ -1,96 +1,100 @@
-"""What translate.py reads: files, standard input, one text or what is typed at a prompt."""
+"""Read the input of translate.py: files, standard input, one text or a prompt."""
 
 import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from seq2seq.cli.config import TranslateConfig, shown
 from seq2seq.cli.prompt import Prompt
 from seq2seq.files.lines import LineReader, open_lines, open_standard_input, parallel
 
-_Item = TypeVar("_Item")
-
 
 class Lines(Protocol):
-    """Lines of one input."""
+    """The lines of one input."""
 
     @property
     def name(self) -> str:
-        """Say which input this is, for messages."""
+        """Return the name of the input, for messages."""
 
     def __iter__(self) -> Iterator[str]: ...
 
     def has_more(self) -> bool:
-        """Say whether there is another line that can be had without waiting."""
+        """Return whether another line is available without waiting."""
 
 
-class Place(NamedTuple):
-    """Where a line stands."""
+class InputLine(NamedTuple):
+    """The position of a line."""
 
     source: int
-    """which of the inputs, from 0"""
+    """Index of the input, from 0."""
     line: int
-    """which of its lines, from 0"""
+    """Index of the line in its input, from 0."""
 
 
 class Inputs:
-    """All that is translated, one input after another, and the files that are parallel to it."""
+    """All inputs, one after another, and the prefixes or references parallel to them."""
 
     def __init__(self, sources: Sequence[Lines], companions: Sequence[LineReader]) -> None:
-        """Join inputs; `companions`, references or prefixes, has one for each or is empty."""
+        """Join the inputs.
+
+        Args:
+            sources: Inputs to translate.
+            companions: A file of prefixes or references for each input, or none at all.
+        """
         self._sources = sources
         self._companions = companions
         self._num_read = [0] * len(sources)
-        self._current = sources[0]
 
-    def lines(self) -> Iterator[str]:
-        """Yield the lines of all inputs."""
-        return self._join(self._sources)
+    def windows(self, size: int) -> Iterator[list[tuple[str, str]]]:
+        """Yield lines of an input that are available together, each with its prefix or reference.
 
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield the lines of all inputs with those of their companions; raises as `parallel`."""
-        return self._join(
-            parallel(source, companion, names=(source.name, companion.name))
-            for source, companion in zip(self._sources, self._companions, strict=True)
-        )
+        A window ends after `size` lines, where the next line has not arrived yet, and at the end
+        of its input. Without companions, the second text of each pair is empty.
 
-    def has_more(self) -> bool:
-        """Say whether this input has another line that can be had without waiting."""
-        return self._current.has_more()
+        Raises:
+            ValueError: An input and its companion do not have equally many lines.
+        """
+        for index, source in enumerate(self._sources):
+            window = []
+            for pair in self._pairs(index):
+                self._num_read[index] += 1
+                window.append(pair)
+                if len(window) == size or not source.has_more():
+                    yield window
+                    window = []
 
-    def place(self, index: int) -> Place:
-        """Return where a line stands that was read, of this index among those of all inputs."""
+    def find_line(self, index: int) -> InputLine:
+        """Return the position of a line that was read, given its index among all lines."""
         for source, num_read in enumerate(self._num_read):
             if index < num_read:
-                return Place(source, index)
+                return InputLine(source, index)
             index -= num_read
         raise IndexError("this line was not read yet")
 
     def companion_name(self, index: int) -> str:
-        """Name file and line of what belongs to the line of this index: `prefixes=a.en:3`."""
-        source, line = self.place(index)
+        """Return file and line of the companion of a line: `prefixes=a.en:3`."""
+        source, line = self.find_line(index)
         return f"{self._companions[source].name}:{line + 1}"
 
-    def _join(self, parts: Iterable[Iterable[_Item]]) -> Iterator[_Item]:
-        """Yield the items of a part for each input, and count them."""
-        for place, part in enumerate(parts):
-            self._current = self._sources[place]
-            for item in part:
-                self._num_read[place] += 1
-                yield item
+    def _pairs(self, index: int) -> Iterator[tuple[str, str]]:
+        source = self._sources[index]
+        if not self._companions:
+            return ((line, "") for line in source)
+        companion = self._companions[index]
+        return parallel(source, companion, names=(source.name, companion.name))
 
 
 @contextlib.contextmanager
 def open_inputs(config: TranslateConfig) -> Iterator[Inputs]:
-    """Open all that is read.
+    """Open the inputs and the files parallel to them.
 
     Raises:
-        ValueError: an input is damaged, or there is a reference but nothing it is parallel to.
-        OSError: a file cannot be read.
+        ValueError: An input is damaged, or prefixes or references are given at a prompt.
+        OSError: A file cannot be read.
     """
     with ExitStack() as stack:
         sources = _open_sources(config, stack)
@@ -103,7 +107,7 @@ def open_inputs(config: TranslateConfig) -> Iterator[Inputs]:
 
 
 def is_prompt(config: TranslateConfig) -> bool:
-    """Say whether sentences are typed."""
+    """Return whether sentences are typed at a prompt."""
     return (
         config.text is None
         and config.input is None
@@ -122,7 +126,7 @@ def _open_sources(config: TranslateConfig, stack: ExitStack) -> list[Lines]:
     for key, paths in (("reference", config.reference), ("prefixes", config.prefixes)):
         if paths is not None:
             raise ValueError(
-                f"{key}={shown(paths)} has no place at a prompt; give input=FILE, whose lines are "
-                f"parallel to those of {key}"
+                f"{key}={shown(paths)} cannot be used at a prompt; give input=FILE, a file "
+                f"parallel to {key}"
             )
     return [Prompt()]

@@ -1,4 +1,4 @@
-"""Where translate.py writes: standard output, a pipe, or files that are whole; .gz is packed."""
+"""Open the outputs of translate.py: standard output, pipes, or files that appear when complete."""
 
 import contextlib
 import gzip
@@ -18,15 +18,15 @@ from seq2seq.files.text import is_gzip
 def open_output(path: str | None, *, key: str, new_file: NewFile) -> Iterator[BinaryIO]:
     """Open standard output, a device or a pipe, or a new file.
 
-    A file whose name ends with .gz is packed.
+    A file whose name ends with .gz is compressed.
 
     Args:
         path: None means standard output.
-        key: of the configuration, for messages.
-        new_file: opens files, of `whole_files`, which is left after this.
+        key: Configuration key of the path, for messages.
+        new_file: Opens files, from a `whole_files` block around this one.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: The output cannot be written.
     """
     if path is None:
         if sys.stdout is None:
@@ -43,14 +43,14 @@ def open_output(path: str | None, *, key: str, new_file: NewFile) -> Iterator[Bi
 
 
 def write(output: BinaryIO, content: bytes) -> bool:
-    """Write at once; say whether somebody still reads."""
+    """Write without delay; return False if the reader has closed the pipe."""
     try:
         output.write(content)
-        # A flush would end a block of a packed file, which nobody reads before its end.
+        # A flush would end a block of a compressed file.
         if not isinstance(output, gzip.GzipFile):
             output.flush()
     except BrokenPipeError:
-        # Else what is left would be tried again when the output is closed, and complained of.
+        # Otherwise closing the output would write the rest again and fail.
         with Path(os.devnull).open("wb") as nowhere:
             os.dup2(nowhere.fileno(), output.fileno())
         return False
@@ -58,9 +58,9 @@ def write(output: BinaryIO, content: bytes) -> bool:
 
 
 def _check_output(path: str, *, key: str) -> Path:
-    """Return where a file is to be written; raise OSError where that cannot be."""
+    """Return the path to write; raise OSError if it cannot be written."""
     final = expand_home(path, key=key)
-    # The name of a pipe, /dev/fd/63 of a shell's >(...), leads to no path.
+    # A pipe such as /dev/fd/63, from >(...) in a shell, cannot be resolved.
     if final.is_file() or not final.exists():
         final = final.resolve()
     if not final.parent.is_dir():
@@ -73,6 +73,6 @@ def _check_output(path: str, *, key: str) -> Path:
 def _pack(file: BinaryIO, final: Path) -> AbstractContextManager[BinaryIO]:
     if not is_gzip(final):
         return contextlib.nullcontext(file)
-    # Without name and time the same text is packed to the same bytes.
+    # Without name and time, the same text gives the same bytes.
     packed = gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0)
     return cast(AbstractContextManager[BinaryIO], packed)

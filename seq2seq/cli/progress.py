@@ -1,4 +1,4 @@
-"""How far translate.py is and how fast: a bar on stderr, and at the end one line."""
+"""Show the progress of translate.py: a bar on stderr and, at the end, one line with the speed."""
 
 import contextlib
 import logging
@@ -19,13 +19,13 @@ from seq2seq.inference.translation import Translation
 logger = logging.getLogger(__name__)
 
 MANY = 100
-"""sentences; how fast fewer were is not worth a line"""
+"""Fewest sentences for which the speed is logged."""
 _BAR = "{percentage:3.0f}%|{bar}| {desc} [{elapsed}<{remaining}]"
-_COUNT = "{desc} [{elapsed}]"  # where nobody knows how much is to come
+_COUNT = "{desc} [{elapsed}]"  # if the size of the input is unknown
 
 
-class Progress:
-    """Counts sentences and takes the time, from when it is made."""
+class ProgressBar:
+    """Counts sentences and measures the time since its construction."""
 
     def __init__(self, bar: "tqdm[NoReturn]") -> None:
         self._bar = bar
@@ -33,14 +33,14 @@ class Progress:
         self._start = time.perf_counter()
 
     def advance(self, translation: Translation) -> None:
-        """Count a translation that is made, be it before its turn to be written."""
+        """Count a translation."""
         self._num_sentences += 1
         count, _, rate = self._figures()
         self._bar.set_description_str(f"{count}, {rate}", refresh=False)
         self._bar.update(len(translation.source.encode(errors="replace")) + 1)
 
     def log_speed(self) -> None:
-        """Say in one line how fast all was, where it was much."""
+        """Log the speed in one line if there were many sentences."""
         self._bar.close()
         if self._num_sentences >= MANY:
             logger.info("%s in %s (%s)", *self._figures())
@@ -52,20 +52,20 @@ class Progress:
 
 
 @contextlib.contextmanager
-def open_progress(config: TranslateConfig) -> Iterator[Progress]:
-    """Show a bar, where one is wanted, until this is left."""
+def open_progress(config: TranslateConfig) -> Iterator[ProgressBar]:
+    """Show a bar during the block, if the configuration asks for one."""
     total = _num_bytes(config.input or ())
     with contextlib.ExitStack() as stack:
         shown = _shows_bar(config)
         if shown:
-            stack.enter_context(logging_redirect_tqdm())  # else warnings would stand in the bar
+            stack.enter_context(logging_redirect_tqdm())  # keeps warnings out of the bar
         bar = tqdm(
             total=total,
             bar_format=_COUNT if total is None else _BAR,
             disable=not shown,
             file=sys.stderr,
         )
-        yield Progress(stack.enter_context(bar))
+        yield ProgressBar(stack.enter_context(bar))
 
 
 def _shows_bar(config: TranslateConfig) -> bool:
@@ -73,14 +73,14 @@ def _shows_bar(config: TranslateConfig) -> bool:
         return False
     if config.progress is not None:
         return config.progress
-    # A bar would stand among the translations if both went to the terminal.
+    # On one terminal the bar would mix with the translations.
     if sys.stderr is None or not sys.stderr.isatty():  # None: closed
         return False
     return config.output is not None or not sys.stdout.isatty()
 
 
 def _num_bytes(paths: Sequence[str]) -> int | None:
-    """Return how much is to be read, or None unless all of it stands in plain files."""
+    """Return the total size, or None if an input is not a plain file."""
     files = [expand_home(path, key="input") for path in paths]
     if not files or any(is_gzip(file) or not file.is_file() for file in files):
         return None

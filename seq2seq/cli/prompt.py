@@ -1,4 +1,4 @@
-"""The prompt at which sentences are typed."""
+"""Read sentences from a prompt."""
 
 import contextlib
 import importlib
@@ -10,23 +10,22 @@ _MARK = "> "
 
 
 class Prompt:
-    """Lines that are typed, until end of file or an interrupt; each is answered at once.
+    """The lines typed at a prompt, until end of file or an interrupt.
 
-    Where standard output is a terminal too and Python has readline, lines can be edited and
-    earlier ones recalled.
+    If standard output is a terminal too and Python has readline, lines can be edited and earlier
+    ones recalled.
     """
 
     name = "prompt"
 
     def __iter__(self) -> Iterator[str]:
-        _take_any_bytes()
+        _accept_any_bytes()
         print("Type a sentence and Enter; Ctrl-D ends.", file=sys.stderr)
-        # Standard output may go to a file, which shall have translations alone: neither a
-        # prompt nor what readline writes for the terminal.
+        # If standard output is a file, neither the prompt nor readline may write to it.
         edited = sys.stdout.isatty()
         if edited:
             with contextlib.suppress(ImportError):
-                importlib.import_module("readline")  # from here on `input` uses it
+                importlib.import_module("readline")  # `input` uses it once it is imported
         while True:
             if not edited:
                 print(_MARK, end="", file=sys.stderr, flush=True)
@@ -37,11 +36,11 @@ class Prompt:
                 return
 
     def has_more(self) -> bool:
-        """Let no sentence wait for the next one."""
+        """Return False, because each sentence is answered before the next one is typed."""
         return False
 
 
-def _take_any_bytes() -> None:
-    """Read standard input as files are read: UTF-8, with U+FFFD for what is not."""
+def _accept_any_bytes() -> None:
+    """Read standard input as UTF-8 and replace invalid bytes by U+FFFD, as in files."""
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""What translate.py is told about words: forbidden ones, and what takes the place of unknown."""
+"""Read the files about words: banned phrases and a dictionary for unknown words."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -12,41 +12,39 @@ from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 
 
 class WordRules(NamedTuple):
-    """What holds for the words of all translations."""
+    """Rules for the words of all translations."""
 
-    forbidden: Sequence[str]
-    """phrases"""
+    banned_phrases: Sequence[str]
     replace: Callable[[Translation], Translation]
-    """puts words in the place of unknown tokens"""
+    """Replaces unknown tokens by words."""
 
 
 @contextlib.contextmanager
 def open_word_rules(config: TranslateConfig, translator: Translator) -> Iterator[WordRules]:
-    """Read the files of words; at the end, log what was replaced.
+    """Read the files; after the block, log how many unknown words were replaced.
 
     Raises:
-        ValueError: a file holds something else, or the model has no attention to go by.
-        OSError: a file cannot be read.
+        ValueError: A line has a wrong format, or unknown words need a model with attention.
+        OSError: A file cannot be read.
     """
-    forbidden: list[str] = []
-    if config.forbidden is not None:
-        with open_lines(config.forbidden, key="forbidden") as lines:
-            forbidden = list(_phrases(lines))
+    banned_phrases: list[str] = []
+    if config.banned_phrases is not None:
+        with open_lines(config.banned_phrases, key="banned_phrases") as lines:
+            banned_phrases = list(_phrases(lines))
     if config.unknown_words is UnknownTokens.keep:
-        yield WordRules(forbidden, lambda translation: translation)
+        yield WordRules(banned_phrases, lambda translation: translation)
         return
     unknown_words = UnknownWords(translator, dictionary=_read_dictionary(config))
-    yield WordRules(forbidden, unknown_words.replace)
+    yield WordRules(banned_phrases, unknown_words.replace)
     unknown_words.report()
 
 
 def _phrases(lines: LineReader) -> Iterator[str]:
-    """Yield phrases, which are not empty."""
+    """Yield phrases; raise ValueError for an empty one."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             raise ValueError(
-                f"{lines.name}:{number}: no phrase stands here, and every translation holds "
-                "nothing; remove the line"
+                f"{lines.name}:{number}: the line is empty but must contain a phrase; remove it"
             )
         yield line
 

@@ -1,6 +1,6 @@
-"""Translate a window of lines: ids to the model in batches, what it makes of them to text."""
+"""Translate or score one window of lines in batches."""
 
-# B batch, S the longest row's length, EOS included
+# B batch, S longest row of ids, EOS included
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,27 +9,37 @@ from torch import Tensor
 
 from seq2seq.data.tokenizers.base import TokenizerPair
 from seq2seq.inference.ensemble import Ensemble
-from seq2seq.inference.forced_decoding import Forced, force
-from seq2seq.inference.lexical_constraints import Prefixes
-from seq2seq.inference.streaming import answer_in_order
+from seq2seq.inference.lexical_constraints import PrefixEncoder
+from seq2seq.inference.streaming import map_batches
+from seq2seq.inference.target_scoring import score_targets
 from seq2seq.inference.translation import (
+    EncodedLine,
+    EncodedPair,
     Translation,
+    empty_translation,
     encode_lines,
-    forced_translation,
     found_translation,
-    nothing,
+    scored_translation,
 )
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.workers import map_in_threads
-from seq2seq.search import DecodingConfig, Hypothesis, search
+from seq2seq.search import DecodingConfig, search
 from seq2seq.special_tokens import EOS, PAD
 
-Pairs = Sequence[tuple[str, str]]
+Window = Sequence[tuple[str, str]]
+"""Pairs of a source line and a target text that are available together."""
+OnTranslation = Callable[[Translation], None]
 
 
 class BatchTranslator:
-    """Answers each pair of a window in order; one without text is not given to the model."""
+    """Translates or scores the pairs of a window; pairs without text bypass the model.
+
+    Args:
+        model: In evaluation mode, on the device of `numerics`.
+        tokenizers: Source and target tokenizer of the model.
+        numerics: Device and precision.
+    """
 
     def __init__(
         self, model: Seq2Seq | Ensemble, *, tokenizers: TokenizerPair, numerics: Numerics
@@ -37,102 +47,104 @@ class BatchTranslator:
         self._model = model
         self._tokenizers = tokenizers
         self._numerics = numerics
-        # CUDA has one stream that all threads would wait for.
-        self._each = map_in_threads if numerics.device.type == "cpu" else map
+        # On CUDA all threads would wait for the same stream.
+        self._map_function = map_in_threads if numerics.device.type == "cpu" else map
 
-    def complete(
+    def translate(
         self,
-        pairs: Pairs,
+        window: Window,
         decoding: DecodingConfig,
         *,
-        prefixes: Prefixes,
-        forbidden: Sequence[Sequence[int]],
+        prefixes: PrefixEncoder,
+        banned: Sequence[Sequence[int]],
         batch_size: int,
-        observe: Callable[[Translation], None],
+        on_translation: OnTranslation,
     ) -> Iterator[Translation]:
-        """Search for the translation of each line that begins as the other text of its pair.
+        """Yield a translation of each source line that begins with its target text.
 
         Args:
-            pairs: a line, and what its translation begins with.
-            decoding: the search to use.
-            prefixes: what turns beginnings into tokens.
-            forbidden: tokens that no translation holds.
-            batch_size: sentences translated at once.
-            observe: takes each translation as soon as there is one, in any order.
+            window: Source lines with their prefixes.
+            decoding: Configuration of the search.
+            prefixes: Encodes the prefixes.
+            banned: Sequences of token ids that no translation contains.
+            batch_size: Sentences translated together.
+            on_translation: Called with each translation as soon as it is known.
         """
-        sources = encode_lines([line for line, _ in pairs], self._tokenizers.source)
-        beginnings = prefixes.encode([beginning for _, beginning in pairs], sources)
 
-        def translation(row: int, hypotheses: list[Hypothesis]) -> Translation:
-            return found_translation(sources[row], hypotheses, tokenizers=self._tokenizers)
-
-        def answer(rows: list[int]) -> list[Translation]:
-            source_ids, source_mask = self._pad([sources[row].ids for row in rows])
+        def translate_batch(batch: list[EncodedPair]) -> list[Translation]:
+            source_ids, source_mask = self._pad([pair.source for pair in batch])
+            beginnings = [pair.target.ids for pair in batch]
             with self._numerics.autocast():
                 found = search(
                     self._model,
                     source_ids,
                     source_mask,
                     decoding,
-                    prefixes=[beginnings[row] for row in rows],
-                    banned=forbidden,
+                    prefixes=beginnings,
+                    banned=banned,
                 )
-            return list(map(translation, rows, found))
+            return [
+                found_translation(pair.source, hypotheses, tokenizers=self._tokenizers)
+                for pair, hypotheses in zip(batch, found, strict=True)
+            ]
 
-        empty = [row for row, source in enumerate(sources) if not source.ids]
-        return answer_in_order(
-            answer,
-            lengths=[len(source.ids) for source in sources],
-            known={row: translation(row, [self._nothing()]) for row in empty},
-            batch_size=batch_size,
-            observe=observe,
-            each=self._each,
-        )
+        sources = encode_lines([line for line, _ in window], self._tokenizers.source)
+        targets = prefixes.encode([prefix for _, prefix in window], sources)
+        pairs = list(map(EncodedPair, sources, targets))
+        return self._map_batches(translate_batch, pairs, batch_size, on_translation)
 
-    def force(
-        self, pairs: Pairs, *, batch_size: int, observe: Callable[[Translation], None]
+    def score(
+        self, window: Window, *, batch_size: int, on_translation: OnTranslation
     ) -> Iterator[Translation]:
-        """Read the second text of each pair as the translation of the first."""
-        sources = encode_lines([source for source, _ in pairs], self._tokenizers.source)
-        references = encode_lines([reference for _, reference in pairs], self._tokenizers.target)
-        lengths = [max(len(s.ids), len(r.ids)) for s, r in zip(sources, references, strict=True)]
+        """Yield each target text, teacher-forced, as the translation of its source line."""
+        sources = encode_lines([line for line, _ in window], self._tokenizers.source)
+        targets = encode_lines([target for _, target in window], self._tokenizers.target)
+        pairs = list(map(EncodedPair, sources, targets))
+        return self._map_batches(self._score_batch, pairs, batch_size, on_translation)
 
-        def translation(row: int, forced: Forced) -> Translation:
-            return forced_translation(
-                sources[row], references[row], forced, tokenizers=self._tokenizers
+    def _score_batch(self, batch: list[EncodedPair]) -> list[Translation]:
+        source_ids, source_mask = self._pad([pair.source for pair in batch])
+        target_ids, target_mask = self._pad([pair.target for pair in batch])
+        with self._numerics.autocast():
+            scored = score_targets(
+                self._model,
+                source_ids,
+                source_mask,
+                target_ids=target_ids,
+                target_mask=target_mask,
             )
+        return [
+            scored_translation(pair, target, tokenizers=self._tokenizers)
+            for pair, target in zip(batch, scored, strict=True)
+        ]
 
-        def answer(rows: list[int]) -> list[Translation]:
-            source_ids, source_mask = self._pad([sources[row].ids for row in rows])
-            target_ids, target_mask = self._pad([references[row].ids for row in rows])
-            with self._numerics.autocast():
-                forced = force(
-                    self._model,
-                    source_ids,
-                    source_mask,
-                    target_ids=target_ids,
-                    target_mask=target_mask,
-                )
-            return list(map(translation, rows, forced))
-
-        certain = Forced(0.0, self._nothing().attention_weights, [0.0])
-        empty = [row for row, length in enumerate(lengths) if length == 0]
-        return answer_in_order(
-            answer,
-            lengths=lengths,
-            known={row: translation(row, certain) for row in empty},
+    def _map_batches(
+        self,
+        function: Callable[[list[EncodedPair]], list[Translation]],
+        pairs: list[EncodedPair],
+        batch_size: int,
+        on_translation: OnTranslation,
+    ) -> Iterator[Translation]:
+        num_heads = self._model.attention.num_heads
+        return map_batches(
+            lambda rows: function([pairs[row] for row in rows]),
+            lengths=[pair.length for pair in pairs],
             batch_size=batch_size,
-            observe=observe,
-            each=self._each,
+            known={
+                row: empty_translation(pair, num_heads=num_heads, tokenizers=self._tokenizers)
+                for row, pair in enumerate(pairs)
+                if pair.length == 0
+            },
+            on_result=on_translation,
+            map_function=self._map_function,
         )
 
-    def _nothing(self) -> Hypothesis:
-        return nothing(self._model.attention.num_heads)
-
-    def _pad(self, id_rows: list[list[int]]) -> tuple[Tensor, Tensor]:
-        """Return ids with EOS (B, S) and their mask (B, S), on the model's device."""
-        lengths = torch.tensor([len(ids) + 1 for ids in id_rows])
+    def _pad(self, lines: list[EncodedLine]) -> tuple[Tensor, Tensor]:
+        """Return ids with EOS, (B, S), and their mask, (B, S), on the model's device."""
+        lengths = torch.tensor([len(line.ids) + 1 for line in lines])
         longest = int(lengths.max())
-        ids = torch.tensor([[*ids, EOS] + [PAD] * (longest - len(ids) - 1) for ids in id_rows])
+        ids = torch.tensor(
+            [[*line.ids, EOS] + [PAD] * (longest - len(line.ids) - 1) for line in lines]
+        )
         mask = torch.arange(longest) < lengths.unsqueeze(1)
         return ids.to(self._numerics.device), mask.to(self._numerics.device)

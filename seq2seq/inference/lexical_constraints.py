@@ -1,11 +1,11 @@
-"""Words that a translation must begin with, or must not hold, as the tokens that a search heeds."""
+"""Encode required prefixes and banned phrases as the token ids that a search obeys."""
 
 import logging
 import re
 from collections.abc import Iterable, Sequence
 
 from seq2seq.data.tokenizers.base import Tokenizer
-from seq2seq.inference.translation import EncodedLine, Translation
+from seq2seq.inference.translation import EncodedLine, Translation, encode_lines
 from seq2seq.search import DecodingConfig
 from seq2seq.special_tokens import UNK
 
@@ -13,53 +13,58 @@ logger = logging.getLogger(__name__)
 
 
 class PrefixError(ValueError):
-    """A prefix that no translation can begin with."""
+    """A prefix is longer than its translation may be."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(f"prefix {index + 1} {reason}")
         self.index = index
-        """which of the prefixes, from 0"""
+        """Index of the prefix in the stream, from 0."""
         self.reason = reason
-        """follows the prefix's name in a message"""
+        """The message without the name of the prefix."""
 
 
-class Prefixes:
-    """What each translation begins with; counts those that cannot be had as they are."""
+class PrefixEncoder:
+    """Encodes the prefixes of a stream and counts those that have no effect or unknown tokens."""
 
     def __init__(self, tokenizer: Tokenizer, decoding: DecodingConfig) -> None:
+        """Use the target tokenizer and the length limit of the search."""
         self._tokenizer = tokenizer
         self._decoding = decoding
         self._num_lines = self._num_unknown = self._num_useless = 0
 
-    def encode(self, prefixes: Sequence[str], sources: Sequence[EncodedLine]) -> list[list[int]]:
-        """Return the tokens of each prefix; whitespace around it is left out.
+    def encode(self, prefixes: Sequence[str], sources: Sequence[EncodedLine]) -> list[EncodedLine]:
+        """Encode prefixes, without the whitespace around them.
 
         Args:
-            prefixes: one for each source; one without text leaves its translation free.
-            sources: those that follow the ones of the call before.
+            prefixes: One for each source; an empty one leaves its translation free.
+            sources: The next lines of the stream. The prefix of an empty line is dropped.
 
         Raises:
-            PrefixError: one is longer than the translation may be.
+            PrefixError: A prefix is longer than its translation may be.
         """
-        id_rows = self._tokenizer.encode([prefix.strip() for prefix in prefixes])
-        for ids, source in zip(id_rows, sources, strict=True):
-            self._num_lines += 1
+        encoded = encode_lines([prefix.strip() for prefix in prefixes], self._tokenizer)
+        for row, (prefix, source) in enumerate(zip(encoded, sources, strict=True)):
             longest = self._decoding.longest(len(source.ids) + 1)
-            if source.ids and len(ids) > longest:
+            if source.ids and len(prefix.ids) > longest:
                 raise PrefixError(
-                    self._num_lines - 1,
-                    f"has {len(ids)} tokens, but the translation at most {longest}; shorten it, "
-                    f"or raise decoding.max_length_offset={self._decoding.max_length_offset}",
+                    self._num_lines + row,
+                    f"has {len(prefix.ids)} tokens, but the translation at most {longest}; "
+                    "shorten it, or raise "
+                    f"decoding.max_length_offset={self._decoding.max_length_offset}",
                 )
-            self._num_unknown += UNK in ids
-            self._num_useless += bool(ids) and not source.ids
-        return id_rows
+            self._num_unknown += UNK in prefix.ids
+            self._num_useless += bool(prefix.ids) and not source.ids
+        self._num_lines += len(encoded)
+        empty = EncodedLine("", [])
+        return [
+            prefix if source.ids else empty for prefix, source in zip(encoded, sources, strict=True)
+        ]
 
     def report(self) -> None:
-        """Warn of the prefixes that were counted."""
+        """Log how many prefixes have unknown tokens or no effect."""
         if self._num_unknown:
             logger.warning(
-                "%d of %d prefixes hold what the model's vocabulary lacks, which is written as "
+                "%d of %d prefixes contain text outside the model's vocabulary, which becomes "
                 "unknown tokens; use other words",
                 self._num_unknown,
                 self._num_lines,
@@ -72,54 +77,55 @@ class Prefixes:
             )
 
 
-class Forbidden:
-    """Phrases that no translation is to hold.
+class BannedPhrases:
+    """Phrases that no translation may contain.
 
-    A search is kept from the tokens that a phrase is cut into where it begins a word. That blocks
-    longer words of the same beginning too, and it leaves the same letters in other tokens: a
-    warning counts the translations that hold a phrase all the same.
+    The search bans the token sequence that the tokenizer produces for a phrase at the beginning
+    of a word. This also bans longer words with the same beginning, and it does not ban the same
+    letters in other tokens; a warning counts translations that still contain a phrase.
+
+    Attributes:
+        id_rows: Token ids of each phrase, for a search.
     """
 
     def __init__(self, phrases: Iterable[str], tokenizer: Tokenizer) -> None:
-        """Cut the phrases into tokens.
+        """Encode the phrases with the target tokenizer.
 
         Raises:
-            ValueError: one is empty.
+            ValueError: A phrase is empty.
         """
         texts = [phrase.strip() for phrase in phrases]
         if "" in texts:
             raise ValueError(
-                f"forbidden phrase {texts.index('') + 1} is empty, which every translation holds; "
-                "remove it"
+                f"banned phrase {texts.index('') + 1} is empty, and every translation contains "
+                "an empty phrase; remove it"
             )
         id_rows = tokenizer.encode(texts)
         self.id_rows = [ids for ids in id_rows if UNK not in ids]
-        """for a search"""
         if len(self.id_rows) < len(texts):
             logger.warning(
-                "%d of %d forbidden phrases hold what the model's vocabulary lacks, so that it "
-                "cannot write them anyway",
+                "%d of %d banned phrases contain text outside the model's vocabulary, which it "
+                "cannot write anyway",
                 len(texts) - len(self.id_rows),
                 len(texts),
             )
-        # Where a word begins in a text, the phrases are tried one after another.
         choices = "|".join(map(re.escape, texts))
         self._pattern = re.compile(rf"(?<!\w)(?:{choices})(?!\w)") if texts else None
-        self._num_translations = self._num_holding = 0
+        self._num_translations = self._num_violations = 0
 
-    def watch(self, translation: Translation) -> None:
-        """Count a translation, and whether it holds a phrase."""
+    def check(self, translation: Translation) -> None:
+        """Count the translation, and whether a hypothesis contains a phrase."""
         self._num_translations += 1
         if self._pattern is not None:
             texts = (found.text for found in translation.hypotheses)
-            self._num_holding += any(self._pattern.search(text) for text in texts)
+            self._num_violations += any(self._pattern.search(text) for text in texts)
 
     def report(self) -> None:
-        """Warn of the translations that hold a phrase."""
-        if self._num_holding:
+        """Log how many translations contain a phrase."""
+        if self._num_violations:
             logger.warning(
-                "%d of %d translations hold a forbidden phrase, cut into other tokens or forced; "
-                "forbid more of it, or its beginning",
-                self._num_holding,
+                "%d of %d translations contain a banned phrase, in other tokens or in a required "
+                "prefix; ban a longer phrase, or its beginning",
+                self._num_violations,
                 self._num_translations,
             )

@@ -1,11 +1,30 @@
-"""Long lines, translated sentence by sentence."""
+"""Split long lines into sentences, and join the translations of the sentences."""
 
+import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from seq2seq.inference.sentence_ends import split_sentences
+from seq2seq.inference.streaming import cut_windows
 from seq2seq.inference.translation import Translation
+
+_STOPS = ".!?\u2026\u061f\u06d4\u0964\u1362"
+"""Marks that end a sentence if a space follows: . ! ? and their counterparts in other scripts."""
+_CLOSING = "\"'\u00bb\u2019\u201c\u201d)]"
+"""Marks that may stand between the stop and the space."""
+_CONTEXT = 20
+"""Characters before a space that are inspected."""
+_ABBREVIATIONS = frozenset(
+    (
+        *("bzw", "ca", "dr", "etc", "evtl", "fr", "ggf", "hr", "inc", "jr", "mr", "mrs", "ms"),
+        *("mt", "nr", "no", "prof", "sr", "st", "usw", "vgl", "vs"),
+    )
+)
+
+# Chinese and Japanese stops need no space behind them. No position is tried twice, which keeps
+# the time linear in the length of the text.
+_GAP = re.compile(r"[\u3002\uff01\uff1f]+[\u300d\u300f\uff09\u201d]*\s*|(?P<spaces>\s+)")
+_LAST_WORD = re.compile(r"\w*\.\Z")
 
 
 class _Line(NamedTuple):
@@ -14,43 +33,43 @@ class _Line(NamedTuple):
 
 
 class SentenceSplitter:
-    """Lines, of which the long ones are cut at the ends of their sentences.
+    """Splits lines of many tokens at the ends of their sentences.
 
-    What is translated is what this yields, and `join` makes it translations of lines again.
+    Translate the windows that `split` yields and pass the translations to `join`, which returns
+    one translation for each line.
     """
 
     def __init__(
-        self,
-        lines: Iterable[str],
-        *,
-        has_more: Callable[[], bool],
-        num_tokens: Callable[[str], int],
-        split_length: int,
+        self, batch_size: int, *, split_length: int, num_tokens: Callable[[str], int]
     ) -> None:
-        """Cut lines of more than `split_length` tokens, which `num_tokens` counts."""
-        self._lines = lines
-        self._has_more = has_more
-        self._num_tokens = num_tokens
+        """Split lines of more than `split_length` tokens, as counted by `num_tokens`.
+
+        Args:
+            batch_size: Sentences of a batch, which bounds the size of a window.
+            split_length: Most tokens of a line that stays whole.
+            num_tokens: Returns the number of tokens of a line.
+        """
+        self._batch_size = batch_size
         self._split_length = split_length
-        self._is_within = False
+        self._num_tokens = num_tokens
         self._pending: deque[_Line] = deque()  # not yet joined
 
-    def __iter__(self) -> Iterator[str]:
-        for line in self._lines:
-            sentences = split_sentences(line) if self._is_long(line) else [line]
-            self._pending.append(_Line(line, len(sentences)))
-            for place, sentence in enumerate(sentences, start=1):
-                self._is_within = place < len(sentences)
-                yield sentence
+    def split(
+        self, windows: Iterable[Sequence[tuple[str, str]]]
+    ) -> Iterator[Sequence[tuple[str, str]]]:
+        """Yield windows of sentences for windows of lines.
 
-    def has_more(self) -> bool:
-        """Say whether another sentence can be had without waiting."""
-        return self._is_within or self._has_more()
+        Args:
+            windows: Pairs of a line and its prefix, which must be empty.
+        """
+        for window in windows:
+            sentences = ((part, "") for line, _ in window for part in self._split_line(line))
+            yield from cut_windows(sentences, self._batch_size)
 
     def join(self, translations: Iterable[Translation]) -> Iterator[Translation]:
-        """Join the translations of the sentences of a line with a space.
+        """Join the translated sentences of each line with spaces.
 
-        Of what was joined the text means something, and neither its score nor its attention.
+        Only the text of a joined translation is meaningful, not its score or attention.
         """
         parts: list[Translation] = []
         for translation in translations:
@@ -59,15 +78,53 @@ class SentenceSplitter:
                 yield _join(self._pending.popleft().text, parts)
                 parts = []
 
+    def _split_line(self, line: str) -> list[str]:
+        sentences = split_sentences(line) if self._is_long(line) else [line]
+        self._pending.append(_Line(line, len(sentences)))
+        return sentences
+
     def _is_long(self, line: str) -> bool:
-        # A token has a character or more, but for one that may mark the beginning.
+        # Every token has at least one character, except one that may mark the beginning.
         return len(line) >= self._split_length and self._num_tokens(line) > self._split_length
+
+
+def split_sentences(text: str) -> list[str]:
+    """Split a text at the ends of its sentences and drop the spaces between them.
+
+    A sentence is not split after a single letter (J. Bach), one or two digits (am 3. Mai) or a
+    known abbreviation, nor before a lower-case letter.
+
+    Example:
+        >>> split_sentences("Am 3. Mai kam Dr. Bach. Es regnete!")
+        ['Am 3. Mai kam Dr. Bach.', 'Es regnete!']
+    """
+    sentences = []
+    start = 0
+    for gap in _GAP.finditer(text):
+        is_inside = start < gap.start() and gap.end() < len(text)
+        before = text[max(start, gap.start() - _CONTEXT) : gap.start()]
+        if is_inside and (gap["spaces"] is None or _is_end(before, text[gap.end()])):
+            sentences.append(text[start : gap.end()].rstrip())
+            start = gap.end()
+    return [*sentences, text[start:]]
+
+
+def _is_end(before: str, following: str) -> bool:
+    before = before.rstrip(_CLOSING)
+    if not before.endswith(tuple(_STOPS)) or following.islower():
+        return False
+    found = _LAST_WORD.search(before)
+    if found is None:
+        return True
+    word = found[0].removesuffix(".")
+    is_short_number = word.isdigit() and len(word) < 3
+    is_initial = len(word) == 1 and word.isalpha()
+    return not (is_short_number or is_initial or word.lower() in _ABBREVIATIONS)
 
 
 def _join(line: str, parts: list[Translation]) -> Translation:
     if len(parts) == 1:
         return parts[0]
-    first = parts[0].hypotheses[0]
-    texts = [part.hypotheses[0].text for part in parts]
-    joined = first._replace(text=" ".join(text for text in texts if text))
+    texts = [part.text for part in parts]
+    joined = parts[0].best._replace(text=" ".join(text for text in texts if text))
     return parts[0]._replace(source=line, hypotheses=[joined])

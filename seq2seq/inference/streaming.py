@@ -1,77 +1,73 @@
-"""Work through a stream in batches of like length, and answer in its order."""
+"""Process a stream window by window, in batches of similar length, and keep its order."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import TypeVar
 
 logger = logging.getLogger(__name__)
 
-WINDOW = 64
-"""batches whose sentences are sorted by length together"""
+BATCHES_PER_WINDOW = 64
+"""Batches whose sentences are sorted by length together."""
 LONG_SENTENCE = 100
-"""tokens; a batch of longer sentences holds fewer of them, so that memory stays bounded"""
+"""Tokens; a batch of longer sentences holds fewer of them, to bound memory."""
 VERY_LONG = 1000
-"""tokens; such sentences are translated too, but whoever waits for them is told"""
+"""Tokens; longer sentences are translated with a warning."""
 
 _Item = TypeVar("_Item")
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
 
-def ignore(answer: object) -> None:
-    """Do nothing, where nobody wants to know how far the work is."""
+def ignore(result: object) -> None:
+    """Do nothing with a result."""
 
 
-def windows(
-    items: Iterable[_Item], *, batch_size: int, has_more: Callable[[], bool]
-) -> Iterator[list[_Item]]:
-    """Cut a stream into lists of `WINDOW` batches, and wherever the next item is waited for.
+def cut_windows(items: Iterable[_Item], batch_size: int) -> Iterator[list[_Item]]:
+    """Cut a stream of any length into lists of `BATCHES_PER_WINDOW` batches.
 
     Args:
-        items: of any number; no more than a window of them is held.
-        batch_size: items a batch.
-        has_more: says whether another item can be had without waiting.
+        items: Read one window at a time.
+        batch_size: Items of a batch.
     """
-    window: list[_Item] = []
-    for item in items:
-        window.append(item)
-        if len(window) == WINDOW * batch_size or not has_more():
-            yield window
-            window = []
-    if window:
+    remaining = iter(items)
+    while window := list(islice(remaining, BATCHES_PER_WINDOW * batch_size)):
         yield window
+        del window  # Otherwise two windows are held while the next one is read.
 
 
-def answer_in_order(
-    answer: Callable[[list[int]], Iterable[_Answer]],
+def map_batches(
+    function: Callable[[list[int]], Iterable[_Result]],
     *,
     lengths: Sequence[int],
-    known: Mapping[int, _Answer],
     batch_size: int,
-    observe: Callable[[_Answer], None] = ignore,
-    each: Callable[..., Iterator[Iterable[_Answer]]] = map,
-) -> Iterator[_Answer]:
-    """Answer each row of a window, the short ones first; yield as soon as those before it are.
+    known: Mapping[int, _Result],
+    on_result: Callable[[_Result], None] = ignore,
+    map_function: Callable[..., Iterator[Iterable[_Result]]] = map,
+) -> Iterator[_Result]:
+    """Process the rows of a window in batches, short rows first, and yield in the order of rows.
+
+    A result is yielded as soon as those of all rows before it are known.
 
     Args:
-        answer: returns the answers to a batch of row numbers.
-        lengths: in tokens, of each row.
-        known: answers to rows that are not asked for.
-        batch_size: most rows a batch.
-        observe: takes each answer as soon as there is one, before its turn has come.
-        each: applies `answer` to all batches, as `map` does.
+        function: Returns the results of a batch of row numbers.
+        lengths: Number of tokens of each row.
+        batch_size: Most rows of a batch.
+        known: Results of rows that need no processing.
+        on_result: Called with each result as soon as it is known, before its turn.
+        map_function: Applies `function` to all batches, as `map` does.
     """
     _warn_of_long(lengths)
     done = dict(known)
-    for known_answer in known.values():
-        observe(known_answer)
+    for result in known.values():
+        on_result(result)
     rows = sorted(set(range(len(lengths))) - set(done), key=lambda row: (lengths[row], row))
     batches = list(_batches(rows, lengths, batch_size))
     following = 0
-    for batch, answers in chain([((), ())], zip(batches, each(answer, batches), strict=True)):
-        for row, answered in zip(batch, answers, strict=True):
-            done[row] = answered
-            observe(answered)
+    results_of_batches = map_function(function, batches)
+    for batch, results in chain([((), ())], zip(batches, results_of_batches, strict=True)):
+        for row, result in zip(batch, results, strict=True):
+            done[row] = result
+            on_result(result)
         while following in done:
             yield done.pop(following)
             following += 1
@@ -80,11 +76,10 @@ def answer_in_order(
 def _warn_of_long(lengths: Sequence[int]) -> None:
     if num_long := sum(length > VERY_LONG for length in lengths):
         logger.warning(
-            "sentences of more than %s tokens: %d, the longest of %s; the time and memory that "
-            "each takes grow with the square of its length; cut them where sentences end, as "
-            "long_lines=split does with lines that no reference or prefix belongs to",
-            f"{VERY_LONG:,}",
+            "%d sentences have more than %s tokens, the longest %s; time and memory grow with the "
+            "square of the length; split them, for example with long_lines=split",
             num_long,
+            f"{VERY_LONG:,}",
             f"{max(lengths):,}",
         )
 

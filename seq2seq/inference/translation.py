@@ -1,4 +1,4 @@
-"""A sentence with its translations, made of what a search found or of a known reference."""
+"""A sentence with its translations, found by a search or known."""
 
 # N heads, T target length, S source length
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from seq2seq.data.tokenizers.base import Tokenizer, TokenizerPair
 from seq2seq.evaluation.alignment import Links, argmax_links, word_weights
-from seq2seq.inference.forced_decoding import Forced
+from seq2seq.inference.target_scoring import ScoredTarget
 from seq2seq.search import Hypothesis
 from seq2seq.special_tokens import EOS
 
@@ -19,59 +19,73 @@ class TranslatedHypothesis(NamedTuple):
     """One translation of a sentence."""
 
     text: str
-    """one line, detokenised"""
+    """Detokenised, on one line."""
     score: float
-    """what hypotheses are ranked by: the log-probability, normalised as configured"""
+    """Ranks the hypotheses: the log-probability, normalised as the search is configured."""
     log_probability: float
+    """Sum over all tokens and, if finished, EOS."""
     finished: bool
-    """it ended by itself; else it ran into the length limit"""
+    """True if it ended with EOS, False if it reached the length limit."""
     ids: list[int]
-    """of its tokens, without EOS"""
+    """Token ids without EOS."""
     tokens: list[str]
-    """a label for each row of the weights, that of EOS included"""
+    """Label of each row of the attention weights; the last is EOS if finished."""
     attention_weights: Tensor
-    """attention (N, T, S) on the CPU"""
+    """(N, T, S) on the CPU."""
     token_log_probabilities: Sequence[float] = ()
-    """one for each label of `tokens`; their sum is the log-probability"""
+    """Log-probability of each of `tokens`."""
     words: Sequence[int] | None = None
-    """for each token which word of the text it belongs to; None: as its tokenizer finds it"""
+    """Index of the word of the text for each id; None: as the tokenizer finds it."""
 
 
 class Translation(NamedTuple):
-    """A sentence and its translations."""
+    """A source sentence and its translations."""
 
     source: str
     source_ids: list[int]
-    """of its tokens, without EOS"""
+    """Token ids without EOS."""
     source_tokens: list[str]
-    """a label for each column of the weights, that of EOS included"""
+    """Label of each column of the attention weights, EOS last."""
     hypotheses: list[TranslatedHypothesis]
-    """the best first; never empty"""
+    """Best first; never empty."""
 
     @property
     def best(self) -> TranslatedHypothesis:
+        """Return the hypothesis with the highest score."""
         return self.hypotheses[0]
 
     @property
     def text(self) -> str:
-        """Return the best translation."""
+        """Return the text of the best hypothesis."""
         return self.best.text
 
     @property
     def score(self) -> float:
-        """Return what the best translation is ranked by."""
+        """Return the score of the best hypothesis."""
         return self.best.score
 
 
 class EncodedLine(NamedTuple):
-    """A line and the ids of its tokens, without EOS; a line without text has none."""
+    """A line and its token ids, without EOS; a line of whitespace has none."""
 
     text: str
     ids: list[int]
 
 
+class EncodedPair(NamedTuple):
+    """A source line and a target line: the prefix of a translation, or one to score."""
+
+    source: EncodedLine
+    target: EncodedLine
+
+    @property
+    def length(self) -> int:
+        """Return the larger number of tokens; 0 if neither line has text."""
+        return max(len(self.source.ids), len(self.target.ids))
+
+
 def encode_lines(lines: Sequence[str], tokenizer: Tokenizer) -> list[EncodedLine]:
-    """Return each line with its tokens."""
+    """Encode each line."""
     id_rows = tokenizer.encode(lines)
     return [
         EncodedLine(line, ids if line.strip() else [])
@@ -79,28 +93,16 @@ def encode_lines(lines: Sequence[str], tokenizer: Tokenizer) -> list[EncodedLine
     ]
 
 
-def nothing(num_heads: int) -> Hypothesis:
-    """Return the translation of a line without text, which is certain to be nothing."""
-    return Hypothesis(
-        ids=[],
-        score=0.0,
-        log_probability=0.0,
-        finished=True,
-        attention_weights=torch.zeros(num_heads, 1, 1),
-        token_log_probabilities=[0.0],
-    )
-
-
 def found_translation(
     source: EncodedLine, hypotheses: Sequence[Hypothesis], *, tokenizers: TokenizerPair
 ) -> Translation:
-    """Turn what a search found into text."""
+    """Decode the hypotheses of a search."""
     target = tokenizers.target
     return _translation(
         source,
         [
             TranslatedHypothesis(
-                # Whatever the model says, a translation is one line.
+                # A model may write line feeds, but a translation is one line.
                 text=target.decode(found.ids).replace("\n", " "),
                 score=found.score,
                 log_probability=found.log_probability,
@@ -116,30 +118,39 @@ def found_translation(
     )
 
 
-def forced_translation(
-    source: EncodedLine, reference: EncodedLine, forced: Forced, *, tokenizers: TokenizerPair
+def scored_translation(
+    pair: EncodedPair, scored: ScoredTarget, *, tokenizers: TokenizerPair
 ) -> Translation:
-    """Take the reference for the one translation, with what the model makes of it."""
+    """Return the target of a pair as the only translation of its source."""
+    source, target = pair
     hypothesis = TranslatedHypothesis(
-        text=reference.text,
-        score=forced.log_probability,
-        log_probability=forced.log_probability,
+        text=target.text,
+        score=scored.log_probability,
+        log_probability=scored.log_probability,
         finished=True,
-        ids=reference.ids,
-        tokens=tokenizers.target.tokens([*reference.ids, EOS]),
-        attention_weights=forced.attention_weights,
-        token_log_probabilities=forced.token_log_probabilities,
+        ids=target.ids,
+        tokens=tokenizers.target.tokens([*target.ids, EOS]),
+        attention_weights=scored.attention_weights,
+        token_log_probabilities=scored.token_log_probabilities,
     )
     return _translation(source, [hypothesis], tokenizers=tokenizers)
+
+
+def empty_translation(
+    pair: EncodedPair, *, num_heads: int, tokenizers: TokenizerPair
+) -> Translation:
+    """Return the translation of a pair without tokens, whose probability is 1."""
+    certain = ScoredTarget(0.0, torch.zeros(num_heads, 1, 1), [0.0])
+    return scored_translation(pair, certain, tokenizers=tokenizers)
 
 
 def word_links(
     translation: Translation, hypothesis: TranslatedHypothesis, *, tokenizers: TokenizerPair
 ) -> Links:
-    """Link each word of a hypothesis to the source word that attention prefers.
+    """Link each word of a hypothesis to the source word with the most attention.
 
     Raises:
-        ValueError: the model has no attention heads.
+        ValueError: The model has no attention heads.
     """
     source, target = tokenizers
     if not hypothesis.ids:

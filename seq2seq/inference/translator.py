@@ -1,17 +1,17 @@
-"""From a checkpoint to translations: sentences in, sentences out, in their order."""
+"""Translate sentences with a trained model, or score known translations."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from seq2seq.checkpoints.checkpoint_group import load_checkpoints
+from seq2seq.checkpoints.checkpoint import load_checkpoints
 from seq2seq.data.tokenizers.base import TokenizerPair
 from seq2seq.evaluation.alignment import Links
-from seq2seq.inference.batches import BatchTranslator
+from seq2seq.inference.batches import BatchTranslator, OnTranslation, Window
 from seq2seq.inference.ensemble import Ensemble, join_models
-from seq2seq.inference.lexical_constraints import Forbidden, Prefixes
+from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixEncoder
 from seq2seq.inference.quantization import quantize
-from seq2seq.inference.streaming import ignore, windows
+from seq2seq.inference.streaming import cut_windows, ignore
 from seq2seq.inference.translation import TranslatedHypothesis, Translation, word_links
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.numerics import Device, Numerics, Precision, choose_numerics
@@ -20,12 +20,16 @@ from seq2seq.search import DecodingConfig
 logger = logging.getLogger(__name__)
 
 
-def _always() -> bool:
-    return True
-
-
 class Translator:
-    """Translates with a model and its tokenizers."""
+    """Translates with a model and its tokenizers.
+
+    Neither the other sentences nor the batch size change the text of a translation; the last
+    digits of its scores may differ.
+
+    Attributes:
+        tokenizers: Source and target tokenizer of the model.
+        decoding: Configuration of the search that is used by default.
+    """
 
     def __init__(
         self,
@@ -35,11 +39,10 @@ class Translator:
         numerics: Numerics,
         decoding: DecodingConfig,
     ) -> None:
+        self.tokenizers = tokenizers
+        self.decoding = decoding
         self._model = model.to(numerics.device).eval()
         self._batches = BatchTranslator(self._model, tokenizers=tokenizers, numerics=numerics)
-        self.decoding = decoding
-        """the search that the model was scored with"""
-        self.tokenizers = tokenizers
 
     @classmethod
     def load(
@@ -49,15 +52,18 @@ class Translator:
         device: Device | str = Device.auto,
         precision: Precision | str = Precision.fp32,
     ) -> "Translator":
-        """Read a checkpoint, which is all that is needed; a directory means its best.pt.
+        """Load a translator from a checkpoint, or an ensemble from several.
 
-        Several are an ensemble, whose probabilities are averaged; how it searches unless told
-        otherwise is a matter of the first.
+        Args:
+            path: A file, or a directory that contains best.pt. An ensemble averages the
+                probabilities of its members and uses the search of the first by default.
+            device: Device to run on.
+            precision: Type of matrix products; int8 quantizes the model, on a CPU only.
 
         Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: it is no checkpoint, several have different tokenizers, or the device or
-                precision is not to be had.
+            FileNotFoundError: There is no such file.
+            ValueError: A file is not a checkpoint, several have different tokenizers, or the
+                device or the precision is not available.
         """
         numerics = choose_numerics(Device(device), Precision(precision))
         paths = [path] if isinstance(path, str | Path) else path
@@ -74,7 +80,7 @@ class Translator:
 
     @property
     def num_heads(self) -> int:
-        """Return how many attention heads there are; without any there are no links."""
+        """Return the number of attention heads of the model, or of all members together."""
         return self._model.attention.num_heads
 
     def __call__(
@@ -84,12 +90,12 @@ class Translator:
         *,
         batch_size: int = 64,
     ) -> list[Translation]:
-        """Translate a list of sentences; each translation has its text, scores and attention.
+        """Translate a list of sentences; arguments as of `translate`.
 
         Raises:
-            TypeError: what is given is no list of strings.
+            TypeError: The sentences are not a list of strings.
         """
-        # An iterator is used up by looking at it.
+        # An iterator can be read only once.
         lines = [] if isinstance(sentences, str) else list(sentences)
         if isinstance(sentences, str) or not all(isinstance(line, str) for line in lines):
             raise TypeError(
@@ -103,115 +109,141 @@ class Translator:
         decoding: DecodingConfig | None = None,
         *,
         batch_size: int = 64,
-        has_more: Callable[[], bool] = _always,
-        forbidden: Sequence[str] = (),
-        observe: Callable[[Translation], None] = ignore,
+        prefixes: Iterable[str] | None = None,
+        banned_phrases: Sequence[str] = (),
+        on_translation: OnTranslation = ignore,
     ) -> Iterator[Translation]:
-        """Translate lines as they come, each to one translation, in their order.
+        """Yield the translation of each line, in order.
 
-        A window of lines is read, sorted by length and translated in batches; what stands next
-        in order is yielded after each batch. A line without text is not given to the model.
+        Lines are read in windows of 64 batches, sorted by length and translated in batches. Lines
+        of whitespace get an empty translation without the model.
 
         Args:
-            lines: of any number; no more than a window of them is held.
-            decoding: The search; None for the one that the model was scored with.
-            batch_size: sentences translated at once.
-            has_more: says whether another line can be had without waiting; where not, the
-                window ends and is translated.
-            forbidden: phrases that no translation is to hold; what that means says `Forbidden`.
-            observe: takes each translation as soon as there is one, before its turn has come.
+            lines: Any number of lines; only one window of them is held in memory.
+            decoding: Configuration of the search; None uses that of the checkpoint.
+            batch_size: Sentences translated together.
+            prefixes: For each line the text that its translation begins with, which must end
+                where a word ends; an empty prefix leaves the translation free.
+            banned_phrases: Phrases that no translation may contain; see `BannedPhrases`.
+            on_translation: Called with each translation as soon as it is known, in any order.
+
+        Raises:
+            ValueError: A prefix is too long, a phrase is empty, there are more lines than
+                prefixes or fewer, or the model gives probabilities that are not numbers.
         """
-        return self.complete(
-            ((line, "") for line in lines),
+        free = ((line, "") for line in lines)
+        pairs = free if prefixes is None else zip(lines, prefixes, strict=True)
+        return self.translate_windows(
+            cut_windows(pairs, batch_size),
             decoding,
             batch_size=batch_size,
-            has_more=has_more,
-            forbidden=forbidden,
-            observe=observe,
+            banned_phrases=banned_phrases,
+            on_translation=on_translation,
         )
 
-    def complete(
+    def translate_windows(
         self,
-        pairs: Iterable[tuple[str, str]],
+        windows: Iterable[Window],
         decoding: DecodingConfig | None = None,
         *,
         batch_size: int = 64,
-        has_more: Callable[[], bool] = _always,
-        forbidden: Sequence[str] = (),
-        observe: Callable[[Translation], None] = ignore,
+        banned_phrases: Sequence[str] = (),
+        on_translation: OnTranslation = ignore,
     ) -> Iterator[Translation]:
-        """Do what `translate` does for pairs of a line and what its translation begins with.
+        """Translate as `translate` does, each window before the next one is read.
 
-        A beginning without text leaves the translation free; any other ends where a word does.
+        Args:
+            windows: Lists of pairs of a line and its prefix, such as the lines of a pipe that
+                have arrived so far.
+            decoding: As of `translate`, like the other arguments.
         """
         decoding = decoding or self.decoding
-        prefixes = Prefixes(self.tokenizers.target, decoding)
-        phrases = Forbidden(forbidden, self.tokenizers.target)
+        prefixes = PrefixEncoder(self.tokenizers.target, decoding)
+        banned = BannedPhrases(banned_phrases, self.tokenizers.target)
         num_lines = num_cut = 0
-        for window in windows(pairs, batch_size=batch_size, has_more=has_more):
-            for translation in self._batches.complete(
+        for window in windows:
+            for translation in self._batches.translate(
                 window,
                 decoding,
                 prefixes=prefixes,
-                forbidden=phrases.id_rows,
+                banned=banned.id_rows,
                 batch_size=batch_size,
-                observe=observe,
+                on_translation=on_translation,
             ):
-                phrases.watch(translation)
+                banned.check(translation)
                 num_lines += 1
-                num_cut += not translation.hypotheses[0].finished
+                num_cut += not translation.best.finished
                 yield translation
-            del window  # else two would be held while the next one is read
+            del window  # Otherwise two windows are held while the next one is read.
         prefixes.report()
-        phrases.report()
+        banned.report()
         if num_cut:
             logger.warning(
-                "%d of %d translations reached the length limit before their end; raise "
-                "decoding.max_length_ratio=%s or decoding.max_length_offset=%s to let them go on",
+                "%d of %d translations reached the length limit; raise "
+                "decoding.max_length_ratio=%s or decoding.max_length_offset=%s for longer ones",
                 num_cut,
                 num_lines,
                 decoding.max_length_ratio,
                 decoding.max_length_offset,
             )
 
-    def force(
+    def score(
         self,
         pairs: Iterable[tuple[str, str]],
         *,
         batch_size: int = 64,
-        has_more: Callable[[], bool] = _always,
-        observe: Callable[[Translation], None] = ignore,
+        on_translation: OnTranslation = ignore,
     ) -> Iterator[Translation]:
-        """Read references as if they had been found: how probable they are, what is attended to.
+        """Yield each pair's target as the only translation of its source, teacher-forced.
 
-        Each pair of a line and its reference gets a translation whose one hypothesis is the
-        reference, whatever its length, in their order and as `translate` does with its lines. A
-        pair without text on either side is not given to the model; text on one side only is read
-        against an end of sentence alone.
+        The score of such a translation is its log-probability; there is no length limit. A pair
+        without text on one side is scored too, a pair without any text has probability 1.
+
+        Args:
+            pairs: Any number of pairs of a source and a target line.
+            batch_size: Pairs scored together.
+            on_translation: Called with each translation as soon as it is known, in any order.
         """
-        num_pairs = num_halves = 0
-        for window in windows(pairs, batch_size=batch_size, has_more=has_more):
-            for translation in self._batches.force(window, batch_size=batch_size, observe=observe):
+        return self.score_windows(
+            cut_windows(pairs, batch_size), batch_size=batch_size, on_translation=on_translation
+        )
+
+    def score_windows(
+        self,
+        windows: Iterable[Window],
+        *,
+        batch_size: int = 64,
+        on_translation: OnTranslation = ignore,
+    ) -> Iterator[Translation]:
+        """Score as `score` does, each window before the next one is read."""
+        num_pairs = num_one_sided = 0
+        for window in windows:
+            for translation in self._batches.score(
+                window, batch_size=batch_size, on_translation=on_translation
+            ):
                 num_pairs += 1
-                num_halves += bool(translation.source_ids) != bool(translation.hypotheses[0].ids)
+                num_one_sided += bool(translation.source_ids) != bool(translation.best.ids)
                 yield translation
             del window
-        if num_halves:
+        if num_one_sided:
             logger.warning(
-                "%d of %d pairs have text on one side only, and so no links; check that the "
-                "lines of input and reference belong together",
-                num_halves,
+                "%d of %d pairs have text on one side only, and therefore no links; check that "
+                "input and reference are parallel",
+                num_one_sided,
                 num_pairs,
             )
 
     def num_tokens(self, line: str) -> int:
-        """Return how many tokens the model would read of a line."""
+        """Return the number of tokens of a source line."""
         return len(self.tokenizers.source.encode([line])[0])
 
     def links(self, translation: Translation, hypothesis: TranslatedHypothesis) -> Links:
-        """Link each word of a hypothesis to the source word that attention prefers.
+        """Link each word of a hypothesis to the source word with the most attention.
+
+        Returns:
+            Pairs of a source word and a target word, both counted from 0.
 
         Raises:
-            ValueError: the model has no attention heads.
+            ValueError: The model has no attention heads.
         """
         return word_links(translation, hypothesis, tokenizers=self.tokenizers)

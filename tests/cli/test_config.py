@@ -13,37 +13,47 @@ from seq2seq.cli.config import LongLines, OutputFormat
         ({"threads": 0}, "^threads=0"),
         ({"text": "ja", "input": "a.txt"}, "exclude each other"),
         ({"text": "ja", "reference": "a.en"}, "reference=a.en exclude each other; give input="),
-        ({"gold": "a.align"}, "gold=a.align has the links of a reference; give reference="),
+        ({"gold": "a.align"}, "gold=a.align contains the links of a reference; give reference="),
         ({"reference": "a.en", "gold": "a.align", "gold_base": 2}, "gold_base=2 must be 0 or 1"),
-        ({"input": "a", "output": "./a"}, r"output=\./a would overwrite what input=a names"),
-        ({"output": "./run"}, r"output=\./run would overwrite what checkpoint=run names"),
-        ({"output": "a", "alignments": "a"}, "alignments=a would overwrite what output=a names"),
+        ({"input": "a", "output": "./a"}, r"output=\./a would overwrite the file of input=a"),
+        ({"output": "./run"}, r"output=\./run would overwrite the file of checkpoint=run"),
+        (
+            {"output": "a", "alignments": "a"},
+            "alignments=a would overwrite the file of output=a",
+        ),
         ({"input": []}, r"input=\[\] must name a file, or several: \[a,b\]"),
         ({"output": ["a", ""]}, r"output=\[a,\] must name a file"),
         (
             {"input": ["a", "b"], "output": ["c", "d", "e"]},
-            r"output=\[c,d,e\] has 3 files for 2 of input; give 1 or 2",
+            r"output=\[c,d,e\] names 3 files, but input 2; give 1 or 2",
         ),
-        ({"output": ["c", "d"]}, r"output=\[c,d\] has 2 files for 1 of input; give 1$"),
+        ({"output": ["c", "d"]}, r"output=\[c,d\] names 2 files, but input 1; give 1$"),
         (
             {"input": ["a", "b"], "reference": "c"},
-            "reference=c has 1 files for 2 of input; give 2$",
+            "reference=c names 1 files, but input 2; give 2$",
         ),
         (
             {"input": ["a", "b"], "output": ["c", "./b"]},
-            r"output=\./b would overwrite what input=b names",
+            r"output=\./b would overwrite the file of input=b",
         ),
         (
             {"input": ["a", "b"], "output": ["c", "c"]},
-            "output=c would overwrite what output=c names",
+            "output=c would overwrite the file of output=c",
         ),
         ({"split_length": 0}, "^split_length=0"),
         *(
             ({key: "~nobodyatall/a"}, f"^{key}=~nobodyatall/a: ~nobodyatall is not a home")
-            for key in ("input", "prefixes", "forbidden", "output", "alignments", "attention_html")
+            for key in (
+                "input",
+                "prefixes",
+                "banned_phrases",
+                "output",
+                "alignments",
+                "attention_html",
+            )
         ),
         *(
-            ({"long_lines": LongLines.split, **other}, f"{key}=.* goes with long_lines=whole alone")
+            ({"long_lines": LongLines.split, **other}, f"{key}=.* needs long_lines=whole")
             for key, other in (
                 ("output_format", {"output_format": OutputFormat.nbest}),
                 ("output_format", {"output_format": OutputFormat.json}),
@@ -56,7 +66,7 @@ from seq2seq.cli.config import LongLines, OutputFormat
         ),
         (
             {"input": "a", "reference": "b", "gold": "c", "attention_html": "c"},
-            "attention_html=c would overwrite what gold=c names",
+            "attention_html=c would overwrite the file of gold=c",
         ),
     ],
 )

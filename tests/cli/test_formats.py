@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from seq2seq.cli.config import OutputFormat
-from seq2seq.cli.formats import format_forced, format_translation
+from seq2seq.cli.formats import format_scored, format_translation
 from seq2seq.inference.translation import TranslatedHypothesis, Translation
 
 
@@ -55,19 +55,19 @@ def test_json_is_one_line_with_all_there_is():
     assert math.isclose(first["log_probability"], -3.0)
 
 
-def test_the_text_of_a_forced_translation_is_its_log_probability():
-    content = format_forced(OutputFormat.text, make_translation("ein B\xe4r"), index=4)
+def test_the_text_of_a_scored_reference_is_its_log_probability():
+    content = format_scored(OutputFormat.text, make_translation("ein B\xe4r"), index=4)
 
     assert content == b"-3.0000\n"
 
 
 @pytest.mark.parametrize("output_format", [OutputFormat.nbest, OutputFormat.json])
-def test_other_formats_of_a_forced_translation_are_those_of_a_found_one(output_format):
+def test_other_formats_of_a_scored_reference_are_those_of_a_translation(output_format):
     translation = make_translation("a b")
 
-    forced = format_forced(output_format, translation, index=4)
+    scored = format_scored(output_format, translation, index=4)
 
-    assert forced == format_translation(output_format, translation, index=4)
+    assert scored == format_translation(output_format, translation, index=4)
 
 
 @pytest.mark.parametrize("output_format", OutputFormat)

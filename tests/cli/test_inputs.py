@@ -1,13 +1,9 @@
-"""Several inputs are one stream, of which each line knows where it stands."""
-
 import io
-from itertools import islice
 
 import pytest
 
-from seq2seq.cli.inputs import Inputs, Place
+from seq2seq.cli.inputs import InputLine, Inputs
 from seq2seq.files.lines import LineReader
-from seq2seq.inference.streaming import windows
 
 
 def reader(name, *lines):
@@ -15,52 +11,73 @@ def reader(name, *lines):
 
 
 class Silent:
-    """An input that nobody has written to."""
+    """An input without any line yet."""
 
     name = "silent"
 
     def __iter__(self):
-        pytest.fail("it was waited for")
+        pytest.fail("it would wait for a line")
 
     def has_more(self):
         return False
 
 
-def test_lines_and_pairs_are_those_of_all_inputs():
+class Slow:
+    """An input whose lines arrive one by one."""
+
+    name = "slow"
+
+    def __iter__(self):
+        yield from ("a", "b")
+
+    def has_more(self):
+        return False
+
+
+def test_windows_have_the_lines_of_all_inputs_and_their_companions():
     sources = [("a", "A1", "A2"), ("b",), ("c", "C1")]
     companions = [("d", "D1", "D2"), ("e",), ("f", "F1")]
 
-    lines = list(Inputs([reader(*each) for each in sources], []).lines())
-    pairs = list(Inputs(*([reader(*e) for e in each] for each in (sources, companions))).pairs())
+    alone = Inputs([reader(*each) for each in sources], [])
+    together = Inputs(*([reader(*e) for e in each] for each in (sources, companions)))
 
-    assert lines == ["A1", "A2", "C1"]
-    assert pairs == [("A1", "D1"), ("A2", "D2"), ("C1", "F1")]
+    assert list(alone.windows(9)) == [[("A1", ""), ("A2", "")], [("C1", "")]]
+    assert list(together.windows(9)) == [[("A1", "D1"), ("A2", "D2")], [("C1", "F1")]]
 
 
-def test_a_line_that_was_read_knows_its_place():
+def test_a_window_has_a_largest_size():
+    inputs = Inputs([reader("a", *"12345")], [])
+
+    assert list(map(len, inputs.windows(2))) == [2, 2, 1]
+
+
+def test_a_window_ends_where_the_next_line_has_not_arrived():
+    assert list(Inputs([Slow()], []).windows(9)) == [[("a", "")], [("b", "")]]
+
+
+def test_a_line_that_was_read_is_found_in_its_input():
     inputs = Inputs(
         [reader("input=a", "", ""), reader("input=b"), reader("input=c", "")],
         [reader("prefixes=d", "", ""), reader("prefixes=e"), reader("prefixes=f", "")],
     )
 
-    num_lines = sum(1 for _ in inputs.pairs())
+    num_lines = sum(map(len, inputs.windows(9)))
 
-    assert list(map(inputs.place, range(num_lines))) == [Place(0, 0), Place(0, 1), Place(2, 0)]
+    found = list(map(inputs.find_line, range(num_lines)))
+    assert found == [InputLine(0, 0), InputLine(0, 1), InputLine(2, 0)]
     assert list(map(inputs.companion_name, (1, 2))) == ["prefixes=d:2", "prefixes=f:1"]
 
 
-def test_a_line_that_was_not_read_has_no_place():
+def test_a_line_that_was_not_read_is_not_found():
     inputs = Inputs([reader("input=a", "", "")], [])
 
-    next(inputs.lines())
+    next(inputs.windows(1))
 
     with pytest.raises(IndexError):
-        inputs.place(1)
+        inputs.find_line(1)
 
 
 def test_the_lines_of_an_input_do_not_wait_for_the_next_input():
     inputs = Inputs([reader("a", "A1", "A2", "A3"), Silent()], [])
 
-    found = islice(windows(inputs.lines(), batch_size=9, has_more=inputs.has_more), 1)
-
-    assert list(found) == [["A1", "A2", "A3"]]
+    assert next(inputs.windows(9)) == [("A1", ""), ("A2", ""), ("A3", "")]

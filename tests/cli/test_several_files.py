@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import stat
-from itertools import count, islice
 
 import pytest
 from tiny_translator import (
@@ -14,13 +13,11 @@ from tiny_translator import (
     SENTENCES,
     make_translate_config,
     make_translator,
-    translated,
 )
 
 from seq2seq.cli.config import LongLines, OutputFormat
 from seq2seq.cli.task import translate
 from seq2seq.inference.batches import BatchTranslator
-from seq2seq.inference.streaming import WINDOW
 
 FIRST, SECOND = SENTENCES[:5], SENTENCES[5:]
 
@@ -120,14 +117,14 @@ def test_reports_and_json_have_all_inputs(checkpoint, inputs, tmp_path):
 def test_a_crash_in_the_second_input_leaves_no_output(
     checkpoint, inputs, tmp_path, monkeypatch, suffix
 ):
-    complete = BatchTranslator.complete
+    original = BatchTranslator.translate
 
-    def crash(self, pairs, *arguments, **options):
-        if pairs[0][0] == SECOND[0]:
+    def crash(self, window, *arguments, **options):
+        if window[0][0] == SECOND[0]:
             raise RuntimeError
-        return complete(self, pairs, *arguments, **options)
+        return original(self, window, *arguments, **options)
 
-    monkeypatch.setattr(BatchTranslator, "complete", crash)
+    monkeypatch.setattr(BatchTranslator, "translate", crash)
     paths = [str(tmp_path / f"{name}.en{suffix}") for name in "ab"]
 
     with pytest.raises(RuntimeError):
@@ -160,18 +157,20 @@ def test_a_disk_that_is_full_at_the_end_leaves_no_output(
 
 def test_a_warning_counts_the_lines_of_all_inputs(checkpoint, inputs, tmp_path, caplog):
     paths = [str(tmp_path / "a.en"), str(tmp_path / "b.en")]
-    phrases = write(tmp_path / "in" / "forbidden", ["xyz"])
+    phrases = write(tmp_path / "in" / "banned", ["xyz"])
     short = dataclasses.replace(GREEDY, max_length_ratio=0.0, max_length_offset=1)
 
     with caplog.at_level(logging.WARNING):
         translate(
             make_translate_config(
-                checkpoint, input=inputs, output=paths, forbidden=phrases, decoding=short
+                checkpoint, input=inputs, output=paths, banned_phrases=phrases, decoding=short
             )
         )
 
     of_phrases, of_limits = caplog.messages
-    assert of_phrases.startswith("1 of 1 forbidden phrases hold what the model's vocabulary lacks")
+    assert of_phrases.startswith(
+        "1 of 1 banned phrases contain text outside the model's vocabulary"
+    )
     assert f" of {len(SENTENCES)} translations reached the length limit" in of_limits
 
 
@@ -209,7 +208,7 @@ def test_any_damaged_file_is_refused_with_its_key(checkpoint, inputs, tmp_path, 
 def test_a_missing_second_input_or_directory_stops_before_anything_is_translated(
     checkpoint, inputs, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(BatchTranslator, "complete", None)
+    monkeypatch.setattr(BatchTranslator, "translate", None)
     paths = [str(tmp_path / "a.en"), str(tmp_path / "nowhere" / "b.en")]
 
     with pytest.raises(FileNotFoundError, match=r"input=nowhere\.de: no such file"):
@@ -227,7 +226,7 @@ def test_each_input_is_scored_with_its_own_reference(checkpoint, inputs, tmp_pat
     ]
     translator = make_translator()
     pairs = [*((line, "abc") for line in FIRST), *((line, "a.") for line in SECOND)]
-    wanted = [each.hypotheses[0].log_probability for each in translator.force(pairs)]
+    wanted = [each.hypotheses[0].log_probability for each in translator.score(pairs)]
 
     translate(make_translate_config(checkpoint, input=inputs, reference=references))
 
@@ -273,49 +272,6 @@ def test_a_pipe_whose_reader_goes_keeps_no_other_output_from_its_lines(
     translate(make_translate_config(checkpoint, input=inputs, output=paths))
 
     assert len(written) == len(SENTENCES)
-
-
-class CountedLine(str):
-    """A line that knows how many there are."""
-
-    num_alive = 0
-    __slots__ = ()
-
-    def __new__(cls, text):
-        cls.num_alive += 1
-        return super().__new__(cls, text)
-
-    def __del__(self):
-        CountedLine.num_alive -= 1
-
-
-class Echo:
-    """Stands for the model: each line is its own translation."""
-
-    def complete(self, pairs, *arguments, **options):
-        for line, _ in pairs:
-            yield translated(str(line), str(line))
-
-
-@pytest.mark.parametrize("has_more", [True, False])
-def test_of_an_endless_stream_a_window_of_lines_is_held(monkeypatch, has_more):
-    translator = make_translator()
-    monkeypatch.setattr(translator, "_batches", Echo())
-    window = 3 * WINDOW if has_more else 1
-    most = 0
-
-    def endless():
-        nonlocal most
-        for number in count():
-            yield CountedLine(number)
-            most = max(most, CountedLine.num_alive)
-
-    translations = translator.translate(endless(), batch_size=3, has_more=lambda: has_more)
-    for number, translation in enumerate(islice(translations, 5 * window)):
-        assert translation.hypotheses[0].text == str(number)
-
-    # One more is in the hands of whoever reads the lines.
-    assert window - 1 <= most <= window + 1
 
 
 def test_long_lines_are_split_by_choice(checkpoint, tmp_path, capfdbinary):

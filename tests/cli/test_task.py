@@ -86,7 +86,7 @@ def test_a_crash_halfway_leaves_no_output(checkpoint, input_file, tmp_path, monk
     def crash(*arguments, **options):
         raise RuntimeError
 
-    monkeypatch.setattr(BatchTranslator, "complete", crash)
+    monkeypatch.setattr(BatchTranslator, "translate", crash)
 
     with pytest.raises(RuntimeError):
         translate(
@@ -142,24 +142,24 @@ def reference_file(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def forced(checkpoint):
+def log_probabilities(checkpoint):
     translator = Translator.load(checkpoint, device=Device.cpu, precision=Precision.fp32)
     pairs = zip(SENTENCES, REFERENCES, strict=True)
-    return [each.hypotheses[0].log_probability for each in translator.force(pairs, batch_size=1)]
+    return [each.hypotheses[0].log_probability for each in translator.score(pairs, batch_size=1)]
 
 
 def test_a_reference_is_scored_line_by_line(
-    checkpoint, input_file, reference_file, capfdbinary, forced
+    checkpoint, input_file, reference_file, capfdbinary, log_probabilities
 ):
     translate(make_translate_config(checkpoint, input=input_file, reference=reference_file))
 
     lines = capfdbinary.readouterr().out.decode().splitlines()
-    assert list(map(float, lines)) == pytest.approx(forced, abs=2e-4)
+    assert list(map(float, lines)) == pytest.approx(log_probabilities, abs=2e-4)
     assert all(len(line.partition(".")[2]) == 4 for line in lines)
 
 
 def test_a_reference_stands_in_nbest_and_json_as_the_only_hypothesis(
-    checkpoint, input_file, reference_file, capfdbinary, forced
+    checkpoint, input_file, reference_file, capfdbinary, log_probabilities
 ):
     files = {"input": input_file, "reference": reference_file}
     translate(make_translate_config(checkpoint, **files, output_format=OutputFormat.nbest))
@@ -168,7 +168,7 @@ def test_a_reference_stands_in_nbest_and_json_as_the_only_hypothesis(
     objects = [json.loads(line) for line in capfdbinary.readouterr().out.decode().splitlines()]
 
     assert [line[:2] for line in nbest] == [[str(i), text] for i, text in enumerate(REFERENCES)]
-    assert [float(line[2]) for line in nbest] == pytest.approx(forced, abs=1e-4)
+    assert [float(line[2]) for line in nbest] == pytest.approx(log_probabilities, abs=1e-4)
     assert [each["source"] for each in objects] == SENTENCES
     assert [each["hypotheses"][0]["text"] for each in objects] == REFERENCES
     assert all(len(each["hypotheses"]) == 1 for each in objects)
@@ -202,5 +202,5 @@ def test_a_reference_is_refused_at_a_prompt(monkeypatch):
 
     monkeypatch.setattr(sys, "stdin", Terminal())
 
-    with pytest.raises(ValueError, match=r"reference=a\.en has no place at a prompt; give input="):
+    with pytest.raises(ValueError, match=r"reference=a\.en cannot be used at a prompt; give"):
         translate(make_translate_config("run", reference="a.en"))

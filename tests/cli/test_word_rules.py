@@ -1,5 +1,3 @@
-"""What translate.py is told about words holds for what it writes."""
-
 import json
 
 import pytest
@@ -48,11 +46,11 @@ def test_prefixes_of_another_length_are_refused(run, write):
 
 
 @pytest.mark.parametrize("changes", [{}, {"long_lines": LongLines.split}])
-def test_forbidden_phrases_are_not_written(run, write, changes):
+def test_banned_phrases_are_not_written(run, write, changes):
     text = "".join(f"{sentence}\n" for sentence in SENTENCES)
     phrase = max(run(text, **changes), key=len).split()[0][:2]
 
-    lines = run(text, forbidden=write("forbidden", f"{phrase}\n"), **changes)
+    lines = run(text, banned_phrases=write("banned", f"{phrase}\n"), **changes)
 
     assert len(lines) == len(SENTENCES)
     assert not any(phrase in line for line in lines)
@@ -105,8 +103,8 @@ def test_a_prefix_that_is_too_long_is_refused_by_file_and_line(checkpoint, write
 
 
 def test_an_empty_phrase_is_refused_by_file_and_line(run, write):
-    with pytest.raises(ValueError, match=r"^forbidden=\S+forbidden:2: no phrase stands here"):
-        run("ja\n", forbidden=write("forbidden", "ab\n\ncd\n"))
+    with pytest.raises(ValueError, match=r"^banned_phrases=\S+banned:2: the line is empty"):
+        run("ja\n", banned_phrases=write("banned", "ab\n\ncd\n"))
 
 
 def test_json_has_the_probability_of_each_token(run):
@@ -121,20 +119,26 @@ def test_json_has_the_probability_of_each_token(run):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dictionary": "d"}, "dictionary=d goes with unknown_words=copy alone"),
-        ({"reference": "r", "prefixes": "p"}, "prefixes=p rules a search, but with reference="),
-        ({"reference": "r", "forbidden": "f"}, "forbidden=f rules a search, but with reference="),
+        ({"dictionary": "d"}, "dictionary=d needs unknown_words=copy"),
+        (
+            {"reference": "r", "prefixes": "p"},
+            "prefixes=p constrains a search, but",
+        ),
+        ({"reference": "r", "banned_phrases": "f"}, "banned_phrases=f constrains a search, but"),
         (
             {"reference": "r", "unknown_words": UnknownTokens.copy},
-            "unknown_words=copy changes translations; leave out reference=",
+            "unknown_words=copy changes translations, but reference=",
         ),
         (
             {"prefixes": "p", "long_lines": LongLines.split},
-            "prefixes=p goes with long_lines=whole alone",
+            "prefixes=p needs long_lines=whole",
         ),
-        ({"input": ["a", "b"], "prefixes": "p"}, "prefixes=p has 1 files for 2 of input; give 2"),
-        ({"prefixes": "p", "output": "p"}, "output=p would overwrite what prefixes=p names"),
-        ({"forbidden": "p", "output": "p"}, "output=p would overwrite what forbidden=p names"),
+        ({"input": ["a", "b"], "prefixes": "p"}, "prefixes=p names 1 files, but input 2; give 2"),
+        ({"prefixes": "p", "output": "p"}, "output=p would overwrite the file of prefixes=p"),
+        (
+            {"banned_phrases": "p", "output": "p"},
+            "output=p would overwrite the file of banned",
+        ),
     ],
 )
 def test_rules_that_make_no_sense_are_refused_by_name(changes, message):
@@ -143,10 +147,10 @@ def test_rules_that_make_no_sense_are_refused_by_name(changes, message):
 
 
 def test_paths_of_words_are_taken_as_they_are():
-    arguments = ["forbidden=a,b", "dictionary=a=b", "prefixes=[a,b]"]
+    arguments = ["banned_phrases=a,b", "dictionary=a=b", "prefixes=[a,b]"]
 
     assert quote_plain_values(arguments) == [
-        "forbidden='a,b'",
+        "banned_phrases='a,b'",
         "dictionary='a=b'",
         "prefixes=['a','b']",
     ]

@@ -6,7 +6,7 @@ from tiny_models import VARIANTS, tiny_batch, tiny_model
 from tiny_translator import BEAM, GREEDY
 
 from seq2seq.inference.ensemble import Ensemble, join_models
-from seq2seq.inference.forced_decoding import force
+from seq2seq.inference.target_scoring import score_targets
 from seq2seq.search import SamplingConfig, search
 from seq2seq.special_tokens import EOS
 
@@ -46,8 +46,8 @@ def steps_of(model, previous_ids):
     return model.decoder.step(state, previous_ids, memory)
 
 
-def force_batch(model, batch=BATCH):
-    return force(
+def score_batch(model, batch=BATCH):
+    return score_targets(
         model,
         batch.source_ids,
         batch.source_mask,
@@ -72,7 +72,7 @@ def test_logits_are_normalised_so_that_a_softmax_leaves_them_as_they_are():
     torch.testing.assert_close(logits.log_softmax(dim=-1), logits)
 
 
-def test_heads_of_all_members_stand_side_by_side():
+def test_the_heads_of_all_members_are_concatenated():
     ensemble, members = make_ensemble(), make_members()
     previous_ids = torch.tensor([7, 5, 9])
 
@@ -129,15 +129,15 @@ def test_copies_of_a_model_find_what_it_finds(decoding):
 def test_copies_of_a_model_hold_a_reference_as_probable_as_it_does():
     model = make_members()[1]
 
-    together = force_batch(join_models([model] * 3).eval())
+    together = score_batch(join_models([model] * 3).eval())
 
-    for forced, expected in zip(together, force_batch(model), strict=True):
+    for scored, expected in zip(together, score_batch(model), strict=True):
         log_probability = expected.log_probability
-        assert forced.log_probability == pytest.approx(log_probability, rel=1e-6, abs=1e-6)
+        assert scored.log_probability == pytest.approx(log_probability, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda decoding: decoding.name)
-def test_what_is_found_is_as_probable_and_attended_to_as_when_it_is_forced(decoding):
+def test_a_found_translation_scores_the_same_when_it_is_known(decoding):
     ensemble = make_ensemble()
 
     found = search(ensemble, *BATCH[:2], decoding)
@@ -150,11 +150,11 @@ def test_what_is_found_is_as_probable_and_attended_to_as_when_it_is_forced(decod
             num_finished += 1
             ids = torch.tensor([[*hypothesis.ids, EOS]])
             pair = BATCH.row(row)._replace(target_ids=ids, target_mask=ids > 0)
-            [forced] = force_batch(ensemble, pair)
-            log_probability = pytest.approx(forced.log_probability, abs=1e-5)
+            [scored] = score_batch(ensemble, pair)
+            log_probability = pytest.approx(scored.log_probability, abs=1e-5)
             assert hypothesis.log_probability == log_probability
             torch.testing.assert_close(
-                hypothesis.attention_weights, forced.attention_weights, rtol=0, atol=1e-6
+                hypothesis.attention_weights, scored.attention_weights, rtol=0, atol=1e-6
             )
     assert num_finished > 0
 

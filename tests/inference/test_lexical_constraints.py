@@ -1,5 +1,3 @@
-"""Translations begin as they are told, and hold no forbidden phrase, or a warning says so."""
-
 import dataclasses
 import logging
 
@@ -9,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_config, make_translator
 
-from seq2seq.checkpoints.checkpoint import build_model
+from seq2seq.config.models import build_model
 from seq2seq.data import Pair, SentencePieceConfig, TokenizerPair, train_tokenizers
 from seq2seq.data.tokenizers.base import SentencePieceModel
-from seq2seq.inference.lexical_constraints import Forbidden
+from seq2seq.inference.lexical_constraints import BannedPhrases
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Numerics, Precision
 from seq2seq.special_tokens import UNK
@@ -50,7 +48,11 @@ def sub_words(tokenizer):
     """Return a translator of SentencePiece's tokens, of random weights."""
     config, tokenizers = make_config(), TokenizerPair(tokenizer, tokenizer)
     torch.manual_seed(1)
-    model = build_model(config, tokenizers)
+    model = build_model(
+        config,
+        source_vocabulary_size=len(tokenizers.source),
+        target_vocabulary_size=len(tokenizers.target),
+    )
     for parameter in model.parameters():
         parameter.data.mul_(4)
     numerics = Numerics(torch.device("cpu"), Precision.fp32)
@@ -67,7 +69,7 @@ def test_a_translation_of_sub_words_begins_with_its_prefix(sub_words, prefixes):
     texts = [" ".join(prefix).strip() for prefix in prefixes]
     longer = dataclasses.replace(BEAM, max_length_offset=40)
 
-    translations = sub_words.complete([("der schnee", text) for text in texts], longer)
+    translations = sub_words.translate(["der schnee"] * len(texts), longer, prefixes=texts)
 
     for text, translation in zip(texts, translations, strict=True):
         assert all(found.text.startswith(text) for found in translation.hypotheses)
@@ -77,55 +79,59 @@ def test_a_translation_of_sub_words_begins_with_its_prefix(sub_words, prefixes):
 def test_each_line_keeps_its_own_prefix_and_an_empty_one_leaves_it_free(translator, decoding):
     prefixes = ["ab", "", " ", "c d.", "", "hh", "", "\t"]
 
-    pairs = list(zip(SENTENCES, prefixes, strict=True))
-    completed = list(translator.complete(pairs, decoding, batch_size=3))
+    found = list(translator.translate(SENTENCES, decoding, batch_size=3, prefixes=prefixes))
 
     free = translator.translate(SENTENCES, decoding)
-    assert [each.source for each in completed] == SENTENCES
-    for prefix, one, other in zip(prefixes, completed, free, strict=True):
+    assert [each.source for each in found] == SENTENCES
+    for prefix, one, other in zip(prefixes, found, free, strict=True):
         assert one.text.startswith(prefix.strip())
         if not prefix.strip():
             assert one.text == other.text
 
 
-def test_a_prefix_that_the_vocabulary_lacks_is_counted(translator, caplog):
+def test_a_prefix_with_unknown_tokens_is_counted(translator, caplog):
     with caplog.at_level(logging.WARNING):
-        [first, _, _] = translator.complete([("ja", "axb"), ("ja", "a"), ("ja", "z")], GREEDY)
+        [first, _, _] = translator.translate(["ja"] * 3, GREEDY, prefixes=["axb", "a", "z"])
 
     assert first.best.ids[1] == UNK
-    assert "2 of 3 prefixes hold what the model's vocabulary lacks" in caplog.text
+    assert "2 of 3 prefixes contain text outside the model's vocabulary" in caplog.text
 
 
 def test_a_prefix_of_a_line_without_text_is_counted(translator, caplog):
     with caplog.at_level(logging.WARNING):
-        translations = list(translator.complete([(" ", "ab"), ("", ""), ("ja", "")], GREEDY))
+        translations = list(translator.translate([" ", "", "ja"], GREEDY, prefixes=["ab", "", ""]))
 
     assert [each.text for each in translations[:2]] == ["", ""]
     assert "1 of 3 prefixes belong to lines without text" in caplog.text
 
 
 def test_a_prefix_beyond_the_length_limit_is_refused_by_its_number(translator):
-    pairs = [("ja", "a"), ("ja", "a" * 6), ("ja", "a" * 7)]
+    prefixes = ["a", "a" * 6, "a" * 7]
 
     with pytest.raises(ValueError, match="prefix 3 has 7 tokens, but the translation at most 6"):
-        list(translator.complete(pairs, GREEDY, batch_size=1))
+        list(translator.translate(["ja"] * 3, GREEDY, batch_size=1, prefixes=prefixes))
+
+
+def test_a_missing_prefix_is_an_error(translator):
+    with pytest.raises(ValueError, match="shorter"):
+        list(translator.translate(["ja", "nein"], GREEDY, prefixes=["a"]))
 
 
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM])
-def test_no_translation_holds_the_tokens_of_a_forbidden_phrase(sub_words, decoding):
+def test_no_translation_contains_the_tokens_of_a_banned_phrase(sub_words, decoding):
     tokenizer = sub_words.tokenizers.target
     free = sub_words(WORDS, decoding)
     phrases = sorted({tokenizer.decode(each.best.ids[:3]).strip() for each in free} - {""})
     id_rows = tokenizer.encode(phrases)
-    assert any(holds(each, ids) for each in free for ids in id_rows)
+    assert any(contains(each, ids) for each in free for ids in id_rows)
 
-    bound = list(sub_words.translate(WORDS, decoding, forbidden=phrases))
+    bound = list(sub_words.translate(WORDS, decoding, banned_phrases=phrases))
 
-    assert not any(holds(each, ids) for each in bound for ids in id_rows)
+    assert not any(contains(each, ids) for each in bound for ids in id_rows)
 
 
-def holds(translation, ids):
-    """Say whether a hypothesis has these tokens one after another."""
+def contains(translation, ids):
+    """Return whether a hypothesis contains these tokens one after another."""
     return any(
         found.ids[start : start + len(ids)] == ids
         for found in translation.hypotheses
@@ -133,31 +139,34 @@ def holds(translation, ids):
     )
 
 
-def test_a_phrase_that_is_forced_all_the_same_is_counted(translator, caplog):
-    pairs = [("ja", "ab"), ("ja", "cab"), ("ja", "c")]
+def test_a_banned_phrase_in_a_prefix_is_counted(translator, caplog):
+    prefixes = ["ab", "cab", "c"]
 
     with caplog.at_level(logging.WARNING):
-        completed = [each.text for each in translator.complete(pairs, GREEDY, forbidden=["ab"])]
+        translations = translator.translate(
+            ["ja"] * 3, GREEDY, prefixes=prefixes, banned_phrases=["ab"]
+        )
+        texts = [each.text for each in translations]
 
-    assert completed[0].startswith("ab")
-    num_holding = sum("ab" in text.split() for text in completed)
-    assert f"{num_holding} of 3 translations hold a forbidden phrase" in caplog.text
+    assert texts[0].startswith("ab")
+    num_violations = sum("ab" in text.split() for text in texts)
+    assert f"{num_violations} of 3 translations contain a banned phrase" in caplog.text
 
 
-def test_phrases_that_cannot_be_written_forbid_nothing_and_are_counted(translator, caplog):
+def test_phrases_with_unknown_tokens_ban_nothing_and_are_counted(translator, caplog):
     with caplog.at_level(logging.WARNING):
-        forbidden = Forbidden(["xyz", "ab", "az"], translator.tokenizers.target)
+        banned = BannedPhrases(["xyz", "ab", "az"], translator.tokenizers.target)
 
-    assert forbidden.id_rows == translator.tokenizers.target.encode(["ab"])
-    assert "2 of 3 forbidden phrases hold what the model's vocabulary lacks" in caplog.text
+    assert banned.id_rows == translator.tokenizers.target.encode(["ab"])
+    assert "2 of 3 banned phrases contain text outside the model's vocabulary" in caplog.text
 
 
 def test_an_empty_phrase_is_refused_by_its_number(translator):
-    with pytest.raises(ValueError, match="forbidden phrase 2 is empty, which every translation"):
-        Forbidden(["ab", " "], translator.tokenizers.target)
+    with pytest.raises(ValueError, match="banned phrase 2 is empty, and every translation"):
+        BannedPhrases(["ab", " "], translator.tokenizers.target)
 
 
-def test_nothing_forbidden_warns_of_nothing(translator, caplog):
+def test_without_banned_phrases_there_is_no_warning(translator, caplog):
     list(translator.translate(["ja", "nein"], BEAM))
 
-    assert "forbidden" not in caplog.text
+    assert "banned" not in caplog.text

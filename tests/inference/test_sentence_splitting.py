@@ -1,42 +1,46 @@
 from itertools import count, islice
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tiny_translator import translated
 
-from seq2seq.inference.sentence_splitting import SentenceSplitter
-from seq2seq.inference.streaming import windows
+from seq2seq.inference.sentence_splitting import SentenceSplitter, split_sentences
+from seq2seq.inference.streaming import BATCHES_PER_WINDOW
 
 
-def always():
-    return True
+def make_splitter(split_length=3):
+    """Return a splitter that counts words as tokens."""
+    return SentenceSplitter(1, split_length=split_length, num_tokens=lambda line: len(line.split()))
 
 
-def make_splitter(lines, *, has_more=always, split_length=3):
-    """Return a splitter to which a word is a token."""
-    return SentenceSplitter(
-        lines,
-        has_more=has_more,
-        num_tokens=lambda line: len(line.split()),
-        split_length=split_length,
-    )
+def window(*lines):
+    return [(line, "") for line in lines]
 
 
-def translate(sentences):
-    """Return a translation in capitals of each sentence."""
-    for sentence in sentences:
-        yield translated(sentence, sentence.strip().upper())
+def sentences(splitter, *lines):
+    """Return the sentences of one window of lines."""
+    return [line for part in splitter.split([window(*lines)]) for line, _ in part]
 
 
-def answers(lines, **changes):
-    splitter = make_splitter(lines, **changes)
-    return [(each.source, each.hypotheses[0].text) for each in splitter.join(translate(splitter))]
+def translate(windows):
+    """Yield a translation in capitals of each sentence."""
+    for part in windows:
+        for sentence, _ in part:
+            yield translated(sentence, sentence.strip().upper())
 
 
-def test_a_long_line_is_translated_by_sentences_and_stays_one_line():
+def test_the_sentences_of_a_long_line_are_joined_again():
     lines = ["Zwei Hunde.  Eine Katze!", "", "Was? Ja.", " "]
+    splitter = make_splitter()
 
-    assert list(make_splitter(lines)) == ["Zwei Hunde.", "Eine Katze!", "", "Was? Ja.", " "]
-    assert answers(lines) == [
+    found = list(splitter.join(translate(splitter.split([window(*lines)]))))
+
+    assert sentences(make_splitter(), *lines) == [
+        *("Zwei Hunde.", "Eine Katze!"),
+        *("", "Was? Ja.", " "),
+    ]
+    assert [(each.source, each.text) for each in found] == [
         (lines[0], "ZWEI HUNDE. EINE KATZE!"),
         ("", ""),
         (lines[2], "WAS? JA."),
@@ -45,39 +49,101 @@ def test_a_long_line_is_translated_by_sentences_and_stays_one_line():
 
 
 @pytest.mark.parametrize(("split_length", "num_sentences"), [(4, 1), (3, 2)])
-def test_a_line_of_as_many_tokens_as_allowed_is_whole(split_length, num_sentences):
-    splitter = make_splitter(["Zwei Hunde. Eine Katze."], split_length=split_length)
+def test_a_line_of_as_many_tokens_as_allowed_is_not_split(split_length, num_sentences):
+    splitter = make_splitter(split_length)
 
-    assert len(list(splitter)) == num_sentences
+    assert len(sentences(splitter, "Zwei Hunde. Eine Katze.")) == num_sentences
 
 
-def test_a_sentence_that_is_too_long_itself_is_whole():
+def test_a_sentence_that_is_too_long_itself_is_not_split():
     line = "Eins zwei drei vier. Ja."
 
-    assert list(make_splitter([line])) == ["Eins zwei drei vier.", "Ja."]
+    assert sentences(make_splitter(), line) == ["Eins zwei drei vier.", "Ja."]
 
 
-def test_the_sentences_of_a_line_wait_for_no_other_line():
-    splitter = make_splitter(["Zwei Hunde. So. Ja.", "g"], has_more=lambda: False)
+def test_a_window_of_lines_is_split_before_the_next_one_is_read():
+    lines = iter(["Zwei Hunde. So. Ja.", "g"])
 
-    found = list(windows(splitter, batch_size=2, has_more=splitter.has_more))
+    found = make_splitter().split(window(line) for line in lines)
 
-    assert found == [["Zwei Hunde.", "So.", "Ja."], ["g"]]
+    assert next(found) == window("Zwei Hunde.", "So.", "Ja.")
+    assert next(lines) == "g"
 
 
-def test_an_endless_stream_of_long_lines_is_read_as_it_is_asked_for():
+def test_the_sentences_of_a_very_long_line_fill_several_windows():
+    line = "Ja. Nein. " * BATCHES_PER_WINDOW
+
+    found = list(make_splitter().split([window(line)]))
+
+    assert list(map(len, found)) == [BATCHES_PER_WINDOW] * 2
+
+
+def test_an_endless_stream_of_long_lines_is_read_on_demand():
     numbers = count()
-    splitter = make_splitter(f"Zwei {number}00. Und so weiter." for number in numbers)
+    splitter = make_splitter()
+    windows = splitter.split(window(f"Zwei {number}00. Und so weiter.") for number in numbers)
 
-    found = list(islice(splitter.join(translate(splitter)), 3))
+    found = list(islice(splitter.join(translate(windows)), 3))
 
     assert len(found) == 3
     assert next(numbers) == 3
 
 
-def test_short_lines_are_not_counted_in_tokens():
-    splitter = SentenceSplitter(
-        ["Ja. Nein."], has_more=always, num_tokens=lambda line: 1 // 0, split_length=100
-    )
+def test_short_lines_are_not_tokenized():
+    splitter = SentenceSplitter(1, split_length=100, num_tokens=lambda line: 1 // 0)
 
-    assert list(splitter) == ["Ja. Nein."]
+    assert sentences(splitter, "Ja. Nein.") == ["Ja. Nein."]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["Ein Hund.", "Eine Katze!", "Was?", "Ja"],
+        ["Im Jahr 2010.", "\xc4rger gab es nicht."],
+        ['Er sagte: "Komm!"', "Dann ging er (nicht weit.)", "Ende"],
+        ["Wait...", "What\u2026", "\u201eNein.\u201c", "So"],
+    ],
+)
+@pytest.mark.parametrize("gap", [" ", "  ", "\t", "\u2028"])
+def test_a_stop_and_a_space_end_a_sentence(sentences, gap):
+    assert split_sentences(gap.join(sentences)) == sentences
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "ein hund",
+        "Dr. Bach",
+        "am 3. Mai",
+        "J. S. Bach",
+        "z. B. so",
+        'Er rief: "Komm!" und ging',
+        "v1.2.3",
+        "Ende. ",
+    ],
+)
+def test_a_doubtful_end_is_not_split(text):
+    assert split_sentences(text) == [text]
+
+
+def test_ideographic_stops_need_no_space():
+    assert split_sentences("\u4f60\u597d\u3002\u518d\u89c1\uff01\uff01\u597d") == [
+        "\u4f60\u597d\u3002",
+        "\u518d\u89c1\uff01\uff01",
+        "\u597d",
+    ]
+
+
+@given(text=st.text(alphabet="aB. !3\u3002\"'\u2028", max_size=40))
+def test_only_spaces_are_lost(text):
+    sentences = split_sentences(text)
+
+    assert "".join("".join(sentences).split()) == "".join(text.split())
+    assert all(sentence.strip() for sentence in sentences) or len(sentences) == 1
+
+
+@pytest.mark.parametrize("text", [".", " ", ". ", "\u3002", "a"])
+def test_many_characters_take_no_time(text):
+    assert split_sentences(text * 100_000)

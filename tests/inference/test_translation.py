@@ -1,16 +1,15 @@
-"""What a search found becomes text, with all that the search knows of it."""
-
 import pytest
 import torch
 
 from seq2seq.data import CharacterTokenizer, TokenizerPair
-from seq2seq.inference.forced_decoding import Forced
+from seq2seq.inference.target_scoring import ScoredTarget
 from seq2seq.inference.translation import (
     EncodedLine,
+    EncodedPair,
+    empty_translation,
     encode_lines,
-    forced_translation,
     found_translation,
-    nothing,
+    scored_translation,
 )
 from seq2seq.search import Hypothesis
 
@@ -23,7 +22,7 @@ def found(ids, *, finished=True, score=-1.5):
     return Hypothesis(ids, score, -3.0, finished, torch.ones(2, rows, 3), [-3.0 / rows] * rows)
 
 
-def test_each_hypothesis_keeps_what_the_search_knows():
+def test_each_hypothesis_keeps_the_values_of_the_search():
     hypotheses = [found([4, 5, 6]), found([4], finished=False, score=-2.0)]
 
     translation = found_translation(SOURCE, hypotheses, tokenizers=TOKENIZERS)
@@ -38,7 +37,7 @@ def test_each_hypothesis_keeps_what_the_search_knows():
         assert hypothesis.attention_weights is expected.attention_weights
 
 
-def test_a_translation_speaks_for_its_best_hypothesis():
+def test_text_and_score_are_those_of_the_best_hypothesis():
     hypotheses = [found([4]), found([5], score=-2.0)]
 
     translation = found_translation(SOURCE, hypotheses, tokenizers=TOKENIZERS)
@@ -53,12 +52,11 @@ def test_a_translation_is_one_line():
     assert translation.text == "y e"
 
 
-def test_a_reference_is_its_own_best_translation():
-    forced = Forced(-4.0, torch.ones(2, 3, 3), [-1.0, -1.0, -2.0])
+def test_a_scored_target_is_the_only_translation():
+    scored = ScoredTarget(-4.0, torch.ones(2, 3, 3), [-1.0, -1.0, -2.0])
+    pair = EncodedPair(SOURCE, EncodedLine("ye", [4, 5]))
 
-    translation = forced_translation(
-        SOURCE, EncodedLine("ye", [4, 5]), forced, tokenizers=TOKENIZERS
-    )
+    translation = scored_translation(pair, scored, tokenizers=TOKENIZERS)
 
     [hypothesis] = translation.hypotheses
     assert (hypothesis.text, hypothesis.ids, hypothesis.finished) == ("ye", [4, 5], True)
@@ -71,9 +69,19 @@ def test_a_line_without_text_has_no_tokens(line):
     assert encode_lines(["ja", line], TOKENIZERS.source) == [SOURCE, EncodedLine(line, [])]
 
 
-def test_nothing_is_certain():
-    hypothesis = nothing(3)
+def test_an_empty_translation_has_probability_1():
+    pair = EncodedPair(EncodedLine(" ", []), EncodedLine("", []))
 
+    translation = empty_translation(pair, num_heads=3, tokenizers=TOKENIZERS)
+
+    [hypothesis] = translation.hypotheses
     assert (hypothesis.ids, hypothesis.log_probability, hypothesis.finished) == ([], 0.0, True)
     assert hypothesis.token_log_probabilities == [0.0]
     assert hypothesis.attention_weights.shape == (3, 1, 1)
+    assert translation.source_tokens == hypothesis.tokens == ["</s>"]
+
+
+def test_the_length_of_a_pair_is_that_of_its_longer_side():
+    lines = EncodedLine("", []), EncodedLine("x", [4]), EncodedLine("y y", [5, 6, 5])
+
+    assert [EncodedPair(source, lines[1]).length for source in lines] == [1, 1, 3]

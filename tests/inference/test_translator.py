@@ -1,6 +1,5 @@
 import dataclasses
 import logging
-import threading
 from itertools import count, islice
 
 import pytest
@@ -13,11 +12,11 @@ from tiny_translator import (
     SENTENCES,
     make_checkpoint,
     make_translator,
-    record_shapes,
+    translated,
     write_checkpoint,
 )
 
-from seq2seq.inference.streaming import LONG_SENTENCE, WINDOW
+from seq2seq.inference.streaming import BATCHES_PER_WINDOW
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Device, Precision
 from seq2seq.search import search
@@ -135,79 +134,69 @@ def test_an_endless_input_is_read_one_window_at_a_time(translator):
     first = list(islice(translator.translate(endless(), GREEDY, batch_size=2), 5))
 
     assert len(first) == 5
-    assert num_read == 2 * WINDOW
+    assert num_read == 2 * BATCHES_PER_WINDOW
 
 
-def test_a_line_is_answered_before_the_next_where_that_has_to_be_waited_for(translator):
+def test_a_window_is_translated_before_the_next_one_is_read(translator):
     events = []
 
-    def typed():
+    def windows():
         for line in ("ja", "nein", ""):
             events.append(f"read {line}")
-            yield line
+            yield [(line, "")]
 
-    translations = translator.translate(typed(), GREEDY, batch_size=9, has_more=lambda: False)
-    for translation in translations:
-        events.append(f"answered {translation.source}")
+    for translation in translator.translate_windows(windows(), GREEDY, batch_size=9):
+        events.append(f"translated {translation.source}")
 
-    assert events == ["read ja", "answered ja", "read nein", "answered nein", "read ", "answered "]
-
-
-@pytest.fixture
-def threads():
-    before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)
+    assert events == [
+        f"{event} {line}" for line in ("ja", "nein", "") for event in ("read", "translated")
+    ]
 
 
-def test_threads_change_nothing(translator, threads):
-    threads(1)
-    expected = translator(SENTENCES, BEAM, batch_size=2)
-    threads(3)
+class CountedLine(str):
+    """A line that counts how many lines exist."""
 
-    found = translator(SENTENCES, BEAM, batch_size=2)
+    num_alive = 0
+    __slots__ = ()
 
-    assert [each.text for each in found] == [each.text for each in expected]
-    assert [each.score for each in found] == [each.score for each in expected]
+    def __new__(cls, text):
+        cls.num_alive += 1
+        return super().__new__(cls, text)
+
+    def __del__(self):
+        CountedLine.num_alive -= 1
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_each_batch_has_a_thread(translator, threads, monkeypatch, known):
-    threads(2)
-    workers, encode = set(), translator._model.encode
-    both_began = threading.Barrier(2, timeout=30)
+class Echo:
+    """Replaces the model: each line is its own translation."""
 
-    def record(*batch):
-        if threading.get_ident() not in workers:
-            workers.add(threading.get_ident())
-            both_began.wait()
-        return encode(*batch)
+    def translate(self, window, *arguments, **options):
+        for line, _ in window:
+            yield translated(str(line), str(line))
 
-    monkeypatch.setattr(translator._model, "encode", record)
-    if known:
-        list(translator.force([("ja", "yes"), ("nein", "no")], batch_size=1))
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_only_a_window_of_an_endless_stream_is_held(monkeypatch, is_cut):
+    translator = make_translator()
+    monkeypatch.setattr(translator, "_batches", Echo())
+    window = 3 * BATCHES_PER_WINDOW if is_cut else 1
+    most = 0
+
+    def endless():
+        nonlocal most
+        for number in count():
+            yield CountedLine(number)
+            most = max(most, CountedLine.num_alive)
+
+    if is_cut:
+        translations = translator.translate(endless(), batch_size=3)
     else:
-        list(translator.translate(["ja", "nein"], GREEDY, batch_size=1))
+        translations = translator.translate_windows([(line, "")] for line in endless())
+    for number, translation in enumerate(islice(translations, 5 * window)):
+        assert translation.text == str(number)
 
-    assert len(workers - {threading.get_ident()}) == 2
-
-
-def test_answers_do_not_wait_for_the_window_to_end(translator, monkeypatch, threads):
-    threads(1)  # several begin with the batches behind it
-    shapes = record_shapes(translator, monkeypatch)
-
-    next(translator.translate(["a", "b", "cc", "dd"], GREEDY, batch_size=2))
-
-    assert shapes == [(2, 2)]
-
-
-def test_long_sentences_share_smaller_batches(translator, monkeypatch):
-    shapes = record_shapes(translator, monkeypatch)
-    lines = ["a" * LONG_SENTENCE * 5, "b" * LONG_SENTENCE * 2, "c", "d", "e" * LONG_SENTENCE * 2]
-
-    list(translator.translate(lines, GREEDY, batch_size=4))
-
-    assert shapes == [(2, 2), (2, 2 * LONG_SENTENCE + 1), (1, 5 * LONG_SENTENCE + 1)]
+    # The stream itself holds one more line.
+    assert window - 1 <= most <= window + 1
 
 
 def test_cut_translations_are_counted_in_one_warning(translator, caplog):

@@ -1,5 +1,3 @@
-"""The interface for Python: a list of sentences in, a list of translations out."""
-
 import dataclasses
 
 import pytest
@@ -52,7 +50,7 @@ def test_the_search_of_the_checkpoint_is_used_and_can_be_changed(translator):
     assert max(len(each.best.tokens) for each in default) > 1
 
 
-def test_what_can_be_read_but_once_is_translated_too(translator):
+def test_an_iterator_is_translated_too(translator):
     once = iter(SENTENCES)
 
     assert len(translator(once, GREEDY)) == len(SENTENCES)
@@ -63,7 +61,7 @@ def test_no_sentences_give_no_translations(translator):
 
 
 @pytest.mark.parametrize("sentences", ["Ein Hund.", "", [b"Ein Hund."], [None], [["Ein Hund."]]])
-def test_what_is_no_list_of_strings_is_refused(translator, sentences):
+def test_anything_but_a_list_of_strings_is_refused(translator, sentences):
     with pytest.raises(TypeError, match=r"must be a list of strings; write translator\(\[sent"):
         translator(sentences)
 
@@ -77,20 +75,20 @@ def test_device_and_precision_may_be_named(path):
 
 @pytest.mark.parametrize("attention", ["additive", "none"])
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM])
-def test_the_probabilities_of_tokens_add_up_and_equal_the_forced_ones(attention, decoding):
+def test_the_probabilities_of_tokens_add_up_and_equal_those_of_scoring(attention, decoding):
     translator = make_translator(attention)
     found = [
         (each, hypothesis)
         for each in translator(SENTENCES, decoding)
         for hypothesis in each.hypotheses
-        # What was cut at its limit has no end; blanks alone count as no text.
+        # Without EOS, or of whitespace only, a text is encoded differently.
         if hypothesis.finished and (hypothesis.text.strip() or not each.source.strip())
     ]
     assert len(found) > 2
 
-    forced = translator.force([(each.source, hypothesis.text) for each, hypothesis in found])
+    scored = translator.score([(each.source, hypothesis.text) for each, hypothesis in found])
 
-    for (_, hypothesis), again in zip(found, forced, strict=True):
+    for (_, hypothesis), again in zip(found, scored, strict=True):
         by_token = torch.tensor(hypothesis.token_log_probabilities)
         assert len(by_token) == len(hypothesis.tokens)
         assert sum(by_token) == pytest.approx(hypothesis.log_probability, abs=1e-4)

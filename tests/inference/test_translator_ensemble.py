@@ -52,7 +52,7 @@ def log_probability_by_hand(runs, source, target):
 def test_several_checkpoints_are_loaded_as_an_ensemble(runs):
     translator = Translator.load(runs, device=Device.cpu)
 
-    [translation] = translator.force([("ein hund", "abc")])
+    [translation] = translator.score([("ein hund", "abc")])
 
     expected = log_probability_by_hand(runs, "ein hund", "abc")
     assert translator.num_heads == 1 + 4

@@ -225,7 +225,7 @@ def test_a_translator_translates_its_unknown_tokens():
     translator = make_translator(seed=5)
     unknown = UnknownWords(translator, dictionary={})
 
-    translations = list(translator.complete([("ein hund", "xyz")], BEAM))
+    translations = list(translator.translate(["ein hund"], BEAM, prefixes=["xyz"]))
 
     [translation] = translations
     assert UNK in translation.best.ids

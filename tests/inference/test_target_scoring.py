@@ -2,13 +2,13 @@ import pytest
 import torch
 from tiny_models import FORMS, VARIANTS, tiny_batch, tiny_model
 
-from seq2seq.inference import forced_decoding
-from seq2seq.inference.forced_decoding import force
+from seq2seq.inference import target_scoring
+from seq2seq.inference.target_scoring import score_targets
 from seq2seq.special_tokens import BOS
 
 
-def force_batch(model, batch):
-    return force(
+def score_batch(model, batch):
+    return score_targets(
         model.eval(),
         batch.source_ids,
         batch.source_mask,
@@ -17,7 +17,7 @@ def force_batch(model, batch):
     )
 
 
-def read_by_steps(model, pair):
+def score_by_steps(model, pair):
     """Return the log-probability of one pair's target and its weights (N, T, S), step by step."""
     memory, state = model.encode(pair.source_ids, pair.source_mask)
     previous_ids = torch.tensor([BOS])
@@ -36,42 +36,42 @@ def test_a_target_is_as_probable_as_the_steps_that_lead_to_it(attention, form):
     model = tiny_model(VARIANTS[attention], form).eval()
     batch = tiny_batch()
 
-    all_forced = force_batch(model, batch)
+    all_scored = score_batch(model, batch)
 
     with torch.inference_mode():
-        for row, forced in enumerate(all_forced):
-            total, weights = read_by_steps(model, batch.row(row))
-            assert forced.log_probability == pytest.approx(total, abs=1e-5)
-            assert forced.attention_weights.dtype == torch.float32
-            torch.testing.assert_close(forced.attention_weights, weights.float(), rtol=0, atol=1e-6)
+        for row, scored in enumerate(all_scored):
+            total, weights = score_by_steps(model, batch.row(row))
+            assert scored.log_probability == pytest.approx(total, abs=1e-5)
+            assert scored.attention_weights.dtype == torch.float32
+            torch.testing.assert_close(scored.attention_weights, weights.float(), rtol=0, atol=1e-6)
 
 
-def test_neighbours_and_padding_change_nothing():
+def test_neighbours_and_padding_change_nothing_but_rounding():
     model = tiny_model(VARIANTS["additive"], dtype=torch.float32)
 
-    together = force_batch(model, tiny_batch(extra=2))
+    together = score_batch(model, tiny_batch(extra=2))
 
-    for row, forced in enumerate(together):
-        [alone] = force_batch(model, tiny_batch().row(row))
-        assert forced.log_probability == pytest.approx(alone.log_probability, abs=1e-5)
-        torch.testing.assert_close(forced.attention_weights, alone.attention_weights)
+    for row, scored in enumerate(together):
+        [alone] = score_batch(model, tiny_batch().row(row))
+        assert scored.log_probability == pytest.approx(alone.log_probability, abs=1e-5)
+        torch.testing.assert_close(scored.attention_weights, alone.attention_weights)
 
 
 def test_probabilities_do_not_depend_on_how_many_are_held_at_once(monkeypatch):
     model = tiny_model(VARIANTS["dot"])
-    at_once = force_batch(model, tiny_batch())
+    at_once = score_batch(model, tiny_batch())
 
-    monkeypatch.setattr(forced_decoding, "_ROWS", 3)
+    monkeypatch.setattr(target_scoring, "_ROWS", 3)
 
-    in_parts = force_batch(model, tiny_batch())
+    in_parts = score_batch(model, tiny_batch())
     for whole, part in zip(at_once, in_parts, strict=True):
         assert part.log_probability == pytest.approx(whole.log_probability, abs=1e-6)
 
 
-def test_weights_hold_no_more_memory_than_they_need():
-    for forced in force_batch(tiny_model(VARIANTS["multihead"]), tiny_batch(extra=3)):
-        stored = forced.attention_weights.untyped_storage().nbytes()
-        assert stored == forced.attention_weights.numel() * forced.attention_weights.element_size()
+def test_weights_do_not_keep_the_batch_in_memory():
+    for scored in score_batch(tiny_model(VARIANTS["multihead"]), tiny_batch(extra=3)):
+        stored = scored.attention_weights.untyped_storage().nbytes()
+        assert stored == scored.attention_weights.numel() * scored.attention_weights.element_size()
 
 
 def test_probabilities_that_are_not_numbers_are_an_error():
@@ -79,4 +79,4 @@ def test_probabilities_that_are_not_numbers_are_an_error():
     model.decoder.output.bias.data[5] = torch.nan
 
     with pytest.raises(ValueError, match="NaN"):
-        force_batch(model, tiny_batch())
+        score_batch(model, tiny_batch())

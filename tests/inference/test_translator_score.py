@@ -3,9 +3,9 @@ from itertools import count
 
 import pytest
 import torch
-from tiny_translator import BEAM, SENTENCES, make_translator, record_shapes
+from tiny_translator import BEAM, SENTENCES, make_translator
 
-from seq2seq.inference.streaming import LONG_SENTENCE, WINDOW
+from seq2seq.inference.streaming import BATCHES_PER_WINDOW
 
 
 @pytest.fixture(scope="module")
@@ -14,23 +14,23 @@ def translator():
 
 
 @pytest.mark.parametrize("attention", ["additive", "multihead", "none"])
-def test_a_forced_translation_has_the_probability_and_weights_of_the_found_one(attention):
+def test_a_scored_translation_has_the_probability_and_weights_of_the_found_one(attention):
     translator = make_translator(attention)
     found = [
         (translation, hypothesis)
         for translation in translator.translate(SENTENCES, BEAM, batch_size=3)
         for hypothesis in translation.hypotheses
-        # What was cut at its limit has no end; blanks alone count as no text.
+        # Without EOS, or of whitespace only, a text is encoded differently.
         if hypothesis.finished and hypothesis.text.strip()
     ]
     assert len(found) > 1
     pairs = [(translation.source, hypothesis.text) for translation, hypothesis in found]
 
-    all_forced = list(translator.force(pairs, batch_size=2))
+    all_scored = list(translator.score(pairs, batch_size=2))
 
-    for (translation, expected), forced in zip(found, all_forced, strict=True):
-        [hypothesis] = forced.hypotheses
-        assert forced[:3] == translation[:3]
+    for (translation, expected), scored in zip(found, all_scored, strict=True):
+        [hypothesis] = scored.hypotheses
+        assert scored[:3] == translation[:3]
         assert hypothesis.score == hypothesis.log_probability
         assert (hypothesis.text, hypothesis.ids) == (expected.text, expected.ids)
         assert (hypothesis.tokens, hypothesis.finished) == (expected.tokens, True)
@@ -43,10 +43,10 @@ def test_a_forced_translation_has_the_probability_and_weights_of_the_found_one(a
 PAIRS = list(zip(SENTENCES, ["abc", "a.", "", "hgfe dcb", "ab", "", "c" * 40, "e"], strict=True))
 
 
-def test_forced_translations_come_in_order_whatever_the_batch_size_and_neighbours(translator):
-    alone = list(translator.force(PAIRS, batch_size=1))
-    together = list(translator.force(PAIRS, batch_size=7))
-    backwards = list(translator.force(PAIRS[::-1], batch_size=3))[::-1]
+def test_batch_size_and_neighbours_change_neither_order_nor_labels(translator):
+    alone = list(translator.score(PAIRS, batch_size=1))
+    together = list(translator.score(PAIRS, batch_size=7))
+    backwards = list(translator.score(PAIRS[::-1], batch_size=3))[::-1]
 
     assert [(each.source, each.hypotheses[0].text) for each in alone] == PAIRS
     for one, *others in zip(alone, together, backwards, strict=True):
@@ -62,7 +62,7 @@ def test_a_pair_without_text_on_one_side_has_no_links_and_is_counted(translator,
     pairs = [("ja", " "), ("\t", "abc"), ("ja", "abc"), ("nein", "a")]
 
     with caplog.at_level(logging.WARNING):
-        without_target, without_source, whole, _ = translator.force(pairs, batch_size=2)
+        without_target, without_source, whole, _ = translator.score(pairs, batch_size=2)
 
     assert translator.links(without_target, without_target.hypotheses[0]) == frozenset()
     assert translator.links(without_source, without_source.hypotheses[0]) == frozenset()
@@ -75,11 +75,11 @@ def test_a_pair_without_text_on_one_side_has_no_links_and_is_counted(translator,
 
 
 @pytest.mark.parametrize("attention", ["additive", "none"])
-def test_a_pair_without_text_is_certain_without_the_model(attention, monkeypatch, caplog):
+def test_a_pair_without_text_has_probability_1_without_the_model(attention, monkeypatch, caplog):
     translator = make_translator(attention)
     monkeypatch.setattr(translator._model, "encode", None)
 
-    for translation in translator.force([("", ""), (" ", "\t")], batch_size=2):
+    for translation in translator.score([("", ""), (" ", "\t")], batch_size=2):
         [found] = translation.hypotheses
 
         assert (found.log_probability, found.finished, found.ids) == (0.0, True, [])
@@ -88,18 +88,9 @@ def test_a_pair_without_text_is_certain_without_the_model(attention, monkeypatch
     assert caplog.records == []
 
 
-def test_long_references_share_smaller_batches_too(translator, monkeypatch):
-    shapes = record_shapes(translator, monkeypatch)
-    pairs = [("a", "b" * LONG_SENTENCE * 3), ("bb", "c"), ("d", "e" * LONG_SENTENCE * 3)]
-
-    list(translator.force(pairs, batch_size=4))
-
-    assert shapes == [(1, 3), (1, 2), (1, 2)]
-
-
 def test_an_endless_stream_of_pairs_is_read_one_window_at_a_time(translator):
     numbers = count()
 
-    next(translator.force((("ja", "abc") for _ in numbers), batch_size=2))
+    next(translator.score((("ja", "abc") for _ in numbers), batch_size=2))
 
-    assert next(numbers) == 2 * WINDOW
+    assert next(numbers) == 2 * BATCHES_PER_WINDOW

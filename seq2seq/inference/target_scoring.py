@@ -1,4 +1,4 @@
-"""Read a known translation as if the model had chosen it: its probability and its attention."""
+"""Score known translations: their log-probabilities and attention under teacher forcing."""
 
 # B batch, M real tokens of the batch, N heads, T target length, S source length, V vocabulary
 
@@ -14,60 +14,63 @@ from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.special_tokens import BOS, PAD
 
 _ROWS = 1024
-"""tokens whose probabilities over the vocabulary are held at once"""
+"""Tokens whose logits over the vocabulary are held at once."""
 
 
-class Forced(NamedTuple):
-    """What the model makes of a known translation."""
+class ScoredTarget(NamedTuple):
+    """The log-probability and attention of a known target."""
 
     log_probability: float
-    """of all tokens and EOS"""
+    """Sum over all tokens and EOS."""
     attention_weights: Tensor
-    """attention (N, T, S) on the CPU: T tokens and EOS; S tokens and EOS"""
+    """(N, T, S) on the CPU; T and S include EOS."""
     token_log_probabilities: Sequence[float]
-    """of each token and EOS; their sum is the log-probability"""
+    """Log-probability of each token and EOS."""
 
 
 @torch.inference_mode()
-def force(
+def score_targets(
     model: Seq2Seq | Ensemble,
     source_ids: Tensor,
     source_mask: Tensor,
     *,
     target_ids: Tensor,
     target_mask: Tensor,
-) -> list[Forced]:
-    """Read a batch of sources with their translations, each step fed the true token before it.
+) -> list[ScoredTarget]:
+    """Score a batch of known targets by teacher forcing: each step reads the true previous token.
 
-    What a pair gets depends neither on its neighbours nor on their padding.
+    Neither padding nor the other sentences of the batch change a result by more than rounding.
 
     Args:
-        model: in evaluation mode, on the device of the ids.
+        model: In evaluation mode, on the device of the ids.
         source_ids: (B, S), each row ending with EOS and padded at its end.
         source_mask: (B, S) bool, True = real token.
         target_ids: (B, T), likewise.
         target_mask: (B, T) bool, True = real token.
 
     Raises:
-        ValueError: the model gives probabilities that are not numbers.
+        ValueError: A log-probability is NaN.
     """
-    assert not model.training, "dropout would draw other probabilities each time"
+    assert not model.training, "dropout would make log-probabilities random"
     previous_ids = functional.pad(target_ids[:, :-1], (1, 0), value=BOS)
     output = model(source_ids, source_mask, previous_ids.masked_fill(~target_mask, PAD))
     by_token = _log_probabilities(model, output.readouts[target_mask], target_ids[target_mask])
     if by_token.isnan().any():
         raise ValueError(
-            "the model's probabilities are not numbers (NaN); read the reference with "
-            "precision=fp32, or take an earlier checkpoint"
+            "the model's probabilities are not numbers (NaN); score with precision=fp32, or use "
+            "an earlier checkpoint"
         )
-    by_place = torch.zeros(target_mask.shape, dtype=torch.float64)  # so that no rounding shows
-    by_place[target_mask.cpu()] = by_token.double().cpu()
+    # float64 keeps the sum exact to all printed digits.
+    by_position = torch.zeros(target_mask.shape, dtype=torch.float64)
+    by_position[target_mask.cpu()] = by_token.double().cpu()
     return [
-        # A copy, for a part would keep the whole batch in memory.
-        Forced(total, weights[:, :target_length, :source_length].clone(), places[:target_length])
-        for total, places, weights, target_length, source_length in zip(
-            by_place.sum(dim=1).tolist(),
-            by_place.tolist(),
+        # A clone, because a view would keep the whole batch in memory.
+        ScoredTarget(
+            total, weights[:, :target_length, :source_length].clone(), values[:target_length]
+        )
+        for total, values, weights, target_length, source_length in zip(
+            by_position.sum(dim=1).tolist(),
+            by_position.tolist(),
             output.attention_weights.float().cpu(),
             target_mask.sum(dim=1).tolist(),
             source_mask.sum(dim=1).tolist(),
@@ -77,7 +80,7 @@ def force(
 
 
 def _log_probabilities(model: Seq2Seq | Ensemble, readouts: Tensor, ids: Tensor) -> Tensor:
-    """Return the log-probability, over the whole vocabulary, of each token: (M,)."""
+    """Return the log-probability over the whole vocabulary of each token, (M,)."""
     losses = []
     for start in range(0, len(ids), _ROWS):
         rows = slice(start, start + _ROWS)
