@@ -1,23 +1,55 @@
-"""The model in the way of the usual tutorial: everything inside the loop, one step after another.
+"""Updates as the usual tutorial makes them: every computation of the decoder inside the step loop.
 
-The second yardstick of train_speed.py, and the text against which the fast path is tested.
+`training.kernels=plain` replaces single operations by torch's own, but still embeds, projects and
+scores whole targets at once. This loop projects the keys, embeds a token and computes logits and
+loss anew in each step, padding included. The encoder is torch.nn.GRU on packed sequences.
 """
 
 # B batch, T target length, V vocabulary
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from seq2seq.config.schema import TrainConfig
 from seq2seq.data import Batch
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.numerics import Numerics
+
+
+class PlainUpdater:
+    """The step loop, gradient clipping and Adam, with the interface of `Updater`."""
+
+    def __init__(self, config: TrainConfig, *, model: Seq2Seq, numerics: Numerics) -> None:
+        self._training = config.training
+        self._model = model
+        self._numerics = numerics
+        self._optimizer = torch.optim.Adam(model.parameters())
+
+    def make(
+        self, batches: Sequence[Batch], *, update: int, learning_rate: float, num_tokens: int
+    ) -> None:
+        """Make an update with the batches; the loss is averaged over `num_tokens`."""
+        self._model.train()
+        for batch in batches:
+            with self._numerics.autocast():
+                smoothing = self._training.label_smoothing
+                loss = plain_loss(self._model, batch, label_smoothing=smoothing)
+            (loss / num_tokens).backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
+        self._optimizer.step()
+        self._optimizer.zero_grad()
 
 
 def plain_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float) -> Tensor:
     """Return the smoothed loss of a batch, summed over real target tokens, in nats."""
     encoder = model.encoder
     embedded = encoder.embedding_dropout(encoder.word_dropout(encoder.embedding(batch.source_ids)))
-    states, last = encoder.gru.forward_packed(embedded, batch.source_mask)  # torch's own loop
+    states, last = encoder.gru.forward_packed(embedded, batch.source_mask)
     states = encoder.self_attention(encoder.norm(states), batch.source_mask)
     states = encoder.hidden_dropout(states) * batch.source_mask.unsqueeze(-1)
     hidden = model.bridge(states, batch.source_mask, last)
@@ -25,9 +57,9 @@ def plain_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float) -> Tenso
     loss: Tensor = states.new_zeros(())
     for step in range(batch.target_ids.shape[1]):
         memory = model.attention.prepare(states, batch.source_mask)
-        logits, state, _ = model.decoder.step(state, batch.previous_ids[:, step], memory)
+        logits, state, _ = model.decoder.step(state, batch.previous_ids[:, step], memory)  # (B, V)
         losses = functional.cross_entropy(
-            logits.float() if logits.dtype != torch.float64 else logits,
+            logits.to(torch.promote_types(logits.dtype, torch.float32)),
             batch.target_ids[:, step],
             label_smoothing=label_smoothing,
             reduction="none",

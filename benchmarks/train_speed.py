@@ -1,12 +1,13 @@
-"""Target tokens a second of training, on this machine and against others, and what bounds it.
+"""Measure training in target tokens per second, on this machine and against a peer.
 
-    python benchmarks/train_speed.py data.root=../shared/data/multi30k \
-        --peer-command "python ../shared/peers/joeynmt_speed.py train"
+    python benchmarks/train_speed.py data.root=DIR --peer-command "python joeynmt_speed.py train"
 
-One row for each decoder form or attention type: embedding 256, bidirectional GRU 512, decoder GRU
-512 and readout 512, 8,000 joint tokens, 128 sentences a batch, Adam, clipping, Multi30k. The rows
-are run in turn, interval by interval, so that a machine whose speed drifts slows them alike;
-medians over the intervals are printed. Arguments with "=" are overrides of train.py.
+The table has one row per decoder form and attention type, one for torch's own operations
+(training.kernels=plain) and one for the loop of the usual tutorial (plain_loop.py). All models have
+the same sizes, by default: Multi30k with 8,000 joint tokens, embedding 256, bidirectional GRU 512,
+decoder GRU and readout 512; Adam with clipping, 128 sentences per batch. The rows run in turn,
+interval by interval, so that drifts of the machine's speed affect all of them. Speeds are medians
+over the intervals. Arguments with "=" are overrides of train.py.
 """
 
 import argparse
@@ -22,15 +23,13 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parent))
 
-from plain_loop import plain_loss
-
-from seq2seq.checkpoints.checkpoint import build_model
+from benchmarks.operations import count_operations, product_rate
+from benchmarks.plain_loop import PlainUpdater
+from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import Batch, Batches, collate
-from seq2seq.kernels.packed_matmul import product_dtype
-from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.kernels.switch import use_kernels
 from seq2seq.runtime.allocator import keep_freed_memory
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, choose_numerics
@@ -64,7 +63,7 @@ TYPES: dict[str, tuple[str, ...]] = {
     name: ("model=luong", f"attention={name}")
     for name in ("none", "uniform", "dot", "general", "multihead", "gaussian")
 }
-TYPES["dot"] = (*TYPES["dot"], "model.encoder.hidden_size=256")  # states as long as the decoder's
+TYPES["dot"] = (*TYPES["dot"], "model.encoder.hidden_size=256")  # states of the decoder's size
 WARMUP, UPDATES = 3, 2
 MEMORY_BATCHES = (32, 64, 128, 256)
 
@@ -82,13 +81,15 @@ def main() -> None:
     print(f"{numerics.device}, {torch.get_num_threads()} threads, {numerics.precision.value}")
     peers = [ask_peer(arguments.peer_command)]
     runs = {name: Run(config, data, numerics) for name, config in configs.items()}
-    runs["plain step loop"] = Run(reference, data, numerics, is_plain=True)
+    plain = configure(*FORMS["luong"], *overrides, "training.kernels=plain")
+    runs["luong, plain kernels"] = Run(plain, data, numerics)
+    runs["plain step loop"] = Run(plain, data, numerics, in_step_loop=True)
     for run in runs.values():
         run.measure(batches[:WARMUP])
     speeds: dict[str, list[float]] = {name: [] for name in runs}
     rates = []
     for interval in range(arguments.intervals):
-        rates.append(matrix_rate(numerics))
+        rates.append(product_rate(numerics))
         for name, run in runs.items():
             start = WARMUP + UPDATES * interval
             speeds[name].append(run.measure(batches[start : start + UPDATES]))
@@ -98,16 +99,24 @@ def main() -> None:
     for peer in filter(None, peers):
         print(f"{medians['luong'] / peer:.2f} times the peer's {peer:.0f} target tokens/s")
     for size in MEMORY_BATCHES if arguments.memory else ():
-        print(f"{size:4} sentences a batch: {peak_memory(size, overrides):6.0f} MB at most")
+        megabytes = peak_memory(size, overrides)
+        print(f"{size:4} sentences per batch: {megabytes:6.0f} MB beyond the model")
 
 
 def parse() -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--peer-command", help="prints its target tokens/s; run before and after")
-    parser.add_argument("--intervals", type=int, default=7)
-    parser.add_argument("--memory", action="store_true", help="also the peak against the batch")
+    parser.add_argument(
+        "--peer-command",
+        help="shell command that prints 'X target tokens/s'; runs before and after the intervals",
+    )
+    parser.add_argument(
+        "--intervals", type=int, default=7, help="measurements per row (default: 7)"
+    )
+    parser.add_argument(
+        "--memory", action="store_true", help="also print peak memory for several batch sizes"
+    )
     return parser.parse_known_args()
 
 
@@ -124,111 +133,80 @@ def make_batches(config: TrainConfig, data: PreparedData, number: int) -> list[B
 
 
 class Run:
-    """A model and its updates."""
+    """A model, its updates and the kernels that they run with."""
 
     def __init__(
-        self, config: TrainConfig, data: PreparedData, numerics: Numerics, *, is_plain: bool = False
+        self,
+        config: TrainConfig,
+        data: PreparedData,
+        numerics: Numerics,
+        *,
+        in_step_loop: bool = False,
     ) -> None:
-        self.model = build_model(config, data.tokenizers).to(numerics.device)
-        self._updater = Updater(config, model=self.model, numerics=numerics, ranks=Ranks(0, 0, 1))
-        self._numerics = numerics
-        self._smoothing = config.training.label_smoothing
-        self._update = 0
-        self._optimizer = torch.optim.Adam(self.model.parameters(), 1e-4) if is_plain else None
+        self.model = build_model(
+            config,
+            source_vocabulary_size=len(data.tokenizers.source),
+            target_vocabulary_size=len(data.tokenizers.target),
+        ).to(numerics.device)
+        self._updater = (
+            PlainUpdater(config, model=self.model, numerics=numerics)
+            if in_step_loop
+            else Updater(config, model=self.model, numerics=numerics, ranks=Ranks(0, 0, 1))
+        )
+        self._device = numerics.device
+        self._kernels = config.training.kernels
+        self._num_updates = 0
 
     def measure(self, batches: Sequence[Batch]) -> float:
-        """Make an update with each batch; return target tokens a second, EOS counted."""
+        """Make an update with each batch; return target tokens per second, EOS included."""
+        use_kernels(self._kernels)
         counts = [int(batch.target_mask.sum()) for batch in batches]
         started = time.perf_counter()
         for batch, num_tokens in zip(batches, counts, strict=True):
-            self._make(batch.to(self._numerics.device), num_tokens)
-        if self._numerics.device.type == "cuda":
+            self._num_updates += 1
+            self._updater.make(
+                [batch.to(self._device)],
+                update=self._num_updates,
+                learning_rate=1e-4,
+                num_tokens=num_tokens,
+            )
+        if self._device.type == "cuda":
             torch.cuda.synchronize()
         return sum(counts) / (time.perf_counter() - started)
-
-    def _make(self, batch: Batch, num_tokens: int) -> None:
-        self._update += 1
-        if self._optimizer is None:
-            self._updater.make(
-                [batch], update=self._update, learning_rate=1e-4, num_tokens=num_tokens
-            )
-            return
-        self.model.train()
-        with self._numerics.autocast():
-            loss = plain_loss(self.model, batch, label_smoothing=self._smoothing) / num_tokens
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self._optimizer.step()
-        self._optimizer.zero_grad()
-
-
-def operations(model: Seq2Seq, batch: Batch) -> float:
-    """Return floating-point operations a target token of an update, by formula.
-
-    A weight costs one multiplication and one addition for each token that it meets, forward, and
-    twice that backward. The encoder's weights and the projections of keys and values meet source
-    tokens, all others target tokens; scores and contexts meet pairs of both. Padding, lookups and
-    elementwise work are not counted.
-    """
-    ratio = float(batch.source_mask.sum() / batch.target_mask.sum())
-    num_sources = float(batch.source_mask.sum(1).float().mean())
-    weights = {False: 0, True: 0}
-    for name, weight in model.named_parameters():
-        if weight.dim() > 1 and "embedding" not in name and "bridge" not in name:
-            of_source = re.match("encoder|.*(key|value)_projection", name) is not None
-            weights[of_source] += weight.numel()
-    heads = model.attention.num_heads > 0
-    keys = getattr(model.attention, "key_projection", None)
-    scored = keys.out_features if isinstance(keys, torch.nn.Linear) else model.encoder.states_size
-    pairs = num_sources * (scored + model.attention.context_size) * heads
-    return 3 * 2 * (weights[False] + ratio * weights[True] + pairs)
-
-
-def matrix_rate(numerics: Numerics, size: int = 2048) -> float:
-    """Return operations a second of a square product in the precision of the run."""
-    with numerics.autocast():
-        dtype = product_dtype(torch.empty(0, device=numerics.device))
-    a = torch.randn(size, size, device=numerics.device).to(dtype)
-    times = []
-    for _ in range(4):
-        started = time.perf_counter()
-        (a @ a)[0, 0].item()
-        times.append(time.perf_counter() - started)
-    return 2 * size**3 / min(times)
 
 
 def print_table(
     runs: dict[str, Run], speeds: dict[str, float], *, rate: float, batches: Sequence[Batch]
 ) -> None:
-    print(f"square product: {rate / 1e9:.0f} GFLOP/s")
-    print("| | target tokens/s | of luong | MFLOP a token | of the product's rate |")
+    print(f"product of square matrices: {rate / 1e9:.0f} GFLOP/s")
+    print("| | target tokens/s | of luong | MFLOP per token | of the product rate |")
     print("|---|--:|--:|--:|--:|")
     for name, run in runs.items():
-        cost = statistics.mean(operations(run.model, batch) for batch in batches)
+        cost = statistics.mean(count_operations(run.model, batch) for batch in batches)
         speed = speeds[name]
         shares = f"{speed / speeds['luong']:.2f} | {cost / 1e6:.0f} | {speed * cost / rate:.0%}"
         print(f"| {name} | {speed:.0f} | {shares} |")
 
 
 def ask_peer(command: str | None) -> float | None:
-    """Run the peer's benchmark; return its target tokens a second."""
+    """Run the peer's command; return its target tokens per second."""
     if command is None:
         return None
     printed = subprocess.run(command, shell=True, check=True, capture_output=True, text=True)
     found = re.search(r"([\d.]+) target tokens/s", printed.stdout)
     if found is None:
-        sys.exit(f"{command} printed no target tokens/s")
+        sys.exit(f"error: --peer-command={command} must print 'X target tokens/s'")
     return float(found[1])
 
 
 def peak_memory(size: int, overrides: Sequence[str]) -> float:
-    """Return the megabytes that updates of this size take beyond the model, in a new process."""
+    """Return the megabytes that updates need beyond the model, measured in a new process."""
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import train_speed;"
-        "print(train_speed.measure_memory(sys.argv[2:]))"
+        "import sys; sys.path.insert(0, sys.argv[1]);"
+        "from benchmarks.train_speed import measure_memory; print(measure_memory(sys.argv[2:]))"
     )
-    directory = str(Path(__file__).parent)
-    command = [sys.executable, "-c", code, directory, *overrides, f"training.batching.size={size}"]
+    batch_size = f"training.batching.size={size}"
+    command = [sys.executable, "-c", code, str(ROOT), *overrides, batch_size]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout.split()[-1])
 
@@ -239,7 +217,7 @@ def measure_memory(overrides: Sequence[str]) -> float:
     numerics = choose_numerics(config.training.device, config.training.precision)
     data = prepare_data(config)
     run = Run(config, data, numerics)
-    # The longest batches, and twice the parameters for Adam's state before they are counted.
+    # The first update allocates Adam's state, which is not counted; then the longest batches.
     batches = sorted(make_batches(config, data, 100), key=lambda batch: batch.target_ids.numel())
     run.measure(batches[:1])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,4 +1,4 @@
-"""The benchmark of training prints its tables, with a small model and a peer that is made up."""
+"""The training benchmark prints its tables, with small models and a made-up peer."""
 
 import re
 import subprocess
@@ -20,6 +20,7 @@ ROWS = (
     "general",
     "multihead",
     "gaussian",
+    "luong, plain kernels",
     "plain step loop",
 )
 
@@ -42,7 +43,7 @@ def overrides(tmp_path):
     ]
 
 
-def test_tables_compare_forms_types_and_the_peer(overrides):
+def test_tables_compare_forms_types_kernels_and_the_peer(overrides):
     script = str(ROOT / "benchmarks" / "train_speed.py")
     command = [sys.executable, script, "--intervals", "1", "--peer-command", PEER, *overrides]
 
