@@ -1,4 +1,8 @@
-"""The attention family: one module per type, all behind one contract and one registry."""
+"""Attention types with one interface and one registry, and attention between whole sequences.
+
+`build_attention` builds the module of a config. `Attention.prepare` processes a batch of sources
+once; a call with queries then returns contexts and weights.
+"""
 
 from seq2seq.attention.additive import AdditiveAttention, AdditiveConfig
 from seq2seq.attention.base import (
@@ -7,7 +11,6 @@ from seq2seq.attention.base import (
     Memory,
     attention_config_types,
     build_attention,
-    masked_softmax,
     register_attention,
 )
 from seq2seq.attention.dot import DotAttention, DotConfig
@@ -22,6 +25,7 @@ from seq2seq.attention.sequences import (
     Past,
     SelfAttention,
 )
+from seq2seq.attention.softmax import masked_softmax
 from seq2seq.attention.uniform import UniformAttention, UniformConfig
 
 __all__ = [

@@ -10,11 +10,11 @@ from seq2seq.attention.base import Attention, AttentionConfig, register_attentio
 
 @dataclass(kw_only=True, slots=True)
 class AdditiveConfig(AttentionConfig):
-    """Additive attention."""
+    """Options of `AdditiveAttention`."""
 
     name: str = "additive"
     size: int = 256
-    """Length of the hidden layer that scores."""
+    """Number of units of the hidden layer, D."""
 
     def __post_init__(self) -> None:
         AttentionConfig.__post_init__(self)
@@ -24,9 +24,19 @@ class AdditiveConfig(AttentionConfig):
 
 @register_attention(AdditiveConfig)
 class AdditiveAttention(Attention):
-    """Score w_v^T tanh(W_q q + W_k k) (Bahdanau et al. 2015, appendix A.1.2).
+    """Scores w^T tanh(W_q q + W_k k) (Bahdanau et al. 2015, appendix A.1.2).
 
-    W_k k is computed once per sentence.
+    `prepare` computes W_k k once per sentence. Query and key sizes are independent.
+
+    Example:
+        >>> import torch
+        >>> from seq2seq.attention import AdditiveAttention, AdditiveConfig
+        >>> config = AdditiveConfig(size=64)
+        >>> attention = AdditiveAttention(config, query_size=20, key_size=30, value_size=30)
+        >>> memory = attention.prepare(torch.randn(2, 7, 30), torch.tensor([7, 4]))
+        >>> context, weights = attention(torch.randn(2, 3, 20), memory)
+        >>> context.shape, weights.shape
+        (torch.Size([2, 3, 30]), torch.Size([2, 1, 3, 7]))
     """
 
     def __init__(
@@ -43,7 +53,7 @@ class AdditiveAttention(Attention):
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         projected = self._exact(self.query_projection(query)).unsqueeze(2)  # (B, T, 1, D)
         features = (projected + keys.unsqueeze(1)).tanh_()  # (B, T, S, D)
-        # A vector's product gains nothing by a low precision, and to convert features costs time.
+        # A low precision would not speed up this product; converting the features costs time.
         with torch.autocast(keys.device.type, enabled=False):
             scores: Tensor = self.score_projection(features).squeeze(-1)
         return scores

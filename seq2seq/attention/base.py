@@ -1,7 +1,7 @@
-"""The contract that every attention type keeps, its masked softmax and its registry."""
+"""The interface that every attention type implements, and the registry of the types."""
 
 # B batch, S source length, T target length, Q query size, K key size, V value size,
-# D length of what `project_keys` makes, C context size, N heads
+# D size of a projected key, C context size, N heads
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -11,14 +11,21 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
+from seq2seq.attention.softmax import lengths_to_mask, masked_softmax
+
 
 @dataclass(kw_only=True, slots=True)
 class AttentionConfig:
-    """What every attention type is configured by."""
+    """Options that all attention types have.
+
+    A type derives a dataclass from this class, gives `name` a default value and adds its own
+    options.
+    """
 
     name: str
+    """Name of the type in the registry, as in `attention=additive`."""
     dropout: float = 0.0
-    """Probability with which a weight is dropped before the values are mixed."""
+    """Probability of dropping a weight before the values are averaged."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.dropout < 1:
@@ -26,27 +33,38 @@ class AttentionConfig:
 
 
 class Memory(NamedTuple):
-    """What attention looks at: made once per source sentence by `Attention.prepare`."""
+    """Keys, values and mask of a batch of sources, computed once by `Attention.prepare`."""
 
-    keys: Tensor  # (B, S, D)
-    values: Tensor  # (B, S, C)
-    source_mask: Tensor  # (B, S), or (B, T, S) where queries differ in what they may see
+    keys: Tensor
+    """Projected keys, (B, S, D)."""
+    values: Tensor
+    """Projected values, (B, S, C)."""
+    source_mask: Tensor
+    """Mask (B, S), or (B, T, S) if it differs between queries; True at real positions."""
 
     def select(self, sentences: Tensor) -> "Memory":
-        """Keep the given sentences, in the given order."""
+        """Return the memory of the given sentences, in the given order."""
         return Memory(*(part.index_select(0, sentences) for part in self))
 
 
 class Attention(nn.Module, ABC):
-    """Score the source positions against a query and mix their values.
+    """Scores the source positions against a query and averages their values.
 
-    Nothing but parameters is stored on the module, so one module may serve beam search, threads
-    and compilation at once. A subclass defines `score`; it overrides `project_keys` or
-    `project_values` where it looks at projections.
+    A type implements `score`. It overrides `project_keys` or `project_values` if it projects keys
+    or values. The module stores nothing but parameters, so that beam search and several threads
+    can share it.
+
+    Args:
+        config: Config of the type.
+        query_size: Size of a query, Q.
+        key_size: Size of a key, K.
+        value_size: Size of a value, V.
     """
 
     num_heads: int = 1
+    """Number of heads, N."""
     context_size: int
+    """Size of a context, C."""
 
     def __init__(
         self, config: AttentionConfig, *, query_size: int, key_size: int, value_size: int
@@ -58,15 +76,15 @@ class Attention(nn.Module, ABC):
     def prepare(
         self, keys: Tensor, valid: Tensor | None = None, *, values: Tensor | None = None
     ) -> Memory:
-        """Do once for all steps what needs no query.
+        """Compute everything that does not depend on a query, once per source.
 
         Args:
-            keys: what queries are compared with, (B, S, K); the translator's encoder states.
-            valid: which of them are real, as `masked_softmax` takes it; None: all.
-            values: what is mixed, (B, S, V); None takes the keys.
+            keys: Keys, (B, S, K); encoder states in the translator.
+            valid: Lengths or a mask of the keys, as in `masked_softmax`; None if all are real.
+            values: Values, (B, S, V); None if they are the keys.
 
         Raises:
-            ValueError: there is not one value for each key.
+            ValueError: The number of values differs from the number of keys.
         """
         values = keys if values is None else values
         if values.shape[:2] != keys.shape[:2]:
@@ -81,90 +99,32 @@ class Attention(nn.Module, ABC):
         return Memory(self.project_keys(keys), self.project_values(values), valid)
 
     def project_keys(self, keys: Tensor) -> Tensor:
-        """Return what `score` compares with queries: (B, S, K) -> (B, S, D)."""
+        """Project the keys for `score`: (B, S, K) -> (B, S, D)."""
         return keys
 
     def project_values(self, values: Tensor) -> Tensor:
-        """Return what is mixed: (B, S, V) -> (B, S, C)."""
+        """Project the values: (B, S, V) -> (B, S, C)."""
         return values
 
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Mix the values by their fit to the query.
+        """Average the values, weighted by how well their keys fit the query.
 
         Args:
-            query: decoder states, (B, T, Q); T is 1 in a step.
-            memory: what `prepare` returned for these sources.
+            query: Queries, (B, T, Q); decoder states in the translator, T = 1 in a step.
+            memory: Result of `prepare` for these sources.
 
         Returns:
-            Context (B, T, C) and weights (B, N, T, S); weights of padding are exactly 0, the
-            others sum to 1; a source without a real token gets zeros.
+            Context (B, T, C) and weights (B, N, T, S). Weights of padding are exactly 0, the others
+            sum to 1. Without a real position, weights and context are 0.
         """
         weights = masked_softmax(self.score(query, memory.keys), memory.source_mask)  # (B, T, S)
-        # Scores may be more exact than the values.
-        mixed = self.dropout(weights).to(memory.values.dtype) @ memory.values
-        return mixed, weights.unsqueeze(1)
+        # The scores may have a higher precision than the values.
+        context = self.dropout(weights).to(memory.values.dtype) @ memory.values
+        return context, weights.unsqueeze(1)
 
     @abstractmethod
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        """Return how well each key fits each query: (B, T, Q), (B, S, D) -> (B, T, S)."""
-
-
-def masked_softmax(scores: Tensor, valid: Tensor) -> Tensor:
-    """Normalise scores over the last axis with weight exactly 0 where not valid.
-
-    Args:
-        scores: (B, T, S) or, with heads, (B, N, T, S).
-        valid: lengths of shape (B,) or (B, T), or a bool mask of shape (B, S) or (B, T, S),
-            True = real.
-
-    Returns:
-        Weights of the shape of `scores`. A row without a valid position is all zeros, not NaN.
-
-    Raises:
-        ValueError: `valid` has a shape that fits none of these.
-    """
-    mask = fit_mask(valid, scores.shape)
-    lowest = torch.finfo(scores.dtype).min
-    weights = torch.where(mask, scores, lowest).softmax(dim=-1)
-    # A row of nothing but padding came out uniform; elsewhere padding is 0 already.
-    return torch.where(mask, weights, 0.0)
-
-
-def fit_mask(valid: Tensor, scores_shape: tuple[int, ...]) -> Tensor:
-    """Return the mask that `valid` stands for in `masked_softmax`, with the axes of the scores.
-
-    Returns:
-        Mask (B, 1 or T, S) for scores (B, T, S), (B, 1, 1 or T, S) for scores (B, N, T, S).
-
-    Raises:
-        ValueError: `valid` does not fit the scores.
-    """
-    mask = valid if valid.dtype == torch.bool else lengths_to_mask(valid, scores_shape[-1])
-    rows, (targets, sources) = scores_shape[:1], scores_shape[-2:]
-    fitting = ((*rows, sources), (*rows, targets, sources))
-    if len(scores_shape) not in (3, 4) or mask.shape not in fitting:
-        kind = "a mask" if valid.dtype == torch.bool else "lengths"
-        raise ValueError(
-            f"attention: {kind} of shape {tuple(valid.shape)} does not fit scores of shape "
-            f"{tuple(scores_shape)}; give lengths (B,) or (B, T) or a mask (B, S) or (B, T, S)"
-        )
-    if mask.dim() == 2:
-        mask = mask.unsqueeze(1)  # (B, 1, S)
-    return mask.unsqueeze(1) if len(scores_shape) == 4 else mask
-
-
-def lengths_to_mask(lengths: Tensor, size: int) -> Tensor:
-    """Turn lengths (...) into a mask (..., size), True = real.
-
-    Raises:
-        ValueError: a length is negative or exceeds the size.
-    """
-    if lengths.numel() > 0 and not 0 <= int(lengths.min()) <= int(lengths.max()) <= size:
-        raise ValueError(
-            f"attention: lengths from {int(lengths.min())} to {int(lengths.max())} do not fit "
-            f"{size} keys"
-        )
-    return torch.arange(size, device=lengths.device) < lengths.unsqueeze(-1)
+        """Score each projected key against each query: (B, T, Q), (B, S, D) -> (B, T, S)."""
 
 
 _registry: dict[type[AttentionConfig], type[Attention]] = {}
@@ -176,7 +136,11 @@ _AttentionType = TypeVar("_AttentionType", bound=type[Attention])
 def register_attention(
     config_type: type[AttentionConfig],
 ) -> Callable[[_AttentionType], _AttentionType]:
-    """Register the decorated module under its config's type and the default of its `name`.
+    """Return a class decorator that registers an attention type.
+
+    Args:
+        config_type: Config of the type. The default value of its `name` is the name of the type;
+            `build_attention` finds the type by the config.
 
     Raises:
         ValueError: The config has no default name, or the name or the config is registered already.
@@ -196,23 +160,40 @@ def register_attention(
 
 
 def attention_config_types() -> dict[str, type[AttentionConfig]]:
-    """Return the config type of every registered name."""
+    """Return the config types of all registered attention types by name.
+
+    Example:
+        >>> from seq2seq.attention import attention_config_types
+        >>> attention_config_types()["additive"]()
+        AdditiveConfig(name='additive', dropout=0.0, size=256)
+    """
     return dict(_names)
 
 
 def build_attention(
     config: AttentionConfig, *, query_size: int, key_size: int, value_size: int
 ) -> Attention:
-    """Build the module that is registered for the config's type.
+    """Build the attention module of a config.
 
     Args:
-        config: an attention's config.
-        query_size: length of a query; in the translator of a decoder state.
-        key_size: length of a key; in the translator of an encoder state, which is the value too.
-        value_size: length of a value.
+        config: Config of a registered type.
+        query_size: Size of a query, Q; the size of a decoder state in the translator.
+        key_size: Size of a key, K; the size of an encoder state in the translator.
+        value_size: Size of a value, V; the size of an encoder state in the translator.
 
     Raises:
-        ValueError: the type asks for sizes that these are not.
+        ValueError: The type cannot be built with these sizes.
+
+    Example:
+        >>> import torch
+        >>> from seq2seq.attention import AdditiveConfig, build_attention
+        >>> config = AdditiveConfig(size=64)
+        >>> attention = build_attention(config, query_size=20, key_size=30, value_size=40)
+        >>> keys, values = torch.randn(2, 7, 30), torch.randn(2, 7, 40)  # B=2, S=7
+        >>> memory = attention.prepare(keys, torch.tensor([7, 4]), values=values)
+        >>> context, weights = attention(torch.randn(2, 3, 20), memory)  # T=3
+        >>> context.shape, weights.shape
+        (torch.Size([2, 3, 40]), torch.Size([2, 1, 3, 7]))
     """
     build = _registry[type(config)]
     return build(config, query_size=query_size, key_size=key_size, value_size=value_size)

@@ -1,4 +1,4 @@
-"""Dot-product attention, scaled or not."""
+"""Dot-product attention."""
 
 import math
 from dataclasses import dataclass
@@ -10,16 +10,29 @@ from seq2seq.attention.base import Attention, AttentionConfig, register_attentio
 
 @dataclass(kw_only=True, slots=True)
 class DotConfig(AttentionConfig):
-    """Dot-product attention."""
+    """Options of `DotAttention`."""
 
     name: str = "dot"
     scaled: bool = True
-    """Divide by the square root of the key size, without which large sizes saturate."""
+    """Divide the scores by sqrt(K), because large sizes saturate the softmax otherwise."""
 
 
 @register_attention(DotConfig)
 class DotAttention(Attention):
-    """Score q.k / sqrt(d) (Luong et al. 2015, eq. 8; scaled: Vaswani et al. 2017, eq. 1)."""
+    """Scores q^T k / sqrt(K) (Luong et al. 2015, eq. 8; scaled: Vaswani et al. 2017, eq. 1).
+
+    Raises:
+        ValueError: Query size and key size differ.
+
+    Example:
+        >>> import torch
+        >>> from seq2seq.attention import DotAttention, DotConfig
+        >>> attention = DotAttention(DotConfig(), query_size=2, key_size=2, value_size=2)
+        >>> memory = attention.prepare(torch.tensor([[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]]))
+        >>> context, weights = attention(torch.tensor([[[1.0, 2.0]]]), memory)
+        >>> weights
+        tensor([[[[0.1400, 0.2840, 0.5760]]]])
+    """
 
     def __init__(
         self, config: DotConfig, *, query_size: int, key_size: int, value_size: int

@@ -1,4 +1,4 @@
-"""Gaussian attention: Nadaraya-Watson kernel regression over the source."""
+"""Gaussian attention, which is Nadaraya-Watson kernel regression over the source."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ from seq2seq.attention.base import Attention, AttentionConfig, register_attentio
 
 @dataclass(kw_only=True, slots=True)
 class GaussianConfig(AttentionConfig):
-    """Gaussian attention."""
+    """Options of `GaussianAttention`."""
 
     name: str = "gaussian"
     size: int | None = 256
-    """Length to which query and keys are projected, so that a distance is defined; None compares
-    them as they are."""
+    """Size of the projected query and keys, D. None compares them without projections, so that
+    query and key size must be equal."""
     learned_width: bool = True
-    """Learn the kernel's inverse width w; else w = 1."""
+    """Learn the inverse width w of the kernel; otherwise w = 1."""
 
     def __post_init__(self) -> None:
         AttentionConfig.__post_init__(self)
@@ -27,7 +27,23 @@ class GaussianConfig(AttentionConfig):
 
 @register_attention(GaussianConfig)
 class GaussianAttention(Attention):
-    """Score -(w |q - k|)^2 / 2 (Nadaraya 1964, Watson 1964), q and k projected or not."""
+    """Scores -(w |q - k|)^2 / 2 for projected q and k (Nadaraya 1964, Watson 1964).
+
+    Raises:
+        ValueError: Without projections, query size and key size differ.
+
+    Example:
+        Kernel regression of y = x^2 at x = 1:
+
+        >>> import torch
+        >>> from seq2seq.attention import GaussianAttention, GaussianConfig
+        >>> config = GaussianConfig(size=None, learned_width=False)
+        >>> attention = GaussianAttention(config, query_size=1, key_size=1, value_size=1)
+        >>> x = torch.tensor([[[0.0], [1.0], [2.0]]])
+        >>> context, weights = attention(torch.ones(1, 1, 1), attention.prepare(x, values=x**2))
+        >>> context
+        tensor([[[1.5481]]])
+    """
 
     width: Tensor
     query_projection: nn.Linear | nn.Identity
@@ -59,9 +75,8 @@ class GaussianAttention(Attention):
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         queries: Tensor = self.query_projection(query)
-        # |q|^2 - 2 q.k + |k|^2 would cost less and lose what is left where q and k lie far from 0.
-        # Distances exist in single and double precision alone; in less, scores far from 0 would
-        # lose what tells them apart.
+        # |q|^2 - 2 q.k + |k|^2 is cheaper but inexact for q and k far from 0. torch computes
+        # distances in single and double precision only; lower ones round large scores too much.
         exact = torch.promote_types(queries.dtype, torch.float32)
         distances = torch.cdist(
             queries.to(exact), keys.to(exact), compute_mode="donot_use_mm_for_euclid_dist"

@@ -9,14 +9,26 @@ from seq2seq.attention.base import Attention, AttentionConfig, register_attentio
 
 @dataclass(kw_only=True, slots=True)
 class GeneralConfig(AttentionConfig):
-    """The bilinear form has nothing to configure: its matrix joins query and key size."""
+    """Options of `GeneralAttention`."""
 
     name: str = "general"
 
 
 @register_attention(GeneralConfig)
 class GeneralAttention(Attention):
-    """Score q^T W k (Luong et al. 2015, eq. 8); W k is computed once per sentence."""
+    """Scores q^T W k (Luong et al. 2015, eq. 8).
+
+    `prepare` computes W k once per sentence. Query and key sizes are independent.
+
+    Example:
+        >>> import torch
+        >>> from seq2seq.attention import GeneralAttention, GeneralConfig
+        >>> attention = GeneralAttention(GeneralConfig(), query_size=4, key_size=6, value_size=6)
+        >>> memory = attention.prepare(torch.randn(2, 5, 6))
+        >>> context, weights = attention(torch.randn(2, 3, 4), memory)
+        >>> context.shape, weights.shape
+        (torch.Size([2, 3, 6]), torch.Size([2, 1, 3, 5]))
+    """
 
     def __init__(
         self, config: GeneralConfig, *, query_size: int, key_size: int, value_size: int

@@ -6,24 +6,19 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2seq.attention.base import (
-    Attention,
-    AttentionConfig,
-    Memory,
-    fit_mask,
-    masked_softmax,
-    register_attention,
-)
+from seq2seq.attention.base import Attention, AttentionConfig, Memory, register_attention
+from seq2seq.attention.softmax import fit_mask, masked_softmax
 
 
 @dataclass(kw_only=True, slots=True)
 class MultiHeadConfig(AttentionConfig):
-    """Multi-head attention."""
+    """Options of `MultiHeadAttention`."""
 
     name: str = "multihead"
     size: int = 256
-    """Length of queries, keys and values over all heads together."""
+    """Size of the projected queries, keys and values of all heads together, C."""
     num_heads: int = 4
+    """Number of heads, N; must divide `size`."""
 
     def __post_init__(self) -> None:
         AttentionConfig.__post_init__(self)
@@ -35,9 +30,20 @@ class MultiHeadConfig(AttentionConfig):
 
 @register_attention(MultiHeadConfig)
 class MultiHeadAttention(Attention):
-    """Concat(head_1, ..., head_N) W_o with scaled dot heads (Vaswani et al. 2017, 3.2.2).
+    """Concatenates and projects the contexts of N scaled dot heads (Vaswani et al. 2017, 3.2.2).
 
-    Each head scores with sqrt(d / N), the size of its own part of the query.
+    A head scores (W_q q)^T (W_k k) / sqrt(C / N), where C / N is the size of one head. Query, key
+    and value sizes are independent; the context size C is `config.size`.
+
+    Example:
+        >>> import torch
+        >>> from seq2seq.attention import MultiHeadAttention, MultiHeadConfig
+        >>> config = MultiHeadConfig(size=8, num_heads=2)
+        >>> attention = MultiHeadAttention(config, query_size=4, key_size=6, value_size=6)
+        >>> memory = attention.prepare(torch.randn(3, 5, 6))
+        >>> context, weights = attention(torch.randn(3, 1, 4), memory)
+        >>> context.shape, weights.shape
+        (torch.Size([3, 1, 8]), torch.Size([3, 2, 1, 5]))
     """
 
     def __init__(
@@ -66,9 +72,9 @@ class MultiHeadAttention(Attention):
         return self._join(mixed), weights
 
     def mix(self, query: Tensor, memory: Memory) -> Tensor:
-        """Return the context that `forward` returns, without ever holding the weights."""
+        """Return the context of `forward` without storing the weights."""
         queries, keys = self._split(self.query_projection(query)), self._split(memory.keys)
-        # Checked here too: the product below would stretch a mask that does not fit.
+        # fit_mask raises for a mask that does not fit; torch would broadcast it.
         scores_shape = (*queries.shape[:-1], keys.shape[-2])
         mixed = functional.scaled_dot_product_attention(
             queries,
@@ -80,7 +86,7 @@ class MultiHeadAttention(Attention):
         return self._join(mixed)
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        """Return the scores of every head, (B, N, T, S)."""
+        """Return the scores of all heads: (B, T, Q), (B, S, C) -> (B, N, T, S)."""
         queries = self._split(self.query_projection(query) / self.scale)
         return queries @ self._split(keys).mT
 

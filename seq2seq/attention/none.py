@@ -1,4 +1,4 @@
-"""No attention: the plain encoder-decoder, the baseline of every comparison."""
+"""No attention, the baseline of every comparison."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,24 @@ from seq2seq.attention.base import Attention, AttentionConfig, Memory, register_
 
 @dataclass(kw_only=True, slots=True)
 class NoAttentionConfig(AttentionConfig):
-    """The baseline has nothing to configure."""
+    """Options of `NoAttention`."""
 
     name: str = "none"
 
 
 @register_attention(NoAttentionConfig)
 class NoAttention(Attention):
-    """Attend to nothing: zero heads and a context of size 0 (Sutskever et al. 2014)."""
+    """Has no heads and a context of size 0: the plain encoder-decoder (Sutskever et al. 2014).
+
+    Example:
+        >>> import torch
+        >>> from seq2seq.attention import NoAttention, NoAttentionConfig
+        >>> attention = NoAttention(NoAttentionConfig(), query_size=4, key_size=6, value_size=6)
+        >>> memory = attention.prepare(torch.randn(2, 5, 6))
+        >>> context, weights = attention(torch.randn(2, 3, 4), memory)
+        >>> context.shape, weights.shape
+        (torch.Size([2, 3, 0]), torch.Size([2, 0, 3, 5]))
+    """
 
     num_heads = 0
 
@@ -27,11 +37,11 @@ class NoAttention(Attention):
         self.context_size = 0
 
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Return a context (B, T, 0) and weights (B, 0, T, S)."""
+        """Return an empty context (B, T, 0) and empty weights (B, 0, T, S)."""
         num_sources, source_length, _ = memory.keys.shape
         target_length = query.shape[1]
         context = query.new_zeros(num_sources, target_length, 0)
         return context, query.new_zeros(num_sources, 0, target_length, source_length)
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        raise NotImplementedError("without attention nothing is scored")
+        raise NotImplementedError("attention=none computes no scores")

@@ -1,4 +1,4 @@
-"""Attention of whole sequences: across two of them, within one, and within its past."""
+"""Attention between two sequences, within a sequence, and within the past of a sequence."""
 
 # B batch, R rows, T query length, S key length, Q query size, K key size, V value size,
 # D model size, N heads, t steps so far
@@ -8,22 +8,35 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Memory, fit_mask
+from seq2seq.attention.base import Memory
 from seq2seq.attention.multihead import MultiHeadAttention, MultiHeadConfig
+from seq2seq.attention.softmax import fit_mask
 
 
 class Attended(NamedTuple):
-    """What a sequence saw."""
+    """Result of attention between sequences."""
 
-    context: Tensor  # (B, T, D)
-    weights: Tensor | None  # (B, N, T, S), where they were asked for
+    context: Tensor
+    """Context, (B, T, D)."""
+    weights: Tensor | None
+    """Weights, (B, N, T, S), or None without `need_weights`."""
 
 
 class CrossAttention(nn.Module):
-    """Queries from one sequence, keys and values from another (Vaswani et al. 2017, 3.2.3).
+    """Multi-head attention from one sequence to another (Vaswani et al. 2017, 3.2.3).
 
-    Without weights to return, the context comes from `F.scaled_dot_product_attention`, which
-    never holds them; with weights it comes from the definition. Both agree.
+    Without `need_weights`, `F.scaled_dot_product_attention` computes the context and no weights
+    are stored. Both ways give the same context.
+
+    Example:
+        >>> import torch
+        >>> from seq2seq.attention import CrossAttention, MultiHeadConfig
+        >>> config = MultiHeadConfig(size=8, num_heads=2)
+        >>> attention = CrossAttention(config, query_size=4, key_size=6, value_size=6)
+        >>> queries, keys = torch.randn(3, 2, 4), torch.randn(3, 5, 6)  # B=3, T=2, S=5
+        >>> attended = attention(queries, keys, torch.tensor([5, 2, 3]), need_weights=True)
+        >>> attended.context.shape, attended.weights.shape
+        (torch.Size([3, 2, 8]), torch.Size([3, 2, 2, 5]))
     """
 
     def __init__(
@@ -43,22 +56,29 @@ class CrossAttention(nn.Module):
         values: Tensor | None = None,
         need_weights: bool = False,
     ) -> Attended:
-        """Let every query look at the keys.
+        """Attend from every query to the keys.
 
         Args:
-            queries: (B, T, Q).
-            keys: (B, S, K).
-            valid: which keys are real: lengths (B,) or (B, T), or a bool mask (B, S) or
-                (B, T, S), True = real; None: all.
-            values: (B, S, V); None takes the keys.
-            need_weights: return the weights too.
+            queries: Queries, (B, T, Q).
+            keys: Keys, (B, S, K).
+            valid: Lengths or a mask of the keys, as in `masked_softmax`; None if all are real.
+            values: Values, (B, S, V); None if they are the keys.
+            need_weights: Return the weights as well.
         """
         memory = self.attention.prepare(keys, valid, values=values)
         return _attend(self.attention, queries, memory, need_weights=need_weights)
 
 
 class SelfAttention(nn.Module):
-    """Queries, keys and values from one sequence, whose states are as long as the contexts."""
+    """Multi-head attention from a sequence to itself (Vaswani et al. 2017, 3.2.3).
+
+    Example:
+        >>> import torch
+        >>> from seq2seq.attention import MultiHeadConfig, SelfAttention
+        >>> attention = SelfAttention(MultiHeadConfig(size=8, num_heads=2))
+        >>> attention(torch.randn(3, 5, 8), torch.tensor([5, 2, 3])).context.shape
+        torch.Size([3, 5, 8])
+    """
 
     def __init__(self, config: MultiHeadConfig) -> None:
         super().__init__()
@@ -68,12 +88,12 @@ class SelfAttention(nn.Module):
     def forward(
         self, states: Tensor, valid: Tensor | None = None, *, need_weights: bool = False
     ) -> Attended:
-        """Let every position look at the real ones.
+        """Attend from every position to the real positions.
 
         Args:
-            states: (B, T, D).
-            valid: which are real, as in `CrossAttention`.
-            need_weights: return the weights too.
+            states: States, (B, T, D); D is `config.size`.
+            valid: Lengths or a mask of the states, as in `masked_softmax`; None if all are real.
+            need_weights: Return the weights as well.
         """
         memory = self._restrict(self.attention.prepare(states, valid))
         return _attend(self.attention, states, memory, need_weights=need_weights)
@@ -83,33 +103,47 @@ class SelfAttention(nn.Module):
 
 
 class Past(NamedTuple):
-    """What a causal step has seen: projected once, never again."""
+    """Projected keys and values of the positions before a causal step."""
 
-    keys: Tensor  # (R, t, D)
-    values: Tensor  # (R, t, D)
+    keys: Tensor
+    """Projected keys, (R, t, D)."""
+    values: Tensor
+    """Projected values, (R, t, D)."""
 
     def select(self, rows: Tensor) -> "Past":
-        """Keep the given rows, in the given order."""
+        """Return the past of the given rows, in the given order."""
         return Past(self.keys.index_select(0, rows), self.values.index_select(0, rows))
 
 
 class CausalSelfAttention(SelfAttention):
-    """Self-attention in which a position sees itself and what came before it, nothing later."""
+    """Self-attention in which a position attends to itself and to earlier positions only.
+
+    A loop of `step` over the positions computes the same as one call over the sequence.
+
+    Example:
+        >>> import torch
+        >>> from seq2seq.attention import CausalSelfAttention, MultiHeadConfig
+        >>> attention = CausalSelfAttention(MultiHeadConfig(size=8, num_heads=2))
+        >>> states = torch.randn(3, 5, 8)
+        >>> context, past = attention.step(states[:, 0], attention.start(states[:, 0]))
+        >>> torch.allclose(context, attention(states).context[:, 0], atol=1e-6)
+        True
+    """
 
     def start(self, state: Tensor) -> Past:
-        """Return the empty past of rows (R, D)."""
+        """Return the empty past for states of shape (R, D)."""
         nothing = state.new_empty(state.shape[0], 0, self.attention.context_size)
         return Past(nothing, nothing)
 
     def step(self, state: Tensor, past: Past) -> tuple[Tensor, Past]:
-        """Let one new position look at itself and its past, at a cost that grows with that alone.
+        """Attend from one new position to itself and its past, in time O(t).
 
         Args:
-            state: the new position of each row, (R, D).
-            past: what `start` or the step before returned.
+            state: New state of each row, (R, D).
+            past: Result of `start` or of the previous step.
 
         Returns:
-            Context (R, D) and the past with the new position.
+            Context (R, D) and the past including the new position.
         """
         query = state.unsqueeze(1)  # (R, 1, D)
         new = self.attention.prepare(query)

@@ -1,4 +1,4 @@
-"""Uniform attention: the average of the real source states."""
+"""Uniform attention, which averages the real source states."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,25 @@ from seq2seq.attention.base import Attention, AttentionConfig, register_attentio
 
 @dataclass(kw_only=True, slots=True)
 class UniformConfig(AttentionConfig):
-    """Average pooling has nothing to configure."""
+    """Options of `UniformAttention`."""
 
     name: str = "uniform"
 
 
 @register_attention(UniformConfig)
 class UniformAttention(Attention):
-    """Score every position alike: average pooling over the real tokens."""
+    """Scores every position with 0, so that the context is the mean of the real values.
+
+    Example:
+        >>> import torch
+        >>> from seq2seq.attention import UniformAttention, UniformConfig
+        >>> attention = UniformAttention(UniformConfig(), query_size=4, key_size=2, value_size=2)
+        >>> memory = attention.prepare(torch.tensor([[[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]]]),
+        ...                            torch.tensor([2]))
+        >>> context, weights = attention(torch.randn(1, 1, 4), memory)
+        >>> context, weights
+        (tensor([[[2., 3.]]]), tensor([[[[0.5000, 0.5000, 0.0000]]]]))
+    """
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         return query.new_zeros(query.shape[0], query.shape[1], keys.shape[1])

@@ -113,7 +113,7 @@ class Recurrence(nn.Module, ABC):
 
 
 class BahdanauRecurrence(Recurrence):
-    """Attention with the previous state, then GRU over [embedding; context] (Bahdanau et al. 2015)."""
+    """Attention with the old state, then GRU over [embedding; context] (Bahdanau et al. 2015)."""
 
     def __init__(self, config: DecoderConfig, *, attention: Attention) -> None:
         super().__init__(config, attention=attention)

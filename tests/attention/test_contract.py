@@ -20,7 +20,7 @@ NAMES = sorted(attention_config_types())
 
 
 @every_type
-def test_shapes_are_those_of_the_contract(config):
+def test_context_and_weights_have_the_documented_shapes(config):
     attention, sources = tiny_attention(config), tiny_sources(config)
 
     context, weights = attend(attention, sources)
@@ -31,7 +31,7 @@ def test_shapes_are_those_of_the_contract(config):
 
 
 @every_type
-def test_values_are_the_keys_where_none_are_given(config):
+def test_keys_are_the_default_values(config):
     query_size, key_size = attention_sizes(config)
     attention = build_attention(
         config, query_size=query_size, key_size=key_size, value_size=key_size
@@ -46,7 +46,7 @@ def test_values_are_the_keys_where_none_are_given(config):
 
 @every_type
 @pytest.mark.parametrize("shape", [(3, 4, VALUE_SIZE), (2, 5, VALUE_SIZE)])
-def test_values_that_do_not_fit_the_keys_are_refused_by_their_shapes(config, shape):
+def test_error_for_too_few_values_names_both_shapes(config, shape):
     attention, sources = tiny_attention(config), tiny_sources(config)
 
     with pytest.raises(ValueError, match="give one value for each key") as error:
@@ -57,7 +57,7 @@ def test_values_that_do_not_fit_the_keys_are_refused_by_their_shapes(config, sha
 
 
 @pytest.mark.parametrize("name", [n for n, c in VARIANTS.items() if attention_sizes(c) != (6, 10)])
-def test_sizes_that_do_not_fit_are_refused_by_their_figures(name):
+def test_error_for_different_sizes_names_both_sizes(name):
     config = VARIANTS[name]
 
     with pytest.raises(ValueError, match=rf"attention={config.name}\b.*query size 6.*key size 10"):
@@ -90,7 +90,7 @@ def test_sentences_are_independent_of_their_neighbours(config):
 
 
 @every_type
-def test_steps_one_at_a_time_equal_all_at_once(config):
+def test_one_query_at_a_time_equals_all_at_once(config):
     attention, sources = tiny_attention(config), tiny_sources(config)
     memory = attention.prepare(sources.keys, sources.mask, values=sources.values)
 
@@ -102,7 +102,7 @@ def test_steps_one_at_a_time_equal_all_at_once(config):
 
 
 @every_type
-def test_gradients_are_those_of_differences(config):
+def test_gradients_equal_finite_differences(config):
     attention, sources = tiny_attention(config), tiny_sources(config)
     lengths = torch.tensor([[3, 2]])
     inputs = [part[:1, :size].detach() for part, size in zip(sources, (2, 3, 3), strict=False)]
@@ -142,7 +142,7 @@ def test_dropout_acts_on_the_context_in_training_only(config):
 
 
 @every_type
-def test_dropout_drops_whole_weights_and_scales_the_others(config):
+def test_dropout_drops_weights_and_scales_the_others(config):
     single = {"num_heads": 1} if hasattr(config, "num_heads") else {}
     attention = tiny_attention(dataclasses.replace(config, dropout=0.2, **single))
     sources = tiny_sources(config)
@@ -159,7 +159,7 @@ def test_dropout_drops_whole_weights_and_scales_the_others(config):
 
 
 @every_type
-def test_published_values_of_equal_states_hold_whatever_the_query(config):
+def test_equal_states_give_the_published_values_for_any_query(config):
     attention = build_attention(config, query_size=2, key_size=2, value_size=2)
     states = torch.tensor([[[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]]])
     memory = attention.prepare(states, torch.tensor([2]))
@@ -172,7 +172,7 @@ def test_published_values_of_equal_states_hold_whatever_the_query(config):
 
 
 @every_type
-def test_published_averages_of_equal_keys_hold(config):
+def test_equal_keys_give_the_published_averages(config):
     attention = build_attention(config, query_size=2, key_size=2, value_size=4)
     values = torch.arange(40.0).reshape(1, 10, 4).repeat(2, 1, 1)
     memory = attention.prepare(torch.ones(2, 10, 2), torch.tensor([2, 6]), values=values)
@@ -188,25 +188,25 @@ def test_published_averages_of_equal_keys_hold(config):
 
 @every_type
 @pytest.mark.parametrize("dropout", [-0.1, 1.0, 1.5])
-def test_dropout_out_of_range_is_refused_by_key_and_value(config, dropout):
+def test_dropout_out_of_range_is_an_error(config, dropout):
     with pytest.raises(ValueError, match=rf"attention\.dropout={dropout} must lie in \[0, 1\)"):
         dataclasses.replace(config, dropout=dropout)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if hasattr(VARIANTS[name], "size")])
-def test_size_below_one_is_refused_by_key_and_value(name):
+def test_size_below_one_is_an_error(name):
     with pytest.raises(ValueError, match=r"attention\.size=0"):
         dataclasses.replace(VARIANTS[name], size=0)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_config_refuses_a_field_that_it_does_not_have(name):
+def test_unknown_config_field_is_an_error(name):
     with pytest.raises(AttributeError):
         VARIANTS[name].misspelt = 1
 
 
 @every_type
-def test_module_is_that_of_its_config(config):
+def test_equal_configs_build_modules_of_one_type(config):
     query_size, key_size = attention_sizes(config)
 
     first, second = (

@@ -32,7 +32,7 @@ def test_published_context():
     assert_close(context, torch.tensor([[[0.716005, 0.859971]]]), atol=1e-6, rtol=0)
 
 
-def test_different_sizes_are_refused_with_the_way_out():
+def test_error_for_different_sizes_suggests_general():
     message = (
         r"attention=dot: query size 6 \(model\.decoder\.hidden_size\) and key size 10 "
         r"\(2 \* model\.encoder\.hidden_size\) must be equal; .* choose attention=general"

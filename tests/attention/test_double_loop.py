@@ -111,7 +111,7 @@ def none(attention, config, sources):
     ("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)], ids=["fp32", "fp64"]
 )
 @pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
-def test_context_and_weights_are_those_of_a_double_loop(config, dtype, tolerance, valid):
+def test_context_and_weights_equal_a_double_loop(config, dtype, tolerance, valid):
     attention, sources = tiny_attention(config, dtype=dtype), tiny_sources(config, dtype=dtype)
     given, seen = VALID[valid]
     by_loop = {"none": none, "multihead": multihead}.get(config.name, single_head)

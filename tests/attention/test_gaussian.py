@@ -40,7 +40,7 @@ def test_learned_width_scales_the_distance(size, width, dtype, tolerance):
 
 
 @pytest.mark.parametrize("config", [PLAIN, PLAIN_LEARNED], ids=["fixed", "learned"])
-def test_without_a_size_it_is_the_nadaraya_watson_estimate(config):
+def test_without_projections_it_equals_the_nadaraya_watson_estimate(config):
     attention = build_attention(config, query_size=1, key_size=1, value_size=1)
     x, y = torch.linspace(0, 5, 7), torch.linspace(0, 5, 7).sin()
     queries = torch.tensor([0.3, 2.0, 4.9])
@@ -71,7 +71,7 @@ def test_width_of_plain_regression_is_learned():
 @pytest.mark.parametrize(
     ("dtype", "spacing", "offset"), [(torch.float16, 1, 1024), (torch.float32, 1 / 8, 8192)]
 )
-def test_only_differences_of_query_and_key_count(dtype, spacing, offset):
+def test_weights_depend_on_the_difference_of_query_and_key_only(dtype, spacing, offset):
     attention = tiny_attention(PLAIN, dtype=dtype)
     generator = torch.Generator().manual_seed(3)
     query, keys = (spacing * torch.randint(9, (2, n, 6), generator=generator) for n in (3, 5))
@@ -98,7 +98,7 @@ def test_query_that_is_a_key_has_a_finite_gradient():
     assert keys.grad.isfinite().all()
 
 
-def test_mixed_precision_measures_distances_in_single():
+def test_autocast_computes_distances_in_single_precision():
     attention = tiny_attention(LEARNED, dtype=torch.float32)
     sources = tiny_sources(LEARNED, dtype=torch.float32)
 
@@ -118,7 +118,7 @@ def test_learned_width_starts_as_the_fixed_one():
     assert_close(outputs[0], outputs[1])
 
 
-def test_width_is_a_parameter_only_where_it_is_learned():
+def test_fixed_width_is_no_parameter():
     learned, fixed = tiny_attention(LEARNED), tiny_attention(FIXED)
 
     assert "width" in dict(learned.named_parameters())
@@ -126,7 +126,7 @@ def test_width_is_a_parameter_only_where_it_is_learned():
     assert fixed.float().width.dtype == torch.float32
 
 
-def test_wider_kernel_parameter_sharpens():
+def test_larger_width_parameter_sharpens_the_weights():
     attention, sources = tiny_attention(LEARNED), tiny_sources(LEARNED)
     memory = attention.prepare(sources.keys, sources.mask, values=sources.values)
 

@@ -21,7 +21,7 @@ def test_weights_of_padding_are_exactly_zero_and_the_others_sum_to_one(config):
 
 
 @every_type
-def test_padding_is_neither_seen_nor_given_a_gradient(config):
+def test_padding_changes_nothing_and_gets_no_gradient(config):
     attention, sources = tiny_attention(config), tiny_sources(config)
     inputs = sources.keys.requires_grad_(), sources.values.requires_grad_()
     context, weights = attend(attention, sources)
@@ -40,7 +40,7 @@ def test_padding_is_neither_seen_nor_given_a_gradient(config):
 
 
 @every_type
-def test_a_query_neither_sees_nor_moves_what_its_own_mask_hides(config):
+def test_positions_masked_for_one_query_get_no_weight_and_no_gradient(config):
     attention, sources = tiny_attention(config), tiny_sources(config)
     inputs = sources.keys.requires_grad_(), sources.values.requires_grad_()
     hidden = torch.zeros(3, 4, 5, dtype=torch.bool)
@@ -58,7 +58,7 @@ def test_a_query_neither_sees_nor_moves_what_its_own_mask_hides(config):
 
 
 @every_type
-def test_lengths_and_masks_say_the_same(config):
+def test_lengths_equal_the_masks_that_they_stand_for(config):
     attention, sources = tiny_attention(config), tiny_sources(config)
     lengths = sources.mask.sum(-1)
     same = (
@@ -74,7 +74,7 @@ def test_lengths_and_masks_say_the_same(config):
 
 
 @every_type
-def test_nothing_said_of_validity_means_that_all_is_real(config):
+def test_without_a_mask_all_positions_are_real(config):
     attention, sources = tiny_attention(config), tiny_sources(config)
 
     unsaid = attend(attention, sources._replace(mask=None))
@@ -102,7 +102,7 @@ def test_more_padding_changes_nothing(config):
 
 
 @every_type
-def test_source_of_nothing_but_padding_gives_zeros_and_no_nan(config):
+def test_source_of_padding_only_gives_zeros(config):
     attention, sources = tiny_attention(config), tiny_sources(config)
     inputs = [part.requires_grad_() for part in sources[:3]]
     mask = sources.mask.clone()
@@ -121,7 +121,7 @@ def test_source_of_nothing_but_padding_gives_zeros_and_no_nan(config):
 
 @every_type
 @pytest.mark.parametrize(("rows", "steps", "places"), [(0, 4, 5), (3, 0, 5), (3, 4, 0)])
-def test_nothing_is_made_of_nothing(config, rows, steps, places):
+def test_empty_inputs_give_empty_or_zero_outputs(config, rows, steps, places):
     attention, sources = tiny_attention(config), tiny_sources(config)
     keys, values = (part[:rows, :places] for part in sources[1:3])
 

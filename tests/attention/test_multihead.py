@@ -11,7 +11,7 @@ CONFIG = attention_config("multihead")
 
 
 @pytest.mark.parametrize("num_heads", [1, 2, 4, 8])
-def test_context_without_weights_is_the_same(num_heads):
+def test_mix_equals_the_context_of_forward(num_heads):
     config = dataclasses.replace(CONFIG, num_heads=num_heads)
     attention, sources = tiny_attention(config), tiny_sources(config)
     memory = attention.prepare(sources.keys, sources.mask, values=sources.values)
@@ -20,7 +20,7 @@ def test_context_without_weights_is_the_same(num_heads):
 
 
 @pytest.mark.parametrize("num_heads", [1, 2, 4])
-def test_each_head_sees_its_own_part_of_the_projections(num_heads):
+def test_each_head_reads_its_own_part_of_the_projections(num_heads):
     config = dataclasses.replace(CONFIG, num_heads=num_heads)
     attention, sources = tiny_attention(config), tiny_sources(config)
     size = config.size // num_heads
@@ -49,7 +49,7 @@ def test_published_values():
 
 
 @pytest.mark.parametrize("num_heads", [-2, 0, 3, 16])
-def test_heads_that_do_not_divide_the_size_are_refused(num_heads):
+def test_heads_that_do_not_divide_the_size_are_an_error(num_heads):
     message = rf"attention\.num_heads={num_heads} must divide attention\.size=8"
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(CONFIG, num_heads=num_heads)

@@ -118,7 +118,7 @@ def of_type(endings, name):
     return {test: ending for test, ending in endings.items() if name in test.partition("[")[2]}
 
 
-def test_new_type_is_tested_in_every_file_that_looks_at_all_types(endings):
+def test_every_file_that_tests_all_types_tests_the_new_one(endings):
     counts = Counter(test.partition("::")[0].split(".")[-1] for test in of_type(endings, "cosine"))
 
     assert counts.keys() == {
@@ -133,7 +133,7 @@ def test_new_type_is_tested_in_every_file_that_looks_at_all_types(endings):
     assert counts.total() > 35
 
 
-def test_right_module_passes(endings):
+def test_correct_type_passes(endings):
     assert [test for test, end in of_type(endings, "cosine").items() if end != "passed"] == []
 
 
@@ -141,11 +141,11 @@ def test_right_module_passes(endings):
     "promise",
     [
         "test_weights_of_padding_are_exactly_zero_and_the_others_sum_to_one[blind]",
-        "test_padding_is_neither_seen_nor_given_a_gradient[blind]",
-        "test_context_and_weights_are_those_of_a_double_loop[blind-fp64-lengths]",
+        "test_padding_changes_nothing_and_gets_no_gradient[blind]",
+        "test_context_and_weights_equal_a_double_loop[blind-fp64-lengths]",
     ],
 )
-def test_module_that_looks_at_padding_is_found_out(endings, promise):
+def test_type_that_attends_to_padding_fails(endings, promise):
     (ending,) = [ending for test, ending in endings.items() if test.endswith(f"::{promise}")]
 
     assert ending == "failed"

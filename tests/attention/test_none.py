@@ -5,7 +5,7 @@ from tiny_models import attend, attention_config, tiny_attention, tiny_sources
 CONFIG = attention_config("none")
 
 
-def test_there_are_no_heads_no_context_and_nothing_to_learn():
+def test_there_are_no_heads_no_context_and_no_parameters():
     attention, sources = tiny_attention(CONFIG), tiny_sources(CONFIG)
 
     context, weights = attend(attention, sources)
@@ -16,6 +16,6 @@ def test_there_are_no_heads_no_context_and_nothing_to_learn():
     assert list(attention.parameters()) == []
 
 
-def test_nothing_can_be_scored():
-    with pytest.raises(NotImplementedError, match="without attention"):
+def test_score_raises():
+    with pytest.raises(NotImplementedError, match="attention=none computes no scores"):
         tiny_attention(CONFIG).score(torch.zeros(1, 1, 2), torch.zeros(1, 3, 2))

@@ -77,7 +77,7 @@ def test_both_paths_agree_in_values_and_gradients(kind, num_heads, valid, dtype,
 
 @every_kind
 @both_paths
-def test_query_that_may_see_nothing_gets_zeros_and_moves_nothing(kind, need_weights):
+def test_fully_masked_query_gets_zeros_and_no_gradient(kind, need_weights):
     module, inputs = sequence_attention(kind), draw_sequences(kind)
 
     context = attend(module, inputs, "no_length", need_weights=need_weights).context
@@ -95,7 +95,7 @@ def test_query_that_may_see_nothing_gets_zeros_and_moves_nothing(kind, need_weig
 @every_number_of_heads
 @both_paths
 @pytest.mark.parametrize("valid", ["nothing", "lengths", "step_mask"])
-def test_context_and_weights_are_those_of_torch(kind, num_heads, need_weights, valid):
+def test_context_and_weights_equal_torch(kind, num_heads, need_weights, valid):
     module, (states,) = sequence_attention(kind, num_heads), draw_sequences(kind)
     mask = mask_of(valid)
     if kind is CausalSelfAttention:
@@ -117,7 +117,7 @@ def test_context_and_weights_are_those_of_torch(kind, num_heads, need_weights, v
 
 
 @both_paths
-def test_causal_attention_over_padding_is_that_of_torch_told_so(need_weights):
+def test_causal_attention_over_padding_equals_torch(need_weights):
     module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(SelfAttention)
 
     context, _ = attend(module, [states], "lengths", need_weights=need_weights)
@@ -200,7 +200,7 @@ def test_permuted_sequence_permutes_the_contexts(need_weights):
     ],
     ids=lambda valid: f"{str(valid.dtype).removeprefix('torch.')}{tuple(valid.shape)}",
 )
-def test_mask_that_does_not_fit_is_refused_on_both_paths(kind, need_weights, valid):
+def test_mask_that_does_not_fit_is_an_error_on_both_paths(kind, need_weights, valid):
     module, inputs = sequence_attention(kind), draw_sequences(kind)
     arguments = (*inputs[:2], valid) if kind is CrossAttention else (*inputs, valid)
     given = {"values": inputs[2]} if kind is CrossAttention else {}
@@ -211,7 +211,7 @@ def test_mask_that_does_not_fit_is_refused_on_both_paths(kind, need_weights, val
 
 @every_kind
 @both_paths
-def test_dropout_drops_whole_weights_in_training_only(kind, need_weights):
+def test_dropout_drops_weights_in_training_only(kind, need_weights):
     module, plain = (sequence_attention(kind, 1, dropout=dropout) for dropout in (0.2, 0.0))
     inputs = [part[:, :1].repeat(300, 1, 1) for part in draw_sequences(kind)]
 

@@ -58,7 +58,7 @@ def test_steps_equal_the_whole_in_values_and_gradients(num_heads, dtype, toleran
     assert_close(gradients[1], gradients[0], atol=tolerance, rtol=0)
 
 
-def test_past_grows_by_one_position_a_step_and_keeps_what_it_held():
+def test_each_step_appends_one_position_to_the_past():
     module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(CausalSelfAttention)
 
     start, (_, pasts) = module.start(states[:, 0]), unroll(module, states)
@@ -70,7 +70,7 @@ def test_past_grows_by_one_position_a_step_and_keeps_what_it_held():
         assert torch.equal(past.values, pasts[-1].values[:, :length])
 
 
-def test_a_step_projects_one_position_however_long_the_past_is():
+def test_step_projects_only_the_new_position():
     module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(CausalSelfAttention)
     lengths = []
     for name in ("query_projection", "key_projection", "value_projection", "output_projection"):
@@ -84,7 +84,7 @@ def test_a_step_projects_one_position_however_long_the_past_is():
 
 
 @torch.no_grad()
-def test_work_of_a_step_grows_with_its_past_and_no_faster():
+def test_work_of_a_step_grows_linearly_with_the_past():
     module = sequence_attention(CausalSelfAttention)
     past, numbers = module.start(torch.zeros(3, 8).double()), []
 
@@ -99,7 +99,7 @@ def test_work_of_a_step_grows_with_its_past_and_no_faster():
     assert growth.pop() > 0
 
 
-def test_selected_rows_go_on_from_their_own_past():
+def test_selected_rows_continue_from_their_own_past():
     module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(CausalSelfAttention)
     rows = torch.tensor([2, 0, 0, 1])
     _, pasts = unroll(module, states[:, :3])
@@ -110,7 +110,7 @@ def test_selected_rows_go_on_from_their_own_past():
     assert_close(context, module(joined).context[:, -1], atol=1e-12, rtol=0)
 
 
-def test_what_a_step_is_given_stays_as_it_was():
+def test_step_does_not_change_its_arguments():
     module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(CausalSelfAttention)
     _, pasts = unroll(module, states[:, :2])
     before = [part.clone() for part in pasts[-1]]

@@ -61,7 +61,7 @@ TERMS = {"dot": dot, "general": general, "uniform": uniform, "gaussian": gaussia
 
 @every_kind
 @pytest.mark.parametrize("variant", [n for n, c in VARIANTS.items() if c.name in TERMS])
-def test_context_is_that_of_scaled_dot_product_attention(variant, kind):
+def test_context_equals_scaled_dot_product_attention(variant, kind):
     config, valid = VARIANTS[variant], KINDS[kind]
     attention, sources = tiny_attention(config), tiny_sources(config)
     if hasattr(attention, "width"):
@@ -101,7 +101,7 @@ def with_weights_of(attention, *, num_heads, query_size, key_size):
 
 @every_kind
 @pytest.mark.parametrize("num_heads", [1, 2, 3, 6])
-def test_multihead_is_that_of_torch_in_values_and_gradients(num_heads, kind):
+def test_multihead_equals_torch_in_values_and_gradients(num_heads, kind):
     config = dataclasses.replace(MULTIHEAD, size=6, num_heads=num_heads)
     attention, sources = tiny_attention(config), tiny_sources(config)
     theirs = with_weights_of(attention, num_heads=num_heads, query_size=6, key_size=10)
@@ -123,7 +123,7 @@ def test_multihead_is_that_of_torch_in_values_and_gradients(num_heads, kind):
     assert_close(gradients[0], gradients[1])
 
 
-def test_one_head_without_projections_is_the_scaled_dot():
+def test_one_head_without_projections_equals_scaled_dot():
     config = dataclasses.replace(MULTIHEAD, size=6, num_heads=1)
     dot_config = VARIANTS["dot"]
     sources = tiny_sources(dot_config)

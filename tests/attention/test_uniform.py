@@ -15,5 +15,5 @@ def test_published_averages():
     assert_close(context, torch.tensor([[[2.0, 3, 4, 5]], [[10.0, 11, 12, 13]]]))
 
 
-def test_nothing_is_learned():
+def test_there_are_no_parameters():
     assert list(tiny_attention(CONFIG).parameters()) == []
