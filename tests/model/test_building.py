@@ -62,7 +62,7 @@ def test_tied_embeddings_share_one_matrix(tied, num_matrices):
 
 
 @pytest.mark.parametrize("tied", [TiedEmbeddings.decoder, TiedEmbeddings.all])
-def test_tied_matrix_stays_one_after_loading(tied):
+def test_tied_matrix_stays_tied_after_loading(tied):
     saved, loaded = (build(model_config(tied=tied), seed=seed) for seed in (1, 2))
 
     loaded.load_state_dict(saved.state_dict())
@@ -72,7 +72,7 @@ def test_tied_matrix_stays_one_after_loading(tied):
 
 
 @pytest.mark.parametrize("tied", [TiedEmbeddings.decoder, TiedEmbeddings.all])
-def test_readout_that_does_not_fit_a_tied_output_is_refused(tied):
+def test_readout_size_must_fit_a_tied_output(tied):
     message = (
         r"model\.decoder\.readout_size=9 must equal model\.decoder\.embedding_size=8 where "
         rf"model\.tied_embeddings={tied.value}"
@@ -81,7 +81,7 @@ def test_readout_that_does_not_fit_a_tied_output_is_refused(tied):
         model_config(tied=tied, readout_size=9)
 
 
-def test_source_embedding_of_another_size_cannot_be_tied():
+def test_source_embedding_size_must_fit_a_tied_matrix():
     message = (
         r"model\.encoder\.embedding_size=8 must equal model\.decoder\.embedding_size=7 where "
         r"model\.tied_embeddings=all"
@@ -95,7 +95,7 @@ def test_two_vocabularies_cannot_share_one_matrix():
         build(model_config(tied=TiedEmbeddings.all), source=11)
 
 
-def test_attention_that_does_not_fit_the_model_is_refused_by_its_sizes():
+def test_error_for_attention_that_does_not_fit_names_the_sizes():
     with pytest.raises(ValueError, match=r"query size 6 .* and key size 10 .* must be equal"):
         build(model_config(), attention="dot")
 
@@ -158,13 +158,13 @@ def test_embedding_of_padding_gets_no_gradient():
         assert torch.equal(gradients[f"{side}.embedding.weight"][0], torch.zeros(8))
 
 
-def test_building_the_baseline_without_attention_warns_of_nothing():
+def test_building_without_attention_gives_no_warning():
     model = build(model_config(), attention="none")
 
     assert model.decoder.recurrence.context_projection.weight.shape == (18, 0)
 
 
-def test_model_is_a_function_of_what_its_state_dict_holds():
+def test_equal_state_dicts_give_equal_models():
     first, second = (build(model_config(), seed=seed).eval() for seed in (1, 2))
     batch = tiny_batch()
 

@@ -61,7 +61,7 @@ def test_forward_equals_unrolled_steps(attention, form, build):
 
 
 @every_type
-def test_sentences_that_attend_in_parts_get_what_all_get_at_once(attention, monkeypatch):
+def test_attention_calls_over_some_sentences_equal_one_call(attention, monkeypatch):
     model, batch = tiny_model(attention, "luong"), tiny_batch()
 
     def run():
@@ -81,7 +81,7 @@ def test_sentences_that_attend_in_parts_get_what_all_get_at_once(attention, monk
 @every_type
 @every_form
 @pytest.mark.parametrize("self_attention", [False, True])
-def test_rows_of_a_beam_are_as_rows_alone(attention, form, self_attention):
+def test_rows_of_a_beam_equal_separate_rows(attention, form, self_attention):
     model = tiny_model(attention, form, num_layers=2, self_attention=self_attention)
     batch = tiny_batch()
     memory, state = model.encode(batch.source_ids, batch.source_mask)
@@ -101,7 +101,7 @@ def test_rows_of_a_beam_are_as_rows_alone(attention, form, self_attention):
 
 @every_form
 @pytest.mark.parametrize("self_attention", [False, True])
-def test_selected_rows_go_on_as_if_they_had_stood_there(form, self_attention):
+def test_selected_rows_continue_with_their_own_state(form, self_attention):
     model = tiny_model(
         attention_config("additive"), form, num_layers=2, self_attention=self_attention
     )
@@ -121,7 +121,7 @@ def test_selected_rows_go_on_as_if_they_had_stood_there(form, self_attention):
 
 @every_type
 @every_form
-def test_forcing_every_token_is_the_plain_forward(attention, form):
+def test_forcing_every_token_equals_the_plain_forward(attention, form):
     model, batch = tiny_model(attention, form), tiny_batch()
     inputs = (batch.source_ids, batch.source_mask, batch.previous_ids)
 
@@ -146,7 +146,7 @@ def test_forcing_no_token_feeds_the_best_one_after_bos(form):
         state, fed = step.state, step.logits.argmax(-1)
 
 
-def test_each_token_is_forced_by_its_own_place_in_the_mask():
+def test_mask_forces_each_token_separately():
     model, batch = tiny_model(attention_config("dot")), tiny_batch()
     inputs = (batch.source_ids, batch.source_mask)
     mask = torch.rand(3, 4, generator=torch.Generator().manual_seed(6)) < 0.5
@@ -160,7 +160,7 @@ def test_each_token_is_forced_by_its_own_place_in_the_mask():
     assert_close(mixed, model(*inputs, fed))
 
 
-def test_choice_of_a_sampled_token_has_no_gradient():
+def test_choice_of_a_predicted_token_has_no_gradient():
     model, batch = tiny_model(attention_config("dot")), tiny_batch()
     output = model(
         batch.source_ids, batch.source_mask, batch.previous_ids, torch.zeros(3, 4).bool()
@@ -172,7 +172,7 @@ def test_choice_of_a_sampled_token_has_no_gradient():
     assert gradients["decoder.readout.projection.weight"].abs().max() > 0
 
 
-def test_first_step_with_input_feeding_is_fed_a_zero_readout():
+def test_input_feeding_starts_from_a_zero_readout():
     model = tiny_model(attention_config("dot"), "input_feeding")
 
     state = model.decoder.initial_state((torch.randn(3, 6),))
@@ -181,7 +181,7 @@ def test_first_step_with_input_feeding_is_fed_a_zero_readout():
 
 
 @pytest.mark.parametrize("form", ["bahdanau", "conditional", "luong"])
-def test_state_carries_no_readout_where_none_is_fed(form):
+def test_state_carries_no_readout_without_input_feeding(form):
     model, batch = tiny_model(attention_config("dot"), form), tiny_batch()
     memory, state = model.encode(batch.source_ids, batch.source_mask)
 

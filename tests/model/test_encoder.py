@@ -18,7 +18,7 @@ def make_encoder(*, dtype=torch.float64, **options):
 
 
 @pytest.mark.parametrize("num_layers", [1, 2])
-def test_states_are_those_of_torch_for_each_sentence_alone(num_layers):
+def test_states_equal_torch_on_each_sentence(num_layers):
     encoder, batch = make_encoder(num_layers=num_layers), tiny_batch()
     gru = nn.GRU(8, 5, num_layers, bidirectional=True, batch_first=True, dtype=torch.float64)
     gru.load_state_dict(encoder.gru.state_dict())
@@ -31,7 +31,7 @@ def test_states_are_those_of_torch_for_each_sentence_alone(num_layers):
         assert_close(last[row], torch.cat((final[-2], final[-1])))
 
 
-def test_last_states_are_those_at_the_ends_of_the_sentence():
+def test_last_states_are_the_states_at_both_ends_of_the_sentence():
     encoder, batch = make_encoder(), tiny_batch()
 
     states, last = encoder(batch.source_ids, batch.source_mask)
@@ -73,7 +73,7 @@ def test_ids_under_padding_are_not_read():
     assert_close(encoder(garbage, batch.source_mask), encoder(batch.source_ids, batch.source_mask))
 
 
-def test_sentence_of_nothing_but_padding_gives_zero_states_and_no_nan():
+def test_sentence_of_padding_only_gives_zero_states():
     encoder, batch = make_encoder(layer_norm=True), tiny_batch()
     mask = batch.source_mask.clone()
     mask[1] = False
@@ -87,7 +87,7 @@ def test_sentence_of_nothing_but_padding_gives_zero_states_and_no_nan():
         assert parameter.grad.isfinite().all()
 
 
-def test_batch_of_nothing_but_padding_is_encoded_as_zeros():
+def test_batch_of_padding_only_gives_zero_states():
     encoder = make_encoder()
 
     states, _ = encoder(torch.zeros(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.bool))
@@ -95,7 +95,7 @@ def test_batch_of_nothing_but_padding_is_encoded_as_zeros():
     assert torch.equal(states, torch.zeros(2, 3, 10).double())
 
 
-def test_layer_norm_normalises_what_attention_sees():
+def test_layer_norm_normalises_the_states():
     encoder, batch = make_encoder(layer_norm=True), tiny_batch()
     plain = make_encoder()
 
@@ -107,7 +107,7 @@ def test_layer_norm_normalises_what_attention_sees():
     assert_close(last, raw_last)
 
 
-def test_self_attention_is_residual_normalised_and_blind_to_padding():
+def test_self_attention_is_residual_and_normalised_and_ignores_padding():
     encoder, batch = make_encoder(self_attention=True), tiny_batch()
     plain = make_encoder()
     plain.load_state_dict(encoder.state_dict(), strict=False)
@@ -157,7 +157,7 @@ def test_hidden_dropout_acts_between_layers_and_on_the_states():
     assert encoder.gru.dropout == encoder.hidden_dropout.p == 0.4
 
 
-def test_heads_that_do_not_divide_the_state_are_refused_where_they_are_used():
+def test_heads_must_divide_the_state_only_with_self_attention():
     message = r"model\.encoder\.self_attention_heads=3 must divide 2 \* .*hidden_size=10"
     off = dataclasses.replace(encoder_config(), self_attention_heads=3)
 
@@ -168,12 +168,12 @@ def test_heads_that_do_not_divide_the_state_are_refused_where_they_are_used():
 @pytest.mark.parametrize(
     "field", ["embedding_size", "hidden_size", "num_layers", "self_attention_heads"]
 )
-def test_size_below_one_is_refused_by_key_and_value(field):
+def test_size_below_one_is_an_error(field):
     with pytest.raises(ValueError, match=rf"model\.encoder\.{field}=0 must be at least 1"):
         dataclasses.replace(encoder_config(), **{field: 0})
 
 
 @pytest.mark.parametrize("field", ["word_dropout", "embedding_dropout", "hidden_dropout"])
-def test_dropout_out_of_range_is_refused_by_key_and_value(field):
+def test_dropout_out_of_range_is_an_error(field):
     with pytest.raises(ValueError, match=rf"model\.encoder\.{field}=1\.0 must lie in \[0, 1\)"):
         dataclasses.replace(encoder_config(), **{field: 1.0})

@@ -42,7 +42,7 @@ def run_torch(gru, inputs, mask):
 
 @every_dtype
 @pytest.mark.parametrize("num_layers", [1, 2])
-def test_bidirectional_gru_is_that_of_torch_over_packed_sequences(dtype, num_layers):
+def test_bidirectional_gru_equals_torch_over_packed_sequences(dtype, num_layers):
     gru, inputs = bidirectional(num_layers, dtype=dtype), random(4, 5, 3, seed=1, dtype=dtype)
     leaves = [inputs, *gru.parameters()]
 
@@ -58,7 +58,7 @@ def test_bidirectional_gru_is_that_of_torch_over_packed_sequences(dtype, num_lay
     assert_close(gradients((states, last), leaves), expected_gradients, **close)
 
 
-def test_what_stands_in_padding_changes_neither_states_nor_gradients():
+def test_values_of_padding_change_neither_states_nor_gradients():
     gru, inputs = bidirectional(2), random(4, 5, 3, seed=1)
     garbage = torch.where(MASK.unsqueeze(-1), inputs, 1e3).detach().requires_grad_()
 
@@ -70,7 +70,7 @@ def test_what_stands_in_padding_changes_neither_states_nor_gradients():
     assert_close(run(inputs), run(garbage), rtol=0, atol=0)
 
 
-def test_row_of_nothing_but_padding_ends_in_zeros_and_has_no_gradient():
+def test_row_of_padding_only_ends_in_zeros_and_has_no_gradient():
     gru, inputs = bidirectional(2), random(4, 5, 3, seed=1)
 
     _, last = gru(inputs, MASK)
@@ -82,7 +82,7 @@ def test_row_of_nothing_but_padding_ends_in_zeros_and_has_no_gradient():
 
 
 @pytest.mark.parametrize("num_layers", [1, 2])
-def test_weights_bear_the_names_of_torch(num_layers):
+def test_weights_have_the_names_of_torch(num_layers):
     gru = bidirectional(num_layers)
     theirs = nn.GRU(3, 2, num_layers, bidirectional=True, batch_first=True).double()
 
@@ -93,7 +93,7 @@ def test_weights_bear_the_names_of_torch(num_layers):
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda gru: pickle.loads(pickle.dumps(gru))])
-def test_a_copy_reads_as_the_original_and_has_weights_of_its_own(duplicate):
+def test_copy_computes_the_same_with_its_own_weights(duplicate):
     gru, inputs = bidirectional(2), random(4, 5, 3, seed=1)
 
     copied = duplicate(gru)
@@ -103,7 +103,7 @@ def test_a_copy_reads_as_the_original_and_has_weights_of_its_own(duplicate):
     assert gru.weight_hh_l1_reverse.all()
 
 
-def test_frozen_weights_get_no_gradient_and_hand_on_that_of_the_input():
+def test_frozen_weights_get_no_gradient_but_the_input_does():
     gru, inputs = bidirectional(2), random(4, 5, 3, seed=1)
     expected = gradients(gru(inputs, MASK), [inputs])
     gru.requires_grad_(False)
@@ -128,7 +128,7 @@ def test_dropout_acts_between_layers_in_training_only():
     assert torch.equal(*fixed)
 
 
-def test_states_stay_exact_under_autocast():
+def test_states_stay_in_single_precision_under_autocast():
     gru = bidirectional(2, dtype=torch.float32)
     inputs = random(4, 5, 3, seed=1, dtype=torch.float32)
     leaves = [inputs, *gru.parameters()]
@@ -144,7 +144,7 @@ def test_states_stay_exact_under_autocast():
         assert (gradient - expected).norm() <= 0.05 * expected.norm()
 
 
-def test_the_bias_of_a_step_is_added_in_single_precision():
+def test_bias_of_a_step_is_added_in_single_precision():
     shapes = ((4, 2), (6, 2), (6,))
     hidden, weight, bias = (random(*shape, seed=1, dtype=torch.float32) for shape in shapes)
     projected = torch.zeros(1, 4, 6)
@@ -159,7 +159,7 @@ def test_the_bias_of_a_step_is_added_in_single_precision():
 
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_the_state_of_a_cell_keeps_its_precision_under_autocast(layer_norm, dtype):
+def test_state_of_a_cell_keeps_its_precision_under_autocast(layer_norm, dtype):
     torch.manual_seed(1)
     cell, hidden = GRUCell(3, 2, layer_norm=layer_norm), torch.randn(4, 2)
 

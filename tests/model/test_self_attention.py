@@ -32,7 +32,7 @@ def unroll(layer, sequence):
     return torch.stack(refined, dim=1), past
 
 
-def test_layer_adds_what_attention_saw_and_normalises_the_sum():
+def test_layer_adds_the_context_and_normalises_the_sum():
     layer = randomize(SelfAttentionLayer(8, num_heads=2, dropout=0.0))
     mask = torch.arange(5) < torch.tensor([[5], [2], [3]])
 
@@ -52,7 +52,7 @@ def test_causal_steps_equal_the_whole_sequence():
     assert past.keys.shape == past.values.shape == (3, 5, 8)
 
 
-def test_causal_layer_sees_nothing_later():
+def test_causal_layer_ignores_later_positions():
     layer = randomize(CausalSelfAttentionLayer(8, num_heads=2, dropout=0.0))
     changed = states()
     changed[:, 3:] += 1
@@ -63,7 +63,7 @@ def test_causal_layer_sees_nothing_later():
     assert not torch.allclose(after[:, 3:], before[:, 3:])
 
 
-def test_selected_past_is_that_of_the_rows():
+def test_selected_rows_continue_from_their_own_past():
     layer = randomize(CausalSelfAttentionLayer(8, num_heads=2, dropout=0.0))
     order = torch.tensor([2, 0, 2])
     _, past = unroll(layer, states()[:, :4])
@@ -74,7 +74,7 @@ def test_selected_past_is_that_of_the_rows():
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_dropout_acts_on_what_attention_saw_in_training_only(causal):
+def test_dropout_acts_on_the_context_in_training_only(causal):
     layer_type = CausalSelfAttentionLayer if causal else SelfAttentionLayer
     layer = randomize(layer_type(8, num_heads=2, dropout=0.5))
     inputs = (states(),) if causal else (states(), torch.ones(3, 5, dtype=torch.bool))
@@ -86,7 +86,7 @@ def test_dropout_acts_on_what_attention_saw_in_training_only(causal):
     assert torch.equal(*fixed)
 
 
-def test_a_layer_that_is_left_out_changes_and_remembers_nothing():
+def test_no_self_attention_returns_the_states_and_keeps_no_past():
     refined, past = unroll(NoSelfAttention(), states())
 
     assert torch.equal(refined, states())

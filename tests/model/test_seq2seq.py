@@ -66,7 +66,7 @@ def test_pairs_are_independent_of_their_neighbours(attention, form, self_attenti
 @every_type
 @every_form
 @with_and_without_self_attention
-def test_source_of_nothing_but_padding_gives_zero_weights_and_no_nan(
+def test_source_of_padding_only_gives_zero_weights_and_finite_gradients(
     attention, form, self_attention
 ):
     model = tiny_model(
@@ -84,7 +84,7 @@ def test_source_of_nothing_but_padding_gives_zero_weights_and_no_nan(
 
 
 @every_type
-def test_memory_is_what_attention_prepares_of_the_states(attention):
+def test_memory_is_prepared_from_the_encoder_states(attention):
     model, batch = tiny_model(attention), tiny_batch()
 
     memory, state = model.encode(batch.source_ids, batch.source_mask)
@@ -109,7 +109,7 @@ def test_every_parameter_that_can_learn_gets_a_gradient(attention, form):
 
 
 @every_form
-def test_calls_leave_nothing_on_the_model(form):
+def test_calls_store_nothing_on_the_model(form):
     model, batch = tiny_model(attention_config("additive"), form), tiny_batch()
     before = [dict(vars(module)) for module in model.modules()]
 
@@ -120,7 +120,7 @@ def test_calls_leave_nothing_on_the_model(form):
     assert [dict(vars(module)) for module in model.modules()] == before
 
 
-def test_attention_belongs_to_model_and_decoder_alike():
+def test_model_and_decoder_share_one_attention():
     model = tiny_model(attention_config("additive"))
 
     assert isinstance(model.attention, AdditiveAttention)
