@@ -1,8 +1,10 @@
-"""What the data configurations of tests have in common."""
+"""Data configurations and a small grammar for tests."""
 
 from dataclasses import fields
 
 from seq2seq.data import DataConfig, OnInvalid
+from seq2seq.data.grammar.grammar import Grammar
+from seq2seq.data.grammar.parser import parse_grammar
 
 BASE = DataConfig(
     name="base",
@@ -22,5 +24,34 @@ BASE = DataConfig(
 
 
 def shared(**changes: object) -> dict[str, object]:
-    """Return the common fields, some of them changed, for a config of any corpus."""
+    """Return the fields that all data configurations share, some of them changed."""
     return {field.name: getattr(BASE, field.name) for field in fields(BASE)} | changes
+
+
+TOY_GRAMMAR = """\
+# a small language
+languages: de en
+
+feature number: sg*2 pl
+feature gender: m f
+
+Sentence *3: The[number gender] Noun[gender].number Verb.number .
+           | The Noun.number Verb.number .
+Sentence: nein . | no .
+
+The[sg m]: der | the
+The[sg f]: die | the
+The[pl gender]: die | the   # both
+
+words Noun[gender]: sg pl | sg pl
+  m: Hund Hunde | dog dogs
+  f: Katze Katzen | cat cats
+
+words Verb: sg pl | * sg
+  schläft schlafen | sleep sleeps
+"""
+
+
+def toy_grammar(text: str = TOY_GRAMMAR) -> Grammar:
+    """Parse a grammar whose errors name the file toy.grammar."""
+    return parse_grammar(text, path="toy.grammar")

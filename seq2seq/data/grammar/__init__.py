@@ -1,1 +1,1 @@
-"""A corpus generated from a grammar, with its word alignments."""
+"""Parallel corpora generated from a synchronous grammar, with gold word links."""

@@ -1,21 +1,21 @@
-"""Find every way to use a rule: which values its features may have, and what then fits in."""
+"""Find the candidates of a grammar: rules with a value for each of their variables."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
 
-from seq2seq.data.grammar.config import START, Grammar, Mention, Place, Row, Rule
+from seq2seq.data.grammar.grammar import START, Grammar, Location, Mention, Row, Rule
 
-# A category with a value for each of its features, None for any value.
 Key = tuple[str, tuple[str | None, ...]]
+"""A category with a value for each of its features; None allows any value."""
 
 
 def find_candidates(grammar: Grammar) -> dict[Key, list["Candidate"]]:
-    """Return the candidates for every phrase that a sentence may hold, the sentence first.
+    """Return the candidates of every phrase that can occur, beginning with the sentence.
 
     Raises:
-        ValueError: no sentence can use some rule or word.
+        ValueError: No sentence can use some rule or word.
     """
     tried = _expand_all(grammar)
     finite = _finite_keys(tried)
@@ -36,12 +36,12 @@ class Candidate:
     rule: Rule
     values: Mapping[str, str]
     keys: Mapping[str, Key]
-    """of each phrase"""
+    """Key of each phrase."""
     rows: Mapping[str, tuple[Row, ...]]
-    """of each word"""
+    """Possible rows of each word."""
 
     def is_finite(self, finite: set[Key]) -> bool:
-        """Tell whether everything in it can become words, when the keys in `finite` can."""
+        """Return whether all its phrases are in `finite` and all its words exist."""
         return all(self.rows.values()) and finite.issuperset(self.keys.values())
 
 
@@ -91,7 +91,7 @@ def _key(mention: Mention, values: Mapping[str, str]) -> Key:
 
 
 def _rows(grammar: Grammar, key: Key) -> tuple[Row, ...] | None:
-    """Return the words that the key stands for, None when it is no table's."""
+    """Return the words that fit the key, or None if its category has no table."""
     category, wanted = key
     if category not in grammar.tables:
         return None
@@ -106,7 +106,7 @@ def _rows(grammar: Grammar, key: Key) -> tuple[Row, ...] | None:
 
 
 def _finite_keys(candidates: Mapping[Key, list[Candidate]]) -> set[Key]:
-    """Return the keys that can become words and nothing but words."""
+    """Return the keys that can be expanded into words only."""
     finite: set[Key] = set()
     grown = True
     while grown:
@@ -137,25 +137,28 @@ def _check_rules_used(
     used: Mapping[Key, list[Candidate]],
     finite: set[Key],
 ) -> None:
-    used_places = {option.rule.place for options in used.values() for option in options}
+    used_locations = {option.rule.location for options in used.values() for option in options}
     unused = [
-        rule for rules in grammar.rules.values() for rule in rules if rule.place not in used_places
+        rule
+        for rules in grammar.rules.values()
+        for rule in rules
+        if rule.location not in used_locations
     ]
-    misfits: dict[Place, str] = {}
+    misfits: dict[Location, str] = {}
     for option in (option for options in tried.values() for option in options):
         misfit = _find_misfit(option, finite)
         if misfit is not None:
-            misfits.setdefault(option.rule.place, misfit)
-    # What lacks an expansion is the cause; what is out of reach is often only its consequence.
+            misfits.setdefault(option.rule.location, misfit)
+    # Unproductive rules are the cause; unreachable ones are often only the consequence.
     for rule in unused:
-        if rule.place in misfits:
-            raise rule.place.error(
-                f"unproductive rule of {rule.category}: nothing fits {misfits[rule.place]}; "
+        if rule.location in misfits:
+            raise rule.location.error(
+                f"unproductive rule of {rule.category}: nothing fits {misfits[rule.location]}; "
                 "add a rule or word for it, or correct the features here"
             )
     for rule in unused:
         features = " ".join(variable.split()[0] for variable in rule.head)
-        raise rule.place.error(
+        raise rule.location.error(
             f"unreachable rule of {rule.category}: no sentence asks for "
             f"{rule.category}[{features}]; mention it in a rule that {START} leads to, or delete it"
         )
@@ -171,8 +174,8 @@ def _find_misfit(option: Candidate, finite: set[Key]) -> str | None:
 
 
 def _check_rows_used(grammar: Grammar, used: Mapping[Key, list[Candidate]]) -> None:
-    used_places = {
-        row.place
+    used_locations = {
+        row.location
         for options in used.values()
         for option in options
         for rows in option.rows.values()
@@ -180,8 +183,8 @@ def _check_rows_used(grammar: Grammar, used: Mapping[Key, list[Candidate]]) -> N
     }
     for table in grammar.tables.values():
         for row in table.rows:
-            if row.place not in used_places:
-                raise row.place.error(
+            if row.location not in used_locations:
+                raise row.location.error(
                     f"unreachable word of {table.category}: no sentence asks for its features; "
                     f"mention {table.category} with them in a rule, or delete the word"
                 )

@@ -1,4 +1,4 @@
-"""The corpora of a grammar: pairs drawn by seed, none of them twice, each with its word links."""
+"""Corpora drawn from a grammar by seed, without duplicates and with gold word links."""
 
 import hashlib
 import json
@@ -8,24 +8,25 @@ from itertools import islice
 
 from seq2seq.data.config import GrammarConfig
 from seq2seq.data.corpus import Corpora, Pair, load_corpora
-from seq2seq.data.grammar.config import START, Grammar
 from seq2seq.data.grammar.generator import PairGenerator
+from seq2seq.data.grammar.grammar import START, Grammar
 from seq2seq.data.grammar.parser import read_grammar
 from seq2seq.files.paths import expand_home
 from seq2seq.files.resources import resource
 
 _GENERATOR_VERSION = 1
-"""part of the fingerprints; raised when the same grammar and seed give other pairs than before"""
+"""Part of the fingerprints; increased when a grammar and seed give other pairs than before."""
 _PATIENCE = 10_000
-"""sentences without a new one among them, after which there are no more"""
+"""Number of repeated sentences in a row after which the grammar counts as exhausted."""
 
 
 @load_corpora.register
 def load_grammar(config: GrammarConfig) -> Corpora:
-    """Return the corpora of a grammar; the pairs are drawn when they are first read.
+    """Open the corpora of a grammar; pairs are drawn when they are first read.
 
     Raises:
-        ValueError: an error in the grammar file, or a language that it does not have.
+        FileNotFoundError: The grammar file does not exist.
+        ValueError: The grammar file has an error or lacks a language.
     """
     if config.grammar is None:
         path = resource("data/german-english.grammar")
@@ -51,7 +52,7 @@ def load_grammar(config: GrammarConfig) -> Corpora:
 
 
 class GrammarCorpus:
-    """Some of the pairs that a grammar and a seed give."""
+    """One part of the pairs that a grammar and a seed give."""
 
     def __init__(self, name: str, *, pairs: "_DistinctPairs", rows: range) -> None:
         self.name = name
@@ -60,7 +61,7 @@ class GrammarCorpus:
 
     @property
     def fingerprint(self) -> str:
-        """Return the SHA-256 of all that decides which pairs come."""
+        """Return the SHA-256, in hex, of everything that determines the pairs."""
         parts = [self._pairs.identity, self.name, self._rows.start, self._rows.stop]
         return hashlib.sha256(json.dumps(parts).encode("ascii")).hexdigest()
 
@@ -72,12 +73,12 @@ class GrammarCorpus:
         return (self._pairs.get(row) for row in self._rows)
 
     def lines(self) -> Iterator[Pair | None]:
-        """Yield the pairs, of which none is left out."""
+        """Yield all pairs; none is skipped."""
         return iter(self)
 
 
 class _DistinctPairs:
-    """Pairs of which no source and no target comes twice; drawn when needed, and then kept."""
+    """Pairs without repeated sources or targets, drawn when needed and then stored."""
 
     def __init__(self, grammar: Grammar, config: GrammarConfig) -> None:
         self.identity = [
@@ -89,26 +90,26 @@ class _DistinctPairs:
             [config.num_train, config.num_valid, config.num_test],
         ]
         self._grammar = grammar
-        self._num_asked = config.num_train + config.num_valid + config.num_test
+        self._num_requested = config.num_train + config.num_valid + config.num_test
         generator = PairGenerator(grammar, source=config.source, target=config.target)
         self._stream = _distinct(generator, random.Random(config.seed))
-        self._kept: list[Pair] = []
+        self._drawn: list[Pair] = []
 
     def get(self, row: int) -> Pair:
-        """Return a pair, drawing those before it first.
+        """Return a pair; those before it are drawn first.
 
         Raises:
-            ValueError: the grammar has fewer.
+            ValueError: The grammar has fewer pairs.
         """
-        if row >= len(self._kept):
-            self._kept.extend(islice(self._stream, row + 1 - len(self._kept)))
-        if row >= len(self._kept):
-            raise self._grammar.rules[START][0].place.error(
-                f"{START} gives only {len(self._kept)} different pairs, but data.num_train + "
-                f"data.num_valid + data.num_test = {self._num_asked}; ask for fewer, "
+        if row >= len(self._drawn):
+            self._drawn.extend(islice(self._stream, row + 1 - len(self._drawn)))
+        if row >= len(self._drawn):
+            raise self._grammar.rules[START][0].location.error(
+                f"{START} gives only {len(self._drawn)} different pairs, but data.num_train + "
+                f"data.num_valid + data.num_test = {self._num_requested}; ask for fewer, "
                 "or add rules and words"
             )
-        return self._kept[row]
+        return self._drawn[row]
 
 
 def _distinct(generator: PairGenerator, rng: random.Random) -> Iterator[Pair]:

@@ -6,16 +6,25 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from seq2seq.data.corpus import Pair
-from seq2seq.data.grammar.config import MARKS, Grammar, Row
-from seq2seq.data.grammar.options import FormPiece, Option, find_choices
+from seq2seq.data.grammar.grammar import MARKS, Grammar, Row
+from seq2seq.data.grammar.options import FormPart, Option, find_choices
 
 _MAX_RULES = 200
-"""in one sentence; where rules contain themselves, a longer sentence is drawn again"""
+"""Limit for a sentence; a recursive grammar may exceed it, and the sentence is drawn again."""
 _MAX_TRIES = 100
 
 
 class PairGenerator:
-    """Draws pairs in two of the grammar's languages."""
+    """Generator of pairs in two languages of a grammar.
+
+    Example:
+        >>> from seq2seq.data.grammar.parser import parse_grammar
+        >>> text = "languages: de en\\nSentence: guten~1 Tag~2 . | good~1 day~2 ."
+        >>> grammar = parse_grammar(text.replace("Tag", '"Tag"'), path="toy.grammar")
+        >>> pair = PairGenerator(grammar, source="de", target="en").draw(random.Random(1))
+        >>> pair.source, pair.target, sorted(pair.links)
+        ('Guten Tag.', 'Good day.', [(0, 0), (1, 1)])
+    """
 
     def __init__(self, grammar: Grammar, *, source: str, target: str) -> None:
         for key, language in (("source", source), ("target", target)):
@@ -33,10 +42,10 @@ class PairGenerator:
         ]
 
     def draw(self, rng: random.Random) -> Pair:
-        """Draw a pair; which sentence it is does not depend on the two languages.
+        """Draw a pair; a random state gives the same sentence in whichever two languages.
 
         Raises:
-            ValueError: the rules contain themselves so often that no sentence ends.
+            ValueError: The rules are so recursive that sentences hardly ever end.
         """
         for _ in range(_MAX_TRIES):
             derivation = _Derivation(self._choices, self._languages, rng)
@@ -58,16 +67,16 @@ class _TooLongError(Exception):
 class _Choice(NamedTuple):
     options: list[Option]
     sums: list[float]
-    """of the weights up to each option"""
+    """Cumulative sums of the weights of the options."""
 
 
-# A word, and its groups of linked words: the number of the first group of its rule, and which
-# of them. Plain tuples, because a corpus makes half a million of them.
-_Tokens = list[tuple[str, int, tuple[int, ...]]]
+# Words, each with the number of the first group of its rule and its groups within the rule.
+# Plain tuples, because a corpus creates half a million of them.
+_Words = list[tuple[str, int, tuple[int, ...]]]
 
 
 class _Derivation:
-    """One sentence while it grows; each group of linked words gets a number of its own."""
+    """The expansion of one sentence, which numbers its groups of linked words."""
 
     def __init__(
         self, choices: list[_Choice], languages: tuple[int, int], rng: random.Random
@@ -78,21 +87,21 @@ class _Derivation:
         self._num_rules = 0
         self._num_groups = 0
 
-    def expand(self, number: int) -> tuple[_Tokens, _Tokens]:
-        """Return the words that the choice with this number becomes on the two sides."""
+    def expand(self, number: int) -> tuple[_Words, _Words]:
+        """Expand the choice with this number; return the words of both sides."""
         option = self._draw_option(self._choices[number])
         first_group = self._num_groups
         self._num_groups += option.num_groups
         rows = [self._draw_row(rows) for rows in option.words]
         phrases = [self.expand(choice) for choice in option.phrases]
-        sides: tuple[_Tokens, _Tokens] = ([], [])
-        for side, (language, tokens) in enumerate(zip(self._languages, sides, strict=True)):
+        sides: tuple[_Words, _Words] = ([], [])
+        for side, (language, words) in enumerate(zip(self._languages, sides, strict=True)):
             forms = [row.forms[language] for row in rows]
-            for phrase, pieces, groups in option.sides[language]:
+            for phrase, parts, groups in option.sides[language]:
                 if phrase is not None:
-                    tokens.extend(phrases[phrase][side])
-                elif text := _spell(pieces, forms):
-                    tokens.append((text, first_group, groups))
+                    words.extend(phrases[phrase][side])
+                elif text := _spell(parts, forms):
+                    words.append((text, first_group, groups))
         return sides
 
     def _draw_option(self, choice: _Choice) -> Option:
@@ -101,7 +110,7 @@ class _Derivation:
             raise _TooLongError
         if len(choice.options) == 1:
             return choice.options[0]
-        # Of all the methods, random() alone promises the same numbers in every Python version.
+        # Only random() gives the same numbers in every version of Python.
         index = bisect_right(choice.sums, self._rng.random() * choice.sums[-1])
         return choice.options[min(index, len(choice.options) - 1)]
 
@@ -109,18 +118,18 @@ class _Derivation:
         return rows[0] if len(rows) == 1 else rows[int(self._rng.random() * len(rows))]
 
 
-def _spell(pieces: tuple[str | FormPiece, ...], forms: list[tuple[str, ...]]) -> str:
+def _spell(parts: tuple[str | FormPart, ...], forms: list[tuple[str, ...]]) -> str:
     text = ""
-    for piece in pieces:
-        if isinstance(piece, str):
-            text += piece
+    for part in parts:
+        if isinstance(part, str):
+            text += part
         else:
-            word, column = piece
+            word, column = part
             text += forms[word][column]
     return text
 
 
-def _pair(source: _Tokens, target: _Tokens) -> Pair:
+def _pair(source: _Words, target: _Words) -> Pair:
     source_text, source_groups = _write(source)
     target_text, target_groups = _write(target)
     links = frozenset(
@@ -132,11 +141,11 @@ def _pair(source: _Tokens, target: _Tokens) -> Pair:
     return Pair(source_text, target_text, links)
 
 
-def _write(tokens: _Tokens) -> tuple[str, dict[int, list[int]]]:
-    """Return the text, and which words of it are in each group."""
+def _write(side: _Words) -> tuple[str, dict[int, list[int]]]:
+    """Return the text, and the indices of its words in each group."""
     words: list[str] = []
     groups: dict[int, list[int]] = {}
-    for text, first_group, word_groups in tokens:
+    for text, first_group, word_groups in side:
         if text not in MARKS:
             for group in word_groups:
                 groups.setdefault(first_group + group, []).append(len(words))

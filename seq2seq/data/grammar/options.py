@@ -1,48 +1,48 @@
-"""Turn the rules of a grammar into steps that are quick to carry out."""
+"""Compile the rules of a grammar into steps that are fast to execute."""
 
 from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple
 
 from seq2seq.data.grammar.candidates import Candidate, Key, find_candidates
-from seq2seq.data.grammar.config import Form, Grammar, Phrase, Place, Row, Value, Word
+from seq2seq.data.grammar.grammar import Form, Grammar, Location, Phrase, Row, Value, Word
 
 
-class FormPiece(NamedTuple):
-    """A form of a word that was drawn."""
+class FormPart(NamedTuple):
+    """Column of a word that was drawn."""
 
     word: int
     column: int
 
 
 class Step(NamedTuple):
-    """Put in what a phrase has become, or write a word."""
+    """Insert an expanded phrase or write a word."""
 
     phrase: int | None
-    """None: write a word"""
-    pieces: tuple[str | FormPiece, ...]
+    """Index of the phrase; None writes a word."""
+    parts: tuple[str | FormPart, ...]
     groups: tuple[int, ...]
-    """the word is linked with those of the other languages that share one of these"""
+    """Groups of the word; it is linked with words of other languages that share one of them."""
 
 
 class Option(NamedTuple):
-    """A rule with values for its features: draw the words, expand the phrases, take the steps."""
+    """A candidate in the order of execution: draw words, expand phrases, take the steps."""
 
     weight: float
     phrases: tuple[int, ...]
-    """for each phrase, the number of its choice"""
+    """Number of the choice of each phrase."""
     words: tuple[tuple[Row, ...], ...]
-    """for each word, the rows to draw from"""
+    """Rows from which each word is drawn."""
     num_groups: int
     sides: tuple[tuple[Step, ...], ...]
-    """for each language"""
+    """Steps of each language."""
 
 
 def find_choices(grammar: Grammar) -> list[list[Option]]:
-    """Return the options of every choice that a sentence may need; choice 0 is the sentence.
+    """Return the options of every choice in a sentence; choice 0 is the sentence itself.
 
     Raises:
-        ValueError: a rule or word that no sentence can use, or a form that does not exist.
+        ValueError: No sentence can use some rule or word, or a form does not exist.
     """
     candidates = find_candidates(grammar)
     numbers = {key: number for number, key in enumerate(candidates)}
@@ -56,17 +56,17 @@ def find_choices(grammar: Grammar) -> list[list[Option]]:
 
 
 def _weights(grammar: Grammar, candidates: list[Candidate]) -> list[float]:
-    """Share each rule's weight among its candidates by the weights of their values."""
+    """Distribute the weight of each rule over its candidates by the weights of their values."""
     shares = [
         prod(grammar.value_weights[value] for value in candidate.values.values())
         for candidate in candidates
     ]
-    totals: dict[Place, float] = {}
+    totals: dict[Location, float] = {}
     for candidate, share in zip(candidates, shares, strict=True):
-        place = candidate.rule.place
-        totals[place] = totals.get(place, 0.0) + share
+        location = candidate.rule.location
+        totals[location] = totals.get(location, 0.0) + share
     return [
-        candidate.rule.weight * share / totals[candidate.rule.place]
+        candidate.rule.weight * share / totals[candidate.rule.location]
         for candidate, share in zip(candidates, shares, strict=True)
     ]
 
@@ -77,19 +77,19 @@ def _compile(
     phrases, words = list(candidate.keys), list(candidate.rows)
     groups: dict[str, int] = {}
 
-    def piece(part: str | Form | Value, language: int) -> str | FormPiece:
+    def compile_part(part: str | Form | Value, language: int) -> str | FormPart:
         if isinstance(part, str):
             return part
         if isinstance(part, Value):
             return candidate.values[part.variable]
-        return FormPiece(words.index(part.mention), _column(grammar, candidate, part, language))
+        return FormPart(words.index(part.mention), _column(grammar, candidate, part, language))
 
     def step(item: Word | Phrase, language: int) -> Step:
         if isinstance(item, Phrase):
-            return Step(phrase=phrases.index(item.mention), pieces=(), groups=())
+            return Step(phrase=phrases.index(item.mention), parts=(), groups=())
         return Step(
             phrase=None,
-            pieces=tuple(piece(part, language) for part in item.pieces),
+            parts=tuple(compile_part(part, language) for part in item.parts),
             groups=tuple(groups.setdefault(name, len(groups)) for name in item.groups),
         )
 
@@ -112,9 +112,9 @@ def _column(grammar: Grammar, candidate: Candidate, form: Form, language: int) -
     try:
         column = table.column(language, labels)
     except LookupError as error:
-        raise candidate.rule.place.error(f"{error.args[0]}; name one more label") from error
+        raise candidate.rule.location.error(f"{error.args[0]}; name one more label") from error
     if column is None:
-        raise candidate.rule.place.error(
+        raise candidate.rule.location.error(
             f"{form.mention}.{'.'.join(sorted(labels))}: no column of {table.category} fits "
             f"for {grammar.languages[language]}; name another form, or add the column *"
         )

@@ -1,59 +1,60 @@
-"""Read one rule of a grammar: its head, and its side in each language."""
+"""Parse one rule of a grammar: its head, and its side in each language."""
 
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from seq2seq.data.grammar.config import (
+from seq2seq.data.grammar.grammar import (
     MARKS,
     Form,
+    Location,
     Mention,
     Phrase,
-    Place,
     Rule,
     Table,
     Value,
     Word,
 )
 
-_TOKEN = re.compile(r'(?:\[[^\[\]]*\]|"[^"]*"|[^\s\[\]"])+')
-_PIECE = re.compile(r'(?:\[[^\[\]]*\]|"[^"]*"|[^+\[\]"])+')
+_ITEM = re.compile(r'(?:\[[^\[\]]*\]|"[^"]*"|[^\s\[\]"])+')
+_PART = re.compile(r'(?:\[[^\[\]]*\]|"[^"]*"|[^+\[\]"])+')
 _MENTION = re.compile(r"(([A-Z][A-Za-z]*)[0-9]*)(\[[^\[\]]*\])?((?:\.\w+)*)")
 _PLAIN = re.compile(r'[^\[\]<>"~|]+')
 
 
 @dataclass(slots=True)
 class Declarations:
-    """What the rules of a file may refer to."""
+    """Languages, features and tables that the rules of a file may refer to."""
 
     languages: tuple[str, ...] = ()
     features: dict[str, tuple[str, ...]] = field(default_factory=dict)
     feature_of: dict[str, str] = field(default_factory=dict)
-    """the feature of each value"""
+    """Feature of each value."""
     value_weights: dict[str, float] = field(default_factory=dict)
     signatures: dict[str, tuple[str, ...]] = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
 
-    def feature(self, spec: str, *, place: Place) -> str:
-        """Return the feature that a name or a value such as number, number2, m, m/n is about."""
+    def feature(self, spec: str, *, location: Location) -> str:
+        """Return the feature of a name or value such as number, number2, m or m/n."""
         found = {self._feature_of_word(word) for word in spec.split("/")}
         feature = found.pop()
         if feature is None or found:
-            raise place.error(
-                f"{spec!r} is no feature and no value of one; features: {', '.join(self.features)}"
+            raise location.error(
+                f"{spec!r} is neither a feature nor a value of one; features: "
+                f"{', '.join(self.features)}"
             )
         return feature
 
     def domain(self, spec: str) -> tuple[str, ...]:
-        """Return the values that the name or value allows."""
+        """Return the values that a name or value allows."""
         values = tuple(word for word in spec.split("/") if word in self.feature_of)
         return values or self.features[_without_number(spec)]
 
-    def check_sides(self, num_sides: int, *, place: Place) -> None:
+    def check_sides(self, num_sides: int, *, location: Location) -> None:
         """Raise ValueError unless there is a side for each language."""
         if num_sides != len(self.languages):
-            raise place.error(
+            raise location.error(
                 f"{num_sides} sides, but the languages are {', '.join(self.languages)}; "
                 "write one side for each, with | between them"
             )
@@ -69,20 +70,20 @@ def parse_rule(
     body: str,
     *,
     declarations: Declarations,
-    place: Place,
+    location: Location,
     category: str,
     specs: list[str],
     weight: float,
 ) -> Rule:
-    """Parse what stands after the colon of a rule; `specs` are the features in its head."""
-    reader = _RuleReader(declarations, place)
+    """Parse the body of a rule, after the colon; `specs` are the features in its head."""
+    reader = _RuleReader(declarations, location)
     head = reader.arguments(category, specs)
     texts = body.split("|")
-    declarations.check_sides(len(texts), place=place)
+    declarations.check_sides(len(texts), location=location)
     sides = tuple(reader.side(text, language) for language, text in enumerate(texts))
     reader.check_balance(sides)
     return Rule(
-        place=place,
+        location=location,
         category=category,
         head=tuple(variable for variable in head if variable is not None),
         domains=reader.domains,
@@ -93,26 +94,26 @@ def parse_rule(
 
 
 class _RuleReader:
-    """Collects the variables and mentions of one rule while its sides are read."""
+    """Parser of one rule, which collects its variables and mentions."""
 
-    def __init__(self, declarations: Declarations, place: Place) -> None:
+    def __init__(self, declarations: Declarations, location: Location) -> None:
         self.domains: dict[str, tuple[str, ...]] = {}
         self.mentions: dict[str, Mention] = {}
         self._declarations = declarations
-        self._place = place
+        self._place = location
 
     def arguments(self, category: str, specs: list[str]) -> tuple[str | None, ...]:
-        """Return the variable for each feature of the category, None where `specs` has none."""
+        """Return the variable for each feature of the category, None if `specs` lacks it."""
         variables: dict[str, str] = {}
         signature = self._declarations.signatures[category]
         for spec in specs:
-            feature = self._declarations.feature(spec, place=self._place)
+            feature = self._declarations.feature(spec, location=self._place)
             if feature not in signature or feature in variables:
                 self._fail(
-                    f"{category}[{' '.join(specs)}]: {spec!r} is not wanted; "
+                    f"{category}[{' '.join(specs)}]: {spec!r} does not belong here; "
                     f"{category} has the features: {', '.join(signature) or 'none'}"
                 )
-            # Two times m/n in a rule may be m here and n there; a name is the same everywhere.
+            # Each m/n in a rule has a value of its own; a name has one value in the whole rule.
             variable = f"{spec} {len(self.domains)}" if "/" in spec else spec
             self.domains[variable] = self._declarations.domain(spec)
             variables[feature] = variable
@@ -120,10 +121,9 @@ class _RuleReader:
 
     def side(self, text: str, language: int) -> tuple[Word | Phrase, ...]:
         """Return the words and phrases of one side."""
-        if _TOKEN.sub("", text).strip():
-            self._fail(f"{text.strip()!r} has a bracket or quote without its partner; close it")
-        tokens = [token for token in _TOKEN.findall(text) if token != "-"]
-        return tuple(self._item(token, language) for token in tokens)
+        if _ITEM.sub("", text).strip():
+            self._fail(f"{text.strip()!r} has an unmatched bracket or quote; close it")
+        return tuple(self._item(item, language) for item in _ITEM.findall(text) if item != "-")
 
     def check_balance(self, sides: tuple[tuple[Word | Phrase, ...], ...]) -> None:
         """Raise ValueError unless every side has the same phrases and linked words."""
@@ -151,23 +151,23 @@ class _RuleReader:
                 "write the translation there, or link with ~label on both sides"
             )
 
-    def _item(self, token: str, language: int) -> Word | Phrase:
-        if token in MARKS:
-            return Word(pieces=(token,), groups=())
-        text, tilde, group = token.partition("~")
+    def _item(self, item: str, language: int) -> Word | Phrase:
+        if item in MARKS:
+            return Word(parts=(item,), groups=())
+        text, tilde, group = item.partition("~")
         if tilde and not re.fullmatch(r"\w+", group):
-            self._fail(f"{token!r}: after ~ comes a label of letters or digits")
-        pieces = [self._piece(piece, language) for piece in _PIECE.findall(text)]
-        phrases = [piece for piece in pieces if isinstance(piece, Phrase)]
-        if phrases and (len(pieces) > 1 or tilde):
-            self._fail(f"{token!r}: {phrases[0].mention} is a phrase; + and ~ are for words")
+            self._fail(f"{item!r}: a label of letters or digits must follow ~")
+        parts = [self._part(part, language) for part in _PART.findall(text)]
+        phrases = [part for part in parts if isinstance(part, Phrase)]
+        if phrases and (len(parts) > 1 or tilde):
+            self._fail(f"{item!r}: {phrases[0].mention} is a phrase; + and ~ are for words")
         if phrases:
             return phrases[0]
-        words = tuple(piece for piece in pieces if not isinstance(piece, Phrase))
-        own = dict.fromkeys(piece.mention for piece in words if isinstance(piece, Form))
-        return Word(pieces=words, groups=(group,) if tilde else tuple(own) or ("",))
+        words = tuple(part for part in parts if not isinstance(part, Phrase))
+        own = dict.fromkeys(part.mention for part in words if isinstance(part, Form))
+        return Word(parts=words, groups=(group,) if tilde else tuple(own) or ("",))
 
-    def _piece(self, text: str, language: int) -> str | Form | Value | Phrase:
+    def _part(self, text: str, language: int) -> str | Form | Value | Phrase:
         if text.startswith('"') and text.endswith('"') and len(text) > 2:
             return text[1:-1]
         if text.startswith("<") and text.endswith(">"):
@@ -185,7 +185,7 @@ class _RuleReader:
 
     def _value(self, name: str) -> Value:
         if _without_number(name) not in self._declarations.features:
-            self._fail(f"<{name}>: {name!r} is no feature; < > hold a feature's name")
+            self._fail(f"<{name}>: {name!r} is not a feature; < > must contain the name of one")
         self.domains.setdefault(name, self._declarations.domain(name))
         return Value(name)
 
@@ -206,7 +206,7 @@ class _RuleReader:
         table = declarations.tables.get(category)
         if table is None:
             if labels:
-                self._fail(f"{name}.{'.'.join(labels)}: {category} is no table, it has no forms")
+                self._fail(f"{name}.{'.'.join(labels)}: {category} is not a table and has no forms")
             return Phrase(name)
         for label in labels:
             self._check_label(label, table)

@@ -1,16 +1,16 @@
-"""What a synchronous grammar consists of, once its file is read."""
+"""Parts of a synchronous grammar, as read from its file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 START = "Sentence"
-"""the head that every sentence grows from"""
+"""Head from which every sentence is expanded."""
 MARKS = frozenset(".,?!;")
-"""plain words that stand at the word before them"""
+"""Punctuation marks, which are joined to the word before them."""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A line of the grammar file."""
 
     path: str
@@ -22,83 +22,83 @@ class Place(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A piece of a word: a form of a word from a table."""
+    """Part of a word: a form of a word from a table."""
 
     mention: str
     labels: tuple[str, ...]
-    """labels of columns, or variables of the rule that stand for one"""
+    """Labels of columns, or variables of the rule whose values are labels."""
 
 
 class Value(NamedTuple):
-    """A piece of a word: the value of a variable."""
+    """Part of a word: the value of a variable."""
 
     variable: str
 
 
 class Word(NamedTuple):
-    """A word on a side of a rule; a string among its pieces is plain text."""
+    """A word on one side of a rule; strings among its parts are plain text."""
 
-    pieces: tuple[str | Form | Value, ...]
+    parts: tuple[str | Form | Value, ...]
     groups: tuple[str, ...]
-    """it is linked with the words of the other sides that share one of these"""
+    """Groups of the word; it is linked with the words of other sides that share one of them."""
 
 
 class Phrase(NamedTuple):
-    """A place on a side of a rule where another rule is put in."""
+    """A position on one side of a rule that another rule expands."""
 
     mention: str
 
 
 class Mention(NamedTuple):
-    """A category in the body of a rule."""
+    """A category that the body of a rule mentions."""
 
     category: str
     arguments: tuple[str | None, ...]
-    """the rule's variable for each feature of the category; None: any value"""
+    """Variable of the rule for each feature of the category; None allows any value."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """A category and what it may consist of, in every language."""
+    """An expansion of a category in every language."""
 
-    place: Place
+    location: Location
     category: str
     head: tuple[str, ...]
-    """the variable for each feature of the category"""
+    """Variable for each feature of the category."""
     domains: Mapping[str, tuple[str, ...]]
-    """the values that each variable may have"""
+    """Possible values of each variable."""
     weight: float
     mentions: Mapping[str, Mention]
     sides: tuple[tuple[Word | Phrase, ...], ...]
-    """one for each language"""
+    """Words and phrases of each language."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """A word of a table: where it may stand and its forms."""
+    """A word of a table: the values of its features and its forms."""
 
-    place: Place
+    location: Location
     values: tuple[tuple[str, ...], ...]
-    """the values that each feature of the table may have"""
+    """Possible values of each feature of the table."""
     forms: tuple[tuple[str, ...], ...]
-    """for each language, one for each column; empty: no word"""
+    """One form for each language and column; "" for no word."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """Words that inflect alike."""
+    """Words with the same features and forms."""
 
-    place: Place
+    location: Location
     category: str
     columns: tuple[tuple[frozenset[str], ...], ...]
-    """for each language, the labels of each column"""
+    """Labels of each column, for each language."""
     rows: tuple[Row, ...]
 
     def column(self, language: int, labels: frozenset[str]) -> int | None:
-        """Return the column with the most labels among those asked for, None if there is none.
+        """Return the column with the most of the requested labels and no others, or None.
 
         Raises:
-            LookupError: two columns fit equally well.
+            LookupError: Two columns fit equally well.
         """
         columns = self.columns[language]
         fitting = sorted(
@@ -115,11 +115,11 @@ class Grammar:
 
     path: str
     text: str
-    """of the file"""
+    """Text of the file."""
     languages: tuple[str, ...]
     value_weights: Mapping[str, float]
-    """how often each value of a feature is drawn"""
+    """Relative frequency of each value of a feature."""
     signatures: Mapping[str, tuple[str, ...]]
-    """the features of each category, in the order of its arguments"""
+    """Features of each category, in the order of its arguments."""
     rules: Mapping[str, tuple[Rule, ...]]
     tables: Mapping[str, Table]
