@@ -1,10 +1,9 @@
-"""What a tokenizer is: its configurations, its protocol, and how one is trained and restored."""
+"""Contract of all tokenizers: configurations, protocol and registry."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import singledispatch
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
@@ -13,27 +12,30 @@ from seq2seq.data.corpus import Corpus
 from seq2seq.special_tokens import SPECIAL_TOKENS
 
 UNKNOWN_SURFACE = "\u2047"
-"""what an unknown token shows as in text"""
+"""Text of an unknown token."""
 SPACE_LABEL = "\u2581"
-"""how a space shows in the label of a token"""
+"""Label of a space."""
 
 TokenizerState = dict[str, str | bool | list[str] | Tensor]
 
 
 class SentencePieceModel(Enum):
-    """How SentencePiece chooses its tokens."""
+    """Model by which SentencePiece chooses sub-words."""
 
     unigram = "unigram"
+    """Unigram language model (Kudo 2018)."""
     bpe = "bpe"
+    """Byte-pair encoding (Sennrich et al. 2016)."""
 
 
 @dataclass(kw_only=True, slots=True)
 class TokenizerConfig:
-    """What every tokenizer has; `name` says which kind it is."""
+    """Configuration that all tokenizers share."""
 
     name: str
+    """Kind of tokenizer: "bpe", "characters", "unigram" or "words"."""
     vocabulary_size: int
-    """most tokens a language, with the special ones"""
+    """Maximum number of tokens in a vocabulary, including the special ones."""
 
     def __post_init__(self) -> None:
         if self.vocabulary_size <= len(SPECIAL_TOKENS):
@@ -45,15 +47,15 @@ class TokenizerConfig:
 
 @dataclass(kw_only=True, slots=True)
 class SentencePieceConfig(TokenizerConfig):
-    """Sub-words that give back the text as it was."""
+    """Sub-words by SentencePiece, which restore the text exactly."""
 
     model_type: SentencePieceModel
     joint: bool
-    """one vocabulary for both languages"""
+    """One vocabulary for both languages."""
     character_coverage: float
-    """share of the characters of the text that get a token of their own"""
+    """Share of the characters of the text that get a token of their own, in (0, 1]."""
     max_training_lines: int
-    """a random sample of so many lines is learnt from where the corpus has more"""
+    """A longer text is sampled at random down to this number of lines."""
 
     def __post_init__(self) -> None:
         TokenizerConfig.__post_init__(self)
@@ -66,14 +68,16 @@ class SentencePieceConfig(TokenizerConfig):
 
 @dataclass(kw_only=True, slots=True)
 class WordsConfig(TokenizerConfig):
-    """Words as torchtext's `get_tokenizer` cuts them."""
+    """Words as torchtext's `get_tokenizer` splits them."""
 
     source_tokenizer: str
+    """Name of a tokenizer: "basic_english", "moses", "spacy" or "toktok"."""
     target_tokenizer: str
     source_language: str
+    """Language code; moses uses its English rules for a language that it has none for."""
     target_language: str
     min_frequency: int
-    """rarer words are unknown"""
+    """Rarer words are unknown."""
     lowercase: bool
 
     def __post_init__(self) -> None:
@@ -86,7 +90,7 @@ class CharactersConfig(TokenizerConfig):
     """Single characters."""
 
     min_frequency: int
-    """rarer characters are unknown"""
+    """Rarer characters are unknown."""
 
     def __post_init__(self) -> None:
         TokenizerConfig.__post_init__(self)
@@ -94,81 +98,127 @@ class CharactersConfig(TokenizerConfig):
 
 
 class Tokenizer(Protocol):
-    """Text of one language to token ids and back; PAD, UNK, BOS and EOS are ids of each."""
+    """Conversion between text of one language and token ids.
 
-    def __len__(self) -> int: ...
+    Every vocabulary begins with PAD, UNK, BOS and EOS.
+    """
+
+    def __len__(self) -> int:
+        """Return the size of the vocabulary."""
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the ids of each line, without BOS and EOS."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return detokenised text; PAD, BOS and EOS leave no trace in it."""
+        """Return detokenised text, without PAD, BOS and EOS."""
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return a readable label for each id."""
 
     def words(self, text: str, ids: Sequence[int]) -> list[int]:
-        """Return for each id which word of `text.split()` it belongs to.
+        """Return the index in `text.split()` of the word that each id belongs to.
 
         Args:
-            text: what was encoded to `ids`, or what they decode to.
-            ids: without BOS and EOS.
+            text: Text that was encoded to `ids`, or that they decode to.
+            ids: Token ids without BOS and EOS.
         """
 
     def state(self) -> TokenizerState:
-        """Return all that `restore` needs, as tensors and plain types, with its "kind"."""
+        """Return tensors and plain values that restore the tokenizer; "kind" names its kind."""
 
 
 class TokenizerPair(NamedTuple):
-    """The tokenizers of both languages; twice the same object when they share one."""
+    """Tokenizers of both languages; a joint vocabulary makes them the same object."""
 
     source: Tokenizer
     target: Tokenizer
 
 
-@singledispatch
-def train_tokenizers(config: TokenizerConfig, corpus: Corpus) -> TokenizerPair:
-    """Learn the vocabularies from the corpus; each type of configuration registers its own."""
-    raise TypeError(f"no tokenizer is registered for the configuration {type(config).__name__}")
+_ConfigType = TypeVar("_ConfigType", bound=TokenizerConfig)
+_Train = Callable[[_ConfigType, Corpus], TokenizerPair]
+_Restore = Callable[[TokenizerState], Tokenizer]
+
+_trainers: dict[type[TokenizerConfig], Callable[..., TokenizerPair]] = {}
+_restorers: dict[str, _Restore] = {}
 
 
-Restore = Callable[[TokenizerState], Tokenizer]
-_restorers: dict[str, Restore] = {}
+def register_tokenizer(
+    config_type: type[_ConfigType], *, kind: str, restore: _Restore
+) -> Callable[[_Train[_ConfigType]], _Train[_ConfigType]]:
+    """Register the decorated function, which trains the tokenizers of a config type.
 
+    Args:
+        config_type: Type of the configuration.
+        kind: Value of "kind" in the state of these tokenizers.
+        restore: Function that turns such a state into a tokenizer again.
 
-def register_tokenizer(kind: str) -> Callable[[Restore], Restore]:
-    """Make the decorated function the one that restores states of this kind."""
+    Raises:
+        ValueError: The config type or the kind is registered already.
+    """
+    if config_type in _trainers or kind in _restorers:
+        raise ValueError(f"tokenizer kind {kind!r} or its {config_type.__name__} is taken")
 
-    def register(restore: Restore) -> Restore:
-        assert kind not in _restorers, f"tokenizer kind {kind} is registered twice"
+    def register(train: _Train[_ConfigType]) -> _Train[_ConfigType]:
+        _trainers[config_type] = train
         _restorers[kind] = restore
-        return restore
+        return train
 
     return register
 
 
+def train_tokenizers(config: TokenizerConfig, corpus: Corpus) -> TokenizerPair:
+    """Learn the vocabularies of both languages from a corpus.
+
+    Raises:
+        ValueError: The corpus has no text, or the values of the configuration do not suit it.
+
+    Example:
+        >>> from seq2seq.config.schema import load_config
+        >>> from seq2seq.data import load_corpora
+        >>> config = load_config("tokenizer=characters", "data.num_train=100")
+        >>> source, target = train_tokenizers(config.tokenizer, load_corpora(config.data).train)
+        >>> target.tokens(target.encode(["dog"])[0])
+        ['d', 'o', 'g']
+    """
+    if type(config) not in _trainers:
+        raise TypeError(f"no tokenizer is registered for {type(config).__name__}")
+    return _trainers[type(config)](config, corpus)
+
+
 def tokenizers_state(tokenizers: TokenizerPair) -> dict[str, TokenizerState]:
-    """Return what `tokenizers_from_state` needs, fit for `torch.load(weights_only=True)`."""
+    """Return tensors and plain values that `torch.load(weights_only=True)` accepts."""
     if tokenizers.source is tokenizers.target:
         return {"joint": tokenizers.source.state()}
     return {"source": tokenizers.source.state(), "target": tokenizers.target.state()}
 
 
 def tokenizers_from_state(state: dict[str, TokenizerState]) -> TokenizerPair:
-    """Return the tokenizers whose state this is."""
+    """Restore tokenizers from the result of `tokenizers_state`."""
     if "joint" in state:
         tokenizer = _restore(state["joint"])
         return TokenizerPair(tokenizer, tokenizer)
     return TokenizerPair(_restore(state["source"]), _restore(state["target"]))
 
 
+def _restore(state: TokenizerState) -> Tokenizer:
+    kind = state["kind"]
+    if not isinstance(kind, str) or kind not in _restorers:
+        known = ", ".join(sorted(_restorers))
+        raise ValueError(f"unknown tokenizer kind {kind!r}; one of: {known}")
+    return _restorers[kind](state)
+
+
 def word_indices(text: str, surfaces: Sequence[str | None]) -> list[int]:
-    """Return for each token the index of the word of `text.split()` that it begins in.
+    """Return for each token the index in `text.split()` of the word in which it begins.
 
     Args:
-        text: what the tokens make up, with any whitespace.
-        surfaces: the characters of each token; None where they are unknown. A token without
-            visible characters, or with some that the text lacks, belongs to the next word.
+        text: Text of the tokens, with any whitespace.
+        surfaces: Characters of each token; None if they are unknown. A token without visible
+            characters, or with characters that the text lacks, belongs to the next word.
+
+    Example:
+        >>> word_indices("ein Hund.", ["ein", " Hu", "nd", "."])
+        [0, 1, 1, 1]
     """
     words = text.split()
     characters = "".join(words)
@@ -181,16 +231,8 @@ def word_indices(text: str, surfaces: Sequence[str | None]) -> list[int]:
         start = position if found < 0 else found
         indices.append(owners[min(start, len(owners) - 1)])
         if visible is None:
-            # It stands for one character or more; the next known token tells how many.
+            # An unknown token covers one character or more; the next known one resynchronises.
             position += 1
         elif found >= 0:
             position = found + len(visible)
     return indices
-
-
-def _restore(state: TokenizerState) -> Tokenizer:
-    kind = state["kind"]
-    if not isinstance(kind, str) or kind not in _restorers:
-        known = ", ".join(sorted(_restorers))
-        raise ValueError(f"unknown tokenizer kind {kind!r}; one of: {known}")
-    return _restorers[kind](state)

@@ -1,4 +1,4 @@
-"""Single characters as tokens: the smallest vocabulary and the longest sequences."""
+"""Characters as tokens: the smallest vocabulary and the longest sequences."""
 
 import logging
 from collections import Counter
@@ -12,7 +12,6 @@ from seq2seq.data.tokenizers.base import (
     TokenizerPair,
     TokenizerState,
     register_tokenizer,
-    train_tokenizers,
     word_indices,
 )
 from seq2seq.special_tokens import SPECIAL_TOKENS, UNK
@@ -23,11 +22,19 @@ KIND = "characters"
 
 
 class CharacterTokenizer:
-    """A fixed set of characters, each with an id; other characters are unknown."""
+    """Tokenizer of single characters; characters outside its vocabulary are unknown.
+
+    Example:
+        >>> tokenizer = CharacterTokenizer(["a", "b"])
+        >>> tokenizer.encode(["abba", "cab"])
+        [[4, 5, 5, 4], [1, 4, 5]]
+        >>> tokenizer.decode([4, 5, 3])
+        'ab'
+    """
 
     def __init__(self, characters: Sequence[str]) -> None:
         self._characters = list(characters)
-        # What each id adds to a text: special tokens nothing, the unknown one its sign.
+        # Text of each id; PAD, BOS and EOS have none.
         self._surfaces = ["", UNKNOWN_SURFACE, "", "", *self._characters]
         self._ids = {
             character: i for i, character in enumerate(self._characters, start=len(SPECIAL_TOKENS))
@@ -54,7 +61,13 @@ class CharacterTokenizer:
         return {"kind": KIND, "characters": list(self._characters)}
 
 
-@train_tokenizers.register
+def _restore(state: TokenizerState) -> CharacterTokenizer:
+    characters = state["characters"]
+    assert isinstance(characters, list)
+    return CharacterTokenizer(characters)
+
+
+@register_tokenizer(CharactersConfig, kind=KIND, restore=_restore)
 def _train(config: CharactersConfig, corpus: Corpus) -> TokenizerPair:
     source: Counter[str] = Counter()
     target: Counter[str] = Counter()
@@ -65,13 +78,6 @@ def _train(config: CharactersConfig, corpus: Corpus) -> TokenizerPair:
         _choose(config, source, label=f"{corpus.name} (source)"),
         _choose(config, target, label=f"{corpus.name} (target)"),
     )
-
-
-@register_tokenizer(KIND)
-def _restore(state: TokenizerState) -> CharacterTokenizer:
-    characters = state["characters"]
-    assert isinstance(characters, list)
-    return CharacterTokenizer(characters)
 
 
 def _choose(config: CharactersConfig, counts: Counter[str], *, label: str) -> CharacterTokenizer:

@@ -1,4 +1,4 @@
-"""Sub-words by SentencePiece: learnt from raw text, and lossless."""
+"""Sub-words by SentencePiece (Kudo & Richardson 2018): learnt from raw text, and lossless."""
 
 import logging
 import random
@@ -19,7 +19,6 @@ from seq2seq.data.tokenizers.base import (
     TokenizerPair,
     TokenizerState,
     register_tokenizer,
-    train_tokenizers,
     word_indices,
 )
 from seq2seq.runtime.seeding import derive_seed
@@ -29,18 +28,19 @@ logger = logging.getLogger(__name__)
 
 KIND = "sentencepiece"
 
-# The sums of the unigram training depend on how many threads share them, so the number is fixed.
+# The sums of unigram training depend on the number of threads, so it is fixed.
 _NUM_THREADS = 4
 _SAMPLE_SEED = 1
-_LONGEST_LINE = 1 << 30  # bytes; the most that SentencePiece accepts
+_LONGEST_LINE = 1 << 30  # bytes; SentencePiece accepts no longer ones
 _ERRORS_ONLY = 2
-_RESERVED = "\u2585"  # SentencePiece leaves out lines that hold it
+_RESERVED = "\u2585"  # SentencePiece skips lines that contain this character
 
 
 class SentencePieceTokenizer:
-    """A trained SentencePiece model: `decode(encode(text)) == text` for known characters."""
+    """Tokenizer of sub-words; decoding restores a text of known characters exactly."""
 
     def __init__(self, model: bytes) -> None:
+        """Load a model from the bytes that SentencePiece's trainer wrote."""
         self._model = model
         self._processor = SentencePieceProcessor(model_proto=model)
 
@@ -70,7 +70,13 @@ class SentencePieceTokenizer:
         return {"kind": KIND, "model": torch.frombuffer(bytearray(self._model), dtype=torch.uint8)}
 
 
-@train_tokenizers.register
+def _restore(state: TokenizerState) -> SentencePieceTokenizer:
+    model = state["model"]
+    assert isinstance(model, Tensor)
+    return SentencePieceTokenizer(np.asarray(model).tobytes())
+
+
+@register_tokenizer(SentencePieceConfig, kind=KIND, restore=_restore)
 def _train(config: SentencePieceConfig, corpus: Corpus) -> TokenizerPair:
     if config.joint:
         lines = (line for pair in corpus for line in (pair.source, pair.target))
@@ -82,13 +88,6 @@ def _train(config: SentencePieceConfig, corpus: Corpus) -> TokenizerPair:
     )
 
 
-@register_tokenizer(KIND)
-def _restore(state: TokenizerState) -> SentencePieceTokenizer:
-    model = state["model"]
-    assert isinstance(model, Tensor)
-    return SentencePieceTokenizer(np.asarray(model).tobytes())
-
-
 def _train_side(
     config: SentencePieceConfig, lines: Iterable[str], *, label: str
 ) -> SentencePieceTokenizer:
@@ -97,11 +96,11 @@ def _train_side(
     try:
         _run_trainer(config, sample, model)
     except RuntimeError as error:
-        raise ValueError(_explain(config, error, label=label)) from error
+        raise ValueError(_training_error(config, error, label=label)) from error
     tokenizer = SentencePieceTokenizer(model.getvalue())
     if len(tokenizer) < config.vocabulary_size:
         logger.info(
-            "%s: the text gives %d tokens, fewer than tokenizer.vocabulary_size=%d",
+            "%s: the vocabulary has %d tokens, fewer than tokenizer.vocabulary_size=%d",
             label,
             len(tokenizer),
             config.vocabulary_size,
@@ -117,7 +116,7 @@ def _run_trainer(config: SentencePieceConfig, sample: list[str], model: BytesIO)
         vocab_size=config.vocabulary_size,
         hard_vocab_limit=False,
         character_coverage=config.character_coverage,
-        # Text comes back as it was, with each of its spaces.
+        # Decoding restores the text with all its spaces.
         normalization_rule_name="identity",
         remove_extra_whitespaces=False,
         max_sentence_length=_LONGEST_LINE,
@@ -132,8 +131,8 @@ def _run_trainer(config: SentencePieceConfig, sample: list[str], model: BytesIO)
 
 
 def _sample(lines: Iterable[str], *, limit: int, label: str) -> list[str]:
-    """Return the lines, or an even random sample of them where there are more than `limit`."""
-    # Reservoir sampling: after n lines each of them is in the sample with probability limit / n.
+    """Return all lines, or a uniform random sample if there are more than `limit`."""
+    # Reservoir sampling: after n lines, each is in the sample with probability limit / n.
     generator = random.Random(derive_seed(_SAMPLE_SEED, "tokenizer sample"))
     sample: list[str] = []
     num_lines = 0
@@ -160,22 +159,22 @@ def _without_reserved(lines: Iterable[str], *, label: str) -> Iterator[str]:
             yield line
     if num_reserved:
         logger.warning(
-            "%s: %d lines hold U+2585, which SentencePiece reserves; "
+            "%s: %d lines contain U+2585, which SentencePiece reserves; "
             "the tokenizer is trained without them",
             label,
             num_reserved,
         )
 
 
-def _explain(config: SentencePieceConfig, error: RuntimeError, *, label: str) -> str:
+def _training_error(config: SentencePieceConfig, error: RuntimeError, *, label: str) -> str:
     too_small = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
     if too_small:
         return (
-            f"tokenizer.vocabulary_size={config.vocabulary_size} is too small for {label}, whose "
-            f"single characters and special tokens are {too_small[1]}; raise it or lower "
+            f"tokenizer.vocabulary_size={config.vocabulary_size} is too small for {label}, which "
+            f"has {too_small[1]} single characters and special tokens; raise it or lower "
             f"tokenizer.character_coverage={config.character_coverage}"
         )
     return (
-        f"{label}: SentencePiece cannot train {config.model_type.value} tokens with "
+        f"{label}: SentencePiece cannot train a {config.model_type.value} model with "
         f"tokenizer.vocabulary_size={config.vocabulary_size}; choose another size ({error})"
     )

@@ -1,7 +1,7 @@
-"""What words take from torchtext and sacremoses: cutting lines, choosing words, reading vectors.
+"""Split lines into words, join words, choose a vocabulary and read vectors by torchtext.
 
-These packages take a good part of a second to load. So only this module imports them at its top,
-and words.py imports this one within the functions that need it.
+torchtext and sacremoses take a good part of a second to load, so only this module imports them,
+and words.py imports it in the functions that need it.
 """
 
 import contextlib
@@ -23,13 +23,26 @@ from torchtext.vocab import Vectors, Vocab
 from seq2seq.special_tokens import SPECIAL_TOKENS
 
 Split = Callable[[str], list[str]]
-"""cuts a line into words"""
+"""Splits a line into words."""
 Join = Callable[[list[str]], str]
-"""puts words together to a sentence"""
+"""Joins words to a sentence."""
 
 
 def splitter(tokenizer: str, *, language: str, lowercase: bool) -> Split:
-    """Return the function that cuts a line into words, as torchtext's `get_tokenizer` names it."""
+    """Return the function that splits a line into words.
+
+    Args:
+        tokenizer: Name for torchtext's `get_tokenizer`: basic_english, moses, spacy or toktok.
+        language: Language code.
+        lowercase: Convert lines to lower case first.
+
+    Raises:
+        ValueError: The tokenizer does not exist, does not support the language, or lacks a package.
+
+    Example:
+        >>> splitter("moses", language="de", lowercase=False)("Der Hund, z.B. ein Dackel.")
+        ['Der', 'Hund', ',', 'z.B.', 'ein', 'Dackel', '.']
+    """
     if tokenizer not in _SPLITTERS:
         choices = ", ".join(sorted(_SPLITTERS))
         raise ValueError(f"unknown word tokenizer {tokenizer!r}; one of: {choices}")
@@ -43,7 +56,7 @@ def splitter(tokenizer: str, *, language: str, lowercase: bool) -> Split:
 
 
 def moses_joiner(language: str) -> Join:
-    """Return the function that puts words together by the rules of Moses."""
+    """Return the function that joins words by the rules of Moses."""
     detokenizer = MosesDetokenizer(lang=language)
 
     def join(words: list[str]) -> str:
@@ -53,11 +66,16 @@ def moses_joiner(language: str) -> Join:
     return join
 
 
-def frequent_words(counts: Counter[str], *, most: int, min_frequency: int) -> list[str]:
-    """Return the words that are frequent enough, `most` of them, the most frequent first."""
+def has_moses_rules(language: str) -> bool:
+    """Return whether Moses has rules for a language code."""
+    return language in NonbreakingPrefixes().available_langs.values()
+
+
+def frequent_words(counts: Counter[str], *, limit: int, min_frequency: int) -> list[str]:
+    """Return up to `limit` words of this frequency, the most frequent first."""
     vocabulary = Vocab(
         counts,
-        max_size=most,
+        max_size=limit,
         min_freq=min_frequency,
         specials=list(SPECIAL_TOKENS),
     )
@@ -66,38 +84,43 @@ def frequent_words(counts: Counter[str], *, most: int, min_frequency: int) -> li
 
 
 def read_vectors(path: str) -> Vectors:
-    """Read a GloVe or FastText text file."""
+    """Read a GloVe or FastText text file.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file does not contain word vectors.
+    """
     if not Path(path).is_file():
         raise FileNotFoundError(
             f"{path}: no such file of word vectors; download GloVe or FastText vectors, unpack "
             "them, and give the path of the text file"
         )
-    # torchtext would keep a copy under the bare file name, and take an old one for a new file.
+    # torchtext caches by file name and would return an old file's vectors for a new file.
     with _torchtext_contained(), TemporaryDirectory() as cache:
         try:
             return Vectors(path, cache=cache)
         except (RuntimeError, TypeError, ValueError) as error:
             raise ValueError(
-                f"{path} is no file of word vectors, which has lines of a word and its numbers, "
-                f"all of one size ({error})"
+                f"{path} is not a file of word vectors; each line must have a word and its "
+                f"numbers, equally many on all lines ({error})"
             ) from error
 
 
 def _moses(language: str) -> Split:
-    known = sorted(set(NonbreakingPrefixes().available_langs.values()))
-    if language not in known:  # Moses itself would go on with the rules of English
-        raise ValueError(
-            f"Moses has no rules for the language {language!r}, only for {', '.join(known)}; set "
-            "data.source and data.target, or tokenizer.source_language and target_language"
-        )
-    # get_tokenizer("moses") knows English rules alone and writes "&apos;" for an apostrophe.
+    if not has_moses_rules(language):  # sacremoses would silently use some English ones
+        known = ", ".join(sorted(set(NonbreakingPrefixes().available_langs.values())))
+        raise ValueError(f"Moses has no rules for the language {language!r}; one of: {known}")
+    # get_tokenizer("moses") has only English rules and writes "&apos;" for an apostrophe.
     split: Split = get_tokenizer(partial(MosesTokenizer(lang=language).tokenize, escape=False))
     return split
 
 
 def _basic_english(language: str) -> Split:
     if language != "en":
-        raise ValueError(f"word tokenizer basic_english is for en, not {language}; choose moses")
+        raise ValueError(
+            f"word tokenizer basic_english is for en, not {language}; choose moses, or set the "
+            "language to en"
+        )
     split: Split = get_tokenizer("basic_english")
     return split
 
@@ -131,9 +154,9 @@ _SPLITTERS: dict[str, Callable[[str], Split]] = {
 
 @contextlib.contextmanager
 def _torchtext_contained() -> Iterator[None]:
-    """Undo what `Vectors` does to the process: it stops the checking of HTTPS certificates."""
+    """Restore the check of HTTPS certificates, which `Vectors` turns off for the process."""
     create_context = ssl._create_default_https_context
-    # Its progress bar is for terminals alone.
+    # Only a terminal should show its progress bar.
     stream = sys.stderr if sys.stderr.isatty() else io.StringIO()
     try:
         with contextlib.redirect_stderr(stream):

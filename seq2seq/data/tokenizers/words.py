@@ -1,4 +1,4 @@
-"""Words as tokens, and pretrained word vectors."""
+"""Words as tokens, and pretrained word vectors for them."""
 
 import logging
 import re
@@ -17,7 +17,6 @@ from seq2seq.data.tokenizers.base import (
     TokenizerState,
     WordsConfig,
     register_tokenizer,
-    train_tokenizers,
     word_indices,
 )
 from seq2seq.special_tokens import SPECIAL_TOKENS, UNK
@@ -32,16 +31,37 @@ _SPACING = (
     (re.compile(rf" (?=(?:[.,;:!?%)\]}}]|n't|'(?:{_ENDINGS}))(?: |$))"), ""),
     (re.compile(r"(?<=[(\[{]) "), ""),
 )
-"""how words are put together: each pattern and what takes its place"""
+"""Patterns in words joined by spaces, and their replacements."""
 
 
 class WordTokenizer:
-    """A list of words, each with an id; other words are unknown."""
+    """Tokenizer of words; words outside its vocabulary are unknown.
+
+    Example:
+        >>> tokenizer = WordTokenizer(
+        ...     ["a", "dog", "."], tokenizer="moses", language="en", lowercase=False
+        ... )
+        >>> tokenizer.encode(["a big dog."])
+        [[4, 1, 5, 6]]
+        >>> tokenizer.decode([4, 5, 6])
+        'a dog.'
+    """
 
     def __init__(
         self, words: Sequence[str], *, tokenizer: str, language: str, lowercase: bool
     ) -> None:
-        # Only who uses words waits for what cuts them to load.
+        """Create a tokenizer with a known vocabulary.
+
+        Args:
+            words: Vocabulary without special tokens.
+            tokenizer: Name of the rules that split a line, as `splitter` takes it.
+            language: Language code.
+            lowercase: Convert lines to lower case first.
+
+        Raises:
+            ValueError: The rules do not exist or do not support the language.
+        """
+        # Imported here because torchtext takes long to load.
         from seq2seq.data.tokenizers.torchtext_words import moses_joiner, splitter
 
         self._words = list(words)
@@ -72,7 +92,7 @@ class WordTokenizer:
         surfaces = self._split(text)
         if [self._ids.get(surface, UNK) for surface in surfaces] != list(ids):
             surfaces = [self._surfaces[i] for i in ids]
-        # Some tokenizers change the case; casefold works letter by letter, which lower() does not.
+        # Some tokenizers change the case. casefold() works letter by letter, unlike lower().
         return word_indices(text.casefold(), [surface.casefold() for surface in surfaces])
 
     def state(self) -> TokenizerState:
@@ -86,26 +106,33 @@ class WordTokenizer:
 
 
 class PretrainedVectors(NamedTuple):
-    """Vectors for a vocabulary; `matrix` (V, E) is zero in the rows of the words not found."""
+    """Vectors of a vocabulary."""
 
     matrix: Tensor
+    """(V, E); rows of words without a vector are 0."""
     num_found: int
+    """Number of words with a vector."""
 
 
 def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVectors:
-    """Read the vectors of a vocabulary's words from a GloVe or FastText text file.
+    """Read the vectors of a vocabulary from a GloVe or FastText text file.
 
     Args:
-        path: lines of a word and its numbers, plain or .gz; FastText's header line is skipped.
-        tokenizer: a token is looked up as it is, then in lower case.
-        size: of the embedding that the vectors are for.
+        path: Text file, plain or .gz, with a word and its numbers on each line; FastText's header
+            line is skipped.
+        tokenizer: Tokenizer whose tokens are looked up, first unchanged, then in lower case.
+        size: Size E of the embedding.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file does not contain word vectors, or vectors of another size.
     """
     from seq2seq.data.tokenizers.torchtext_words import read_vectors  # see WordTokenizer
 
     vectors = read_vectors(path)
     if vectors.dim != size:
         raise ValueError(
-            f"{path} holds vectors of size {vectors.dim}, the embedding has {size}; "
+            f"{path} has vectors of size {vectors.dim}, the embedding has {size}; "
             f"set the embedding size to {vectors.dim} or give another file"
         )
     matrix = torch.zeros(len(tokenizer), size)  # (V, E)
@@ -118,13 +145,24 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVector
     return PretrainedVectors(matrix, num_found)
 
 
-@train_tokenizers.register
+def _restore(state: TokenizerState) -> WordTokenizer:
+    words, tokenizer, language = state["words"], state["tokenizer"], state["language"]
+    assert isinstance(words, list)
+    assert isinstance(tokenizer, str)
+    assert isinstance(language, str)
+    return WordTokenizer(
+        words, tokenizer=tokenizer, language=language, lowercase=bool(state["lowercase"])
+    )
+
+
+@register_tokenizer(WordsConfig, kind=KIND, restore=_restore)
 def _train(config: WordsConfig, corpus: Corpus) -> TokenizerPair:
     from seq2seq.data.tokenizers.torchtext_words import splitter  # see WordTokenizer
 
+    source_language, target_language = _rule_languages(config)
     sides = (
-        ("source", config.source_tokenizer, config.source_language),
-        ("target", config.target_tokenizer, config.target_language),
+        ("source", config.source_tokenizer, source_language),
+        ("target", config.target_tokenizer, target_language),
     )
     splits = [
         splitter(tokenizer, language=language, lowercase=config.lowercase)
@@ -146,15 +184,23 @@ def _train(config: WordsConfig, corpus: Corpus) -> TokenizerPair:
     return TokenizerPair(source, target)
 
 
-@register_tokenizer(KIND)
-def _restore(state: TokenizerState) -> WordTokenizer:
-    words, tokenizer, language = state["words"], state["tokenizer"], state["language"]
-    assert isinstance(words, list)
-    assert isinstance(tokenizer, str)
-    assert isinstance(language, str)
-    return WordTokenizer(
-        words, tokenizer=tokenizer, language=language, lowercase=bool(state["lowercase"])
-    )
+def _rule_languages(config: WordsConfig) -> tuple[str, str]:
+    """Return the languages whose rules apply: English for moses where it has no rules."""
+    from seq2seq.data.tokenizers.torchtext_words import has_moses_rules  # see WordTokenizer
+
+    unknown = []
+    languages = [config.source_language, config.target_language]
+    for side, tokenizer in enumerate((config.source_tokenizer, config.target_tokenizer)):
+        if tokenizer == "moses" and not has_moses_rules(languages[side]):
+            unknown.append(languages[side])
+            languages[side] = "en"
+    if unknown:
+        logger.warning(
+            "tokenizer=words: moses has no rules for %s and splits words by its English rules; for "
+            "other rules set data.source and data.target to language codes such as de and fr",
+            " and ".join(map(repr, dict.fromkeys(unknown))),
+        )
+    return languages[0], languages[1]
 
 
 def _choose(config: WordsConfig, counts: Counter[str], *, label: str) -> list[str]:
@@ -164,7 +210,7 @@ def _choose(config: WordsConfig, counts: Counter[str], *, label: str) -> list[st
         raise ValueError(f"{label}: no text to train a tokenizer on; give a corpus with pairs")
     words = frequent_words(
         counts,
-        most=config.vocabulary_size - len(SPECIAL_TOKENS),
+        limit=config.vocabulary_size - len(SPECIAL_TOKENS),
         min_frequency=config.min_frequency,
     )
     num_unknown = counts.total() - sum(counts[word] for word in words)
@@ -180,7 +226,7 @@ def _choose(config: WordsConfig, counts: Counter[str], *, label: str) -> list[st
 
 
 def _join(words: list[str]) -> str:
-    """Put words together where the tokenizer knows no rules for it."""
+    """Join words for tokenizers that have no rules for it."""
     text = " ".join(words)
     for pattern, replacement in _SPACING:
         text = pattern.sub(replacement, text)

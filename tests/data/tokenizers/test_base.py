@@ -206,7 +206,7 @@ def test_a_corpus_without_text_is_refused(name: str) -> None:
 def test_a_configuration_without_a_trainer_is_refused() -> None:
     config = TokenizerConfig(name="mine", vocabulary_size=9)
 
-    with pytest.raises(TypeError, match="no tokenizer is registered for the configuration Tokeniz"):
+    with pytest.raises(TypeError, match="no tokenizer is registered for TokenizerConfig"):
         train_tokenizers(config, SmallCorpus())
 
 
@@ -217,9 +217,14 @@ def test_an_unknown_kind_of_state_is_refused() -> None:
         tokenizers_from_state({"joint": {"kind": "runes"}})
 
 
-def test_a_kind_is_registered_once() -> None:
-    with pytest.raises(AssertionError, match="characters is registered twice"):
-        register_tokenizer("characters")(lambda state: None)
+@pytest.mark.parametrize(
+    ("config_type", "kind"), [(TokenizerConfig, "characters"), (CharactersConfig, "runes")]
+)
+def test_a_kind_and_a_config_type_are_registered_once(
+    config_type: type[TokenizerConfig], kind: str
+) -> None:
+    with pytest.raises(ValueError, match=f"tokenizer kind '{kind}' or its {config_type.__name__}"):
+        register_tokenizer(config_type, kind=kind, restore=lambda state: None)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

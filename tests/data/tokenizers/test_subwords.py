@@ -128,7 +128,7 @@ def test_a_small_corpus_gives_a_smaller_vocabulary_and_says_so(
 
     # Two languages, one line each.
     assert caplog.messages[0] == (
-        f"train (source): the text gives {len(tokenizer)} tokens, fewer than "
+        f"train (source): the vocabulary has {len(tokenizer)} tokens, fewer than "
         "tokenizer.vocabulary_size=9000"
     )
     assert len(caplog.messages) == 2
@@ -141,8 +141,8 @@ def test_a_vocabulary_smaller_than_the_alphabet_is_explained(
     with pytest.raises(
         ValueError,
         match=(
-            r"tokenizer\.vocabulary_size=10 is too small for train \(source\), whose single "
-            r"characters and special tokens are \d\d; raise it or lower tokenizer\.character_cov"
+            r"tokenizer\.vocabulary_size=10 is too small for train \(source\), which has "
+            r"\d\d single characters and special tokens; raise it or lower tokenizer\.character_cov"
         ),
     ):
         train(replace(CONFIG, model_type=model_type, vocabulary_size=10))
@@ -157,7 +157,7 @@ def test_other_failures_of_the_library_name_what_was_asked(
     monkeypatch.setattr("seq2seq.data.tokenizers.subwords.SentencePieceTrainer.train", fail)
 
     with pytest.raises(
-        ValueError, match=r"cannot train bpe tokens .*vocabulary_size=48; .*no luck"
+        ValueError, match=r"cannot train a bpe model .*vocabulary_size=48; .*no luck"
     ):
         train(replace(CONFIG, model_type=SentencePieceModel.bpe))
 
@@ -218,7 +218,7 @@ def test_lines_that_the_library_leaves_out_are_counted(caplog: pytest.LogCapture
     tokenizer = train_tokenizers(CONFIG, corpus).source
 
     assert caplog.messages == [
-        "train (source): 2 lines hold U+2585, which SentencePiece reserves; "
+        "train (source): 2 lines contain U+2585, which SentencePiece reserves; "
         "the tokenizer is trained without them"
     ]
     assert UNK in tokenizer.encode(["cd"])[0]

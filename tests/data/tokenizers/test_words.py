@@ -1,10 +1,4 @@
-"""Words are cut and put together by language, chosen by frequency, and given vectors."""
-
-import gzip
 import logging
-import ssl
-import sys
-import types
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +6,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from seq2seq.config.schema import load_config
 from seq2seq.data import (
     CharacterTokenizer,
     Pair,
     WordsConfig,
     WordTokenizer,
+    load_corpora,
     load_vectors,
+    tokenizers_from_state,
+    tokenizers_state,
     train_tokenizers,
 )
 from seq2seq.data.tokenizers.torchtext_words import splitter
@@ -85,22 +83,6 @@ def test_moses_words_come_back_as_text(language: str, line: str) -> None:
     assert tokenizer.decode(tokenizer.encode([line])[0]) == line
 
 
-def test_moses_follows_the_rules_of_the_language() -> None:
-    line = "l'eau z.B. heute"
-
-    french = splitter("moses", language="fr", lowercase=False)(line)
-    german = splitter("moses", language="de", lowercase=False)(line)
-
-    assert french[:2] == ["l'", "eau"]
-    assert "z.B." in german
-
-
-def test_words_hold_no_markup() -> None:
-    split = splitter("moses", language="en", lowercase=False)
-
-    assert split("it's <b> & [x]") == ["it", "'s", "<", "b", ">", "&", "[", "x", "]"]
-
-
 def test_basic_english_words_come_back_as_text() -> None:
     line = "it's a dog (brown), isn't it? yes. [no"
     tokenizer = knowing(line, tokenizer="basic_english", language="en")
@@ -130,51 +112,6 @@ def test_an_unknown_tokenizer_is_refused_with_the_choices() -> None:
         match="unknown word tokenizer 'mosess'; one of: basic_english, moses, spacy, toktok",
     ):
         train_tokenizers(replace(CONFIG, target_tokenizer="mosess"), ListCorpus([]))
-
-
-def test_a_missing_spacy_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-
-    with pytest.raises(
-        ValueError, match="pip install spacy && python -m spacy download de_core_news_sm"
-    ):
-        splitter("spacy", language="de", lowercase=False)
-
-
-def test_a_missing_spacy_model_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(name: str) -> None:
-        raise OSError(f"[E050] Can't find model '{name}'")
-
-    use_spacy(monkeypatch, load)
-
-    with pytest.raises(
-        ValueError, match=r"lacks its model en_core_web_sm; .*spacy download en_core_web_sm"
-    ):
-        splitter("spacy", language="en", lowercase=False)
-
-
-def test_spacy_words_are_those_of_its_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
-    def tokenize(line: str) -> list[types.SimpleNamespace]:
-        return [types.SimpleNamespace(text=text) for text in ["Ein", "  ", "Hund", "."]]
-
-    use_spacy(monkeypatch, lambda name: types.SimpleNamespace(tokenizer=tokenize))
-
-    assert splitter("spacy", language="de", lowercase=False)("Ein  Hund.") == ["Ein", "Hund", "."]
-
-
-def use_spacy(monkeypatch: pytest.MonkeyPatch, load: object) -> None:
-    """Put a stand-in for the package where it is imported from."""
-    package = types.ModuleType("spacy")
-    package.__dict__["load"] = load
-    package.__spec__ = types.SimpleNamespace(name="spacy")
-    monkeypatch.setitem(sys.modules, "spacy", package)
-
-
-def test_a_missing_nltk_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-
-    with pytest.raises(ValueError, match="toktok needs the package nltk; run: pip install nltk"):
-        splitter("toktok", language="de", lowercase=False)
 
 
 def test_frequent_words_come_first_and_equals_in_their_order() -> None:
@@ -289,72 +226,67 @@ def test_characters_can_have_vectors(tmp_path: Path) -> None:
     assert load_vectors(path, CharacterTokenizer(["a", "b"]), 3).num_found == 1
 
 
-def test_the_header_and_trailing_spaces_of_fasttext_are_skipped(tmp_path: Path) -> None:
-    path = vectors_file(tmp_path, "2 3", "hund 1 2 3 ", "katze 4 5 6 ")
-
-    matrix, num_found = load_vectors(path, vocabulary("hund", "katze"), 3)
-
-    assert num_found == 2
-    torch.testing.assert_close(matrix[5], torch.tensor([4.0, 5, 6]))
-
-
-def test_compressed_vectors_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "vectors.txt.gz"
-    path.write_bytes(gzip.compress(b"hund 1 2 3\n"))
-
-    assert load_vectors(str(path), vocabulary("hund"), 3).num_found == 1
-
-
-def test_a_changed_file_gives_new_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    load_vectors(vectors_file(tmp_path, "hund 1 2 3"), vocabulary("hund"), 3)
-
-    matrix, _ = load_vectors(vectors_file(tmp_path, "hund 4 5 6"), vocabulary("hund"), 3)
-
-    torch.testing.assert_close(matrix[4], torch.tensor([4.0, 5, 6]))
-    assert [path.name for path in tmp_path.iterdir()] == ["vectors.txt"]
-
-
 def test_vectors_of_another_size_are_refused(tmp_path: Path) -> None:
     path = vectors_file(tmp_path, "hund 1 2 3")
 
-    with pytest.raises(ValueError, match="holds vectors of size 3, the embedding has 5; set the"):
+    with pytest.raises(ValueError, match="has vectors of size 3, the embedding has 5; set the"):
         load_vectors(path, vocabulary("hund"), 5)
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [("hund 1 2 3", "katze 4 5"), ("hund eins zwei drei",), (), ("hund",)],
-    ids=["ragged", "no numbers", "empty", "one word"],
-)
-def test_a_file_without_vectors_is_refused(tmp_path: Path, lines: tuple[str, ...]) -> None:
-    path = vectors_file(tmp_path, *lines)
-
-    with pytest.raises(ValueError, match="is no file of word vectors, which has lines of a word"):
-        load_vectors(path, vocabulary("hund"), 3)
-
-
-def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"glove\.6B\.100d: no such file .*; download"):
-        load_vectors(str(tmp_path / "glove.6B.100d"), vocabulary("hund"), 3)
-
-
-def test_certificates_are_still_checked_after_reading_vectors(tmp_path: Path) -> None:
-    load_vectors(vectors_file(tmp_path, "hund 1 2 3"), vocabulary("hund"), 3)
-
-    context = ssl._create_default_https_context()
-
-    assert context.verify_mode is ssl.CERT_REQUIRED
-
-
-def test_reading_vectors_is_quiet_without_a_terminal(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_languages_without_moses_rules_use_english_ones_with_one_warning(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    load_vectors(vectors_file(tmp_path, "hund 1 2 3"), vocabulary("hund"), 3)
+    config = replace(CONFIG, source_language="source", target_language="target")
+    line = "isn't it? e.g. l'eau"
 
-    assert capfd.readouterr() == ("", "")
+    tokenizers = train_tokenizers(config, ListCorpus([(line, line)]))
+
+    english = knowing(line, tokenizer="moses", language="en")
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "tokenizer=words: moses has no rules for 'source' and 'target' and splits words by its "
+        "English rules; for other rules set data.source and data.target to language codes such as "
+        "de and fr"
+    ]
+    for tokenizer in tokenizers:
+        assert tokenizer.tokens(tokenizer.encode([line])[0]) == english.tokens(
+            english.encode([line])[0]
+        )
+        assert tokenizer.decode(tokenizer.encode([line])[0]) == line
 
 
-def test_moses_refuses_a_language_that_it_has_no_rules_for():
-    with pytest.raises(ValueError, match="Moses has no rules for the language 'source'"):
-        splitter("moses", language="source", lowercase=False)
+def test_only_moses_takes_english_rules_for_an_unknown_language(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = replace(
+        CONFIG,
+        source_language="xx",
+        target_language="xx",
+        source_tokenizer="basic_english",
+    )
+
+    with pytest.raises(ValueError, match="basic_english is for en, not xx"):
+        train_tokenizers(config, ListCorpus([("a", "b")]))
+
+    assert "no rules for 'xx' and splits" in caplog.text
+
+
+def test_restored_tokenizers_do_not_warn_again(caplog: pytest.LogCaptureFixture) -> None:
+    config = replace(CONFIG, source_language="xx")
+    state = tokenizers_state(train_tokenizers(config, ListCorpus([("isn't", "b")])))
+    caplog.clear()
+
+    restored = tokenizers_from_state(state)
+
+    assert restored.source.tokens([4, 5]) == ["'t", "isn"]
+    assert caplog.records == []
+
+
+def test_words_of_own_files_need_no_language(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("ein Hund\ta dog\nein Hund\ta dog\n")
+    table = f"['{tmp_path}/a.tsv']"
+    paths = [f"data.{part}={table}" for part in ("train", "valid", "test")]
+    config = load_config("data=files", "tokenizer=words", *paths)
+
+    tokenizers = train_tokenizers(config.tokenizer, load_corpora(config.data).train)
+
+    assert tokenizers.target.tokens([4, 5]) == ["a", "dog"]
