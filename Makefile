@@ -32,7 +32,7 @@ check: $(VENV)/.check  ## lint, check format, types and imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --quiet
+	$(BIN)/lint-imports
 
 docs: $(VENV)/.docs  ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
