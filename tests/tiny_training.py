@@ -7,7 +7,7 @@ from pathlib import Path
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.util import tensor_util
 
-from seq2seq.checkpoints.checkpoint import build_model
+from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, choose_numerics
@@ -84,7 +84,11 @@ def tiny_trainer(folder: Path, *overrides: str) -> Trainer:
     directory.open(config)
     return Trainer(
         config,
-        model=build_model(config, data.tokenizers),
+        model=build_model(
+            config,
+            source_vocabulary_size=len(data.tokenizers.source),
+            target_vocabulary_size=len(data.tokenizers.target),
+        ),
         data=data,
         numerics=tiny_numerics(config),
         ranks=Ranks(0, 0, 1),

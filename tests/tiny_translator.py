@@ -8,9 +8,10 @@ from pytest import MonkeyPatch
 from torch import Tensor
 
 from seq2seq.attention import Memory
-from seq2seq.checkpoints.checkpoint import Checkpoint, build_model, save_checkpoint
+from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.cli.config import LongLines, OutputFormat, TranslateConfig, UnknownTokens
 from seq2seq.cli.hydra_arguments import TRANSLATE_LISTS
+from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.inference.translation import TranslatedHypothesis, Translation
@@ -52,7 +53,11 @@ def make_checkpoint(attention: str = "additive", *, seed: int = 3) -> Checkpoint
         CharacterTokenizer("abcdefghijklmnopqrstuvwxyz "), CharacterTokenizer("abcdefgh .")
     )
     torch.manual_seed(seed)
-    model = build_model(config, tokenizers)
+    model = build_model(
+        config,
+        source_vocabulary_size=len(tokenizers.source),
+        target_vocabulary_size=len(tokenizers.target),
+    )
     state = {name: 4 * value for name, value in model.state_dict().items()}
     return Checkpoint(config=config, tokenizers=tokenizers, model_state=state, training_state=None)
 

@@ -1,1 +1,1 @@
-"""Checkpoints: one self-contained file each."""
+"""Checkpoints: read, write and average the self-contained files of trained models."""

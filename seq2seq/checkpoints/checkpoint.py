@@ -1,14 +1,16 @@
-"""Checkpoints: one self-contained file of tensors and plain types, and no code."""
+"""Read and write checkpoints: self-contained files of tensors and plain types, without code."""
 
 import pickle
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 
 import torch
 from torch import Tensor
 
+from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import config_from_dict, config_to_dict
 from seq2seq.data import TokenizerPair, tokenizers_from_state, tokenizers_state
@@ -21,56 +23,51 @@ _KEYS = {"format", "config", "tokenizers", "model", "training"}
 
 
 class TrainingState(TypedDict):
-    """What resuming needs beside the weights, of tensors and plain types."""
+    """The state that resuming a run needs besides the weights, of tensors and plain types."""
 
     fingerprint: str
-    """of the training corpus"""
+    """Of the training corpus."""
     progress: dict[str, object]
     updater: dict[str, dict[str, object]]
 
 
 @dataclass(kw_only=True, slots=True)
 class Checkpoint:
-    """What a file holds."""
+    """The content of a checkpoint file."""
 
     config: TrainConfig
     tokenizers: TokenizerPair
     model_state: dict[str, Tensor]
+    """Of `Seq2Seq.state_dict`."""
     training_state: TrainingState | None
-    """None where the file is only for translating."""
+    """None in a file that is only for translating."""
 
     def build_model(self) -> Seq2Seq:
         """Build the model with the checkpoint's weights, in evaluation mode.
 
         Raises:
-            ValueError: the weights are not those of such a model.
+            ValueError: The weights do not fit the model of the configuration.
         """
-        model = build_model(self.config, self.tokenizers)
+        model = build_model(
+            self.config,
+            source_vocabulary_size=len(self.tokenizers.source),
+            target_vocabulary_size=len(self.tokenizers.target),
+        )
         try:
             model.load_state_dict(self.model_state)
         except (RuntimeError, TypeError, AttributeError) as error:
             raise ValueError(
-                "the checkpoint's weights are not those of the model that its configuration "
-                "describes; it was altered: take another"
+                "the checkpoint's weights do not fit the model of its configuration; the file was "
+                "changed: use another checkpoint"
             ) from error
         return model.eval()
 
 
-def build_model(config: TrainConfig, tokenizers: TokenizerPair) -> Seq2Seq:
-    """Build the model that the config describes, for these vocabularies."""
-    return Seq2Seq(
-        config.model,
-        attention=config.attention,
-        source_vocabulary_size=len(tokenizers.source),
-        target_vocabulary_size=len(tokenizers.target),
-    )
-
-
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write the file, which has its name only when it is whole and on disk.
+    """Write a checkpoint; the file gets its name when it is complete and on disk.
 
     Raises:
-        OSError: it cannot be written, for example because the disk is full.
+        OSError: The file cannot be written, for example because the disk is full.
     """
     content = {
         "format": FORMAT,
@@ -84,19 +81,40 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: str | Path) -> Checkpoint:
-    """Read a checkpoint onto the CPU; a directory means its best.pt.
+    """Read a checkpoint onto the CPU.
+
+    Args:
+        path: A checkpoint file, or a run directory, which means its best.pt.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is no checkpoint, or one that this version cannot read.
+        FileNotFoundError: There is no such file.
+        ValueError: The file is not a checkpoint, or this version cannot read it.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from seq2seq.config.schema import load_config
+        >>> from seq2seq.data import CharacterTokenizer
+        >>> config, tokenizers = load_config(), TokenizerPair(*[CharacterTokenizer("abc")] * 2)
+        >>> model = build_model(config, source_vocabulary_size=7, target_vocabulary_size=7)
+        >>> checkpoint = Checkpoint(
+        ...     config=config,
+        ...     tokenizers=tokenizers,
+        ...     model_state=model.state_dict(),
+        ...     training_state=None,
+        ... )
+        >>> with TemporaryDirectory() as directory:
+        ...     save_checkpoint(Path(directory) / "best.pt", checkpoint)
+        ...     loaded = load_checkpoint(directory)
+        >>> loaded.config == config
+        True
     """
     path = expand_home(path, key="checkpoint")
     if path.is_dir():
         path = path / "best.pt"
     if not path.exists():
         raise FileNotFoundError(f"checkpoint={path}: no such file; train one with train.py")
-    refusal = f"checkpoint={path} is no checkpoint of train.py, or damaged"
-    if not _is_whole_archive(path):
+    refusal = f"checkpoint={path} is not a checkpoint of train.py, or it is damaged"
+    if not _is_intact_archive(path):
         raise ValueError(refusal)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
@@ -126,10 +144,49 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     )
 
 
-def _is_whole_archive(path: Path) -> bool:
-    """Check the sums that torch.save writes and torch.load does not look at."""
+def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:
+    """Read the checkpoints of an ensemble or an average, without their training states.
+
+    Args:
+        paths: Checkpoint files or run directories; a directory means its best.pt.
+
+    Raises:
+        FileNotFoundError: A file does not exist.
+        ValueError: There is no path, a file is not a checkpoint, or its tokenizers differ from
+            those of the first.
+    """
+    if not paths:
+        raise ValueError("no checkpoint is given; give the path of one or more")
+    # The optimizer's state takes twice the memory of the weights.
+    checkpoints = [replace(load_checkpoint(path), training_state=None) for path in paths]
+    for path, checkpoint in zip(paths, checkpoints, strict=True):
+        if not _equal_tokenizers(checkpoint.tokenizers, checkpoints[0].tokenizers):
+            raise ValueError(
+                f"checkpoint={path} has other tokenizers than checkpoint={paths[0]}; only models "
+                "with the same tokenizers can be combined: train them on the same text with the "
+                "same tokenizer settings"
+            )
+    return checkpoints
+
+
+def _is_intact_archive(path: Path) -> bool:
+    """Compare the checksums that torch.save writes and torch.load ignores."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.testzip() is None
     except zipfile.BadZipFile:
         return False
+
+
+def _equal_tokenizers(first: TokenizerPair, second: TokenizerPair) -> bool:
+    states = [(one.state(), other.state()) for one, other in zip(first, second, strict=True)]
+    return all(
+        one.keys() == other.keys() and all(_equal_values(one[key], other[key]) for key in one)
+        for one, other in states
+    )
+
+
+def _equal_values(first: object, second: object) -> bool:
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        return torch.equal(first, second)
+    return type(first) is type(second) and first == second

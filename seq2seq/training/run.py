@@ -10,7 +10,8 @@ from pathlib import Path
 
 import torch
 
-from seq2seq.checkpoints.checkpoint import Checkpoint, build_model, load_checkpoint
+from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
+from seq2seq.config.models import build_model, check_model
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import load_vectors
 from seq2seq.evaluation.attention_statistics import mean_over_heads
@@ -25,8 +26,6 @@ from seq2seq.runtime.distributed import (
 )
 from seq2seq.runtime.numerics import Numerics, Precision, choose_numerics
 from seq2seq.runtime.seeding import derive_seed
-from seq2seq.search import BeamConfig
-from seq2seq.special_tokens import SPECIAL_TOKENS
 from seq2seq.training.evaluator import Evaluation, Evaluator
 from seq2seq.training.logger import RunLog, TensorBoard
 from seq2seq.training.preparation import EvaluationSet, PreparedData, prepare_data
@@ -92,15 +91,7 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
     numerics = choose_numerics(training.device, training.precision, local_rank=ranks.local_rank)
     if training.threads is not None:
         torch.set_num_threads(training.threads)
-    # What does not fit together is refused before any data is read.
-    smallest = Seq2Seq(
-        config.model,
-        attention=config.attention,
-        source_vocabulary_size=len(SPECIAL_TOKENS),
-        target_vocabulary_size=len(SPECIAL_TOKENS),
-    )
-    if isinstance(config.decoding, BeamConfig) and smallest.attention.num_heads == 0:
-        config.decoding.check_without_attention()
+    check_model(config)
     checkpoint = _last_checkpoint(directory) if config.resume else None
     tokenizers = checkpoint.tokenizers if checkpoint else None
     if not ranks.is_first:
@@ -109,7 +100,11 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
     if ranks.is_first:
         barrier(ranks)
     torch.manual_seed(derive_seed(config.seed, "parameters"))
-    model = build_model(config, data.tokenizers)
+    model = build_model(
+        config,
+        source_vocabulary_size=len(data.tokenizers.source),
+        target_vocabulary_size=len(data.tokenizers.target),
+    )
     if training.precision is Precision.auto:
         numerics = numerics.suited_to(count_fixed_parameters(model))
     if checkpoint is None:

@@ -1,11 +1,12 @@
-"""A checkpoint is one file of plain data that is whole or not there."""
-
+import dataclasses
+import io
 import os
 import pickle
 from pathlib import Path
 
 import pytest
 import torch
+from sentencepiece import SentencePieceTrainer
 from tiny_translator import make_checkpoint
 
 from seq2seq.checkpoints.checkpoint import (
@@ -13,9 +14,16 @@ from seq2seq.checkpoints.checkpoint import (
     Checkpoint,
     TrainingState,
     load_checkpoint,
+    load_checkpoints,
     save_checkpoint,
 )
 from seq2seq.config.serialization import config_to_dict
+from seq2seq.data import (
+    CharacterTokenizer,
+    SentencePieceTokenizer,
+    TokenizerPair,
+    WordTokenizer,
+)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +38,7 @@ def path(checkpoint: Checkpoint, tmp_path: Path) -> Path:
 
 
 class Evil:
-    """What pickle would run when it is loaded."""
+    """Code that pickle would run on loading."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,7 +47,7 @@ class Evil:
         return Path.touch, (self.path,)
 
 
-def test_everything_comes_back(checkpoint, path):
+def test_a_loaded_checkpoint_equals_the_saved_one(checkpoint, path):
     loaded = load_checkpoint(path)
 
     assert config_to_dict(loaded.config) == config_to_dict(checkpoint.config)
@@ -52,7 +60,7 @@ def test_everything_comes_back(checkpoint, path):
     assert loaded.training_state is None
 
 
-def test_training_state_comes_back(checkpoint, tmp_path):
+def test_the_training_state_is_loaded(checkpoint, tmp_path):
     state: TrainingState = {
         "fingerprint": "1f",
         "progress": {"best": [(0.5, 3)]},
@@ -67,7 +75,7 @@ def test_training_state_comes_back(checkpoint, tmp_path):
     assert loaded == state
 
 
-def test_a_file_holds_nothing_but_tensors_and_plain_types(path):
+def test_a_file_has_only_tensors_and_plain_types(path):
     content = torch.load(path, weights_only=True)
 
     assert content.keys() == {"format", "config", "tokenizers", "model", "training"}
@@ -82,7 +90,7 @@ def test_the_model_is_built_with_its_weights_in_evaluation_mode(checkpoint, path
         assert torch.equal(value, checkpoint.model_state[name])
 
 
-def test_a_directory_means_its_best(path):
+def test_a_directory_means_its_best_checkpoint(path):
     assert (
         load_checkpoint(path.parent).model_state.keys() == load_checkpoint(path).model_state.keys()
     )
@@ -109,7 +117,7 @@ def test_a_cut_file_is_an_error_that_names_it(path, size):
     content = path.read_bytes()
     path.write_bytes(content[: size if isinstance(size, int) else int(size * len(content))])
 
-    with pytest.raises(ValueError, match=rf"^checkpoint={path} is no checkpoint of train\.py"):
+    with pytest.raises(ValueError, match=rf"^checkpoint={path} is not a checkpoint of train\.py"):
         load_checkpoint(path)
 
 
@@ -130,18 +138,18 @@ def test_a_foreign_file_is_an_error_that_names_it(tmp_path, content):
     path = tmp_path / "x.pt"
     path.write_bytes(content)
 
-    with pytest.raises(ValueError, match=rf"^checkpoint={path} is no checkpoint of train\.py"):
+    with pytest.raises(ValueError, match=rf"^checkpoint={path} is not a checkpoint of train\.py"):
         load_checkpoint(path)
 
 
 @pytest.mark.parametrize(
     "content", [{"weights": torch.ones(2)}, torch.ones(3), [1, 2], {"format": FORMAT}]
 )
-def test_what_another_program_saved_is_an_error_that_names_it(tmp_path, content):
+def test_a_file_of_another_program_is_an_error_that_names_it(tmp_path, content):
     path = tmp_path / "x.pt"
     torch.save(content, path)
 
-    with pytest.raises(ValueError, match=rf"^checkpoint={path} is no checkpoint of train\.py"):
+    with pytest.raises(ValueError, match=rf"^checkpoint={path} is not a checkpoint of train\.py"):
         load_checkpoint(path)
 
 
@@ -176,7 +184,7 @@ def test_code_in_a_file_is_refused_and_not_run(tmp_path):
     path, trace = tmp_path / "x.pt", tmp_path / "trace"
     torch.save({"format": FORMAT, "evil": Evil(trace)}, path)
 
-    with pytest.raises(ValueError, match="is no checkpoint of train"):
+    with pytest.raises(ValueError, match="is not a checkpoint of train"):
         load_checkpoint(path)
 
     assert not trace.exists()
@@ -189,7 +197,7 @@ def test_code_in_a_plain_pickle_is_refused_and_not_run(tmp_path):
     path, trace = tmp_path / "x.pt", tmp_path / "trace"
     path.write_bytes(pickle.dumps(Evil(trace)))
 
-    with pytest.raises(ValueError, match="is no checkpoint of train"):
+    with pytest.raises(ValueError, match="is not a checkpoint of train"):
         load_checkpoint(path)
 
     assert not trace.exists()
@@ -251,11 +259,11 @@ def test_a_file_with_a_flipped_byte_is_refused_or_still_right(checkpoint, path, 
 
 
 @pytest.mark.parametrize("tokenizers", [{}, {"source": 1, "target": 2}, None])
-def test_tokenizers_that_are_none_are_an_error_that_names_the_file(path, tokenizers):
+def test_invalid_tokenizers_are_an_error_that_names_the_file(path, tokenizers):
     content = torch.load(path, weights_only=True)
     torch.save({**content, "tokenizers": tokenizers}, path)
 
-    with pytest.raises(ValueError, match=f"checkpoint={path} is no checkpoint of train.py"):
+    with pytest.raises(ValueError, match=f"checkpoint={path} is not a checkpoint of train.py"):
         load_checkpoint(path)
 
 
@@ -264,5 +272,75 @@ def test_weights_of_another_model_are_refused(path, weights):
     content = torch.load(path, weights_only=True)
     torch.save({**content, "model": weights}, path)
 
-    with pytest.raises(ValueError, match="weights are not those of the model"):
+    with pytest.raises(ValueError, match="weights do not fit the model"):
         load_checkpoint(path).build_model()
+
+
+@pytest.fixture
+def load(checkpoint, tmp_path):
+    """Return a function that loads a checkpoint for each pair of tokenizers."""
+
+    def load_all(*tokenizers):
+        paths = []
+        for index, (source, target) in enumerate(tokenizers):
+            pair = TokenizerPair(source, target)
+            paths.append(tmp_path / f"{index}.pt")
+            save_checkpoint(paths[-1], dataclasses.replace(checkpoint, tokenizers=pair))
+        return load_checkpoints(paths)
+
+    return load_all
+
+
+def characters(text):
+    return CharacterTokenizer(text)
+
+
+def words(*listed, lowercase=False):
+    return WordTokenizer(listed, tokenizer="basic_english", language="en", lowercase=lowercase)
+
+
+def tokens(line):
+    model = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter([line]),
+        model_writer=model,
+        model_type="char",
+        vocab_size=4 + len({*line}),
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    return SentencePieceTokenizer(model.getvalue())
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: characters("abc"), lambda: words("a", "b"), lambda: tokens("abc d")]
+)
+def test_checkpoints_with_equal_tokenizers_keep_their_order(make, load):
+    found = load((make(), characters("ab")), (make(), characters("ab")))
+
+    assert len(found) == 2
+    assert [len(each.tokenizers.source) for each in found] == [len(make())] * 2
+
+
+def test_one_shared_tokenizer_equals_two_equal_ones(load):
+    joint = characters("abc")
+
+    assert len(load((joint, joint), (characters("abc"), characters("abc")))) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (lambda: characters("abc"), lambda: characters("abd")),
+        (lambda: characters("abc"), lambda: characters("acb")),
+        (lambda: characters("abc"), lambda: words("a", "b", "c")),
+        (lambda: words("a"), lambda: words("a", lowercase=True)),
+        (lambda: tokens("abc d"), lambda: tokens("abx d")),
+    ],
+)
+@pytest.mark.parametrize("side", [0, 1])
+def test_another_tokenizer_is_refused(first, second, side, load):
+    pairs = [[tokenizer(), characters("xy")] for tokenizer in (first, first, second)]
+
+    with pytest.raises(ValueError, match=r"2\.pt has other tokenizers than checkpoint=\S*0\.pt;"):
+        load(*(pair if side == 0 else pair[::-1] for pair in pairs))

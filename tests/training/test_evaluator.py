@@ -8,7 +8,7 @@ import torch
 from tiny_training import tiny_config, tiny_numerics
 from tiny_translator import GREEDY
 
-from seq2seq.checkpoints.checkpoint import build_model
+from seq2seq.config.models import build_model
 from seq2seq.config.schema import load_config
 from seq2seq.data import CharacterTokenizer, Pair, TokenizerPair, encode_corpus
 from seq2seq.evaluation.alignment import GoldLinks
@@ -183,7 +183,11 @@ def evaluate_tiny(folder, *, batch_size: int) -> Evaluation:
     config = tiny_config(folder)
     data = prepare_data(config)
     torch.manual_seed(2)
-    model = build_model(config, data.tokenizers)
+    model = build_model(
+        config,
+        source_vocabulary_size=len(data.tokenizers.source),
+        target_vocabulary_size=len(data.tokenizers.target),
+    )
     for parameter in model.parameters():
         parameter.data.normal_(std=0.7)
     return Evaluator(

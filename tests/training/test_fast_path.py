@@ -5,15 +5,9 @@ import itertools
 
 import pytest
 import torch
+from tiny_attention import attention_config
 from tiny_graphs import node_counts
-from tiny_models import (
-    FORMS,
-    assert_gradients_close,
-    attention_config,
-    gradients_of,
-    tiny_batch,
-    tiny_model,
-)
+from tiny_models import FORMS, assert_gradients_close, gradients_of, tiny_batch, tiny_model
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
+from tiny_attention import attention_config
 from tiny_models import (
     TARGET_VOCABULARY_SIZE,
     TinyBatch,
-    attention_config,
     gradients_of,
     summed_loss,
     tiny_batch,

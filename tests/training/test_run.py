@@ -145,7 +145,7 @@ def test_tensorboard_holds_curves_texts_maps_and_hyperparameters(run):
     assert curves["test/chrf"] == pytest.approx({best: results["test"]["chrf"]})
 
 
-def test_coverage_without_attention_is_refused_before_data_are_read(tmp_path):
+def test_parts_that_do_not_fit_are_refused_before_data_are_read(tmp_path):
     config = load_config(
         "attention=none", "decoding=beam", "decoding.coverage_penalty=0.2", "data.grammar=missing"
     )

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tiny_training import tiny_config, tiny_numerics
 
-from seq2seq.checkpoints.checkpoint import build_model
+from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import Batch, TokenLinks, collate
 from seq2seq.data.token_links import LinkedTokens
@@ -49,7 +49,11 @@ class Workplace:
         # The text has no links of its own; `batch` links it.
         self.data = prepare_data(dataclasses.replace(config, training=training))
         torch.manual_seed(1)
-        self.model: Seq2Seq = build_model(config, self.data.tokenizers)
+        self.model: Seq2Seq = build_model(
+            config,
+            source_vocabulary_size=len(self.data.tokenizers.source),
+            target_vocabulary_size=len(self.data.tokenizers.target),
+        )
         self.updater = Updater(
             config, model=self.model, numerics=tiny_numerics(config), ranks=Ranks(0, 0, 1)
         )
