@@ -60,6 +60,8 @@ def escape_markup(
     Docstrings are plain text with code in backticks. An example, from `>>>` to the next empty
     line, stays as it is.
     """
+    if lines and lines[0].startswith("Alias for field number"):
+        lines.clear()  # Python's own docstring of a NamedTuple's field
     in_example = False
     for number, line in enumerate(lines):
         in_example = line.lstrip().startswith(">>>") or (in_example and bool(line.strip()))
