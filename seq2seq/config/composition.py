@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from seq2seq.files.resources import resource
 
+
 def config_directory() -> Path:
     """Return the directory of the YAML files."""
     return resource("configs")

@@ -1,4 +1,4 @@
-"""A user's error in one line, whoever raised it: this package, Hydra or OmegaConf."""
+"""Describe errors of this package, Hydra and OmegaConf to the user in one line."""
 
 import difflib
 import re
@@ -13,7 +13,7 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
-# FloatingPointError: a training whose gradients are no numbers any more.
+# Training raises FloatingPointError when the loss or a gradient is not finite.
 USER_ERRORS = (
     HydraException,
     OmegaConfBaseException,
@@ -21,13 +21,13 @@ USER_ERRORS = (
     OSError,
     FloatingPointError,
 )
-"""what the user can do something about; anything else is a fault of the program"""
+"""Errors that the user can correct; any other error is a bug."""
 
 _NOISE = ("full_key:", "reference_type=", "object_type=", "Set the environment")
 
 
 def describe_error(error: Exception) -> str:
-    """Say what an error says in one line; Hydra's and OmegaConf's name types of their own."""
+    """Describe an error in one line, without the internal types that Hydra and OmegaConf name."""
     cause = error.__cause__
     if isinstance(cause, OmegaConfBaseException):
         error = cause
@@ -48,7 +48,7 @@ def describe_error(error: Exception) -> str:
     kept = [line for line in lines if line and not line.startswith(_NOISE)]
     text = " ".join(kept) or type(error).__name__
     if text.startswith("Config group override must be"):
-        return "a part is chosen by its name, for example attention=none; this is no name"
+        return "a part is chosen by its name, for example attention=none; this is not a name"
     if found := re.match(r"Could not override '([^']+)'\. No match in the defaults list", text):
         return f"unknown key {found[1]!r}; --cfg job lists the keys"
     if text.endswith("is not a ListConfig, list or tuple."):
@@ -57,10 +57,10 @@ def describe_error(error: Exception) -> str:
 
 
 def _unreadable(override: str) -> str:
-    """Say what is wrong with an argument that Hydra cannot take apart."""
+    """Describe the mistake in an argument that Hydra cannot parse."""
     if "=" not in override:
         return (
-            f"{override!r} is no key=value; --cfg job lists the keys, and a file to translate is "
+            f"{override!r} is not key=value; --cfg job lists the keys, and a file to translate is "
             f"given as input={override}"
         )
     return (
@@ -70,16 +70,16 @@ def _unreadable(override: str) -> str:
 
 
 def _choices_with(full_key: str) -> str:
-    """Name the other choices of a replaceable part that have the key, if there are some."""
+    """Return a hint that names the other choices of the group that have the key, or ""."""
     group, _, key = full_key.partition(".")
     schemas = ConfigStore.instance().repo.get("schema", {}).get(group, {})
-    # `key in node` would be False, as no key of a schema has a value yet.
+    # `key in node` would be False, because no key of a schema has a value yet.
     names = sorted(file.removesuffix(".yaml") for file in schemas if key in set(schemas[file].node))
     return f"; it belongs to {group}={' or '.join(names)}" if names else ""
 
 
 def _nearest_keys(error: OmegaConfBaseException) -> str:
-    """Suggest keys that stand where an unknown one was looked for."""
+    """Return a hint that names similar keys, or all keys, beside the unknown one."""
     parent = error.parent_node
     if not isinstance(parent, DictConfig):
         return ""

@@ -19,7 +19,7 @@ class OptimizerName(Enum):
 
 
 class ScheduleName(Enum):
-    """How the learning rate goes on after warm-up."""
+    """The course of the learning rate after warm-up."""
 
     constant = "constant"
     inverse_square_root = "inverse_square_root"
@@ -28,14 +28,14 @@ class ScheduleName(Enum):
 
 
 class TeacherForcingUnit(Enum):
-    """What one draw decides: a single token or a whole batch."""
+    """Whether scheduled sampling draws for each token or once for each batch."""
 
     token = "token"
     batch = "batch"
 
 
 class TeacherForcingSchedule(Enum):
-    """How the ratio goes from start to end."""
+    """The course of the teacher forcing ratio from start to end."""
 
     constant = "constant"
     linear = "linear"
@@ -44,7 +44,7 @@ class TeacherForcingSchedule(Enum):
 
 
 class Metric(Enum):
-    """What the best checkpoint is best by, on validation."""
+    """The validation metric that chooses the best checkpoint."""
 
     bleu = "bleu"
     loss = "loss"
@@ -52,14 +52,14 @@ class Metric(Enum):
 
 @dataclass(kw_only=True, slots=True)
 class OptimizerConfig:
-    """The optimizer."""
+    """Optimizer, highest learning rate and gradient clipping."""
 
     name: OptimizerName
     learning_rate: float
-    """The highest of the schedule."""
+    """Highest learning rate of the schedule."""
     weight_decay: float
     clip_norm: float
-    """Gradients longer than this are scaled down to it; 0 never clips."""
+    """Largest gradient norm; longer gradients are scaled down, 0 disables clipping."""
 
     def __post_init__(self) -> None:
         if not 0 < self.learning_rate < math.inf:
@@ -75,16 +75,17 @@ class OptimizerConfig:
 
 @dataclass(kw_only=True, slots=True)
 class ScheduleConfig:
-    """The learning rate over time."""
+    """The schedule of the learning rate."""
 
     name: ScheduleName
     warmup_updates: int
-    """The rate rises linearly from 0 for so long."""
+    """Updates in which the rate rises linearly from 0."""
     minimum_ratio: float
-    """Of the highest rate; cosine ends there, plateau stops falling there."""
+    """Lowest rate of cosine and plateau, as a share of the highest."""
     plateau_factor: float
-    """Plateau multiplies the rate by it after `plateau_patience` validations without a best."""
+    """Factor of the rate at each plateau."""
     plateau_patience: int
+    """Validations without a new best that make a plateau."""
 
     def __post_init__(self) -> None:
         if self.warmup_updates < 0:
@@ -97,14 +98,14 @@ class ScheduleConfig:
 
 @dataclass(kw_only=True, slots=True)
 class TeacherForcingConfig:
-    """How often the decoder is fed the true previous token rather than its own."""
+    """The share of steps that get the true previous token instead of the predicted one."""
 
     unit: TeacherForcingUnit
     schedule: TeacherForcingSchedule
     start: float
     end: float
     updates: int
-    """The schedule goes from start to end in so many updates."""
+    """Updates that the schedule takes from start to end."""
 
     def __post_init__(self) -> None:
         for key in ("start", "end"):
@@ -117,12 +118,12 @@ class TeacherForcingConfig:
 
 @dataclass(kw_only=True, slots=True)
 class GuidedAttentionConfig:
-    """A second loss, which pulls attention towards given alignments of the training text."""
+    """A second loss that trains attention to follow alignments of the training text."""
 
     weight: float
-    """Of this loss, where that of translation has 1; 0 leaves attention alone."""
+    """Weight of this loss relative to the translation loss; 0 disables it."""
     alignments: str | None
-    """File of Pharaoh text, parallel to the training files; None takes the corpus' own links."""
+    """File of Pharaoh text, parallel to the training files; None uses the links of the corpus."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight < math.inf:
@@ -132,25 +133,26 @@ class GuidedAttentionConfig:
         if self.alignments is not None and not self.alignments.strip():
             raise ValueError(
                 f"training.guided_attention.alignments={self.alignments!r} must be a path; give "
-                "one, or null for the links that the corpus itself has"
+                "one, or null to use the links of the corpus"
             )
 
 
 @dataclass(kw_only=True, slots=True)
 class ValidationConfig:
-    """When to validate, and what follows from it."""
+    """Intervals of validation, and the use of its results."""
 
     every_updates: int | None
-    """None validates at the end of every epoch."""
+    """Updates between validations; None validates at the end of every epoch."""
     metric: Metric
+    """Metric of the best checkpoint."""
     patience: int | None
-    """Stop after so many validations without a best; None never does."""
+    """Validations without a new best after which training stops; None never stops it."""
     keep_best: int
-    """So many best checkpoints stay, as step-<n>.pt beside best.pt where more than one."""
+    """Number of best checkpoints to keep; if more than one, as step-<n>.pt beside best.pt."""
     num_samples: int
-    """Translations and attention maps of so many sentences go to TensorBoard."""
+    """Number of sentences whose translations and attention maps go to TensorBoard."""
     batch_size: int
-    """Sentences translated at once."""
+    """Sentences translated together."""
 
     def __post_init__(self) -> None:
         if self.every_updates is not None:
@@ -166,16 +168,16 @@ class ValidationConfig:
 
 @dataclass(kw_only=True, slots=True)
 class TrainingConfig:
-    """How a model is trained; the budget that is used up first ends the training."""
+    """The training configuration; training ends when the first budget is used up."""
 
     name: str
     max_epochs: int | None
     max_updates: int | None
     max_minutes: float | None
-    """Of training and validation; a resumed run counts on."""
+    """Minutes of training and validation, summed over resumed runs."""
     batching: BatchingConfig
     accumulation: int
-    """So many batches make one update."""
+    """Batches per update."""
     label_smoothing: float
     guided_attention: GuidedAttentionConfig
     optimizer: OptimizerConfig
@@ -187,9 +189,9 @@ class TrainingConfig:
     """Plain: only torch's own operations, which are slower."""
     device: Device
     threads: int | None
-    """Of the CPU; None leaves the choice to torch."""
+    """CPU threads; None uses torch's default."""
     log_every: int
-    """Updates between two points of the curves."""
+    """Updates between two points of the TensorBoard curves."""
 
     def __post_init__(self) -> None:
         budgets = (self.max_epochs, self.max_updates, self.max_minutes)
@@ -208,5 +210,5 @@ class TrainingConfig:
         if self.precision is Precision.int8:
             raise ValueError(
                 "training.precision=int8 has no gradients; choose auto, fp32, bf16 or fp16, and "
-                "int8 when you translate"
+                "use int8 only to translate"
             )

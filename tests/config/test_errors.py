@@ -1,41 +1,80 @@
-"""A user's error is one line on stderr; a fault of the program keeps its traceback."""
-
-import os
-
 import pytest
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.cli.errors import one_line_errors, run_script
 from seq2seq.config.errors import describe_error
+from seq2seq.config.schema import load_config
 
 
-def fail_with(error):
-    @one_line_errors
-    def function():
-        raise error
-
-    return function
-
-
-@pytest.mark.parametrize("error", [ValueError("a\n b"), OSError("a b"), FloatingPointError("a b")])
-def test_a_users_error_is_one_line_and_exit_code_2(error, capsys):
-    with pytest.raises(SystemExit) as end:
-        fail_with(error)()
-
-    assert end.value.code == 2
-    assert capsys.readouterr() == ("", "error: a b\n")
+def error_of(*overrides: str) -> str:
+    """Return the line that describes the error of these overrides."""
+    with pytest.raises((HydraException, OmegaConfBaseException, ValueError)) as caught:
+        load_config(*overrides)
+    return describe_error(caught.value)
 
 
-def test_a_fault_of_the_program_is_not_caught():
-    with pytest.raises(RuntimeError, match="ours"):
-        fail_with(RuntimeError("ours"))()
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("modle.bridge=mean", "unknown key 'modle'; did you mean model"),
+        (
+            "model.encoder.hiden_size=3",
+            "unknown key 'model.encoder.hiden_size'; did you mean hidden_size?",
+        ),
+        (
+            "attention.num_heads=3",
+            "unknown key 'attention.num_heads'; it belongs to attention=multihead",
+        ),
+        ("data.train=[a,b]", "unknown key 'data.train'; it belongs to data=files"),
+        ("tokenizer.lowercase=true", "unknown key 'tokenizer.lowercase'; it belongs to tokenizer="),
+        (
+            "attention=dott",
+            "unknown attention 'dott'; one of: additive, dot, gaussian, general, multihead, none, "
+            "uniform",
+        ),
+        ("data=wmt", "unknown data 'wmt'; one of: files, grammar, multi30k"),
+        ("attention=null", "a part is chosen by its name, for example attention=none; this is not"),
+        ("attention=true", "a part is chosen by its name, for example attention=none; this is not"),
+        ("+attention.extra=1", "unknown key 'attention.extra'; remove it"),
+        ("+model.encoder.extra.deep=1", "unknown key 'model.encoder.extra'; remove it"),
+        ("+extra=1", "unknown key 'extra'; remove it"),
+        (
+            "model.encoder.hidden_size=wide",
+            "model.encoder.hidden_size: Value 'wide' of type 'str' could not be converted to Int",
+        ),
+        ("resume=maybe", "resume: Value 'maybe' is not a valid bool"),
+        (
+            "training.precision=fp8",
+            "training.precision: Invalid value 'fp8', expected one of [auto, fp32, bf16, fp16, ",
+        ),
+        ("data=files", "data.train has no value; give it, data.train=..."),
+        ("experiment=nope", "unknown experiment 'nope'; one of: multi30k"),
+        ("attention.name=dot", "attention.name=dot does not name this attention; remove it"),
+        ("model.encoder.hidden_dropout=1.5", "model.encoder.hidden_dropout=1.5 must lie in [0, 1)"),
+        ("training.max_epochs=null", "training needs a budget: set training.max_epochs"),
+        (
+            "my/input.de",
+            "'my/input.de' is not key=value; --cfg job lists the keys, and a file to translate is "
+            "given as input=my/input.de",
+        ),
+        ("seed=1=2", "cannot read 'seed=1=2'; put quotes around a value with special characters"),
+    ],
+)
+def test_a_mistake_is_described_in_one_line(override, line):
+    text = error_of(override)
+
+    assert text.startswith(line)
+    assert "\n" not in text
 
 
-def test_ctrl_c_is_one_line_and_the_exit_code_of_the_signal(capsys):
-    with pytest.raises(SystemExit) as end:
-        fail_with(KeyboardInterrupt())()
+def test_an_argument_that_cannot_be_parsed_gets_an_example():
+    assert error_of("seed=1=2").endswith("\"data.train=['gr\u00fc\u00dfe.de','greetings.en']\"")
 
-    assert end.value.code == 130
-    assert capsys.readouterr().err.count("\n") == 1
+
+def test_a_single_path_for_a_list_is_answered_with_brackets():
+    text = error_of("data=files", "data.train=my/train.tsv")
+
+    assert text == "data.train must be a list; write it in brackets, 'data.train=[...]'"
 
 
 def test_an_error_without_words_is_named_by_its_type():
@@ -49,16 +88,3 @@ def test_an_error_of_the_system_names_its_file_without_a_number(tmp_path):
         (tmp_path / "file" / "run").mkdir()
 
     assert describe_error(refused.value) == f"{tmp_path}/file/run: not a directory"
-
-
-@pytest.mark.parametrize("before", [None, "0"])
-def test_running_a_script_leaves_the_environment_as_it_was(before, monkeypatch):
-    monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
-    if before is not None:
-        monkeypatch.setenv("HYDRA_FULL_ERROR", before)
-    seen = []
-
-    run_script(lambda: seen.append(os.environ["HYDRA_FULL_ERROR"]))
-
-    assert seen == ["1"]
-    assert os.environ.get("HYDRA_FULL_ERROR") == before

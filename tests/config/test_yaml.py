@@ -1,5 +1,3 @@
-"""Every YAML file under configs/ composes, is accepted and builds what it describes."""
-
 from pathlib import Path
 
 import pytest
@@ -8,6 +6,7 @@ from tiny_training import ROOT
 
 from seq2seq.attention import attention_config_types
 from seq2seq.cli.config import load_translate_config
+from seq2seq.config.models import build_model
 from seq2seq.config.schema import load_config
 from seq2seq.data import load_corpora, train_tokenizers
 from seq2seq.model.seq2seq import Seq2Seq
@@ -17,24 +16,19 @@ from seq2seq.training.updates import build_optimizer
 CONFIGS = ROOT / "configs"
 CHOICES = sorted(path.relative_to(CONFIGS).with_suffix("") for path in CONFIGS.glob("*/*.yaml"))
 FILES = ("data.train=[a,b]", "data.valid=[c,d]", "data.test=[e,f]")
-"""what data=files leaves to the user"""
+"""Values that data=files requires."""
 
 
 def names_of(group: str) -> list[str]:
     return sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
 
 
-def build_model(*overrides: str) -> Seq2Seq:
+def small_model(*overrides: str) -> Seq2Seq:
     config = load_config(*overrides)
-    return Seq2Seq(
-        config.model,
-        attention=config.attention,
-        source_vocabulary_size=11,
-        target_vocabulary_size=13,
-    )
+    return build_model(config, source_vocabulary_size=11, target_vocabulary_size=13)
 
 
-def test_every_folder_and_file_is_looked_at():
+def test_every_file_is_tested():
     every = {path.relative_to(CONFIGS).with_suffix("") for path in CONFIGS.rglob("*.yaml")}
 
     assert every == {*CHOICES, Path("score"), Path("train"), Path("translate")}
@@ -53,8 +47,8 @@ def test_every_choice_is_accepted_under_its_name(choice):
 
 @pytest.mark.parametrize("model", names_of("model"))
 @pytest.mark.parametrize("attention", names_of("attention"))
-def test_every_attention_and_model_fit_each_other_as_they_are(attention, model):
-    built = build_model(f"attention={attention}", f"model={model}").eval()
+def test_every_attention_fits_every_model(attention, model):
+    built = small_model(f"attention={attention}", f"model={model}").eval()
 
     ids = torch.tensor([[5, 6, 3]])
     output = built(ids, torch.ones(1, 3, dtype=torch.bool), torch.tensor([[2, 7]]))
@@ -73,7 +67,7 @@ def test_every_search_has_a_file_and_every_file_a_search():
 @pytest.mark.parametrize("name", names_of("decoding"))
 def test_every_decoding_finds_a_translation(name):
     config = load_config(f"decoding={name}").decoding
-    model = build_model("model.encoder.hidden_size=4", "model.decoder.hidden_size=6").eval()
+    model = small_model("model.encoder.hidden_size=4", "model.decoder.hidden_size=6").eval()
 
     found = search(model, torch.tensor([[5, 3]]), torch.ones(1, 2, dtype=torch.bool), config)
 
@@ -82,7 +76,7 @@ def test_every_decoding_finds_a_translation(name):
 
 
 @pytest.mark.parametrize("name", names_of("tokenizer"))
-def test_every_tokenizer_is_trained_and_gives_text_back(name, tmp_path):
+def test_every_tokenizer_is_trained_and_decodes_its_text(name, tmp_path):
     config = load_config(f"tokenizer={name}", "tokenizer.vocabulary_size=90", "data.num_train=150")
     corpus = load_corpora(config.data).train
 
@@ -91,7 +85,7 @@ def test_every_tokenizer_is_trained_and_gives_text_back(name, tmp_path):
     pair = next(iter(corpus))
     (ids,) = tokenizers.target.encode([pair.target])
     assert ids
-    if name != "words":  # of which most are unknown in so small a vocabulary
+    if name != "words":  # most words are unknown in so small a vocabulary
         assert tokenizers.target.decode(ids) == pair.target
 
 
@@ -99,11 +93,11 @@ def test_every_tokenizer_is_trained_and_gives_text_back(name, tmp_path):
 def test_every_training_builds_its_optimizer(name):
     config = load_config(f"training={name}").training
 
-    assert build_optimizer(config.optimizer, build_model()).param_groups
+    assert build_optimizer(config.optimizer, small_model()).param_groups
 
 
 @pytest.mark.parametrize("name", names_of("decoding"))
-def test_the_translation_script_takes_every_decoding(name):
+def test_translate_accepts_every_decoding(name):
     config = load_translate_config("checkpoint=x", f"decoding={name}")
 
     assert config.decoding.name == name

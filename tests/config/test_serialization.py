@@ -1,0 +1,115 @@
+import dataclasses
+
+import pytest
+import yaml
+
+from seq2seq.config.schema import load_config
+from seq2seq.config.serialization import (
+    config_differences,
+    config_from_dict,
+    config_to_dict,
+    flatten_config,
+    is_saved_config,
+    load_saved_config,
+    save_config,
+)
+
+
+@pytest.mark.parametrize("attention", ["additive", "gaussian", "none"])
+def test_a_configuration_survives_conversion_to_plain_types(attention):
+    config = load_config(f"attention={attention}", "tokenizer=bpe", "decoding=beam")
+
+    content = config_to_dict(config)
+
+    assert config_from_dict(content) == config
+    assert content == yaml.safe_load(yaml.safe_dump(content))
+
+
+def test_a_configuration_survives_saving_as_yaml(tmp_path):
+    config = load_config("attention=multihead", "data=multi30k", "training.max_minutes=0.5")
+
+    save_config(config, tmp_path / "config.yaml")
+
+    assert load_saved_config(tmp_path / "config.yaml") == config
+
+
+def test_an_unknown_type_is_an_error_with_the_choices():
+    content = config_to_dict(load_config())
+    content["attention"]["name"] = "local"
+
+    with pytest.raises(ValueError, match="unknown attention 'local'; one of: additive, dot, gau"):
+        config_from_dict(content)
+
+
+def test_a_missing_part_is_an_error_with_its_name():
+    content = config_to_dict(load_config())
+    del content["tokenizer"]
+
+    with pytest.raises(ValueError, match="cannot read the configuration: 'tokenizer'"):
+        config_from_dict(content)
+
+
+def test_a_missing_value_is_an_error_with_its_key():
+    saved = config_to_dict(load_config())
+    del saved["training"]["optimizer"]
+
+    with pytest.raises(ValueError, match=r"cannot read the configuration: .*training\.optimizer"):
+        config_from_dict(saved)
+
+
+def test_an_unknown_key_is_an_error_with_its_name():
+    content = config_to_dict(load_config())
+    content["attention"]["width"] = 3
+
+    with pytest.raises(ValueError, match=r"cannot read the configuration: .*attention\.width"):
+        config_from_dict(content)
+
+
+def test_a_value_out_of_range_in_a_saved_file_names_the_file(tmp_path):
+    path = tmp_path / "config.yaml"
+    save_config(load_config(), path)
+    path.write_text(path.read_text().replace("accumulation: 1", "accumulation: 0"))
+
+    with pytest.raises(ValueError, match=r"config\.yaml: training\.accumulation=0 must be"):
+        load_saved_config(path)
+
+
+def test_differences_name_keys_and_both_values():
+    first = load_config("seed=1", "attention=additive", "attention.size=64")
+    second = load_config("seed=3", "attention=none")
+
+    differences = config_differences(first, second)
+
+    assert differences == [
+        "attention.name (additive -> none)",
+        "attention.size (64 -> absent)",
+        "run_name (grammar-additive -> grammar-none)",
+        "seed (1 -> 3)",
+    ]
+    assert config_differences(first, dataclasses.replace(first)) == []
+
+
+def test_flattened_keys_equal_those_of_the_command_line():
+    flat = flatten_config(load_config("model.encoder.hidden_size=9"))
+
+    assert flat["model.encoder.hidden_size"] == 9
+    assert flat["attention.name"] == "additive"
+    assert not any(isinstance(value, dict) for value in flat.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("run_name: a\n", False), ("data:\n  train: a\n", False), ("", False)]
+)
+def test_a_yaml_file_of_another_program_is_not_a_saved_configuration(tmp_path, text, expected):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+
+    assert is_saved_config(path) == expected
+
+
+def test_an_altered_saved_configuration_is_still_recognized(tmp_path):
+    path = tmp_path / "config.yaml"
+    save_config(load_config(), path)
+    path.write_text(path.read_text().replace("accumulation: 1", "accumulation: 0"))
+
+    assert is_saved_config(path)
