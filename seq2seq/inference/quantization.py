@@ -1,4 +1,4 @@
-"""Products in 8-bit integers: a trained model that translates faster on a CPU, a little coarser."""
+"""Quantize a trained model to 8-bit integers, to translate faster on a CPU."""
 
 # R rows, I input, O output
 
@@ -14,20 +14,21 @@ from seq2seq.model.gru import BidirectionalGRU, run_bidirectional
 from seq2seq.runtime.numerics import cpu_has_amx
 
 _LARGEST = 127
-"""of an 8-bit integer; -128 is not used, so that values are symmetric"""
+"""Largest 8-bit value; -128 is not used, which keeps the range symmetric."""
 _SMALLEST = 1e-30
-"""that a row is taken to be large, so that zeros are divided by something"""
+"""Smallest scale of a row, to avoid division by zero."""
 _MANY_ROWS = 16
-"""from here on oneDNN's product is the faster one on AMX, by up to three times (measured)"""
+"""Fewest rows for which oneDNN is faster than FBGEMM on AMX, by up to three times (measured)."""
 FEWEST_OUTPUTS = 512
-"""for fewer a layer takes longer to turn its inputs into integers than it gains (measured)"""
+"""Fewest outputs for which a layer gains more than quantizing its inputs costs (measured)."""
 
 
 class Int8Linear(nn.Module):
-    """A linear layer whose product is one of integers, exact but for what rounding them lost.
+    """A linear layer that multiplies 8-bit integers; only their rounding loses precision.
 
-    Each output has its own scale, and so has each row of the input at each call. What a row gets
-    thus does not depend on its neighbours, as it does where one scale serves the whole input.
+    Each output has its own scale, and each row of the input has its own scale at each call.
+    Therefore the result for a row does not depend on other rows, as it would with one scale for
+    the whole input.
     """
 
     integers: Tensor  # (O, I) int8
@@ -37,7 +38,7 @@ class Int8Linear(nn.Module):
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
         self.out_features, self.in_features = weight.shape
-        numbers, scales = _to_whole_numbers(weight.detach())
+        numbers, scales = _to_integers(weight.detach())
         bias = torch.zeros(self.out_features) if bias is None else bias.detach()
         self.register_buffer("integers", numbers.to(torch.int8))
         self.register_buffer("scales", scales.squeeze(1))
@@ -46,26 +47,26 @@ class Int8Linear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """Return what the integers stand for, (O, I), for those who multiply by themselves."""
+        """Return the dequantized weight, (O, I), for code that multiplies by it directly."""
         return self.integers * self.scales.unsqueeze(1)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return what the layer makes of the inputs (..., I): (..., O)."""
+        """Return the outputs (..., O) for inputs (..., I)."""
         rows = inputs.reshape(-1, self.in_features)
-        numbers, scales = _to_whole_numbers(rows)
+        numbers, scales = _to_integers(rows)
         outputs = self._multiply(numbers)
         outputs = torch.addcmul(self.bias, outputs, scales, out=outputs)
         return outputs.view(*inputs.shape[:-1], self.out_features)
 
 
 class Int8GRU(nn.Module):
-    """A `BidirectionalGRU` that is only used to translate, its products in integers."""
+    """A `BidirectionalGRU` for inference that multiplies 8-bit integers."""
 
     def __init__(self, gru: BidirectionalGRU) -> None:
         super().__init__()
         self.num_layers, self.hidden_size = gru.num_layers, gru.hidden_size
         weights = dict(gru.named_parameters())
-        # By torch's names without "weight_": ih is the input's projection, hh the state's.
+        # torch's names without "weight_": ih projects the input, hh the state.
         self.projections = nn.ModuleDict(
             {
                 name.removeprefix("weight_"): Int8Linear(
@@ -96,12 +97,12 @@ class Int8GRU(nn.Module):
 
 
 def quantize(model: nn.Module) -> None:
-    """Replace the wide linear layers of a model that is only used to translate, in place.
+    """Quantize the wide linear layers and GRUs of a model in place; it cannot train afterwards.
 
-    Embeddings stay as they are, also where the output layer shares theirs.
+    Embeddings are not quantized, even if the output layer shares their weights.
 
     Raises:
-        ValueError: this processor does not add up products of 8-bit integers exactly.
+        ValueError: This processor does not multiply 8-bit integers exactly.
     """
     _check_processor()
     for module in list(model.modules()):
@@ -113,22 +114,21 @@ def quantize(model: nn.Module) -> None:
 
 
 def _gains(layer: nn.Linear) -> bool:
-    # Without attention some layers read nothing.
+    # Without attention, some layers have no inputs.
     return layer.in_features > 0 and layer.out_features >= FEWEST_OUTPUTS
 
 
-def _to_whole_numbers(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return whole numbers up to 127, as floats, and what those of each row count, (R, 1)."""
-    # A row of zeros has a scale too, which nothing depends on.
+def _to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return integers from -127 to 127 as floats, and the scale of each row, (R, 1)."""
     scales = rows.abs().amax(dim=1, keepdim=True).clamp_min_(_SMALLEST).div_(_LARGEST)
     return (rows / scales).round_(), scales
 
 
 def _product_with(integers: Tensor, scales: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return x -> x W^T in integers, for x (R, I) of whole numbers up to 127 as floats.
+    """Return a function that multiplies rows (R, I), integers as floats, by the weight.
 
-    With AMX oneDNN multiplies many rows; sums of integers are exact, so that both agree to the
-    bit on finite rows.
+    With AMX, oneDNN multiplies many rows and FBGEMM few. Sums of integers are exact, so both give
+    the same bits for finite rows.
     """
     few = _fbgemm_product_with(integers, scales)
     if not cpu_has_amx():
@@ -139,7 +139,7 @@ def _product_with(integers: Tensor, scales: Tensor) -> Callable[[Tensor], Tensor
 
 def _fbgemm_product_with(integers: Tensor, scales: Tensor) -> Callable[[Tensor], Tensor]:
     with warnings.catch_warnings():
-        # What torch is to have in their place is slower without AMX, and for few rows.
+        # Its announced replacement is slower without AMX, and for few rows.
         warnings.filterwarnings("ignore", message="torch.quantize_per_tensor")
         weight = torch._make_per_channel_quantized_tensor(
             integers, scales.double(), torch.zeros_like(scales, dtype=torch.int64), 0
@@ -147,7 +147,7 @@ def _fbgemm_product_with(integers: Tensor, scales: Tensor) -> Callable[[Tensor],
     packed = torch.ops.quantized.linear_prepack(weight, None)
 
     def multiply(rows: Tensor) -> Tensor:
-        # Its rows are unsigned, hence the offset: -127 is 0, 0 is 127 and 127 is 254.
+        # The kernel reads unsigned rows: an offset of 127 maps -127 to 0 and 127 to 254.
         product: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
             rows, 1.0, _LARGEST, packed
         )
@@ -161,7 +161,7 @@ def _onednn_product_with(integers: Tensor, scales: Tensor) -> Callable[[Tensor],
     offsets = torch.zeros_like(scales, dtype=torch.int64)
 
     def multiply(rows: Tensor) -> Tensor:
-        # It compiles for each number of rows anew, so that few numbers are asked for.
+        # oneDNN compiles a kernel for each number of rows; padding limits their number.
         padded = functional.pad(rows.to(torch.int8), (0, 0, 0, -len(rows) % _MANY_ROWS))
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
             padded, 1.0, 0, packed, scales, offsets, None, 1.0, 0, torch.float32, "none", [], ""
@@ -172,17 +172,16 @@ def _onednn_product_with(integers: Tensor, scales: Tensor) -> Callable[[Tensor],
 
 
 def _check_processor() -> None:
-    # Without VNNI the kernels may add pairs of products in 16 bits, where the largest do not fit.
+    # Without VNNI, kernels may add pairs of products in 16 bits, which can overflow.
     largest = torch.full((_MANY_ROWS, 64), _LARGEST, dtype=torch.int8)
     try:
         multiply = _product_with(largest, torch.ones(_MANY_ROWS))
         products = [multiply(rows.float()) for rows in (largest, largest[:1])]
     except RuntimeError as error:
         raise ValueError(
-            "precision=int8: torch has no products of 8-bit integers for this processor; "
-            "choose fp32"
+            "precision=int8: torch cannot multiply 8-bit integers on this processor; choose fp32"
         ) from error
     if any((product != 64 * _LARGEST**2).any() for product in products):
         raise ValueError(
-            "precision=int8: this processor rounds products of 8-bit integers; choose fp32"
+            "precision=int8: this processor does not multiply 8-bit integers exactly; choose fp32"
         )

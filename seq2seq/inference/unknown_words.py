@@ -1,4 +1,4 @@
-"""Put words of the source in the place of unknown tokens: translated by a dictionary or copied."""
+"""Replace unknown tokens by source words, copied or translated by a dictionary."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,22 +14,27 @@ logger = logging.getLogger(__name__)
 
 
 class UnknownWords:
-    """Gives each unknown token the source word of most attention (Luong et al. 2015b, sec. 3).
+    """Replaces each unknown token by the source word with the most attention.
 
-    That word is looked up in the dictionary as it stands, then in lower case, and copied where it
-    is not found. A word ends at whitespace and at punctuation. Only texts change, and with them
-    which word a token belongs to: tokens, scores and attention stay as the search found them.
+    This follows Luong et al. (2015b), section 3. The source word is looked up in the dictionary as
+    it is, then in lower case, and copied if it is not found. Words end at whitespace and at
+    punctuation. Only texts change, and the words that tokens belong to; tokens, scores and
+    attention do not.
     """
 
     def __init__(self, translator: Translator, *, dictionary: Mapping[str, str]) -> None:
-        """Take tokenizers from the translator.
+        """Use the tokenizers of the translator.
+
+        Args:
+            translator: Translator whose translations are changed.
+            dictionary: Target words of source words.
 
         Raises:
-            ValueError: its model has no attention.
+            ValueError: The model has no attention.
         """
         if translator.num_heads == 0:
             raise ValueError(
-                "unknown_words=copy needs attention, of which this model has none; choose "
+                "unknown_words=copy needs a model with attention, which this one lacks; choose "
                 "unknown_words=keep"
             )
         self._source, self._target = translator.tokenizers
@@ -37,7 +42,7 @@ class UnknownWords:
         self._num_translated = self._num_copied = self._num_kept = 0
 
     def replace(self, translation: Translation) -> Translation:
-        """Replace what is unknown in every hypothesis, and count it."""
+        """Return the translation with the unknown tokens of all hypotheses replaced."""
         hypotheses = [
             self._replace(translation, found) if UNK in found.ids else found
             for found in translation.hypotheses
@@ -45,19 +50,19 @@ class UnknownWords:
         return translation._replace(hypotheses=hypotheses)
 
     def report(self) -> None:
-        """Log what was counted."""
+        """Log how many tokens were replaced and kept."""
         num_replaced = self._num_translated + self._num_copied
         if num_replaced:
             logger.info(
-                "%d unknown words were replaced: %d through the dictionary, %d by copies of "
-                "source words",
+                "%d unknown words were replaced: %d by dictionary entries, %d by copies of source "
+                "words",
                 num_replaced,
                 self._num_translated,
                 self._num_copied,
             )
         if self._num_kept:
             logger.warning(
-                "%d unknown words stay as %s, as no source word has attention there",
+                "%d unknown words were kept as %s, because no source word has attention there",
                 self._num_kept,
                 UNKNOWN_SURFACE,
             )
@@ -66,16 +71,16 @@ class UnknownWords:
         self, translation: Translation, found: TranslatedHypothesis
     ) -> TranslatedHypothesis:
         words = self._attended_words(translation, found)
-        # A known token may be written like an unknown one.
+        # A known token may contain the mark of an unknown one.
         labels = self._target.tokens(found.ids)
-        signs: list[str | None] = []
+        marks: list[str | None] = []
         for token, label, word in zip(found.ids, labels, words, strict=True):
-            signs += [word] if token == UNK else [None] * label.count(UNKNOWN_SURFACE)
+            marks += [word] if token == UNK else [None] * label.count(UNKNOWN_SURFACE)
         first, *others = found.text.split(UNKNOWN_SURFACE)
-        assert len(signs) == len(others), "a text shows all that its tokens show"
-        parts = [UNKNOWN_SURFACE if sign is None else sign for sign in signs]
+        assert len(marks) == len(others), "a text contains all marks of its tokens"
+        parts = [UNKNOWN_SURFACE if mark is None else mark for mark in marks]
         text = first + "".join(part + other for part, other in zip(parts, others, strict=True))
-        # Tokens would be looked for in words that they do not make up.
+        # The tokenizer cannot assign tokens to words of the new text.
         starts = _word_starts(found.text, parts)
         owners = self._target.words(found.text, found.ids)
         return found._replace(text=text, words=[starts[owner] for owner in owners])
@@ -83,7 +88,7 @@ class UnknownWords:
     def _attended_words(
         self, translation: Translation, found: TranslatedHypothesis
     ) -> list[str | None]:
-        """Return what takes the place of each token; None for known ones and where nothing can."""
+        """Return the replacement of each token; None for known tokens or without attention."""
         ids, source_ids = found.ids, translation.source_ids
         owners = self._source.words(translation.source, source_ids)
         by_word = word_weights(
@@ -92,15 +97,14 @@ class UnknownWords:
         by_token = found.attention_weights.mean(dim=0)
         units = _units(translation.source, source_ids, owners, tokenizer=self._source)
         words: list[str | None] = [None] * len(ids)
-        for place in (place for place, token in enumerate(ids) if token == UNK):
-            if by_word[place].max() <= 0:
+        for row in (row for row, token in enumerate(ids) if token == UNK):
+            if by_word[row].max() <= 0:
                 self._num_kept += 1
                 continue
-            word = int(by_word[place].argmax())
-            tokens = [token for token, owner in enumerate(owners) if owner == word]
-            words[place] = self._look_up(
-                units[max(tokens, key=lambda p: float(by_token[place, p]))]
-            )
+            word = int(by_word[row].argmax())
+            columns = [column for column, owner in enumerate(owners) if owner == word]
+            best = max(columns, key=lambda column: float(by_token[row, column]))
+            words[row] = self._look_up(units[best])
         return words
 
     def _look_up(self, word: str) -> str:
@@ -113,34 +117,36 @@ class UnknownWords:
 
 
 def read_dictionary(lines: Iterable[str], *, name: str) -> dict[str, str]:
-    """Read lines of a source word, a tab and a target word.
+    r"""Read a dictionary from lines of a source word, a tab and a target word.
 
     Args:
-        lines: of a file.
-        name: of the file, for messages.
+        lines: Lines of a file.
+        name: Name of the file, for messages.
 
     Raises:
-        ValueError: a line is something else, or a source word stands there twice.
+        ValueError: A line has another format, or a source word occurs twice.
+
+    Example:
+        >>> read_dictionary(["Hund\tdog", "Katze\tcat"], name="animals.tsv")
+        {'Hund': 'dog', 'Katze': 'cat'}
     """
     dictionary: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         words = [word.strip() for word in line.split("\t")]
         if len(words) != 2 or not all(words):
             raise ValueError(
-                f"{name}:{number}: {line!r} is no entry; write a source word, a tab and a target "
-                "word"
+                f"{name}:{number}: {line!r} is not an entry; write a source word, a tab and a "
+                "target word"
             )
         source, target = words
         if source in dictionary:
-            raise ValueError(
-                f"{name}:{number}: {source!r} is in the dictionary already; keep one of its lines"
-            )
+            raise ValueError(f"{name}:{number}: {source!r} occurs twice; keep one of its lines")
         dictionary[source] = target
     return dictionary
 
 
 def _word_starts(text: str, parts: Iterable[str]) -> list[int]:
-    """Return the place of each word when all unknown signs of a text have given way to parts."""
+    """Return the index of each word after the marks of a text are replaced by parts."""
     remaining = iter(parts)
     starts = [0]
     for word in text.split():
@@ -152,10 +158,10 @@ def _word_starts(text: str, parts: Iterable[str]) -> list[int]:
 def _units(
     text: str, ids: Sequence[int], owners: Sequence[int], *, tokenizer: Tokenizer
 ) -> list[str]:
-    """Return for each source token the word that is copied where the token is attended to.
+    """Return for each source token the text to copy if the token has the most attention.
 
-    Of an unknown token or of punctuation that is what the token covers; of any other all tokens
-    around it up to those.
+    For unknown tokens and punctuation this is the text of the token itself; for other tokens it
+    includes their neighbours up to such a token.
     """
     units: list[str] = []
     labels = tokenizer.tokens(ids)
@@ -164,24 +170,24 @@ def _units(
         tokens = list(group)
         surfaces = _surfaces(
             words[owner],
-            [None if ids[p] == UNK else labels[p].strip(SPACE_LABEL) for p in tokens],
+            [None if ids[i] == UNK else labels[i].strip(SPACE_LABEL) for i in tokens],
         )
         stops = [
             ids[token] == UNK or not any(map(str.isalnum, surface))
             for token, surface in zip(tokens, surfaces, strict=True)
         ]
-        for is_stop, run in groupby(zip(stops, surfaces, strict=True), key=lambda each: each[0]):
+        for is_stop, run in groupby(zip(stops, surfaces, strict=True), key=lambda pair: pair[0]):
             run_surfaces = [surface for _, surface in run]
             joined = "".join(run_surfaces)
             units += run_surfaces if is_stop else [joined] * len(run_surfaces)
-    # A token that covers nothing, as a space alone, stands for its whole word.
+    # A token without text, such as a space, copies its whole word.
     return [unit or words[owner] for unit, owner in zip(units, owners, strict=True)]
 
 
 def _surfaces(word: str, labels: Sequence[str | None]) -> list[str]:
-    """Return the characters of each token of a word; one without a label has those between."""
+    """Return the characters of each token of a word; a token without label gets the gap."""
     lower = word.lower()
-    # Tokenizers may change the case; where a letter becomes two, none is changed here.
+    # Tokenizers may change the case; lower() can also change the number of letters.
     letters = lower if len(lower) == len(word) else word
     spans: list[tuple[int, int] | None] = []
     position = 0

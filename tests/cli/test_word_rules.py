@@ -86,7 +86,7 @@ def test_the_sentences_of_a_split_line_are_replaced_one_by_one(run, monkeypatch)
 def test_a_bad_dictionary_is_refused_by_file_and_line(run, write):
     dictionary = write("dictionary", "ja\tyes\nnein no\n")
 
-    with pytest.raises(ValueError, match=r"dictionary=.*/dictionary:2: 'nein no' is no entry"):
+    with pytest.raises(ValueError, match=r"dictionary=.*/dictionary:2: 'nein no' is not an entry"):
         run("ja\n", unknown_words=UnknownTokens.copy, dictionary=dictionary)
 
 

@@ -2,7 +2,8 @@ import dataclasses
 
 import pytest
 import torch
-from tiny_models import VARIANTS, tiny_batch, tiny_model
+from tiny_attention import VARIANTS
+from tiny_models import tiny_batch, tiny_model
 from tiny_translator import BEAM, GREEDY
 
 from seq2seq.inference.ensemble import Ensemble, join_models
@@ -25,7 +26,7 @@ BATCH = tiny_batch()
 
 
 def make_members():
-    """Return models of other forms, attention types, sizes and weights."""
+    """Return models of different forms, attention types, sizes and weights."""
     members = [
         tiny_model(VARIANTS["additive"], "bahdanau"),
         tiny_model(VARIANTS["multihead"], "input_feeding", num_layers=2),
@@ -66,7 +67,7 @@ def test_a_step_averages_the_probabilities_of_the_members():
     torch.testing.assert_close(step.logits.double().exp(), mean, rtol=1e-5, atol=1e-7)
 
 
-def test_logits_are_normalised_so_that_a_softmax_leaves_them_as_they_are():
+def test_logits_are_normalised():
     logits = steps_of(make_ensemble(), torch.tensor([7, 5, 9])).logits
 
     torch.testing.assert_close(logits.log_softmax(dim=-1), logits)
@@ -83,7 +84,7 @@ def test_the_heads_of_all_members_are_concatenated():
     torch.testing.assert_close(weights, torch.cat(expected, dim=1))
 
 
-def test_what_all_members_hold_to_be_next_to_impossible_keeps_its_probability():
+def test_a_tiny_probability_does_not_become_0():
     members = make_members()
     for member in members:
         member.decoder.output.bias.data[5] = -300
@@ -94,7 +95,7 @@ def test_what_all_members_hold_to_be_next_to_impossible_keeps_its_probability():
     assert logits.isfinite().all()
 
 
-def test_selected_rows_go_on_as_they_would_have():
+def test_selected_rows_continue_as_before():
     ensemble, rows = make_ensemble(), torch.tensor([2, 0])
     memory, state = ensemble.encode(BATCH.source_ids, BATCH.source_mask)
     first = ensemble.step(state, torch.tensor([7, 5, 9]), memory)
@@ -126,7 +127,7 @@ def test_copies_of_a_model_find_what_it_finds(decoding):
             torch.testing.assert_close(one.attention_weights, copies, rtol=0, atol=1e-6)
 
 
-def test_copies_of_a_model_hold_a_reference_as_probable_as_it_does():
+def test_copies_of_a_model_score_a_target_as_it_does():
     model = make_members()[1]
 
     together = score_batch(join_models([model] * 3).eval())
@@ -160,7 +161,7 @@ def test_a_found_translation_scores_the_same_when_it_is_known(decoding):
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda decoding: decoding.name)
-def test_neighbours_and_padding_change_nothing(decoding):
+def test_neighbours_and_padding_change_nothing_but_rounding(decoding):
     ensemble = make_ensemble()
 
     together = search(ensemble, *tiny_batch(extra=2)[:2], decoding)

@@ -1,8 +1,7 @@
-"""An 8-bit model is close to the model, and a row's result is its own."""
-
 import pytest
 import torch
-from tiny_models import FORMS, VARIANTS, tiny_batch, tiny_model
+from tiny_attention import VARIANTS
+from tiny_models import FORMS, tiny_batch, tiny_model
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_checkpoint, write_checkpoint
 from torch import nn
 
@@ -22,17 +21,17 @@ def layer():
 
 @pytest.fixture
 def all_layers(monkeypatch):
-    """Let layers of any width be replaced, for the models here are tiny."""
+    """Quantize layers of any width, because the models here are tiny."""
     monkeypatch.setattr(quantization, "FEWEST_OUTPUTS", 1)
 
 
 @torch.no_grad()
-def test_an_output_is_as_far_off_as_rounding_can_bring_it(layer):
+def test_the_error_of_an_output_is_bounded_by_rounding(layer):
     inputs = torch.randn(3, 5, NUM_INPUTS)
 
     outputs = Int8Linear(layer.weight, layer.bias)(inputs)
 
-    # Each factor is rounded by half a unit at most, of its row.
+    # Each factor is rounded by at most half a unit of its row.
     unit = inputs.abs().amax(-1, keepdim=True) / 127
     units = layer.weight.abs().amax(-1, keepdim=True) / 127
     bound = (inputs.abs().sum(-1, keepdim=True) * units.T + unit * layer.weight.abs().sum(-1)) / 2
@@ -55,7 +54,7 @@ def test_a_row_does_not_depend_on_its_neighbours(layer, num_rows):
 
 
 @torch.no_grad()
-def test_zeros_give_the_bias_and_what_is_no_number_stays_so(layer):
+def test_zeros_give_the_bias_and_nan_stays_nan(layer):
     inputs = torch.zeros(2, NUM_INPUTS)
     inputs[1, 3] = torch.nan
 
@@ -66,7 +65,7 @@ def test_zeros_give_the_bias_and_what_is_no_number_stays_so(layer):
 
 
 @torch.no_grad()
-def test_a_layer_without_bias_and_one_with_a_row_of_zeros_are_read():
+def test_a_layer_without_bias_and_with_a_row_of_zeros_is_quantized():
     layer = nn.Linear(4, 3, bias=False)
     layer.weight[1] = 0
 
@@ -77,7 +76,7 @@ def test_a_layer_without_bias_and_one_with_a_row_of_zeros_are_read():
 
 
 @torch.no_grad()
-def test_the_weight_is_what_the_integers_stand_for(layer):
+def test_the_weight_is_dequantized(layer):
     units = layer.weight.abs().amax(-1, keepdim=True) / 127
 
     assert (
@@ -119,7 +118,7 @@ def test_a_model_of_any_form_stays_close(form):
 
 @pytest.mark.usefixtures("all_layers")
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM])
-def test_batch_size_and_neighbours_change_nothing_in_int8(tmp_path, decoding):
+def test_batch_size_and_neighbours_change_no_text_in_int8(tmp_path, decoding):
     translator = Translator.load(write_checkpoint(tmp_path / "run"), device="cpu", precision="int8")
 
     alone = translator(SENTENCES, decoding, batch_size=1)
@@ -163,15 +162,15 @@ def test_a_processor_that_rounds_products_is_refused(monkeypatch, rounds):
 
     monkeypatch.setattr(quantization, "_product_with", rounded)
 
-    with pytest.raises(ValueError, match="precision=int8: this processor rounds products"):
+    with pytest.raises(ValueError, match="precision=int8: this processor does not multiply"):
         quantize(nn.Linear(3, 4))
 
 
-def test_a_torch_without_such_products_is_refused(monkeypatch):
+def test_a_torch_without_8_bit_products_is_refused(monkeypatch):
     def missing(integers, scales):
         raise NotImplementedError("no kernel")
 
     monkeypatch.setattr(quantization, "_product_with", missing)
 
-    with pytest.raises(ValueError, match="precision=int8: torch has no products of 8-bit"):
+    with pytest.raises(ValueError, match="precision=int8: torch cannot multiply 8-bit"):
         quantize(nn.Linear(3, 4))

@@ -1,6 +1,7 @@
 import pytest
 import torch
-from tiny_models import FORMS, VARIANTS, tiny_batch, tiny_model
+from tiny_attention import VARIANTS
+from tiny_models import FORMS, tiny_batch, tiny_model
 
 from seq2seq.inference import target_scoring
 from seq2seq.inference.target_scoring import score_targets

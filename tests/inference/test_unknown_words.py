@@ -1,5 +1,3 @@
-"""Unknown tokens give way to the source words that they attend to."""
-
 import logging
 from types import SimpleNamespace
 
@@ -61,13 +59,13 @@ def test_an_unknown_word_is_copied_without_the_punctuation_beside_it():
     assert replaced.text == "The Watzmann is 2713m."
 
 
-def test_a_known_source_word_is_copied_too_where_it_is_attended_to():
+def test_a_known_source_word_is_copied_too():
     translation = translate("Der Berg/Watzmann.", target_ids("The", "<unk>", "."), [0, 1, 4])
 
     assert unknown_words().replace(translation).text == "The Berg."
 
 
-def test_the_dictionary_is_asked_for_the_word_then_for_its_lower_case():
+def test_the_dictionary_is_searched_for_the_word_then_for_its_lower_case():
     ids = target_ids("<unk>", "<unk>")
     translation = translate("Berg Hoch", ids, [0, 1])
 
@@ -76,7 +74,7 @@ def test_the_dictionary_is_asked_for_the_word_then_for_its_lower_case():
     assert replaced.text == "hill up on"
 
 
-def test_tokens_scores_and_weights_stay():
+def test_tokens_scores_and_weights_do_not_change():
     translation = translate("Berg", target_ids("<unk>"), [0])
 
     replaced = unknown_words(Berg="hill").replace(translation)
@@ -92,7 +90,7 @@ def test_tokens_scores_and_weights_stay():
         ("a New", "a New ab.", {(0, 0), (1, 2)}),
     ],
 )
-def test_links_count_the_words_of_the_text_that_is_written(entry, text, links):
+def test_links_count_the_words_of_the_new_text(entry, text, links):
     tokenizers = TokenizerPair(CharacterTokenizer("qab. "), CharacterTokenizer("abc. "))
     ids = [UNK, *tokenizers.target.encode([" ab."])[0]]
     translation = translate("q ab.", ids, range(5), tokenizers=tokenizers)
@@ -112,7 +110,7 @@ def test_every_hypothesis_is_replaced():
     assert [found.text for found in replaced.hypotheses] == ["hill"] * 3
 
 
-def test_the_word_of_most_attention_counts_and_not_the_token_nor_the_end():
+def test_the_word_with_most_attention_is_copied_even_if_another_token_has_more():
     tokenizers = TokenizerPair(CharacterTokenizer("abc "), TARGET)
     translation = translate("abc c", target_ids("<unk>"), [-1], tokenizers=tokenizers)
     # The tokens a, b and c have more together than the last c, and EOS more than any.
@@ -128,7 +126,7 @@ def test_an_unknown_token_of_a_word_is_copied_alone():
     assert unknown_words(tokenizers).replace(translation).text == "\u0141"
 
 
-def test_a_known_token_that_looks_unknown_stays():
+def test_a_known_token_that_looks_unknown_is_kept():
     tokenizers = TokenizerPair(CharacterTokenizer("ab"), CharacterTokenizer(["x", UNKNOWN_SURFACE]))
     translation = translate("ab", [5, 4, UNK, 5], [0, 0, 0, 0], tokenizers=tokenizers)
 
@@ -137,7 +135,7 @@ def test_a_known_token_that_looks_unknown_stays():
     assert replaced.text == f"{UNKNOWN_SURFACE}xab{UNKNOWN_SURFACE}"
 
 
-def test_what_no_source_word_has_attention_for_stays_and_is_counted(caplog):
+def test_an_unknown_token_without_attention_is_kept_and_counted(caplog):
     translation = translate("Berg", target_ids("<unk>"), [-1])
     translation.best.attention_weights[0, 0, 0] = 0
     rules = unknown_words()
@@ -148,10 +146,10 @@ def test_what_no_source_word_has_attention_for_stays_and_is_counted(caplog):
 
     assert replaced.text == UNKNOWN_SURFACE
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "1 unknown words stay" in caplog.text
+    assert "1 unknown words were kept" in caplog.text
 
 
-def test_what_was_replaced_is_counted_in_one_line(caplog):
+def test_replacements_are_counted_in_one_line(caplog):
     rules = unknown_words(Berg="hill")
 
     with caplog.at_level(logging.INFO):
@@ -161,10 +159,10 @@ def test_what_was_replaced_is_counted_in_one_line(caplog):
         rules.report()
 
     [record] = caplog.records
-    assert record.getMessage().startswith("6 unknown words were replaced: 2 through the dictionary")
+    assert record.getMessage().startswith("6 unknown words were replaced: 2 by dictionary entries")
 
 
-def test_sub_words_are_joined_to_the_word_they_are_of():
+def test_sub_words_are_joined_to_their_word():
     tokenizer = sentence_tokens()
     tokenizers = TokenizerPair(tokenizer, tokenizer)
     [ids] = tokenizer.encode(["(Garmisch), der"])
@@ -217,11 +215,11 @@ def test_any_source_and_attention_give_words_of_the_source(source, ids, tokenize
 
 
 def test_a_model_without_attention_is_refused():
-    with pytest.raises(ValueError, match="unknown_words=copy needs attention, of which this model"):
+    with pytest.raises(ValueError, match="unknown_words=copy needs a model with attention"):
         UnknownWords(make_translator("none"), dictionary={})
 
 
-def test_a_translator_translates_its_unknown_tokens():
+def test_unknown_tokens_of_a_translator_are_replaced():
     translator = make_translator(seed=5)
     unknown = UnknownWords(translator, dictionary={})
 
@@ -240,11 +238,11 @@ def test_a_dictionary_is_read_line_by_line():
 
 
 @pytest.mark.parametrize("line", ["", "Hund", "Hund dog", "Hund\t", "\tdog", "Hund\tdog\tcat"])
-def test_a_line_that_is_no_entry_is_refused_by_its_number(line):
-    with pytest.raises(ValueError, match=r"dictionary=d\.tsv:2: .* is no entry; write a source"):
+def test_a_malformed_line_is_refused_by_its_number(line):
+    with pytest.raises(ValueError, match=r"dictionary=d\.tsv:2: .* is not an entry; write a source"):
         read_dictionary(["Katze\tcat", line], name="dictionary=d.tsv")
 
 
-def test_a_word_that_stands_there_twice_is_refused():
-    with pytest.raises(ValueError, match="d:3: 'Hund' is in the dictionary already"):
+def test_a_duplicate_word_is_refused():
+    with pytest.raises(ValueError, match="d:3: 'Hund' occurs twice"):
         read_dictionary(["Hund\tdog", "Katze\tcat", "Hund\thound"], name="d")
