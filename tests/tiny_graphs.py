@@ -1,4 +1,4 @@
-"""What autograd recorded, what torch computed, and whether a graph is let go, for tests."""
+"""Inspection of autograd graphs, computed operations and freed graphs, for tests."""
 
 import contextlib
 import gc
@@ -15,7 +15,7 @@ MATRIX_PRODUCTS = {"mm", "addmm_", "addmm", "bmm", "baddbmm", "_mkl_linear"}
 
 
 class Calls(TorchDispatchMode):
-    """Note the name and the shape of every tensor that torch computes in this context."""
+    """Record the name and the result's shape of every operation of torch in this context."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,13 +28,13 @@ class Calls(TorchDispatchMode):
         return result
 
     def products(self, *shape: int) -> int:
-        """Return how many matrix products had this shape or its transpose."""
+        """Return the number of matrix products of this shape or its transpose."""
         wanted = {shape, (*shape[:-2], shape[-1], shape[-2])}
         return sum(found in wanted for name, found in self.seen if name in MATRIX_PRODUCTS)
 
 
 def node_counts(tensor: Tensor) -> Counter[str]:
-    """Count the kinds of nodes in the graph behind a tensor."""
+    """Count the nodes in the graph of a tensor by name."""
     nodes, waiting = set(), [tensor.grad_fn]
     while waiting:
         node = waiting.pop()
@@ -45,7 +45,7 @@ def node_counts(tensor: Tensor) -> Counter[str]:
 
 
 class _Token:
-    """Something that only a graph refers to."""
+    """An object that only a graph refers to."""
 
 
 class _Mark(Function):
@@ -60,14 +60,14 @@ class _Mark(Function):
 
 
 def mark(tensor: Tensor) -> tuple[Tensor, "weakref.ref[_Token]"]:
-    """Return a copy of a tensor, and what turns None when the graph behind the copy is gone."""
+    """Return a copy of a tensor and a reference that is dead once the copy's graph is freed."""
     token = _Token()
     return _Mark.apply(tensor, token), weakref.ref(token)
 
 
 @contextlib.contextmanager
 def without_collector() -> Iterator[None]:
-    """Let go of what nobody refers to, but of no circle."""
+    """Disable the collector of reference cycles."""
     gc.disable()
     try:
         yield
@@ -76,14 +76,14 @@ def without_collector() -> Iterator[None]:
 
 
 def random(*shape: int, seed: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Draw a leaf that wants a gradient."""
+    """Draw a leaf that requires a gradient."""
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
     return drawn.to(dtype).requires_grad_()
 
 
 def gradients(outputs, inputs):
-    """Differentiate a sum in which every element of the outputs counts differently."""
+    """Differentiate a sum that weights every element of the outputs differently."""
     loss = sum(
         (output * random(*output.shape, seed=9, dtype=output.dtype)).sum() for output in outputs
     )

@@ -1,128 +1,24 @@
-"""Every registered attention type, and models of a few hundred parameters, for tests."""
+"""Models of a few hundred parameters, batches for them, and their gradients, for tests."""
 
-# B batch, S source length, T target length, Q query size, K key size, V value size
+# B batch, S source length, T target length
 
-import dataclasses
-import itertools
-import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import torch
 from omegaconf import OmegaConf
+from tiny_attention import attention_sizes
 from torch import Tensor, nn
 
-from seq2seq.attention import (
-    Attention,
-    AttentionConfig,
-    attention_config_types,
-    build_attention,
-)
+from seq2seq.attention import AttentionConfig
 from seq2seq.model.bridge import Bridge
 from seq2seq.model.decoder_config import DecoderConfig, DecoderForm
 from seq2seq.model.encoder import EncoderConfig
 from seq2seq.model.seq2seq import ModelConfig, Seq2Seq, TiedEmbeddings
 
 CONFIGS = Path(__file__).parent.parent / "configs"
-LARGEST_SIZE = 8
 SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE = 11, 13
 FORMS = ("bahdanau", "conditional", "luong", "input_feeding")
-
-
-def attention_config(name: str) -> AttentionConfig:
-    """Return the default config of a registered type, with sizes that take no time."""
-    config = attention_config_types()[name]()
-    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-    small = {key: min(each, LARGEST_SIZE) for key, each in values.items() if type(each) is int}
-    return dataclasses.replace(config, **small)
-
-
-def _variants() -> dict[str, AttentionConfig]:
-    """Return every registered type, each switch both ways, each option also without a value."""
-    variants = {}
-    for name in attention_config_types():
-        config = variants[name] = attention_config(name)
-        for field in dataclasses.fields(config):
-            value = getattr(config, field.name)
-            others = [not value] if type(value) is bool else []
-            others += [None] if type(None) in get_args(field.type) and value is not None else []
-            for other in others:
-                changed = dataclasses.replace(config, **{field.name: other})
-                variants[f"{name}-{field.name}={other}"] = changed
-    return variants
-
-
-VARIANTS = _variants()
-VALUE_SIZE = 7
-
-
-def attention_sizes(config: AttentionConfig) -> tuple[int, int]:
-    """Return query and key size: different ones unless the type refuses them."""
-    try:
-        build_attention(config, query_size=6, key_size=10, value_size=VALUE_SIZE)
-    except ValueError:
-        return 6, 6
-    return 6, 10
-
-
-def tiny_attention(config: AttentionConfig, *, dtype: torch.dtype = torch.float64) -> Attention:
-    """Build a module for queries, keys and values of three sizes, two where the type asks it."""
-    torch.manual_seed(1)
-    query_size, key_size = attention_sizes(config)
-    attention = build_attention(
-        config, query_size=query_size, key_size=key_size, value_size=VALUE_SIZE
-    )
-    return attention.to(dtype)
-
-
-class Sources(NamedTuple):
-    """What an attention reads: B=3, T=4, S=5, lengths 5, 2 and 3."""
-
-    query: Tensor  # (B, T, Q)
-    keys: Tensor  # (B, S, K), as random where padded as elsewhere
-    values: Tensor  # (B, S, V), likewise
-    mask: Tensor  # (B, S)
-
-
-def tiny_sources(config: AttentionConfig, *, dtype: torch.dtype = torch.float64) -> Sources:
-    generator = torch.Generator().manual_seed(2)
-    query_size, key_size = attention_sizes(config)
-    shapes = (3, 4, query_size), (3, 5, key_size), (3, 5, VALUE_SIZE)
-    query, keys, values = (
-        torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes
-    )
-    return Sources(query, keys, values, torch.arange(5) < torch.tensor([[5], [2], [3]]))
-
-
-def attend(attention: Attention, sources: Sources) -> tuple[Tensor, Tensor]:
-    memory = attention.prepare(sources.keys, sources.mask, values=sources.values)
-    context, weights = attention(sources.query, memory)
-    return context, weights
-
-
-Score = Callable[[list[float], list[float]], float]
-
-
-def mix_by_loop(
-    score: Score, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Mix values by the definition, a number at a time; return context and weights (B, T, S).
-
-    Nothing is shared with the modules: scores come from lists of Python's double floats. `mask`
-    is (B, T, S); a row without a real position gives zeros.
-    """
-    context = torch.zeros(*query.shape[:2], values.shape[-1], dtype=torch.float64)
-    weights = torch.zeros(*query.shape[:2], keys.shape[1], dtype=torch.float64)
-    for row, step in itertools.product(range(query.shape[0]), range(query.shape[1])):
-        real = [place for place in range(keys.shape[1]) if mask[row, step, place]]
-        asked = query[row, step].tolist()
-        scores = [score(asked, keys[row, place].tolist()) for place in real]
-        exponentials = [math.exp(one - max(scores)) for one in scores]
-        for place, exponential in zip(real, exponentials, strict=True):
-            weights[row, step, place] = exponential / sum(exponentials)
-            context[row, step] += weights[row, step, place] * values[row, place]
-    return context, weights
 
 
 def decoder_config(
@@ -171,7 +67,7 @@ _DROPOUTS = ("word_dropout", "embedding_dropout", "hidden_dropout")
 
 
 def _shipped(part: str) -> dict[str, object]:
-    """Return what the default model's YAML file says of a part; a new field needs no edit here."""
+    """Return the values of a part of the default model's YAML file."""
     model = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "bahdanau.yaml"))
     return dict(model[part])
 
@@ -186,7 +82,7 @@ def tiny_model(
     bridge: Bridge = Bridge.projection,
     dtype: torch.dtype = torch.float64,
 ) -> Seq2Seq:
-    """Build a model without dropout whose parameters are all random, none of them at its start."""
+    """Build a model without dropout whose parameters, biases included, are random."""
     torch.manual_seed(1)
     hidden_size = attention_sizes(attention)[1] // 2
     config = ModelConfig(
@@ -235,7 +131,7 @@ def tiny_batch(
     *,
     extra: int = 0,
 ) -> TinyBatch:
-    """Draw pairs of the given lengths, padded `extra` places more than they need."""
+    """Draw pairs of the given lengths, with `extra` positions of padding more than needed."""
     generator = torch.Generator().manual_seed(3)
 
     def draw(lengths: tuple[int, ...], vocabulary_size: int) -> tuple[Tensor, Tensor]:
@@ -259,7 +155,7 @@ def summed_loss(model: Seq2Seq, batch: TinyBatch) -> Tensor:
 
 
 def gradients_of(loss: Tensor, module: nn.Module) -> dict[str, Tensor]:
-    """Return the gradient of every parameter, zeros for one that the loss does not reach."""
+    """Return the gradient of every parameter; zeros if the loss does not depend on it."""
     names, parameters = zip(*module.named_parameters(), strict=True)
     gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
     return dict(zip(names, gradients, strict=True))
@@ -268,7 +164,7 @@ def gradients_of(loss: Tensor, module: nn.Module) -> dict[str, Tensor]:
 def assert_gradients_close(
     actual: dict[str, Tensor], expected: dict[str, Tensor], *, tolerance: float
 ) -> None:
-    """Name the parameters whose gradients differ, by more than a part of the gradient's norm."""
+    """Compare the gradients of all parameters, relative to their norms."""
     different = {}
     for name, gradient in expected.items():
         distance = (actual[name] - gradient).norm().item()

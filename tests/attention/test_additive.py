@@ -1,6 +1,6 @@
 import pytest
 import torch
-from tiny_models import attention_config, tiny_attention, tiny_sources
+from tiny_attention import attention_config, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
 from seq2seq.attention import AdditiveAttention, AdditiveConfig

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 import torch
-from tiny_models import (
+from tiny_attention import (
     VALUE_SIZE,
     VARIANTS,
     attend,
@@ -151,7 +151,7 @@ def test_dropout_drops_weights_and_scales_the_others(config):
     context, _ = attention.train()(query, attention.prepare(keys, values=values))
     full, _ = attention.eval()(query, attention.prepare(keys, values=values))
 
-    # Of a single place the weight is 1: kept it counts 1 / 0.8, dropped nothing.
+    # The weight of a single position is 1; dropout turns it into 1 / 0.8 or 0.
     kept = context.any(-1)
     assert_close(context[kept], full[kept] / 0.8)
     if attention.num_heads > 0:

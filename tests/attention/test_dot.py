@@ -48,5 +48,5 @@ def test_large_scores_in_half_precision_do_not_overflow():
 
     _, weights = attention(states[:, :1], memory)
 
-    # The product, 102400, is past what fp16 holds; divided by sqrt(1024) first it is 3200.
+    # The product 102400 overflows fp16; the quotient by sqrt(1024), 3200, does not.
     assert_close(weights.float(), torch.full((1, 1, 1, 3), 1 / 3), atol=1e-3, rtol=0)

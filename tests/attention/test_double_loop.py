@@ -1,11 +1,11 @@
-"""Every type gives the numbers of its equation, worked out one at a time in double precision."""
+"""Compare every type with its equation, computed one number at a time in double precision."""
 
 import copy
 import math
 
 import pytest
 import torch
-from tiny_models import VARIANTS, Sources, attend, mix_by_loop, tiny_attention, tiny_sources
+from tiny_attention import VARIANTS, Sources, attend, mix_by_loop, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
 # B=3, T=4, S=5; Q=6, K=10 (6 where the type asks it), V=7
@@ -14,7 +14,7 @@ LENGTHS = torch.tensor([5, 2, 3])
 STEP_LENGTHS = torch.tensor([[1, 5, 2, 3], [5, 4, 0, 1], [2, 2, 2, 2]])
 GAPS = torch.tensor([[1, 0, 1, 1, 0], [0, 0, 0, 1, 0], [0, 1, 1, 1, 1]]).bool()
 STEP_GAPS = GAPS.unsqueeze(1) & (torch.arange(4)[:, None] != torch.arange(5))
-VALID = {  # what is given, and which position each query may see, (B, T, S)
+VALID = {  # the argument, and the mask (B, T, S) that it stands for
     "nothing": (None, torch.ones(3, 4, 5, dtype=torch.bool)),
     "lengths": (LENGTHS, (torch.arange(5) < LENGTHS[:, None, None]).expand(3, 4, 5)),
     "step_lengths": (STEP_LENGTHS, torch.arange(5) < STEP_LENGTHS.unsqueeze(-1)),
@@ -60,7 +60,7 @@ def gaussian(attention, config, query, key):
 
 
 def of_module(attention, config, query, key):
-    """Ask a type that is not of the family for one score at a time."""
+    """Compute one score with the module of a type that has no equation here."""
     query, key = (torch.tensor([[part]], dtype=torch.float64) for part in (query, key))
     return attention.score(query, attention.project_keys(key)).item()
 
@@ -84,7 +84,7 @@ def single_head(attention, config, sources):
 
 
 def multihead(attention, config, sources):
-    """Give each head its part of every projection, join what the heads mixed, project that."""
+    """Compute each head from its part of the projections; join and project the contexts."""
     size = config.size // config.num_heads
     parts = [
         (inputs @ linear.weight.T).split(size, dim=-1)

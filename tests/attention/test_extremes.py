@@ -1,4 +1,4 @@
-"""Scores as large as any that occur, in every precision: nothing overflows, forward or backward."""
+"""Check that large scores do not overflow in any precision, forward or backward."""
 
 import copy
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny_models import VALUE_SIZE, VARIANTS, attention_sizes, tiny_attention
+from tiny_attention import VALUE_SIZE, VARIANTS, attention_sizes, tiny_attention
 from torch.testing import assert_close
 
 # B batch, N heads, T target length, S source length
@@ -16,7 +16,7 @@ ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-5, torch.float16: 4e-3, torch
 
 @torch.no_grad()
 def with_scores_up_to(size, attention, query, keys):
-    """Scale query and keys alike until the largest of their scores has this size.
+    """Scale query and keys by one factor so that the largest score has about this size.
 
     A score grows with the square of that factor, or it is bounded and stays below.
     """
@@ -28,7 +28,7 @@ def with_scores_up_to(size, attention, query, keys):
 
 
 def draw_valid(kind, shape, generator):
-    """Return lengths or a mask, and the mask (B, T, S) that either stands for."""
+    """Return lengths or a mask, and the mask (B, T, S) that they stand for."""
     rows, steps, places = shape
     few = (rows, steps) if kind.startswith("step") else (rows,)
     if kind.endswith("lengths"):
@@ -73,7 +73,7 @@ def test_scores_of_any_size_give_probabilities_and_gradients(
     (context.float().sum() + weights.float().square().sum() + 0 * inputs[0].sum()).backward()
 
     assert context.dtype == dtype
-    assert torch.promote_types(weights.dtype, dtype) == weights.dtype  # no less exact
+    assert torch.promote_types(weights.dtype, dtype) == weights.dtype  # not less precise
     assert context.isfinite().all()
     assert not weights.masked_select(~mask.unsqueeze(1)).any()
     sums = mask.any(-1).double().unsqueeze(1).expand(weights.shape[:-1])
@@ -83,5 +83,5 @@ def test_scores_of_any_size_give_probabilities_and_gradients(
     if dtype == torch.float32:
         query, keys, values = (part.detach().double() for part in inputs)
         expected = exact(query, exact.prepare(keys, valid, values=values))
-        # A score s is off by a few times 6e-8 s, and its weight by as large a part of itself.
+        # A score s has an error of a few times 6e-8 s; so has its weight, relatively.
         assert_close(weights.double(), expected[1], atol=1e-5 + 4e-7 * largest, rtol=0)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from tiny_models import attend, attention_config, mix_by_loop, tiny_attention, tiny_sources
+from tiny_attention import attend, attention_config, mix_by_loop, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
 from seq2seq.attention import build_attention
@@ -24,7 +24,7 @@ def test_learned_width_scales_the_distance(size, width, dtype, tolerance):
     exact = copy.deepcopy(attention).double()
     queries = exact.query_projection(sources.query.double())
     keys = exact.key_projection(sources.keys.double())
-    width = exact.width.item()  # as the precision holds it
+    width = exact.width.item()  # rounded to the precision
 
     context, weights = attend(attention, sources)
 
@@ -81,7 +81,7 @@ def test_weights_depend_on_the_difference_of_query_and_key_only(dtype, spacing, 
         for shift in (0, offset)
     )
 
-    # By |q|^2 - 2 q.k + |k|^2 the offset would leave nothing of the distances.
+    # |q|^2 - 2 q.k + |k|^2 would lose the distances to rounding.
     assert_close(far, near, atol=0, rtol=0)
 
 

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from tiny_models import VARIANTS, attend, tiny_attention, tiny_sources
+from tiny_attention import VARIANTS, attend, tiny_attention, tiny_sources
 from torch.nn import functional
 from torch.testing import assert_close
 

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 import torch
-from tiny_models import attend, attention_config, tiny_attention, tiny_sources
+from tiny_attention import attend, attention_config, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
 from seq2seq.attention import MultiHeadAttention, MultiHeadConfig

@@ -1,6 +1,6 @@
-"""A new type costs one module, one YAML file and one import line: the tests follow by themselves.
+"""Check that a new type needs one module, one YAML file and one import, and no new test.
 
-Two types are added to a copy of the project, a right one and one that looks at padding.
+Two types are added to a copy of the project: a correct one, and one that attends to padding.
 """
 
 import os
@@ -31,7 +31,7 @@ from torch.nn import functional
 
 from seq2seq.attention.base import Attention, AttentionConfig, register_attention
 
-SHORTEST = 1e-2  # a vector shorter than this is not stretched; fp16 takes torch's own limit for 0
+SHORTEST = 1e-2  # torch's default of 1e-12 is 0 in fp16
 
 
 @dataclass(kw_only=True, slots=True)
@@ -70,7 +70,7 @@ YAML = """defaults:
 
 
 def add_type(root, name, *, body=""):
-    """Write what a new type costs."""
+    """Write the module, the YAML file and the import of a new type."""
     package = root / "seq2seq" / "attention"
     names = {"name": name, "config": f"{name.title()}Config", "attention": f"{name.title()}Type"}
     (package / f"{name}.py").write_text(MODULE.format(**names) + body)
@@ -80,7 +80,7 @@ def add_type(root, name, *, body=""):
 
 
 def run_tests(root, expression):
-    """Return how each of the selected tests ended: passed or failed."""
+    """Return the result of each selected test, passed or failed."""
     command = (sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider")
     report = root / "report.xml"
     done = subprocess.run(
@@ -110,7 +110,7 @@ def endings(tmp_path_factory):
     (root / "tests" / "attention" / "test_new_type.py").unlink()
     add_type(root, "cosine")
     add_type(root, "blind", body=BLIND)
-    # Hypothesis would take long to find the smallest of the many cases in which this one fails.
+    # For the blind type, hypothesis would take long to shrink its failing cases.
     return run_tests(root, "cosine or (blind and test_masking) or (blind and double_loop)")
 
 

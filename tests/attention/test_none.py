@@ -1,6 +1,6 @@
 import pytest
 import torch
-from tiny_models import attend, attention_config, tiny_attention, tiny_sources
+from tiny_attention import attend, attention_config, tiny_attention, tiny_sources
 
 CONFIG = attention_config("none")
 

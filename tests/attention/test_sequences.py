@@ -1,6 +1,6 @@
 import pytest
 import torch
-from tiny_sequences import draw_sequences, sequence_attention
+from tiny_attention import draw_sequences, sequence_attention
 from torch import nn
 from torch.testing import assert_close
 
@@ -26,7 +26,7 @@ both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused"
 
 
 def attend(module, inputs, name="nothing", *, need_weights):
-    """Give the module what VALID holds under the name; across there are but 4 queries."""
+    """Call the module with an entry of VALID; CrossAttention has 4 queries only."""
     valid = VALID[name]
     if not isinstance(module, CrossAttention):
         return module(*inputs, valid, need_weights=need_weights)
@@ -36,14 +36,14 @@ def attend(module, inputs, name="nothing", *, need_weights):
 
 
 def mask_of(name):
-    """Return which positions a query of the one sequence may see, (B, T, S)."""
+    """Return the mask (B, T, S) of an entry of VALID, for one sequence."""
     valid = torch.tensor(5).expand(3) if VALID[name] is None else VALID[name]
     mask = valid if valid.dtype == torch.bool else torch.arange(5) < valid.unsqueeze(-1)
     return mask if mask.dim() == 3 else mask.unsqueeze(1).expand(3, 5, 5)
 
 
 def torch_twin(module, num_heads):
-    """Build the module of PyTorch that has the same weights."""
+    """Build PyTorch's module with the same weights."""
     ours = module.attention
     twin = nn.MultiheadAttention(8, num_heads, bias=False, batch_first=True, dtype=torch.float64)
     linears = ours.query_projection, ours.key_projection, ours.value_projection
@@ -100,7 +100,7 @@ def test_context_and_weights_equal_torch(kind, num_heads, need_weights, valid):
     mask = mask_of(valid)
     if kind is CausalSelfAttention:
         mask = mask & (torch.arange(5)[:, None] >= torch.arange(5))
-    seen = mask.any(-1)  # torch.nn.MultiheadAttention gives NaN to a row of nothing
+    seen = mask.any(-1)  # torch.nn.MultiheadAttention gives NaN for a fully masked row
 
     context, weights = attend(module, [states], valid, need_weights=need_weights)
 
@@ -219,7 +219,7 @@ def test_dropout_drops_weights_in_training_only(kind, need_weights):
     drawn = attend(module.train(), inputs, need_weights=need_weights).context
     evaluated = attend(module.eval(), inputs, need_weights=need_weights).context
 
-    # Of a single place the weight is 1: kept it counts 1 / 0.8, dropped nothing.
+    # The weight of a single position is 1; dropout turns it into 1 / 0.8 or 0.
     kept = drawn.any(-1)
     assert_close(evaluated, expected)
     assert_close(drawn[kept], expected[kept] / 0.8)

@@ -1,10 +1,10 @@
-"""Causal self-attention a step at a time is that of the whole sequence, at a cost of O(t)."""
+"""Check that steps of causal self-attention equal the whole sequence and take time O(t)."""
 
 import itertools
 
 import pytest
 import torch
-from tiny_sequences import draw_sequences, sequence_attention
+from tiny_attention import draw_sequences, sequence_attention
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -16,7 +16,7 @@ every_number_of_heads = pytest.mark.parametrize("num_heads", [1, 2, 4])
 
 
 def unroll(module, states):
-    """Return the context of every step and the past after it."""
+    """Return the contexts of all steps and the past after each step."""
     past, contexts, pasts = module.start(states[:, 0]), [], []
     for state in states.unbind(1):
         context, past = module.step(state, past)
@@ -26,7 +26,7 @@ def unroll(module, states):
 
 
 class Work(TorchDispatchMode):
-    """Count the numbers that operations read and write; a view reads and writes none."""
+    """Count the numbers that operations read and write; views count 0."""
 
     def __init__(self):
         super().__init__()
@@ -89,11 +89,11 @@ def test_work_of_a_step_grows_linearly_with_the_past():
     past, numbers = module.start(torch.zeros(3, 8).double()), []
 
     for state in torch.randn(40, 3, 8).double():
-        with sdpa_kernel(SDPBackend.MATH), Work() as work:  # which holds every score
+        with sdpa_kernel(SDPBackend.MATH), Work() as work:  # stores every score
             _, past = module.step(state, past)
         numbers.append(work.numbers)
 
-    # A past of one position is laid out so that a copy less is made.
+    # A past of one position has another memory layout and needs one copy less.
     growth = {after - before for before, after in itertools.pairwise(numbers[1:])}
     assert len(growth) == 1
     assert growth.pop() > 0

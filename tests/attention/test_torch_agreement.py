@@ -1,11 +1,11 @@
-"""PyTorch's own attention gives the same where it defines the same."""
+"""Compare the types with PyTorch's own attention functions."""
 
 import copy
 import dataclasses
 
 import pytest
 import torch
-from tiny_models import (
+from tiny_attention import (
     VALUE_SIZE,
     VARIANTS,
     attend,
@@ -21,7 +21,7 @@ from torch.testing import assert_close
 
 MULTIHEAD = attention_config("multihead")
 STEP_MASK = torch.rand(3, 4, 5, generator=torch.Generator().manual_seed(4)) < 0.6
-STEP_MASK[..., 0] = True  # torch.nn.MultiheadAttention gives NaN to a row of nothing
+STEP_MASK[..., 0] = True  # torch.nn.MultiheadAttention gives NaN for a fully masked row
 KINDS = {
     "lengths": torch.tensor([5, 2, 3]),
     "step_lengths": torch.tensor([[1, 5, 2, 3], [5, 4, 3, 1], [2, 2, 2, 2]]),
@@ -31,7 +31,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def as_mask(valid):
-    """Return (B, 1 or T, S)."""
+    """Return the mask (B, 1 or T, S) of lengths or a mask."""
     mask = valid if valid.dtype == torch.bool else torch.arange(5) < valid.unsqueeze(-1)
     return mask if mask.dim() == 3 else mask.unsqueeze(1)
 
@@ -49,7 +49,7 @@ def uniform(attention, config, query, keys):
 
 
 def gaussian(attention, config, query, keys):
-    # -(w |q - k|)^2 / 2 = w^2 q.k - (w |k|)^2 / 2 and a term that is the same for every key.
+    # -(w |q - k|)^2 / 2 = w^2 q.k - (w |k|)^2 / 2 plus a term that all keys share.
     query, keys = attention.query_projection(query), attention.key_projection(keys)
     width = attention.width.item()
     bias = -(width**2) * keys.square().sum(-1).unsqueeze(1) / 2
@@ -82,7 +82,7 @@ def test_context_equals_scaled_dot_product_attention(variant, kind):
 
 
 def with_weights_of(attention, *, num_heads, query_size, key_size):
-    """Build the module of PyTorch that is this one."""
+    """Build PyTorch's multi-head attention with the weights of this module."""
     theirs = nn.MultiheadAttention(
         query_size,
         num_heads,

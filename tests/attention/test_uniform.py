@@ -1,5 +1,5 @@
 import torch
-from tiny_models import attention_config, tiny_attention
+from tiny_attention import attention_config, tiny_attention
 from torch.testing import assert_close
 
 CONFIG = attention_config("uniform")

@@ -1,6 +1,7 @@
 import pytest
 import torch
-from tiny_models import attention_config, tiny_batch, tiny_model
+from tiny_attention import attention_config
+from tiny_models import tiny_batch, tiny_model
 from torch.testing import assert_close
 
 from seq2seq.model.bridge import Bridge

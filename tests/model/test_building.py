@@ -2,17 +2,8 @@ import dataclasses
 
 import pytest
 import torch
-from tiny_models import (
-    FORMS,
-    VARIANTS,
-    attention_config,
-    attention_sizes,
-    decoder_config,
-    encoder_config,
-    gradients_of,
-    summed_loss,
-    tiny_batch,
-)
+from tiny_attention import VARIANTS, attention_config, attention_sizes
+from tiny_models import FORMS, decoder_config, encoder_config, gradients_of, summed_loss, tiny_batch
 from torch.testing import assert_close
 
 from seq2seq.model.bridge import Bridge

@@ -1,11 +1,10 @@
 import pytest
 import torch
+from tiny_attention import VARIANTS, attention_config
 from tiny_models import (
     FORMS,
     TARGET_VOCABULARY_SIZE,
-    VARIANTS,
     assert_gradients_close,
-    attention_config,
     gradients_of,
     tiny_batch,
     tiny_model,
@@ -35,7 +34,7 @@ def unroll(model, batch):
 
 
 def loss_of(logits, weights):
-    """Make every output count differently, so that a gradient of any of them is seen."""
+    """Return a loss that weights every output differently."""
     generator = torch.Generator().manual_seed(4)
     factors = [torch.rand(part.shape, generator=generator).to(part) for part in (logits, weights)]
     return (logits.sin() * factors[0]).sum() + (weights.square() * factors[1]).sum()

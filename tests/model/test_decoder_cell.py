@@ -1,6 +1,7 @@
 import pytest
 import torch
-from tiny_models import FORMS, attention_config, decoder_config
+from tiny_attention import attention_config
+from tiny_models import FORMS, decoder_config
 from torch import nn
 from torch.testing import assert_close
 

@@ -29,7 +29,7 @@ def bidirectional(num_layers, *, dtype=torch.float64, dropout=0.0):
 
 
 def run_torch(gru, inputs, mask):
-    """Return what torch's own GRU makes of the rows that are not empty; the others are zeros."""
+    """Run torch's GRU on the rows that are not empty; the results of the others are 0."""
     rows = mask.any(1).nonzero().squeeze(1)
     lengths = mask.sum(1)[rows]
     packed = pack_padded_sequence(inputs[rows], lengths, batch_first=True, enforce_sorted=False)

@@ -1,10 +1,9 @@
 import pytest
 import torch
+from tiny_attention import VARIANTS, attention_config
 from tiny_models import (
     FORMS,
-    VARIANTS,
     assert_gradients_close,
-    attention_config,
     gradients_of,
     summed_loss,
     tiny_batch,
@@ -104,7 +103,7 @@ def test_every_parameter_that_can_learn_gets_a_gradient(attention, form):
     for name, gradient in gradients.items():
         unseen = name.startswith(("encoder.norm", "encoder.self_attention"))
         if unseen and model.attention.num_heads == 0:
-            continue  # it normalises what attention sees, and nothing does
+            continue  # these act on the memory, which NoAttention does not read
         assert gradient.numel() == 0 or gradient.abs().max() > 0, name
 
 

@@ -1,0 +1,147 @@
+"""Every registered attention type in small sizes, and inputs for attention, for tests."""
+
+# B batch, S source length, T target length, Q query size, K key size, V value size, D model size
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar, get_args
+
+import torch
+from torch import Tensor
+
+from seq2seq.attention import (
+    Attention,
+    AttentionConfig,
+    CausalSelfAttention,
+    CrossAttention,
+    MultiHeadConfig,
+    SelfAttention,
+    attention_config_types,
+    build_attention,
+)
+
+LARGEST_SIZE = 8
+
+SequenceModule = TypeVar("SequenceModule", CrossAttention, SelfAttention, CausalSelfAttention)
+
+
+def attention_config(name: str) -> AttentionConfig:
+    """Return the default config of a registered type with small sizes."""
+    config = attention_config_types()[name]()
+    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    small = {key: min(each, LARGEST_SIZE) for key, each in values.items() if type(each) is int}
+    return dataclasses.replace(config, **small)
+
+
+def _variants() -> dict[str, AttentionConfig]:
+    """Return configs of all registered types, with booleans flipped and optional values None."""
+    variants = {}
+    for name in attention_config_types():
+        config = variants[name] = attention_config(name)
+        for field in dataclasses.fields(config):
+            value = getattr(config, field.name)
+            others = [not value] if type(value) is bool else []
+            others += [None] if type(None) in get_args(field.type) and value is not None else []
+            for other in others:
+                changed = dataclasses.replace(config, **{field.name: other})
+                variants[f"{name}-{field.name}={other}"] = changed
+    return variants
+
+
+VARIANTS = _variants()
+VALUE_SIZE = 7
+
+
+def attention_sizes(config: AttentionConfig) -> tuple[int, int]:
+    """Return query and key size, which differ unless the type needs equal ones."""
+    try:
+        build_attention(config, query_size=6, key_size=10, value_size=VALUE_SIZE)
+    except ValueError:
+        return 6, 6
+    return 6, 10
+
+
+def tiny_attention(config: AttentionConfig, *, dtype: torch.dtype = torch.float64) -> Attention:
+    """Build a module; query, key and value sizes differ unless the type needs equal ones."""
+    torch.manual_seed(1)
+    query_size, key_size = attention_sizes(config)
+    attention = build_attention(
+        config, query_size=query_size, key_size=key_size, value_size=VALUE_SIZE
+    )
+    return attention.to(dtype)
+
+
+class Sources(NamedTuple):
+    """Inputs of an attention module: B=3, T=4, S=5, lengths 5, 2 and 3."""
+
+    query: Tensor  # (B, T, Q)
+    keys: Tensor  # (B, S, K), random at padding too
+    values: Tensor  # (B, S, V), random at padding too
+    mask: Tensor  # (B, S)
+
+
+def tiny_sources(config: AttentionConfig, *, dtype: torch.dtype = torch.float64) -> Sources:
+    generator = torch.Generator().manual_seed(2)
+    query_size, key_size = attention_sizes(config)
+    shapes = (3, 4, query_size), (3, 5, key_size), (3, 5, VALUE_SIZE)
+    query, keys, values = (
+        torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes
+    )
+    return Sources(query, keys, values, torch.arange(5) < torch.tensor([[5], [2], [3]]))
+
+
+def attend(attention: Attention, sources: Sources) -> tuple[Tensor, Tensor]:
+    memory = attention.prepare(sources.keys, sources.mask, values=sources.values)
+    context, weights = attention(sources.query, memory)
+    return context, weights
+
+
+Score = Callable[[list[float], list[float]], float]
+
+
+def mix_by_loop(
+    score: Score, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Compute context and weights (B, T, S) from the definition, one number at a time.
+
+    No code of the modules is used; scores are computed from lists of Python floats. The mask is
+    (B, T, S); a row without a real position gives zeros.
+    """
+    context = torch.zeros(*query.shape[:2], values.shape[-1], dtype=torch.float64)
+    weights = torch.zeros(*query.shape[:2], keys.shape[1], dtype=torch.float64)
+    for row, step in itertools.product(range(query.shape[0]), range(query.shape[1])):
+        real = [place for place in range(keys.shape[1]) if mask[row, step, place]]
+        asked = query[row, step].tolist()
+        scores = [score(asked, keys[row, place].tolist()) for place in real]
+        exponentials = [math.exp(one - max(scores)) for one in scores]
+        for place, exponential in zip(real, exponentials, strict=True):
+            weights[row, step, place] = exponential / sum(exponentials)
+            context[row, step] += weights[row, step, place] * values[row, place]
+    return context, weights
+
+
+def sequence_attention(
+    kind: type[SequenceModule],
+    num_heads: int = 2,
+    *,
+    dropout: float = 0.0,
+    dtype: torch.dtype = torch.float64,
+) -> SequenceModule:
+    """Build a module over whole sequences; the sizes of CrossAttention differ."""
+    torch.manual_seed(1)
+    config = MultiHeadConfig(name="multihead", dropout=dropout, size=8, num_heads=num_heads)
+    across = kind is CrossAttention
+    sizes = {"query_size": 4, "key_size": 6, "value_size": VALUE_SIZE} if across else {}
+    return kind(config, **sizes).to(dtype)
+
+
+def draw_sequences(
+    kind: type[SequenceModule], *, dtype: torch.dtype = torch.float64
+) -> list[Tensor]:
+    """Draw queries, keys and values (B=3, T=4, S=5), or one sequence for self-attention (S=5)."""
+    generator = torch.Generator().manual_seed(2)
+    shapes = [(3, 4, 4), (3, 5, 6), (3, 5, VALUE_SIZE)] if kind is CrossAttention else [(3, 5, 8)]
+    drawn = [torch.randn(*one, generator=generator, dtype=torch.float64) for one in shapes]
+    return [part.to(dtype).requires_grad_() for part in drawn]
