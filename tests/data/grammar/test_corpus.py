@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tiny_data import shared
 
+from seq2seq.config.schema import load_config
 from seq2seq.data import Corpora, GrammarConfig, Pair, load_corpora
 from seq2seq.data.grammar.corpus import GrammarCorpus
 from seq2seq.data.grammar.generator import PairGenerator
@@ -238,6 +239,14 @@ def test_sentences_are_neither_long_nor_tiny(pairs: list[Pair]) -> None:
         assert sum(3 <= length <= 16 for length in lengths) / len(lengths) > 0.98
         assert max(lengths) <= 24
         assert 7 < sum(lengths) / len(lengths) < 10
+
+
+def test_characters_of_a_sentence_are_no_more_than_the_default_max_length(
+    pairs: list[Pair],
+) -> None:
+    longest = max(len(text) for pair in pairs for text in (pair.source, pair.target))
+
+    assert longest <= load_config("data=grammar").data.max_length
 
 
 def test_vocabulary_is_small(pairs: list[Pair]) -> None:
