@@ -1,17 +1,32 @@
-"""Parallel text: from files, downloads and grammars to batches of token ids."""
+"""Parallel text: from files, downloads and grammars to batches of token ids.
 
-from seq2seq.data.batching import Batch, Batches, BatchingConfig, BatchUnit, collate, in_order
-from seq2seq.data.config import (
-    DataConfig,
-    FilesConfig,
-    GrammarConfig,
-    Multi30kConfig,
-    OnInvalid,
+Example:
+    >>> from tempfile import TemporaryDirectory
+    >>> from seq2seq import load_config
+    >>> folder = TemporaryDirectory()
+    >>> config = load_config("tokenizer=characters", f"data.cache_dir='{folder.name}'")
+    >>> corpora = load_corpora(config.data)
+    >>> tokenizers = train_tokenizers(config.tokenizer, corpora.valid)
+    >>> encoded = encode_corpus(corpora.valid, tokenizers, config.data)
+    >>> batch = collate(encoded, batches_by_length(encoded, 8)[0])
+    >>> len(encoded), len(batch.source_ids)
+    (500, 8)
+    >>> folder.cleanup()
+"""
+
+import seq2seq.data.multi30k  # noqa: F401  it registers its loader
+from seq2seq.data.batching import (
+    Batch,
+    Batches,
+    BatchingConfig,
+    BatchUnit,
+    batches_by_length,
+    collate,
 )
+from seq2seq.data.config import DataConfig, FilesConfig, GrammarConfig, Multi30kConfig, OnInvalid
 from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
 from seq2seq.data.encoded import EncodedCorpus, cached_tokenizers, encode_corpus
 from seq2seq.data.grammar.corpus import GrammarCorpus
-from seq2seq.data.multi30k import load_multi30k
 from seq2seq.data.text_files import TextFilesCorpus
 from seq2seq.data.token_links import TokenLinks, link_tokens
 from seq2seq.data.tokenizers.base import (
@@ -22,6 +37,7 @@ from seq2seq.data.tokenizers.base import (
     TokenizerConfig,
     TokenizerPair,
     WordsConfig,
+    register_tokenizer,
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,
@@ -58,14 +74,14 @@ __all__ = [
     "TokenizerPair",
     "WordTokenizer",
     "WordsConfig",
+    "batches_by_length",
     "cached_tokenizers",
     "collate",
     "encode_corpus",
-    "in_order",
     "link_tokens",
     "load_corpora",
-    "load_multi30k",
     "load_vectors",
+    "register_tokenizer",
     "tokenizers_from_state",
     "tokenizers_state",
     "train_tokenizers",

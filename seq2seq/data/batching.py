@@ -1,4 +1,4 @@
-"""Batches: which pairs go together, in which order, and as which tensors."""
+"""Group the pairs of a corpus into batches, order them, and convert them to padded tensors."""
 
 # B batch, S source length, T target length
 
@@ -20,57 +20,72 @@ from seq2seq.special_tokens import BOS, EOS, PAD
 
 
 class BatchUnit(Enum):
-    """What the size of a batch counts."""
+    """Unit in which the size of a batch is measured."""
 
     tokens = "tokens"
-    """target tokens with EOS and padding: rows times the longest of them"""
+    """Target tokens with EOS and padding: number of rows times length of the longest."""
     sentences = "sentences"
+    """Pairs."""
 
 
 @dataclass(kw_only=True, slots=True)
 class BatchingConfig:
-    """How large a batch is, over all processes, and what it is put together from."""
+    """Size of the batches and the pools that they are formed from."""
 
     size: int
+    """Maximum size of a batch over all processes, in `unit`."""
     unit: BatchUnit
     pool_size: int
-    """so many random pairs are sorted by length together; 1 leaves the batches unsorted"""
+    """Number of random pairs that are sorted by length together; 1 leaves them unsorted."""
 
     def __post_init__(self) -> None:
         check_positive("training.batching", self, "size", "pool_size")
 
 
 class Batch(NamedTuple):
-    """Padded ids of some pairs; a mask is True where a token is real."""
+    """Padded token ids of some pairs; masks are True at real tokens."""
 
     source_ids: Tensor
-    """(B, S) with EOS"""
+    """Source and EOS, (B, S)."""
     source_mask: Tensor
-    """(B, S)"""
+    """(B, S)."""
     previous_ids: Tensor
-    """(B, T) BOS and the target"""
+    """BOS and target, the input of the decoder, (B, T)."""
     target_ids: Tensor
-    """(B, T) the target and EOS"""
+    """Target and EOS, (B, T)."""
     target_mask: Tensor
-    """(B, T)"""
+    """(B, T)."""
     indices: Tensor
-    """(B,) positions of the pairs in the iteration over the corpus"""
+    """Positions of the pairs in the iteration over the corpus, (B,)."""
     guide: Tensor | None = None
-    """(B, T, S) shares that add up to 1 where alignments say what to look at, else zeros"""
+    """Gold attention, (B, T, S): sums to 1 for aligned target tokens, 0 for others; or None."""
 
     def to(self, device: torch.device | str) -> "Batch":
-        """Return the batch on the device."""
+        """Return a copy of the batch on a device."""
         tensors = {name: each for name, each in self._asdict().items() if each is not None}
         return self._replace(**{name: tensor.to(device) for name, tensor in tensors.items()})
 
 
 def collate(encoded: EncodedCorpus, rows: Numbers, *, links: TokenLinks | None = None) -> Batch:
-    """Put these rows of the corpus into padded tensors; with links, attention gets a guide."""
+    """Convert rows of a corpus to a batch of padded tensors.
+
+    Args:
+        encoded: Token ids of the corpus.
+        rows: Indices of the rows, (B,).
+        links: Gold links between the tokens of the corpus, for `Batch.guide`.
+
+    Example:
+        >>> ids = IdRows(np.array([5, 6, 7], dtype=np.int32), offsets=np.array([0, 2, 3]))
+        >>> encoded = EncodedCorpus(ids, ids, indices=np.arange(2))
+        >>> batch = collate(encoded, np.array([0, 1]))
+        >>> batch.previous_ids.tolist(), batch.target_ids.tolist()
+        ([[2, 5, 6], [2, 7, 0]], [[5, 6, 3], [7, 3, 0]])
+    """
     source_ids, source_mask = _pad(encoded.source_rows, rows)
     target_ids, target_mask = _pad(encoded.target_rows, rows)
     previous_ids = np.empty_like(target_ids)  # (B, T)
     previous_ids[:, 0] = BOS
-    # The target shifted by one; the EOS of a row shorter than T is no previous token.
+    # The target shifted by one, without the EOS of rows shorter than T.
     previous_ids[:, 1:] = np.where(target_mask[:, 1:], target_ids[:, :-1], PAD)
     guide = None
     if links is not None:
@@ -87,11 +102,20 @@ def collate(encoded: EncodedCorpus, rows: Numbers, *, links: TokenLinks | None =
 
 
 class Batches:
-    """The batches of every epoch; each row of the corpus is in one of them.
+    """The batches of every epoch, each with similar lengths; every row is in one batch.
 
-    Their order depends on the seed and the epoch alone. Each process gets its share of every
-    batch, so that together they see the batches that one process sees; only a batch with fewer
-    rows than there are processes is joined with another.
+    The batches depend only on the seed and the number of the epoch. With several processes, each
+    gets its share of every batch; batches with fewer rows than processes are merged.
+
+    Args:
+        encoded: Token ids of the corpus.
+        config: Size of the batches.
+        seed: Seed of their order.
+        rank: Index of this process.
+        world_size: Number of processes.
+
+    Raises:
+        ValueError: The corpus has fewer pairs than there are processes.
     """
 
     def __init__(
@@ -106,8 +130,7 @@ class Batches:
         assert 0 <= rank < world_size
         if len(encoded) < world_size:
             raise ValueError(
-                f"{len(encoded)} pairs do not suffice for {world_size} processes, which need one "
-                "each; start fewer processes"
+                f"{len(encoded)} pairs are too few for {world_size} processes; start fewer"
             )
         self._config = config
         self._seed = seed
@@ -117,34 +140,33 @@ class Batches:
         self._target_lengths = encoded.target_lengths
 
     def epoch(self, number: int) -> list[Numbers]:
-        """Return this process' rows of each batch; none is empty."""
+        """Return the rows of each batch for this process, at least one per batch."""
         generator = np.random.default_rng(derive_seed(self._seed, "order", number))
         shuffled = generator.permutation(len(self._target_lengths))
         batches = []
         for start in range(0, len(shuffled), self._config.pool_size):
             pool = self._sort(shuffled[start : start + self._config.pool_size])
             batches += self._cut(pool)
-        # Places are drawn before batches are merged, so that the others keep their order whatever
-        # the number of processes.
-        places = generator.permutation(len(batches)).tolist()
-        placed = _merge_small(dict(zip(places, batches, strict=True)), min_rows=self._world_size)
-        return [placed[place][self._rank :: self._world_size] for place in sorted(placed)]
+        # Drawn before merging, so the order does not depend on the number of processes.
+        positions = generator.permutation(len(batches)).tolist()
+        merged = _merge_small(dict(zip(positions, batches, strict=True)), min_rows=self._world_size)
+        return [merged[at][self._rank :: self._world_size] for at in sorted(merged)]
 
     def _sort(self, pool: Numbers) -> Numbers:
-        """Sort by target, then source length; the shuffled pool decides among equals."""
+        """Sort by target length, then source length; ties keep the order of the pool."""
         target_lengths = self._target_lengths[pool]
         source_lengths = self._source_lengths[pool]
-        # Up for one target length and down for the next, so that where two target lengths share
-        # a batch their source lengths are alike.
+        # Source lengths ascend for even and descend for odd target lengths: a batch with two
+        # target lengths then has similar source lengths.
         winding = np.where(target_lengths % 2 == 0, source_lengths, -source_lengths)
         longest = int(source_lengths.max())
         keys = target_lengths * (2 * longest + 1) + longest + winding
-        # As one number of 16 bits, where the lengths allow it, they are sorted by counting.
+        # NumPy sorts keys of 16 bits or fewer by counting, which is faster.
         keys = keys.astype(np.min_scalar_type(int(keys.max())))
         return pool[np.argsort(keys, kind="stable")]
 
     def _cut(self, pool: Numbers) -> list[Numbers]:
-        """Cut the sorted rows into batches of the configured size."""
+        """Split the sorted rows into batches of the configured size."""
         size = self._config.size
         if self._config.unit is BatchUnit.sentences:
             return [pool[start : start + size] for start in range(0, len(pool), size)]
@@ -155,7 +177,7 @@ class Batches:
         while start < len(pool):
             most_rows = max(1, size // int(widths[start]))
             candidates = widths[start : start + most_rows]
-            # The widths rise, so a batch that ends after row i costs (i + 1) * candidates[i].
+            # Widths ascend, so a batch that ends after row i costs (i + 1) * candidates[i].
             costs = candidates * counts[: len(candidates)]
             num_rows = max(1, int(costs.searchsorted(size, side="right")))
             batches.append(pool[start : start + num_rows])
@@ -163,41 +185,41 @@ class Batches:
         return batches
 
 
-def in_order(encoded: EncodedCorpus, size: int) -> list[Numbers]:
-    """Return all rows in batches of `size` similar sentences, the longest sources first."""
+def batches_by_length(encoded: EncodedCorpus, size: int) -> list[Numbers]:
+    """Return all rows in batches of `size` pairs, the longest sources first."""
     rows = np.lexsort((encoded.target_lengths, encoded.source_lengths))[::-1]
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def _pad(id_rows: IdRows, rows: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-    """Return the rows with EOS as one matrix, and where it is no padding."""
+    """Return the rows with EOS as a matrix (B, T), and the mask of their real tokens."""
     lengths = id_rows.lengths[rows][:, None]  # (B, 1)
     columns = np.arange(lengths.max() + 1)[None, :]
-    places = id_rows.offsets[rows][:, None] + columns
+    positions = id_rows.offsets[rows][:, None] + columns
     within = columns < lengths
-    matrix = np.full(places.shape, PAD, dtype=np.int64)
-    matrix[within] = id_rows.ids[places[within]]
+    matrix = np.full(positions.shape, PAD, dtype=np.int64)
+    matrix[within] = id_rows.ids[positions[within]]
     matrix[columns == lengths] = EOS
     return matrix, columns <= lengths
 
 
 def _merge_small(batches: dict[int, Numbers], *, min_rows: int) -> dict[int, Numbers]:
-    """Join each batch of fewer rows with its neighbours, which have about the same length.
+    """Merge each batch of fewer rows with its neighbours, which have similar lengths.
 
     Args:
-        batches: by their place in the epoch, sorted by length; a joint one keeps its last place.
-        min_rows: so many rows a batch has at least.
+        batches: Batches by position in the epoch, sorted by length; a merged one gets the last.
+        min_rows: Minimum number of rows of a batch.
     """
     if min_rows == 1:
         return batches
     merged: dict[int, Numbers] = {}
     waiting: list[Numbers] = []
-    for place, batch in batches.items():
+    for position, batch in batches.items():
         waiting.append(batch)
         if sum(map(len, waiting)) >= min_rows:
-            merged[place] = np.concatenate(waiting)
+            merged[position] = np.concatenate(waiting)
             waiting = []
-            last = place
+            last = position
     if waiting:
         merged[last] = np.concatenate([merged[last], *waiting])
     return merged

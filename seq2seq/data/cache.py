@@ -1,4 +1,4 @@
-"""What a cache is made of: names that say what is inside, and folders that are full or absent."""
+"""Content-addressed cache with atomically created folders."""
 
 import contextlib
 import hashlib
@@ -15,7 +15,7 @@ from seq2seq.files.atomic import is_temporary, temporary_path
 from seq2seq.files.paths import nearest_existing
 
 _ABANDONED_AFTER = 3600.0
-"""seconds; a process that fills a folder writes to it again and again in that time"""
+"""Seconds; a process that fills a folder writes to it much more often."""
 
 
 def digest(value: object) -> str:
@@ -27,24 +27,20 @@ def digest(value: object) -> str:
 
 
 def check_cache(cache_dir: str) -> None:
-    """Refuse what cannot be a cache before there is anything to put into it.
-
-    Raises:
-        ValueError: a file stands in its place.
-    """
-    there = nearest_existing(Path(cache_dir))
-    if not there.is_dir():
+    """Raise ValueError if the cache directory cannot be created because of a file."""
+    existing = nearest_existing(Path(cache_dir))
+    if not existing.is_dir():
         raise ValueError(
-            f"data.cache_dir={cache_dir}: {there} is no directory; choose another, which is made "
-            "where it is missing"
+            f"data.cache_dir={cache_dir}: {existing} is not a directory; choose another, which is "
+            "created if it is missing"
         )
 
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield a hidden folder to fill, which then becomes `folder`; an error leaves nothing.
+    """Yield a hidden folder, which is renamed to `folder` at the end; an error removes it.
 
-    Of several processes that fill the same folder the first one's is kept.
+    If several processes create the same folder, the first one to finish wins.
     """
     _remove_abandoned(folder.parent)
     temporary = temporary_path(folder)
@@ -54,7 +50,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         try:
             temporary.rename(folder)
         except OSError:
-            # Another process was faster; what it wrote is the same as this.
+            # Another process was faster and has written the same.
             if not folder.is_dir():
                 raise
     finally:
@@ -62,9 +58,9 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def _remove_abandoned(cache: Path) -> None:
-    """Delete the hidden folders of processes that were killed while they filled them."""
+    """Delete the hidden folders of killed processes."""
     for folder in filter(is_temporary, cache.glob(".*.*-*")):
-        with contextlib.suppress(FileNotFoundError):  # its process has just finished with it
+        with contextlib.suppress(FileNotFoundError):  # its process has just renamed it
             last_written = max(path.stat().st_mtime for path in (folder, *folder.glob("*")))
             if folder.is_dir() and last_written < time.time() - _ABANDONED_AFTER:
                 shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What a parallel corpus is to the rest of the program, and how a configuration becomes one."""
+"""Contract of parallel corpora, and the function that opens those of a configuration."""
 
 from collections.abc import Iterator
 from functools import singledispatch
@@ -13,28 +13,29 @@ class Pair(NamedTuple):
     source: str
     target: str
     links: frozenset[tuple[int, int]] | None
-    """gold word links (source word, target word), 0-based words of text.split(); None: unknown"""
+    """Gold links (source word, target word), 0-based indices in text.split(); None if unknown."""
 
 
 class Corpus(Protocol):
-    """Pairs that can be read again and again, in one order, without holding them all."""
+    """Pairs that can be iterated over repeatedly in the same order, without storing them all."""
 
     @property
     def name(self) -> str:
-        """Say which part this is in messages: train, valid or test."""
+        """Return "train", "valid" or "test", for messages."""
 
     @property
     def fingerprint(self) -> str:
-        """Return the SHA-256, in hex, of all that decides which pairs come."""
+        """Return the SHA-256, in hex, of everything that determines the pairs."""
 
     @property
     def num_lines(self) -> int:
-        """Return how many lines there are, with those that are left out."""
+        """Return the number of lines, including skipped ones."""
 
-    def __iter__(self) -> Iterator[Pair]: ...
+    def __iter__(self) -> Iterator[Pair]:
+        """Yield the pairs."""
 
     def lines(self) -> Iterator[Pair | None]:
-        """Yield what `__iter__` does, and None for each line that is left out."""
+        """Yield the pairs, and None for each skipped line."""
 
 
 class Corpora(NamedTuple):
@@ -47,5 +48,20 @@ class Corpora(NamedTuple):
 
 @singledispatch
 def load_corpora(config: DataConfig) -> Corpora:
-    """Return the corpora that the configuration names; each type registers its own loader."""
-    raise TypeError(f"no corpus is registered for the configuration {type(config).__name__}")
+    """Open the corpora of a configuration.
+
+    The type of the configuration selects the function: a new kind of corpus registers its own
+    with `@load_corpora.register`.
+
+    Raises:
+        OSError: A file cannot be read or downloaded.
+        ValueError: A file is damaged, or a value does not suit the corpus.
+
+    Example:
+        >>> from seq2seq.config.schema import load_config
+        >>> corpora = load_corpora(load_config("data=grammar", "data.num_train=100").data)
+        >>> pair = next(iter(corpora.train))
+        >>> isinstance(pair.source, str), corpora.train.num_lines
+        (True, 100)
+    """
+    raise TypeError(f"no corpus is registered for {type(config).__name__}")

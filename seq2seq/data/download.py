@@ -1,4 +1,4 @@
-"""Download a file whose SHA-256 is known, so that it is there whole or not at all."""
+"""Download files atomically and check their SHA-256."""
 
 import contextlib
 import logging
@@ -19,11 +19,11 @@ if sys.platform != "win32":
 logger = logging.getLogger(__name__)
 
 RETRY_WAITS = (1.0, 2.0, 4.0)
-"""seconds before each further try"""
+"""Seconds before each further try."""
 _TIMEOUTS = (10.0, 30.0)
-"""seconds to connect and between two tokens of the answer"""
+"""Seconds to connect, and between two parts of the answer."""
 _CHUNK_SIZE = 1 << 13
-"""bytes; a connection that breaks loses the chunk it was in, so they are small"""
+"""Bytes; small, since a broken connection loses the current chunk."""
 _BROKEN_CONNECTION = (
     requests.ConnectionError,
     requests.Timeout,
@@ -32,14 +32,20 @@ _BROKEN_CONNECTION = (
 
 
 def fetch(url: str, *, path: Path, sha256: str, retry_waits: Sequence[float] = RETRY_WAITS) -> None:
-    """Make sure that `path` holds the file of this hash; download it when it is not there.
+    """Download a file unless it exists.
 
-    The download grows in `<path>.part` and is renamed when it is whole, so a broken one
-    goes on where it stopped. Of several processes that need it, one downloads it.
+    The download is stored in `<path>.part` and renamed when it is complete; a broken one resumes
+    where it stopped. If several processes need the file, one downloads it.
+
+    Args:
+        url: Address of the file.
+        path: Path of the file on disk.
+        sha256: Hash of the file, in hex.
+        retry_waits: Seconds before each further try.
 
     Raises:
-        ValueError: what is there, or what came, has another hash.
-        ConnectionError: the server cannot be reached or does not give the file.
+        ValueError: The file on disk or the download has another hash.
+        ConnectionError: The server cannot be reached or does not send the file.
     """
     if path.exists():
         _check_present(path, sha256=sha256)
@@ -48,7 +54,7 @@ def fetch(url: str, *, path: Path, sha256: str, retry_waits: Sequence[float] = R
     part = path.with_name(f"{path.name}.part")
     with _alone_in(path.parent):
         if path.exists():
-            return  # another process has just brought and checked it
+            return  # another process has just downloaded and checked it
         if not part.exists() or file_sha256(part) != sha256:
             _download(url, path=path, part=part, retry_waits=retry_waits)
             _check_downloaded(url, path=path, part=part, sha256=sha256)
@@ -57,9 +63,9 @@ def fetch(url: str, *, path: Path, sha256: str, retry_waits: Sequence[float] = R
 
 @contextlib.contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process downloads into the folder; one that dies stops no other.
+    """Wait until no other process downloads into the folder; a killed process blocks no other.
 
-    On Windows, which has no locks of folders, nobody waits.
+    Windows cannot lock folders, so processes do not wait there.
     """
     if sys.platform == "win32":
         yield
@@ -69,7 +75,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            logger.info("%s: waiting for another process that downloads into it", folder)
+            logger.info("%s: waiting for another process to finish its download", folder)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -108,14 +114,14 @@ def _download(url: str, *, path: Path, part: Path, retry_waits: Sequence[float])
     except _BROKEN_CONNECTION as error:
         raise ConnectionError(
             f"{url}: {_reason(error)}, {len(retry_waits) + 1} tries; "
-            f"run again to go on from there, or {_by_hand(path)}"
+            f"run again to resume the download, or {_by_hand(path)}"
         ) from error
 
 
 def _append_rest(url: str, *, path: Path, part: Path) -> None:
-    """Ask for the bytes that `part` does not hold yet and write them."""
+    """Request the bytes that `part` lacks and append them."""
     num_present = part.stat().st_size if part.exists() else 0
-    # Without identity a server may compress the answer, and lengths and ranges mean other bytes.
+    # A compressed answer would have other lengths and ranges.
     headers = {"Accept-Encoding": "identity"}
     if num_present:
         headers["Range"] = f"bytes={num_present}-"
@@ -125,7 +131,7 @@ def _append_rest(url: str, *, path: Path, part: Path) -> None:
             _check_status(response, url=url, path=path)
             _write(response, part=part, num_present=num_present)
             return
-    # The rest does not exist: what is there belongs to another file.
+    # The range does not exist, so `part` belongs to another file.
     part.unlink()
     _append_rest(url, path=path, part=part)
 
@@ -151,7 +157,7 @@ def _write(response: requests.Response, *, part: Path, num_present: int) -> None
             total=total,
             unit="B",
             unit_scale=True,
-            disable=None,  # quiet when stderr is no terminal
+            disable=None,  # no progress bar unless stderr is a terminal
         ) as progress,
     ):
         for chunk in response.iter_content(_CHUNK_SIZE):
@@ -165,11 +171,11 @@ def _write(response: requests.Response, *, part: Path, num_present: int) -> None
 
 
 def _reason(error: BaseException) -> str:
-    """Return the first cause in one line: the outer messages repeat the URL and name objects."""
+    """Return the innermost cause in one line; outer messages repeat the URL and name objects."""
     while error.__context__ is not None:
         error = error.__context__
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def _by_hand(path: Path) -> str:
-    return f"put the file by hand at {path}"
+    return f"copy the file to {path} yourself"

@@ -1,4 +1,4 @@
-"""Token ids on disk: a corpus is encoded once and then mapped into memory."""
+"""Encode corpora once, store their token ids on disk and map them into memory."""
 
 import json
 import logging
@@ -34,12 +34,12 @@ _CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
 
 @dataclass
 class EncodedCorpus:
-    """The ids of a corpus' pairs, without BOS and EOS, as read-only arrays."""
+    """Token ids of the pairs of a corpus, without BOS and EOS, as read-only arrays."""
 
     source_rows: IdRows
     target_rows: IdRows
     indices: Numbers
-    """position of each pair in the iteration over the corpus, which may hold more pairs"""
+    """Position of each pair in the iteration over the corpus, which may have more pairs."""
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -61,7 +61,7 @@ class EncodedCorpus:
 
 @dataclass
 class _Counts:
-    """What is known of a corpus once it is encoded; stored beside its arrays."""
+    """Statistics of an encoded corpus, stored beside its arrays."""
 
     pairs: int = 0
     long_pairs: int = 0
@@ -70,7 +70,17 @@ class _Counts:
 
 
 def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) -> EncodedCorpus:
-    """Open the corpus' ids in the cache, where they are put first if they are not there."""
+    """Return the token ids of a corpus from the cache, after encoding it if necessary.
+
+    Args:
+        corpus: Pairs to encode.
+        tokenizers: Tokenizers of both languages.
+        config: Directory of the cache, maximum length and treatment of longer pairs.
+
+    Raises:
+        ValueError: The corpus has no pairs, or pairs are too long.
+        OSError: The cache is damaged or cannot be written.
+    """
     key = encoding_key(corpus, tokenizers, config)
     folder = Path(config.cache_dir) / f"{corpus.name}-{key}"
     if not folder.is_dir():
@@ -83,7 +93,7 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
 
 
 def encoding_key(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) -> str:
-    """Return a short hash of all that decides which ids a corpus has."""
+    """Return a short hash of everything that determines the ids of a corpus."""
     return digest(
         [
             _FORMAT,
@@ -96,7 +106,7 @@ def encoding_key(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) 
 
 
 def cached_tokenizers(config: TokenizerConfig, corpus: Corpus, cache_dir: str) -> TokenizerPair:
-    """Load the tokenizers that this corpus and configuration give; train them the first time."""
+    """Load the tokenizers of a corpus and configuration; train them the first time."""
     settings = {
         key: value.name if isinstance(value, Enum) else value
         for key, value in asdict(config).items()
@@ -135,10 +145,10 @@ def _encode_into(
             counts.pairs += len(pairs)
             counts.long_pairs += len(pairs) - len(kept)
     if counts.pairs == 0:
-        raise ValueError(f"{corpus.name}: the corpus holds no pairs; give files with text")
+        raise ValueError(f"{corpus.name}: the corpus has no pairs; give files with text")
     if counts.pairs == counts.long_pairs:
         raise ValueError(
-            f"{corpus.name}: each of its {counts.pairs} pairs is longer than "
+            f"{corpus.name}: all {counts.pairs} pairs are longer than "
             f"data.max_length={config.max_length} tokens; raise it"
         )
     return counts
@@ -155,7 +165,7 @@ def _check_lengths(longest: Numbers, config: DataConfig, *, name: str, num_befor
 
 
 def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
-    # disable=None: quiet where stderr is no terminal.
+    # disable=None: no progress bar unless stderr is a terminal.
     with tqdm(
         corpus.lines(),
         desc=f"encoding {corpus.name}",
@@ -173,13 +183,13 @@ def _open(folder: Path) -> tuple[EncodedCorpus, _Counts]:
     source_rows, target_rows = (IdRows.open(folder, side) for side in ("source", "target"))
     encoded = EncodedCorpus(source_rows, target_rows, map_array(folder / "indices", np.int64))
     num_kept = counts.pairs - counts.long_pairs
-    whole = (
+    is_complete = (
         len(source_rows.lengths) == len(target_rows.lengths) == len(encoded) == num_kept
-        and source_rows.is_whole
-        and target_rows.is_whole
+        and source_rows.is_complete
+        and target_rows.is_complete
     )
-    if not whole:
-        raise OSError(f"{folder}: its arrays are damaged; delete this directory and start again")
+    if not is_complete:
+        raise OSError(f"{folder}: damaged cache; delete this directory and start again")
     return encoded, counts
 
 
@@ -193,7 +203,7 @@ def _report(name: str, counts: _Counts, *, max_length: int) -> None:
     )
     if counts.long_pairs:
         logger.warning(
-            "%s: %d of %d pairs are left out, a side being longer than data.max_length=%d tokens",
+            "%s: skipped %d of %d pairs with a side longer than data.max_length=%d tokens",
             name,
             counts.long_pairs,
             counts.pairs,

@@ -1,4 +1,4 @@
-"""Rows of token ids as two flat files that are mapped into memory."""
+"""Store rows of token ids in two flat files and map them into memory."""
 
 from dataclasses import dataclass, field
 from itertools import chain
@@ -16,11 +16,11 @@ _Scalar = TypeVar("_Scalar", np.int32, np.int64)
 
 @dataclass
 class IdRows:
-    """Rows of ids of different lengths, one after the other in a flat array."""
+    """Rows of ids of different lengths, concatenated in a flat array."""
 
     ids: Ids
     offsets: Numbers
-    """row i is ids[offsets[i]:offsets[i + 1]]"""
+    """Row i is ids[offsets[i]:offsets[i + 1]]."""
     lengths: Numbers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -31,23 +31,23 @@ class IdRows:
 
     @classmethod
     def open(cls, folder: Path, side: str) -> "IdRows":
-        """Map what a `RowWriter` wrote."""
+        """Map the files that a `RowWriter` wrote."""
         return cls(
             map_array(folder / f"{side}.ids", np.int32),
             map_array(folder / f"{side}.offsets", np.int64),
         )
 
     @property
-    def is_whole(self) -> bool:
-        """Say whether the offsets fit the ids."""
+    def is_complete(self) -> bool:
+        """Return whether the offsets fit the ids."""
         return bool(self.offsets[-1] == len(self.ids))
 
 
 class RowWriter:
-    """Appends rows of ids to the two files of a side."""
+    """Writer of the two files of one side of a corpus."""
 
     def __init__(self, folder: Path, side: str) -> None:
-        """Make the files in a folder; `side` is the beginning of their names."""
+        """Create the files in a folder; their names begin with `side`."""
         self._ids = (folder / f"{side}.ids").open("wb")
         self._offsets = (folder / f"{side}.offsets").open("wb")
         self._offsets.write(np.zeros(1, dtype=np.int64).tobytes())
@@ -61,7 +61,7 @@ class RowWriter:
         self._offsets.close()
 
     def write(self, rows: list[list[int]]) -> Ids:
-        """Append rows; return their ids one after the other."""
+        """Append rows; return their concatenated ids."""
         ids = np.fromiter(chain.from_iterable(rows), dtype=np.int32)
         offsets = self._end + np.cumsum([len(row) for row in rows], dtype=np.int64)
         self._ids.write(ids.tobytes())
@@ -71,8 +71,8 @@ class RowWriter:
 
 
 def map_array(path: Path, dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
-    """Map a file of numbers into memory, to be read."""
+    """Map a file of numbers into memory, read-only."""
     if path.stat().st_size == 0:
         return np.empty(0, dtype=dtype)  # an empty file cannot be mapped
-    # As a plain array: indexing the memmap class itself takes several times as long.
+    # As a plain array, since indexing a memmap takes several times as long.
     return np.asarray(np.memmap(path, dtype=dtype, mode="r"))

@@ -1,4 +1,4 @@
-"""Multi30k, captions of photographs in four languages: download once, then read the files."""
+"""Multi30k (Elliott et al. 2016), image captions in four languages; downloaded at first use."""
 
 from seq2seq.data.config import Multi30kConfig
 from seq2seq.data.corpus import Corpora, load_corpora
@@ -29,12 +29,17 @@ SHA256 = {
     "val.en.gz": "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
     "val.fr.gz": "ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9",
 }
-"""the hash of each file at the source; a file that is not here does not exist there"""
+"""Hash of each file that exists at the source."""
 
 
 @load_corpora.register
 def load_multi30k(config: Multi30kConfig) -> Corpora:
-    """Return the corpora of two languages, after downloading the files that are missing."""
+    """Open the corpora of two languages; download missing files.
+
+    Raises:
+        ValueError: There is no such language or test set, or a file has another hash.
+        ConnectionError: A file cannot be downloaded.
+    """
     _check_languages(config)
     _check_test_set(config)
     train, valid, test = (
@@ -45,7 +50,7 @@ def load_multi30k(config: Multi30kConfig) -> Corpora:
 
 
 def _load_part(config: Multi30kConfig, *, name: str, prefix: str) -> TextFilesCorpus:
-    # What downloads is loaded for this corpus alone.
+    # Imported here because requests takes long to load.
     from seq2seq.data.download import fetch
 
     root = expand_home(config.root, key="data.root")

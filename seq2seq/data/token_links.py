@@ -1,4 +1,4 @@
-"""Word links of a corpus as links between its tokens, which batches turn into guides."""
+"""Convert links between words to links between tokens, which guide attention."""
 
 # B batch, S source length, T target length, L links
 
@@ -17,28 +17,30 @@ from seq2seq.data.id_rows import Ids, Numbers, map_array
 
 
 class LinkedTokens(NamedTuple):
-    """The links of one pair, each at the same place of both arrays: (L,)."""
+    """Links between the tokens of one pair."""
 
     targets: Numbers
+    """Target token of each link, (L,)."""
     sources: Numbers
+    """Source token of each link, (L,)."""
     num_lost: int
-    """links between words that link no tokens, as a word has none of its own"""
+    """Number of links between words of which one has no token of its own."""
 
 
 @dataclass
 class TokenLinks:
-    """The links of all pairs of an encoded corpus, row after row."""
+    """Links between the tokens of all pairs of an encoded corpus, row by row."""
 
     targets: Ids
     sources: Ids
     offsets: Numbers
-    """row i has the links from offsets[i] to offsets[i + 1]"""
+    """Row i has the links from offsets[i] to offsets[i + 1]."""
     num_lost: int
-    """links between words that link no tokens"""
+    """Number of links between words of which one has no token of its own."""
 
     @classmethod
     def of(cls, rows: Iterable[LinkedTokens]) -> "TokenLinks":
-        """Join the links of the pairs, which come in the order of the encoded corpus."""
+        """Concatenate the links of the pairs, in the order of the encoded corpus."""
         targets, sources, ends = array("i"), array("i"), array("q", [0])
         num_lost = 0
         for row in rows:
@@ -49,14 +51,18 @@ class TokenLinks:
         return cls(np.asarray(targets), np.asarray(sources), np.asarray(ends), num_lost)
 
     def save(self, folder: Path) -> None:
-        """Write what `open` maps into memory."""
+        """Write the links into a folder."""
         for name in ("targets", "sources", "offsets"):
             (folder / name).write_bytes(getattr(self, name).tobytes())
         (folder / "num_lost").write_text(f"{self.num_lost}\n", encoding="ascii")
 
     @classmethod
     def open(cls, folder: Path) -> "TokenLinks":
-        """Map what `save` wrote."""
+        """Map the files that `save` wrote.
+
+        Raises:
+            OSError: The files are missing or damaged.
+        """
         links = cls(
             map_array(folder / "targets", np.int32),
             map_array(folder / "sources", np.int32),
@@ -64,31 +70,31 @@ class TokenLinks:
             int((folder / "num_lost").read_text(encoding="ascii")),
         )
         if not len(links.targets) == len(links.sources) == links.offsets[-1]:
-            raise OSError(f"{folder}: its arrays are damaged; delete it and start again")
+            raise OSError(f"{folder}: damaged cache; delete this directory and start again")
         return links
 
     def guide(self, rows: Numbers, *, size: tuple[int, int]) -> npt.NDArray[np.float32]:
-        """Share 1 equally among the source tokens that each target token is linked to.
+        """Return gold attention: equal shares of 1 for the source tokens of each target token.
 
         Args:
-            rows: of the corpus, (B,).
-            size: T and S.
+            rows: Rows of the corpus, (B,).
+            size: Lengths T and S.
 
         Returns:
-            Shares (B, T, S); a target token without a link, EOS and padding have zeros.
+            Shares, (B, T, S); 0 for target tokens without a link, EOS and padding.
         """
         starts = self.offsets[rows]
         counts = self.offsets[rows + 1] - starts
         ends = counts.cumsum()
-        places = np.arange(ends[-1]) + np.repeat(starts - ends + counts, counts)  # (L,)
+        positions = np.arange(ends[-1]) + np.repeat(starts - ends + counts, counts)  # (L,)
         owners = np.repeat(np.arange(len(rows)), counts)  # (L,)
         guide = np.zeros((len(rows), *size), dtype=np.float32)
-        guide[owners, self.targets[places], self.sources[places]] = 1
+        guide[owners, self.targets[positions], self.sources[positions]] = 1
         guide /= np.maximum(guide.sum(axis=2, keepdims=True), 1)
         return guide
 
     def digest(self) -> str:
-        """Return the SHA-256, in hex, of all links."""
+        """Return the SHA-256 of all links, in hex."""
         digest = hashlib.sha256()
         for numbers in (self.offsets, self.targets, self.sources):
             digest.update(numbers.tobytes())
@@ -98,19 +104,24 @@ class TokenLinks:
 def link_tokens(
     links: Iterable[tuple[int, int]], source_words: list[int], target_words: list[int]
 ) -> LinkedTokens:
-    """Link every token of a target word to every token of the source words it is linked to.
+    """Link every token of a target word to every token of its source words.
 
     Args:
-        links: pairs of a source word and a target word.
-        source_words: for each source token the index of its word.
-        target_words: likewise.
+        links: Pairs of a source word and a target word, counted from 0.
+        source_words: Index of the word of each source token.
+        target_words: Index of the word of each target token.
+
+    Example:
+        >>> linked = link_tokens([(0, 1)], source_words=[0, 0], target_words=[0, 1])
+        >>> linked.targets.tolist(), linked.sources.tolist()
+        ([1, 1], [0, 1])
     """
     size = (max(target_words, default=-1) + 1, max(source_words, default=-1) + 1)
     linked = np.zeros(size, dtype=np.bool_)
     owners = set(itertools.product(source_words, target_words))
     for source, target in owners.intersection(links):
         linked[target, source] = True
-    # A word may have no token of its own, as one that begins inside a longer token.
+    # A word that begins inside a longer token has no token of its own.
     num_lost = sum(link not in owners for link in links)
     tokens = linked[np.ix_(np.array(target_words, int), np.array(source_words, int))]  # (T, S)
     targets, sources = tokens.nonzero()

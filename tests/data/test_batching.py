@@ -8,7 +8,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.data import Batch, Batches, BatchingConfig, BatchUnit, EncodedCorpus, collate, in_order
+from seq2seq.data import (
+    Batch,
+    Batches,
+    BatchingConfig,
+    BatchUnit,
+    EncodedCorpus,
+    batches_by_length,
+    collate,
+)
 from seq2seq.data.id_rows import IdRows, Numbers
 from seq2seq.data.token_links import LinkedTokens, TokenLinks
 from seq2seq.special_tokens import BOS, EOS, PAD
@@ -356,20 +364,20 @@ def test_a_small_batch_joins_one_of_similar_length() -> None:
 
 
 def test_more_processes_than_pairs_are_refused() -> None:
-    with pytest.raises(ValueError, match="3 pairs do not suffice for 4 processes, which need one"):
+    with pytest.raises(ValueError, match="3 pairs are too few for 4 processes"):
         batches_of(corpus_of_lengths([1] * 3, [1] * 3), size=9, process=(0, 4))
 
 
 def test_in_order_goes_from_long_to_short_sources() -> None:
     encoded = corpus_of_lengths([3, 1, 4, 1, 5], [2, 2, 2, 3, 2])
 
-    assert as_lists(in_order(encoded, 2)) == [[4, 2], [0, 3], [1]]
+    assert as_lists(batches_by_length(encoded, 2)) == [[4, 2], [0, 3], [1]]
 
 
 def test_in_order_has_every_row_once() -> None:
     encoded = random_corpus(37)
 
-    batches = in_order(encoded, 5)
+    batches = batches_by_length(encoded, 5)
 
     assert sorted(row for batch in batches for row in batch.tolist()) == list(range(37))
     assert [len(batch) for batch in batches] == [5] * 7 + [2]
@@ -378,7 +386,7 @@ def test_in_order_has_every_row_once() -> None:
 def test_batches_in_order_can_be_collated() -> None:
     encoded = corpus_of(SOURCE, TARGET)
 
-    sources = [collate(encoded, rows).source_ids.tolist() for rows in in_order(encoded, 3)]
+    sources = [collate(encoded, rows).source_ids.tolist() for rows in batches_by_length(encoded, 3)]
 
     assert sources[1] == [[EOS]]
 

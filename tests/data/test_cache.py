@@ -29,7 +29,7 @@ def test_a_file_is_no_cache(tmp_path: Path, below: str) -> None:
     (tmp_path / "notes").write_text("kept")
     cache_dir = str(tmp_path / "notes" / below)
 
-    with pytest.raises(ValueError, match=f"^data.cache_dir={cache_dir}: .*notes is no directory"):
+    with pytest.raises(ValueError, match=f"^data.cache_dir={cache_dir}: .*notes is not a dir"):
         check_cache(cache_dir)
 
     assert (tmp_path / "notes").read_text() == "kept"

@@ -7,7 +7,7 @@ from seq2seq.data import DataConfig, FilesConfig, GrammarConfig, Multi30kConfig,
 
 
 def test_a_type_without_a_loader_is_refused() -> None:
-    with pytest.raises(TypeError, match="no corpus is registered for the configuration DataConf"):
+    with pytest.raises(TypeError, match="no corpus is registered for DataConf"):
         load_corpora(BASE)
 
 

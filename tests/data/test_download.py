@@ -111,7 +111,7 @@ def assert_one_line_with_way_out(error: BaseException, *, url: str, path: Path) 
     message = str(error)
     assert "\n" not in message
     assert message.startswith(f"{url}: ")
-    assert message.endswith(f"put the file by hand at {path}")
+    assert message.endswith(f"copy the file to {path} yourself")
 
 
 def test_a_file_is_downloaded_into_a_new_directory(site: Site, path: Path) -> None:
@@ -186,7 +186,9 @@ def test_a_broken_download_goes_on_where_it_stopped(
 def test_a_download_broken_too_often_goes_on_in_the_next_run(site: Site, path: Path) -> None:
     site.breaks = [20_000, 30_000, 40_000]
 
-    with pytest.raises(ConnectionError, match="3 tries; run again to go on from there") as caught:
+    with pytest.raises(
+        ConnectionError, match="3 tries; run again to resume the download"
+    ) as caught:
         fetch(site.url, path=path, sha256=SHA256, retry_waits=NO_WAITS)
     interrupted = files_beside(path)
     fetch(site.url, path=path, sha256=SHA256)
@@ -337,6 +339,6 @@ def test_of_several_processes_one_downloads(
     os.close(descriptor)
     second.join()
 
-    assert caplog.messages == [f"{path.parent}: waiting for another process that downloads into it"]
+    assert caplog.messages == [f"{path.parent}: waiting for another process to finish its download"]
     assert site.ranges == []
     assert files_beside(path) == ["train.de.gz"]

@@ -205,7 +205,7 @@ def test_skipped_pairs_are_counted_in_one_warning_each_time(
         encode_corpus(ListCorpus(PAIRS), TOKENIZERS, skipping)
 
         assert caplog.messages == [
-            "valid: 2 of 5 pairs are left out, a side being longer than data.max_length=4 tokens"
+            "valid: skipped 2 of 5 pairs with a side longer than data.max_length=4 tokens"
         ]
 
 
@@ -218,7 +218,7 @@ def test_unknown_tokens_are_counted(config: DataConfig, caplog: pytest.LogCaptur
 
 
 def test_an_empty_corpus_is_refused(config: DataConfig) -> None:
-    with pytest.raises(ValueError, match="valid: the corpus holds no pairs; give files with text"):
+    with pytest.raises(ValueError, match="valid: the corpus has no pairs; give files with text"):
         encode_corpus(ListCorpus([]), TOKENIZERS, config)
 
     assert folders(config) == []
@@ -227,7 +227,7 @@ def test_an_empty_corpus_is_refused(config: DataConfig) -> None:
 def test_a_corpus_of_long_pairs_alone_is_refused(config: DataConfig) -> None:
     skipping = replace(config, max_length=1, long_pairs=OnInvalid.skip)
 
-    with pytest.raises(ValueError, match=r"each of its 2 pairs is longer than data\.max_length=1 "):
+    with pytest.raises(ValueError, match=r"all 2 pairs are longer than data\.max_length=1 "):
         encode_corpus(ListCorpus([("ab", "a"), ("a", "bc")]), TOKENIZERS, skipping)
 
 
@@ -263,7 +263,7 @@ def test_damaged_arrays_are_named(config: DataConfig, name: str) -> None:
     (folder,) = folders(config)
     os.truncate(folder / name, (folder / name).stat().st_size - 8)
 
-    with pytest.raises(OSError, match=r"valid-\w+: its arrays are damaged; delete this directory"):
+    with pytest.raises(OSError, match=r"valid-\w+: damaged cache; delete this directory"):
         encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
 
 

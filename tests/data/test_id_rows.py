@@ -21,7 +21,7 @@ def test_rows_written_in_parts_come_back(folder):
 
     assert [rows[i].tolist() for i in range(3)] == ROWS
     assert rows.lengths.tolist() == [3, 0, 1]
-    assert rows.is_whole
+    assert rows.is_complete
 
 
 def test_writing_returns_the_ids_one_after_the_other(tmp_path):
@@ -35,7 +35,7 @@ def test_a_file_that_was_cut_is_not_whole(folder):
     path = folder / "source.ids"
     path.write_bytes(path.read_bytes()[:-4])
 
-    assert not IdRows.open(folder, "source").is_whole
+    assert not IdRows.open(folder, "source").is_complete
 
 
 def test_an_empty_file_is_an_empty_array(tmp_path):

@@ -89,5 +89,5 @@ def test_damaged_links_are_named(tmp_path: Path, name: str) -> None:
     TokenLinks.of(map(linked, ROWS)).save(tmp_path)
     (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-8])
 
-    with pytest.raises(OSError, match=r"its arrays are damaged; delete it and start again"):
+    with pytest.raises(OSError, match=r"damaged cache; delete this directory"):
         TokenLinks.open(tmp_path)
