@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m seq2seq.cli.average",
         description="Average the weights of several checkpoints of one run into one file, which "
-        "translate.py takes like any other.",
+        "translate.py loads like any other checkpoint.",
     )
     parser.add_argument("output", help="the file to write; it must not exist yet")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""The comparison of a sweep's runs: a table, leaderboard.csv and a bar chart."""
+"""Compare the runs of a sweep: a table, leaderboard.csv and a bar chart."""
 
 import csv
 import json
@@ -17,7 +17,7 @@ _COLUMNS = ("run", "bleu", "chrf", "ter", "aer", "parameters", "minutes", "token
 
 @dataclass(kw_only=True, slots=True)
 class LeaderboardRow:
-    """One run of a sweep; without a score it failed."""
+    """One run of a sweep; a run without a score has failed."""
 
     run: str
     bleu: float | None
@@ -26,18 +26,18 @@ class LeaderboardRow:
 
 
 def record_failure(path: Path, reason: str) -> None:
-    """Leave a line in the run's directory from which the leaderboard knows that it failed."""
+    """Write the reason into the run's directory, where the leaderboard finds it."""
     if (path / RESULTS).exists():
-        return  # what an earlier sweep achieved here stays its result
+        return  # the results of an earlier sweep are kept
     path.mkdir(parents=True, exist_ok=True)
     (path / FAILURE).write_text(f"{reason}\n", encoding="utf-8")
 
 
 def write_leaderboard(sweep: Path) -> list[LeaderboardRow]:
-    """Compare the runs in a sweep's directory, write leaderboard.csv and leaderboard.png.
+    """Compare the runs in a sweep's directory and write leaderboard.csv and leaderboard.png.
 
     Returns:
-        A row for each run, sorted by BLEU; failed ones at the end.
+        A row for each run, sorted by BLEU, failed runs last.
     """
     rows = [_row(path) for path in sorted(sweep.iterdir()) if path.is_dir()]
     rows.sort(key=lambda row: -1.0 if row.bleu is None else row.bleu, reverse=True)

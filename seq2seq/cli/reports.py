@@ -1,4 +1,4 @@
-"""What translate.py writes of attention: links, pictures, a page, how far gold links are met."""
+"""Write reports about attention: links, pictures, a page, and the agreement with gold links."""
 
 import contextlib
 import sys
@@ -17,30 +17,30 @@ from seq2seq.visualization.page import AttentionPage
 from seq2seq.visualization.plots import attention_figure
 
 Report = Callable[[Translation, int], None]
-"""takes the translation of the input line of this index"""
+"""Called with each translation and the index of its line."""
 
 
 @contextlib.contextmanager
 def open_reports(
     config: TranslateConfig, translator: Translator, *, new_file: NewFile
 ) -> Iterator[list[Report]]:
-    """Open what is asked for.
+    """Open the reports that the configuration asks for.
 
     Args:
-        config: names it.
-        translator: makes links of attention.
-        new_file: opens files, of `whole_files`, which is left after this.
+        config: Names the files of the reports.
+        translator: Converts attention to word links.
+        new_file: Opens files, from a `whole_files` block around this one.
 
     Raises:
-        ValueError: the model has no attention, or gold links do not fit the sentences.
-        OSError: a file cannot be read or written.
+        ValueError: The model has no attention, or gold links do not fit the sentences.
+        OSError: A file cannot be read or written.
     """
     wanted = {key: path for key in _REPORTS if (path := getattr(config, key)) is not None}
     for key, path in wanted.items():
         if translator.num_heads == 0:
             raise ValueError(
                 f"{key}={path} needs attention weights, but checkpoint={shown(config.checkpoint)} "
-                f"has none; leave {key} out or translate with another checkpoint"
+                f"has none; remove {key} or use another checkpoint"
             )
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(_REPORTS[key](config, translator, new_file)) for key in wanted]
@@ -54,7 +54,7 @@ def _alignments(
     with open_output(config.alignments, key="alignments", new_file=new_file) as file:
 
         def report(translation: Translation, index: int) -> None:
-            links = translator.links(translation, translation.hypotheses[0])
+            links = translator.links(translation, translation.best)
             file.write(f"{format_links(links)}\n".encode())
 
         yield report
@@ -62,7 +62,7 @@ def _alignments(
 
 @contextlib.contextmanager
 def _plots(config: TranslateConfig, translator: Translator, new_file: NewFile) -> Iterator[Report]:
-    """Draw each hypothesis; those after the best have their rank in the file's name."""
+    """Draw each hypothesis; the file names of all but the best contain their rank."""
     directory = expand_home(config.attention_plot or "", key="attention_plot")
     directory.mkdir(parents=True, exist_ok=True)
 
@@ -81,14 +81,14 @@ def _plots(config: TranslateConfig, translator: Translator, new_file: NewFile) -
 
 @contextlib.contextmanager
 def _page(config: TranslateConfig, translator: Translator, new_file: NewFile) -> Iterator[Report]:
-    """Show the best hypotheses on a page, each with its line's number, from 1."""
+    """Show the best hypotheses on a page, numbered from 1."""
     with open_output(config.attention_html, key="attention_html", new_file=new_file) as file:
         page = AttentionPage(file)
 
         def report(translation: Translation, index: int) -> None:
             if not translation.source_ids:
                 return
-            best = translation.hypotheses[0]
+            best = translation.best
             page.add(
                 source=translation.source,
                 target=best.text,
@@ -106,7 +106,7 @@ def _page(config: TranslateConfig, translator: Translator, new_file: NewFile) ->
 def _agreement(
     config: TranslateConfig, translator: Translator, new_file: NewFile
 ) -> Iterator[Report]:
-    """Compare the links of the references with gold ones; in the end, print how far they agree."""
+    """Compare the links of the references with gold links, and print their agreement at the end."""
     agreement = Agreement()
     num_sentences = 0
     name = f"gold={config.gold}"
@@ -120,7 +120,7 @@ def _agreement(
             if line is None:
                 raise ValueError(
                     f"{name} has {index:,} lines, fewer than the reference; it needs one for "
-                    "each, empty where there are no links"
+                    "each, which is empty for a sentence without links"
                 )
             where = f"{name}:{num_sentences}"
             gold = parse_links(line, where=where, base=config.gold_base)

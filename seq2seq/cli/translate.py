@@ -47,7 +47,7 @@ def _translate(composed: DictConfig) -> None:
 
 
 def _exit(number: int, frame: FrameType | None) -> None:
-    """Exit on a signal as on Ctrl-C, so that no half-written file remains."""
+    """Exit on a signal as on Ctrl-C, which removes unfinished files."""
     sys.exit(128 + number)
 
 

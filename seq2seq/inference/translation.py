@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.tokenizers.base import Tokenizer, TokenizerPair
-from seq2seq.evaluation.alignment import Links, argmax_links, word_weights
+from seq2seq.evaluation.alignment import Links, word_links
 from seq2seq.inference.target_scoring import ScoredTarget
 from seq2seq.search import Hypothesis
 from seq2seq.special_tokens import EOS
@@ -144,7 +144,7 @@ def empty_translation(
     return scored_translation(pair, certain, tokenizers=tokenizers)
 
 
-def word_links(
+def hypothesis_links(
     translation: Translation, hypothesis: TranslatedHypothesis, *, tokenizers: TokenizerPair
 ) -> Links:
     """Link each word of a hypothesis to the source word with the most attention.
@@ -156,13 +156,12 @@ def word_links(
     if not hypothesis.ids:
         return frozenset()
     words = hypothesis.words
-    by_word = word_weights(
+    return word_links(
         hypothesis.attention_weights,
         source.words(translation.source, translation.source_ids),
         target.words(hypothesis.text, hypothesis.ids) if words is None else words,
         target_tokens=target.tokens(hypothesis.ids),
     )
-    return argmax_links(by_word)
 
 
 def _translation(

@@ -12,7 +12,7 @@ from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixEncoder
 from seq2seq.inference.quantization import quantize
 from seq2seq.inference.streaming import cut_windows, ignore
-from seq2seq.inference.translation import TranslatedHypothesis, Translation, word_links
+from seq2seq.inference.translation import TranslatedHypothesis, Translation, hypothesis_links
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.numerics import Device, Numerics, Precision, choose_numerics
 from seq2seq.search import DecodingConfig
@@ -246,4 +246,4 @@ class Translator:
         Raises:
             ValueError: The model has no attention heads.
         """
-        return word_links(translation, hypothesis, tokenizers=self.tokenizers)
+        return hypothesis_links(translation, hypothesis, tokenizers=self.tokenizers)

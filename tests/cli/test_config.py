@@ -70,7 +70,7 @@ from seq2seq.cli.config import LongLines, OutputFormat
         ),
     ],
 )
-def test_values_that_make_no_sense_are_refused_by_name(changes, message):
+def test_invalid_values_are_refused_by_name(changes, message):
     with pytest.raises(ValueError, match=message):
         make_translate_config("run", **changes)
 
@@ -83,7 +83,7 @@ def test_one_file_may_be_read_twice_and_one_device_written_twice():
     assert discarded.output == ["/dev/null"]
 
 
-def test_a_search_by_another_name_is_refused():
+def test_a_search_with_a_wrong_name_is_refused():
     renamed = dataclasses.replace(GREEDY, name="beam")
 
     with pytest.raises(ValueError, match="one of beam, greedy, sampling"):

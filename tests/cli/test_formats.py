@@ -37,7 +37,7 @@ def test_nbest_has_the_input_line_the_text_and_the_score_of_each_hypothesis():
     assert content == b"4 ||| a b ||| -1.500000\n4 |||  ||| -2.500000\n"
 
 
-def test_json_is_one_line_with_all_there_is():
+def test_json_is_one_line_with_all_values():
     translation = make_translation("a\u2028b", "c")
 
     content = format_translation(OutputFormat.json, translation, index=4)

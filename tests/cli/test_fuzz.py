@@ -1,4 +1,4 @@
-"""Whatever the bytes: a line for each line feed, and no exception."""
+"""Any bytes give one output line for each line feed, and no exception."""
 
 import io
 import itertools

@@ -14,7 +14,7 @@ def test_paths_and_text_are_taken_literally():
     assert found == ["ja, $x", ["r\xe4f, 1.pt"], ["a b.de", "c=d.de"], None]
 
 
-def test_which_keys_are_paths_is_told_by_the_command():
+def test_the_command_chooses_which_keys_are_paths():
     found = values(
         "reference=r\xe4f, 1.en",
         "hypotheses=[a b.en,c=d.en]",

@@ -1,5 +1,3 @@
-"""The leaderboard compares the runs of a sweep, and says which failed."""
-
 import csv
 import json
 
@@ -39,7 +37,7 @@ def test_runs_are_sorted_by_bleu_and_failed_ones_come_last(tmp_path):
     assert rows[4].failure == "it has no results.json"
 
 
-def test_a_failure_does_not_take_away_results_that_are_there(tmp_path):
+def test_a_failure_does_not_remove_existing_results(tmp_path):
     write_results(tmp_path / "0-none", bleu=9.5)
     record_failure(tmp_path / "0-none", "the directory holds a run already")
 
@@ -48,7 +46,7 @@ def test_a_failure_does_not_take_away_results_that_are_there(tmp_path):
     assert (row.bleu, row.failure) == (9.5, None)
 
 
-def test_the_file_holds_a_line_for_each_run(tmp_path):
+def test_the_file_has_a_line_for_each_run(tmp_path):
     write_leaderboard(sweep(tmp_path))
 
     with (tmp_path / "leaderboard.csv").open(newline="") as file:
@@ -75,7 +73,7 @@ def test_the_chart_is_a_picture(tmp_path):
     assert (tmp_path / "leaderboard.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_sweep_in_which_all_failed_has_no_chart(tmp_path):
+def test_a_sweep_whose_runs_all_failed_has_no_chart(tmp_path):
     record_failure(tmp_path / "0-none", "no such file")
 
     rows = write_leaderboard(tmp_path)
@@ -93,7 +91,7 @@ def test_a_score_of_zero_is_a_score(tmp_path):
     assert [(row.run, row.bleu) for row in rows] == [("0-none", 0.0), ("1-dot", None)]
 
 
-def test_the_table_has_straight_columns_and_names_failures_below(tmp_path):
+def test_the_table_has_aligned_columns_and_names_failures_below(tmp_path):
     table = format_leaderboard(write_leaderboard(sweep(tmp_path))).splitlines()
 
     assert table[0].split() == [

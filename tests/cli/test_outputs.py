@@ -30,7 +30,7 @@ def test_a_file_gets_its_name_only_when_it_is_complete(tmp_path):
     assert path.read_bytes() == b"a\n"
 
 
-def test_a_file_that_a_link_leads_to_is_replaced_and_the_link_stays(tmp_path):
+def test_the_target_of_a_link_is_replaced_and_the_link_kept(tmp_path):
     (tmp_path / "out.txt").write_bytes(b"before")
     (tmp_path / "link").symlink_to("out.txt")
 
@@ -41,7 +41,7 @@ def test_a_file_that_a_link_leads_to_is_replaced_and_the_link_stays(tmp_path):
     assert (tmp_path / "out.txt").read_bytes() == b"all"
 
 
-def test_a_packed_file_is_written_alike_each_time_and_only_when_complete(tmp_path):
+def test_a_compressed_file_is_reproducible_and_appears_when_complete(tmp_path):
     paths = [tmp_path / "a.txt.gz", tmp_path / "b.txt.gz"]
     for path in paths:
         with opened(str(path)) as file:
@@ -53,7 +53,7 @@ def test_a_packed_file_is_written_alike_each_time_and_only_when_complete(tmp_pat
     assert first == second
 
 
-def test_a_crash_leaves_no_packed_file(tmp_path):
+def test_a_crash_leaves_no_compressed_file(tmp_path):
     with pytest.raises(RuntimeError), opened(str(tmp_path / "out.gz")) as file:
         file.write(b"half")
         raise RuntimeError
@@ -77,7 +77,7 @@ def test_a_pipe_without_a_path_is_written_to():
         assert reader.read(9) == b"a\n"
 
 
-def test_a_pipe_whose_reader_has_gone_is_closed_without_a_complaint(tmp_path):
+def test_a_closed_pipe_is_not_an_error(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -95,7 +95,7 @@ def test_no_path_means_standard_output(capfdbinary):
         assert file is sys.stdout.buffer
 
 
-def test_closed_standard_output_is_named_with_the_way_out(monkeypatch):
+def test_closed_standard_output_is_an_error_with_the_way_out(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
 
     with pytest.raises(OSError, match="standard output is closed; give output=FILE"):

@@ -30,7 +30,7 @@ def run(config, sentences):
         progress.log_speed()
 
 
-def test_where_standard_error_is_closed_there_is_no_bar(file, monkeypatch):
+def test_there_is_no_bar_if_standard_error_is_closed(file, monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
 
     run(make_translate_config("run", input=file), ["ein B\xe4r", "ja"])
@@ -43,7 +43,7 @@ def file(tmp_path):
     return str(path)
 
 
-def test_the_bar_of_a_plain_file_is_full_when_its_lines_are_written(file, monkeypatch):
+def test_the_bar_of_a_plain_file_reaches_100_percent(file, monkeypatch):
     terminal = use_terminal(monkeypatch)
     run(make_translate_config("run", input=file), ["ein B\xe4r", "ja"])
 
@@ -53,9 +53,7 @@ def test_the_bar_of_a_plain_file_is_full_when_its_lines_are_written(file, monkey
     assert " sentences/s [" in shown
 
 
-def test_where_nobody_knows_how_much_is_to_come_only_sentences_are_counted(
-    tmp_path, file, monkeypatch
-):
+def test_without_a_known_size_only_sentences_are_counted(tmp_path, file, monkeypatch):
     terminal = use_terminal(monkeypatch)
     packed = tmp_path / "b.gz"
     packed.write_bytes(gzip.compress(b"ja\n"))
@@ -91,7 +89,7 @@ def test_there_is_no_bar_at_a_prompt(monkeypatch):
     assert terminal.getvalue() == ""
 
 
-def test_there_is_no_bar_among_translations_but_by_choice(monkeypatch):
+def test_a_bar_on_the_terminal_of_the_translations_must_be_asked_for(monkeypatch):
     terminal = use_terminal(monkeypatch)
     monkeypatch.setattr(sys, "stdout", Terminal())
 
@@ -104,7 +102,7 @@ def test_there_is_no_bar_among_translations_but_by_choice(monkeypatch):
     assert terminal.getvalue().count("1 sentences, ") == 2
 
 
-def test_a_file_as_standard_error_gets_a_bar_by_choice_alone(monkeypatch):
+def test_a_bar_in_a_file_must_be_asked_for(monkeypatch):
     log = io.StringIO()
     monkeypatch.setattr(sys, "stderr", log)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
@@ -118,7 +116,7 @@ def test_a_file_as_standard_error_gets_a_bar_by_choice_alone(monkeypatch):
 
 
 @pytest.mark.parametrize(("num_sentences", "num_lines"), [(MANY - 1, 0), (MANY, 1)])
-def test_the_speed_of_many_sentences_is_said_at_the_end(
+def test_the_speed_of_many_sentences_is_logged_at_the_end(
     caplog, num_sentences, num_lines, monkeypatch
 ):
     use_terminal(monkeypatch)
@@ -134,7 +132,7 @@ def test_the_speed_of_many_sentences_is_said_at_the_end(
         assert rate.endswith(" sentences/s)")
 
 
-def test_no_speed_is_said_of_what_was_broken_off(caplog, monkeypatch):
+def test_no_speed_is_logged_after_an_interruption(caplog, monkeypatch):
     use_terminal(monkeypatch)
     with caplog.at_level(logging.INFO), open_progress(make_translate_config("run")) as progress:
         for _ in range(MANY):
@@ -143,7 +141,7 @@ def test_no_speed_is_said_of_what_was_broken_off(caplog, monkeypatch):
     assert caplog.messages == []
 
 
-def test_a_warning_does_not_stand_in_the_bar(monkeypatch):
+def test_a_warning_does_not_mix_with_the_bar(monkeypatch):
     terminal = use_terminal(monkeypatch)
     handler = logging.StreamHandler(terminal)
     logging.getLogger().addHandler(handler)

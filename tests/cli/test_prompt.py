@@ -55,11 +55,11 @@ def type_at_prompt(*keys, to_file=False):
 def read_until_closed(master):
     try:
         return os.read(master, 1000)
-    except OSError:  # how Linux says that nobody has the terminal open
+    except OSError:  # Linux raises it when no process has the terminal open
         return b""
 
 
-def test_standard_output_has_answers_alone_when_it_goes_to_a_file():
+def test_a_file_as_standard_output_gets_only_answers():
     written, shown = type_at_prompt(b"ein hund\n", b"ja\n", to_file=True)
 
     assert written == b"'ein hund'\n'ja'\n"
@@ -67,7 +67,7 @@ def test_standard_output_has_answers_alone_when_it_goes_to_a_file():
 
 
 @pytest.mark.skipif(importlib.util.find_spec("readline") is None, reason="no readline here")
-def test_lines_are_edited_and_earlier_ones_recalled():
+def test_lines_can_be_edited_and_recalled():
     up, left = b"\x1b[A", b"\x1b[D"
 
     _, shown = type_at_prompt(b"ein hnd" + left * 2 + b"u\n", up + b"e\n")
@@ -76,7 +76,7 @@ def test_lines_are_edited_and_earlier_ones_recalled():
     assert b"'ein hunde'" in shown
 
 
-def test_bytes_that_are_no_text_do_not_end_the_prompt():
+def test_invalid_bytes_do_not_end_the_prompt():
     written, _ = type_at_prompt(b"a\xffb\n", "B\xe4r\n".encode(), to_file=True)
 
     assert written == b"'a\\ufffdb'\n'B\\xe4r'\n"
@@ -91,5 +91,5 @@ def test_an_interrupt_ends_the_prompt(monkeypatch):
     assert list(Prompt()) == []
 
 
-def test_no_line_waits_for_the_next():
+def test_a_line_is_answered_before_the_next_is_typed():
     assert Prompt().has_more() is False

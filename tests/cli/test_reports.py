@@ -1,5 +1,3 @@
-"""What translate.py writes of attention."""
-
 import pytest
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_translate_config, write_checkpoint
 
@@ -75,7 +73,7 @@ def test_each_hypothesis_with_text_gets_a_picture(checkpoint, tmp_path, capfdbin
 
 
 @pytest.mark.parametrize("key", ["alignments", "attention_plot", "attention_html", "gold"])
-def test_attention_that_the_model_lacks_is_an_error_before_anything_is_written(
+def test_reports_of_a_model_without_attention_are_an_error_before_anything_is_written(
     tmp_path, files, key
 ):
     checkpoint = write_checkpoint(tmp_path / "run", "none")
@@ -118,7 +116,7 @@ def test_the_page_has_the_best_translation_of_each_line_with_text(
 
 
 @pytest.mark.parametrize("base", [0, 1])
-def test_gold_links_that_are_those_of_attention_are_matched_wholly(
+def test_gold_links_equal_to_those_of_attention_agree_completely(
     checkpoint, files, tmp_path, capfd, links, base
 ):
     gold = write_gold(
@@ -136,7 +134,7 @@ def test_gold_links_that_are_those_of_attention_are_matched_wholly(
 def test_precision_recall_and_error_rate_are_those_of_sure_and_possible_links(
     checkpoint, files, tmp_path, capfd, links
 ):
-    # A sure link that is not found and a found one that is only possible; the rest has none.
+    # One sure link that is not found, and one found link that is only possible.
     (source, target), (missing_source, _) = min(links[0]), min(links[0])
     missing = f"{(missing_source + 1) % 3}-{target}"
     gold = write_gold(tmp_path, [f"{source}p{target} {missing}", *[""] * 7])

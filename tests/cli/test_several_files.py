@@ -1,5 +1,3 @@
-"""translate.py with several inputs and outputs, packed files and long lines."""
-
 import dataclasses
 import gzip
 import json
@@ -78,7 +76,7 @@ def test_an_input_without_lines_gets_an_output_without_lines(checkpoint, inputs,
     assert [len(read(path)) for path in paths] == [0, len(FIRST)]
 
 
-def test_nbest_numbers_begin_anew_with_each_output(checkpoint, inputs, tmp_path, capfdbinary):
+def test_nbest_numbers_start_from_0_in_each_output(checkpoint, inputs, tmp_path, capfdbinary):
     nbest = {"input": inputs, "output_format": OutputFormat.nbest}
     paths = [tmp_path / "a.nbest", tmp_path / "b.nbest"]
 
@@ -244,7 +242,7 @@ def test_references_are_compared_file_by_file(checkpoint, inputs, tmp_path):
         translate(make_translate_config(checkpoint, input=inputs, reference=references))
 
 
-def test_a_named_pipe_in_the_place_of_an_output_is_written_to(checkpoint, inputs, tmp_path):
+def test_an_output_may_be_a_named_pipe(checkpoint, inputs, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -257,9 +255,7 @@ def test_a_named_pipe_in_the_place_of_an_output_is_written_to(checkpoint, inputs
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def test_a_pipe_whose_reader_goes_keeps_no_other_output_from_its_lines(
-    checkpoint, inputs, tmp_path, monkeypatch
-):
+def test_a_closed_pipe_does_not_end_the_other_outputs(checkpoint, inputs, tmp_path, monkeypatch):
     written = []
 
     def stop(output, content):

@@ -1,6 +1,9 @@
 import io
 import json
+import os
+import select
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -39,7 +42,7 @@ def test_a_file_becomes_a_file_of_as_many_lines(checkpoint, input_file, tmp_path
     assert lines[2] == lines[4] == ""
 
 
-def test_standard_output_has_translations_alone(checkpoint, input_file, capfdbinary, expected):
+def test_standard_output_has_only_translations(checkpoint, input_file, capfdbinary, expected):
     translate(make_translate_config(checkpoint, input=input_file))
 
     lines = capfdbinary.readouterr().out.decode().split("\n")
@@ -108,6 +111,26 @@ def test_closed_standard_input_is_an_error_and_no_prompt(checkpoint, monkeypatch
         translate(make_translate_config(checkpoint))
 
 
+def test_a_line_from_a_pipe_is_answered_before_the_next_one_arrives(
+    checkpoint, monkeypatch, expected
+):
+    (source, lines), (answers, target) = os.pipe(), os.pipe()
+    config = make_translate_config(checkpoint, output=f"/dev/fd/{target}")
+    with os.fdopen(source) as stdin, ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        done = pool.submit(translate, config)
+        try:
+            for line, translation in zip(SENTENCES, expected, strict=True):
+                os.write(lines, f"{line}\n".encode())
+                assert select.select([answers], [], [], 60)[0] == [answers]
+                assert os.read(answers, 1000).decode() == f"{translation.text}\n"
+        finally:
+            os.close(lines)
+        done.result()
+    os.close(answers)
+    os.close(target)
+
+
 def test_each_line_at_the_prompt_is_answered_at_once(
     checkpoint, monkeypatch, capfdbinary, expected
 ):
@@ -158,7 +181,7 @@ def test_a_reference_is_scored_line_by_line(
     assert all(len(line.partition(".")[2]) == 4 for line in lines)
 
 
-def test_a_reference_stands_in_nbest_and_json_as_the_only_hypothesis(
+def test_a_reference_is_the_only_hypothesis_in_nbest_and_json(
     checkpoint, input_file, reference_file, capfdbinary, log_probabilities
 ):
     files = {"input": input_file, "reference": reference_file}

@@ -1,5 +1,3 @@
-"""translate.py as it is called: its command line, its streams and its errors."""
-
 import os
 import signal
 import subprocess
@@ -49,7 +47,7 @@ def test_any_path_passes_through_the_command_line_unchanged(key):
         ("['a,b.pt',c.pt]", ["a,b.pt", "c.pt"]),
     ],
 )
-def test_checkpoints_and_streams_are_a_list_be_it_of_one(key, given, paths):
+def test_a_single_path_becomes_a_list(key, given, paths):
     [argument] = quote_plain_values([f"{key}={given}"])
 
     override = OverridesParser.create().parse_override(argument)
@@ -107,7 +105,7 @@ def test_the_script_answers_bytes_on_standard_input_and_leaves_no_traces(checkpo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_part_that_belongs_to_training_is_no_key_of_translating(tmp_path):
+def test_a_key_of_training_is_unknown(tmp_path):
     done = run_script("attention=dot", cwd=tmp_path)
 
     assert done.returncode == 2
@@ -122,7 +120,7 @@ def test_scoring_files_of_translations_is_left_to_its_own_command(tmp_path):
     assert b"python -m seq2seq.cli.score" in done.stderr
 
 
-def test_the_script_ends_quietly_when_its_reader_goes(checkpoint, tmp_path):
+def test_a_closed_pipe_is_not_an_error(checkpoint, tmp_path):
     command = f"'{sys.executable}' '{ROOT}/translate.py' device=cpu checkpoint='{checkpoint}'"
     many = b"ja\n" * 50_000
 
@@ -140,7 +138,7 @@ def test_the_script_ends_quietly_when_its_reader_goes(checkpoint, tmp_path):
     assert done.stderr == b""
 
 
-def test_files_are_complete_when_the_reader_of_the_translations_goes(checkpoint, tmp_path):
+def test_files_are_complete_even_if_the_pipe_is_closed(checkpoint, tmp_path):
     command = f"'{sys.executable}' '{ROOT}/translate.py' device=cpu checkpoint='{checkpoint}'"
 
     done = subprocess.run(
@@ -157,7 +155,7 @@ def test_files_are_complete_when_the_reader_of_the_translations_goes(checkpoint,
     assert (tmp_path / "links.txt").read_bytes().count(b"\n") == 2000
 
 
-def test_a_script_that_is_told_to_end_leaves_no_half_written_file(checkpoint, tmp_path):
+def test_a_terminated_script_leaves_no_unfinished_file(checkpoint, tmp_path):
     command = [sys.executable, str(ROOT / "translate.py"), "device=cpu", f"checkpoint={checkpoint}"]
     with subprocess.Popen(
         [*command, "output=out.en"], stdin=subprocess.PIPE, cwd=tmp_path, stderr=subprocess.PIPE

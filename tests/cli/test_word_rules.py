@@ -56,7 +56,7 @@ def test_banned_phrases_are_not_written(run, write, changes):
     assert not any(phrase in line for line in lines)
 
 
-def test_unknown_tokens_are_kept_or_take_the_word_of_the_dictionary(run, write):
+def test_unknown_tokens_are_kept_copied_or_translated(run, write):
     prefixes, dictionary = write("prefixes", "xyz\n"), write("dictionary", "ja\tyes\n")
 
     [kept] = run("ja\n", prefixes=prefixes)
@@ -146,7 +146,7 @@ def test_rules_that_make_no_sense_are_refused_by_name(changes, message):
         make_translate_config("run", **changes)
 
 
-def test_paths_of_words_are_taken_as_they_are():
+def test_paths_of_word_files_are_taken_literally():
     arguments = ["banned_phrases=a,b", "dictionary=a=b", "prefixes=[a,b]"]
 
     assert quote_plain_values(arguments) == [
