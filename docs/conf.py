@@ -69,6 +69,8 @@ def escape_markup(
             text_and_code = line.split("`")
             text_and_code[::2] = [re.sub(r"([|*])", r"\\\1", text) for text in text_and_code[::2]]
             lines[number] = "`".join(text_and_code)
+    if kind == "attribute" and lines and ":" in lines[0]:
+        lines.insert(0, "\\ ")  # else napoleon takes the text before the colon for a type
 
 
 def setup(app: Sphinx) -> None:

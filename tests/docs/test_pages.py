@@ -218,7 +218,8 @@ def test_every_key_that_a_page_names_exists() -> None:
     groups = {*config_groups(), "model", "training"}
     pattern = re.compile(rf"`((?:{'|'.join(sorted(groups))})\.[a-z_.]+)(?:=[^`]*)?`")
 
-    named = {(path, key) for path, page in PAGES.items() for key in pattern.findall(page.text)}
+    pages = [page for path, page in PAGES.items() if path != "docs/design.md"]  # names packages
+    named = {(page.name, key) for page in pages for key in pattern.findall(page.text)}
 
     assert len(named) > 30
     assert sorted((path, key) for path, key in named if key not in known) == []
