@@ -51,8 +51,7 @@ class Attention(nn.Module, ABC):
     """Scores the source positions against a query and averages their values.
 
     A type implements `score`. It overrides `project_keys` or `project_values` if it projects keys
-    or values. The module stores nothing but parameters, so that beam search and several threads
-    can share it.
+    or values. The module stores only parameters; beam search and several threads can share it.
 
     Args:
         config: Config of the type.

@@ -14,8 +14,8 @@ class GaussianConfig(AttentionConfig):
 
     name: str = "gaussian"
     size: int | None = 256
-    """Size of the projected query and keys, D. None compares them without projections, so that
-    query and key size must be equal."""
+    """Size of the projected query and keys, D. None compares them without projections and needs
+    equal query and key sizes."""
     learned_width: bool = True
     """Learn the inverse width w of the kernel; otherwise w = 1."""
 

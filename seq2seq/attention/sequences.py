@@ -132,8 +132,8 @@ class CausalSelfAttention(SelfAttention):
 
     def start(self, state: Tensor) -> Past:
         """Return the empty past for states of shape (R, D)."""
-        nothing = state.new_empty(state.shape[0], 0, self.attention.context_size)
-        return Past(nothing, nothing)
+        empty = state.new_empty(state.shape[0], 0, self.attention.context_size)
+        return Past(empty, empty)
 
     def step(self, state: Tensor, past: Past) -> tuple[Tensor, Past]:
         """Attend from one new position to itself and its past, in time O(t).

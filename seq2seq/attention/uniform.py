@@ -16,7 +16,7 @@ class UniformConfig(AttentionConfig):
 
 @register_attention(UniformConfig)
 class UniformAttention(Attention):
-    """Scores every position with 0, so that the context is the mean of the real values.
+    """Scores every position with 0; the context is the mean of the real values.
 
     Example:
         >>> import torch

@@ -51,7 +51,7 @@ class Recurrence(nn.Module, ABC):
     def project(self, embedded: Tensor) -> Tensor:
         """Project embedded tokens (..., E) to the gates of the first cell, (..., 3H).
 
-        The projection does not depend on the state, so that `run` computes it once for all steps.
+        The projection does not depend on the state; `run` computes it once for all steps.
         """
         projected: Tensor = self.first.input_projection(embedded)
         return projected
@@ -72,7 +72,7 @@ class Recurrence(nn.Module, ABC):
     ) -> tuple[Tensor, Tensor]:
         """Compute the readouts of a known target.
 
-        No step depends on a readout here, so that one call computes all readouts after the loop.
+        No step depends on a readout here; one call after the loop computes all readouts.
 
         Args:
             embedded: Embedded previous tokens, (B, T, E).
@@ -95,7 +95,7 @@ class Recurrence(nn.Module, ABC):
         return readout(hidden, context, embedded), weights
 
     def feedback(self, readout: Tensor) -> Tensor:
-        """Return what the next step reads of a readout (R, F): nothing, (R, 0)."""
+        """Return the part of a readout (R, F) that the next step reads: none of it, (R, 0)."""
         return readout.new_empty(len(readout), 0)
 
     def _attend(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
@@ -146,7 +146,7 @@ class ConditionalRecurrence(Recurrence):
 class LuongRecurrence(Recurrence):
     """GRU over the embedding, then attention with the new state (Luong et al. 2015).
 
-    No state depends on a context, so that one call attends with all states of a known target.
+    No state depends on a context; one call attends with all states of a known target.
     """
 
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
@@ -211,14 +211,14 @@ class InputFeedingRecurrence(Recurrence):
         return torch.stack(readouts, dim=1), torch.stack(weights, dim=2)
 
     def feedback(self, readout: Tensor) -> Tensor:
-        """Return what the next step reads of a readout (R, F): all of it."""
+        """Return the part of a readout (R, F) that the next step reads: all of it."""
         return readout
 
 
 def sum_loop_gradients(
     memory: Memory, *, num_steps: int
 ) -> contextlib.AbstractContextManager[object]:
-    """Return the context for a loop over steps, in which gradients of constants are summed once.
+    """Return a context for a loop over steps that sums gradients of constants after the loop.
 
     The constants are the parameters and the memory; see `LoopGradients`.
     """

@@ -56,8 +56,8 @@ class NoSelfAttention(nn.Module):
         return states
 
     def start(self, state: Tensor) -> Past:
-        nothing = state.new_empty(state.shape[0], 0, 0)
-        return Past(nothing, nothing)
+        empty = state.new_empty(state.shape[0], 0, 0)
+        return Past(empty, empty)
 
     def step(self, state: Tensor, past: Past) -> tuple[Tensor, Past]:
         return state, past
