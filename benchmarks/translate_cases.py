@@ -1,4 +1,4 @@
-"""What translate_speed.py times: ways to translate, run in turn."""
+"""The test set and the cases of translate_speed.py: ways to translate, timed in turn."""
 
 import re
 import subprocess
@@ -12,30 +12,44 @@ from unittest import mock
 
 from torch import Tensor
 
+from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.cli.config import TranslateConfig, shown
+from seq2seq.cli.inputs import open_inputs
+from seq2seq.data import load_corpora
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Precision
 from seq2seq.search import BeamConfig, DecodingConfig
 from seq2seq.search.backpointers import History
 
 SCRIPT = Path(__file__).parents[1] / "translate.py"
-TYPED = "Ein Hund rennt."
+SENTENCE = "Ein Hund rennt."
 
 
-def in_turn(runs: Sequence[Callable[[], object]], *, repeats: int) -> list[list[float]]:
-    """Return the seconds that each run took, each time."""
-    taken: list[list[float]] = [[] for _ in runs]
+def read_test_set(config: TranslateConfig) -> list[tuple[str, str]]:
+    """Return the lines and their references."""
+    if config.input is None and config.reference is None:
+        data = load_checkpoint(config.checkpoint[0]).config.data
+        return [(pair.source, pair.target) for pair in load_corpora(data).test]
+    if config.input is None or config.reference is None:
+        sys.exit("error: input=FILE and reference=FILE must be given together, or neither")
+    with open_inputs(config) as inputs:
+        return [pair for window in inputs.windows(config.batch_size) for pair in window]
+
+
+def time_in_turn(runs: Sequence[Callable[[], object]], *, repeats: int) -> list[list[float]]:
+    """Call all runs in turn, `repeats` times; return the seconds of each run's calls."""
+    times: list[list[float]] = [[] for _ in runs]
     for _ in range(repeats):
-        for run, seconds in zip(runs, taken, strict=True):
+        for run, seconds in zip(runs, times, strict=True):
             started = time.perf_counter()
             run()
             seconds.append(time.perf_counter() - started)
-    return taken
+    return times
 
 
 @dataclass(frozen=True)
 class Case:
-    """A translator with what it translates, and how."""
+    """A translator, the lines to translate and the search."""
 
     translator: Translator
     lines: Sequence[str]
@@ -44,18 +58,20 @@ class Case:
 
     @property
     def beam_size(self) -> int:
-        """Return how many hypotheses of a sentence are followed; 1 is greedy search."""
+        """Return the beam size; greedy search has 1."""
         return self.decoding.beam_size if isinstance(self.decoding, BeamConfig) else 1
 
     def __call__(self) -> list[str]:
-        """Return the translations."""
-        found = self.translator.translate(self.lines, self.decoding, batch_size=self.batch_size)
-        return [translation.text for translation in found]
+        """Translate the lines."""
+        translations = self.translator.translate(
+            self.lines, self.decoding, batch_size=self.batch_size
+        )
+        return [translation.text for translation in translations]
 
 
 @dataclass(frozen=True)
 class WithoutAttention:
-    """The same, but the beam search keeps no weights of what it attends to."""
+    """A case whose beam search discards the attention weights."""
 
     case: Case
 
@@ -65,7 +81,7 @@ class WithoutAttention:
 
 
 class WeightlessHistory(History):
-    """Forgets the weights of each step."""
+    """A history without attention weights."""
 
     def append(
         self,
@@ -74,32 +90,33 @@ class WeightlessHistory(History):
         parents: Tensor,
         rows: Tensor,
         log_probabilities: Tensor,
-        weights: Tensor,
+        attention_weights: Tensor,
     ) -> Tensor:
         return super().append(
             tokens,
             parents=parents,
             rows=rows,
             log_probabilities=log_probabilities,
-            attention_weights=weights[:, :, :0],
+            attention_weights=attention_weights[:, :, :0],
         )
 
 
 @dataclass(frozen=True)
 class Command:
-    """A call of translate.py, from typing to answer."""
+    """One run of translate.py in a process of its own."""
 
     config: TranslateConfig
     precision: Precision
 
     def __call__(self) -> str:
-        """Return the answer."""
+        """Translate one sentence; return the output."""
         values = {
             "checkpoint": shown(self.config.checkpoint),
             "device": self.config.device.value,
             "precision": self.precision.value,
+            "kernels": self.config.kernels.value,
             "threads": self.config.threads or "null",
-            "text": TYPED,
+            "text": SENTENCE,
         }
         overrides = [f"{key}={value}" for key, value in values.items()]
         command = [sys.executable, str(SCRIPT), *overrides]
@@ -107,18 +124,18 @@ class Command:
 
 
 class Peer(NamedTuple):
-    """What a peer says of itself."""
+    """The result of a peer's benchmark."""
 
     name: str
     beam_size: int
     speed: float
-    """sentences a second"""
+    """Sentences per second."""
 
 
 def ask_peer(command: str) -> Peer:
-    """Run a peer's benchmark; return what it says."""
+    """Run a peer's command and parse the result that it prints."""
     printed = subprocess.run(command, shell=True, check=True, capture_output=True, text=True)
     found = re.search(r"(?m)^(.*), beam (\d+): ([\d.]+) sentences/s", printed.stdout)
     if found is None:
-        sys.exit(f"{command} printed no NAME, beam SIZE: X sentences/s")
+        sys.exit(f"error: --peer-command={command} must print 'NAME, beam SIZE: X sentences/s'")
     return Peer(found[1], int(found[2]), float(found[3]))

@@ -1,20 +1,13 @@
-"""The benchmark of translating tabulates what it says, on a checkpoint of no size."""
+"""The translation benchmark prints its tables, for a tiny checkpoint."""
 
 import gzip
 import re
 
 import pytest
 import torch
-from tiny_translator import (
-    BEAM,
-    GREEDY,
-    SENTENCES,
-    make_translate_config,
-    make_translator,
-    write_checkpoint,
-)
+from tiny_translator import GREEDY, SENTENCES, make_translator, write_checkpoint
 
-from benchmarks.translate_cases import Case, Command, WithoutAttention, ask_peer, in_turn
+from benchmarks.translate_cases import Command
 from benchmarks.translate_speed import main
 from seq2seq.evaluation.metrics import score
 from seq2seq.runtime.numerics import Precision
@@ -25,7 +18,7 @@ PEER = 'echo "loading"; echo "fake translate, beam {}: 10.0 sentences/s (1.0 s f
 
 @pytest.fixture
 def bench(tmp_path, capsys):
-    """Return what runs the benchmark and reads its tables: the cells of their rows."""
+    """Return a function that runs the benchmark and returns its output and its tables' cells."""
     for name, lines in (("input", SENTENCES), ("reference", REFERENCES)):
         text = "".join(f"{line}\n" for line in lines)
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
@@ -45,7 +38,7 @@ def bench(tmp_path, capsys):
     return run
 
 
-def test_each_search_has_its_speed_and_bleu_and_the_ratio_to_its_peer(bench):
+def test_each_search_has_speed_bleu_and_ratio_to_its_peer(bench):
     peers = [f"--peer-command={PEER.format(size)}" for size in (3, 1)]
 
     printed, (speeds, ratios) = bench("--only=speed", "--repeats=1", *peers)
@@ -63,18 +56,18 @@ def test_each_search_has_its_speed_and_bleu_and_the_ratio_to_its_peer(bench):
     assert float(ratios[0][3]) == pytest.approx(float(speeds[0][1]) / 10, abs=0.01)
 
 
-def test_other_tables_have_a_row_for_each_thing_that_is_compared(bench):
+def test_other_tables_have_a_row_per_case(bench):
     _, tables = bench("--only=attention,beam,length", "--repeats=1", "--lines=7")
 
     attention, beams, lengths = ([row[0] for row in table] for table in tables)
     assert attention == ["fp32", "int8"]
     assert beams == ["1", "5", "10", "20"]
-    # Characters with EOS, 1, 3, 3, 5, 12, 15 and 30, cut after 1, 2, 4 and 5 of 7 sentences.
+    # Lengths 1, 3, 3, 5, 12, 15 and 30 with EOS, cut after 1, 2, 4 and 5 of 7 sentences.
     assert lengths == ["1", "3", "4", "12", "22.5"]
     assert float(tables[1][2][2]) == pytest.approx(10 * float(tables[1][2][3]), abs=0.01)
 
 
-def test_start_is_warm_and_cold(bench, monkeypatch):
+def test_start_runs_the_command_in_each_precision(bench, monkeypatch):
     called = []
     monkeypatch.setattr(Command, "__call__", lambda command: called.append(command.precision))
 
@@ -84,55 +77,18 @@ def test_start_is_warm_and_cold(bench, monkeypatch):
     assert called == [Precision.fp32, Precision.int8]
 
 
-def test_a_table_that_is_not_there_is_refused(bench, capsys):
+def test_unknown_table_is_refused(bench, capsys):
     with pytest.raises(SystemExit):
         bench("--only=speed,spede")
 
-    assert "--only spede: the tables are speed,attention" in capsys.readouterr().err
+    assert "--only=spede must name tables of speed,attention" in capsys.readouterr().err
 
 
-def test_a_peer_that_says_no_speed_is_refused():
-    with pytest.raises(SystemExit, match="printed no NAME, beam SIZE: X sentences/s"):
-        ask_peer("echo 10.0 sentences/s")
+def test_input_without_reference_is_refused(bench):
+    with pytest.raises(SystemExit, match="input=FILE and reference=FILE must be given together"):
+        bench("reference=null")
 
 
-def test_runs_are_made_in_turn():
-    made = []
-
-    taken = in_turn([lambda: made.append("a"), lambda: made.append("b")], repeats=3)
-
-    assert made == ["a", "b"] * 3
-    assert [len(seconds) for seconds in taken] == [3, 3]
-
-
-def test_without_attention_the_same_texts_come_without_weights():
-    case = Case(make_translator(), SENTENCES, BEAM, 3)
-    observed = Observed(case)
-
-    texts = WithoutAttention(observed)()
-
-    assert texts == case()
-    assert [each.best.attention_weights.shape[2] for each in observed.found if each.source_ids] == [
-        0
-    ] * 6
-
-
-class Observed:
-    """A case that keeps what it found."""
-
-    def __init__(self, case):
-        self._case = case
-
-    def __call__(self):
-        case = self._case
-        self.found = case.translator(case.lines, case.decoding, batch_size=case.batch_size)
-        return [each.text for each in self.found]
-
-
-@pytest.mark.slow
-def test_the_command_translates_what_was_typed(tmp_path):
-    config = make_translate_config(write_checkpoint(tmp_path / "run"))
-
-    answer = Command(config, Precision.int8)()
-
-    assert answer.count("\n") == 1
+def test_other_search_than_beam_is_refused():
+    with pytest.raises(SystemExit, match="error: decoding=greedy must be beam; leave it out"):
+        main(["checkpoint=none", "decoding=greedy"])
