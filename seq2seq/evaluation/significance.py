@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, Result
 
 from seq2seq.evaluation.metrics import build_metrics, clip_score
@@ -70,18 +71,8 @@ def compare_systems(
         [76.6, 7.2]
     """
     metrics = build_metrics()
-    names = [name for name, _ in systems]
     if len(systems) == 1:
-        lines = systems[0][1]
-        values = {
-            name: clip_score(name, metric.corpus_score(lines, references).score)
-            for name, metric in metrics.items()
-        }
-        return SystemScores(
-            names,
-            {name: [MetricScore(value, None, None, None)] for name, value in values.items()},
-            {name: str(metric.get_signature()) for name, metric in metrics.items()},
-        )
+        return _score_alone(*systems[0], metrics, references)
     test = PairedTest(
         list(systems),
         metrics,
@@ -93,9 +84,27 @@ def compare_systems(
     # The test names the metrics differently but keeps their order.
     titles = dict(zip(metrics, signatures, strict=True))
     return SystemScores(
-        names,
+        [name for name, _ in systems],
         {name: _metric_scores(name, results[title]) for name, title in titles.items()},
         {name: str(signatures[title]) for name, title in titles.items()},
+    )
+
+
+def _score_alone(
+    system: str,
+    lines: Sequence[str],
+    metrics: dict[str, Metric],
+    references: Sequence[Sequence[str]],
+) -> SystemScores:
+    """Score a single system, which cannot be compared with another."""
+    values = {
+        name: clip_score(name, metric.corpus_score(lines, references).score)
+        for name, metric in metrics.items()
+    }
+    return SystemScores(
+        [system],
+        {name: [MetricScore(value, None, None, None)] for name, value in values.items()},
+        {name: str(metric.get_signature()) for name, metric in metrics.items()},
     )
 
 

@@ -1,4 +1,4 @@
-"""Search for translations: greedy, beam, sampling, over any model that encodes and steps."""
+"""Greedy search, beam search and sampling, for any model that encodes and steps."""
 
 from seq2seq.search.base import (
     Hypothesis,

@@ -1,4 +1,4 @@
-"""What a search has produced so far, kept so that hypotheses are traced back once, at its end."""
+"""History of a search: back-pointers from each token to the one before it."""
 
 # B sentences still searched, W hypotheses of each, R rows of the model, N heads, S source length
 
@@ -13,30 +13,30 @@ from seq2seq.search.base import Hypothesis
 from seq2seq.special_tokens import EOS
 
 ROOT = -1
-"""the parent of a hypothesis's first token"""
+"""Parent of the first token of a hypothesis."""
 JOINED_STEPS = 64
-"""steps whose weights become one tensor"""
+"""Number of steps whose attention weights are joined into one tensor."""
 
 
 class Ending(NamedTuple):
-    """The last cell of a hypothesis that is to be returned."""
+    """The last cell of a hypothesis to return, and its score."""
 
     cell: int
     score: float
 
 
 class History:
-    """Every token that was ever part of a hypothesis: one cell each, numbered through all steps.
+    """All tokens of all hypotheses, each in a numbered cell that points to its parent.
 
-    A cell knows its parent cell, so sentences may leave and hypotheses be reordered without
-    anything being copied.
+    Sentences can leave the batch and hypotheses can be reordered without copying; paths are traced
+    back once, when the search ends.
     """
 
     def __init__(self) -> None:
         self._links: list[Tensor] = []  # per step (3, B * W): tokens, parent cells, weight rows
         self._log_probabilities: list[Tensor] = []  # per step (B * W,)
-        self._weights: list[Tensor] = []  # per step (R, N, S), of the latest
-        self._joined_weights: list[Tensor] = []  # of the steps before them
+        self._weights: list[Tensor] = []  # per step (R, N, S), the latest steps
+        self._joined_weights: list[Tensor] = []  # earlier steps
         self._num_cells = 0
         self._num_rows = 0
 
@@ -47,27 +47,27 @@ class History:
         parents: Tensor,
         rows: Tensor,
         log_probabilities: Tensor,
-        weights: Tensor,
+        attention_weights: Tensor,
     ) -> Tensor:
         """Add the cells of one step.
 
         Args:
-            tokens: ids that were produced, (B, W).
-            parents: cells that they extend, or `ROOT`, (B, W).
-            rows: rows of `weights` that they were produced from, (B, W).
-            log_probabilities: of the hypotheses up to and with these tokens, (B, W).
-            weights: attention of the model's rows, (R, N, S).
+            tokens: Token ids, (B, W).
+            parents: Cells that they extend, or `ROOT`, (B, W).
+            rows: Rows of `attention_weights` that they were computed from, (B, W).
+            log_probabilities: Log-probabilities of the hypotheses including these tokens, (B, W).
+            attention_weights: (R, N, S).
 
         Returns:
-            The numbers of the new cells, (B, W).
+            Numbers of the new cells, (B, W).
         """
         links = torch.stack((tokens, parents, rows + self._num_rows))
         self._links.append(links.flatten(1))
         self._log_probabilities.append(log_probabilities.flatten())
-        self._append_weights(weights)
+        self._append_weights(attention_weights)
         first = self._num_cells
         self._num_cells += tokens.numel()
-        self._num_rows += weights.shape[0]
+        self._num_rows += attention_weights.shape[0]
         return torch.arange(first, self._num_cells, device=tokens.device).view_as(tokens)
 
     def hypotheses(
@@ -76,8 +76,11 @@ class History:
         """Trace each ending back to its first token.
 
         Args:
-            endings: for each sentence, the best first.
-            source_lengths: of each sentence, EOS included.
+            endings: Endings of each sentence, best first.
+            source_lengths: Length of each source, including EOS.
+
+        Raises:
+            ValueError: A probability is NaN, or a sentence has no possible hypothesis.
         """
         links = torch.cat(self._links, dim=1)
         tokens, parents, rows = links.tolist()
@@ -113,10 +116,10 @@ class History:
         ]
 
     def _append_weights(self, weights: Tensor) -> None:
-        """Keep the weights of a step.
+        """Store the attention weights of a step.
 
-        Small tensors that stay among large ones that a step frees can keep the memory of these
-        from being used again: 600 MB were lost to it in a sentence of 1,044 tokens.
+        They are joined from time to time: many small tensors between the large ones that each step
+        frees fragment memory (600 MB in a sentence of 1,044 tokens).
         """
         self._weights.append(weights)
         if len(self._weights) == JOINED_STEPS:
@@ -124,13 +127,13 @@ class History:
             self._weights.clear()
 
     def _gather_weights(self, rows: list[int]) -> Tensor:
-        """Return the given rows (len(rows), N, S), moved to the CPU at once."""
+        """Return the attention weights of the given rows on the CPU, (len(rows), N, S)."""
         weights = torch.cat([*self._joined_weights, *self._weights])
         return weights[torch.tensor(rows, device=weights.device)].float().cpu()
 
 
 def _trace(cell: int, parents: list[int]) -> list[int]:
-    """Return the cells from the first token to this one."""
+    """Return the cells from the first token to the given one."""
     path = []
     while cell != ROOT:
         path.append(cell)
@@ -139,13 +142,14 @@ def _trace(cell: int, parents: list[int]) -> list[int]:
 
 
 def _differences(totals: Tensor, parents: Tensor) -> Tensor:
-    """Return by how much each cell's total is above its parent's, to about 1e-7 of the total."""
-    # The place before the first, where ROOT leads, is the last: the total of no tokens.
+    """Return the total of each cell minus its parent's; its error is 1e-7 of the total."""
+    # ROOT is -1, so it finds the appended last value: 0, the total without any token.
     padded = torch.nn.functional.pad(totals.double(), (0, 1))
     return padded[:-1] - padded[parents]
 
 
 def _check_numbers(log_probabilities: list[float]) -> None:
+    """Raise ValueError if a log-probability is NaN."""
     if any(map(math.isnan, log_probabilities)):
         raise ValueError(
             "the model's probabilities are not numbers (NaN); translate with precision=fp32, "

@@ -1,4 +1,4 @@
-"""What every search returns and is called by: hypotheses, and a registry of searches."""
+"""The function `search`, the hypotheses that it returns, and the registry of searches."""
 
 # B batch, R rows (hypotheses), S source length, T target length, N heads, V vocabulary
 
@@ -16,24 +16,24 @@ from seq2seq.special_tokens import BOS, PAD
 
 
 class Hypothesis(NamedTuple):
-    """One translation that a search found."""
+    """A translation found by a search."""
 
     ids: list[int]
-    """its tokens, without BOS and EOS"""
+    """Token ids without BOS and EOS."""
     score: float
-    """what hypotheses are ranked by: the log-probability, normalised as configured"""
+    """Value that hypotheses are ranked by: the log-probability, normalised as configured."""
     log_probability: float
-    """of all tokens and, when finished, EOS"""
+    """Natural logarithm of the probability of all tokens and, if finished, EOS."""
     finished: bool
-    """it ended with EOS; else it ran into the length limit"""
+    """True if the hypothesis ended with EOS, False if it reached the length limit."""
     attention_weights: Tensor
-    """attention (N, T, S) on the CPU: T tokens and, when finished, EOS; S tokens and EOS"""
+    """(N, T, S) on the CPU; T and S count EOS, except T of an unfinished hypothesis."""
     token_log_probabilities: Sequence[float] = ()
-    """of each token and, when finished, EOS; their sum is the log-probability"""
+    """Log-probability of each token and, if finished, EOS."""
 
 
 Hypotheses = list[list[Hypothesis]]
-"""for each sentence, the best first"""
+"""Hypotheses of each sentence, best first."""
 
 _ConfigType = TypeVar("_ConfigType", bound=DecodingConfig)
 _Search = Callable[[SearchedModel, Tensor, Tensor, _ConfigType, Constraints], Hypotheses]
@@ -45,10 +45,10 @@ _names: dict[str, type[DecodingConfig]] = {}
 def register_search(
     config_type: type[_ConfigType],
 ) -> Callable[[_Search[_ConfigType]], _Search[_ConfigType]]:
-    """Register the decorated search under its config's type and the default of its `name`.
+    """Register the decorated search for a type of config and the default of its field `name`.
 
     Raises:
-        ValueError: The config has no default name, or the name or the config is registered already.
+        ValueError: The config has no default name, or the name or the config is taken.
     """
     name = next(field.default for field in fields(config_type) if field.name == "name")
     if not isinstance(name, str):
@@ -65,7 +65,12 @@ def register_search(
 
 
 def decoding_config_types() -> dict[str, type[DecodingConfig]]:
-    """Return the config type of every registered name."""
+    """Return the config type of every registered name.
+
+    Example:
+        >>> sorted(decoding_config_types())
+        ['beam', 'greedy', 'sampling']
+    """
     return dict(_names)
 
 
@@ -79,29 +84,40 @@ def search(
     prefixes: Sequence[Sequence[int]] = (),
     banned: Sequence[Sequence[int]] = (),
 ) -> Hypotheses:
-    """Translate a batch by the search that is registered for the config's type.
+    """Translate a batch with the search that is registered for the type of `config`.
 
-    What a sentence gets depends neither on its neighbours nor on their padding.
+    The translation of a sentence depends neither on the other sentences of the batch nor on
+    padding; scores may differ in their last digits.
 
     Args:
-        model: in evaluation mode, on the device of the ids.
-        source_ids: (B, S), each row ending with EOS and padded at its end.
+        model: A model in evaluation mode, on the device of `source_ids`.
+        source_ids: (B, S); each row ends with EOS and is padded on the right.
         source_mask: (B, S) bool, True = real token.
-        config: a search's config.
-        prefixes: for each sentence the tokens that its hypotheses begin with, or nothing; one
-            that ends with EOS is the whole hypothesis. Forced tokens heed no other constraint.
-            Without any prefixes all sentences are free.
-        banned: sequences of tokens that no hypothesis holds, for all sentences: `[UNK]` a
-            token, `[BOS, 7, 8]` a beginning, `[8, EOS]` an end.
+        config: Configuration of the search, such as `BeamConfig`.
+        prefixes: Token ids that the hypotheses of each sentence begin with, or an empty sequence
+            for each free sentence; no prefixes at all leave all sentences free. A prefix that ends
+            with EOS is the whole hypothesis. Other constraints do not apply to prefixes.
+        banned: Token sequences that no hypothesis may contain: `[UNK]` bans a token, `[BOS, 7, 8]`
+            a beginning, `[8, EOS]` an ending.
 
     Returns:
-        For each sentence its hypotheses, the best first.
+        Hypotheses of each sentence, best first.
 
     Raises:
-        ValueError: the model gives probabilities that are not numbers, or it cannot be searched
-            as the config says, or a prefix or a banned sequence makes no sense.
+        ValueError: A probability is NaN; every token of a hypothesis is banned or impossible; a
+            coverage penalty meets a model without attention; a prefix or a banned sequence is
+            invalid.
+
+    Example:
+        >>> from seq2seq import GreedyConfig, build_model, load_config
+        >>> config = load_config("attention=dot")
+        >>> model = build_model(config, source_vocabulary_size=9, target_vocabulary_size=9).eval()
+        >>> ids = torch.tensor([[5, 6, 7, 3]])
+        >>> [[best]] = search(model, ids, ids != PAD, GreedyConfig(), prefixes=[[4, 3]])
+        >>> best.ids, best.finished, best.attention_weights.shape
+        ([4], True, torch.Size([1, 2, 4]))
     """
-    assert not model.training, "dropout would draw a different translation each time"
+    assert not model.training, "dropout would change the translation from call to call"
     if source_ids.shape[0] == 0:
         return []
     constraints = build_constraints(config, source_mask, prefixes=prefixes, banned=banned)
@@ -111,17 +127,16 @@ def search(
 
 
 def allowed_log_probabilities(logits: Tensor) -> Tensor:
-    """Return log-probabilities (R, V) with those of tokens that no translation holds at -inf.
+    """Return log-probabilities (R, V) with those of PAD and BOS set to -inf.
 
-    They are those of the whole vocabulary, not renormalised, so that a hypothesis is as probable
-    as the model holds it to be.
+    The others are not renormalised: a hypothesis keeps the probability that the model gives it.
     """
     log_probabilities = torch.log_softmax(logits.float(), dim=-1)
-    # A slice of just these two, for a list of places is moved and looked up at every step.
+    # A slice selects both; a list of indices would be copied to the device at every step.
     log_probabilities[:, PAD : BOS + 1 : BOS - PAD].fill_(-torch.inf)
     return log_probabilities
 
 
 def length_limits(source_mask: Tensor, config: DecodingConfig) -> list[int]:
-    """Return how many tokens the translation of each sentence may have, EOS included."""
+    """Return the largest number of tokens of each translation, including EOS."""
     return [config.longest(length) for length in source_mask.sum(dim=1).tolist()]

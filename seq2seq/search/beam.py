@@ -1,4 +1,4 @@
-"""Beam search: keep the most probable hypotheses of each length side by side."""
+"""Beam search: extend the most probable hypotheses of each length together."""
 
 # B sentences still searched, W hypotheses of each (at most the beam size), R = B * W rows,
 # Q finished hypotheses that are kept, S source length, V vocabulary
@@ -26,15 +26,16 @@ from seq2seq.special_tokens import BOS, EOS
 
 
 class _Beam(NamedTuple):
-    """Where the search of each sentence stands."""
+    """The hypotheses of each sentence after a step."""
 
-    sentences: Tensor  # (B,) which of the batch these are
-    limits: Tensor  # (B,) how long their hypotheses may grow
-    tokens: Tensor  # (B, W) the last of each hypothesis
+    sentences: Tensor  # (B,) indices in the batch
+    limits: Tensor  # (B,) largest lengths of the hypotheses
+    tokens: Tensor  # (B, W) last token of each hypothesis
     cells: Tensor  # (B, W)
-    log_probabilities: Tensor  # (B, W); -inf: finished or impossible, never extended
-    coverage: Tensor  # (B, W, S) attention that each source token got; (B, W, 0) if not needed
-    best_scores: Tensor  # (B, Q) of finished hypotheses, the best first; -inf: none yet
+    log_probabilities: Tensor  # (B, W); -inf: finished or impossible, not extended
+    scores: Tensor  # (B, W)
+    coverage: Tensor  # (B, W, S) attention that each source token received; (B, W, 0): not needed
+    best_scores: Tensor  # (B, Q) scores of finished hypotheses, best first; -inf: none yet
     best_cells: Tensor  # (B, Q)
 
     def select(self, kept: Tensor) -> "_Beam":
@@ -50,15 +51,15 @@ def beam_search(
     config: BeamConfig,
     constraints: Constraints,
 ) -> Hypotheses:
-    """Return the `n_best` best finished hypotheses that a beam meets.
+    """Return the `n_best` best finished hypotheses of each sentence.
 
-    Each step keeps the `beam_size` best extensions of the live hypotheses; those that end with
-    EOS are finished and leave their place to others. With `early_stopping=exact` a sentence ends
-    when no live hypothesis can still beat the last of its best, so ending early changes no
-    result; with `first` it ends when `beam_size` hypotheses are finished. Where fewer than
-    `n_best` are finished at the end, live ones follow them. Equal scores go to the hypothesis
-    that was finished first, then to the one that extends the better hypothesis, then to the
-    lower id.
+    Each step keeps the `beam_size` most probable extensions of the live hypotheses. One that ends
+    with EOS is finished; it takes a place of the beam in this step and frees it in the next. A
+    sentence stops by the rule `early_stopping` or at its length limit. If fewer than `n_best` are
+    finished then, live hypotheses come last, even with higher scores. Ties go to the hypothesis
+    that finished first, then to the extension of the better one, then to the lower token id.
+
+    `search` calls this function with a `BeamConfig` and describes the arguments.
     """
     memory, state = model.encode(source_ids, source_mask)
     limits = length_limits(source_mask, config)
@@ -80,13 +81,12 @@ def beam_search(
         beam, rows = _extend(
             beam, log_probabilities, step.attention_weights, history, config.beam_size
         )
-        coverage = ranking.extend_coverage(beam.coverage, rows=rows, weights=step.attention_weights)
-        beam = beam._replace(coverage=coverage)
+        coverage = ranking.extend_coverage(beam.coverage, rows, step.attention_weights)
         scores = ranking.scores(beam.log_probabilities, length=length, coverage=coverage)
-        beam = _finish(beam, scores)
+        beam = _finish(beam._replace(coverage=coverage, scores=scores))
         live = stop.goes_on(beam, ranking) & (beam.limits > length)
         if not live.all():
-            _collect(beam.select(~live), scores[~live], endings, n_best=config.n_best)
+            _store_best(beam.select(~live), endings, n_best=config.n_best)
             kept = live.nonzero().squeeze(1)
             if not len(kept):
                 break
@@ -107,6 +107,7 @@ def _start(limits: Tensor, *, coverage: Tensor, num_kept: int) -> _Beam:
         tokens=first + BOS,
         cells=first + ROOT,
         log_probabilities=first.float(),
+        scores=first.double(),
         coverage=coverage,
         best_scores=best.double() - torch.inf,
         best_cells=best,
@@ -114,19 +115,23 @@ def _start(limits: Tensor, *, coverage: Tensor, num_kept: int) -> _Beam:
 
 
 def _extend(
-    beam: _Beam, log_probabilities: Tensor, weights: Tensor, history: History, beam_size: int
+    beam: _Beam,
+    log_probabilities: Tensor,
+    attention_weights: Tensor,
+    history: History,
+    beam_size: int,
 ) -> tuple[_Beam, Tensor]:
-    """Replace the hypotheses by their best extensions.
+    """Replace the hypotheses by their most probable extensions.
 
     Args:
-        beam: with live hypotheses.
-        log_probabilities: of their next tokens, (R, V).
-        weights: attention of the step, (R, N, S).
-        history: gets the extensions.
-        beam_size: how many a sentence keeps.
+        beam: The hypotheses before the step.
+        log_probabilities: Log-probabilities of the next tokens, (R, V).
+        attention_weights: (R, N, S).
+        history: Receives the extensions.
+        beam_size: Number of extensions that each sentence keeps.
 
     Returns:
-        The beam after the step and the row (B, W) that each hypothesis extends.
+        The beam after the step, and the row that each hypothesis extends, (B, W).
     """
     num_sentences, width = beam.tokens.shape
     vocabulary_size = log_probabilities.shape[1]
@@ -142,16 +147,16 @@ def _extend(
         parents=beam.cells.gather(1, parents),
         rows=rows,
         log_probabilities=totals,
-        weights=weights,
+        attention_weights=attention_weights,
     )
     return beam._replace(tokens=tokens, cells=cells, log_probabilities=totals), rows
 
 
-def _finish(beam: _Beam, scores: Tensor) -> _Beam:
-    """Move the hypotheses that have just ended to the best of their sentence."""
+def _finish(beam: _Beam) -> _Beam:
+    """Move the hypotheses that ended in this step to the finished ones of their sentence."""
     ended = beam.tokens == EOS
-    # Earlier ones stand first, and the order is stable: an equal score displaces nothing.
-    scores = torch.cat((beam.best_scores, scores.masked_fill(~ended, -torch.inf)), dim=1)
+    # Earlier hypotheses come first and the sort is stable, so ties go to the earlier one.
+    scores = torch.cat((beam.best_scores, beam.scores.masked_fill(~ended, -torch.inf)), dim=1)
     cells = torch.cat((beam.best_cells, beam.cells), dim=1)
     scores, order = scores.sort(dim=1, descending=True, stable=True)
     num_kept = beam.best_scores.shape[1]
@@ -163,21 +168,21 @@ def _finish(beam: _Beam, scores: Tensor) -> _Beam:
 
 
 class _Stop(NamedTuple):
-    """When the search of a sentence ends before the length limit."""
+    """A rule for stopping the search of a sentence before the length limit."""
 
     num_kept: Callable[[BeamConfig], int]
-    """finished hypotheses that must be kept to know it"""
+    """Return the number of finished hypotheses that the rule needs."""
     goes_on: Callable[[_Beam, Ranking], Tensor]
-    """says of each sentence whether it does not end yet, (B,)"""
+    """Return for each sentence whether its search continues, (B,)."""
 
 
 def _can_improve(beam: _Beam, ranking: Ranking) -> Tensor:
-    """Say whether a live hypothesis may still enter the best; an equal score would not."""
+    """Return whether a live hypothesis can still enter the best ones; a tie cannot."""
     return ranking.bounds(beam.log_probabilities, limits=beam.limits) > beam.best_scores[:, -1]
 
 
 def _has_room(beam: _Beam, ranking: Ranking) -> Tensor:
-    """Say whether fewer hypotheses are finished than are kept, and some are live."""
+    """Return whether there are live hypotheses and fewer finished ones than are kept."""
     some_live = beam.log_probabilities.amax(dim=1) > -torch.inf
     return some_live & (beam.best_scores[:, -1] == -torch.inf)
 
@@ -188,16 +193,15 @@ _STOPS = {
 }
 
 
-def _collect(beam: _Beam, scores: Tensor, endings: list[list[Ending]], *, n_best: int) -> None:
-    """Note the best of each sentence and, where too few are finished, live ones after them.
+def _store_best(beam: _Beam, endings: list[list[Ending]], *, n_best: int) -> None:
+    """Store the best hypotheses of each sentence: finished ones, then live ones if too few.
 
     Args:
-        beam: of the sentences that end.
-        scores: of all their hypotheses, (B, W).
-        endings: get the best of these sentences.
-        n_best: how many a sentence gets at most.
+        beam: The sentences whose search ends.
+        endings: Receives the best hypotheses of these sentences.
+        n_best: Largest number of hypotheses of a sentence.
     """
-    scores = scores.masked_fill(beam.log_probabilities == -torch.inf, -torch.inf)
+    scores = beam.scores.masked_fill(beam.log_probabilities == -torch.inf, -torch.inf)
     scores, order = scores.sort(dim=1, descending=True, stable=True)
     scores = torch.cat((beam.best_scores, scores), dim=1)
     cells = torch.cat((beam.best_cells, beam.cells.gather(1, order)), dim=1)

@@ -1,4 +1,4 @@
-"""The decoding configurations: which search looks for a translation, and how far."""
+"""Configurations of the searches."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -6,51 +6,52 @@ from enum import Enum
 from seq2seq.checks import check_positive
 
 MAX_LENGTH_PENALTY = 100
-"""of a length of thousands the penalty is still a number"""
+"""Largest exponent; the penalty of thousands of tokens stays finite."""
 
 
 class LengthPenaltyForm(Enum):
-    """What a log-probability is divided by: n tokens, end included, and the exponent a."""
+    """Divisor of the log-probability of n tokens, EOS included, with exponent a."""
 
     gnmt = "gnmt"
-    """((5 + n) / 6) ** a (Wu et al. 2016, eq. 14)"""
+    """((5 + n) / 6) ** a (Wu et al. 2016, eq. 14)."""
     average = "average"
-    """n ** a; with a = 1 the mean log-probability of a token (Bahdanau et al. 2014, sec. 4)"""
+    """n ** a; a = 1 gives the mean log-probability of a token (Bahdanau et al. 2014, sec. 4)."""
 
 
 class EarlyStopping(Enum):
-    """When the search of a sentence ends before the length limit."""
+    """Rule for ending the search of a sentence before the length limit."""
 
     exact = "exact"
-    """no hypothesis can still enter the best"""
+    """End when no hypothesis can still enter the `n_best`; changes no result."""
     first = "first"
-    """as many hypotheses are finished as the beam is wide; faster, and may miss better ones"""
+    """End when `beam_size` hypotheses are finished; faster, but may miss better ones."""
 
 
 @dataclass(kw_only=True, slots=True)
 class DecodingConfig:
-    """What every search is configured by; `name` says which search it is.
+    """Settings of every search; `name` selects the search.
 
-    All lengths count the end of the sentence, those of the source too. An absolute limit is
-    `max_length_ratio` 0 with the limit as the offset.
+    All lengths include EOS, those of sources too. For an absolute limit, set `max_length_ratio=0`
+    and `max_length_offset` to the limit.
     """
 
     name: str
     min_length: int = 0
-    """a translation has at least so many tokens"""
+    """Minimum number of tokens of a translation."""
     min_length_ratio: float = 0.0
-    """and at least min_length_ratio * source length of them"""
+    """Minimum number of tokens per source token."""
     max_length_ratio: float = 2.0
-    """a translation has at most max_length_ratio * source length + max_length_offset tokens"""
+    """A translation has at most max_length_ratio * source length + max_length_offset tokens."""
     max_length_offset: int = 10
+    """See `max_length_ratio`; at least `min_length`."""
     no_repeat_ngram: int = 0
-    """no sequence of so many tokens stands twice in a translation (Paulus et al. 2017); 0: off"""
+    """Length of token sequences that may not occur twice (Paulus et al. 2017); 0: off."""
 
     def __post_init__(self) -> None:
         _check_not_negative(self, "min_length", "min_length_ratio", "max_length_ratio")
         check_positive("decoding", self, "max_length_offset")
         _check_not_negative(self, "no_repeat_ngram")
-        # Both together keep the shortest allowed within the longest allowed for every source.
+        # Both together keep the minimum length within the maximum length for every source.
         if self.min_length > self.max_length_offset:
             raise ValueError(
                 f"decoding.min_length={self.min_length} must be at most "
@@ -63,15 +64,20 @@ class DecodingConfig:
             )
 
     def shortest(self, source_length: int) -> int:
-        """Return how many tokens a translation must have."""
+        """Return the minimum number of tokens of a translation."""
         return max(self.min_length, int(self.min_length_ratio * source_length))
 
     def longest(self, source_length: int) -> int:
-        """Return how many tokens a translation may have."""
+        """Return the maximum number of tokens of a translation.
+
+        Example:
+            >>> GreedyConfig(max_length_ratio=1.5, max_length_offset=5).longest(11)
+            21
+        """
         return int(self.max_length_ratio * source_length) + self.max_length_offset
 
     def as_greedy(self) -> "GreedyConfig":
-        """Return greedy search under the same limits."""
+        """Return the configuration of greedy search with the same limits."""
         return GreedyConfig(
             min_length=self.min_length,
             min_length_ratio=self.min_length_ratio,
@@ -83,24 +89,25 @@ class DecodingConfig:
 
 @dataclass(kw_only=True, slots=True)
 class GreedyConfig(DecodingConfig):
-    """The most probable token at each step."""
+    """Settings of greedy search: the most probable token at each step."""
 
     name: str = "greedy"
 
 
 @dataclass(kw_only=True, slots=True)
 class BeamConfig(DecodingConfig):
-    """The most probable hypotheses of each length, side by side."""
+    """Settings of beam search: the most probable hypotheses of each length together."""
 
     name: str = "beam"
     beam_size: int = 5
+    """Number of hypotheses kept at each step."""
     n_best: int = 1
-    """hypotheses that are returned, at most beam_size"""
+    """Number of hypotheses to return, at most `beam_size`."""
     length_penalty: float = 1.0
-    """exponent of the length penalty; 0: none"""
+    """Exponent of the length penalty; 0: none."""
     length_penalty_form: LengthPenaltyForm = LengthPenaltyForm.gnmt
     coverage_penalty: float = 0.0
-    """weight of the coverage penalty (Wu et al. 2016, eq. 14); 0: none"""
+    """Weight of the coverage penalty (Wu et al. 2016, eq. 14); 0: none."""
     early_stopping: EarlyStopping = EarlyStopping.exact
 
     def __post_init__(self) -> None:
@@ -115,35 +122,41 @@ class BeamConfig(DecodingConfig):
             )
 
     def check_without_attention(self) -> None:
-        """Raise ValueError where a model without attention heads cannot be searched so."""
+        """Raise ValueError if these settings need attention."""
         if self.coverage_penalty > 0:
             raise ValueError(
-                f"decoding.coverage_penalty={self.coverage_penalty} needs attention, of which "
-                "this model has none; set it to 0"
+                f"decoding.coverage_penalty={self.coverage_penalty} needs attention, but this "
+                "model has none; set it to 0"
             )
 
     def penalty(self, length: int) -> float:
-        """Return what divides the log-probability of a hypothesis of so many tokens."""
+        """Return the length penalty of a hypothesis with the given number of tokens.
+
+        Example:
+            >>> BeamConfig(length_penalty=1.0).penalty(7)
+            2.0
+        """
         base = length if self.length_penalty_form is LengthPenaltyForm.average else (5 + length) / 6
         return float(base**self.length_penalty)
 
 
 @dataclass(kw_only=True, slots=True)
 class SamplingConfig(DecodingConfig):
-    """Tokens drawn from the model's distribution, with its tail cut where asked."""
+    """Settings of sampling from the model's distribution."""
 
     name: str = "sampling"
     temperature: float = 1.0
-    """divides log-probabilities before the draw; below 1 the probable becomes more so"""
+    """Divisor of log-probabilities before sampling; below 1, probable tokens become more so."""
     top_k: int = 0
-    """draw from so many of the most probable tokens (Fan et al. 2018); 0: from all"""
+    """Sample from this number of most probable tokens (Fan et al. 2018); 0: from all."""
     top_p: float = 1.0
-    """draw from the fewest tokens that have this probability together (Holtzman et al. 2020)"""
+    """Sample from the fewest tokens that reach this probability (Holtzman et al. 2020)."""
     num_samples: int = 1
-    """hypotheses that are drawn for a sentence"""
+    """Number of samples of each sentence."""
     n_best: int = 1
-    """most that are returned of them, at most num_samples"""
+    """Maximum number of distinct hypotheses to return, at most `num_samples`."""
     seed: int = 1
+    """Seed of the random numbers, together with the ids of the sentence."""
 
     def __post_init__(self) -> None:
         DecodingConfig.__post_init__(self)
@@ -155,7 +168,7 @@ class SamplingConfig(DecodingConfig):
         _check_not_negative(self, "top_k")
         if not 0 < self.top_p <= 1:
             raise ValueError(
-                f"decoding.top_p={self.top_p} must lie in (0, 1]; 1 draws from all tokens"
+                f"decoding.top_p={self.top_p} must lie in (0, 1]; 1 samples from all tokens"
             )
         check_positive("decoding", self, "num_samples", "n_best")
         _check_n_best(self, "num_samples")
@@ -168,11 +181,12 @@ def _check_not_negative(config: object, *fields: str) -> None:
         if not 0 <= value < float("inf"):
             raise ValueError(
                 f"decoding.{field}={value} must be a number of at least 0; leave it out for "
-                "the usual value"
+                "its default"
             )
 
 
 def _check_n_best(config: BeamConfig | SamplingConfig, bound: str) -> None:
+    """Raise ValueError if `n_best` exceeds another field."""
     most = getattr(config, bound)
     if config.n_best > most:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Constraints: which tokens a hypothesis may not go on with, in any search."""
+"""Constraints on the next token of a hypothesis, for every search."""
 
 # B sentences, R rows (hypotheses), L tokens so far with BOS, P prefix, F sequences, n their length,
 # V vocabulary
@@ -18,27 +18,27 @@ logger = logging.getLogger(__name__)
 
 
 class Constraints:
-    """Nothing is constrained, so nothing is run."""
+    """No constraints; also the interface of constraints."""
 
     def apply(self, log_probabilities: Tensor, *, live: Tensor) -> Tensor:
-        """Set those of the tokens that may not come next to -inf, in place.
+        """Set the log-probabilities of tokens that are not allowed to -inf, in place.
 
         Args:
-            log_probabilities: (R, V), with PAD and BOS at -inf already.
-            live: (R,) bool, False = finished or impossible, only there to fill its place.
+            log_probabilities: (R, V), in which PAD and BOS are -inf already.
+            live: (R,) bool, False = finished or impossible.
         """
         return log_probabilities
 
     def select(self, rows: Tensor) -> "Constraints":
-        """Follow the hypotheses of the given rows (R,), as states do."""
+        """Return the constraints of the given rows (R,), in the given order."""
         return self
 
     def extend(self, tokens: Tensor) -> "Constraints":
-        """Follow the hypotheses to their next tokens (R,)."""
+        """Return the constraints after the next token of each row (R,)."""
         return self
 
     def report(self) -> None:
-        """Warn of what had to end against its constraints, of all that followed this."""
+        """Log how many hypotheses ended because no token was allowed."""
 
 
 def build_constraints(
@@ -48,23 +48,23 @@ def build_constraints(
     prefixes: Sequence[Sequence[int]],
     banned: Sequence[Sequence[int]],
 ) -> Constraints:
-    """Join what the config and the caller ask for, one row a sentence.
+    """Return the constraints of a config and a call of `search`, one row for each sentence.
 
     Args:
-        config: a search's config.
+        config: Configuration of a search.
         source_mask: (B, S).
-        prefixes: for each sentence the tokens that a translation begins with; none: all free.
-        banned: sequences of tokens that no translation holds.
+        prefixes: Token ids that the hypotheses of each sentence begin with; none: all free.
+        banned: Token sequences that no hypothesis may contain.
 
     Raises:
-        ValueError: a prefix or a banned sequence makes no sense.
+        ValueError: A prefix or a banned sequence is invalid.
     """
     lengths = source_mask.sum(dim=1).tolist()
     shortest = [config.shortest(length) for length in lengths]
     _check_prefixes(prefixes, [config.longest(length) for length in lengths])
     if [] in [list(sequence) for sequence in banned]:
-        raise ValueError("a banned sequence is empty, which every translation holds; remove it")
-    # An end is a token itself, so a least length of 1 asks for nothing.
+        raise ValueError("a banned sequence is empty and would ban every translation; remove it")
+    # EOS counts as a token, so a minimum length of 1 constrains nothing.
     if max(shortest) <= 1 and not any(prefixes) and not banned and not config.no_repeat_ngram:
         return Constraints()
     device = source_mask.device
@@ -80,10 +80,10 @@ def build_constraints(
 
 
 class _ActiveConstraints(Constraints):
-    """What each row has produced and must produce.
+    """The tokens of each row so far and the constraints on the next one.
 
-    A forced token is exempt from all else. A hypothesis that is left without any token may end,
-    which is the one way to be too short; a warning counts those.
+    Other constraints do not apply to the tokens of a prefix. A hypothesis for which no token is
+    allowed may end, even if it is too short; `report` counts these.
     """
 
     def __init__(
@@ -96,26 +96,26 @@ class _ActiveConstraints(Constraints):
         no_repeat_ngram: int,
     ) -> None:
         self._produced = produced  # (R, L)
-        self._prefixes = prefixes  # (R, P); PAD: free
+        self._prefixes = prefixes  # (R, P); PAD: no token required
         self._shortest = shortest  # (R,)
-        self._banned = banned  # of each length (F, n)
+        self._banned = banned  # (F, n) for each length n
         self._no_repeat_ngram = no_repeat_ngram
-        self._stuck_counts: list[int] = []  # of each step that leaves some without a token
+        self._stuck_counts: list[int] = []  # live rows without an allowed token, per step
 
     def apply(self, log_probabilities: Tensor, *, live: Tensor) -> Tensor:
-        length = self._produced.shape[1]  # with the token to come, for BOS does not count
-        ends = log_probabilities[:, EOS].clone()
-        forced = self._forced_tokens()  # (R, 1)
-        forced_values = log_probabilities.gather(1, forced)
+        length = self._produced.shape[1]  # including the next token, excluding BOS
+        eos_values = log_probabilities[:, EOS].clone()
+        required = self._required_tokens()  # (R, 1)
+        required_values = log_probabilities.gather(1, required)
         self._block(log_probabilities)
         log_probabilities[:, EOS].masked_fill_(self._shortest > length, -torch.inf)
-        # Where nothing is forced this writes the -inf of PAD onto itself.
-        log_probabilities.masked_fill_(forced != PAD, -torch.inf)
-        log_probabilities.scatter_(1, forced, forced_values)
+        # Rows without a required token write the -inf of PAD back to PAD.
+        log_probabilities.masked_fill_(required != PAD, -torch.inf)
+        log_probabilities.scatter_(1, required, required_values)
         stuck = log_probabilities.amax(dim=1) == -torch.inf
         if stuck.any():
             self._stuck_counts.append(int((stuck & live).sum()))
-            log_probabilities[stuck, EOS] = ends[stuck]
+            log_probabilities[stuck, EOS] = eos_values[stuck]
         return log_probabilities
 
     def select(self, rows: Tensor) -> Constraints:
@@ -128,26 +128,26 @@ class _ActiveConstraints(Constraints):
     def report(self) -> None:
         if num_stuck := sum(self._stuck_counts):
             logger.warning(
-                "%d hypotheses had no token left that their constraints allow, and ended; set a "
-                "larger decoding.no_repeat_ngram, or ban fewer sequences",
+                "%d hypotheses ended because no token was allowed; set a larger "
+                "decoding.no_repeat_ngram or ban less",
                 num_stuck,
             )
 
     def _replace(self, produced: Tensor, prefixes: Tensor, shortest: Tensor) -> Constraints:
-        # The rest is one for all, the counts too.
-        followed = copy.copy(self)
-        followed._produced, followed._prefixes, followed._shortest = produced, prefixes, shortest
-        return followed
+        # All copies share the list of counts.
+        changed = copy.copy(self)
+        changed._produced, changed._prefixes, changed._shortest = produced, prefixes, shortest
+        return changed
 
-    def _forced_tokens(self) -> Tensor:
-        """Return the token that must come next, or PAD, (R, 1)."""
+    def _required_tokens(self) -> Tensor:
+        """Return the next token of each prefix, or PAD, (R, 1)."""
         place = self._produced.shape[1] - 1
         if place < self._prefixes.shape[1]:
             return self._prefixes[:, place : place + 1]
         return torch.full_like(self._produced[:, :1], PAD)
 
     def _block(self, log_probabilities: Tensor) -> None:
-        """Block each token that would complete a banned sequence or repeat an n-gram."""
+        """Block every token that would complete a banned sequence or repeat an n-gram."""
         size, length = self._no_repeat_ngram, self._produced.shape[1]
         for sequences in self._banned:
             _block_last(log_probabilities, self._produced, sequences.unsqueeze(0))
@@ -156,7 +156,7 @@ class _ActiveConstraints(Constraints):
 
 
 def _block_last(log_probabilities: Tensor, produced: Tensor, sequences: Tensor) -> None:
-    """Block the last token of each sequence whose others are what was produced last.
+    """Block the last token of each sequence whose other tokens were produced last.
 
     Args:
         log_probabilities: (R, V).
@@ -169,12 +169,13 @@ def _block_last(log_probabilities: Tensor, produced: Tensor, sequences: Tensor) 
         return
     latest = produced[:, length - num_others :].unsqueeze(1)  # (R, 1, n - 1)
     begun = (sequences[..., :-1] == latest).all(dim=-1)  # (R, F)
-    # BOS, which is blocked anyway, stands for the sequences that are not begun.
+    # Sequences that have not begun block BOS, which is blocked anyway.
     blocked = torch.where(begun, sequences[..., -1], BOS)
     log_probabilities.scatter_(1, blocked, -torch.inf)
 
 
 def _by_length(sequences: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, ...]:
+    """Return one tensor (F, n) for the sequences of each length."""
     groups: dict[int, list[list[int]]] = defaultdict(list)
     for sequence in sequences:
         groups[len(sequence)].append(list(sequence))
@@ -182,19 +183,20 @@ def _by_length(sequences: Sequence[Sequence[int]], device: torch.device) -> tupl
 
 
 def _check_prefixes(prefixes: Sequence[Sequence[int]], limits: list[int]) -> None:
+    """Raise ValueError unless there is a valid prefix for each sentence, or none at all."""
     if prefixes and len(prefixes) != len(limits):
         raise ValueError(
-            f"{len(prefixes)} prefixes for {len(limits)} sentences; give one a sentence, an "
-            "empty one where nothing is forced"
+            f"{len(prefixes)} prefixes for {len(limits)} sentences; give one for each sentence, "
+            "an empty one where its translation is free"
         )
     for row, (prefix, limit) in enumerate(zip(prefixes, limits, strict=False)):
         if {PAD, BOS} & set(prefix) or EOS in prefix[:-1]:
             raise ValueError(
-                f"prefix {row} holds padding, a start, or an end before its last token; give the "
-                "ids of tokens alone"
+                f"prefix {row} contains PAD, BOS, or EOS before its last token; give token ids "
+                "without them"
             )
         if len(prefix) > limit:
             raise ValueError(
-                f"prefix {row} has {len(prefix)} tokens, but the translation at most {limit}; "
-                "raise decoding.max_length_offset or shorten the prefix"
+                f"prefix {row} has {len(prefix)} tokens, but its translation may have at most "
+                f"{limit}; raise decoding.max_length_offset or shorten the prefix"
             )

@@ -8,7 +8,7 @@ from seq2seq.search.base import Hypotheses, length_limits, register_search
 from seq2seq.search.config import GreedyConfig
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.protocols import SearchedModel
-from seq2seq.search.stepwise import Chosen, follow
+from seq2seq.search.stepwise import ChosenTokens, stepwise_search
 from seq2seq.search.topk import stable_max
 
 
@@ -20,15 +20,22 @@ def greedy_search(
     config: GreedyConfig,
     constraints: Constraints,
 ) -> Hypotheses:
-    """Return one hypothesis a sentence; equal probabilities go to the lower id."""
+    """Return one hypothesis for each sentence; of equally probable tokens the lower id is taken.
+
+    `search` calls this function with a `GreedyConfig` and describes the arguments.
+    """
     limits = length_limits(source_mask, config)
-    return follow(
+    return stepwise_search(
         model, source_ids, source_mask, constraints, limits=limits, choose=_MostProbable()
     )
 
 
 class _MostProbable:
+    """Chooses the most probable token."""
+
     width = 1
 
-    def __call__(self, log_probabilities: Tensor, *, sentences: Tensor, length: int) -> Chosen:
-        return Chosen(*stable_max(log_probabilities))
+    def __call__(
+        self, log_probabilities: Tensor, *, sentences: Tensor, length: int
+    ) -> ChosenTokens:
+        return ChosenTokens(*stable_max(log_probabilities))

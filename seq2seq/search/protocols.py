@@ -1,4 +1,4 @@
-"""What a search asks of a model, be it one model or an ensemble."""
+"""The interface between a search and a model or an ensemble."""
 
 # B sentences, R rows, S source length, N heads, V vocabulary
 
@@ -11,42 +11,42 @@ _Selected = TypeVar("_Selected")
 
 
 class Selectable(Protocol):
-    """What has an entry for each sentence or row."""
+    """Something with an entry for each sentence or row: a memory or a decoder state."""
 
     def select(self: _Selected, rows: Tensor, /) -> _Selected:
-        """Keep the given ones, in the given order."""
+        """Return the entries of the given rows, in the given order."""
 
 
 class SearchStep(Protocol):
-    """What one step yields."""
+    """The result of one decoder step."""
 
     @property
     def logits(self) -> Tensor:
-        """Return a logit for each token, (R, V)."""
+        """Return the logits of the next token, (R, V)."""
 
     @property
     def state(self) -> Selectable:
-        """Return what the next step starts from, of R rows."""
+        """Return the state of R rows after this step."""
 
     @property
     def attention_weights(self) -> Tensor:
-        """Return the attention of all heads, (R, N, S)."""
+        """Return the attention weights, (R, N, S)."""
 
 
 class StepDecoder(Protocol):
-    """What predicts the next token of each row."""
+    """A decoder that predicts the next token of each row."""
 
     @property
     def step(self) -> Callable[..., SearchStep]:
-        """Return the step, called with a state, the tokens before it (R,) and a memory.
+        """Return the step function: `step(state, previous_ids, memory)` with ids (R,).
 
-        What state and memory are is between the model and its decoder; a search hands back what
-        it got, selected. R is a multiple of B, and the rows of a sentence stand together.
+        A search passes back the state and the memory that it received, after `select`, and knows
+        nothing else of them. R is a multiple of B; the rows of a sentence are adjacent.
         """
 
 
 class SearchedModel(Protocol):
-    """What reads sources and then predicts their translations token by token."""
+    """A model that encodes sources and predicts their translations token by token."""
 
     training: bool
 

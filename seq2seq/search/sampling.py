@@ -10,7 +10,7 @@ from seq2seq.search.base import Hypotheses, Hypothesis, length_limits, register_
 from seq2seq.search.config import SamplingConfig
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.protocols import SearchedModel
-from seq2seq.search.stepwise import Chosen, follow
+from seq2seq.search.stepwise import ChosenTokens, stepwise_search
 from seq2seq.search.topk import stable_topk
 
 
@@ -22,22 +22,26 @@ def sampling_search(
     config: SamplingConfig,
     constraints: Constraints,
 ) -> Hypotheses:
-    """Return the `n_best` best of the distinct hypotheses among `num_samples` draws.
+    """Return the `n_best` best distinct hypotheses of `num_samples` samples of each sentence.
 
-    They may be fewer, for nothing keeps two draws apart. Finished ones come first, then the more
-    probable by the model's own probabilities, untempered; equal ones in the order of their draw.
-    The draws of a sentence come from the seed and its own ids, so that it gets the same ones
-    wherever it stands.
+    Samples may be equal, so a sentence may have fewer than `n_best`. Finished hypotheses come
+    first, then those with a higher log-probability, without the temperature; ties keep the order
+    of sampling. The random numbers of a sentence depend on `config.seed` and its ids alone, not on
+    its place in the batch.
+
+    `search` calls this function with a `SamplingConfig` and describes the arguments.
     """
     limits = length_limits(source_mask, config)
     sources = [ids[mask].tolist() for ids, mask in zip(source_ids, source_mask, strict=True)]
-    draw = _Draw(config, uniforms=_uniforms(config, sources, limits).to(source_ids.device))
-    found = follow(model, source_ids, source_mask, constraints, limits=limits, choose=draw)
+    sampler = _Sampler(config, uniforms=_uniforms(config, sources, limits).to(source_ids.device))
+    found = stepwise_search(
+        model, source_ids, source_mask, constraints, limits=limits, choose=sampler
+    )
     return [_best_distinct(samples)[: config.n_best] for samples in found]
 
 
 def _uniforms(config: SamplingConfig, sources: list[list[int]], limits: list[int]) -> Tensor:
-    """Draw a number in (0, 1] for each token of each sample, (B, W, longest limit)."""
+    """Return a uniform number in (0, 1] for each token of each sample, (B, W, longest limit)."""
     uniforms = torch.ones(len(sources), config.num_samples, max(limits), dtype=torch.float64)
     for row, (source, limit) in enumerate(zip(sources, limits, strict=True)):
         for sample in range(config.num_samples):
@@ -48,31 +52,34 @@ def _uniforms(config: SamplingConfig, sources: list[list[int]], limits: list[int
     return uniforms
 
 
-class _Draw:
-    """Draw a token by inverting the distribution function of the candidates."""
+class _Sampler:
+    """Samples tokens by inverting the distribution function of the candidates."""
 
     def __init__(self, config: SamplingConfig, *, uniforms: Tensor) -> None:
         self.width = config.num_samples
         self._config = config
         self._uniforms = uniforms
 
-    def __call__(self, log_probabilities: Tensor, *, sentences: Tensor, length: int) -> Chosen:
+    def __call__(
+        self, log_probabilities: Tensor, *, sentences: Tensor, length: int
+    ) -> ChosenTokens:
         probabilities, candidates = self._candidates(log_probabilities)
         cumulative = probabilities.cumsum(dim=1)
         uniforms = self._uniforms[sentences, :, length - 1].flatten().unsqueeze(1)  # (R, 1)
-        # The first place that reaches a number above 0 has a probability above 0 itself.
+        # The numbers are above 0, so the first candidate that reaches one has a probability
+        # above 0.
         places = torch.searchsorted(cumulative, uniforms * cumulative[:, -1:])
-        # Only what is no number leads beyond the last place; the history reports it.
+        # Only NaN leads beyond the last candidate; the history raises an error for it.
         tokens = candidates.gather(1, places.clamp(max=cumulative.shape[1] - 1))
-        return Chosen(log_probabilities.gather(1, tokens).squeeze(1), tokens.squeeze(1))
+        return ChosenTokens(log_probabilities.gather(1, tokens).squeeze(1), tokens.squeeze(1))
 
     def _candidates(self, log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
-        """Return probabilities, up to a factor, and ids of the tokens to draw from, (R, C).
+        """Return unnormalised probabilities and ids of the tokens to sample from, (R, C).
 
-        The temperature acts first, then top k, then top p on what is left.
+        The temperature is applied first, then top k, then top p to the rest.
         """
         config, vocabulary_size = self._config, log_probabilities.shape[1]
-        # The largest becomes 0, so that no temperature takes all of them to -inf.
+        # The largest value becomes 0: no temperature can make all values -inf.
         values = log_probabilities.double() - log_probabilities.amax(dim=1, keepdim=True)
         values = values / config.temperature
         candidates = torch.arange(vocabulary_size, device=values.device).expand_as(values)
@@ -86,6 +93,7 @@ class _Draw:
 
 
 def _best_distinct(samples: list[Hypothesis]) -> list[Hypothesis]:
+    """Return distinct samples, finished ones first, then by score."""
     distinct: dict[tuple[int, ...], Hypothesis] = {}
     for sample in samples:
         distinct.setdefault((sample.finished, *sample.ids), sample)

@@ -1,4 +1,4 @@
-"""Follow one choice of a token at each step: what greedy search and sampling share."""
+"""Stepwise search, shared by greedy search and sampling: choose one token per step and row."""
 
 # B sentences still searched, W hypotheses of each, R = B * W rows, S source length, V vocabulary
 
@@ -15,90 +15,94 @@ from seq2seq.search.protocols import SearchedModel
 from seq2seq.special_tokens import BOS, EOS
 
 
-class Chosen(NamedTuple):
-    """The next token of each row, and its log-probability."""
+class ChosenTokens(NamedTuple):
+    """The next token of each row and its log-probability."""
 
     log_probabilities: Tensor  # (R,)
     tokens: Tensor  # (R,)
 
 
-class Choice(Protocol):
-    """How a token is chosen."""
+class TokenChooser(Protocol):
+    """Chooses the next token of each row."""
 
     @property
     def width(self) -> int:
-        """Return how many hypotheses of a sentence are followed."""
+        """Return the number of hypotheses of a sentence, W."""
 
-    def __call__(self, log_probabilities: Tensor, *, sentences: Tensor, length: int) -> Chosen:
+    def __call__(
+        self, log_probabilities: Tensor, *, sentences: Tensor, length: int
+    ) -> ChosenTokens:
         """Choose a token for every row.
 
         Args:
             log_probabilities: (R, V).
-            sentences: which of the batch the rows belong to, W rows each, (B,).
-            length: of the hypotheses with this token.
+            sentences: Indices in the batch of the sentences that the rows belong to, W rows
+                each, (B,).
+            length: Length of the hypotheses with this token.
         """
 
 
-class _Walk(NamedTuple):
-    """Where the hypotheses of each sentence stand."""
+class _Progress(NamedTuple):
+    """The hypotheses of each sentence after a step."""
 
-    sentences: Tensor  # (B,) which of the batch these are
-    limits: Tensor  # (B,) how long their hypotheses may grow
-    tokens: Tensor  # (B, W) the last of each hypothesis
+    sentences: Tensor  # (B,) indices in the batch
+    limits: Tensor  # (B,) largest lengths of the hypotheses
+    tokens: Tensor  # (B, W) last token of each hypothesis
     cells: Tensor  # (B, W)
     log_probabilities: Tensor  # (B, W)
-    live: Tensor  # (B, W) bool; one that has ended waits as it is for the others of its sentence
+    live: Tensor  # (B, W) bool; an ended hypothesis stays unchanged until all of its sentence end
 
-    def select(self, kept: Tensor) -> "_Walk":
+    def select(self, kept: Tensor) -> "_Progress":
         """Keep the given sentences."""
-        return _Walk(*(part[kept] for part in self))
+        return _Progress(*(part[kept] for part in self))
 
 
-def follow(
+def stepwise_search(
     model: SearchedModel,
     source_ids: Tensor,
     source_mask: Tensor,
     constraints: Constraints,
     *,
     limits: list[int],
-    choose: Choice,
+    choose: TokenChooser,
 ) -> Hypotheses:
-    """Return the W hypotheses of each sentence, in no order.
+    """Return W hypotheses of each sentence, unsorted.
 
-    A hypothesis ends with EOS or at the limit of its sentence; a sentence leaves the batch when
-    all of its hypotheses have ended.
+    A hypothesis ends with EOS or at the length limit of its sentence. A sentence leaves the batch
+    when all of its hypotheses have ended.
     """
     memory, state = model.encode(source_ids, source_mask)
-    walk = _start(torch.tensor(limits, device=source_ids.device), width=choose.width)
-    rows = walk.sentences.repeat_interleave(choose.width)
+    progress = _start(torch.tensor(limits, device=source_ids.device), width=choose.width)
+    rows = progress.sentences.repeat_interleave(choose.width)
     state, constraints = state.select(rows), constraints.select(rows)
     endings: list[list[Ending]] = [[] for _ in limits]
     history = History()
     for length in count(1):
-        step = model.decoder.step(state, walk.tokens.flatten(), memory)
+        step = model.decoder.step(state, progress.tokens.flatten(), memory)
         log_probabilities = constraints.apply(
-            allowed_log_probabilities(step.logits), live=walk.live.flatten()
+            allowed_log_probabilities(step.logits), live=progress.live.flatten()
         )
-        chosen = choose(log_probabilities, sentences=walk.sentences, length=length)
-        walk = _advance(walk, chosen, step.attention_weights, history)
+        chosen = choose(log_probabilities, sentences=progress.sentences, length=length)
+        progress = _append(progress, chosen, step.attention_weights, history)
         state, constraints = step.state, constraints.extend(chosen.tokens)
-        stays = walk.live.any(dim=1) & (walk.limits > length)
+        stays = progress.live.any(dim=1) & (progress.limits > length)
         if not stays.all():
-            _collect(walk.select(~stays), endings)
+            _store_endings(progress.select(~stays), endings)
             kept = stays.nonzero().squeeze(1)
             if not len(kept):
                 break
-            rows = torch.arange(len(rows), device=kept.device).view_as(walk.tokens)[kept].flatten()
-            walk, memory = walk.select(kept), memory.select(kept)
+            all_rows = torch.arange(len(rows), device=kept.device)
+            rows = all_rows.view_as(progress.tokens)[kept].flatten()
+            progress, memory = progress.select(kept), memory.select(kept)
             state, constraints = state.select(rows), constraints.select(rows)
     return history.hypotheses(endings, source_mask.sum(dim=1).tolist())
 
 
-def _start(limits: Tensor, *, width: int) -> _Walk:
+def _start(limits: Tensor, *, width: int) -> _Progress:
     """Return the empty hypotheses of each sentence."""
     sentences = torch.arange(len(limits), device=limits.device)
     zeros = torch.zeros_like(sentences).unsqueeze(1).expand(-1, width)  # (B, W)
-    return _Walk(
+    return _Progress(
         sentences=sentences,
         limits=limits,
         tokens=zeros + BOS,
@@ -108,29 +112,34 @@ def _start(limits: Tensor, *, width: int) -> _Walk:
     )
 
 
-def _advance(walk: _Walk, chosen: Chosen, weights: Tensor, history: History) -> _Walk:
-    """Give the hypotheses their next tokens."""
-    tokens = chosen.tokens.view_as(walk.cells)
-    totals = walk.log_probabilities + chosen.log_probabilities.view_as(walk.cells)
+def _append(
+    progress: _Progress, chosen: ChosenTokens, attention_weights: Tensor, history: History
+) -> _Progress:
+    """Append the chosen tokens to the hypotheses."""
+    tokens = chosen.tokens.view_as(progress.cells)
+    totals = progress.log_probabilities + chosen.log_probabilities.view_as(progress.cells)
     cells = history.append(
         tokens,
-        parents=walk.cells,
+        parents=progress.cells,
         rows=torch.arange(tokens.numel(), device=tokens.device).view_as(tokens),
         log_probabilities=totals,
-        weights=weights,
+        attention_weights=attention_weights,
     )
-    return walk._replace(
+    return progress._replace(
         tokens=tokens,
-        cells=torch.where(walk.live, cells, walk.cells),
-        log_probabilities=torch.where(walk.live, totals, walk.log_probabilities),
-        live=walk.live & (tokens != EOS),
+        cells=torch.where(progress.live, cells, progress.cells),
+        log_probabilities=torch.where(progress.live, totals, progress.log_probabilities),
+        live=progress.live & (tokens != EOS),
     )
 
 
-def _collect(walk: _Walk, endings: list[list[Ending]]) -> None:
-    """Note where the hypotheses of each sentence have ended."""
+def _store_endings(progress: _Progress, endings: list[list[Ending]]) -> None:
+    """Store the last cells of sentences whose hypotheses have all ended."""
     rows = zip(
-        walk.sentences.tolist(), walk.cells.tolist(), walk.log_probabilities.tolist(), strict=True
+        progress.sentences.tolist(),
+        progress.cells.tolist(),
+        progress.log_probabilities.tolist(),
+        strict=True,
     )
     for sentence, cells, scores in rows:
         endings[sentence] = list(map(Ending, cells, scores))

@@ -1,4 +1,4 @@
-"""The largest values of each row in an order that never depends on the device or the batch."""
+"""Largest values of each row, in an order that does not depend on the device or the batch."""
 
 # B rows, M values of each; W parts of a row, V values of each part
 
@@ -6,44 +6,49 @@ import torch
 from torch import Tensor
 
 _BLOCK = 64
-"""values whose maximum is taken before any of them is looked at by itself"""
+"""Number of values whose maximum is computed first."""
 _FEW_ROWS = 4
-"""for fewer `torch.max` takes less time than the steps around it (measured)"""
+"""Below this number of rows, `torch.max` over whole rows is faster (measured)."""
 
 
 def stable_max(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the largest value of each row and the lowest index that has it.
+    """Return the largest value of each row and its lowest index.
 
-    `torch.max` returns the same, as it promises, but looks at every value for its index: within the
-    first block of the largest maximum that takes a third of the time for many rows.
+    The result is that of `torch.max`, which computes an index for every value. Computing it only
+    within the first block with the largest maximum takes a third of the time for many rows.
 
     Args:
         values: (B, V).
 
     Returns:
         Values and indices, (B,).
+
+    Example:
+        >>> values, indices = stable_max(torch.tensor([[0.5, 2.0, 2.0]]))
+        >>> values.tolist(), indices.tolist()
+        ([2.0], [1])
     """
     if len(values) < _FEW_ROWS:
         return values.max(dim=1)
     blocks = _block_maxima(values.unsqueeze(1)).max(dim=2).indices  # (B, 1)
     places = blocks * _BLOCK + torch.arange(_BLOCK, device=values.device)
-    # What lies beyond the last value repeats it, and of equal ones the first is taken.
+    # Places beyond the end repeat the last value; the first of equal values is taken.
     places = places.clamp_(max=values.shape[1] - 1)
     largest, order = values.gather(1, places).max(dim=1, keepdim=True)
     return largest.squeeze(1), places.gather(1, order).squeeze(1)
 
 
 def stable_topk_of_sums(values: Tensor, offsets: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return `stable_topk` of the values of all parts of a row, each part with its offset added.
+    """Return `stable_topk` over all parts of a row, with an offset added to each part.
 
-    The k largest lie within the k blocks of the largest maxima, so that few values are sorted,
-    and to take maxima costs a tenth of `torch.topk`. Of equal maxima the first blocks suffice,
-    since the first of equal values are asked for.
+    The k largest values lie in the k blocks with the largest maxima, so few values are sorted;
+    computing maxima takes a tenth of the time of `torch.topk`. Of blocks with equal maxima the
+    first suffice, because the first of equal values are returned.
 
     Args:
         values: (B, W, V).
         offsets: (B, W).
-        k: where it exceeds W * V, all are returned.
+        k: Number of values; more than W * V returns all.
 
     Returns:
         Values and indices into the W * V values of a row, (B, min(k, W * V)).
@@ -64,21 +69,21 @@ def stable_topk_of_sums(values: Tensor, offsets: Tensor, k: int) -> tuple[Tensor
 
 
 def stable_topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k largest of each row, the largest first, equal ones by lower index.
+    """Return the k largest values of each row in descending order, ties by lower index.
 
-    `torch.topk` promises neither which of equal values it returns nor their order. Equal values
-    of -inf may come in any order here too.
+    `torch.topk` guarantees neither which of equal values it returns nor their order. Here only
+    values of -inf may come in any order.
 
     Args:
         values: (B, M).
-        k: where it exceeds M, all are returned.
+        k: Number of values; more than M returns all.
 
     Returns:
         Values and indices, (B, min(k, M)).
     """
     if k >= values.shape[1]:
         return values.sort(dim=1, descending=True, stable=True)
-    # One more than asked for shows whether equal values stand on both sides of the border.
+    # One value more shows whether equal values lie on both sides of the border.
     largest, indices = values.topk(k + 1)
     torn = (largest[:, k - 1] == largest[:, k]) & (largest[:, k] > -torch.inf)
     indices = indices[:, :k].sort(dim=1).values
@@ -91,7 +96,7 @@ def stable_topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def _block_maxima(values: Tensor) -> Tensor:
-    """Return the largest of every `_BLOCK` values and of the rest, (B, W, V) -> (B, W, blocks)."""
+    """Return the maximum of every `_BLOCK` values and of the rest, (B, W, V) -> (B, W, blocks)."""
     whole = values.shape[2] // _BLOCK * _BLOCK
     blocks = values[:, :, :whole].reshape(*values.shape[:2], -1, _BLOCK)
     maxima = blocks.amax(dim=3)

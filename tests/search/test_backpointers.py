@@ -18,7 +18,7 @@ def test_each_token_has_the_weights_of_its_step(num_steps):
             parents=cells,
             rows=torch.full((1, 1), step % 2),
             log_probabilities=torch.full((1, 1), -step - 1.0),
-            weights=weights[step],
+            attention_weights=weights[step],
         )
     ((found,),) = history.hypotheses([[Ending(int(cells), 0.0)]], [4])
 

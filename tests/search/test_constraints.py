@@ -157,7 +157,7 @@ def test_what_is_left_without_a_token_ends_with_a_warning(tools, caplog):
         tools.force(model, [4, EOS], [4, 5, 6, UNK, EOS]).log_probability, abs=1e-4
     )
     [record] = caplog.records
-    assert record.getMessage().startswith("1 hypotheses had no token left")
+    assert record.getMessage().startswith("1 hypotheses ended because no token was")
 
 
 def test_what_has_ended_does_not_count_as_left_without_a_token(tools, caplog):
@@ -180,7 +180,7 @@ def test_all_that_are_left_without_a_token_are_counted_in_one_warning(tools, cap
 
     assert [len(hypothesis.ids) for [hypothesis] in found] == [4, 1, 3]
     [record] = caplog.records
-    assert record.getMessage().startswith("2 hypotheses had no token left")
+    assert record.getMessage().startswith("2 hypotheses ended because no token was")
 
 
 def test_constraints_follow_their_sentences_out_of_the_batch(tools, decoding, model):
@@ -201,9 +201,9 @@ def test_constraints_follow_their_sentences_out_of_the_batch(tools, decoding, mo
     ("prefixes", "message"),
     [
         ([[4]], "1 prefixes for 4 sentences"),
-        ([[4], [], [PAD], []], "prefix 2 holds padding"),
-        ([[4], [BOS, 4], [], []], "prefix 1 holds padding, a start"),
-        ([[4, EOS, 4], [], [], []], "prefix 0 holds .* an end before"),
+        ([[4], [], [PAD], []], "prefix 2 contains PAD"),
+        ([[4], [BOS, 4], [], []], "prefix 1 contains PAD, BOS"),
+        ([[4, EOS, 4], [], [], []], "prefix 0 contains .* EOS before"),
         ([[], [], [], [4] * 5], r"prefix 3 has 5 tokens, but .* at most 4; raise decoding\.max"),
     ],
 )

@@ -1,4 +1,6 @@
-"""The searches over the real model, every attention type and every form of its decoder."""
+"""The real model fits the protocols: every search, attention type and form of the decoder."""
+
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -83,3 +85,28 @@ def test_a_coverage_penalty_needs_attention(tools, attention, model):
             search(model, *tools.pad(SOURCES), config)
     else:
         assert search(model, *tools.pad(SOURCES), config)
+
+
+def test_a_search_uses_no_more_of_a_model_than_the_protocols_name(tools, config):
+    whole = tools.model(vocabulary_size=8, seed=1)
+
+    def step(state, previous_ids, memory):
+        made = whole.step(state.own, previous_ids, memory.own)
+        return SimpleNamespace(
+            logits=made.logits, state=only(made.state), attention_weights=made.attention_weights
+        )
+
+    def only(part):
+        return SimpleNamespace(own=part, select=lambda rows: only(part.select(rows)))
+
+    bare = SimpleNamespace(
+        training=False,
+        decoder=SimpleNamespace(step=step),
+        encode=lambda source_ids, source_mask: map(only, whole.encode(source_ids, source_mask)),
+    )
+
+    found, expected = (search(model, *tools.pad(SOURCES), config) for model in (bare, whole))
+
+    assert [[each.ids for each in of] for of in found] == [
+        [each.ids for each in of] for of in expected
+    ]

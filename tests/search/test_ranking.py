@@ -51,7 +51,7 @@ def test_coverage_is_the_published_sum_over_real_tokens(tools):
 
     coverage = ranking.start_coverage(mask)
     for _ in range(2):
-        coverage = ranking.extend_coverage(coverage, rows=torch.tensor([[0]]), weights=weights)
+        coverage = ranking.extend_coverage(coverage, torch.tensor([[0]]), weights)
     score = ranking.scores(torch.tensor([[-3.0]]), length=2, coverage=coverage)
 
     # The third token got nothing and counts as the least number of its kind.

@@ -9,8 +9,8 @@ from seq2seq.special_tokens import BOS, EOS, PAD
 
 SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]
 VOCABULARY_SIZE = 7
-FIRST_PIECES = [0.0, 0.7, 0.0, 0.1, 1.0, 0.4, -0.5]
-"""logits of the first token, those of PAD and BOS being of no account"""
+FIRST_LOGITS = [0.0, 0.7, 0.0, 0.1, 1.0, 0.4, -0.5]
+"""logits of the first token; those of PAD and BOS are ignored"""
 
 
 def with_end(hypothesis):
@@ -24,7 +24,7 @@ def copies(num_copies, *, token=4):
 
 def first_tokens(tools, num_draws, **changes):
     """Draw first tokens, all from one distribution."""
-    model = tools.table_model([FIRST_PIECES, [-9.0, -9.0, -9.0, 9.0, -9.0, -9.0, -9.0]])
+    model = tools.table_model([FIRST_LOGITS, [-9.0, -9.0, -9.0, 9.0, -9.0, -9.0, -9.0]])
     config = tools.decoding("sampling", max_length_ratio=0.0, max_length_offset=1, **changes)
     found = search(model, *tools.pad(copies(num_draws)), config)
     return Counter(with_end(hypothesis)[0] for [hypothesis] in found)
@@ -34,7 +34,7 @@ def distribution(temperature=1.0):
     """Return the probabilities that the tokens are drawn with, by the definition."""
     odds = {
         token: math.exp(logit / temperature)
-        for token, logit in enumerate(FIRST_PIECES)
+        for token, logit in enumerate(FIRST_LOGITS)
         if token not in (PAD, BOS)
     }
     return {token: odd / sum(odds.values()) for token, odd in odds.items()}
