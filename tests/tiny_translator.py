@@ -1,4 +1,4 @@
-"""A translator of a few hundred parameters, and its checkpoint, for tests."""
+"""A tiny translator and its checkpoint, for tests."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -16,7 +16,7 @@ from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.inference.translation import TranslatedHypothesis, Translation
 from seq2seq.inference.translator import Translator
-from seq2seq.model.decoder_cell import DecoderState
+from seq2seq.model.decoder_state import DecoderState
 from seq2seq.runtime.numerics import Device, Numerics, Precision
 from seq2seq.search import BeamConfig
 
@@ -35,7 +35,7 @@ GREEDY = BEAM.as_greedy()
 
 
 def make_config(attention: str = "additive") -> TrainConfig:
-    """Compose the shipped configuration with sizes that take no time."""
+    """Compose the default configuration with tiny sizes."""
     sizes = [f"{side}.{size}=6" for side in ("encoder", "decoder") for size in SIZES]
     overrides = [f"attention={attention}", "tokenizer=characters"]
     overrides += [f"model.{size}" for size in sizes]
@@ -47,7 +47,7 @@ SIZES = ("embedding_size", "hidden_size")
 
 
 def make_checkpoint(attention: str = "additive", *, seed: int = 3) -> Checkpoint:
-    """Return random weights, large enough for varied translations."""
+    """Return random weights that are large enough for varied translations."""
     config = make_config(attention)
     tokenizers = TokenizerPair(
         CharacterTokenizer("abcdefghijklmnopqrstuvwxyz "), CharacterTokenizer("abcdefgh .")
@@ -80,7 +80,7 @@ def make_translator(attention: str = "additive", *, seed: int = 3) -> Translator
 
 
 def make_translate_config(checkpoint: Path | str | list[str], **changes: object) -> TranslateConfig:
-    """Return what translate.py is told where nothing but a checkpoint is given."""
+    """Return the configuration of translate.py with default values and some changes."""
     checkpoints = checkpoint if isinstance(checkpoint, list) else [str(checkpoint)]
     values = {each.name: None for each in fields(TranslateConfig)} | {
         "checkpoint": checkpoints,
@@ -99,7 +99,7 @@ def make_translate_config(checkpoint: Path | str | list[str], **changes: object)
 
 
 def translated(source: str, text: str) -> Translation:
-    """Return a translation of which nothing but the text is known."""
+    """Return a translation with a text and nothing else."""
     hypothesis = TranslatedHypothesis(
         text=text,
         score=0.0,
@@ -113,7 +113,7 @@ def translated(source: str, text: str) -> Translation:
 
 
 def record_shapes(translator: Translator, monkeypatch: MonkeyPatch) -> list[tuple[int, ...]]:
-    """Return a list that gets the shape of each batch that the model reads."""
+    """Return a list to which the shape of each batch that the model reads is appended."""
     shapes = []
     encode = translator._model.encode
 

@@ -86,6 +86,11 @@ class BannedPhrases:
 
     Attributes:
         id_rows: Token ids of each phrase, for a search.
+
+    Example:
+        >>> from seq2seq.data import CharacterTokenizer
+        >>> BannedPhrases(["cab", "b"], CharacterTokenizer("abc")).id_rows
+        [[6, 4, 5], [5]]
     """
 
     def __init__(self, phrases: Iterable[str], tokenizer: Tokenizer) -> None:

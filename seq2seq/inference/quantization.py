@@ -103,6 +103,12 @@ def quantize(model: nn.Module) -> None:
 
     Raises:
         ValueError: This processor does not multiply 8-bit integers exactly.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(64, 512))
+        >>> quantize(model)
+        >>> type(model[0]).__name__
+        'Int8Linear'
     """
     _check_processor()
     for module in list(model.modules()):

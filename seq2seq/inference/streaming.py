@@ -55,6 +55,13 @@ def map_batches(
         known: Results of rows that need no processing.
         on_result: Called with each result as soon as it is known, before its turn.
         map_function: Applies `function` to all batches, as `map` does.
+
+    Example:
+        >>> texts = ["three", "a", "two"]
+        >>> def reverse(rows):
+        ...     return [texts[row][::-1] for row in rows]
+        >>> list(map_batches(reverse, lengths=[5, 1, 3], batch_size=2, known={}))
+        ['eerht', 'a', 'owt']
     """
     _warn_of_long(lengths)
     done = dict(known)
