@@ -131,11 +131,6 @@ class TranslateConfig:
         """Raise ValueError for rules about words that would have no effect."""
         if self.dictionary is not None and self.unknown_words is UnknownTokens.keep:
             raise ValueError(f"dictionary={self.dictionary} needs unknown_words=copy; set that too")
-        if self.prefixes is not None and self.long_lines is LongLines.split:
-            raise ValueError(
-                f"prefixes={shown(self.prefixes)} needs long_lines=whole; the sentences of a "
-                "split line have no prefixes of their own"
-            )
         if self.reference is None:
             return
         if self.unknown_words is UnknownTokens.copy:
@@ -165,25 +160,24 @@ class TranslateConfig:
             num_files = len(self._paths(key))
             if num_files not in {0, *allowed}:
                 raise ValueError(
-                    f"{key}={shown(self._paths(key))} names {num_files} files, but input "
-                    f"{num_inputs}; give {' or '.join(map(str, sorted(allowed)))}"
+                    f"{key}={shown(self._paths(key))} names {num_files} files; give "
+                    f"{' or '.join(map(str, sorted(allowed)))}, because the number of inputs is "
+                    f"{num_inputs}"
                 )
 
     def _check_long_lines(self) -> None:
-        """Raise ValueError for outputs that a joined translation does not have."""
+        """Raise ValueError for keys that cannot be combined with split lines."""
         if self.long_lines is LongLines.whole:
             return
+        keys = ("reference", "prefixes", "alignments", "attention_plot", "attention_html")
+        given = {key: shown(paths) for key in keys if (paths := self._paths(key))}
         if self.output_format is not OutputFormat.text:
+            given["output_format"] = self.output_format.value
+        for key, value in given.items():
             raise ValueError(
-                f"output_format={self.output_format.value} needs long_lines=whole; a split line "
-                "has a text, but no score or attention of its own"
+                f"{key}={value} needs long_lines=whole; a split line has a text, but no prefix, "
+                "score or attention of its own"
             )
-        for key in ("reference", "alignments", "attention_plot", "attention_html"):
-            if paths := self._paths(key):
-                raise ValueError(
-                    f"{key}={shown(paths)} needs long_lines=whole; a split line has a text, but "
-                    "no score or attention of its own"
-                )
 
     def _paths(self, key: str) -> list[str]:
         """Return the paths that a key names, which may be none."""

@@ -25,12 +25,15 @@ from seq2seq.cli.config import LongLines, OutputFormat
         ({"output": ["a", ""]}, r"output=\[a,\] must name a file"),
         (
             {"input": ["a", "b"], "output": ["c", "d", "e"]},
-            r"output=\[c,d,e\] names 3 files, but input 2; give 1 or 2",
+            r"output=\[c,d,e\] names 3 files; give 1 or 2, because the number of inputs is 2$",
         ),
-        ({"output": ["c", "d"]}, r"output=\[c,d\] names 2 files, but input 1; give 1$"),
+        (
+            {"output": ["c", "d"]},
+            r"output=\[c,d\] names 2 files; give 1, because the number of inputs is 1$",
+        ),
         (
             {"input": ["a", "b"], "reference": "c"},
-            "reference=c names 1 files, but input 2; give 2$",
+            "reference=c names 1 files; give 2, because the number of inputs is 2$",
         ),
         (
             {"input": ["a", "b"], "output": ["c", "./b"]},

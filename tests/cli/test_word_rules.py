@@ -133,7 +133,7 @@ def test_json_has_the_probability_of_each_token(run):
             {"prefixes": "p", "long_lines": LongLines.split},
             "prefixes=p needs long_lines=whole",
         ),
-        ({"input": ["a", "b"], "prefixes": "p"}, "prefixes=p names 1 files, but input 2; give 2"),
+        ({"input": ["a", "b"], "prefixes": "p"}, "prefixes=p names 1 files; give 2"),
         ({"prefixes": "p", "output": "p"}, "output=p would overwrite the file of prefixes=p"),
         (
             {"banned_phrases": "p", "output": "p"},
