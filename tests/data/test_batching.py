@@ -1,4 +1,4 @@
-"""Batches hold each pair once, in an order that the seed decides, with little padding."""
+"""Batches have each pair once, in an order given by the seed, with little padding."""
 
 from collections.abc import Iterable
 
@@ -38,7 +38,7 @@ def corpus_of(source: list[list[int]], target: list[list[int]]) -> EncodedCorpus
 
 
 def links_of(source: list[list[int]]) -> TokenLinks:
-    """Link every source token of a pair to its first target token, where it has one."""
+    """Link every source token of a pair to its first target token, if any."""
     rows = [
         np.arange(len(ids) if target else 0) for ids, target in zip(source, TARGET, strict=True)
     ]
@@ -138,7 +138,7 @@ def test_ids_and_masks_have_their_types() -> None:
     }
 
 
-def test_a_guide_is_as_long_as_its_batch_and_says_nothing_of_eos_and_padding() -> None:
+def test_a_guide_has_the_shape_of_its_batch_and_is_0_at_eos_and_padding() -> None:
     batch = collate(corpus_of(SOURCE, TARGET), np.array([1, 0, 3]), links=links_of(SOURCE))
 
     expected = torch.zeros(3, 4, 5)
@@ -155,7 +155,7 @@ def test_without_links_there_is_no_guide() -> None:
     assert batch.to("meta").guide is None
 
 
-def test_rows_without_any_ids_are_eos_alone() -> None:
+def test_rows_without_ids_are_eos_only() -> None:
     batch = collate(corpus_of([[], []], [[], []]), np.array([0, 1]))
 
     assert batch.source_ids.tolist() == [[EOS], [EOS]]
@@ -195,7 +195,7 @@ def test_every_row_is_seen_once_in_an_epoch(
     size=st.integers(1, 60),
     pool_size=st.integers(1, 50),
 )
-def test_batches_keep_within_the_tokens_and_are_as_large_as_they_can(
+def test_batches_are_as_large_as_the_limit_of_tokens_allows(
     target_lengths: list[int], size: int, pool_size: int
 ) -> None:
     encoded = corpus_of_lengths([1] * len(target_lengths), target_lengths)
@@ -241,7 +241,7 @@ def test_batches_by_tokens_have_little_padding() -> None:
     assert padding_share([batch.source_mask for batch in batches]) < 0.07
 
 
-def test_pools_as_small_as_a_batch_leave_the_lengths_mixed() -> None:
+def test_pools_as_small_as_a_batch_mix_the_lengths() -> None:
     encoded = random_corpus(500)
 
     batches = [
@@ -254,7 +254,7 @@ def test_pools_as_small_as_a_batch_leave_the_lengths_mixed() -> None:
     assert padding_share([collate(encoded, rows).target_mask for rows in unsorted]) > 0.2
 
 
-def test_the_order_depends_on_seed_and_epoch_alone() -> None:
+def test_the_order_depends_only_on_seed_and_epoch() -> None:
     encoded = random_corpus(60)
     batches = batches_of(encoded, size=100)
     first = as_lists(batches.epoch(3))
@@ -264,7 +264,7 @@ def test_the_order_depends_on_seed_and_epoch_alone() -> None:
     assert as_lists(batches_of(encoded, size=100).epoch(3)) == first
 
 
-def test_epochs_and_seeds_differ_in_the_order_and_the_company_of_a_row() -> None:
+def test_epochs_and_seeds_group_and_order_rows_differently() -> None:
     encoded = random_corpus(300)
 
     epochs = [
@@ -291,7 +291,7 @@ def test_long_and_short_batches_are_mixed() -> None:
 
 @pytest.mark.parametrize("unit", list(BatchUnit))
 @pytest.mark.parametrize("world_size", [2, 3])
-def test_processes_together_see_the_batches_of_one(unit: BatchUnit, world_size: int) -> None:
+def test_processes_share_the_batches_of_one_process(unit: BatchUnit, world_size: int) -> None:
     encoded = random_corpus(60)
     alone = batches_of(encoded, size=150, unit=unit).epoch(5)
     assert min(map(len, alone)) >= world_size
@@ -305,7 +305,7 @@ def test_processes_together_see_the_batches_of_one(unit: BatchUnit, world_size: 
     assert together == [sorted(batch.tolist()) for batch in alone]
 
 
-def test_a_batch_that_must_be_joined_leaves_the_order_of_the_others() -> None:
+def test_merging_a_batch_keeps_the_order_of_the_others() -> None:
     encoded = random_corpus(200)
     alone = [
         sorted(batch.tolist())
@@ -350,7 +350,7 @@ def test_no_process_gets_an_empty_batch(
     assert sorted(rows) == list(range(len(encoded)))
 
 
-def test_a_small_batch_joins_one_of_similar_length() -> None:
+def test_a_small_batch_is_merged_with_one_of_similar_length() -> None:
     encoded = corpus_of_lengths([1] * 5, [1, 1, 8, 20, 21])
 
     epoch = batches_of(encoded, size=21, process=(0, 2)).epoch(0)
@@ -368,13 +368,13 @@ def test_more_processes_than_pairs_are_refused() -> None:
         batches_of(corpus_of_lengths([1] * 3, [1] * 3), size=9, process=(0, 4))
 
 
-def test_in_order_goes_from_long_to_short_sources() -> None:
+def test_batches_by_length_go_from_long_to_short_sources() -> None:
     encoded = corpus_of_lengths([3, 1, 4, 1, 5], [2, 2, 2, 3, 2])
 
     assert as_lists(batches_by_length(encoded, 2)) == [[4, 2], [0, 3], [1]]
 
 
-def test_in_order_has_every_row_once() -> None:
+def test_batches_by_length_have_every_row_once() -> None:
     encoded = random_corpus(37)
 
     batches = batches_by_length(encoded, 5)
@@ -383,7 +383,7 @@ def test_in_order_has_every_row_once() -> None:
     assert [len(batch) for batch in batches] == [5] * 7 + [2]
 
 
-def test_batches_in_order_can_be_collated() -> None:
+def test_batches_by_length_can_be_collated() -> None:
     encoded = corpus_of(SOURCE, TARGET)
 
     sources = [collate(encoded, rows).source_ids.tolist() for rows in batches_by_length(encoded, 3)]

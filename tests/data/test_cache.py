@@ -1,4 +1,4 @@
-"""What is in a cache is there whole or not at all, and nothing stays of what was broken off."""
+"""Folders of a cache are complete or absent."""
 
 import os
 import time
@@ -15,7 +15,7 @@ def names(folder: Path) -> list[str]:
 
 
 def abandon(folder: Path, *, seconds: float) -> Path:
-    """Leave what a process leaves that was killed so long ago."""
+    """Create the folder of a process that was killed this long ago."""
     folder.mkdir(parents=True)
     (folder / "source.ids").write_bytes(b"half")
     then = time.time() - seconds
@@ -25,7 +25,7 @@ def abandon(folder: Path, *, seconds: float) -> Path:
 
 
 @pytest.mark.parametrize("below", ["", "deep/er"])
-def test_a_file_is_no_cache(tmp_path: Path, below: str) -> None:
+def test_a_file_cannot_be_a_cache(tmp_path: Path, below: str) -> None:
     (tmp_path / "notes").write_text("kept")
     cache_dir = str(tmp_path / "notes" / below)
 
@@ -36,7 +36,7 @@ def test_a_file_is_no_cache(tmp_path: Path, below: str) -> None:
 
 
 @pytest.mark.parametrize("cache_dir", ["", "there", "there/not/yet"])
-def test_a_folder_that_is_there_or_not_yet_is_a_cache(tmp_path: Path, cache_dir: str) -> None:
+def test_an_existing_or_missing_folder_can_be_a_cache(tmp_path: Path, cache_dir: str) -> None:
     (tmp_path / "there").mkdir()
 
     check_cache(str(tmp_path / cache_dir))
@@ -44,7 +44,7 @@ def test_a_folder_that_is_there_or_not_yet_is_a_cache(tmp_path: Path, cache_dir:
     assert names(tmp_path) == ["there"]
 
 
-def test_a_folder_appears_when_it_is_full(tmp_path: Path) -> None:
+def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
     with new_folder(tmp_path / "cache" / "train-1") as folder:
         (folder / "ids").write_bytes(b"all")
         assert not (tmp_path / "cache" / "train-1").exists()
@@ -71,7 +71,7 @@ def test_the_folder_of_a_process_killed_long_ago_is_removed(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("written", ["folder", "file"])
-def test_the_folder_of_a_process_at_work_stays(tmp_path: Path, written: str) -> None:
+def test_the_folder_of_a_running_process_stays(tmp_path: Path, written: str) -> None:
     other = abandon(tmp_path / ".train-0.99-abcdef01", seconds=4000)
     os.utime(other if written == "folder" else other / "source.ids")
 

@@ -1,4 +1,4 @@
-"""The data configurations refuse bad values before anything is read."""
+"""Data configurations refuse bad values before anything is read."""
 
 import dataclasses
 

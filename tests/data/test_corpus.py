@@ -1,4 +1,4 @@
-"""A configuration becomes corpora by its type."""
+"""The type of a configuration selects its loader."""
 
 import pytest
 from tiny_data import BASE

@@ -1,4 +1,4 @@
-"""A download is whole or absent, goes on after a break, and fails in one clear line."""
+"""A download is complete or absent, resumes after a break, and fails in one clear line."""
 
 import fcntl
 import hashlib
@@ -26,16 +26,16 @@ NO_WAITS = (0.0, 0.0)
 
 @dataclass
 class Site:
-    """What the server gives and the ranges that it was asked for."""
+    """A server that fails on request and records the requested ranges."""
 
     url: str = ""
     content: bytes = CONTENT
     knows_ranges: bool = True
     knows_length: bool = True
     breaks: list[int] = field(default_factory=list)
-    """after how many bytes each of the next answers breaks off"""
+    """Bytes after which each of the next answers breaks off."""
     statuses: list[int] = field(default_factory=list)
-    """failures to answer with first"""
+    """Failures to answer with first."""
     ranges: list[str | None] = field(default_factory=list)
     encodings: list[str | None] = field(default_factory=list)
 
@@ -142,7 +142,7 @@ def test_a_file_of_unknown_length_is_downloaded(site: Site, path: Path) -> None:
     assert path.read_bytes() == CONTENT
 
 
-def test_a_present_file_is_not_asked_for(site: Site, path: Path) -> None:
+def test_an_existing_file_is_not_requested(site: Site, path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(CONTENT)
 
@@ -151,7 +151,7 @@ def test_a_present_file_is_not_asked_for(site: Site, path: Path) -> None:
     assert site.ranges == []
 
 
-def test_a_present_file_with_another_hash_is_kept_and_named(site: Site, path: Path) -> None:
+def test_an_existing_file_with_another_hash_is_kept_and_named(site: Site, path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"mine")
     found = hashlib.sha256(b"mine").hexdigest()
@@ -166,7 +166,7 @@ def test_a_present_file_with_another_hash_is_kept_and_named(site: Site, path: Pa
     assert site.ranges == []
 
 
-def test_a_broken_download_goes_on_where_it_stopped(
+def test_a_broken_download_resumes_where_it_stopped(
     site: Site, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     site.breaks = [HALF]
@@ -183,7 +183,7 @@ def test_a_broken_download_goes_on_where_it_stopped(
     assert caplog.records[0].getMessage().endswith("; trying again in 0 s")
 
 
-def test_a_download_broken_too_often_goes_on_in_the_next_run(site: Site, path: Path) -> None:
+def test_a_download_broken_too_often_resumes_in_the_next_run(site: Site, path: Path) -> None:
     site.breaks = [20_000, 30_000, 40_000]
 
     with pytest.raises(
@@ -212,7 +212,7 @@ def test_a_server_that_ignores_ranges_starts_again(site: Site, path: Path) -> No
     assert site.ranges == [f"bytes={HALF}-"]
 
 
-def test_a_whole_part_is_renamed_without_a_request(site: Site, path: Path) -> None:
+def test_a_complete_part_is_renamed_without_a_request(site: Site, path: Path) -> None:
     part_of(path, CONTENT)
 
     fetch(site.url, path=path, sha256=SHA256)
@@ -222,7 +222,7 @@ def test_a_whole_part_is_renamed_without_a_request(site: Site, path: Path) -> No
     assert site.ranges == []
 
 
-def test_a_part_longer_than_the_file_is_thrown_away(site: Site, path: Path) -> None:
+def test_a_part_longer_than_the_file_is_deleted(site: Site, path: Path) -> None:
     part_of(path, CONTENT + b"more")
 
     fetch(site.url, path=path, sha256=SHA256)
@@ -242,7 +242,7 @@ def test_a_wrong_hash_leaves_nothing_behind(site: Site, path: Path) -> None:
     assert files_beside(path) == []
 
 
-def test_a_file_that_does_not_exist_is_not_asked_for_again(site: Site, path: Path) -> None:
+def test_a_file_that_does_not_exist_is_requested_once(site: Site, path: Path) -> None:
     site.statuses = [404]
 
     with pytest.raises(ConnectionError, match="the server answered 404 Not Found") as caught:
@@ -253,7 +253,7 @@ def test_a_file_that_does_not_exist_is_not_asked_for_again(site: Site, path: Pat
     assert site.ranges == [None]
 
 
-def test_a_busy_server_is_asked_again(site: Site, path: Path) -> None:
+def test_a_request_to_a_busy_server_is_repeated(site: Site, path: Path) -> None:
     site.statuses = [503]
 
     fetch(site.url, path=path, sha256=SHA256, retry_waits=NO_WAITS)
@@ -305,7 +305,7 @@ def test_the_progress_bar_shows_on_a_terminal(
     assert "train.de.gz: 100%" in terminal.getvalue()
 
 
-def test_the_progress_bar_counts_what_was_there_before(
+def test_the_progress_bar_counts_earlier_bytes(
     site: Site, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = Terminal()
@@ -317,7 +317,7 @@ def test_the_progress_bar_counts_what_was_there_before(
     assert "128k/128k" in terminal.getvalue()
 
 
-def test_the_bytes_of_the_file_itself_are_asked_for(site: Site, path: Path) -> None:
+def test_uncompressed_bytes_are_requested(site: Site, path: Path) -> None:
     fetch(site.url, path=path, sha256=SHA256)
 
     assert site.encodings == ["identity"]

@@ -1,4 +1,4 @@
-"""An encoded corpus holds what the tokenizers gave, whole or not at all, and is made once."""
+"""An encoded corpus is complete or absent, and is encoded once."""
 
 import io
 import json
@@ -70,7 +70,7 @@ def config(tmp_path: Path) -> DataConfig:
 
 
 def texts(encoded: EncodedCorpus) -> list[tuple[str, str]]:
-    """Decode all that is in the corpus."""
+    """Decode the whole corpus."""
     return [
         (
             TOKENIZERS.source.decode(encoded.source(row).tolist()),
@@ -128,7 +128,7 @@ def test_a_side_without_any_ids_can_be_opened(config: DataConfig) -> None:
     assert texts(encoded) == [("", "ab"), ("", "c")]
 
 
-def test_the_second_time_the_corpus_is_not_read(config: DataConfig) -> None:
+def test_an_encoded_corpus_is_not_read_again(config: DataConfig) -> None:
     corpus = ListCorpus(PAIRS)
 
     first = encode_corpus(corpus, TOKENIZERS, config)
@@ -138,7 +138,7 @@ def test_the_second_time_the_corpus_is_not_read(config: DataConfig) -> None:
     assert texts(second) == texts(first)
 
 
-def test_each_change_that_matters_makes_new_arrays(config: DataConfig) -> None:
+def test_relevant_changes_create_new_arrays(config: DataConfig) -> None:
     other_tokenizers = TokenizerPair(CharacterTokenizer("abcd"), TOKENIZERS.target)
     calls = [
         (ListCorpus(PAIRS), TOKENIZERS, config),
@@ -156,7 +156,7 @@ def test_each_change_that_matters_makes_new_arrays(config: DataConfig) -> None:
     assert len(folders(config)) == len(calls)
 
 
-def test_other_changes_keep_the_arrays(config: DataConfig) -> None:
+def test_other_changes_reuse_the_arrays(config: DataConfig) -> None:
     corpus = ListCorpus(PAIRS)
     encode_corpus(corpus, TOKENIZERS, config)
 
@@ -224,14 +224,14 @@ def test_an_empty_corpus_is_refused(config: DataConfig) -> None:
     assert folders(config) == []
 
 
-def test_a_corpus_of_long_pairs_alone_is_refused(config: DataConfig) -> None:
+def test_a_corpus_of_long_pairs_only_is_refused(config: DataConfig) -> None:
     skipping = replace(config, max_length=1, long_pairs=OnInvalid.skip)
 
     with pytest.raises(ValueError, match=r"all 2 pairs are longer than data\.max_length=1 "):
         encode_corpus(ListCorpus([("ab", "a"), ("a", "bc")]), TOKENIZERS, skipping)
 
 
-def test_a_process_that_comes_second_uses_the_arrays_of_the_first(config: DataConfig) -> None:
+def test_a_slower_process_uses_the_arrays_of_the_first(config: DataConfig) -> None:
     class SlowCorpus(ListCorpus):
         """While it is read, another process finishes the same work."""
 
@@ -267,7 +267,7 @@ def test_damaged_arrays_are_named(config: DataConfig, name: str) -> None:
         encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
 
 
-def test_deleted_arrays_are_made_again(config: DataConfig) -> None:
+def test_deleted_arrays_are_created_again(config: DataConfig) -> None:
     encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
     shutil.rmtree(config.cache_dir)
 
@@ -319,7 +319,7 @@ def test_tokenizers_are_trained_once(
     assert (second.source is second.target) == (tokenizer is UNIGRAM)
 
 
-def test_each_change_that_matters_trains_new_tokenizers(config: DataConfig) -> None:
+def test_relevant_changes_train_new_tokenizers(config: DataConfig) -> None:
     calls = [
         (CHARACTERS, ListCorpus(PAIRS)),
         (CHARACTERS, ListCorpus(PAIRS, fingerprint="other")),

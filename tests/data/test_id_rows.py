@@ -1,4 +1,4 @@
-"""Rows of ids come back from disk as they were written."""
+"""Rows of ids are read from disk as they were written."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_rows_written_in_parts_come_back(folder):
+def test_rows_written_in_parts_are_read_back(folder):
     rows = IdRows.open(folder, "source")
 
     assert [rows[i].tolist() for i in range(3)] == ROWS
@@ -24,14 +24,14 @@ def test_rows_written_in_parts_come_back(folder):
     assert rows.is_complete
 
 
-def test_writing_returns_the_ids_one_after_the_other(tmp_path):
+def test_writing_returns_the_concatenated_ids(tmp_path):
     with RowWriter(tmp_path, "target") as writer:
         ids = writer.write(ROWS)
 
     assert ids.tolist() == [7, 5, 9, 4]
 
 
-def test_a_file_that_was_cut_is_not_whole(folder):
+def test_a_truncated_file_is_not_complete(folder):
     path = folder / "source.ids"
     path.write_bytes(path.read_bytes()[:-4])
 

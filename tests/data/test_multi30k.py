@@ -28,7 +28,7 @@ FILES = {name: gzip.compress(text.encode(), mtime=0) for name, text in TEXT.item
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serve one directory and remember what was asked for."""
+    """Serve one directory and record the requests."""
 
     paths: list[str]
     root: Path
@@ -52,7 +52,7 @@ def small_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the paths that the server is asked for, in order."""
+    """Return the requested paths, in order."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(Handler, "paths", [], raising=False)
     monkeypatch.setattr(Handler, "root", tmp_path / "served", raising=False)
@@ -113,9 +113,7 @@ def test_missing_files_are_downloaded_and_read(
 
 
 @pytest.mark.usefixtures("small_table")
-def test_only_what_is_missing_is_downloaded(
-    tmp_path: Path, base_url: str, paths: list[str]
-) -> None:
+def test_only_missing_files_are_downloaded(tmp_path: Path, base_url: str, paths: list[str]) -> None:
     root = tmp_path / "root"
     root.mkdir()
     for name in list(FILES)[1:6]:
@@ -127,7 +125,7 @@ def test_only_what_is_missing_is_downloaded(
 
 
 @pytest.mark.usefixtures("small_table")
-def test_the_direction_can_be_turned(tmp_path: Path, base_url: str) -> None:
+def test_the_direction_can_be_reversed(tmp_path: Path, base_url: str) -> None:
     config = make_config(root=tmp_path / "root", base_url=base_url, source="en", target="de")
 
     corpora = load_corpora(config)
@@ -136,7 +134,7 @@ def test_the_direction_can_be_turned(tmp_path: Path, base_url: str) -> None:
 
 
 @pytest.mark.usefixtures("small_table")
-def test_a_present_file_with_another_hash_is_named(tmp_path: Path) -> None:
+def test_an_existing_file_with_another_hash_is_named(tmp_path: Path) -> None:
     for name in list(FILES)[:6]:
         (tmp_path / name).write_bytes(FILES[name])
     (tmp_path / "val.en.gz").write_bytes(b"not the file")
@@ -152,7 +150,7 @@ def test_an_unknown_language_lists_the_known_ones(tmp_path: Path, key: str) -> N
 
 
 @pytest.mark.parametrize("test", ["test_2015", "val", "train", "test_2017_flickr"])
-def test_a_test_set_that_does_not_exist_lists_those_that_do(tmp_path: Path, test: str) -> None:
+def test_an_unknown_test_set_lists_the_known_ones(tmp_path: Path, test: str) -> None:
     with pytest.raises(ValueError, match=f"data.test={test} does not exist") as caught:
         load_corpora(make_config(root=tmp_path, source="cs", test=test))
 
@@ -171,7 +169,7 @@ def test_the_table_holds_the_files_of_the_source() -> None:
 
 @pytest.mark.skipif(not PRESENT.exists(), reason="the corpus is not on this machine")
 @pytest.mark.parametrize(("source", "target"), [("de", "en"), ("en", "fr"), ("fr", "de")])
-def test_the_real_files_are_read_where_they_lie(source: str, target: str) -> None:
+def test_the_real_files_are_read(source: str, target: str) -> None:
     before = sorted(PRESENT.iterdir())
 
     corpora = load_corpora(make_config(root=PRESENT, source=source, target=target))

@@ -226,7 +226,7 @@ def test_clean_files_give_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert caplog.records == []
 
 
-def test_nothing_left_after_skipping_is_refused(tmp_path: Path) -> None:
+def test_a_corpus_of_skipped_pairs_only_is_refused(tmp_path: Path) -> None:
     table = write(tmp_path / "b.tsv", b"\tno\nja\t\n")
     corpus = make_corpus(table, empty_lines=OnInvalid.skip)
 
@@ -309,7 +309,7 @@ def test_fingerprint_stays_when_the_files_move(tmp_path: Path) -> None:
     assert len(first.fingerprint) == 64
 
 
-def test_fingerprint_changes_with_all_that_changes_the_pairs(tmp_path: Path) -> None:
+def test_fingerprint_changes_with_everything_that_changes_the_pairs(tmp_path: Path) -> None:
     source = write(tmp_path / "a.de", b"ja\tx\n")
     target = write(tmp_path / "a.en", b"yes\tx\n")
     other = write(tmp_path / "b.en", b"yea\tx\n")

@@ -1,4 +1,4 @@
-"""Links between words become links between their tokens, and those a guide for each batch."""
+"""Links between words become links between tokens, and those a guide for each batch."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def test_every_token_of_a_word_is_linked_to_every_token_of_the_other() -> None:
     assert as_set(tokens) == {(0, 1), (0, 2), (1, 1), (1, 2), (2, 1), (2, 2)}
 
 
-def test_a_word_with_several_links_looks_at_all_of_their_tokens() -> None:
+def test_a_word_with_several_links_is_linked_to_all_their_tokens() -> None:
     tokens = link_tokens({(0, 1), (2, 1)}, source_words=[0, 1, 2, 2], target_words=[0, 1])
 
     assert as_set(tokens) == {(1, 0), (1, 2), (1, 3)}
@@ -73,7 +73,7 @@ def test_the_digest_changes_with_any_link_and_its_row() -> None:
     assert len(digests) == 5
 
 
-def test_links_that_are_opened_are_those_that_were_saved(tmp_path: Path) -> None:
+def test_opened_links_equal_the_saved_ones(tmp_path: Path) -> None:
     links = TokenLinks.of(linked(row)._replace(num_lost=2) for row in ROWS)
 
     links.save(tmp_path)

@@ -1,4 +1,4 @@
-"""A file is there whole or not at all, whatever ends its writing."""
+"""A file is complete or absent, even if writing it is interrupted."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_a_file_gets_its_name_when_it_is_whole(tmp_path):
+def test_a_file_gets_its_name_when_it_is_complete(tmp_path):
     with whole_file(tmp_path / "a.txt") as file:
         file.write(b"all")
         assert not (tmp_path / "a.txt").exists()
@@ -57,7 +57,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_nothing(tmp_path, monkeypatch):
     assert contents(tmp_path) == {}
 
 
-def test_a_killed_process_leaves_a_hidden_file_that_can_be_told(tmp_path):
+def test_a_killed_process_leaves_a_recognisable_hidden_file(tmp_path):
     lines = (
         "import os, pathlib, seq2seq.files.atomic as files",
         "with files.whole_file(pathlib.Path('a.txt')) as file: file.write(b'half'); os._exit(9)",
@@ -98,7 +98,7 @@ def test_none_of_several_files_gets_its_name_when_one_fails(tmp_path, monkeypatc
     assert contents(tmp_path) == {"a": b"before"}
 
 
-def test_a_missing_directory_is_an_error_and_is_not_made(tmp_path):
+def test_a_missing_directory_is_an_error_and_is_not_created(tmp_path):
     with pytest.raises(FileNotFoundError), whole_file(tmp_path / "missing" / "a.txt"):
         pass
 
@@ -117,7 +117,7 @@ def test_a_new_file_has_the_permissions_that_the_umask_leaves(tmp_path, mask):
     assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == 0o666 & ~mask
 
 
-def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path):
+def test_a_link_is_replaced_and_its_target_stays(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"before")
     (tmp_path / "link").symlink_to("a.txt")
 
@@ -128,7 +128,7 @@ def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path):
     assert not (tmp_path / "link").is_symlink()
 
 
-def test_a_temporary_path_is_told_from_all_others(tmp_path):
+def test_only_temporary_paths_are_recognised(tmp_path):
     assert is_temporary(temporary_path(tmp_path / "best.pt"))
     assert temporary_path(tmp_path / "a") != temporary_path(tmp_path / "a")
     for name in ("a", ".config.d", ".mail.2019-abc", ".notes.old-2023", "a.1-0123abcd"):

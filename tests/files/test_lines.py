@@ -42,7 +42,7 @@ def test_lines_end_at_line_feeds_alone(tmp_path, content, lines):
 
 
 @given(content=st.binary(max_size=60).map(lambda content: content.replace(b"A", b"\n")))
-def test_there_are_as_many_lines_as_line_feeds_whatever_the_bytes(tmp_path_factory, content):
+def test_any_bytes_have_as_many_lines_as_line_feeds(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("any") / "a.txt"
     path.write_bytes(content)
 
@@ -72,7 +72,7 @@ def test_valid_text_gives_no_warning(tmp_path, caplog):
     assert caplog.records == []
 
 
-def test_a_pipe_tells_whether_it_pauses():
+def test_a_paused_pipe_has_no_more_lines_for_now():
     read_end, write_end = os.pipe()
     with os.fdopen(read_end, "rb", 0) as file, os.fdopen(write_end, "wb", 0) as pipe:
         reader = LineReader(file, name="pipe")
@@ -94,7 +94,7 @@ def test_a_pipe_tells_whether_it_pauses():
         assert (before_the_last, at_end) == (True, False)
 
 
-def test_a_pipe_that_does_not_block_is_not_at_its_end_where_it_is_empty():
+def test_an_empty_non_blocking_pipe_has_not_ended():
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
     with os.fdopen(read_end, "rb", 0) as file, os.fdopen(write_end, "wb", 0) as pipe:
@@ -134,7 +134,7 @@ def test_packed_files_one_after_another_are_one_file(tmp_path):
 
 
 @pytest.mark.parametrize("padding", [b"\0", b"\0" * CHUNK])
-def test_zeros_behind_a_packed_file_are_left_out(tmp_path, padding):
+def test_zeros_after_a_packed_file_are_skipped(tmp_path, padding):
     first, second = gzip.compress(b"a\n"), gzip.compress(b"b\n")
     (tmp_path / "a.gz").write_bytes(first + padding + second + padding)
 
@@ -143,7 +143,7 @@ def test_zeros_behind_a_packed_file_are_left_out(tmp_path, padding):
 
 @pytest.fixture
 def packed_pipe(tmp_path):
-    """Return the name of a pipe of packed lines, and a descriptor that writes to it."""
+    """Return the name of a pipe of packed lines, and a file that writes to it."""
     os.mkfifo(tmp_path / "pipe.gz")
     # Opened to read and write, it waits for nobody.
     descriptor = os.open(tmp_path / "pipe.gz", os.O_RDWR)
@@ -151,7 +151,7 @@ def packed_pipe(tmp_path):
         yield str(tmp_path / "pipe.gz"), file
 
 
-def test_lines_of_a_packed_pipe_come_when_they_are_written(packed_pipe):
+def test_lines_of_a_packed_pipe_are_read_when_they_are_written(packed_pipe):
     name, pipe = packed_pipe
     packer = zlib.compressobj(wbits=31)
 
@@ -209,7 +209,7 @@ def test_a_damaged_packed_file_is_refused_by_name(tmp_path, content):
     assert "\n" not in str(caught.value)
 
 
-def test_what_cannot_be_read_is_named_with_its_key(tmp_path):
+def test_unreadable_files_are_named_with_their_key(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"^input=\S+nowhere\.txt: no such file; give"):
         read_named(tmp_path / "nowhere.txt")
     with pytest.raises(IsADirectoryError, match=r"^input=\S+ is a directory; give"):
@@ -220,7 +220,7 @@ def join(sources, references):
     return parallel(sources, references, names=("input=a.de", "reference=a.en"))
 
 
-def test_parallel_lines_are_joined_empty_ones_too():
+def test_parallel_lines_are_paired_including_empty_ones():
     assert list(join(["a", "", "c"], ["A", "B", ""])) == [("a", "A"), ("", "B"), ("c", "")]
 
 

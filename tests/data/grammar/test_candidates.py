@@ -8,19 +8,19 @@ def check(text: str) -> None:
     find_candidates(toy_grammar(text))
 
 
-def test_rule_that_nothing_leads_to_is_an_error() -> None:
+def test_unreachable_rule_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"toy\.grammar:21: unreachable rule of Alone: "):
         check(TOY_GRAMMAR + "Alone: x | y\n")
 
 
-def test_rule_for_features_that_nobody_asks_for_is_an_error() -> None:
+def test_rule_for_features_that_no_rule_mentions_is_an_error() -> None:
     text = TOY_GRAMMAR.replace("The[number gender] Noun[gender]", "The[number m] Noun[m]")
 
     with pytest.raises(ValueError, match=r":12: unreachable rule of The: .* The\[sg f\]"):
         check(text)
 
 
-def test_word_that_nobody_asks_for_is_an_error() -> None:
+def test_unreachable_word_is_an_error() -> None:
     text = TOY_GRAMMAR.replace("Noun[gender].number", "Noun[f].number")
 
     with pytest.raises(ValueError, match=r":16: unreachable word of Noun: no sentence asks for"):
@@ -41,7 +41,7 @@ def test_rule_whose_features_no_word_has_is_an_error() -> None:
         check(text)
 
 
-def test_combination_of_features_that_no_word_has_is_left_out() -> None:
+def test_combination_of_features_that_no_word_has_is_no_candidate() -> None:
     grammar = toy_grammar(TOY_GRAMMAR.replace("gender: m f", "gender: m f n"))
 
     candidates = find_candidates(grammar)[("Sentence", ())]

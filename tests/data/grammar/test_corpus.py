@@ -96,7 +96,7 @@ def test_corpora_have_their_names_and_sizes(plain: Path) -> None:
     assert [len(list(corpus)) for corpus in corpora] == [7, 3, 5]
 
 
-def test_no_source_and_no_target_comes_twice(pairs: list[Pair]) -> None:
+def test_sources_and_targets_are_distinct(pairs: list[Pair]) -> None:
     assert len({pair.source for pair in pairs}) == len(pairs) == 3500
     assert len({pair.target for pair in pairs}) == len(pairs)
 
@@ -120,7 +120,7 @@ def test_seed_decides_the_pairs(plain: Path) -> None:
     assert list(first) == list(same) != list(other)
 
 
-def test_larger_training_set_leaves_validation_and_test_as_they_are(plain: Path) -> None:
+def test_larger_training_set_does_not_change_validation_and_test(plain: Path) -> None:
     small = load_corpora(make_config(plain, sizes=(10, 4, 5)))
     large = load_corpora(make_config(plain, sizes=(20, 4, 5)))
 
@@ -193,7 +193,7 @@ def test_every_distinct_sentence_of_a_small_grammar_is_found(small: Path) -> Non
 WORDS = ("dogs", "cats", "birds")
 
 
-def test_too_few_distinct_sentences_is_an_error_with_the_way_out(small: Path) -> None:
+def test_too_few_distinct_sentences_are_an_error(small: Path) -> None:
     corpora = load_corpora(make_config(small, sizes=(7, 1, 2)))
 
     with pytest.raises(ValueError, match=r"small\.grammar:2: Sentence gives only 9 .* = 10; ask"):

@@ -1,4 +1,4 @@
-"""Sentences drawn from a grammar are text with the links that its rules say."""
+"""Sentences drawn from a grammar have the text and the links of its rules."""
 
 import random
 from collections import Counter
@@ -115,13 +115,13 @@ def test_same_words_of_two_rules_are_not_linked() -> None:
     assert pair == Pair("X x", "Y y", frozenset({(0, 1), (1, 0)}))
 
 
-def test_joined_pieces_are_one_word() -> None:
+def test_joined_parts_are_one_word() -> None:
     pair = draw_one("Stem+es+Stem2 | Stem Stem2\nwords Stem: * | *\n  klein | small")
 
     assert pair == Pair("Kleinesklein", "Small small", frozenset({(0, 0), (0, 1)}))
 
 
-def test_value_of_a_feature_is_a_piece() -> None:
+def test_value_of_a_feature_is_part_of_a_word() -> None:
     pairs = draw_all(
         "languages: de en\nfeature ending: e en\n"
         "Sentence: Stem+<ending> | Stem\nwords Stem: * | *\n  klein | small\n"
@@ -147,7 +147,7 @@ def test_dash_is_no_word_in_a_row_and_in_a_rule() -> None:
         ("\u00fcber", "\u00dcber"),
     ],
 )
-def test_marks_stand_at_the_word_before_them(body: str, text: str) -> None:
+def test_marks_are_joined_to_the_word_before_them(body: str, text: str) -> None:
     assert draw_one(f"{body} | x").source == text
 
 
@@ -184,7 +184,7 @@ def test_rules_may_contain_themselves() -> None:
     assert all(len(pair.links or ()) == len(pair.source.split()) for pair in pairs)
 
 
-def test_rules_that_hardly_ever_end_are_an_error() -> None:
+def test_rules_whose_sentences_hardly_ever_end_are_an_error() -> None:
     drawn = generator(
         "languages: de en\nSentence: A A2 A3 | A A2 A3\nA *999: A A2 | A A2\nA: x | y\n"
     )
@@ -249,7 +249,7 @@ def test_third_language_is_one_more_column(source: str, target: str, expected: P
     assert len(pairs) == 4
 
 
-def test_added_language_leaves_the_others_as_they_are() -> None:
+def test_added_language_does_not_change_the_others() -> None:
     two, three = generator(ARTICLES), generator(THREE_LANGUAGES)
     rng_two, rng_three = random.Random(2), random.Random(2)
 

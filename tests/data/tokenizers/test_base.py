@@ -1,4 +1,4 @@
-"""What holds for tokenizers of every kind, and the checks of their configurations."""
+"""Properties of all kinds of tokenizers, and checks of their configurations."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ def test_special_tokens_have_the_same_ids_everywhere(tokenizers: TokenizerPair) 
         assert tokenizer.tokens(specials) == ["<pad>", "<unk>", "<s>", "</s>"]
 
 
-def test_ids_lie_within_the_vocabulary_and_are_no_special_ones(tokenizers: TokenizerPair) -> None:
+def test_ids_are_in_the_vocabulary_and_not_special(tokenizers: TokenizerPair) -> None:
     sources, targets = zip(*SENTENCES, strict=True)
 
     for tokenizer, lines in zip(tokenizers, (sources, targets), strict=True):
@@ -84,14 +84,14 @@ def test_ids_lie_within_the_vocabulary_and_are_no_special_ones(tokenizers: Token
             assert EOS < min(ids) <= max(ids) < len(tokenizer)
 
 
-def test_known_text_comes_back(tokenizers: TokenizerPair) -> None:
+def test_known_text_is_restored(tokenizers: TokenizerPair) -> None:
     sources, targets = zip(*SENTENCES, strict=True)
 
     for tokenizer, lines in zip(tokenizers, (sources, targets), strict=True):
         assert [tokenizer.decode(ids) for ids in tokenizer.encode(lines)] == list(lines)
 
 
-def test_special_ids_leave_no_trace_in_the_text(tokenizers: TokenizerPair) -> None:
+def test_special_ids_are_not_in_the_text(tokenizers: TokenizerPair) -> None:
     line = SENTENCES[1][0]
     ids = tokenizers.source.encode([line])[0]
 
@@ -125,7 +125,7 @@ def test_each_id_belongs_to_a_word_in_order(tokenizers: TokenizerPair, line: str
     assert set(words) == set(range(len(line.split())))
 
 
-def test_punctuation_belongs_to_the_word_that_it_stands_at(tokenizers: TokenizerPair) -> None:
+def test_punctuation_belongs_to_the_word_before_it(tokenizers: TokenizerPair) -> None:
     line = "Ein Hund, und"
     ids = tokenizers.source.encode([line])[0]
     tokens = tokenizers.source.tokens(ids)

@@ -1,4 +1,4 @@
-"""Characters are chosen by how often they occur."""
+"""Characters are chosen by frequency."""
 
 import logging
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ def config(*, vocabulary_size: int = 99, min_frequency: int = 1) -> CharactersCo
 
 
 def characters(config: CharactersConfig, *lines: str) -> list[str]:
-    """Return the source vocabulary that the lines give, without the special tokens."""
+    """Return the source vocabulary learnt from the lines, without special tokens."""
     tokenizer = train_tokenizers(config, ListCorpus([(line, "x") for line in lines])).source
     return tokenizer.tokens(range(4, len(tokenizer)))
 
 
-def test_frequent_characters_come_first_and_equals_in_their_order() -> None:
+def test_characters_are_sorted_by_frequency_then_by_code() -> None:
     assert characters(config(), "ccb", "bdaa", "d", "d") == ["d", "a", "b", "c"]
 
 
@@ -62,7 +62,7 @@ def test_each_character_is_one_id() -> None:
     assert len(tokenizer) == 4 + 3
 
 
-def test_whitespace_comes_back_as_it_was() -> None:
+def test_whitespace_is_restored() -> None:
     text = " a\t b  \u00a0a "
     tokenizer = CharacterTokenizer(sorted(set(text)))
 

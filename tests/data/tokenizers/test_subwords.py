@@ -1,4 +1,4 @@
-"""SentencePiece models are lossless, repeatable, silent, and explain what they cannot do."""
+"""SentencePiece models are lossless, reproducible and silent, and their errors are clear."""
 
 import logging
 import random
@@ -63,7 +63,7 @@ UNIGRAM, BPE = (train(replace(CONFIG, model_type=model_type)) for model_type in 
 @pytest.mark.parametrize("tokenizer", [UNIGRAM, BPE])
 @settings(SETTINGS)
 @given(text=st.text(alphabet=CHARACTERS, max_size=20))
-def test_any_text_of_known_characters_comes_back(
+def test_any_text_of_known_characters_is_restored(
     tokenizer: SentencePieceTokenizer, text: str
 ) -> None:
     ids = tokenizer.encode([text])[0]
@@ -120,7 +120,7 @@ def test_frequent_words_become_one_token() -> None:
 
 
 @pytest.mark.parametrize("model_type", MODEL_TYPES)
-def test_a_small_corpus_gives_a_smaller_vocabulary_and_says_so(
+def test_a_small_corpus_gives_a_smaller_vocabulary_and_a_message(
     model_type: SentencePieceModel, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
@@ -148,7 +148,7 @@ def test_a_vocabulary_smaller_than_the_alphabet_is_explained(
         train(replace(CONFIG, model_type=model_type, vocabulary_size=10))
 
 
-def test_other_failures_of_the_library_name_what_was_asked(
+def test_other_failures_of_the_library_name_the_configuration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(**_: object) -> None:
@@ -212,7 +212,7 @@ def test_a_very_long_line_is_learnt_from() -> None:
     assert UNK not in tokenizer.encode(["q"])[0]
 
 
-def test_lines_that_the_library_leaves_out_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_that_the_library_skips_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     corpus = ListCorpus([("ab \u2585", "t"), ("ab ab", "t"), ("cd \u2585", "t")])
 
     tokenizer = train_tokenizers(CONFIG, corpus).source

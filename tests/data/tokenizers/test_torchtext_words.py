@@ -92,7 +92,7 @@ def test_spacy_words_are_those_of_its_tokenizer(monkeypatch: pytest.MonkeyPatch)
 
 
 def use_spacy(monkeypatch: pytest.MonkeyPatch, load: object) -> None:
-    """Put a stand-in for the package where it is imported from."""
+    """Replace the package by a stand-in."""
     package = types.ModuleType("spacy")
     package.__dict__["load"] = load
     package.__spec__ = types.SimpleNamespace(name="spacy")

@@ -45,13 +45,13 @@ class ListCorpus:
 
 
 def words(config: WordsConfig, *lines: str) -> list[str]:
-    """Return the source vocabulary that the lines give, without the special tokens."""
+    """Return the source vocabulary learnt from the lines, without special tokens."""
     tokenizer = train_tokenizers(config, ListCorpus([(line, "x") for line in lines])).source
     return tokenizer.tokens(range(4, len(tokenizer)))
 
 
 def knowing(line: str, *, tokenizer: str, language: str) -> WordTokenizer:
-    """Return a tokenizer whose vocabulary is that of the line."""
+    """Return a tokenizer with the words of the line."""
     split = splitter(tokenizer, language=language, lowercase=False)
     return WordTokenizer(
         sorted(set(split(line))), tokenizer=tokenizer, language=language, lowercase=False
@@ -77,20 +77,20 @@ def vocabulary(*words: str) -> WordTokenizer:
         ("cs", "Pes běží po sněhu."),
     ],
 )
-def test_moses_words_come_back_as_text(language: str, line: str) -> None:
+def test_moses_words_are_joined_to_the_same_text(language: str, line: str) -> None:
     tokenizer = knowing(line, tokenizer="moses", language=language)
 
     assert tokenizer.decode(tokenizer.encode([line])[0]) == line
 
 
-def test_basic_english_words_come_back_as_text() -> None:
+def test_basic_english_words_are_joined_to_the_same_text() -> None:
     line = "it's a dog (brown), isn't it? yes. [no"
     tokenizer = knowing(line, tokenizer="basic_english", language="en")
 
     assert tokenizer.decode(tokenizer.encode([line])[0]) == line
 
 
-def test_contractions_of_other_tokenizers_are_put_together() -> None:
+def test_contractions_of_other_tokenizers_are_joined() -> None:
     tokenizer = WordTokenizer(
         ["do", "n't", "dog", "'s", "we", "'ll", "!"],
         tokenizer="basic_english",
@@ -114,7 +114,7 @@ def test_an_unknown_tokenizer_is_refused_with_the_choices() -> None:
         train_tokenizers(replace(CONFIG, target_tokenizer="mosess"), ListCorpus([]))
 
 
-def test_frequent_words_come_first_and_equals_in_their_order() -> None:
+def test_words_are_sorted_by_frequency_then_alphabetically() -> None:
     assert words(CONFIG, "der Hund und der Ball", "ein Hund und der Ast") == [
         "der",
         "Hund",
@@ -157,7 +157,7 @@ def test_how_much_of_the_text_is_unknown_is_reported(caplog: pytest.LogCaptureFi
     )
 
 
-def test_a_word_that_looks_like_a_special_token_is_none() -> None:
+def test_a_word_that_looks_like_a_special_token_is_unknown() -> None:
     split = WordTokenizer(["a"], tokenizer="basic_english", language="en", lowercase=False)
 
     ids = split.encode(["a </s> <s> <pad>"])[0]
