@@ -94,7 +94,7 @@ def _page(config: TranslateConfig, translator: Translator, new_file: NewFile) ->
                 target=best.text,
                 source_tokens=translation.source_tokens,
                 target_tokens=best.tokens,
-                weights=best.attention_weights,
+                attention_weights=best.attention_weights,
                 note=f"{index + 1}: log-probability {best.log_probability:.2f}",
             )
 

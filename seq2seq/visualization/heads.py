@@ -1,4 +1,4 @@
-"""A picture that compares the heads of an attention, statistic by statistic."""
+"""Figure that compares attention heads by their statistics."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,26 +15,33 @@ TITLES_AND_AXIS = 1.0
 
 
 def head_figure(heads: Sequence[HeadStatistics]) -> "Figure":
-    """Draw a panel for each statistic, in it a bar with its value for each head.
+    """Draw a panel for each statistic, with one bar for each head.
 
-    All but entropy keep one scale from 0 to 1, so that the pictures of a run can be compared.
+    All panels but entropy have the same scale from 0 to 1 in every figure.
 
     Args:
-        heads: one after the other, numbered from 1 as everywhere.
+        heads: Statistics of the heads, which are numbered from 1.
 
     Raises:
-        ValueError: there is nothing to draw.
+        ValueError: There are no heads.
+
+    Example:
+        >>> head = HeadStatistics(
+        ...     entropy=0.7, coverage=0.9, sharpness=0.8, alignment_error_rate=None
+        ... )
+        >>> [axes.get_title() for axes in head_figure([head]).axes]
+        ['entropy', 'coverage', 'sharpness']
     """
-    from matplotlib.figure import Figure  # as late as in figures.py
+    from matplotlib.figure import Figure  # matplotlib is loaded on first use, as in plots
 
     if not heads:
-        raise ValueError("a picture of heads needs at least one head")
+        raise ValueError("a figure of heads needs at least one head")
     panels: list[tuple[str, str, list[float]]] = [
         ("entropy", "nats", [head.entropy for head in heads]),
         ("coverage", "1: all source tokens", [head.coverage for head in heads]),
         ("sharpness", "1: one source token", [head.sharpness for head in heads]),
     ]
-    rates = [r for head in heads if (r := head.alignment_error_rate) is not None]
+    rates = [rate for head in heads if (rate := head.alignment_error_rate) is not None]
     if len(rates) == len(heads):
         panels.append(("alignment error rate", "0: as the gold links", rates))
     names = [f"head {number}" for number in range(1, len(heads) + 1)]

@@ -1,7 +1,7 @@
 "use strict";
-// A place is what is pointed at: {target: row}, {source: column}, both (a cell), or {} (nothing).
-const STRONGEST = 5; // tokens whose weight is written out, if it is 1 % or more
-const LONG = 40; // tokens of a sentence that stands beside its translation, not above it
+// A place on the page: {target: row}, {source: column}, both (a cell), or {} (none).
+const STRONGEST = 5; // number of tokens whose weight is shown, if it is at least 1 %
+const LONG = 40; // a sentence with more tokens stands beside its translation, not above it
 const FULL = 1000; // a weight of 1
 const WORD_START = "\u2581", END = "</s>";
 
@@ -62,7 +62,7 @@ function show(index) {
   drawHeads(data.weights);
 }
 
-// The list alone moves, and only where the entry is out of sight.
+// Scroll the list, not the page, and only if the entry is out of sight.
 function scrollList({ offsetTop, offsetHeight }) {
   const { scrollTop, clientHeight } = list.parentElement;
   const isSeen = offsetTop >= scrollTop && offsetTop + offsetHeight <= scrollTop + clientHeight;
@@ -81,7 +81,7 @@ function drawTokens(side, tokens) {
   tokens.forEach((token, index) => {
     const properties = { type: "button", className: "token", tabIndex: index ? -1 : 0 };
     const button = draw("button", index, properties);
-    // No bdi: the direction of the whole is found from what its tokens hold.
+    // No bdi: the direction of all tokens together follows from their text.
     button.append(element("span", labels[side][index]), element("small"));
     if (!index || !hasWordStarts || token === END || token.startsWith(WORD_START)) {
       words.push(element("span", "", { className: "word" }));
@@ -116,7 +116,7 @@ function chooseHead() {
   paint(pinned ?? {});
 }
 
-// One pixel for each cell, which its style makes larger.
+// One pixel for each cell; the style enlarges it.
 function drawMatrix() {
   const [height, width] = [weights.length, weights[0].length];
   const pixels = new ImageData(width, height);
@@ -132,7 +132,7 @@ function drawMatrix() {
   canvas.getContext("2d").putImageData(pixels, 0, 0);
 }
 
-// Shade the other side by its weights for what is pointed at; {} returns the page to rest.
+// Shade the other side by its weights for a place; {} removes all shades.
 function paint(newPlace) {
   place = newPlace;
   const { target: row, source: column } = place;
@@ -145,9 +145,9 @@ function paint(newPlace) {
     const isActive = (index) => index === place[name];
     tokens.querySelectorAll(".token").forEach((token, index) => {
       const weight = name === other ? shades[index] ?? 0 : 0;
-      const isTold = name === other && strongest.includes(index);
+      const isShown = name === other && strongest.includes(index);
       token.style.setProperty("--weight", weight / FULL);
-      token.lastChild.textContent = isTold ? percent(weight) : "";
+      token.lastChild.textContent = isShown ? percent(weight) : "";
       token.classList.toggle("active", isActive(index));
       token.setAttribute("aria-pressed", index === pinned?.[name]);
     });

@@ -1,4 +1,4 @@
-"""A page that shows attention in a browser: point at a token, see what it looked at."""
+"""HTML page of attention weights: point at a token to see what it attends to."""
 
 # N heads, T target length, S source length
 
@@ -12,19 +12,34 @@ from typing import BinaryIO
 from torch import Tensor
 
 FULL = 1000
-"""what a weight of 1 is written as: weights are rounded to thousandths"""
+"""A weight of 1 on the page; weights are rounded to thousandths."""
 
 
 class AttentionPage:
-    """One HTML file that needs no server and no other file, written sentence by sentence.
+    """A single HTML file that needs no server, written sentence by sentence.
 
-    A text is kept as it is, a lone surrogate too, which browsers draw as U+FFFD. It can never
-    act as markup: all of it stands in blocks of JSON without `<`, and the page forbids its
-    browser every script but its own and every request.
+    Any text is safe: it is stored in blocks of JSON without `<`, and the page's content security
+    policy allows its own script only and no requests. Browsers show a lone surrogate as U+FFFD.
+
+    Example:
+        >>> import io, torch
+        >>> output = io.BytesIO()
+        >>> page = AttentionPage(output)
+        >>> page.add(
+        ...     source="Hund",
+        ...     target="dog",
+        ...     source_tokens=["\u2581Hund", "</s>"],
+        ...     target_tokens=["\u2581dog", "</s>"],
+        ...     attention_weights=torch.eye(2).unsqueeze(0),
+        ...     note="",
+        ... )
+        >>> page.close()
+        >>> output.getvalue().startswith(b"<!DOCTYPE html>")
+        True
     """
 
     def __init__(self, output: BinaryIO) -> None:
-        """Write the head of the page to a file, which stays open in the end."""
+        """Write the beginning of the page to `output`, which stays open after `close`."""
         self._output = output
         head, self._tail = _template()
         self._output.write(head)
@@ -36,31 +51,31 @@ class AttentionPage:
         target: str,
         source_tokens: Sequence[str],
         target_tokens: Sequence[str],
-        weights: Tensor,
+        attention_weights: Tensor,
         note: str,
     ) -> None:
-        """Write a sentence and its translation; nothing of them is held.
+        """Write a sentence and its translation.
 
         Args:
-            source: the text.
-            target: its translation.
-            source_tokens: a label for each column; one that begins a word begins with U+2581.
-            target_tokens: a label for each row.
-            weights: (N, T, S).
-            note: stands beside the sentence; may be empty.
+            source: Text of the sentence.
+            target: Text of the translation.
+            source_tokens: A label for each column; the first token of a word begins with U+2581.
+            target_tokens: A label for each row, likewise.
+            attention_weights: (N, T, S), from 0 to 1.
+            note: Text beside the sentence; may be empty.
 
         Raises:
-            ValueError: there is no head to show.
+            ValueError: There are no heads.
         """
-        num_heads, num_rows, num_columns = weights.shape
+        num_heads, num_rows, num_columns = attention_weights.shape
         if num_heads == 0:
             raise ValueError("attention without heads has no weights to show on a page")
-        assert (num_rows, num_columns) == (len(target_tokens), len(source_tokens)), "a label a line"
+        assert (num_rows, num_columns) == (len(target_tokens), len(source_tokens))
         self._write("text", {"source": source, "target": target, "note": note})
         attention = {
             "source_tokens": list(source_tokens),
             "target_tokens": list(target_tokens),
-            "weights": (FULL * weights.double()).round().int().tolist(),
+            "weights": (FULL * attention_weights.double()).round().int().tolist(),
         }
         self._write("attention", attention)
 
@@ -69,14 +84,14 @@ class AttentionPage:
         self._output.write(self._tail)
 
     def _write(self, name: str, content: Mapping[str, object]) -> None:
-        """Write a block of data, which is ASCII and cannot end before its end."""
+        """Write a block of data as ASCII without `<`, so no text can end the block."""
         data = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
         block = f'<script type="application/json" class="{name}">{data}</script>\n'
         self._output.write(block.encode("ascii"))
 
 
 def _template() -> tuple[bytes, bytes]:
-    """Return what stands before the sentences and after them."""
+    """Return the page before and after the sentences."""
     page, style, script = (
         Path(__file__).with_suffix(suffix).read_text(encoding="utf-8")
         for suffix in (".html", ".css", ".js")
@@ -94,5 +109,5 @@ def _template() -> tuple[bytes, bytes]:
 
 
 def _hash(text: str) -> str:
-    """Return what a Content-Security-Policy calls a script or a style by."""
+    """Return the hash of a script or style for the content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -52,7 +52,7 @@ def make_sentence(**changes):
         "target": "A dog",
         "source_tokens": SOURCE,
         "target_tokens": TARGET,
-        "weights": make_weights(2),
+        "attention_weights": make_weights(2),
         "note": "log-probability -3.21",
     }
     return {**sentence, **changes}
@@ -88,7 +88,7 @@ def test_each_sentence_is_on_the_page_with_its_text_and_tokens():
 def test_weights_are_rounded_to_thousandths(dtype):
     weights = make_weights(2).to(dtype)
 
-    [block] = blocks(write_page(make_sentence(weights=weights)), "attention")
+    [block] = blocks(write_page(make_sentence(attention_weights=weights)), "attention")
 
     written = torch.tensor(block["weights"], dtype=torch.float64) / 1000
     torch.testing.assert_close(written, weights.double(), atol=0.000501, rtol=0)
@@ -101,7 +101,7 @@ def test_a_sentence_without_text_has_its_end_alone():
         target="",
         source_tokens=["</s>"],
         target_tokens=["</s>"],
-        weights=torch.ones(1, 1, 1),
+        attention_weights=torch.ones(1, 1, 1),
     )
 
     [block] = blocks(write_page(nothing), "attention")
@@ -117,7 +117,7 @@ def test_any_text_comes_back_and_is_no_markup(text):
         target=text,
         source_tokens=[text],
         target_tokens=[text],
-        weights=weights,
+        attention_weights=weights,
         note=text,
     )
 
@@ -206,7 +206,7 @@ def test_the_file_stays_open():
 def test_a_long_sentence_with_many_heads_stays_small():
     tokens = ["\u2581word"] * 60
     long = make_sentence(
-        source_tokens=tokens, target_tokens=tokens, weights=make_weights(8, 60, 60)
+        source_tokens=tokens, target_tokens=tokens, attention_weights=make_weights(8, 60, 60)
     )
 
     size = len(write_page(long)) - len(write_page())
@@ -218,4 +218,4 @@ def test_no_heads_are_an_error():
     page = AttentionPage(io.BytesIO())
 
     with pytest.raises(ValueError, match="without heads"):
-        page.add(**make_sentence(weights=torch.zeros(0, 3, 5)))
+        page.add(**make_sentence(attention_weights=torch.zeros(0, 3, 5)))

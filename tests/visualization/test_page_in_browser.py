@@ -1,4 +1,4 @@
-"""The page as a person has it: opened from a file in headless Chromium, and pointed at."""
+"""The page in a browser: opened from a file in headless Chromium, with a pointer and keys."""
 
 import os
 import re
@@ -80,7 +80,7 @@ def make_sentence(source, target, weights=None, num_heads=2):
         "target": "".join(target[:-1]).replace(START, " ").strip(),
         "source_tokens": source,
         "target_tokens": target,
-        "weights": weights,
+        "attention_weights": weights,
         "note": "log-probability -3.21",
     }
 
