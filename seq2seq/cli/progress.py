@@ -24,7 +24,7 @@ _BAR = "{percentage:3.0f}%|{bar}| {desc} [{elapsed}<{remaining}]"
 _COUNT = "{desc} [{elapsed}]"  # if the size of the input is unknown
 
 
-class ProgressBar:
+class TranslationProgress:
     """Counts sentences and measures the time since its construction."""
 
     def __init__(self, bar: "tqdm[NoReturn]") -> None:
@@ -52,7 +52,7 @@ class ProgressBar:
 
 
 @contextlib.contextmanager
-def open_progress(config: TranslateConfig) -> Iterator[ProgressBar]:
+def open_progress(config: TranslateConfig) -> Iterator[TranslationProgress]:
     """Show a bar during the block, if the configuration asks for one."""
     total = _num_bytes(config.input or ())
     with contextlib.ExitStack() as stack:
@@ -65,7 +65,7 @@ def open_progress(config: TranslateConfig) -> Iterator[ProgressBar]:
             disable=not shown,
             file=sys.stderr,
         )
-        yield ProgressBar(stack.enter_context(bar))
+        yield TranslationProgress(stack.enter_context(bar))
 
 
 def _shows_bar(config: TranslateConfig) -> bool:

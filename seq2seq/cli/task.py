@@ -10,7 +10,7 @@ from seq2seq.cli.config import LongLines, TranslateConfig
 from seq2seq.cli.formats import format_scored, format_translation
 from seq2seq.cli.inputs import Inputs, open_inputs
 from seq2seq.cli.outputs import open_output, write
-from seq2seq.cli.progress import ProgressBar, open_progress
+from seq2seq.cli.progress import TranslationProgress, open_progress
 from seq2seq.cli.reports import Report, open_reports
 from seq2seq.cli.word_rules import WordRules, open_word_rules
 from seq2seq.files.atomic import whole_files
@@ -63,7 +63,7 @@ def _translations(
     inputs: Inputs,
     *,
     rules: WordRules,
-    progress: ProgressBar,
+    progress: TranslationProgress,
 ) -> Iterator[Translation]:
     """Yield one translation for each input line: found by a search, or the scored reference."""
     size = config.batch_size

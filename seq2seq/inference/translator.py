@@ -29,6 +29,16 @@ class Translator:
     Attributes:
         tokenizers: Source and target tokenizer of the model.
         decoding: Configuration of the search that is used by default.
+
+    Example:
+        >>> from seq2seq import GreedyConfig, build_model, load_config
+        >>> from seq2seq.data import CharacterTokenizer, TokenizerPair
+        >>> model = build_model(load_config(), source_vocabulary_size=7, target_vocabulary_size=7)
+        >>> tokenizers = TokenizerPair(CharacterTokenizer("abc"), CharacterTokenizer("xyz"))
+        >>> numerics = choose_numerics(Device.cpu, Precision.fp32)
+        >>> options = {"tokenizers": tokenizers, "numerics": numerics, "decoding": GreedyConfig()}
+        >>> Translator(model, **options)(["abc"])[0].source_tokens
+        ['a', 'b', 'c', '</s>']
     """
 
     def __init__(
@@ -62,21 +72,16 @@ class Translator:
 
         Raises:
             FileNotFoundError: There is no such file.
-            ValueError: A file is not a checkpoint, several have different tokenizers, or the
-                device or the precision is not available.
+            ValueError: A file is not a checkpoint, the members of an ensemble have different
+                tokenizers, or the device or the precision is not available.
         """
         numerics = choose_numerics(Device(device), Precision(precision))
-        paths = [path] if isinstance(path, str | Path) else path
-        checkpoints = load_checkpoints(paths)
+        checkpoints = load_checkpoints([path] if isinstance(path, str | Path) else path)
         model = join_models([checkpoint.build_model() for checkpoint in checkpoints])
         if numerics.precision is Precision.int8:
             quantize(model)
-        return cls(
-            model,
-            tokenizers=checkpoints[0].tokenizers,
-            numerics=numerics,
-            decoding=checkpoints[0].config.decoding,
-        )
+        tokenizers, decoding = checkpoints[0].tokenizers, checkpoints[0].config.decoding
+        return cls(model, tokenizers=tokenizers, numerics=numerics, decoding=decoding)
 
     @property
     def num_heads(self) -> int:
@@ -90,13 +95,8 @@ class Translator:
         *,
         batch_size: int = 64,
     ) -> list[Translation]:
-        """Translate a list of sentences; arguments as of `translate`.
-
-        Raises:
-            TypeError: The sentences are not a list of strings.
-        """
-        # An iterator can be read only once.
-        lines = [] if isinstance(sentences, str) else list(sentences)
+        """Translate a list of sentences as `translate` does; raise TypeError for anything else."""
+        lines = list(sentences)  # An iterator can be read only once.
         if isinstance(sentences, str) or not all(isinstance(line, str) for line in lines):
             raise TypeError(
                 f"sentences={sentences!r} must be a list of strings; write translator([sentence])"
@@ -115,11 +115,10 @@ class Translator:
     ) -> Iterator[Translation]:
         """Yield the translation of each line, in order.
 
-        Lines are read in windows of 64 batches, sorted by length and translated in batches. Lines
-        of whitespace get an empty translation without the model.
+        Lines of whitespace get an empty translation.
 
         Args:
-            lines: Any number of lines; only one window of them is held in memory.
+            lines: Any number of lines, of which 64 batches are read and sorted by length at once.
             decoding: Configuration of the search; None uses that of the checkpoint.
             batch_size: Sentences translated together.
             prefixes: For each line the text that its translation begins with, which must end
@@ -128,8 +127,8 @@ class Translator:
             on_translation: Called with each translation as soon as it is known, in any order.
 
         Raises:
-            ValueError: A prefix is too long, a phrase is empty, there are more lines than
-                prefixes or fewer, or the model gives probabilities that are not numbers.
+            ValueError: A prefix is too long, a phrase is empty, the numbers of lines and
+                prefixes differ, or the model gives probabilities that are not numbers.
         """
         free = ((line, "") for line in lines)
         pairs = free if prefixes is None else zip(lines, prefixes, strict=True)
@@ -227,8 +226,7 @@ class Translator:
             del window
         if num_one_sided:
             logger.warning(
-                "%d of %d pairs have text on one side only, and therefore no links; check that "
-                "input and reference are parallel",
+                "%d of %d pairs have text on one side only; check that both sides are parallel",
                 num_one_sided,
                 num_pairs,
             )

@@ -67,7 +67,7 @@ def start(*arguments: str, cwd) -> subprocess.Popen[str]:
         (["training.label_smoothing=1.5"], "training.label_smoothing=1.5 must lie in [0, 1)"),
         (["+attention.extra=1"], "unknown key 'attention.extra'; remove it"),
         (["attention=null"], "a part is chosen by its name, for example attention=none"),
-        (["resume=true"], "resume=true: checkpoints/grammar-additive holds no run; leave resume"),
+        (["resume=true"], "resume=true: checkpoints/grammar-additive has no run; remove resume"),
         (["data=files"], "data.train has no value; give it, data.train=..."),
         (
             ["data=files", "data.train=[a.de,a.en]", "data.valid=[b.tsv]", "data.test=[c.tsv]"],
@@ -107,12 +107,12 @@ def test_a_directory_that_holds_a_run_is_refused_unless_told_what_to_do(train, c
     assert first[:2] == (0, "")
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["checkpoints"]
     assert (code, out) == (2, "")
-    assert err.startswith("error: checkpoints/mine holds a run already; continue it with resume")
+    assert err.startswith("error: checkpoints/mine has a run already; continue it with resume")
     assert err.count("\n") == 1
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
     code, out, err = train(*arguments, "resume=true", "seed=9")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "begun with another configuration: seed (1 -> 9)" in err
+    assert "another configuration: seed (1 -> 9)" in err
     assert train(*arguments, "overwrite=true")[0] == 0
 
 
@@ -234,16 +234,16 @@ def test_an_unknown_choice_in_a_sweep_is_one_line_before_any_run(train, tmp_path
 def test_a_signal_stops_a_sweep_and_names_the_command_that_continues_its_run(
     train, corpus, monkeypatch
 ):
-    original = trainer_module.Trainer._log
+    original = trainer_module.Trainer._update
 
-    def log(self, board, bar):
+    def update(self, *arguments):
         if self.progress.update == 2:
             os.kill(os.getpid(), signal.SIGINT)
-        original(self, board, bar)
+        return original(self, *arguments)
 
     arguments = [each for each in corpus if not each.startswith("attention.")]
     with monkeypatch.context() as patch:
-        patch.setattr(trainer_module.Trainer, "_log", log)
+        patch.setattr(trainer_module.Trainer, "_update", update)
         code, out, err = train("-m", *arguments, "attention=none,uniform", "hydra.sweep.dir=swept")
 
     assert (code, out) == (130, "")

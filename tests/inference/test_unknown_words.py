@@ -16,7 +16,7 @@ from seq2seq.data import (
     train_tokenizers,
 )
 from seq2seq.data.tokenizers.base import UNKNOWN_SURFACE, SentencePieceModel
-from seq2seq.inference.translation import EncodedLine, found_translation, word_links
+from seq2seq.inference.translation import EncodedLine, found_translation, hypothesis_links
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 from seq2seq.search import Hypothesis
 from seq2seq.special_tokens import EOS, UNK
@@ -98,7 +98,7 @@ def test_links_count_the_words_of_the_new_text(entry, text, links):
     replaced = unknown_words(tokenizers, q=entry).replace(translation)
 
     assert replaced.text == text
-    assert word_links(replaced, replaced.best, tokenizers=tokenizers) == links
+    assert hypothesis_links(replaced, replaced.best, tokenizers=tokenizers) == links
 
 
 def test_every_hypothesis_is_replaced():
@@ -239,7 +239,9 @@ def test_a_dictionary_is_read_line_by_line():
 
 @pytest.mark.parametrize("line", ["", "Hund", "Hund dog", "Hund\t", "\tdog", "Hund\tdog\tcat"])
 def test_a_malformed_line_is_refused_by_its_number(line):
-    with pytest.raises(ValueError, match=r"dictionary=d\.tsv:2: .* is not an entry; write a source"):
+    with pytest.raises(
+        ValueError, match=r"dictionary=d\.tsv:2: .* is not an entry; write a source"
+    ):
         read_dictionary(["Katze\tcat", line], name="dictionary=d.tsv")
 
 
