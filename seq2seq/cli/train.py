@@ -47,7 +47,7 @@ def _train(composed: DictConfig) -> float | None:
 
 def _train_job(config: TrainConfig, path: Path) -> float:
     # A resumed sweep continues the jobs that were begun and starts the others.
-    resume = config.resume and RunDirectory(path).holds_run
+    resume = config.resume and RunDirectory(path).has_run
     return _train_into(replace(config, resume=resume), path)
 
 

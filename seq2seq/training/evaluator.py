@@ -101,14 +101,13 @@ class Evaluator:
             )
             if self.data.gold is not None and model.attention.num_heads > 0:
                 links |= self._links(batch, loss.attention_weights.float().cpu())
+        loss_per_token = cross_entropy / num_tokens
         if not links:
-            return _ReferenceScores(
-                cross_entropy / num_tokens, statistics.heads(error_rates=None), None
-            )
-        error_rate, *of_heads = self._error_rates(links)
+            return _ReferenceScores(loss_per_token, statistics.heads(error_rates=None), None)
+        error_rate, *head_error_rates = self._error_rates(links)
         return _ReferenceScores(
-            cross_entropy / num_tokens,
-            statistics.heads(error_rates=of_heads),
+            loss_per_token,
+            statistics.heads(error_rates=head_error_rates),
             Alignment(error_rate, self._diagonal_error_rate()),
         )
 

@@ -1,4 +1,4 @@
-"""Read the alignments that guided attention is pulled towards.
+"""Read the alignments that guided attention is trained to follow.
 
 Chen et al. 2016, "Guided alignment training for topic-aware neural machine translation"; the
 same is called supervised attention by Mi et al. 2016 and Liu et al. 2016.
@@ -30,7 +30,8 @@ from seq2seq.files.paths import expand_home
 logger = logging.getLogger(__name__)
 
 _KEY = "training.guided_attention"
-_FORMAT = 1  # of what is cached, which changes with the way from words to tokens
+_FORMAT = 1
+"""Version of the cached links; it changes when words are mapped to tokens differently."""
 
 
 def check_guided_attention(config: TrainConfig) -> None:
@@ -42,13 +43,13 @@ def check_guided_attention(config: TrainConfig) -> None:
     guided = config.training.guided_attention
     if guided.weight == 0:
         if guided.alignments is not None:
-            logger.warning("%s.alignments is not read, as %s.weight=0", _KEY, _KEY)
+            logger.warning("%s.alignments is not used, because %s.weight=0", _KEY, _KEY)
         return
     path = _alignments_path(guided.alignments)
     if path is not None and not path.is_file():
         raise FileNotFoundError(
-            f"{_KEY}.alignments={guided.alignments}: no such file; give Pharaoh text, a line for "
-            "each line of the training text, or null for the links that the corpus itself has"
+            f"{_KEY}.alignments={guided.alignments}: no such file; give Pharaoh text with one "
+            "line for each line of the training text, or null to use the links of the corpus"
         )
 
 
@@ -60,20 +61,20 @@ def read_token_links(
     tokenizers: TokenizerPair,
     config: DataConfig,
 ) -> TokenLinks:
-    """Open the links between tokens in the cache; where they are not there, make them of words'.
+    """Return the links between the tokens of a corpus, from the cache if possible.
 
     Args:
-        alignments: path of a file of Pharaoh text, plain or .gz, parallel to the files of the
-            corpus: lines whose pair is left out have theirs too. Words are what white space
-            separates, counted from 0; a possible link, `1p2`, counts as one. None takes the
-            corpus' own gold links.
-        corpus: the training text.
-        encoded: its ids.
-        tokenizers: which made them.
-        config: with which they were made.
+        alignments: Path of a file of Pharaoh text, plain or .gz, with one line for each line of
+            the corpus files, also for pairs that are left out. Words are separated by whitespace
+            and counted from 0; possible links (`1p2`) count like sure ones. None uses the gold
+            links of the corpus.
+        corpus: The training text.
+        encoded: The token ids of the corpus.
+        tokenizers: The tokenizers of the token ids.
+        config: The data configuration of the token ids.
 
     Raises:
-        ValueError: the corpus has no links of its own, or the file does not fit the text.
+        ValueError: The corpus has no links, or the file does not fit the text.
     """
     path = _alignments_path(alignments)
     file = None if path is None else file_sha256(path)
@@ -85,9 +86,7 @@ def read_token_links(
             _linked_rows(pairs, encoded=encoded, tokenizers=tokenizers, name=corpus.name)
         )
         if len(links.targets) == 0:
-            raise ValueError(
-                f"{_KEY}.alignments={alignments}: there is no link to guide attention by"
-            )
+            raise ValueError(f"{_KEY}.alignments={alignments}: the alignments have no links")
         with new_folder(folder) as temporary:
             links.save(temporary)
     links = TokenLinks.open(folder)
@@ -106,13 +105,13 @@ def _linked_rows(
     tokenizers: TokenizerPair,
     name: str,
 ) -> Iterator[LinkedTokens]:
-    """Yield the links of each pair of the encoded corpus, which may lack some of the pairs."""
+    """Yield the links of each pair of the encoded corpus, which lacks the pairs left out."""
     row = 0
-    # disable=None: quiet where stderr is no terminal.
+    # disable=None shows no bar if stderr is not a terminal.
     with tqdm(pairs, desc=f"aligning {name}", unit=" pairs", disable=None) as progress:
         for position, (pair, links) in enumerate(progress):
             if row == len(encoded) or encoded.indices[row] != position:
-                continue  # left out for its length; the line is read to be checked
+                continue  # left out for its length, after the line was checked
             source_words = tokenizers.source.words(pair.source, encoded.source(row).tolist())
             target_words = tokenizers.target.words(pair.target, encoded.target(row).tolist())
             yield link_tokens(links, source_words, target_words)
@@ -124,7 +123,7 @@ def _report(links: TokenLinks, *, name: str) -> None:
     logger.info("%s: %d links between tokens guide attention", name, len(links.targets))
     if links.num_lost:
         logger.warning(
-            "%s: %d links guide nothing, as a word of theirs has no token of its own",
+            "%s: %d links are not used, because one of their words has no token of its own",
             name,
             links.num_lost,
         )
@@ -134,8 +133,8 @@ def _gold_pairs(corpus: Corpus) -> Iterator[tuple[Pair, Links]]:
     for pair in corpus:
         if pair.links is None:
             raise ValueError(
-                f"{_KEY}.alignments=null takes the links of the corpus, and this one has none; "
-                "give a file of Pharaoh text, a line for each line of the training text"
+                f"{_KEY}.alignments=null uses the links of the corpus, but this corpus has none; "
+                "give a file of Pharaoh text with one line for each line of the training text"
             )
         yield pair, pair.links
 
@@ -148,7 +147,7 @@ def _aligned_pairs(corpus: Corpus, path: str) -> Iterator[tuple[Pair, Links]]:
         gold = next(alignments, None)
         if gold is None:
             raise ValueError(
-                f"{path}: {number - 1} lines, but the training text goes on; give a line, which "
+                f"{path}: {number - 1} lines, but the training text has more; give one line, which "
                 "may be empty, for each of its lines"
             )
         if pair is not None:

@@ -1,29 +1,20 @@
-"""What a run tells: lines on the console and in train.log, curves and pictures in TensorBoard."""
+"""Log a run: lines on the console and in train.log, and a progress bar."""
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
 from logging.handlers import MemoryHandler
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
-from torch.utils.tensorboard.writer import SummaryWriter
 from tqdm import tqdm
 
-from seq2seq.config.schema import TrainConfig
-from seq2seq.config.serialization import flatten_config
-from seq2seq.evaluation.attention_statistics import HeadStatistics, mean_over_heads
-from seq2seq.special_tokens import EOS
-from seq2seq.training.evaluator import Evaluation, Evaluator
+from seq2seq.training.evaluator import Evaluation
 from seq2seq.training.progress import Progress
-from seq2seq.visualization.heads import head_figure
-from seq2seq.visualization.plots import attention_figure
-
-logger = logging.getLogger(__name__)
 
 
 class RunLog:
-    """Within this context the package's log lines reach stderr and, once opened, a file.
+    """A context that sends the package's log lines to stderr and, once opened, to a file.
 
     Lines from before `open` are kept for the file.
     """
@@ -56,7 +47,7 @@ class RunLog:
             handler.close()
 
     def open(self, path: Path) -> None:
-        """Write to the file, and at once what was said so far."""
+        """Append all lines to a file, those from before this call first."""
         file = logging.FileHandler(path, encoding="utf-8")
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         self._memory.setTarget(file)
@@ -69,7 +60,7 @@ class RunLog:
 
 
 class _ConsoleHandler(logging.Handler):
-    """Writes above a progress bar, not into it."""
+    """Writes lines above a progress bar."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,20 +73,26 @@ class _ConsoleHandler(logging.Handler):
         tqdm.write(text, file=sys.stderr)
 
 
-class TensorBoard:
-    """Writes the curves, translations and attention maps of a run."""
+class ProgressBar:
+    """A bar on stderr that shows the used share of the budget and the remaining time."""
 
-    def __init__(self, path: Path | None, *, first_update: int | None) -> None:
-        """Open the curves.
+    def __init__(self, share: float, *, quiet: bool) -> None:
+        """Show the bar, unless it is to be quiet or stderr is not a terminal.
 
         Args:
-            path: where; None, in processes that do not write, draws nothing.
-            first_update: points from there on, of a run that got further than its last
-                checkpoint, are drawn again, not twice; None keeps all.
+            share: Used share of the budget, 0 to 1.
+            quiet: Whether to show nothing.
         """
-        self._writer = None if path is None else SummaryWriter(str(path), purge_step=first_update)
+        self._bar: tqdm[NoReturn] = tqdm(
+            total=100,
+            initial=_percentage(share),
+            desc="training",
+            bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed}<{remaining}, {postfix}",
+            disable=quiet or not sys.stderr.isatty(),
+            dynamic_ncols=True,
+        )
 
-    def __enter__(self) -> "TensorBoard":
+    def __enter__(self) -> "ProgressBar":
         return self
 
     def __exit__(
@@ -104,90 +101,21 @@ class TensorBoard:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        self._bar.close()
 
-    def scalars(self, values: Mapping[str, float], *, update: int) -> None:
-        """Add a point to each curve."""
-        if self._writer is None:
-            return
-        for tag, value in values.items():
-            self._writer.add_scalar(tag, value, update)
-
-    def validation(self, evaluation: Evaluation, *, update: int) -> None:
-        """Add the scores of a validation to the curves, and a picture that compares the heads."""
-        values = {
-            "valid/loss": evaluation.loss,
-            "valid/perplexity": evaluation.perplexity,
-            "valid/bleu": evaluation.scores.bleu,
-            "valid/chrf": evaluation.scores.chrf,
-        }
-        if evaluation.alignment is not None:
-            values["valid/alignment_error_rate"] = evaluation.alignment.error_rate
-        for name, mean in mean_over_heads(evaluation.heads).items():
-            values[f"valid/attention/{name}"] = mean
-        if len(evaluation.heads) > 1:
-            values |= _head_values(evaluation.heads)
-            if self._writer is not None:
-                figure = head_figure(evaluation.heads)
-                self._writer.add_figure("valid/attention/heads", figure, update)
-        self.scalars(values, update=update)
-
-    def samples(
-        self,
-        evaluation: Evaluation,
-        evaluator: Evaluator,
-        *,
-        num_samples: int,
-        update: int,
-    ) -> None:
-        """Add the first translations, each with a map of its attention, one for each head."""
-        if self._writer is None:
-            return
-        data, tokenizers = evaluator.data, evaluator.tokenizers
-        for index in range(min(num_samples, len(data.sources))):
-            translation = evaluation.translations[index]
-            text = (
-                f"**source** {data.sources[index]}  \n**translation** {translation}  \n"
-                f"**reference** {data.references[index]}"
-            )
-            self._writer.add_text(f"text/valid_{index}", text, update)
-            hypothesis = evaluation.hypotheses[index]
-            source_tokens = tokenizers.source.tokens([*data.encoded.source(index).tolist(), EOS])
-            target_tokens = tokenizers.target.tokens(hypothesis.ids + [EOS] * hypothesis.finished)
-            tag = f"attention/valid_{index}"
-            num_heads, num_rows, _ = hypothesis.attention_weights.shape
-            for head in range(num_heads if num_rows else 0):
-                figure = attention_figure(
-                    hypothesis.attention_weights[head : head + 1], source_tokens, target_tokens
-                )
-                name = tag if num_heads == 1 else f"{tag}/head_{head + 1}"
-                self._writer.add_figure(name, figure, update)
-
-    def results(self, config: TrainConfig, scores: Mapping[str, float], *, update: int) -> None:
-        """Add the run, with its scores after that update, to the table of hyperparameters."""
-        if self._writer is None:
-            return
-        values = {
-            key: value if isinstance(value, int | float | str) else str(value)
-            for key, value in flatten_config(config).items()
-        }
-        metrics = {f"test/{name}": value for name, value in scores.items()}
-        self._writer.add_hparams(values, metrics, run_name=".", global_step=update)
+    def update(self, share: float, *, loss: float, target_tokens_per_second: float) -> None:
+        """Show another share of the budget, and measurements of the last updates."""
+        speed = f"{target_tokens_per_second:.0f} tokens/s"
+        self._bar.set_postfix_str(f"loss {loss:.3f}, {speed}", refresh=False)
+        self._bar.update(_percentage(share) - self._bar.n)
 
 
-def _head_values(heads: Sequence[HeadStatistics]) -> dict[str, float]:
-    """Return each head's statistics, as far as they are known, under their tags."""
-    return {
-        f"valid/attention/{name}/head_{number}": value
-        for number, head in enumerate(heads, start=1)
-        for name, value in head._asdict().items()
-        if value is not None
-    }
+def _percentage(share: float) -> float:
+    return round(100 * share, 1)
 
 
 def describe_validation(progress: Progress, evaluation: Evaluation) -> str:
-    """Say in one line how far the run is and how good the model."""
+    """Return one line with the progress of the run and the scores of a validation."""
     parts = [
         f"update {progress.update}",
         f"epoch {progress.epoch + progress.epoch_share:.1f}",

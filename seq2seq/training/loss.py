@@ -1,7 +1,8 @@
-"""Cross-entropy over the real target tokens, with label smoothing, and of guided attention."""
+"""Compute the training losses: smoothed cross-entropy and guided attention."""
 
 # B batch, N heads, T target length, S source length, V vocabulary, M real tokens of the batch
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -11,42 +12,47 @@ from seq2seq.data import Batch
 from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 from seq2seq.model.seq2seq import Seq2Seq
 
-_LEAST_WEIGHT = 1e-20
-"""Of attention. The gradient of a logarithm is 1 / weight, and fp16's loss scale times that must
-stay within fp32; a weight this small can hardly be moved by its gradient anyway."""
+_MIN_WEIGHT = 1e-20
+"""Smallest attention weight that a logarithm is taken of. The gradient 1 / weight times fp16's loss
+scale must stay within fp32; the gradient of smaller weights hardly moves them."""
 
 
 class GuidedLoss(NamedTuple):
-    """What attention costs where the batch's guide says what to look at."""
+    """The loss of attention against the alignments of a batch."""
 
     cross_entropy: Tensor
-    """between the guide and the weights, summed, in nats"""
+    """Cross-entropy between guide and attention weights, summed, in nats."""
     num_tokens: Tensor
-    """target tokens that have a guide"""
+    """Number of target tokens with a guide."""
 
 
 class Loss(NamedTuple):
-    """Sums over real target tokens, EOS included, in nats."""
+    """Losses of a batch, summed over real target tokens including EOS, in nats."""
 
     smoothed: Tensor
-    """what training minimises, beside its share of `guided`"""
+    """Cross-entropy with label smoothing, which training minimizes."""
     cross_entropy: Tensor
-    """without label smoothing, detached: what perplexity is made of"""
+    """Cross-entropy without label smoothing, detached."""
     attention_weights: Tensor
-    """attention, detached, (B, N, T, S)"""
+    """Detached, (B, N, T, S)."""
     guided: GuidedLoss | None = None
-    """None where the batch has no guide"""
+    """None if the batch has no guide."""
 
 
 def sequence_loss(
     model: Seq2Seq, batch: Batch, *, label_smoothing: float, forced_mask: Tensor | None = None
 ) -> Loss:
-    """Score the true targets; padding neither costs nor is computed.
+    """Compute the losses of a batch.
 
-    Label smoothing is that of `vocabulary_loss`.
+    Args:
+        model: The model.
+        batch: Sources, targets and, for guided attention, the guide.
+        label_smoothing: Probability that is spread over the vocabulary; see `vocabulary_loss`.
+        forced_mask: (B, T) bool; True feeds the true previous token, False the predicted one. None
+            feeds every true token.
     """
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids, forced_mask)
-    # By numbers, not by the mask: its gradient would be added up element by element.
+    # Indices instead of the mask, whose gradient would be added element by element.
     real = batch.target_mask.flatten().nonzero().squeeze(1)  # (M,)
     readouts = model.decoder.readout_dropout(output.readouts.flatten(0, 1).index_select(0, real))
     smoothed, cross_entropy = vocabulary_loss(
@@ -61,16 +67,21 @@ def sequence_loss(
 
 
 def guided_loss(weights: Tensor, guide: Tensor) -> GuidedLoss:
-    """Compare the mean of the heads with the guide; tokens without one cost nothing.
+    """Compute the cross-entropy between the guide and the mean of the heads.
 
     Chen et al. 2016, "Guided alignment training for topic-aware neural machine translation":
-    -sum_t sum_s A_ts log alpha_ts, with A the alignment and alpha the weights.
+    -sum_t sum_s A_ts log alpha_ts with the alignment A and the attention weights alpha.
 
     Args:
-        weights: attention, (B, N, T, S).
-        guide: (B, T, S), rows that add up to 1 or are zeros.
+        weights: Attention weights, (B, N, T, S).
+        guide: (B, T, S); each row sums to 1, or is 0 for a target token without a guide.
     """
     weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
-    logarithms = weights.mean(dim=1).clamp(min=_LEAST_WEIGHT).log()  # (B, T, S)
+    logarithms = weights.mean(dim=1).clamp(min=_MIN_WEIGHT).log()  # (B, T, S)
     num_tokens = guide.any(dim=-1).sum(dtype=logarithms.dtype)
     return GuidedLoss(-(guide * logarithms).sum(), num_tokens)
+
+
+def perplexity(loss: float) -> float:
+    """Return the perplexity of a loss in nats per token; huge losses give a finite number too."""
+    return math.exp(min(loss, 700.0))

@@ -1,4 +1,4 @@
-"""From a configuration to tokenizers, training ids and the sets that are scored."""
+"""Prepare the data of a run: tokenizers, training ids and the corpora to score."""
 
 from dataclasses import dataclass, replace
 
@@ -18,40 +18,44 @@ from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.training.guided_attention import check_guided_attention, read_token_links
 
 UNLIMITED = 1_000_000
-"""Tokens: what is scored is never dropped for its length."""
+"""Tokens; validation and test sentences of any length are scored."""
 
 
 @dataclass(kw_only=True, slots=True)
 class EvaluationSet:
-    """A corpus to be scored; row i of `encoded` belongs to line i of the others."""
+    """A corpus to score; row i of `encoded` belongs to line i of the other lists."""
 
     encoded: EncodedCorpus
     sources: list[str]
     references: list[str]
     gold: list[GoldLinks] | None
-    """None where no alignments are known."""
+    """None if a sentence has no gold alignment."""
 
 
 @dataclass(kw_only=True, slots=True)
 class PreparedData:
-    """All that a run reads."""
+    """The data of a run."""
 
     tokenizers: TokenizerPair
     train: EncodedCorpus
     train_links: TokenLinks | None
-    """what attention is pulled towards; None leaves it alone"""
+    """Links for guided attention; None without it."""
     fingerprint: str
-    """of the training corpus, and of its links where there are some"""
+    """Hash of the training corpus and of its links."""
     valid: EvaluationSet
     test: EvaluationSet
 
 
 def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -> PreparedData:
-    """Read or make what the run needs; ids and tokenizers come from the cache where they are there.
+    """Prepare the data of a run; token ids and tokenizers are read from the cache if possible.
 
     Args:
-        config: the run's configuration.
-        tokenizers: those of a run that is resumed; None takes or trains the configured ones.
+        config: The configuration.
+        tokenizers: Tokenizers of a resumed run; None trains those of the configuration.
+
+    Raises:
+        ValueError: The data cannot be used with this configuration.
+        OSError: A file cannot be read or written.
     """
     check_guided_attention(config)
     check_cache(config.data.cache_dir)

@@ -1,4 +1,4 @@
-"""How far a run has come: all that a resumed run needs beside weights and optimizer."""
+"""Count the progress of a run: its state besides the weights and the optimizer."""
 
 from dataclasses import asdict, dataclass, field
 
@@ -8,7 +8,7 @@ from seq2seq.training.updates import UpdateResult
 
 @dataclass(kw_only=True, slots=True)
 class Interval:
-    """Sums since the last point of the curves."""
+    """Sums over the updates since the last point of the curves."""
 
     updates: int = 0
     target_tokens: int = 0
@@ -18,41 +18,50 @@ class Interval:
     num_guided: int = 0
     seconds: float = 0.0
 
+    @property
+    def loss(self) -> float:
+        """Cross-entropy per target token, in nats."""
+        return self.cross_entropy / self.target_tokens
+
+    @property
+    def target_tokens_per_second(self) -> float:
+        return self.target_tokens / self.seconds
+
 
 @dataclass(kw_only=True, slots=True)
 class Progress:
-    """Counters of a run, from its first update on."""
+    """Counters of a run since its first update."""
 
     update: int = 0
-    """updates made"""
+    """Updates made."""
     epoch: int = 0
-    """epochs finished"""
+    """Epochs finished."""
     updates_of_epoch: int = 0
-    """updates made in the epoch that is under way"""
+    """Updates made in the current epoch."""
     epoch_share: float = 0.0
-    """of the epoch that is under way"""
+    """Share of the current epoch that is finished."""
     target_tokens: int = 0
     seconds: float = 0.0
-    """of training and validation"""
+    """Time of training and validation."""
     update_seconds: float = 0.0
-    """of training alone"""
+    """Time of the updates alone."""
     plateaus: int = 0
-    """times that validation stood still long enough to lower the learning rate"""
+    """Times that validation did not improve for `plateau_patience` validations."""
     since_best: int = 0
-    """validations since the best one"""
+    """Validations since the best one."""
     best: list[tuple[float, int]] = field(default_factory=list)
-    """(value, update) of the checkpoints that are kept, the best first"""
+    """(value, update) of the checkpoints to keep, best first."""
     validated_update: int = 0
-    """the update after which validation last ran"""
+    """Update of the last validation."""
     interval: Interval = field(default_factory=Interval)
 
     @property
     def best_update(self) -> int:
-        """Return the update whose checkpoint is the best."""
+        """The update of the best checkpoint."""
         return self.best[0][1]
 
     def share(self, config: TrainingConfig) -> float:
-        """Return the share of the budget that is used up, 0 to 1."""
+        """Return the used share of the budget, 0 to 1."""
         shares = [0.0]
         if config.max_epochs is not None:
             shares.append((self.epoch + self.epoch_share) / config.max_epochs)
@@ -63,14 +72,19 @@ class Progress:
         return min(max(shares), 1.0)
 
     def is_finished(self, config: TrainingConfig) -> bool:
-        """Say whether the budget is used up or validation stood still for too long."""
+        """Return whether the budget is used up or validation has not improved for too long."""
         patience = config.validation.patience
         return self.share(config) >= 1 or (patience is not None and self.since_best >= patience)
+
+    def validation_is_due(self, config: TrainingConfig) -> bool:
+        """Return whether validation comes after this update."""
+        every = config.validation.every_updates
+        return self.updates_of_epoch == 0 if every is None else self.update % every == 0
 
     def count_update(
         self, result: UpdateResult, *, num_tokens: int, seconds: float, updates_per_epoch: int
     ) -> None:
-        """Note an update."""
+        """Count an update."""
         self.update += 1
         self.updates_of_epoch += 1
         if self.updates_of_epoch == updates_per_epoch:
@@ -87,11 +101,14 @@ class Progress:
         self.interval.seconds += seconds
 
     def count_validation(self, value: float, config: TrainingConfig) -> list[int]:
-        """Note a validation; return the updates whose checkpoints are no longer among the best.
+        """Count a validation.
 
         Args:
-            value: of the model; higher is better.
-            config: how many are kept, and when a plateau is one.
+            value: Value of the metric; higher is better.
+            config: Number of checkpoints to keep, and length of a plateau.
+
+        Returns:
+            Updates whose checkpoints are no longer among the best.
         """
         self.validated_update = self.update
         is_best = not self.best or value > self.best[0][0]
@@ -103,11 +120,11 @@ class Progress:
         return [update for _, update in ranked[config.validation.keep_best :]]
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain types, for a checkpoint."""
+        """Convert to plain types, for a checkpoint."""
         return asdict(self)
 
     @staticmethod
     def from_dict(content: dict[str, object]) -> "Progress":
-        """Undo `to_dict`."""
+        """Convert the result of `to_dict` back."""
         interval = Interval(**content["interval"])  # type: ignore[arg-type]
         return Progress(**{**content, "interval": interval})  # type: ignore[arg-type]

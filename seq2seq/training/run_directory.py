@@ -1,4 +1,4 @@
-"""The directory of a run: the only place that a run writes to."""
+"""The directory of a run, the only place that a run writes to."""
 
 import os
 import shutil
@@ -50,11 +50,11 @@ _MAY_DIFFER = (
     "training.device",
     "training.threads",
 )
-"""Keys that may change when a run is resumed; another budget moves the cosine schedule's end."""
+"""Keys that may change when a run is resumed; a new budget moves the end of the cosine schedule."""
 
 
 class RunDirectory:
-    """Names the files of a run and guards the run that is there already."""
+    """Names the files of a run and protects an existing run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -65,69 +65,69 @@ class RunDirectory:
         self._failure = path / "failed.txt"
 
     @property
-    def holds_run(self) -> bool:
-        """Say whether a run was begun here."""
+    def has_run(self) -> bool:
+        """Return whether the directory contains a run."""
         return (self.path / _CONFIG).exists()
 
     def step(self, update: int) -> Path:
-        """Name the checkpoint of an update."""
+        """Return the path of the checkpoint of an update."""
         return self.path / f"step-{update}.pt"
 
     def check(self, config: TrainConfig) -> None:
-        """Refuse what would harm the run that is here, before anything is read or written.
+        """Check that the run may start, before anything is read or written.
 
         Raises:
-            ValueError: there is a run and no word what to do with it, nothing to resume, a run of
-                another configuration, or a directory that cannot be written to.
+            ValueError: A run exists and neither resume nor overwrite was given, there is no run to
+                resume, the run has another configuration, or the directory is not writable.
         """
         if config.resume and config.overwrite:
             raise ValueError("resume=true and overwrite=true exclude each other; choose one")
         self._check_writable()
-        if not self.holds_run:
+        if not self.has_run:
             if config.resume:
-                raise ValueError(f"resume=true: {self.path} holds no run; leave resume out")
+                raise ValueError(f"resume=true: {self.path} has no run; remove resume=true")
             if self.path.exists() and not self._is_free():
-                raise ValueError(f"{self.path} exists and is no run; choose another run_name")
+                raise ValueError(f"{self.path} exists and is not a run; choose another run_name")
             return
         if config.resume:
             self._check_same(config)
         elif config.overwrite:
-            self._check_ours()
+            self._check_own()
         else:
             raise ValueError(
-                f"{self.path} holds a run already; continue it with resume=true, replace it with "
+                f"{self.path} has a run already; continue it with resume=true, replace it with "
                 "overwrite=true or choose another run_name"
             )
 
     def open(self, config: TrainConfig) -> None:
-        """Make the directory, or clear it of the run that is to be overwritten."""
-        if config.overwrite and self.holds_run:
+        """Create the directory, or delete the run that is to be overwritten."""
+        if config.overwrite and self.has_run:
             self._clear()
         self.path.mkdir(parents=True, exist_ok=True)
         self._remove_unfinished()
         self._failure.unlink(missing_ok=True)
-        # How the run was begun is no part of what it is.
+        # These keys say how a run starts; they do not describe the run.
         save_config(replace(config, resume=False, overwrite=False), self.path / _CONFIG)
 
     def write(self, name: str, text: str) -> None:
-        """Write a file so that it is there whole or not at all."""
+        """Write a file atomically: it is complete or absent."""
         with whole_file(self.path / name) as file:
             file.write(text.encode("utf-8"))
 
     def _check_writable(self) -> None:
-        """Refuse now what would else fail once the data are downloaded and encoded."""
-        there = nearest_existing(self.path)
-        if there != self.path and not there.is_dir():
-            raise ValueError(f"{there} is no directory; choose another checkpoint_dir")
-        if not os.access(there, os.W_OK):
-            raise ValueError(f"{there} cannot be written to; choose another checkpoint_dir")
+        """Raise ValueError unless the directory can be created and written."""
+        existing = nearest_existing(self.path)
+        if existing != self.path and not existing.is_dir():
+            raise ValueError(f"{existing} is not a directory; choose another checkpoint_dir")
+        if not os.access(existing, os.W_OK):
+            raise ValueError(f"{existing} cannot be written to; choose another checkpoint_dir")
 
     def _is_free(self) -> bool:
-        """Say whether nothing is here but, of a sweep's job, why it ended before it began."""
+        """Return whether the directory has no files except the failure of a sweep's job."""
         return self.path.is_dir() and set(self.path.iterdir()) <= {self._failure}
 
-    def _check_ours(self) -> None:
-        """Refuse to delete beside another program's config.yaml."""
+    def _check_own(self) -> None:
+        """Raise ValueError if config.yaml belongs to another program."""
         if not is_saved_config(self.path / _CONFIG):
             raise ValueError(
                 f"overwrite=true: {self.path / _CONFIG} is not the configuration of a run; choose "
@@ -143,18 +143,18 @@ class RunDirectory:
         ]
         if differences:
             raise ValueError(
-                f"resume=true: {self.path} was begun with another configuration: "
+                f"resume=true: {self.path} has another configuration: "
                 f"{', '.join(differences)}; give the same values or choose another run_name"
             )
 
     def _remove_unfinished(self) -> None:
-        """Delete the files that a process was writing when it was killed."""
+        """Delete the unfinished files of a killed process."""
         for path in self.path.iterdir():
             if is_temporary(path) and path.is_file():
                 path.unlink()
 
     def _clear(self) -> None:
-        """Delete what a run writes and nothing else; the configuration goes last."""
+        """Delete the files of a run and no others; the configuration last."""
         for pattern in reversed(_PATTERNS):
             for path in self.path.glob(pattern):
                 if path.is_dir():

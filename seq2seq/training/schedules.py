@@ -1,4 +1,4 @@
-"""What changes over a training: the learning rate and the teacher forcing ratio."""
+"""Compute the learning rate and the teacher forcing ratio of each update."""
 
 import math
 
@@ -17,13 +17,13 @@ from seq2seq.config.training import (
 def learning_rate_factor(
     config: ScheduleConfig, *, update: int, progress: float, plateaus: int
 ) -> float:
-    """Return what the highest learning rate is multiplied by.
+    """Return the factor of the highest learning rate for an update.
 
     Args:
-        config: the schedule.
-        update: the update to be made, from 1.
-        progress: the share of the budget used so far, 0 to 1.
-        plateaus: how often validation has stood still so far.
+        config: The schedule.
+        update: Number of the update, from 1.
+        progress: Share of the budget used so far, 0 to 1.
+        plateaus: Number of plateaus of validation so far.
     """
     warmup = min(update / max(config.warmup_updates, 1), 1.0)
     if config.name is ScheduleName.inverse_square_root:
@@ -37,28 +37,39 @@ def learning_rate_factor(
 
 
 def teacher_forcing_ratio(config: TeacherForcingConfig, *, update: int) -> float:
-    """Return with which probability the true token is fed (Bengio et al. 2015, section 2.4).
+    """Return the probability of feeding the true token (Bengio et al. 2015, section 2.4).
 
-    Every schedule but the constant starts at `start` and reaches `end`, exponential and inverse
-    sigmoid within 1% of the way, after `config.updates`.
+    Every schedule except the constant one goes from `start` to `end` in `config.updates` updates;
+    exponential and inverse sigmoid come within 1% of the distance.
     """
     share = min(update / config.updates, 1.0)
     if config.schedule is TeacherForcingSchedule.constant:
         return config.start
     if config.schedule is TeacherForcingSchedule.linear:
-        left = 1 - share
+        remaining = 1 - share
     elif config.schedule is TeacherForcingSchedule.exponential:
-        left = 0.01**share
+        remaining = 0.01**share
     else:
-        # k / (k + exp(i / k)) with its middle in the middle; 10 logits from end to end.
-        left = 1 / (1 + math.exp(10 * (share - 0.5)))
-    return config.end + (config.start - config.end) * left
+        # A sigmoid over 10 logits, centered on the middle of the schedule.
+        remaining = 1 / (1 + math.exp(10 * (share - 0.5)))
+    return config.end + (config.start - config.end) * remaining
 
 
 def draw_forced_mask(
     config: TeacherForcingConfig, *, update: int, shape: torch.Size, device: torch.device
 ) -> Tensor | None:
-    """Draw from torch's generator where the true token is fed, (B, T); None feeds it everywhere."""
+    """Draw the positions where the true token is fed, from torch's generator.
+
+    Args:
+        config: The ratio's schedule, and whether tokens or whole batches are drawn.
+        update: Number of the update, from 1.
+        shape: Shape of the mask, (B, T).
+        device: Device of the mask.
+
+    Returns:
+        (B, T) bool; True feeds the true token, False the predicted one. None feeds every true
+        token.
+    """
     ratio = teacher_forcing_ratio(config, update=update)
     if ratio >= 1:
         return None

@@ -1,15 +1,11 @@
 """The training loop: updates, curves, validations and checkpoints until the budget is used up."""
 
 import logging
-import math
 import signal
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
 
 import torch
-from tqdm import tqdm
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from seq2seq.config.schema import TrainConfig
@@ -21,18 +17,19 @@ from seq2seq.runtime.distributed import Ranks, share_from_first, sum_over_proces
 from seq2seq.runtime.interrupts import Interrupted, StopSignals
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.evaluator import Evaluator
-from seq2seq.training.logger import TensorBoard, describe_validation
+from seq2seq.training.logger import ProgressBar, describe_validation
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import Interval, Progress
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_ratio
+from seq2seq.training.tensorboard import TensorBoard
 from seq2seq.training.updates import NonFiniteError, Updater
 
 logger = logging.getLogger(__name__)
 
 
 class Trainer:
-    """Trains a model; what it needs to go on after an interruption is in every last.pt."""
+    """Trains a model; every last.pt has the state that resuming needs."""
 
     def __init__(
         self,
@@ -69,18 +66,18 @@ class Trainer:
         self._clock = time.monotonic()
 
     def train(self) -> None:
-        """Train until the budget is used up or validation stands still.
+        """Train until the budget is used up or validation has not improved for too long.
 
         Raises:
-            Interrupted: a signal asked to stop; last.pt is written.
-            NonFiniteError: a gradient is no number; last.pt is as it was before.
+            Interrupted: A signal asked to stop; last.pt is written.
+            NonFiniteError: The loss or a gradient is not finite; last.pt has not changed.
         """
         self._clock = time.monotonic()
         with StopSignals() as signals, self._open_board() as board, self._open_bar() as bar:
-            for group, updates_per_epoch in self._updates_left():
+            for group, updates_per_epoch in self._remaining_updates():
                 stop_signal = self._update(group, updates_per_epoch, signals)
-                self._log(board, bar)
-                if self._validation_is_due():
+                self._show_progress(board, bar)
+                if self.progress.validation_is_due(self.config.training):
                     self._validate(board)
                 if stop_signal:
                     self._save_last()
@@ -92,25 +89,25 @@ class Trainer:
                 raise Interrupted(late_signal)
 
     def load_state(self, state: TrainingState) -> None:
-        """Go on where a last.pt was written; the model's weights are loaded apart.
+        """Continue from the state of a last.pt; the weights of the model are loaded separately.
 
         Raises:
-            ValueError: the training data are not those of the run.
+            ValueError: The training data have changed.
         """
         if state["fingerprint"] != self.data.fingerprint:
             raise ValueError(
-                f"resume=true: the training data are not those that {self.directory.last} was "
-                "trained on, or guided attention's alignments are not; restore them or choose "
-                "another run_name"
+                f"resume=true: the training data, or the alignments of guided attention, have "
+                f"changed since {self.directory.last} was written; restore them or choose another "
+                "run_name"
             )
         self.progress = Progress.from_dict(state["progress"])
         self.updater.load_state(state["updater"])
         if self.progress.updates_of_epoch >= len(self._groups_of_epoch()):
-            # With more processes small batches are joined, so that an epoch has fewer updates.
+            # The run had fewer processes, and therefore more updates per epoch.
             self.progress.epoch, self.progress.updates_of_epoch = self.progress.epoch + 1, 0
 
-    def _updates_left(self) -> Iterator[tuple[list[Numbers], int]]:
-        """Yield each update's batches, with the number of updates in its epoch, to the end."""
+    def _remaining_updates(self) -> Iterator[tuple[list[Numbers], int]]:
+        """Yield the batches of each update and the number of updates in its epoch."""
         while not self.progress.is_finished(self.config.training):
             groups = self._groups_of_epoch()
             for group in groups[self.progress.updates_of_epoch :]:
@@ -119,17 +116,17 @@ class Trainer:
                     return
 
     def _groups_of_epoch(self) -> list[list[Numbers]]:
-        """Return the rows of each batch of each update of the epoch under way."""
+        """Return the rows of each batch of each update of the current epoch."""
         batches = self.batches.epoch(self.progress.epoch)
         size = self.config.training.accumulation
         return [batches[start : start + size] for start in range(0, len(batches), size)]
 
     def _update(self, group: list[Numbers], updates_per_epoch: int, signals: StopSignals) -> int:
-        """Make one update; return the signal that some process received, or 0."""
+        """Make an update; return the signal that any process received, or 0."""
         progress, training = self.progress, self.config.training
         data, device = self.data, self.numerics.device
         batches = [collate(data.train, rows, links=data.train_links).to(device) for rows in group]
-        num_tokens, progress.seconds, stop_signal = self._agree(batches, signals)
+        num_tokens, progress.seconds, stop_signal = self._exchange(batches, signals)
         factor = learning_rate_factor(
             training.schedule,
             update=progress.update + 1,
@@ -154,8 +151,8 @@ class Trainer:
         )
         return stop_signal
 
-    def _agree(self, batches: Sequence[Batch], signals: StopSignals) -> tuple[int, float, int]:
-        """Return tokens of all processes, the first one's clock and a signal that any received."""
+    def _exchange(self, batches: Sequence[Batch], signals: StopSignals) -> tuple[int, float, int]:
+        """Return all processes' target tokens, the first one's seconds and any one's signal."""
         now = time.monotonic()
         seconds = self.progress.seconds + now - self._clock
         self._clock = now
@@ -167,48 +164,37 @@ class Trainer:
         return int(all_tokens), seconds, signals.received or (signal.SIGTERM if any_signal else 0)
 
     def _describe(self, batches: Sequence[Batch]) -> str:
-        """Say which pairs an update was made of, and what is left of the run."""
+        """Describe the training pairs of a failed update, and the last checkpoint."""
         pairs = ", ".join(str(i + 1) for batch in batches for i in batch.indices.tolist())
         first = self.data.tokenizers.source.decode(batches[0].source_ids[0].tolist())
-        kept = "no checkpoint was written yet"
-        if self.directory.last.exists():
-            kept = f"{self.directory.last} is the last good checkpoint"
-        advice = "a lower learning rate or fp32 may help"
+        last = self.directory.last
+        kept = f"{last} is not affected" if last.exists() else "no checkpoint was written yet"
+        advice = "try a lower learning rate or fp32"
         return f"training pairs {pairs}, the first {first!r}; {kept}; {advice}"
 
-    def _log(self, board: TensorBoard, bar: "tqdm[NoReturn]") -> None:
-        """Draw the next point of the curves and move the progress bar."""
+    def _show_progress(self, board: TensorBoard, bar: ProgressBar) -> None:
+        """Add a point to the curves and move the progress bar, every `log_every` updates."""
         progress, training = self.progress, self.config.training
         interval = progress.interval
         if interval.updates < training.log_every:
             return
-        loss = interval.cross_entropy / interval.target_tokens
-        speed = interval.target_tokens / interval.seconds
-        values = {
-            "train/loss": loss,
-            "train/perplexity": math.exp(min(loss, 700.0)),
-            "train/learning_rate": self.updater.learning_rate,
-            "train/gradient_norm": interval.gradient_norm / interval.updates,
-            "train/target_tokens_per_second": speed,
-            "train/teacher_forcing_ratio": teacher_forcing_ratio(
+        board.updates(
+            interval,
+            learning_rate=self.updater.learning_rate,
+            teacher_forcing_ratio=teacher_forcing_ratio(
                 training.teacher_forcing, update=progress.update
             ),
-        }
-        if interval.num_guided:
-            values["train/guided_attention_loss"] = interval.guided_loss / interval.num_guided
-        board.scalars(values, update=progress.update)
-        bar.set_postfix_str(f"loss {loss:.3f}, {speed:.0f} tokens/s", refresh=False)
-        bar.update(round(100 * progress.share(training), 1) - bar.n)
+            update=progress.update,
+        )
+        bar.update(
+            progress.share(training),
+            loss=interval.loss,
+            target_tokens_per_second=interval.target_tokens_per_second,
+        )
         progress.interval = Interval()
 
-    def _validation_is_due(self) -> bool:
-        every = self.config.training.validation.every_updates
-        if every is None:
-            return self.progress.updates_of_epoch == 0
-        return self.progress.update % every == 0
-
     def _validate(self, board: TensorBoard) -> None:
-        """Score the model, keep it where it is among the best, and save what resuming needs."""
+        """Score the model, keep it if it is among the best, and write last.pt."""
         progress, training = self.progress, self.config.training
         if self.ranks.is_first:
             evaluation = self.evaluator.evaluate(self.model, ter=False)
@@ -227,7 +213,7 @@ class Trainer:
         self._save_last()
 
     def _keep_best(self, dropped_updates: Sequence[int]) -> None:
-        """Write best.pt and, where several are kept, step-<n>.pt; delete those that fell out."""
+        """Write best.pt and, if several are kept, step-<n>.pt; delete the checkpoints dropped."""
         checkpoint = self._checkpoint(training_state=None)
         update = self.progress.update
         if self.progress.best_update == update:
@@ -260,13 +246,5 @@ class Trainer:
         path = self.directory.tensorboard if self.ranks.is_first else None
         return TensorBoard(path, first_update=self.progress.update + 1)
 
-    def _open_bar(self) -> "tqdm[NoReturn]":
-        """Show the share of the budget, and from it the time left; quiet without a terminal."""
-        return tqdm(
-            total=100,
-            initial=round(100 * self.progress.share(self.config.training), 1),
-            desc="training",
-            bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed}<{remaining}, {postfix}",
-            disable=None if self.ranks.is_first and sys.stderr.isatty() else True,
-            dynamic_ncols=True,
-        )
+    def _open_bar(self) -> ProgressBar:
+        return ProgressBar(self.progress.share(self.config.training), quiet=not self.ranks.is_first)

@@ -1,4 +1,4 @@
-"""One update: forward, backward, clip, step."""
+"""Make one update: forward and backward passes, clipping and the optimizer's step."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,20 +18,24 @@ from seq2seq.training.schedules import draw_forced_mask
 
 
 class NonFiniteError(FloatingPointError):
-    """A loss or gradient is no number; the weights are those before the update."""
+    """The loss or a gradient is not finite; the weights are those before the update."""
 
 
 class UpdateResult(NamedTuple):
-    """What an update measured."""
+    """Measurements of an update, over all processes."""
 
-    cross_entropy: float  # of all processes, summed over target tokens
+    cross_entropy: float
+    """Sum over target tokens, in nats."""
     gradient_norm: float
-    guided_loss: float  # of all processes, summed over target tokens that have a guide
-    num_guided: int  # such tokens
+    """Before clipping."""
+    guided_loss: float
+    """Sum over target tokens with a guide, in nats."""
+    num_guided: int
+    """Number of target tokens with a guide."""
 
 
 class Updater:
-    """Changes the weights by one update at a time."""
+    """Updates the weights of a model, one update at a time."""
 
     def __init__(
         self, config: TrainConfig, *, model: Seq2Seq, numerics: Numerics, ranks: Ranks
@@ -41,7 +45,7 @@ class Updater:
         self._numerics = numerics
         self._ranks = ranks
         self._optimizer = build_optimizer(config.training.optimizer, model)
-        # fp16 gradients underflow without it; in other precisions it does nothing.
+        # Scaling keeps fp16 gradients from underflowing; it is disabled in other precisions.
         self._scaler = torch.amp.GradScaler(
             numerics.device.type, enabled=numerics.precision is Precision.fp16
         )
@@ -49,17 +53,18 @@ class Updater:
     def make(
         self, batches: Sequence[Batch], *, update: int, learning_rate: float, num_tokens: int
     ) -> UpdateResult:
-        """Make an update of one or, with accumulation, several batches.
+        """Make an update from one batch, or from several with accumulation.
 
         Args:
-            batches: this process' part.
-            update: its number, from 1; dropout is drawn from it alone, whenever a run resumes.
-            learning_rate: of this update.
-            num_tokens: target tokens of all batches of all processes, which the loss is
-                averaged over.
+            batches: The batches of this process.
+            update: Number of the update, from 1. It seeds dropout, so that a resumed run draws the
+                same.
+            learning_rate: Learning rate of this update.
+            num_tokens: Target tokens of all batches of all processes; the loss is averaged over
+                them.
 
         Raises:
-            NonFiniteError: a gradient is no number; the weights have not changed.
+            NonFiniteError: The loss or a gradient is not finite; the weights have not changed.
         """
         torch.manual_seed(derive_seed(self._config.seed, "update", update, self._ranks.rank))
         self._model.train()
@@ -68,7 +73,7 @@ class Updater:
         sum_over_processes([sums])
         cross_entropy, guided, num_guided = sums.unbind()
         sum_gradients(self._model)
-        self._scaler.unscale_(self._optimizer)  # after the sum, so that all see an overflow
+        self._scaler.unscale_(self._optimizer)  # after the sum: every process sees an overflow
         norm = self._clip()
         self._check_finite(cross_entropy, norm, update=update)
         for group in self._optimizer.param_groups:
@@ -82,21 +87,25 @@ class Updater:
 
     @property
     def learning_rate(self) -> float:
-        """Return that of the last update."""
+        """The learning rate of the last update."""
         rate: float = self._optimizer.param_groups[0]["lr"]
         return rate
 
     def state(self) -> dict[str, dict[str, object]]:
-        """Return what a resumed run needs, of tensors and plain types."""
+        """Return the state of optimizer and loss scale, as tensors and plain types."""
         return {"optimizer": self._optimizer.state_dict(), "scaler": self._scaler.state_dict()}
 
     def load_state(self, state: dict[str, dict[str, object]]) -> None:
-        """Undo `state`."""
+        """Restore what `state` returned."""
         self._optimizer.load_state_dict(state["optimizer"])
         self._scaler.load_state_dict(state["scaler"])
 
     def _backward(self, batch: Batch, update: int, num_tokens: int) -> Tensor:
-        """Add a batch's part to the gradients; return cross-entropy, guided one and its tokens."""
+        """Add the gradients of a batch.
+
+        Returns:
+            Cross-entropy, guided loss and number of guided tokens, (3,).
+        """
         training = self._config.training
         forced_mask = draw_forced_mask(
             training.teacher_forcing,
@@ -119,12 +128,12 @@ class Updater:
         return torch.cat((loss.cross_entropy.unsqueeze(0), guided))
 
     def _check_finite(self, cross_entropy: Tensor, norm: Tensor, *, update: int) -> None:
-        """Let only what is a number reach the weights."""
+        """Raise NonFiniteError if the loss or the gradient is not finite."""
         if not torch.isfinite(cross_entropy):
             raise NonFiniteError(f"update {update}: the loss is {cross_entropy.item()}")
         if torch.isfinite(norm):
             return
-        # An fp16 gradient may overflow now and then; below a scale of 1 it is the model's fault.
+        # fp16 gradients overflow occasionally; below a loss scale of 1, the model is the cause.
         if not self._scaler.is_enabled() or self._scaler.get_scale() < 1:
             raise NonFiniteError(f"update {update}: the gradient's norm is {norm.item()}")
 
@@ -134,7 +143,7 @@ class Updater:
 
 
 def build_optimizer(config: OptimizerConfig, model: Seq2Seq) -> torch.optim.Optimizer:
-    """Build the optimizer; weight decay spares biases and norms."""
+    """Build the optimizer; biases and the scales of layer norms get no weight decay."""
     matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
     vectors = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
     groups = [

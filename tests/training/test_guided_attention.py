@@ -101,10 +101,10 @@ def test_a_line_that_does_not_fit_is_named(tmp_path, line, content, message):
 @pytest.mark.parametrize(
     ("alignments", "message"),
     [
-        (ALIGNMENTS[:5], r"links\.txt: 5 lines, but the training text goes on"),
-        ([], r"links\.txt: 0 lines, but the training text goes on"),
+        (ALIGNMENTS[:5], r"links\.txt: 5 lines, but the training text has more"),
+        ([], r"links\.txt: 0 lines, but the training text has more"),
         ([*ALIGNMENTS, ""], r"links\.txt: more than 6 lines, but the training text has 6"),
-        ([""] * 6, r"alignments=.*links\.txt: there is no link"),
+        ([""] * 6, r"alignments=.*links\.txt: the alignments have no links"),
     ],
 )
 def test_a_file_that_is_not_parallel_is_refused(tmp_path, alignments, message):
@@ -128,7 +128,7 @@ def test_a_missing_file_is_named_before_data_are_read(tmp_path):
 
 
 def test_text_without_links_and_without_a_file_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"alignments=null takes the links of the corpus, and"):
+    with pytest.raises(ValueError, match=r"alignments=null uses the links of the corpus, but"):
         prepare_data(tiny_config(tmp_path, GUIDED))
 
 
@@ -136,7 +136,7 @@ def test_switched_off_nothing_is_read_and_a_path_is_warned_of(tmp_path, caplog):
     data = prepare_data(tiny_config(tmp_path, "training.guided_attention.alignments=none.txt"))
 
     assert data.train_links is None
-    assert "training.guided_attention.alignments is not read" in caplog.text
+    assert "training.guided_attention.alignments is not used" in caplog.text
 
 
 def test_the_fingerprint_changes_with_the_alignments_alone_where_they_are_read(tmp_path):
@@ -225,7 +225,7 @@ def test_changed_alignments_are_refused_where_a_run_is_resumed(tmp_path):
     path = tmp_path / "runs" / "tiny"
     run_training(guided_config(tmp_path, ALIGNMENTS, "training.max_epochs=1"), path)
 
-    with pytest.raises(ValueError, match="resume=true: the training data are not those that"):
+    with pytest.raises(ValueError, match="resume=true: the training data, or the alignments"):
         run_training(
             guided_config(
                 tmp_path, ["0-0", *ALIGNMENTS[1:]], "training.max_epochs=1", "resume=true"

@@ -1,62 +1,16 @@
-"""Lines reach the console and the file, points reach TensorBoard, each once."""
-
+import dataclasses
 import logging
+import sys
 
-import pytest
-import torch
-from tiny_training import read_scalars, read_tags, tiny_config
-
-from seq2seq.data import CharacterTokenizer, TokenizerPair
-from seq2seq.evaluation.attention_statistics import HeadStatistics
 from seq2seq.evaluation.metrics import Scores
-from seq2seq.search import Hypothesis
 from seq2seq.training.evaluator import Alignment, Evaluation
-from seq2seq.training.logger import RunLog, TensorBoard, describe_validation
+from seq2seq.training.logger import ProgressBar, RunLog, describe_validation
 from seq2seq.training.progress import Progress
 
 logger = logging.getLogger("seq2seq.of_a_test")
 
 
-HEADS = [
-    HeadStatistics(0.5, 0.25, 0.75, 0.125),
-    HeadStatistics(1.5, 0.5, 0.375, 0.625),
-    HeadStatistics(4.0, 0.75, 0.0, 0.5),
-]
-
-
-def evaluation(*, num_heads: int = 2, aligned: bool = True) -> Evaluation:
-    return Evaluation(
-        scores=Scores(bleu=12.34, chrf=45.67, ter=None, signature="nrefs:1"),
-        loss=1.5,
-        heads=[
-            head if aligned else head._replace(alignment_error_rate=None)
-            for head in HEADS[:num_heads]
-        ],
-        alignment=Alignment(0.25, 0.75) if aligned else None,
-        hypotheses=[
-            Hypothesis([4, 5], -1.0, -1.0, True, torch.full((num_heads, 3, 2), 0.5)),
-            Hypothesis([4, 4], -1.0, -1.0, False, torch.full((num_heads, 2, 2), 0.5)),
-        ],
-        translations=["xy", "xx"],
-    )
-
-
-class FakeEvaluator:
-    """Knows the sentences of a validation."""
-
-    tokenizers = TokenizerPair(CharacterTokenizer("ab"), CharacterTokenizer("xy"))
-
-    class data:  # noqa: N801 -- stands for an attribute
-        sources = ("a", "b")
-        references = ("xy", "yx")
-
-        class encoded:  # noqa: N801 -- stands for an attribute
-            @staticmethod
-            def source(index: int) -> torch.Tensor:
-                return torch.tensor([4 + index])
-
-
-def test_lines_from_before_the_file_was_opened_come_first_in_it(tmp_path, capsys):
+def test_the_file_gets_earlier_lines_too(tmp_path, capsys):
     with RunLog(quiet=False) as log:
         logger.info("first %d", 1)
         log.open(tmp_path / "train.log")
@@ -74,7 +28,7 @@ def test_nothing_goes_to_standard_output(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_a_quiet_log_says_nothing_on_the_console(tmp_path, capsys):
+def test_a_quiet_log_writes_only_to_the_file(tmp_path, capsys):
     with RunLog(quiet=True) as log:
         log.open(tmp_path / "train.log")
         logger.info("first")
@@ -83,7 +37,7 @@ def test_a_quiet_log_says_nothing_on_the_console(tmp_path, capsys):
     assert "first" in (tmp_path / "train.log").read_text()
 
 
-def test_after_a_run_nothing_listens_any_more(tmp_path, capsys):
+def test_lines_after_the_run_are_not_logged(tmp_path, capsys):
     before = list(logging.getLogger("seq2seq").handlers)
 
     with RunLog(quiet=False) as log:
@@ -95,7 +49,7 @@ def test_after_a_run_nothing_listens_any_more(tmp_path, capsys):
     assert (tmp_path / "train.log").read_text() == ""
 
 
-def test_a_log_goes_on_where_it_was(tmp_path):
+def test_an_existing_file_is_continued(tmp_path):
     for word in ("first", "second"):
         with RunLog(quiet=True) as log:
             log.open(tmp_path / "train.log")
@@ -104,130 +58,27 @@ def test_a_log_goes_on_where_it_was(tmp_path):
     assert len((tmp_path / "train.log").read_text().splitlines()) == 2
 
 
-def test_points_from_the_first_update_on_are_drawn_anew(tmp_path):
-    for first, updates in ((1, (1, 2, 3)), (3, (3, 4))):
-        with TensorBoard(tmp_path, first_update=first) as board:
-            for update in updates:
-                board.scalars({"train/loss": first + update / 10}, update=update)
-
-    points = read_scalars(tmp_path)["train/loss"]
-    assert points == pytest.approx({1: 1.1, 2: 1.2, 3: 3.3, 4: 3.4})
-
-
-def test_without_a_first_update_all_points_stay(tmp_path):
-    for update, first in ((1, 1), (2, None)):
-        with TensorBoard(tmp_path, first_update=first) as board:
-            board.scalars({"train/loss": 0.5}, update=update)
-
-    assert sorted(read_scalars(tmp_path)["train/loss"]) == [1, 2]
-
-
-def test_without_a_path_nothing_is_drawn(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    with TensorBoard(None, first_update=1) as board:
-        board.scalars({"train/loss": 0.5}, update=1)
-        board.validation(evaluation(), update=1)
-        board.samples(evaluation(), FakeEvaluator(), num_samples=2, update=1)
-        board.results(tiny_config(tmp_path / "data"), {"bleu": 1.0}, update=1)
-
-    assert [path.name for path in tmp_path.iterdir()] == ["data"]
-
-
-def test_a_validation_draws_its_scores_and_each_head(tmp_path):
-    with TensorBoard(tmp_path, first_update=1) as board:
-        board.validation(evaluation(num_heads=3), update=7)
-
-    points = {tag: curve[7] for tag, curve in read_scalars(tmp_path).items()}
-    assert points == pytest.approx(
-        {
-            "valid/loss": 1.5,
-            "valid/perplexity": 4.4816891,
-            "valid/bleu": 12.34,
-            "valid/chrf": 45.67,
-            "valid/attention/entropy": 2.0,
-            "valid/attention/entropy/head_1": 0.5,
-            "valid/attention/entropy/head_2": 1.5,
-            "valid/attention/entropy/head_3": 4.0,
-            "valid/attention/coverage": 0.5,
-            "valid/attention/coverage/head_1": 0.25,
-            "valid/attention/coverage/head_2": 0.5,
-            "valid/attention/coverage/head_3": 0.75,
-            "valid/attention/sharpness": 0.375,
-            "valid/attention/sharpness/head_1": 0.75,
-            "valid/attention/sharpness/head_2": 0.375,
-            "valid/attention/sharpness/head_3": 0.0,
-            "valid/alignment_error_rate": 0.25,
-            "valid/attention/alignment_error_rate/head_1": 0.125,
-            "valid/attention/alignment_error_rate/head_2": 0.625,
-            "valid/attention/alignment_error_rate/head_3": 0.5,
-        }
-    )
-
-
-def test_a_single_head_has_no_curves_beside_those_of_the_mean(tmp_path):
-    with TensorBoard(tmp_path, first_update=1) as board:
-        board.validation(evaluation(num_heads=1), update=7)
-
-    assert {tag for tag in read_tags(tmp_path) if "attention" in tag} == {
-        "valid/attention/entropy",
-        "valid/attention/coverage",
-        "valid/attention/sharpness",
-    }
-
-
-def test_without_gold_alignments_no_error_rate_is_drawn(tmp_path):
-    with TensorBoard(tmp_path, first_update=1) as board:
-        board.validation(evaluation(num_heads=2, aligned=False), update=7)
-
-    assert not [tag for tag in read_tags(tmp_path) if "alignment_error_rate" in tag]
-
-
-@pytest.mark.parametrize(("num_heads", "is_drawn"), [(0, False), (1, False), (2, True)])
-def test_a_picture_compares_heads_where_there_are_several(tmp_path, num_heads, is_drawn):
-    with TensorBoard(tmp_path, first_update=1) as board:
-        board.validation(evaluation(num_heads=num_heads), update=7)
-
-    assert ("valid/attention/heads" in read_tags(tmp_path)) is is_drawn
-
-
-def test_without_heads_no_attention_is_drawn(tmp_path):
-    with TensorBoard(tmp_path, first_update=1) as board:
-        board.validation(evaluation(num_heads=0, aligned=False), update=7)
-
-    assert read_scalars(tmp_path).keys() == {
-        "valid/loss",
-        "valid/perplexity",
-        "valid/bleu",
-        "valid/chrf",
-    }
-
-
-@pytest.mark.parametrize(
-    ("num_heads", "maps"), [(0, []), (1, [""]), (3, ["/head_1", "/head_2", "/head_3"])]
-)
-def test_samples_are_texts_and_where_there_are_heads_maps(tmp_path, num_heads, maps):
-    with TensorBoard(tmp_path, first_update=1) as board:
-        board.samples(evaluation(num_heads=num_heads), FakeEvaluator(), num_samples=9, update=3)
-
-    tags = read_tags(tmp_path)
-    assert {f"text/valid_{index}/text_summary" for index in range(2)} <= tags
-    drawn = {tag for tag in tags if tag.startswith("attention/")}
-    assert drawn == {f"attention/valid_{index}{head}" for index in range(2) for head in maps}
-
-
 def test_a_validation_is_described_in_one_line():
     progress = Progress(update=30, epoch=2, epoch_share=0.5, seconds=90.0)
+    evaluation = Evaluation(
+        scores=Scores(bleu=12.34, chrf=45.67, ter=None, signature="nrefs:1"),
+        loss=1.5,
+        heads=[],
+        alignment=Alignment(0.25, 0.75),
+        hypotheses=[],
+        translations=[],
+    )
 
-    line = describe_validation(progress, evaluation())
+    line = describe_validation(progress, evaluation)
 
     assert line == (
         "update 30, epoch 2.5, 1.5 min, valid perplexity 4.48, BLEU 12.3, chrF 45.7, AER 0.250"
     )
-    assert "AER" not in describe_validation(progress, evaluation(aligned=False))
+    unaligned = dataclasses.replace(evaluation, alignment=None)
+    assert "AER" not in describe_validation(progress, unaligned)
 
 
-def test_a_run_log_leaves_the_packages_logger_as_it_was(tmp_path):
+def test_the_packages_logger_is_restored(tmp_path):
     package = logging.getLogger("seq2seq")
     before = (package.level, list(package.handlers))
 
@@ -237,3 +88,25 @@ def test_a_run_log_leaves_the_packages_logger_as_it_was(tmp_path):
 
     assert during == logging.INFO
     assert (package.level, list(package.handlers)) == before
+
+
+def test_the_bar_shows_the_share_of_the_budget_and_the_speed(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+    with ProgressBar(0.25, quiet=False) as bar:
+        bar.update(0.5, loss=1.2345, target_tokens_per_second=678.9)
+
+    shown = capsys.readouterr().err
+    assert "training  25% |" in shown
+    assert "training  50% |" in shown
+    assert "loss 1.234, 679 tokens/s" in shown
+
+
+def test_there_is_no_bar_without_a_terminal_or_in_other_processes(monkeypatch, capsys):
+    for is_terminal, quiet in ((False, False), (True, True)):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda shown=is_terminal: shown)
+
+        with ProgressBar(0.25, quiet=quiet) as bar:
+            bar.update(0.5, loss=1.0, target_tokens_per_second=1.0)
+
+    assert capsys.readouterr().err == ""

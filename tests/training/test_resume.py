@@ -222,7 +222,7 @@ def test_changed_training_data_are_refused(folder, run):
     path.write_text(text.replace("a", "b", 1))
 
     try:
-        with pytest.raises(ValueError, match="resume=true: the training data are not those that"):
+        with pytest.raises(ValueError, match="resume=true: the training data, or the alignments"):
             train(folder, "training.max_epochs=1", "resume=true")
     finally:
         path.write_text(text)

@@ -1,0 +1,115 @@
+"""Score a finished run, write its results and log them."""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict
+
+import torch
+
+from seq2seq.checkpoints.checkpoint import load_checkpoint
+from seq2seq.evaluation.attention_statistics import mean_over_heads
+from seq2seq.model.seq2seq import Seq2Seq, count_parameters
+from seq2seq.runtime.numerics import Numerics
+from seq2seq.training.evaluator import Evaluation, Evaluator
+from seq2seq.training.preparation import EvaluationSet
+from seq2seq.training.tensorboard import TensorBoard
+from seq2seq.training.trainer import Trainer
+
+logger = logging.getLogger(__name__)
+
+NUM_SAMPLES = 3
+
+
+def write_results(trainer: Trainer) -> Evaluation:
+    """Score the best checkpoint and write the results into the run directory.
+
+    Returns:
+        The evaluation on the test set.
+    """
+    directory = trainer.directory
+    model = load_checkpoint(directory.best).build_model().to(trainer.numerics.device)
+    valid = _evaluate(trainer, model, trainer.data.valid)
+    test = _evaluate(trainer, model, trainer.data.test)
+    directory.write("test.hyp", "".join(f"{line}\n" for line in test.translations))
+    directory.write("test.ref", "".join(f"{line}\n" for line in trainer.data.test.references))
+    results = _results(trainer, valid, test)
+    directory.write("results.json", json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+    with TensorBoard(directory.tensorboard, first_update=None) as board:
+        scores = {"bleu": test.scores.bleu, "chrf": test.scores.chrf}
+        board.results(trainer.config, scores, update=trainer.progress.best_update)
+    return test
+
+
+def log_results(trainer: Trainer, test: Evaluation, next_steps: Mapping[str, str]) -> None:
+    """Log the test scores, some translations and the next commands, by purpose."""
+    config, data = trainer.config, trainer.data.test
+    lines = [
+        f"test BLEU {test.scores.bleu:.2f}, chrF {test.scores.chrf:.2f}, TER {test.scores.ter:.2f}"
+    ]
+    lines.append(f"  {test.scores.signature}")
+    if test.alignment is not None:
+        lines.append(
+            f"alignment error rate {test.alignment.error_rate:.3f} "
+            f"(the diagonal: {test.alignment.diagonal_error_rate:.3f})"
+        )
+    for index in range(min(NUM_SAMPLES, len(data.sources))):
+        lines += [
+            "",
+            f"  {config.data.source}  {data.sources[index]}",
+            f"  {config.data.target}  {test.translations[index]}",
+        ]
+    if next_steps:
+        width = max(map(len, next_steps))
+        lines += ["", "Next:"]
+        lines += [f"  {purpose:<{width}}  {command}" for purpose, command in next_steps.items()]
+    logger.info("%s", "\n".join(lines))
+
+
+def _evaluate(trainer: Trainer, model: Seq2Seq, data: EvaluationSet) -> Evaluation:
+    return Evaluator(
+        data=data,
+        tokenizers=trainer.data.tokenizers,
+        decoding=trainer.config.decoding,
+        batch_size=trainer.config.training.validation.batch_size,
+        numerics=trainer.numerics,
+    ).evaluate(model, ter=True)
+
+
+def _results(trainer: Trainer, valid: Evaluation, test: Evaluation) -> dict[str, object]:
+    progress, numerics = trainer.progress, trainer.numerics
+    return {
+        "valid": _summary(valid),
+        "test": _summary(test),
+        "updates": progress.update,
+        "epochs": round(progress.epoch + progress.epoch_share, 2),
+        "seconds": round(progress.seconds, 1),
+        "target_tokens": progress.target_tokens,
+        "target_tokens_per_second": round(
+            progress.target_tokens / max(progress.update_seconds, 1e-9), 1
+        ),
+        "parameters": count_parameters(trainer.model),
+        "device": _device_name(numerics),
+        "precision": numerics.precision.value,
+        "attention": trainer.config.attention.name,
+    }
+
+
+def _summary(evaluation: Evaluation) -> dict[str, object]:
+    summary: dict[str, object] = {
+        **asdict(evaluation.scores),
+        "loss": evaluation.loss,
+        "perplexity": evaluation.perplexity,
+    }
+    means = mean_over_heads(evaluation.heads)
+    summary |= {f"attention_{name}": mean for name, mean in means.items()}
+    if evaluation.alignment is not None:
+        summary["aer"] = evaluation.alignment.error_rate
+        summary["aer_of_diagonal"] = evaluation.alignment.diagonal_error_rate
+    return summary
+
+
+def _device_name(numerics: Numerics) -> str:
+    if numerics.device.type == "cuda":
+        return torch.cuda.get_device_name(numerics.device)
+    return f"cpu, {torch.get_num_threads()} threads"

@@ -1,0 +1,140 @@
+"""Write the curves, translations and attention maps of a run for TensorBoard."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from torch.utils.tensorboard.writer import SummaryWriter
+
+from seq2seq.config.schema import TrainConfig
+from seq2seq.config.serialization import flatten_config
+from seq2seq.evaluation.attention_statistics import HeadStatistics, mean_over_heads
+from seq2seq.special_tokens import EOS
+from seq2seq.training.evaluator import Evaluation, Evaluator
+from seq2seq.training.loss import perplexity
+from seq2seq.training.progress import Interval
+from seq2seq.visualization.heads import head_figure
+from seq2seq.visualization.plots import attention_figure
+
+
+class TensorBoard:
+    """A context that writes the curves, translations and attention maps of a run."""
+
+    def __init__(self, path: Path | None, *, first_update: int | None) -> None:
+        """Open the curves.
+
+        Args:
+            path: Directory of the curves; None writes nothing, in processes that write no files.
+            first_update: First update of this process. Later points, of a run that was stopped
+                after its last checkpoint, are replaced; None keeps all points.
+        """
+        self._writer = None if path is None else SummaryWriter(str(path), purge_step=first_update)
+
+    def __enter__(self) -> "TensorBoard":
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def updates(
+        self,
+        interval: Interval,
+        *,
+        learning_rate: float,
+        teacher_forcing_ratio: float,
+        update: int,
+    ) -> None:
+        """Add the means over an interval of updates to the curves of training."""
+        values = {
+            "train/loss": interval.loss,
+            "train/perplexity": perplexity(interval.loss),
+            "train/learning_rate": learning_rate,
+            "train/gradient_norm": interval.gradient_norm / interval.updates,
+            "train/target_tokens_per_second": interval.target_tokens_per_second,
+            "train/teacher_forcing_ratio": teacher_forcing_ratio,
+        }
+        if interval.num_guided:
+            values["train/guided_attention_loss"] = interval.guided_loss / interval.num_guided
+        self._scalars(values, update)
+
+    def validation(self, evaluation: Evaluation, *, update: int) -> None:
+        """Add the scores of a validation to the curves, and a figure that compares the heads."""
+        values = {
+            "valid/loss": evaluation.loss,
+            "valid/perplexity": evaluation.perplexity,
+            "valid/bleu": evaluation.scores.bleu,
+            "valid/chrf": evaluation.scores.chrf,
+        }
+        if evaluation.alignment is not None:
+            values["valid/alignment_error_rate"] = evaluation.alignment.error_rate
+        for name, mean in mean_over_heads(evaluation.heads).items():
+            values[f"valid/attention/{name}"] = mean
+        if len(evaluation.heads) > 1:
+            values |= _head_values(evaluation.heads)
+            if self._writer is not None:
+                figure = head_figure(evaluation.heads)
+                self._writer.add_figure("valid/attention/heads", figure, update)
+        self._scalars(values, update)
+
+    def samples(
+        self,
+        evaluation: Evaluation,
+        evaluator: Evaluator,
+        *,
+        num_samples: int,
+        update: int,
+    ) -> None:
+        """Add the first translations, each with one attention map per head."""
+        if self._writer is None:
+            return
+        data, tokenizers = evaluator.data, evaluator.tokenizers
+        for index in range(min(num_samples, len(data.sources))):
+            translation = evaluation.translations[index]
+            text = (
+                f"**source** {data.sources[index]}  \n**translation** {translation}  \n"
+                f"**reference** {data.references[index]}"
+            )
+            self._writer.add_text(f"text/valid_{index}", text, update)
+            hypothesis = evaluation.hypotheses[index]
+            source_tokens = tokenizers.source.tokens([*data.encoded.source(index).tolist(), EOS])
+            target_tokens = tokenizers.target.tokens(hypothesis.ids + [EOS] * hypothesis.finished)
+            tag = f"attention/valid_{index}"
+            num_heads, num_rows, _ = hypothesis.attention_weights.shape
+            for head in range(num_heads if num_rows else 0):
+                figure = attention_figure(
+                    hypothesis.attention_weights[head : head + 1], source_tokens, target_tokens
+                )
+                name = tag if num_heads == 1 else f"{tag}/head_{head + 1}"
+                self._writer.add_figure(name, figure, update)
+
+    def results(self, config: TrainConfig, scores: Mapping[str, float], *, update: int) -> None:
+        """Add the configuration and the test scores of an update to the hyperparameter table."""
+        if self._writer is None:
+            return
+        values = {
+            key: value if isinstance(value, int | float | str) else str(value)
+            for key, value in flatten_config(config).items()
+        }
+        metrics = {f"test/{name}": value for name, value in scores.items()}
+        self._writer.add_hparams(values, metrics, run_name=".", global_step=update)
+
+    def _scalars(self, values: Mapping[str, float], update: int) -> None:
+        if self._writer is not None:
+            for tag, value in values.items():
+                self._writer.add_scalar(tag, value, update)
+
+
+def _head_values(heads: Sequence[HeadStatistics]) -> dict[str, float]:
+    """Return the known statistics of each head under their tags."""
+    return {
+        f"valid/attention/{name}/head_{number}": value
+        for number, head in enumerate(heads, start=1)
+        for name, value in head._asdict().items()
+        if value is not None
+    }

@@ -1,0 +1,140 @@
+import json
+
+import pytest
+import torch
+from tiny_training import read_scalars, read_tags, tiny_config, tiny_run
+
+from seq2seq.config.schema import load_config
+from seq2seq.config.serialization import load_saved_config
+from seq2seq.inference.translator import Translator
+from seq2seq.training.run import run_training
+
+OVERRIDES = ("training.max_epochs=2", "training.validation.num_samples=0")
+ATTENTION = {"attention_entropy", "attention_coverage", "attention_sharpness"}
+"""Keys of the statistics of attention."""
+NEXT_STEPS = {"translate": "python translate.py checkpoint=tiny", "look": "tensorboard"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("run")
+
+
+@pytest.fixture(scope="module")
+def log_lines(folder):
+    """Train once; return the lines on stderr."""
+    with pytest.MonkeyPatch.context() as patch:
+        lines: list[str] = []
+        patch.setattr("tqdm.tqdm.write", lambda text, file: lines.append(text))
+        config = tiny_config(folder, *OVERRIDES)
+        run_training(config, folder / "runs" / "tiny", next_steps=NEXT_STEPS)
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def run(folder, log_lines):
+    return folder / "runs" / "tiny"
+
+
+def test_results_have_all_measurements(run):
+    results = json.loads((run / "results.json").read_text())
+
+    expected = {
+        "updates",
+        "epochs",
+        "seconds",
+        "target_tokens",
+        "target_tokens_per_second",
+        "parameters",
+        "device",
+        "precision",
+        "attention",
+        "valid",
+        "test",
+    }
+    assert expected <= results.keys()
+    scores = {"bleu", "chrf", "ter", "signature", "loss", "perplexity"} | ATTENTION
+    assert scores <= results["valid"].keys()
+    assert scores <= results["test"].keys()
+    assert "aer" not in results["test"]  # files hold no gold alignments
+    assert results["updates"] == 12
+    assert results["epochs"] == 2.0
+    text = (run.parent.parent / "b.train").read_text()
+    assert results["target_tokens"] == 2 * len(text)  # a line end for each EOS
+    assert results["attention"] == "additive"
+    assert results["precision"] == "fp32"
+    assert results["device"].startswith("cpu")
+    state = torch.load(run / "best.pt", weights_only=True)["model"]
+    sizes = {value.data_ptr(): value.numel() for value in state.values()}  # shared ones once
+    assert results["parameters"] == sum(sizes.values())
+
+
+def test_scored_lines_are_translations_of_the_best_checkpoint(run):
+    references = (run / "test.ref").read_text().splitlines()
+    hypotheses = (run / "test.hyp").read_text().splitlines()
+
+    assert references == (run.parent.parent / "b.test").read_text().splitlines()
+    config = load_saved_config(run / "config.yaml")
+    translator = Translator.load(
+        str(run), device=config.training.device, precision=config.training.precision
+    )
+    sources = (run.parent.parent / "a.test").read_text().splitlines()
+    translated = translator.translate(iter(sources), config.decoding, batch_size=2)
+    assert [each.hypotheses[0].text for each in translated] == hypotheses
+
+
+def test_scores_samples_and_next_commands_are_logged(log_lines, run):
+    assert "test BLEU " in log_lines
+    assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in log_lines
+    assert f"\nNext:\n  translate  {NEXT_STEPS['translate']}\n  look       tensorboard" in log_lines
+    sources = (run.parent.parent / "a.test").read_text().splitlines()
+    assert all(f"  a  {source}" in log_lines for source in sources)
+
+
+def test_attention_is_scored_against_gold_alignments(tmp_path):
+    config = load_config(
+        "tokenizer=characters",
+        "data.num_train=12",
+        "data.num_valid=3",
+        "data.num_test=2",
+        f"data.cache_dir='{tmp_path}/cache'",
+        f"checkpoint_dir='{tmp_path}'",
+        "training.max_updates=1",
+        "training.device=cpu",
+        "training.precision=fp32",
+        "training.validation.num_samples=0",
+        "model.encoder.hidden_size=4",
+        "model.decoder.hidden_size=4",
+        "attention=multihead",
+        "attention.size=4",
+        "attention.num_heads=2",
+        "decoding.max_length_ratio=0",
+    )
+
+    run_training(config, tmp_path / "run")
+
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert 0 <= results["test"]["aer"] <= 1
+    assert 0 <= results["valid"]["aer_of_diagonal"] <= 1
+    curves = read_scalars(tmp_path / "run" / "tensorboard")
+    assert curves["valid/alignment_error_rate"][1] == pytest.approx(results["valid"]["aer"])
+    for head in (1, 2):
+        assert 0 <= curves[f"valid/attention/alignment_error_rate/head_{head}"][1] <= 1
+
+
+@pytest.mark.parametrize(("asked", "taken"), [("auto", "fp32"), ("bf16", "bf16")])
+def test_a_small_model_uses_bf16_only_on_request(tmp_path, monkeypatch, asked, taken):
+    monkeypatch.setattr("seq2seq.runtime.numerics.cpu_has_amx", lambda: True)
+    tiny_run(tmp_path, f"training.precision={asked}", "training.max_updates=1")
+
+    results = json.loads((tmp_path / "runs" / "tiny" / "results.json").read_text())
+    assert results["precision"] == taken
+
+
+def test_results_without_attention_have_no_statistics_of_it(tmp_path):
+    tiny_run(tmp_path, "attention=none", "training.max_updates=1")
+
+    results = json.loads((tmp_path / "runs" / "tiny" / "results.json").read_text())
+    assert results["attention"] == "none"
+    assert results["valid"].keys().isdisjoint(ATTENTION)
+    assert "valid/attention/heads" not in read_tags(tmp_path / "runs" / "tiny" / "tensorboard")
