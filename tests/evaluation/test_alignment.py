@@ -27,7 +27,7 @@ def random_weights(num_heads, num_rows, num_columns):
     return torch.rand(num_heads, num_rows, num_columns, generator=generator).softmax(dim=-1)
 
 
-def test_tokens_become_words_by_mean_over_heads_and_target_and_sum_over_source():
+def test_word_weights_are_means_over_heads_and_target_tokens_and_sums_over_source_tokens():
     source_words, target_words = [0, 1, 1, 2], [0, 0, 1]
     weights = random_weights(2, 4, 5)
 
@@ -47,7 +47,7 @@ def test_tokens_become_words_by_mean_over_heads_and_target_and_sum_over_source()
             assert words[target, source].item() == pytest.approx(total / (2 * len(rows)))
 
 
-def test_a_target_cut_at_its_limit_has_no_row_of_its_end():
+def test_an_unfinished_target_has_no_row_of_eos():
     weights = random_weights(1, 4, 3)
 
     cut = word_weights(weights[:, :3], [0, 1], [0, 1, 2], target_tokens=["a", "b", "c"])
@@ -56,7 +56,7 @@ def test_a_target_cut_at_its_limit_has_no_row_of_its_end():
     torch.testing.assert_close(cut, whole)
 
 
-def test_punctuation_does_not_speak_for_a_word_with_other_tokens():
+def test_punctuation_is_left_out_of_a_word_with_other_tokens():
     weights = random_weights(2, 4, 4)
 
     words = word_weights(
@@ -66,7 +66,7 @@ def test_punctuation_does_not_speak_for_a_word_with_other_tokens():
     torch.testing.assert_close(words, weights.mean(dim=0)[1:2, :3])
 
 
-def test_punctuation_speaks_for_a_word_of_its_own():
+def test_punctuation_counts_for_a_word_of_its_own():
     weights = random_weights(1, 3, 3)
 
     words = word_weights(weights, [0, 1], [0, 1], target_tokens=["dog", "."])
@@ -147,7 +147,7 @@ def test_agreement_counts_over_the_corpus_by_the_definitions():
 
 
 @given(sentences=st.lists(st.tuples(LINKS, LINKS, LINKS)))
-def test_shares_lie_between_0_and_1_or_are_no_number_where_nothing_is_counted(sentences):
+def test_shares_lie_between_0_and_1_or_are_nan_without_links(sentences):
     agreement = Agreement()
     for links, sure, possible in sentences:
         agreement.add(links, GoldLinks(sure, possible))
@@ -189,11 +189,11 @@ def test_links_are_written_in_order():
 
 
 @given(links=LINKS)
-def test_what_is_written_is_read_back(links):
+def test_formatted_links_are_parsed_back(links):
     assert parse_links(format_links(links), where="a:1") == GoldLinks(links, links)
 
 
-def test_possible_links_are_told_from_sure_ones():
+def test_possible_links_are_distinguished_from_sure_ones():
     gold = parse_links("0-0 1p2 3-1\n", where="a:1")
 
     assert gold.sure == {(0, 0), (3, 1)}
@@ -207,13 +207,13 @@ def test_links_may_count_from_1():
 
 
 @pytest.mark.parametrize("item", ["0-1", "1p0", "00-2"])
-def test_a_word_before_the_first_is_an_error_with_its_place(item):
+def test_a_number_below_the_base_is_an_error_with_its_place(item):
     with pytest.raises(ValueError, match=f"a:7: '{item}' does not count from 1.*gold_base=0"):
         parse_links(f"1-1 {item}", where="a:7", base=1)
 
 
 @pytest.mark.parametrize("item", ["1_2", "1-", "-1-2", "1-2-3", "a-b", "1P2", "\u0661-2", "1 - 2"])
-def test_what_is_no_link_is_an_error_with_file_and_line(item, tmp_path):
+def test_an_invalid_link_is_an_error_with_file_and_line(item, tmp_path):
     path = tmp_path / "gold.align"
     path.write_text(f"0-0\n\n0-1 {item}\n", encoding="utf-8")
 
@@ -234,7 +234,7 @@ def test_a_file_is_read_line_by_line_and_an_empty_line_has_no_links(tmp_path):
     assert third == GoldLinks(frozenset(), frozenset({(0, 2)}))
 
 
-def test_bytes_that_are_no_text_are_an_error_with_their_line(tmp_path):
+def test_invalid_utf8_is_an_error_with_its_line(tmp_path):
     path = tmp_path / "gold.align"
     path.write_bytes(b"0-0\n\xff\xfe\n")
 

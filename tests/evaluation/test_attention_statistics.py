@@ -1,4 +1,4 @@
-"""The statistics of heads are those of the definitions, whatever the batches and the padding."""
+"""The statistics of heads are those of their definitions, for any batches and padding."""
 
 import math
 
@@ -15,7 +15,7 @@ from seq2seq.evaluation.attention_statistics import (
 
 NUM_HEADS = 3
 LENGTHS = [(4, 2), (1, 5), (6, 3), (2, 1), (5, 7)]
-"""of each sentence: source and target tokens, EOS included"""
+"""Numbers of source and target tokens of each sentence, including EOS."""
 
 
 def draw_weights(lengths):
@@ -36,7 +36,7 @@ SENTENCES = draw_weights(LENGTHS)
 
 
 def accumulate(sentences, *, batch_size, padding=0, filling=0.0, num_heads=NUM_HEADS):
-    """Sum up batches, padded by so many columns and rows more than they need."""
+    """Add sentences in batches with extra padding, filled with a value."""
     statistics = AttentionStatistics(num_heads)
     for start in range(0, len(sentences), batch_size):
         batch = sentences[start : start + batch_size]
@@ -56,7 +56,7 @@ def accumulate(sentences, *, batch_size, padding=0, filling=0.0, num_heads=NUM_H
 
 
 def expected(sentences, head):
-    """Follow the definitions, one weight after the other."""
+    """Compute the statistics of a head from the definitions, one weight at a time."""
     entropies, sharpnesses, coverages = [], [], []
     for rows in (each[head].tolist() for each in sentences):
         for row in rows:
@@ -73,7 +73,7 @@ def assert_same(heads, others):
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 5])
-def test_a_double_loop_gives_the_same_numbers(batch_size):
+def test_statistics_are_those_of_the_definitions(batch_size):
     heads = accumulate(SENTENCES, batch_size=batch_size)
 
     for number, head in enumerate(heads):
@@ -88,7 +88,7 @@ def test_a_double_loop_gives_the_same_numbers(batch_size):
     padding=st.integers(0, 3),
     filling=st.sampled_from([0.0, 0.7, math.nan, math.inf]),
 )
-def test_neither_batches_nor_padding_change_a_number(lengths, batch_size, padding, filling):
+def test_neither_batches_nor_padding_change_the_statistics(lengths, batch_size, padding, filling):
     drawn = draw_weights(lengths)
 
     batched = accumulate(drawn, batch_size=batch_size, padding=padding, filling=filling)
@@ -144,7 +144,7 @@ def test_half_precision_is_summed_up_in_double():
     assert head.entropy == pytest.approx(math.log(4), rel=1e-12)
 
 
-def test_error_rates_go_to_their_heads():
+def test_each_head_has_its_error_rate():
     statistics = AttentionStatistics(2)
     real = torch.ones(1, 2, dtype=torch.bool)
     statistics.add(torch.full((1, 2, 1, 2), 0.5), source_mask=real, target_mask=real[:, :1])

@@ -22,7 +22,7 @@ def ngrams(words, size):
 
 
 def bleu_by_definition(hypotheses, references):
-    """Papineni et al. 2002, for text whose words stand apart."""
+    """Return BLEU by Papineni et al. 2002, for text tokenised at spaces."""
     hypotheses = [text.split() for text in hypotheses]
     references = [text.split() for text in references]
     log_precisions = []
@@ -54,10 +54,10 @@ def test_the_signature_says_how_bleu_was_computed():
     assert parts[5].startswith("version:")
 
 
-def test_the_text_is_tokenised_before_it_is_scored():
+def test_text_is_tokenised_before_scoring():
     attached = score(["A dog runs through the snow!"], ["A dog runs through the snow."])
 
-    # Seven tokens of which six match, though only five of six words do.
+    # Six of seven tokens match, but only five of six words.
     assert attached.bleu == pytest.approx(100 * (6 / 7 * 5 / 6 * 4 / 5 * 3 / 4) ** 0.25)
 
 
@@ -98,7 +98,7 @@ def test_ter_is_left_out_on_request_and_the_rest_stays():
     assert (without.bleu, without.chrf) == (with_ter.bleu, with_ter.chrf)
 
 
-def test_an_empty_translation_is_scored_as_such():
+def test_an_empty_translation_lowers_the_score():
     scores = score(["", "the dog runs fast today"], ["a cat", "the dog runs fast today"])
 
     assert 0 < scores.bleu < 100

@@ -1,4 +1,4 @@
-"""A tiny model behind the interface that search knows, and searches by definition."""
+"""A tiny model for tests of searches, and reference searches written from the definitions."""
 
 import dataclasses
 import functools
@@ -88,7 +88,7 @@ class FakeModel:
 
 
 class TableModel(FakeModel):
-    """Give each length its own log-probabilities, whatever came before: for cases by hand."""
+    """A model whose logits depend on the length alone, given as a table."""
 
     def __init__(self, table: list[list[float]]) -> None:
         super().__init__(vocabulary_size=len(table[0]), seed=1)
@@ -104,16 +104,16 @@ class TableModel(FakeModel):
         return FakeStep(logits, FakeState(state.hidden + 1), step.attention_weights)
 
 
-class Forced(NamedTuple):
-    """What the model says of a given output."""
+class KnownOutput(NamedTuple):
+    """The scores and attention weights of a known output."""
 
     log_probability: float
     attention_weights: Tensor  # (N, T, S)
     by_token: list[float]
 
 
-def force(model: FakeModel, source: list[int], output: list[int]) -> Forced:
-    """Feed an output (with EOS where it ends so) one token at a time."""
+def score_known(model: FakeModel, source: list[int], output: list[int]) -> KnownOutput:
+    """Score a known output, which may end with EOS, one token at a time."""
     ids = torch.tensor([source])
     memory, state = model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
     by_token, weights, previous = [], [], BOS
@@ -122,11 +122,11 @@ def force(model: FakeModel, source: list[int], output: list[int]) -> Forced:
         by_token.append(step.logits[0].double().log_softmax(dim=-1)[token].item())
         weights.append(step.attention_weights[0])
         state, previous = step.state, token
-    return Forced(sum(by_token), torch.stack(weights, dim=1), by_token)
+    return KnownOutput(sum(by_token), torch.stack(weights, dim=1), by_token)
 
 
 class Task(NamedTuple):
-    """What is searched for: a sentence and all that is asked of its translation."""
+    """A source sentence with the configuration and constraints of its search."""
 
     source: list[int]
     config: DecodingConfig
@@ -139,7 +139,7 @@ class Task(NamedTuple):
         return math.floor(ratio * len(self.source)) + offset
 
     def following(self, produced: list[int], vocabulary_size: int) -> list[int]:
-        """Return the tokens that may come next, by the definition of each constraint."""
+        """Return the allowed next tokens, by the definition of each constraint."""
         if len(produced) < len(self.prefix):
             return [self.prefix[len(produced)]]
         tokens = (token for token in range(vocabulary_size) if token not in (PAD, BOS))
@@ -162,7 +162,7 @@ class Task(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Tokens, EOS included where they end, and what the model makes of them."""
+    """Tokens, including EOS if finished, with their log-probability and coverage."""
 
     ids: list[int]
     log_probability: float
@@ -195,7 +195,7 @@ def nothing(model: FakeModel, task: Task) -> list[tuple[Output, FakeState]]:
 
 
 def outputs(model: FakeModel, task: Task) -> list[Output]:
-    """Return every output there is: ended by EOS, or as long as the limit."""
+    """Return all outputs that end with EOS or have the maximum length."""
     found, live = [], nothing(model, task)
     for length in range(1, task.limit + 1):
         live = grow(model, task, live)
@@ -260,7 +260,7 @@ def shipped_config(attention: str, form: str) -> TrainConfig:
 
 
 def real_model(*, attention: str, form: str) -> Seq2Seq:
-    """Return a small real model with weights that make up its mind."""
+    """Return a small real model with weights large enough for clear decisions."""
     config = shipped_config(attention, form)
     torch.manual_seed(2)
     model = Seq2Seq(
@@ -276,12 +276,12 @@ def real_model(*, attention: str, form: str) -> Seq2Seq:
 
 
 class Toolbox(NamedTuple):
-    """What the tests of search share."""
+    """The tools that the tests of searches share."""
 
     model: type[FakeModel] = FakeModel
     table_model: type[TableModel] = TableModel
     decoding: Callable[..., DecodingConfig] = decoding
-    force: Callable[[FakeModel, list[int], list[int]], Forced] = force
+    score_known: Callable[[FakeModel, list[int], list[int]], KnownOutput] = score_known
     task: type[Task] = Task
     outputs: Callable[[FakeModel, Task], list[Output]] = outputs
     score: Callable[[Output, BeamConfig], float] = score

@@ -1,4 +1,4 @@
-"""What a search keeps is what its hypotheses are made of, however many steps it makes."""
+"""The history returns the tokens and attention weights of any number of steps."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from seq2seq.search.backpointers import JOINED_STEPS, ROOT, Ending, History
 
 
 @pytest.mark.parametrize("num_steps", [1, JOINED_STEPS, JOINED_STEPS + 1, 2 * JOINED_STEPS + 3])
-def test_each_token_has_the_weights_of_its_step(num_steps):
+def test_each_token_has_the_attention_weights_of_its_step(num_steps):
     history = History()
     weights = torch.rand(num_steps, 3, 2, 5)  # of 3 rows, of which the first two are used in turn
     cells = torch.tensor([[ROOT]])

@@ -85,7 +85,7 @@ def test_padding_changes_nothing(tools, model, sources, config):
     assert ids(narrow) == ids(wide)
 
 
-def test_the_same_sentence_gets_the_same_wherever_it_stands(tools, model, sources, config):
+def test_a_sentence_is_translated_the_same_anywhere_in_a_batch(tools, model, sources, config):
     found = in_batches(tools, model, [sources[3], *sources, sources[3]], config, size=66)
 
     assert ids([found[0]]) == ids([found[4]]) == ids([found[-1]])

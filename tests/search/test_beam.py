@@ -43,7 +43,7 @@ def test_beam_of_one_is_greedy(tools, config, seed, penalty):
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
-def test_score_and_weights_are_those_of_forced_decoding(tools, config, penalty):
+def test_scores_and_attention_weights_are_those_of_the_known_target(tools, config, penalty):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=5)
 
     found = search(
@@ -54,17 +54,15 @@ def test_score_and_weights_are_those_of_forced_decoding(tools, config, penalty):
         assert len(hypotheses) == 4
         for hypothesis in hypotheses:
             output = with_end(hypothesis)
-            forced = tools.force(model, source, output)
-            score = forced.log_probability / gnmt(len(output), penalty)
-            assert hypothesis.log_probability == pytest.approx(forced.log_probability, abs=1e-4)
+            known = tools.score_known(model, source, output)
+            score = known.log_probability / gnmt(len(output), penalty)
+            assert hypothesis.log_probability == pytest.approx(known.log_probability, abs=1e-4)
             assert hypothesis.score == pytest.approx(score, abs=1e-4)
-            torch.testing.assert_close(hypothesis.attention_weights, forced.attention_weights)
+            torch.testing.assert_close(hypothesis.attention_weights, known.attention_weights)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_batch_gives_what_its_sentences_give_alone_and_padding_changes_nothing(
-    tools, config, seed
-):
+def test_neither_the_batch_nor_padding_changes_a_translation(tools, config, seed):
     model = tools.model(vocabulary_size=9, seed=seed)
     settings = config(beam_size=3, n_best=2, penalty=0.8, ratio=3.0)
 
@@ -87,7 +85,7 @@ def test_hypotheses_come_best_first_and_differ(tools, config):
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
 
 
-def test_equal_scores_go_to_the_earlier_end_then_the_better_parent_then_the_lower_id(tools, config):
+def test_ties_go_to_the_earlier_end_then_the_better_parent_then_the_lower_id(tools, config):
     end, other = [-9.0, -9.0, -9.0, 3.0, 3.0, 3.0], [-9.0, -9.0, -9.0, 9.0, 2.0, 2.0]
     model = tools.table_model([end, other, end, end])
 
@@ -96,7 +94,7 @@ def test_equal_scores_go_to_the_earlier_end_then_the_better_parent_then_the_lowe
     assert [hypothesis.ids for hypothesis in found] == [[], [4], [5]]
 
 
-def test_where_too_few_end_live_hypotheses_follow_marked(tools, config):
+def test_unfinished_hypotheses_follow_if_too_few_are_finished(tools, config):
     table = [[-9.0, -9.0, -9.0, 0.0, 2.0, 1.0]] * 3 + [[-9.0, -9.0, -9.0, 0.0, 2.0, 1.9]]
     rarely_ends = tools.table_model(table)
 
@@ -107,7 +105,7 @@ def test_where_too_few_end_live_hypotheses_follow_marked(tools, config):
     assert not any(hypothesis.finished for hypothesis in found)
 
 
-def test_a_finished_hypothesis_stands_before_a_better_one_that_was_cut(tools, config):
+def test_a_finished_hypothesis_comes_before_an_unfinished_one_with_a_higher_score(tools, config):
     model = tools.table_model([[-9.0, -9.0, -9.0, 0.0, 1.0, -9.0]] + [[-9, -9, -9, -9, 9.0, 0]] * 3)
 
     [found] = search(model, *tools.pad([[4, EOS]]), config(beam_size=2, n_best=2))
@@ -124,7 +122,7 @@ def test_search_stops_when_nothing_can_improve(tools, config):
     assert model.rows_stepped == [1]
 
 
-def test_a_length_penalty_keeps_a_search_going_that_may_yet_improve(tools, config):
+def test_a_length_penalty_continues_a_search_that_can_still_improve(tools, config):
     ends_late = tools.table_model(
         [[-9.0, -9.0, -9.0, 1.0, 0.9, -9.0]] + [[-9, -9, -9, 5, -9, -9]] * 3
     )
@@ -149,7 +147,7 @@ def test_finished_sentences_leave_the_batch(tools, config):
     assert sum(together) == sum(model.rows_stepped)
 
 
-def test_the_fast_stop_ends_when_as_many_are_finished_as_the_beam_is_wide(tools, config):
+def test_the_first_stop_ends_when_beam_size_hypotheses_are_finished(tools, config):
     ends_now_or_later = [[-9.0, -9.0, -9.0, 1.0, 0.9, -9.0]] * 10
     model = tools.table_model(ends_now_or_later)
     settings = {"beam_size": 2, "penalty": 3.0, "ratio": 4.0}
@@ -166,7 +164,7 @@ def test_the_fast_stop_ends_when_as_many_are_finished_as_the_beam_is_wide(tools,
     assert exact[0].score > first[0].score
 
 
-def test_the_fast_stop_ends_where_nothing_is_left_to_extend(tools, config):
+def test_the_first_stop_ends_without_live_hypotheses(tools, config):
     model = tools.table_model([[-9.0, -9.0, -9.0, 1.0, 0.9, -9.0]] * 9)
     settings = config(beam_size=3, n_best=3, early_stopping=EarlyStopping.first)
 
@@ -189,21 +187,21 @@ def test_an_average_prefers_longer_outputs_than_a_sum(tools, config):
     assert averaged[0].score == pytest.approx(averaged[0].log_probability / 2)
 
 
-def test_tokens_have_the_log_probabilities_of_forced_decoding(tools, config):
+def test_tokens_have_the_log_probabilities_of_the_known_target(tools, config):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=5)
 
     found = search(model, *tools.pad(SOURCES), config(beam_size=4, n_best=4, ratio=2.0))
 
     for source, hypotheses in zip(SOURCES, found, strict=True):
         for hypothesis in hypotheses:
-            expected = tools.force(model, source, with_end(hypothesis)).by_token
+            expected = tools.score_known(model, source, with_end(hypothesis)).by_token
             by_token = hypothesis.token_log_probabilities
             assert by_token == pytest.approx(expected, abs=1e-4)
             assert sum(by_token) == pytest.approx(hypothesis.log_probability, abs=1e-4)
             assert max(by_token) <= 0
 
 
-def test_the_exact_stop_waits_for_what_wins_at_the_limit_by_little(tools, config):
+def test_the_exact_stop_waits_for_a_narrow_winner_at_the_limit(tools, config):
     # Ends at once with a mean of -1, or at the limit of 3 tokens with one of -2.85 / 3.
     first = [-0.6, -99.0, -99.0, -1.0, -2.85, -99.0]
     model = tools.table_model(
@@ -221,7 +219,7 @@ def test_the_exact_stop_waits_for_what_wins_at_the_limit_by_little(tools, config
     assert best.score == pytest.approx(best.log_probability / 3)
 
 
-def test_cut_hypotheses_come_by_score_too(tools, config):
+def test_unfinished_hypotheses_are_sorted_by_score(tools, config):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=1, temperature=2.0)
     settings = config(beam_size=500, n_best=9, coverage_penalty=2.0)
 

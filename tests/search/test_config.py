@@ -35,7 +35,7 @@ NAN, INFINITY = float("nan"), float("inf")
         ("sampling", "n_best", {"num_samples": 3, "n_best": 4}),
     ],
 )
-def test_a_value_that_makes_no_sense_is_refused_by_name_in_one_line(tools, name, key, values):
+def test_an_invalid_value_is_refused_by_name_in_one_line(tools, name, key, values):
     with pytest.raises(ValueError, match=rf"^decoding\.{key}={values[key]} must .*$") as refusal:
         tools.decoding(name, **values)
 
@@ -52,7 +52,7 @@ def test_limits_are_rounded_down_and_count_the_end(tools):
 
 
 @pytest.mark.parametrize("length", range(1, 40))
-def test_no_source_must_have_a_longer_translation_than_it_may_have(tools, length):
+def test_the_minimum_length_never_exceeds_the_maximum_length(tools, length):
     config = tools.decoding(
         "greedy", min_length=2, min_length_ratio=0.7, max_length_ratio=0.7, max_length_offset=2
     )
@@ -61,7 +61,7 @@ def test_no_source_must_have_a_longer_translation_than_it_may_have(tools, length
 
 
 @pytest.mark.parametrize("name", ["greedy", "beam", "sampling"])
-def test_greedy_search_under_the_same_limits_has_all_of_them(tools, name):
+def test_as_greedy_keeps_all_limits(tools, name):
     limits = {
         "min_length": 2,
         "min_length_ratio": 0.3,

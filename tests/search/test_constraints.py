@@ -31,7 +31,7 @@ def outputs(found):
     return [with_end(hypothesis) for hypotheses in found for hypothesis in hypotheses]
 
 
-def test_without_any_nothing_is_run(tools):
+def test_without_constraints_nothing_is_computed(tools):
     _, mask = tools.pad(SOURCES)
     config = tools.decoding("greedy", min_length=1)
 
@@ -40,7 +40,7 @@ def test_without_any_nothing_is_run(tools):
     assert type(constraints) is Constraints
 
 
-def test_nothing_ends_before_its_least_length(tools, decoding):
+def test_no_translation_ends_before_its_minimum_length(tools, decoding):
     ends_at_once = tools.table_model([[0.0, 0.0, 0.0, 9.0, 1.0, 0.0]] * 9)
     config = decoding(min_length=3, min_length_ratio=0.9, max_length_offset=4)
 
@@ -50,7 +50,7 @@ def test_nothing_ends_before_its_least_length(tools, decoding):
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_no_sequence_of_the_size_stands_twice(tools, decoding, size):
+def test_no_ngram_of_the_size_is_repeated(tools, decoding, size):
     repeats = tools.table_model([[-9.0, -9.0, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
 
     found = search(repeats, *tools.pad(SOURCES), decoding(no_repeat_ngram=size))
@@ -60,7 +60,7 @@ def test_no_sequence_of_the_size_stands_twice(tools, decoding, size):
         assert len(set(grams)) == len(grams)
 
 
-def test_sequences_may_repeat_where_it_is_off(tools):
+def test_ngrams_may_repeat_by_default(tools):
     repeats = tools.table_model([[-9.0, -9.0, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
 
     [[hypothesis]] = search(repeats, *tools.pad([[4, EOS]]), tools.decoding("greedy"))
@@ -68,7 +68,7 @@ def test_sequences_may_repeat_where_it_is_off(tools):
     assert hypothesis.ids == [4, 4, 4, 4]
 
 
-def test_each_sentence_begins_with_its_prefix_and_goes_on_as_if_it_had_chosen_it(tools, model):
+def test_greedy_search_continues_the_prefix_of_each_sentence(tools, model):
     greedy = tools.decoding("greedy")
     prefixes = [[6, 6], [], [5], [UNK, 4, 4]]
 
@@ -81,13 +81,13 @@ def test_each_sentence_begins_with_its_prefix_and_goes_on_as_if_it_had_chosen_it
             expected = max(
                 (token for token in range(VOCABULARY_SIZE) if token not in (PAD, BOS)),
                 key=lambda token: (
-                    tools.force(model, source, [*output[:length], token]).log_probability
+                    tools.score_known(model, source, [*output[:length], token]).log_probability
                 ),
             )
             assert output[length] == expected
 
 
-def test_a_prefix_holds_in_every_search(tools, decoding, model):
+def test_every_search_respects_prefixes(tools, decoding, model):
     prefixes = [[6, 6], [], [5], [UNK, 4, 4]]
 
     found = search(model, *tools.pad(SOURCES), decoding(), prefixes=prefixes)
@@ -96,16 +96,16 @@ def test_a_prefix_holds_in_every_search(tools, decoding, model):
         assert hypothesis.ids[: len(prefix)] == prefix
 
 
-def test_a_prefix_that_ends_is_the_whole_output_with_its_score(tools, decoding, model):
+def test_a_prefix_with_eos_is_the_whole_hypothesis_with_its_score(tools, decoding, model):
     [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), decoding(), prefixes=[[6, 5, EOS]])
 
-    forced = tools.force(model, [4, EOS], [6, 5, EOS])
+    known = tools.score_known(model, [4, EOS], [6, 5, EOS])
     assert with_end(hypothesis) == [6, 5, EOS]
-    assert hypothesis.log_probability == pytest.approx(forced.log_probability, abs=1e-4)
-    torch.testing.assert_close(hypothesis.attention_weights, forced.attention_weights)
+    assert hypothesis.log_probability == pytest.approx(known.log_probability, abs=1e-4)
+    torch.testing.assert_close(hypothesis.attention_weights, known.attention_weights)
 
 
-def test_a_forced_token_heeds_no_other_constraint(tools, decoding, model):
+def test_other_constraints_do_not_apply_to_prefixes(tools, decoding, model):
     config = decoding(no_repeat_ngram=1, min_length=4, max_length_offset=4)
     source = tools.pad([[4, EOS]])
 
@@ -128,7 +128,7 @@ def test_a_forced_token_heeds_no_other_constraint(tools, decoding, model):
         ([[4, 4, 4, 4, 4, 4, 4]], [4, 4, 4, 4]),
     ],
 )
-def test_the_best_that_is_not_forbidden_comes_next(tools, banned, expected):
+def test_the_most_probable_token_that_is_not_banned_comes_next(tools, banned, expected):
     model = tools.table_model([[-9.0, -9.0, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
 
     [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), tools.decoding("greedy"), banned=banned)
@@ -136,7 +136,7 @@ def test_the_best_that_is_not_forbidden_comes_next(tools, banned, expected):
     assert hypothesis.ids == expected
 
 
-def test_no_hypothesis_ends_as_is_forbidden(tools, decoding, model):
+def test_no_hypothesis_ends_with_a_banned_ending(tools, decoding, model):
     found = search(
         model, *tools.pad(SOURCES), decoding(), banned=[[token, EOS] for token in (BOS, 4, 5)]
     )
@@ -146,7 +146,7 @@ def test_no_hypothesis_ends_as_is_forbidden(tools, decoding, model):
         assert output[-2:] not in ([4, EOS], [5, EOS])
 
 
-def test_what_is_left_without_a_token_ends_with_a_warning(tools, caplog):
+def test_a_hypothesis_without_an_allowed_token_ends_with_a_warning(tools, caplog):
     model = tools.table_model([[-9.0, 0.5, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
     config = tools.decoding("greedy", no_repeat_ngram=1, min_length=9, max_length_offset=9)
 
@@ -154,13 +154,13 @@ def test_what_is_left_without_a_token_ends_with_a_warning(tools, caplog):
 
     assert with_end(hypothesis) == [4, 5, 6, UNK, EOS]
     assert hypothesis.log_probability == pytest.approx(
-        tools.force(model, [4, EOS], [4, 5, 6, UNK, EOS]).log_probability, abs=1e-4
+        tools.score_known(model, [4, EOS], [4, 5, 6, UNK, EOS]).log_probability, abs=1e-4
     )
     [record] = caplog.records
     assert record.getMessage().startswith("1 hypotheses ended because no token was")
 
 
-def test_what_has_ended_does_not_count_as_left_without_a_token(tools, caplog):
+def test_ended_hypotheses_are_not_counted_in_the_warning(tools, caplog):
     model = tools.table_model([[-99.0, -99.0, -99.0, 1.0, 1.0]] + [[-99.0] * 4 + [1.0]] * 9)
     config = tools.decoding("sampling", num_samples=9, n_best=9, max_length_offset=4)
     nothing_after_unknown_ends = [[EOS, 4], [EOS, EOS], [UNK, UNK], [UNK, 4], [UNK, EOS]]
@@ -171,7 +171,7 @@ def test_what_has_ended_does_not_count_as_left_without_a_token(tools, caplog):
     assert caplog.records == []
 
 
-def test_all_that_are_left_without_a_token_are_counted_in_one_warning(tools, caplog):
+def test_one_warning_counts_all_hypotheses_without_an_allowed_token(tools, caplog):
     model = tools.table_model([[-9.0, 0.5, -9.0, -2.0, 1.0, 0.9]] * 20)
     config = tools.decoding("greedy", no_repeat_ngram=1, min_length=9, max_length_offset=9)
     prefixes = [[4, 4], [4, EOS], []]
@@ -183,7 +183,7 @@ def test_all_that_are_left_without_a_token_are_counted_in_one_warning(tools, cap
     assert record.getMessage().startswith("2 hypotheses ended because no token was")
 
 
-def test_constraints_follow_their_sentences_out_of_the_batch(tools, decoding, model):
+def test_constraints_stay_with_their_sentences_when_others_leave_the_batch(tools, decoding, model):
     config = decoding(no_repeat_ngram=2, min_length=2)
     prefixes = [[6, 6], [EOS], [5], [1, 4, 4]]
     banned = [[5, 4], [6]]
@@ -207,11 +207,11 @@ def test_constraints_follow_their_sentences_out_of_the_batch(tools, decoding, mo
         ([[], [], [], [4] * 5], r"prefix 3 has 5 tokens, but .* at most 4; raise decoding\.max"),
     ],
 )
-def test_a_prefix_that_makes_no_sense_is_refused_by_its_sentence(tools, model, prefixes, message):
+def test_an_invalid_prefix_is_refused_with_its_row(tools, model, prefixes, message):
     with pytest.raises(ValueError, match=message):
         search(model, *tools.pad(SOURCES), tools.decoding("greedy"), prefixes=prefixes)
 
 
-def test_an_empty_forbidden_sequence_is_refused(tools, model):
+def test_an_empty_banned_sequence_is_refused(tools, model):
     with pytest.raises(ValueError, match="a banned sequence is empty"):
         search(model, *tools.pad(SOURCES), tools.decoding("greedy"), banned=[[4], []])

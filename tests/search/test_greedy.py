@@ -20,7 +20,7 @@ def best_one_by_one(tools, model, source, limit):
     output = []
     while len(output) < limit and output[-1:] != [EOS]:
         scores = [
-            tools.force(model, source, [*output, token]).log_probability
+            tools.score_known(model, source, [*output, token]).log_probability
             if token not in (PAD, BOS)
             else -torch.inf
             for token in range(VOCABULARY_SIZE)
@@ -44,22 +44,20 @@ def test_each_token_is_the_most_probable_one(tools, config, seed):
         assert with_end(hypothesis) == best_one_by_one(tools, model, source, limit)
 
 
-def test_score_and_weights_are_those_of_forced_decoding(tools, config):
+def test_scores_and_attention_weights_are_those_of_the_known_target(tools, config):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=3)
 
     found = search(model, *tools.pad(SOURCES), config())
 
     for source, [hypothesis] in zip(SOURCES, found, strict=True):
-        forced = tools.force(model, source, with_end(hypothesis))
+        known = tools.score_known(model, source, with_end(hypothesis))
         assert hypothesis.score == hypothesis.log_probability
-        assert hypothesis.score == pytest.approx(forced.log_probability, abs=1e-4)
-        torch.testing.assert_close(hypothesis.attention_weights, forced.attention_weights)
+        assert hypothesis.score == pytest.approx(known.log_probability, abs=1e-4)
+        torch.testing.assert_close(hypothesis.attention_weights, known.attention_weights)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_batch_gives_what_its_sentences_give_alone_and_padding_changes_nothing(
-    tools, config, seed
-):
+def test_neither_the_batch_nor_padding_changes_a_translation(tools, config, seed):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=seed)
 
     together = search(model, *tools.pad(SOURCES, extra=4), config())
@@ -71,7 +69,7 @@ def test_a_batch_gives_what_its_sentences_give_alone_and_padding_changes_nothing
         torch.testing.assert_close(hypothesis.attention_weights, alone.attention_weights)
 
 
-def test_the_limit_grows_with_the_source_and_marks_what_it_cuts(tools, config):
+def test_the_length_limit_grows_with_the_source_and_leaves_hypotheses_unfinished(tools, config):
     never_ends = tools.table_model([[0.0, 0.0, 0.0, -9.0, 1.0, 0.0]] * 20)
 
     found = search(never_ends, *tools.pad(SOURCES), config(ratio=1.5, offset=2))
@@ -90,7 +88,7 @@ def test_an_output_that_ends_at_once_is_empty_and_finished(tools, config):
     assert hypothesis.attention_weights.shape == (2, 1, 2)
 
 
-def test_padding_and_start_are_never_produced_but_unknown_may_be(tools, config):
+def test_pad_and_bos_are_never_produced_but_unk_may_be(tools, config):
     model = tools.table_model([[9.0, 1.0, 9.0, 0.0, 0.0], [9.0, 0.0, 9.0, 5.0, 0.0]])
 
     [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config())

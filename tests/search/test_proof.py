@@ -12,7 +12,7 @@ from seq2seq.special_tokens import BOS, EOS
 SOURCES = [[4, 5, EOS], [5, EOS], [4, EOS]]
 VOCABULARY_SIZE = 6
 EVERYTHING = 500
-"""wider than the space of outputs of the lengths that are searched here"""
+"""Larger than the number of outputs of the lengths that are searched here."""
 
 OPTIONS = st.fixed_dictionaries(
     {

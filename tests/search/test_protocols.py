@@ -32,22 +32,22 @@ def model(request, tools, attention):
     return tools.real_model(attention=attention, form=request.param)
 
 
-def test_scores_and_weights_are_those_of_the_forced_output_alone(tools, model, config):
+def test_scores_and_attention_weights_are_those_of_the_known_target(tools, model, config):
     found = search(model, *tools.pad(SOURCES, extra=2), config)
 
     for source, hypotheses in zip(SOURCES, found, strict=True):
         for hypothesis in hypotheses:
             output = [*hypothesis.ids, EOS] if hypothesis.finished else hypothesis.ids
             with torch.inference_mode():
-                forced = tools.force(model, source, output)
-            assert hypothesis.log_probability == pytest.approx(forced.log_probability, abs=1e-4)
+                known = tools.score_known(model, source, output)
+            assert hypothesis.log_probability == pytest.approx(known.log_probability, abs=1e-4)
             by_token = hypothesis.token_log_probabilities
             assert len(by_token) == len(output)
-            assert sum(by_token) == pytest.approx(forced.log_probability, abs=1e-4)
-            torch.testing.assert_close(hypothesis.attention_weights, forced.attention_weights)
+            assert sum(by_token) == pytest.approx(known.log_probability, abs=1e-4)
+            torch.testing.assert_close(hypothesis.attention_weights, known.attention_weights)
 
 
-def test_a_sentence_gets_the_same_alone_and_in_a_padded_batch(tools, model, config):
+def test_a_sentence_is_translated_the_same_alone_and_in_a_padded_batch(tools, model, config):
     together = search(model, *tools.pad(SOURCES, extra=3), config)
     alone = [search(model, *tools.pad([source]), config)[0] for source in SOURCES]
 
@@ -55,13 +55,13 @@ def test_a_sentence_gets_the_same_alone_and_in_a_padded_batch(tools, model, conf
         assert [hypothesis.ids for hypothesis in one] == [hypothesis.ids for hypothesis in other]
 
 
-def test_the_score_of_a_forced_output_is_that_of_its_search(tools, model, config):
+def test_a_prefix_of_the_whole_output_gets_the_score_of_its_search(tools, model, config):
     found = search(model, *tools.pad(SOURCES), config)
     outputs = [[*of[0].ids, EOS] if of[0].finished else of[0].ids for of in found]
 
-    forced = search(model, *tools.pad(SOURCES), config, prefixes=outputs)
+    known = search(model, *tools.pad(SOURCES), config, prefixes=outputs)
 
-    for [hypothesis, *_], [same, *_] in zip(found, forced, strict=True):
+    for [hypothesis, *_], [same, *_] in zip(found, known, strict=True):
         assert same.ids == hypothesis.ids
         assert same.score == pytest.approx(hypothesis.score, abs=1e-4)
 

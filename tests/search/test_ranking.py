@@ -46,7 +46,7 @@ def test_coverage_is_the_published_sum_over_real_tokens(tools):
     config = tools.decoding("beam", coverage_penalty=0.5, length_penalty=0.0)
     ranking = build_ranking(config, limits=LIMITS, device=torch.device("cpu"))
     mask = torch.tensor([[True, True, True, False]])
-    # Two heads; the rows are those of two steps of one hypothesis.
+    # One row with two heads, used in two steps.
     weights = torch.tensor([[[0.6, 0.4, 0.0, 0.0], [0.2, 0.8, 0.0, 0.0]]])
 
     coverage = ranking.start_coverage(mask)
@@ -54,7 +54,7 @@ def test_coverage_is_the_published_sum_over_real_tokens(tools):
         coverage = ranking.extend_coverage(coverage, torch.tensor([[0]]), weights)
     score = ranking.scores(torch.tensor([[-3.0]]), length=2, coverage=coverage)
 
-    # The third token got nothing and counts as the least number of its kind.
+    # The third token received no attention and counts as the smallest positive number.
     least = torch.finfo(torch.float32).tiny
     expected = -3 + 0.5 * (math.log(0.8) + math.log(1.0) + math.log(least))
     assert score.item() == pytest.approx(expected, abs=1e-4)

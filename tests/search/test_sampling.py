@@ -18,12 +18,12 @@ def with_end(hypothesis):
 
 
 def copies(num_copies, *, token=4):
-    """Return sentences that differ, and so are drawn for apart, but are one to the model."""
+    """Return sentences with different random numbers that are equal to the model."""
     return [[token + copy * VOCABULARY_SIZE, EOS] for copy in range(num_copies)]
 
 
 def first_tokens(tools, num_draws, **changes):
-    """Draw first tokens, all from one distribution."""
+    """Sample first tokens, all from one distribution, and count them."""
     model = tools.table_model([FIRST_LOGITS, [-9.0, -9.0, -9.0, 9.0, -9.0, -9.0, -9.0]])
     config = tools.decoding("sampling", max_length_ratio=0.0, max_length_offset=1, **changes)
     found = search(model, *tools.pad(copies(num_draws)), config)
@@ -31,7 +31,7 @@ def first_tokens(tools, num_draws, **changes):
 
 
 def distribution(temperature=1.0):
-    """Return the probabilities that the tokens are drawn with, by the definition."""
+    """Return the sampling probabilities of the tokens, by the definition."""
     odds = {
         token: math.exp(logit / temperature)
         for token, logit in enumerate(FIRST_LOGITS)
@@ -50,7 +50,7 @@ def assert_drawn_from(counts, probabilities):
     assert statistic <= freedom + 4 * math.sqrt(2 * freedom)
 
 
-def test_whole_outputs_are_as_frequent_as_they_are_probable(tools):
+def test_the_frequency_of_outputs_is_their_probability(tools):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=3, temperature=2.0)
     config = tools.decoding("sampling", max_length_ratio=0.0, max_length_offset=3)
 
@@ -59,7 +59,7 @@ def test_whole_outputs_are_as_frequent_as_they_are_probable(tools):
 
     every = tools.outputs(model, tools.task([4, EOS], config))
     odds = {tuple(output.ids): math.exp(output.log_probability) for output in every}
-    # Padding and start are never drawn, so the others share what the model gives to these.
+    # PAD and BOS are never sampled, so the other tokens share their probability.
     odds = {ids: odd * shared(model, tools, ids) for ids, odd in odds.items()}
     assert sum(odds.values()) == pytest.approx(1, abs=1e-4)
     frequent = {ids: odd for ids, odd in odds.items() if 6000 * odd > 5}
@@ -70,12 +70,12 @@ def test_whole_outputs_are_as_frequent_as_they_are_probable(tools):
 
 
 def shared(model, tools, output):
-    """Return by how much renormalising without padding and start raises a probability."""
+    """Return the factor by which leaving out PAD and BOS raises a probability."""
     factor = 1.0
     for length in range(len(output)):
         before = output[:length]
         total = sum(
-            math.exp(tools.force(model, [4, EOS], [*before, token]).by_token[-1])
+            math.exp(tools.score_known(model, [4, EOS], [*before, token]).by_token[-1])
             for token in range(VOCABULARY_SIZE)
             if token not in (PAD, BOS)
         )
@@ -91,7 +91,7 @@ def test_the_temperature_divides_logits(tools, temperature):
 
 
 @pytest.mark.parametrize("top_k", [1, 2, 3, 5, 50])
-def test_top_k_draws_from_so_many_in_their_proportion(tools, top_k):
+def test_top_k_samples_from_k_tokens_in_proportion(tools, top_k):
     counts = first_tokens(tools, 2000, top_k=top_k)
 
     probabilities = distribution()
@@ -102,7 +102,7 @@ def test_top_k_draws_from_so_many_in_their_proportion(tools, top_k):
 
 
 @pytest.mark.parametrize("top_p", [0.05, 0.4, 0.6, 0.8, 0.94, 1.0])
-def test_top_p_draws_from_the_fewest_that_reach_it(tools, top_p):
+def test_top_p_samples_from_the_fewest_tokens_that_reach_it(tools, top_p):
     counts = first_tokens(tools, 2000, top_p=top_p)
 
     probabilities = distribution()
@@ -115,8 +115,8 @@ def test_top_p_draws_from_the_fewest_that_reach_it(tools, top_p):
     assert_drawn_from(counts, {token: probabilities[token] / total for token in kept})
 
 
-def test_temperature_acts_before_top_p_and_top_k_before_it(tools):
-    # Flattened, 4 tokens of 3 hold 0.6 of the mass of 3; without top k a third would be needed.
+def test_the_order_is_temperature_then_top_k_then_top_p(tools):
+    # Nearly uniform: 2 of 3 tokens reach 0.6 with top_k=3; without it, 3 of 5 are needed.
     flat = distribution(100.0)
     most = sorted(flat, key=lambda token: -flat[token])
 
@@ -147,7 +147,7 @@ def test_a_temperature_near_0_is_greedy(tools, temperature):
     assert [of[0].score for of in drawn] == [of[0].score for of in greedy]
 
 
-def test_scores_and_weights_are_the_models_own_whatever_the_temperature(tools):
+def test_the_temperature_changes_neither_scores_nor_attention_weights(tools):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=3)
     config = tools.decoding("sampling", temperature=3.0, top_p=0.9, num_samples=5, n_best=5)
 
@@ -156,14 +156,14 @@ def test_scores_and_weights_are_the_models_own_whatever_the_temperature(tools):
     for source, hypotheses in zip(SOURCES, found, strict=True):
         assert len(hypotheses) > 1
         for hypothesis in hypotheses:
-            forced = tools.force(model, source, with_end(hypothesis))
+            known = tools.score_known(model, source, with_end(hypothesis))
             assert hypothesis.score == hypothesis.log_probability
-            assert hypothesis.score == pytest.approx(forced.log_probability, abs=1e-4)
-            assert hypothesis.token_log_probabilities == pytest.approx(forced.by_token, abs=1e-4)
-            torch.testing.assert_close(hypothesis.attention_weights, forced.attention_weights)
+            assert hypothesis.score == pytest.approx(known.log_probability, abs=1e-4)
+            assert hypothesis.token_log_probabilities == pytest.approx(known.by_token, abs=1e-4)
+            torch.testing.assert_close(hypothesis.attention_weights, known.attention_weights)
 
 
-def test_the_best_of_the_distinct_draws_are_returned_ended_ones_first(tools):
+def test_the_best_distinct_samples_are_returned_finished_ones_first(tools):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=4, temperature=1.0)
     samples = {"num_samples": 40, "max_length_ratio": 0.0, "max_length_offset": 3}
 
@@ -179,7 +179,7 @@ def test_the_best_of_the_distinct_draws_are_returned_ended_ones_first(tools):
     assert [hypothesis.ids for hypothesis in best] == [hypothesis.ids for hypothesis in every[:5]]
 
 
-def test_more_draws_hold_those_of_fewer(tools):
+def test_more_samples_contain_those_of_fewer(tools):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=4, temperature=1.0)
 
     few, many = (
@@ -194,7 +194,7 @@ def test_more_draws_hold_those_of_fewer(tools):
         assert all(with_end(hypothesis) in ids_of_many for hypothesis in of_few)
 
 
-def test_another_seed_draws_otherwise_and_the_same_seed_the_same(tools):
+def test_samples_depend_on_the_seed_alone(tools):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=4, temperature=2.0)
 
     drawn = [
@@ -205,7 +205,7 @@ def test_another_seed_draws_otherwise_and_the_same_seed_the_same(tools):
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_draws_touch_no_global_generator(tools):
+def test_sampling_does_not_use_the_global_generator(tools):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=4)
     torch.manual_seed(5)
     expected = torch.rand(1)
@@ -216,7 +216,7 @@ def test_draws_touch_no_global_generator(tools):
     assert torch.rand(1) == expected
 
 
-def test_a_sentence_leaves_when_all_of_its_draws_have_ended(tools):
+def test_a_sentence_leaves_the_batch_when_all_of_its_samples_have_ended(tools):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=0)
     config = tools.decoding("sampling", num_samples=3, n_best=3, max_length_ratio=2.0)
 

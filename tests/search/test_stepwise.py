@@ -64,9 +64,9 @@ def test_scores_and_attention_weights_are_those_of_the_chosen_tokens(tools):
 
     for source, outputs, hypotheses in zip(SOURCES, SCRIPT, found, strict=True):
         for output, hypothesis in zip(outputs, hypotheses, strict=True):
-            forced = tools.force(model, source, output)
-            assert hypothesis.score == pytest.approx(forced.log_probability, abs=1e-4)
-            torch.testing.assert_close(hypothesis.attention_weights, forced.attention_weights)
+            known = tools.score_known(model, source, output)
+            assert hypothesis.score == pytest.approx(known.log_probability, abs=1e-4)
+            torch.testing.assert_close(hypothesis.attention_weights, known.attention_weights)
 
 
 def test_a_sentence_leaves_the_batch_when_all_of_its_hypotheses_have_ended(tools):

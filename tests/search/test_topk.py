@@ -42,7 +42,7 @@ def test_max_takes_the_first_of_equal_values(values, others):
 
 
 @given(values=st.lists(st.sampled_from([-math.inf, -1.0, 0.5]), min_size=1, max_size=150))
-def test_max_of_many_rows_is_that_of_each_alone(values):
+def test_max_of_many_rows_is_the_max_of_each_row(values):
     rows = torch.tensor([values, values[::-1], sorted(values), values, values])
 
     largest, indices = stable_max(rows)
@@ -52,7 +52,7 @@ def test_max_of_many_rows_is_that_of_each_alone(values):
 
 
 @pytest.mark.parametrize("num_rows", [1, 5])
-def test_max_of_what_is_no_number_is_none(num_rows):
+def test_max_of_nan_is_nan(num_rows):
     largest, _ = stable_max(torch.tensor([[0.0, math.nan, 1.0]] * num_rows))
 
     assert largest.isnan().all()

@@ -1,4 +1,4 @@
-"""The picture of heads shows each statistic of each head, within its borders."""
+"""The figure of heads shows each statistic of each head inside its panel."""
 
 import math
 
@@ -20,7 +20,7 @@ def titles(figure):
     return [axes.get_title() for axes in figure.axes]
 
 
-def test_each_statistic_has_a_panel_with_a_bar_a_head():
+def test_each_statistic_has_a_panel_with_one_bar_for_each_head():
     figure = head_figure(HEADS)
 
     lengths = {axes.get_title(): [bar.get_width() for bar in axes.patches] for axes in figure.axes}
@@ -32,7 +32,7 @@ def test_each_statistic_has_a_panel_with_a_bar_a_head():
     }
 
 
-def test_each_bar_has_its_value_and_the_first_panel_the_names():
+def test_bars_have_values_and_the_first_panel_has_names():
     entropy, *_ = head_figure(HEADS).axes
 
     assert [text.get_text() for text in entropy.texts] == ["0.50", "2.25", "0.00"]
@@ -63,7 +63,7 @@ def test_values_stay_within_their_panels(num_heads):
     assert highest <= figure.bbox.height
 
 
-def test_a_model_gone_wrong_has_dashes():
+def test_nan_statistics_are_dashes():
     figure = head_figure([HeadStatistics(math.nan, math.nan, math.nan, None)] * 2)
 
     FigureCanvasAgg(figure).draw()

@@ -16,7 +16,7 @@ TARGET = ["\u2581A", "\u2581dog", "</s>"]
 
 
 class Reader(HTMLParser):
-    """Finds the elements of a page, and what stands in its scripts and styles."""
+    """Collects the elements of a page and the contents of its scripts and styles."""
 
     def __init__(self):
         super().__init__()
@@ -95,7 +95,7 @@ def test_weights_are_rounded_to_thousandths(dtype):
     assert all(type(weight) is int for weight in block["weights"][0][0])
 
 
-def test_a_sentence_without_text_has_its_end_alone():
+def test_a_sentence_without_text_has_eos_alone():
     nothing = make_sentence(
         source="",
         target="",
@@ -110,7 +110,7 @@ def test_a_sentence_without_text_has_its_end_alone():
 
 
 @given(st.text(st.characters(exclude_categories=())))
-def test_any_text_comes_back_and_is_no_markup(text):
+def test_any_text_is_read_back_and_is_not_markup(text):
     weights = torch.ones(1, 1, 1)
     hostile = make_sentence(
         source=text,
@@ -148,7 +148,7 @@ def test_text_that_looks_like_markup_adds_no_element(text):
     assert hostile.elements == plain.elements
 
 
-def test_the_page_needs_nothing_from_elsewhere():
+def test_the_page_needs_no_other_file():
     page = read(write_page(make_sentence()))
 
     assert not {"src", "href", "srcset", "action"} & {
@@ -183,7 +183,7 @@ def test_the_page_allows_its_own_script_and_style_and_nothing_else():
     }
 
 
-def test_a_sentence_is_written_at_once_and_not_held():
+def test_a_sentence_is_written_at_once_and_not_kept():
     output = io.BytesIO()
     page = AttentionPage(output)
     before = output.tell()

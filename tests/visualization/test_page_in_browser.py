@@ -53,7 +53,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def show(browser, tmp_path):
-    """Return a function that opens a page of sentences; the console has to stay empty."""
+    """Return a function that opens a page of sentences; the console must stay empty."""
 
     def open_page(*sentences):
         path = tmp_path / "attention.html"
@@ -71,7 +71,7 @@ def show(browser, tmp_path):
 
 
 def make_sentence(source, target, weights=None, num_heads=2):
-    """Join tokens to a sentence whose tokens look at one each, as head 1 does, or the next."""
+    """Return a sentence in which each head attends to one token, shifted by the head's index."""
     if weights is None:
         columns = torch.arange(len(target)).unsqueeze(0) + torch.arange(num_heads).unsqueeze(1)
         weights = 0.8 * torch.eye(len(source))[columns % len(source)] + 0.2 / len(source)
@@ -94,7 +94,7 @@ def tokens(browser, side):
 
 
 def shades(browser, side):
-    """Return how opaque the shade of each token is."""
+    """Return the opacity of the shade of each token."""
     colors = [numbers_of(token, "background-color") for token in tokens(browser, side)]
     return [color[3] if len(color) == 4 else 1.0 for color in colors]
 
@@ -140,7 +140,7 @@ def test_pointing_at_a_source_token_shades_the_target_that_looked_at_it(show):
     assert numbers(browser, "target") == ["20 %", "25 %", "20 %"]
 
 
-def test_leaving_returns_the_page_to_rest_unless_a_click_holds_it(show):
+def test_leaving_removes_the_shades_unless_a_click_keeps_them(show):
     browser = show(make_sentence(GERMAN, ENGLISH))
     at_rest = shades(browser, "source")
     token = tokens(browser, "target")[1]
@@ -203,7 +203,7 @@ def test_a_cell_lights_up_its_row_and_column(show, source, is_mirrored):
     cell = canvas.size["width"] / len(source)
     middle = canvas.size["width"] / 2
 
-    # Of the last row, the third cell from the left.
+    # The third cell from the left in the last row.
     down = canvas.size["height"] / 2 - cell / 2
     ActionChains(browser).move_to_element_with_offset(
         canvas, round(2.5 * cell - middle), round(down)
@@ -220,7 +220,7 @@ def test_a_cell_lights_up_its_row_and_column(show, source, is_mirrored):
     assert abs(line["x"] - canvas.rect["x"] - 2 * cell) <= 1
 
 
-def test_the_picture_of_the_weights_has_a_pixel_a_cell(show):
+def test_the_matrix_has_one_pixel_for_each_cell(show):
     weights = torch.zeros(1, 3, 4)
     weights[0, 1, 2] = 1.0
     browser = show(make_sentence(HEBREW, ENGLISH, weights))
@@ -280,7 +280,7 @@ def test_right_to_left_tokens_run_from_right_to_left(show, source):
     )
 
 
-def test_chinese_and_japanese_tokens_stand_side_by_side_unturned(show):
+def test_japanese_tokens_are_in_one_row_and_not_rotated(show):
     browser = show(make_sentence(JAPANESE, JAPANESE))
 
     boxes = [token.rect for token in tokens(browser, "source")]
@@ -291,7 +291,7 @@ def test_chinese_and_japanese_tokens_stand_side_by_side_unturned(show):
         token.removeprefix(START) for token in JAPANESE[:-1]
     ]
     assert all(one["x"] + one["width"] <= other["x"] + 1 for one, other in pairwise(boxes))
-    # Each letter takes at least half of its size, in whatever font.
+    # In any font, each letter is at least half as wide as the font size.
     for width, token in zip(widths, JAPANESE, strict=True):
         assert width >= 8 * len(token.removeprefix(START))
 
@@ -323,7 +323,7 @@ def test_text_is_shown_and_never_run(show, text):
     assert browser.find_elements(By.TAG_NAME, "img") == []
 
 
-def test_the_page_asks_no_server_and_may_not(show):
+def test_the_page_makes_no_request_and_may_not(show):
     browser = show(make_sentence(GERMAN, ENGLISH))
 
     loaded = browser.execute_script("return performance.getEntriesByType('resource').length")
@@ -338,7 +338,7 @@ def test_the_page_asks_no_server_and_may_not(show):
     browser.get_log("browser")  # what the refusal left there
 
 
-def test_of_thousands_of_sentences_one_is_drawn(show):
+def test_only_one_of_thousands_of_sentences_is_drawn(show):
     browser = show(*[make_sentence(GERMAN, ENGLISH) for _ in range(3000)])
 
     browser.execute_script("list.children[2998].firstChild.click()")

@@ -22,7 +22,7 @@ def texts(labels):
 
 
 def draw(figure):
-    """Return the pixels; whatever matplotlib warns of is an error here."""
+    """Return the pixels; any warning of matplotlib is an error here."""
     canvas = figure.canvas
     assert isinstance(canvas, FigureCanvasAgg)
     canvas.draw()
@@ -59,7 +59,7 @@ def test_heads_are_numbered_where_there_are_several():
 
 
 @pytest.mark.parametrize(("num_rows", "num_columns"), [(2, 5), (17, 9), (40, 50)])
-def test_labels_stay_inside_the_picture_and_apart(num_rows, num_columns):
+def test_labels_stay_inside_the_figure_and_do_not_overlap(num_rows, num_columns):
     source = [f"Wort{i}" for i in range(num_columns)]
     target = ["MMMMMMMMMM"] * num_rows
     figure = attention_figure(make_weights(1, num_rows, num_columns), source, target)
@@ -93,7 +93,7 @@ def test_dark_cells_are_the_high_weights():
     assert max(top_left, bottom_right) < 400 < 700 < min(top_right, bottom_left)
 
 
-def test_labels_are_no_formulas():
+def test_labels_are_not_formulas():
     figure = attention_figure(make_weights(1, 2, 2), ["$a_", "b$^"], ["$", "$\\frac$"])
 
     draw(figure)
@@ -113,7 +113,7 @@ def test_labels_are_no_formulas():
         "\U000f1234",
     ],
 )
-def test_any_character_is_drawn_without_a_python_warning(label):
+def test_any_character_is_drawn_without_a_warning(label):
     draw(attention_figure(make_weights(1, 1, 2), [label, "b"], [label]))
     draw(bar_chart([label], [1.0], title=label, unit=label))
 
@@ -128,7 +128,7 @@ def test_a_long_token_is_shortened():
     assert whole == "x" * MAX_LABEL
 
 
-def test_a_picture_of_thousands_of_tokens_keeps_a_size_that_fits_memory():
+def test_a_figure_of_thousands_of_tokens_has_a_limited_size():
     figure = attention_figure(make_weights(1, 700, 900), ["a"] * 900, ["b"] * 700)
 
     width, height = figure.get_size_inches()
