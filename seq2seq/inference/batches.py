@@ -90,8 +90,13 @@ class BatchTranslator:
 
         sources = encode_lines([line for line, _ in window], self._tokenizers.source)
         targets = prefixes.encode([prefix for _, prefix in window], sources)
-        pairs = list(map(EncodedPair, sources, targets))
-        return self._map_batches(translate_batch, pairs, batch_size, on_translation)
+        return self._map_batches(
+            translate_batch,
+            list(map(EncodedPair, sources, targets)),
+            lengths=[len(source.ids) for source in sources],
+            batch_size=batch_size,
+            on_translation=on_translation,
+        )
 
     def score(
         self, window: Window, *, batch_size: int, on_translation: OnTranslation
@@ -100,7 +105,13 @@ class BatchTranslator:
         sources = encode_lines([line for line, _ in window], self._tokenizers.source)
         targets = encode_lines([target for _, target in window], self._tokenizers.target)
         pairs = list(map(EncodedPair, sources, targets))
-        return self._map_batches(self._score_batch, pairs, batch_size, on_translation)
+        return self._map_batches(
+            self._score_batch,
+            pairs,
+            lengths=[max(len(source.ids), len(target.ids)) for source, target in pairs],
+            batch_size=batch_size,
+            on_translation=on_translation,
+        )
 
     def _score_batch(self, batch: list[EncodedPair]) -> list[Translation]:
         source_ids, source_mask = self._pad([pair.source for pair in batch])
@@ -122,18 +133,20 @@ class BatchTranslator:
         self,
         function: Callable[[list[EncodedPair]], list[Translation]],
         pairs: list[EncodedPair],
+        *,
+        lengths: list[int],
         batch_size: int,
         on_translation: OnTranslation,
     ) -> Iterator[Translation]:
         num_heads = self._model.attention.num_heads
         return map_batches(
             lambda rows: function([pairs[row] for row in rows]),
-            lengths=[pair.length for pair in pairs],
+            lengths=lengths,
             batch_size=batch_size,
             known={
                 row: empty_translation(pair, num_heads=num_heads, tokenizers=self._tokenizers)
                 for row, pair in enumerate(pairs)
-                if pair.length == 0
+                if lengths[row] == 0
             },
             on_result=on_translation,
             map_function=self._map_function,

@@ -78,11 +78,6 @@ class EncodedPair(NamedTuple):
     source: EncodedLine
     target: EncodedLine
 
-    @property
-    def length(self) -> int:
-        """Return the larger number of tokens; 0 if neither line has text."""
-        return max(len(self.source.ids), len(self.target.ids))
-
 
 def encode_lines(lines: Sequence[str], tokenizer: Tokenizer) -> list[EncodedLine]:
     """Encode each line."""

@@ -79,9 +79,3 @@ def test_an_empty_translation_has_probability_1():
     assert hypothesis.token_log_probabilities == [0.0]
     assert hypothesis.attention_weights.shape == (3, 1, 1)
     assert translation.source_tokens == hypothesis.tokens == ["</s>"]
-
-
-def test_the_length_of_a_pair_is_that_of_its_longer_side():
-    lines = EncodedLine("", []), EncodedLine("x", [4]), EncodedLine("y y", [5, 6, 5])
-
-    assert [EncodedPair(source, lines[1]).length for source in lines] == [1, 1, 3]
