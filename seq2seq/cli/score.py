@@ -28,7 +28,7 @@ from seq2seq.files.lines import open_lines
 from seq2seq.files.paths import expand_home
 
 LEVEL = 0.05
-"""p-values below it are marked"""
+"""p-values below this level are marked."""
 TITLES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
 
 

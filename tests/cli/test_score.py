@@ -63,7 +63,7 @@ def scored(**changes):
     return Path("scores").read_text(encoding="utf-8")
 
 
-def test_a_system_alone_gets_the_scores_of_a_training_and_no_significance():
+def test_a_single_system_gets_the_scores_of_training_and_no_significance():
     expected = score(SYSTEMS["a.en"], REFERENCE)
 
     found = json.loads(scored())
@@ -81,7 +81,7 @@ def test_a_system_alone_gets_the_scores_of_a_training_and_no_significance():
     assert found["significance"] is None
 
 
-def test_the_table_has_what_json_has_and_marks_what_chance_does_not_explain():
+def test_the_table_has_the_numbers_of_json_and_marks_significant_differences():
     write("c.en", ["no", "line", "is", "right", "!"])
     systems = {"hypotheses": ["a.en", "b.en", "c.en"]}
     found = json.loads(scored(**systems))
@@ -105,7 +105,7 @@ def test_the_table_has_what_json_has_and_marks_what_chance_does_not_explain():
     ]
 
 
-def test_the_table_of_a_system_alone_has_scores_and_signatures_only():
+def test_the_table_of_a_single_system_has_only_scores_and_signatures():
     system, *signatures = scored(output_format=ScoreFormat.text).splitlines()[1:]
 
     expected = score(SYSTEMS["a.en"], REFERENCE)
@@ -122,7 +122,7 @@ def test_several_references_are_alternatives():
     assert "nrefs:2" in found["signatures"]["bleu"].split("|")
 
 
-def test_lines_are_read_as_those_of_a_translation():
+def test_lines_are_read_as_by_translate():
     odd = ["\u2028".join(REFERENCE[:2]), *REFERENCE[2:]]
     Path("odd.en.gz").write_bytes(gzip.compress(("\ufeff" + "\r\n".join(odd)).encode()))
     write("odd.en", odd)
@@ -178,7 +178,7 @@ def test_the_script_scores_without_torch_and_leaves_no_traces():
     assert sorted(path.name for path in Path().iterdir()) == before
 
 
-def test_the_script_ends_quietly_when_nobody_reads_the_scores():
+def test_a_closed_pipe_is_not_an_error():
     read_end, write_end = os.pipe()
     os.close(read_end)
     command = [sys.executable, "-m", "seq2seq.cli.score", "reference=ref.en", "hypotheses=a.en"]
@@ -222,7 +222,7 @@ def test_values_out_of_range_are_named(changes, message):
 
 
 @pytest.mark.parametrize("key", ["hypotheses", "reference"])
-def test_scores_are_not_written_over_what_they_come_from(key, tmp_path):
+def test_scores_do_not_overwrite_the_files_they_come_from(key, tmp_path):
     path = tmp_path / "x.en"
     path.touch()
     link = tmp_path / "link.en"
