@@ -182,6 +182,17 @@ def test_every_linked_file_exists(path: str) -> None:
     assert PAGES[path].missing_links() == []
 
 
+def test_every_module_that_a_page_names_exists() -> None:
+    text = "".join(page.text for page in HERE)
+    paths = re.findall(r"`(seq2seq/[\w/]+\.py)`", text)
+    dotted = re.findall(r"`(seq2seq(?:\.[a-z_]+)+)`", text)
+    paths += [name.replace(".", "/") for name in dotted]
+
+    assert len(paths) > 10
+    known = [path for path in paths if (ROOT / path).exists() or (ROOT / f"{path}.py").exists()]
+    assert sorted(set(paths) - set(known)) == []
+
+
 def test_page_is_tested_elsewhere_by_a_test_that_names_it() -> None:
     tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*page*.py"))
     tests += Path(__file__).with_name("test_kernel_regression.py").read_text()
