@@ -9,9 +9,9 @@ OWNERS = {
     "omegaconf": {"seq2seq.config", "seq2seq.cli"},
     "torchtext": {"seq2seq.data.tokenizers"},
 }
-"""the packages that may import these; import-linter checks the rest (pyproject.toml)"""
+"""The packages that may import these; import-linter checks the rest (pyproject.toml)."""
 SLOW = {"matplotlib", "requests", "sacrebleu", "sacremoses", "torchtext"}
-"""what a start does not wait for: functions import them"""
+"""Packages that are imported in functions, because they load slowly."""
 
 
 def module_name(path):
@@ -24,7 +24,7 @@ MODULES = {module_name(path): path for path in PATHS}
 
 
 def at_start(tree):
-    """Yield the statements that are run when a module is imported, those in a `with` too."""
+    """Yield the statements that run when a module is imported, those in a `with` too."""
     for node in tree.body:
         yield from node.body if isinstance(node, ast.With) else [node]
 
@@ -46,7 +46,7 @@ IMPORTS = {name: imports(name) for name in MODULES}
 
 
 @pytest.mark.parametrize("package", OWNERS)
-def test_package_is_imported_by_its_owners_alone(package):
+def test_package_is_imported_only_by_its_owners(package):
     others = {
         name
         for name, found in IMPORTS.items()
@@ -58,7 +58,7 @@ def test_package_is_imported_by_its_owners_alone(package):
 
 
 @pytest.mark.parametrize("start", ["train", "seq2seq.cli.task"])
-def test_nothing_slow_is_loaded_before_it_is_used(start):
+def test_slow_packages_are_not_loaded_at_start(start):
     loaded, waiting = set(), {start}
     while waiting:
         found = imports(waiting.pop(), in_functions=False)

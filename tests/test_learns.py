@@ -1,5 +1,3 @@
-"""A model learns a small task that attention makes easy, within bounds."""
-
 import json
 import random
 from pathlib import Path
@@ -29,7 +27,7 @@ OVERRIDES = (
 
 
 def write_reversals(folder: Path) -> None:
-    """Write sentences of 3 to 7 one-letter words and the same words in the other order."""
+    """Write sentences of 4 to 7 one-letter words, and their reversals."""
     draw = random.Random(3)
     for name, size in (("train", 500), ("valid", 20), ("test", 40)):
         lines = [draw.choices("abcdefgh", k=draw.randint(4, 7)) for _ in range(size)]
@@ -37,7 +35,7 @@ def write_reversals(folder: Path) -> None:
         (folder / f"b.{name}").write_text("".join(" ".join(line[::-1]) + "\n" for line in lines))
 
 
-def test_reversing_is_learnt(tmp_path):
+def test_reversal_is_learned(tmp_path):
     write_reversals(tmp_path)
 
     bleu = tiny_run(

@@ -1,4 +1,4 @@
-"""Runs on a corpus of a few dozen made-up pairs that take a second each, for tests."""
+"""Runs of about a second on a small corpus, for tests."""
 
 import random
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ SMALL = (
     "decoding.max_length_ratio=1.0",
     "decoding.max_length_offset=2",
 )
-"""22 pairs, 4 at once: 6 updates an epoch"""
+"""22 pairs in batches of 4 make 6 updates per epoch."""
 
 
 def write_corpus(folder: Path, *, num_train: int = NUM_TRAIN) -> None:
@@ -51,14 +51,14 @@ def write_corpus(folder: Path, *, num_train: int = NUM_TRAIN) -> None:
 
 
 def corpus_overrides(folder: Path) -> list[str]:
-    """Return what makes a run read the corpus that stands in the folder."""
+    """Return the overrides that make a run read the corpus of a folder."""
     parts = [f"data.{p}=['{folder}/a.{p}','{folder}/b.{p}']" for p in ("train", "valid", "test")]
     cache = f"data.cache_dir='{folder}/cache'"
     return ["data=files", *parts, cache, "data.source=a", "data.target=b"]
 
 
 def tiny_config(folder: Path, *overrides: str) -> TrainConfig:
-    """Write a corpus into the folder where there is none, and configure a small run on it."""
+    """Configure a small run on the corpus of a folder, which is written if it does not exist."""
     if not (folder / "a.train").exists():
         write_corpus(folder)
     small = [each for each in SMALL if fits(each, overrides)]
@@ -67,7 +67,7 @@ def tiny_config(folder: Path, *overrides: str) -> TrainConfig:
 
 
 def fits(override: str, others: Sequence[str]) -> bool:
-    """Say whether the other overrides leave this one its place: attention.size is additive's."""
+    """Return whether an override goes with the others; only some attention types have a size."""
     return override != "attention.size=9" or not any(o.startswith("attention=") for o in others)
 
 
@@ -77,7 +77,7 @@ def tiny_run(folder: Path, *overrides: str) -> float:
 
 
 def tiny_trainer(folder: Path, *overrides: str) -> Trainer:
-    """Return what `run_training` would train with; its directory is there."""
+    """Return the trainer that `run_training` would use, with an open run directory."""
     config = tiny_config(folder, *overrides)
     data = prepare_data(config)
     directory = RunDirectory(folder / "runs" / "tiny")
@@ -101,7 +101,7 @@ def tiny_numerics(config: TrainConfig) -> Numerics:
 
 
 def read_scalars(folder: Path) -> dict[str, dict[int, float]]:
-    """Return the points of each curve as TensorBoard shows them: restarts drop what follows."""
+    """Return the points of each curve as TensorBoard shows them, without replaced ones."""
     curves: dict[str, dict[int, float]] = {}
     for path in event_files(folder):
         for event in EventFileLoader(str(path)).Load():
@@ -120,7 +120,7 @@ def read_scalars(folder: Path) -> dict[str, dict[int, float]]:
 
 
 def read_tags(folder: Path) -> set[str]:
-    """Return the tags of everything in TensorBoard."""
+    """Return all tags of TensorBoard."""
     files = event_files(folder)
     events = (event for path in files for event in EventFileLoader(str(path)).Load())
     return {value.tag for event in events for value in event.summary.value}

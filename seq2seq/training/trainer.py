@@ -152,7 +152,7 @@ class Trainer:
         return stop_signal
 
     def _exchange(self, batches: Sequence[Batch], signals: StopSignals) -> tuple[int, float, int]:
-        """Return all processes' target tokens, the first one's seconds and any one's signal."""
+        """Return all processes' target tokens, the run's seconds and the signal of any process."""
         now = time.monotonic()
         seconds = self.progress.seconds + now - self._clock
         self._clock = now

@@ -1,5 +1,3 @@
-"""A model's scores are those that the definitions give, whatever the batches."""
-
 import math
 from types import SimpleNamespace
 
@@ -26,7 +24,7 @@ WEIGHTS = [
     [0.0, 0.0, 0.0, 1.0],
 ]
 SHORT = [[1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0], [0.0] * 4, [0.0] * 4]
-# What a second head does where there is one.
+# Weights of the second head.
 SECOND = [[0.6, 0.0, 0.4, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
 SECOND_SHORT = [[0.0, 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0] * 4, [0.0] * 4]
 
@@ -73,7 +71,7 @@ def gold_of(pair: Pair) -> GoldLinks:
 
 
 class FakeModel(torch.nn.Module):
-    """Attends as written above; its loss is 2 nats a token."""
+    """Has the attention weights above and a loss of 2 nats per token."""
 
     def __init__(self, num_heads: int) -> None:
         super().__init__()
@@ -83,9 +81,9 @@ class FakeModel(torch.nn.Module):
 
 @pytest.fixture
 def answers(monkeypatch):
-    """Let the model attend, lose and translate as the test says."""
+    """Replace loss and search by known results."""
 
-    def lose(model, batch, *, label_smoothing):
+    def known_loss(model, batch, *, label_smoothing):
         assert label_smoothing == 0.0
         assert not model.training
         rows, columns = batch.target_ids.shape[1], batch.source_ids.shape[1]
@@ -100,7 +98,7 @@ def answers(monkeypatch):
         ids = {4: [6, 7, 5], 2: [4]}  # "z y" and "x"
         return [[Hypothesis(ids[n], 0.0, 0.0, True, torch.zeros(1, 1, 1))] for n in lengths]
 
-    monkeypatch.setattr(module, "sequence_loss", lose)
+    monkeypatch.setattr(module, "sequence_loss", known_loss)
     monkeypatch.setattr(module, "search", search)
 
 
@@ -109,7 +107,7 @@ def entropy(row: list[float]) -> float:
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])
-def test_loss_attention_and_alignment_are_those_of_the_definitions(tmp_path, answers, batch_size):
+def test_loss_attention_and_alignment_follow_their_definitions(tmp_path, answers, batch_size):
     found = evaluator(tmp_path, batch_size=batch_size).evaluate(FakeModel(1), ter=False)
 
     assert found.loss == pytest.approx(2.0)
@@ -129,7 +127,7 @@ def test_loss_attention_and_alignment_are_those_of_the_definitions(tmp_path, ans
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])
-def test_translations_stand_in_the_order_of_the_corpus(tmp_path, answers, batch_size):
+def test_translations_have_the_order_of_the_corpus(tmp_path, answers, batch_size):
     found = evaluator(tmp_path, batch_size=batch_size).evaluate(FakeModel(1), ter=True)
 
     assert found.translations == ["x", "z y"]
@@ -137,14 +135,12 @@ def test_translations_stand_in_the_order_of_the_corpus(tmp_path, answers, batch_
     assert found.scores.chrf == pytest.approx(100.0)
 
 
-def test_ter_is_computed_only_when_asked_for(tmp_path, answers):
+def test_ter_is_computed_only_on_request(tmp_path, answers):
     assert evaluator(tmp_path).evaluate(FakeModel(1), ter=False).scores.ter is None
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])
-def test_each_head_is_compared_with_gold_alone_and_all_of_them_together(
-    tmp_path, answers, batch_size
-):
+def test_each_head_and_their_mean_are_compared_with_gold(tmp_path, answers, batch_size):
     found = evaluator(tmp_path, batch_size=batch_size).evaluate(FakeModel(2), ter=False)
 
     # Gold z-b, y-b, x-c: the first head says z-b, y-a, x-c; the second z-a, y-b, x-EOS, no link.
@@ -199,7 +195,7 @@ def evaluate_tiny(folder, *, batch_size: int) -> Evaluation:
     ).evaluate(model, ter=True)
 
 
-def test_the_size_of_a_batch_changes_no_score(tmp_path):
+def test_the_batch_size_changes_no_score(tmp_path):
     alone, together = (evaluate_tiny(tmp_path, batch_size=size) for size in (1, 4))
 
     assert alone.translations == together.translations
@@ -213,7 +209,7 @@ def flatten(heads: list[HeadStatistics]) -> list[float]:
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_a_model_comes_back_in_the_mode_that_it_came_in(tmp_path, answers, training):
+def test_the_mode_of_the_model_is_restored(tmp_path, answers, training):
     model = FakeModel(1).train(training)
 
     evaluator(tmp_path).evaluate(model, ter=False)

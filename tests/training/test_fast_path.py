@@ -1,5 +1,3 @@
-"""What training computes is what a plain loop of `step` computes, and its gradients are too."""
-
 import copy
 import itertools
 

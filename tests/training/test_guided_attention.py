@@ -1,5 +1,3 @@
-"""Alignments of the training text are read line by line, and attention learns to follow them."""
-
 import gzip
 import json
 import logging
@@ -18,7 +16,7 @@ from seq2seq.training.run import run_training
 SOURCE = ["a b", "c", "", "ab ba c", "a", "b a"]
 TARGET = ["x", "x y", "y", "y yx xx", "", "y x"]
 ALIGNMENTS = ["1-0", "0-0 0p1", "0-0", "0-2 2-1", "", "1-1"]
-"""the third and the fifth pair are left out, as one of their sides is empty"""
+"""The third and the fifth pair are left out, because one side is empty."""
 GUIDED = "training.guided_attention.weight=0.5"
 
 
@@ -46,7 +44,7 @@ def links_of(data: PreparedData) -> list[set[tuple[int, int]]]:
     return [set(zip(*(part.tolist() for part in row), strict=True)) for row in rows]
 
 
-def test_lines_of_pairs_that_are_left_out_do_not_shift_the_others(tmp_path):
+def test_pairs_left_out_do_not_shift_the_links_of_others(tmp_path):
     data = prepare_data(guided_config(tmp_path, ALIGNMENTS))
 
     # Tokens are characters; a space belongs to the word after it.
@@ -59,7 +57,7 @@ def test_lines_of_pairs_that_are_left_out_do_not_shift_the_others(tmp_path):
     ]
 
 
-def test_long_pairs_do_not_shift_the_others_either(tmp_path):
+def test_long_pairs_do_not_shift_the_links_of_others(tmp_path):
     every = links_of(prepare_data(guided_config(tmp_path, ALIGNMENTS)))
 
     data = prepare_data(guided_config(tmp_path, ALIGNMENTS, "data.max_length=3"))
@@ -91,7 +89,7 @@ def test_a_home_directory_is_found(tmp_path, monkeypatch):
         (3, "x", r"links\.txt:3: 'x' is not a link"),
     ],
 )
-def test_a_line_that_does_not_fit_is_named(tmp_path, line, content, message):
+def test_an_invalid_line_is_an_error_with_its_number(tmp_path, line, content, message):
     alignments = [*ALIGNMENTS[: line - 1], content, *ALIGNMENTS[line:]]
 
     with pytest.raises(ValueError, match=message):
@@ -112,7 +110,7 @@ def test_a_file_that_is_not_parallel_is_refused(tmp_path, alignments, message):
         prepare_data(guided_config(tmp_path, alignments))
 
 
-def test_the_home_of_a_user_whom_nobody_knows_is_refused(tmp_path):
+def test_the_home_of_an_unknown_user_is_refused(tmp_path):
     given = "training.guided_attention.alignments='~nobodyatall/a'"
 
     with pytest.raises(ValueError, match=r"guided_attention\.alignments=~nobodyatall/a: ~nobodya"):
@@ -132,14 +130,14 @@ def test_text_without_links_and_without_a_file_is_refused(tmp_path):
         prepare_data(tiny_config(tmp_path, GUIDED))
 
 
-def test_switched_off_nothing_is_read_and_a_path_is_warned_of(tmp_path, caplog):
+def test_weight_zero_reads_nothing_and_warns_of_a_path(tmp_path, caplog):
     data = prepare_data(tiny_config(tmp_path, "training.guided_attention.alignments=none.txt"))
 
     assert data.train_links is None
     assert "training.guided_attention.alignments is not used" in caplog.text
 
 
-def test_the_fingerprint_changes_with_the_alignments_alone_where_they_are_read(tmp_path):
+def test_the_fingerprint_depends_on_used_alignments(tmp_path):
     plain = prepare_data(tiny_config(tmp_path / "plain")).fingerprint
     fingerprints = []
     for alignments in (ALIGNMENTS, ALIGNMENTS, ["0-0", *ALIGNMENTS[1:]]):
@@ -192,7 +190,7 @@ def grammar_config(folder: Path, *overrides: str) -> TrainConfig:
     return load_config(*GRAMMAR, *own, *overrides)
 
 
-def test_links_of_the_grammar_are_those_of_a_file_that_holds_them(tmp_path):
+def test_links_of_the_grammar_equal_those_of_a_file(tmp_path):
     config = grammar_config(tmp_path, GUIDED)
     path = tmp_path / "links.txt"
     pairs = load_corpora(config.data).train
@@ -221,7 +219,7 @@ def test_guided_attention_agrees_with_gold_links_sooner(tmp_path):
     assert "train/guided_attention_loss" not in read_scalars(tmp_path / "weight-0.0")
 
 
-def test_changed_alignments_are_refused_where_a_run_is_resumed(tmp_path):
+def test_resuming_with_changed_alignments_is_refused(tmp_path):
     path = tmp_path / "runs" / "tiny"
     run_training(guided_config(tmp_path, ALIGNMENTS, "training.max_epochs=1"), path)
 
@@ -234,11 +232,11 @@ def test_changed_alignments_are_refused_where_a_run_is_resumed(tmp_path):
         )
 
 
-def test_links_are_read_once_and_told_of_each_time(tmp_path, caplog, monkeypatch):
+def test_links_are_read_once_and_logged_each_time(tmp_path, caplog, monkeypatch):
     caplog.set_level(logging.INFO)
     config = guided_config(tmp_path, ALIGNMENTS)
     first = prepare_data(config)
-    said = [message for message in caplog.messages if "guide" in message]
+    logged = [message for message in caplog.messages if "guide" in message]
     caplog.clear()
     monkeypatch.setattr("seq2seq.training.guided_attention.read_links", None)
 
@@ -246,8 +244,8 @@ def test_links_are_read_once_and_told_of_each_time(tmp_path, caplog, monkeypatch
 
     assert links_of(again) == links_of(first)
     assert again.fingerprint == first.fingerprint
-    assert [message for message in caplog.messages if "guide" in message] == said
-    assert len(said) == 1
+    assert [message for message in caplog.messages if "guide" in message] == logged
+    assert len(logged) == 1
 
 
 def test_changed_links_are_read_again(tmp_path):

@@ -1,5 +1,3 @@
-"""The loss is the cross-entropy of the real tokens, whoever they share a batch with."""
-
 import math
 
 import pytest
@@ -61,7 +59,7 @@ def test_cross_entropy_is_summed_over_real_tokens():
 
 
 @pytest.mark.parametrize("smoothing", [0.1, 0.4])
-def test_smoothing_is_that_of_torch(smoothing):
+def test_smoothing_equals_that_of_torch(smoothing):
     model, batch = model_of(), tiny_batch()
 
     loss = loss_of(model, batch, label_smoothing=smoothing)
@@ -129,7 +127,7 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_pairs(name):
     )
 
 
-def test_what_stands_in_padding_costs_nothing():
+def test_padding_does_not_affect_the_loss():
     model, batch = model_of(), tiny_batch()
     changed = batch._replace(target_ids=batch.target_ids.masked_fill(~batch.target_mask, 7))
 
@@ -146,7 +144,7 @@ def test_weights_are_those_of_attention_and_carry_no_gradient():
     assert not loss.cross_entropy.requires_grad
 
 
-def test_an_unforced_token_is_the_models_own():
+def test_an_unforced_position_gets_the_predicted_token():
     model, batch = model_of(), tiny_batch()
     rows = torch.arange(3)
     unforced = torch.zeros_like(batch.target_mask)
@@ -208,7 +206,7 @@ def test_guided_loss_moves_the_parameters_of_attention(name):
     assert all(gradient.any() for gradient in keys)
 
 
-def test_guided_loss_of_a_batch_is_the_sum_over_its_pairs_whatever_their_padding():
+def test_guided_loss_of_a_batch_is_the_sum_over_its_pairs():
     model, batch = model_of(), tiny_batch()
     guide, padded = tiny_guide(batch), tiny_batch(extra=3)
 
@@ -227,7 +225,7 @@ def test_guided_loss_of_a_batch_is_the_sum_over_its_pairs_whatever_their_padding
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_guided_loss_is_finite_where_weights_vanish(dtype):
+def test_guided_loss_is_finite_for_vanishing_weights(dtype):
     scores = torch.tensor([[[[0.0, -1e4, 3.0]]]], dtype=dtype, requires_grad=True)
     guide = torch.tensor([[[0.5, 0.5, 0.0]]])
 
@@ -254,7 +252,7 @@ def test_guided_loss_is_almost_the_same_under_autocast():
     assert rounded.item() == pytest.approx(exact.item(), rel=0.02)
 
 
-def test_a_guide_leaves_the_other_losses_as_they_are():
+def test_a_guide_does_not_change_the_other_losses():
     model, batch = model_of(), tiny_batch()
     rows = torch.arange(3)
 
@@ -266,7 +264,7 @@ def test_a_guide_leaves_the_other_losses_as_they_are():
     assert not guided.attention_weights.requires_grad
 
 
-def test_attention_is_guided_also_where_tokens_are_the_models_own():
+def test_attention_is_guided_with_predicted_tokens_too():
     model, batch = model_of(), tiny_batch()
     unforced = torch.zeros_like(batch.target_mask)
     read = Batch(*batch, torch.arange(3), tiny_guide(batch))

@@ -1,5 +1,3 @@
-"""Preparation reads each corpus once and never drops what is scored."""
-
 import dataclasses
 
 import torch
@@ -21,7 +19,7 @@ def test_rows_of_an_evaluation_set_are_the_lines_of_its_files(tmp_path):
         assert data.tokenizers.source.decode(data.valid.encoded.source(row).tolist()) == line
 
 
-def test_tokenizers_come_from_training_text_alone(tmp_path):
+def test_tokenizers_are_trained_only_on_training_text(tmp_path):
     write_corpus(tmp_path)
     (tmp_path / "a.valid").write_text("xyz\n" * 5)
 
@@ -30,7 +28,7 @@ def test_tokenizers_come_from_training_text_alone(tmp_path):
     assert data.tokenizers.source.encode(["x"]) == [[1]]
 
 
-def test_long_training_pairs_are_left_out_but_scored_ones_stay(tmp_path):
+def test_long_pairs_are_left_out_only_of_training(tmp_path):
     config = tiny_config(tmp_path, "data.max_length=3")
 
     data = prepare_data(config)
@@ -40,7 +38,7 @@ def test_long_training_pairs_are_left_out_but_scored_ones_stay(tmp_path):
     assert len(data.test.encoded) == len(data.test.sources) == 3
 
 
-def test_given_tokenizers_are_taken(tmp_path):
+def test_given_tokenizers_are_used(tmp_path):
     config = tiny_config(tmp_path)
     first = prepare_data(config)
     other = dataclasses.replace(config.data, cache_dir=str(tmp_path / "elsewhere"))

@@ -1,5 +1,3 @@
-"""Progress counts updates, epochs and validations, and knows when the budget is used up."""
-
 import dataclasses
 
 import pytest
@@ -57,6 +55,22 @@ def test_an_update_counts_in_total_and_in_the_interval():
     assert progress.interval.updates == 3
 
 
+def test_an_interval_has_its_mean_loss_and_speed():
+    interval = after(3).interval
+
+    assert interval.loss == 18.0 / 21
+    assert interval.target_tokens_per_second == 21 / 0.75
+
+
+@pytest.mark.parametrize(("every", "due"), [(None, [5, 10]), (4, [4, 8])])
+def test_validation_is_due_after_epochs_or_every_so_many_updates(every, due):
+    config = load_config().training
+    validation = dataclasses.replace(config.validation, every_updates=every)
+    config = dataclasses.replace(config, validation=validation)
+
+    assert [n for n in range(1, 11) if after(n).validation_is_due(config)] == due
+
+
 @pytest.mark.parametrize(
     ("budget", "expected"),
     [
@@ -68,7 +82,7 @@ def test_an_update_counts_in_total_and_in_the_interval():
         ({"max_updates": 3}, 1.0),
     ],
 )
-def test_the_share_is_that_of_the_budget_that_is_used_up_most(budget, expected):
+def test_the_share_is_the_largest_of_all_budgets(budget, expected):
     progress = after(13)
     progress.seconds = 3.0
 
@@ -93,7 +107,7 @@ def test_a_run_is_finished_when_one_budget_is_used_up(budget, finished):
     assert progress.is_finished(training(**budget)) == finished
 
 
-def test_patience_ends_a_run_after_so_many_validations_without_a_best():
+def test_patience_ends_a_run():
     config = training(max_updates=99, patience=2)
     progress, finished = Progress(), []
 
@@ -114,7 +128,7 @@ def test_a_best_resets_patience():
     assert progress.since_best == 1
 
 
-def test_an_equal_value_is_no_best_and_the_earlier_one_stays():
+def test_an_equal_value_is_not_a_new_best():
     progress, config = Progress(), training(max_updates=99)
 
     for progress.update in (3, 5):
@@ -124,7 +138,7 @@ def test_an_equal_value_is_no_best_and_the_earlier_one_stays():
     assert progress.since_best == 1
 
 
-def test_the_best_are_kept_in_order_and_the_others_named():
+def test_the_best_are_kept_in_order_and_the_others_returned():
     progress, config = Progress(), training(max_updates=99, keep_best=2)
 
     dropped = []
@@ -136,7 +150,7 @@ def test_the_best_are_kept_in_order_and_the_others_named():
     assert progress.validated_update == 10
 
 
-def test_a_plateau_counts_each_time_that_its_patience_is_over():
+def test_plateaus_are_counted():
     progress, config = Progress(), training(max_updates=99, plateau=2)
 
     plateaus = []
@@ -147,7 +161,7 @@ def test_a_plateau_counts_each_time_that_its_patience_is_over():
     assert plateaus == [0, 0, 1, 1, 2, 2, 2, 3]
 
 
-def test_progress_comes_back_from_plain_types():
+def test_progress_survives_conversion_to_plain_types():
     progress = after(8)
     progress.count_validation(1.5, training(max_updates=99))
 

@@ -53,7 +53,7 @@ def uninterrupted(folder):
 
 @pytest.fixture
 def run(folder, uninterrupted):
-    """Yield the directory where another run of the same configuration will be."""
+    """Yield the directory of another run of the same configuration."""
     path = folder / "runs" / "tiny"
     yield path
     if path.exists():
@@ -65,7 +65,7 @@ def train(folder: Path, *overrides: str) -> float:
 
 
 def kill_in(monkeypatch, owner: type, name: str, *, call: int) -> None:
-    """Let the n-th call of a method end the process at its start."""
+    """Make the n-th call of a method end the process."""
     original, calls = getattr(owner, name), []
 
     def method(*arguments, **keywords):
@@ -78,7 +78,7 @@ def kill_in(monkeypatch, owner: type, name: str, *, call: int) -> None:
 
 
 def send_in(monkeypatch, *, update: int, number: int) -> None:
-    """Let a signal arrive while an update is made."""
+    """Send a signal during an update."""
     original = Updater.make
 
     def make(self, batches, **keywords):
@@ -125,7 +125,7 @@ def without_times(content: dict) -> dict:
     return {key: value for key, value in content.items() if key not in MEASURED}
 
 
-def test_the_run_is_one_in_which_everything_happens(uninterrupted):
+def test_the_run_has_validations_curves_and_schedules(uninterrupted):
     curves = read_scalars(uninterrupted / "tensorboard")
 
     assert sorted(curves["valid/loss"]) == [4, 8, 12, 16, 18]
@@ -189,9 +189,7 @@ def test_a_signal_saves_and_the_resumed_run_equals_an_uninterrupted_one(
     assert_same_run(uninterrupted, run)
 
 
-def test_a_finished_run_that_is_resumed_is_scored_again_and_nothing_else(
-    folder, uninterrupted, run, monkeypatch
-):
+def test_a_resumed_finished_run_is_only_scored_again(folder, uninterrupted, run, monkeypatch):
     train(folder)
     before = (run / "last.pt").read_bytes()
     (run / "results.json").unlink()
@@ -206,7 +204,7 @@ def test_a_finished_run_that_is_resumed_is_scored_again_and_nothing_else(
     assert_same_run(uninterrupted, run)
 
 
-def test_a_longer_budget_goes_on_with_a_finished_run(folder, run):
+def test_a_longer_budget_continues_a_finished_run(folder, run):
     constant = ("training.schedule.name=constant", "training.max_epochs=1")
     train(folder, *constant)
 

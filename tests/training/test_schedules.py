@@ -56,11 +56,11 @@ def test_every_schedule_warms_up_linearly(name):
 
 
 @pytest.mark.parametrize("name", list(ScheduleName))
-def test_every_schedule_begins_at_the_top_without_warm_up(name):
+def test_every_schedule_starts_at_the_highest_rate_without_warm_up(name):
     assert factor(schedule(name.value, warmup=0), update=1) == 1.0
 
 
-def test_constant_stays_at_the_top():
+def test_constant_keeps_the_highest_rate():
     assert factor(schedule("constant"), update=900, progress=0.99, plateaus=3) == 1.0
 
 
@@ -90,7 +90,7 @@ def test_constant_forcing_keeps_its_start():
     assert [teacher_forcing_ratio(config, update=update) for update in (0, 5, 50)] == [0.9] * 3
 
 
-def test_linear_forcing_goes_evenly_to_its_end_and_stays():
+def test_linear_forcing_changes_evenly_and_stays_at_its_end():
     config = forcing("linear")
 
     ratios = [teacher_forcing_ratio(config, update=update) for update in (0, 5, 10, 99)]
@@ -109,7 +109,7 @@ def test_exponential_forcing_falls_by_the_same_factor_each_update():
     assert factors == pytest.approx([factors[0]] * 10)
 
 
-def test_inverse_sigmoid_forcing_has_its_middle_in_the_middle():
+def test_inverse_sigmoid_forcing_is_halfway_in_the_middle():
     config = forcing("inverse_sigmoid")
 
     ratios = [teacher_forcing_ratio(config, update=update) for update in (0, 5, 10)]
@@ -121,7 +121,7 @@ def test_inverse_sigmoid_forcing_has_its_middle_in_the_middle():
 
 
 @pytest.mark.parametrize("name", ["linear", "exponential", "inverse_sigmoid"])
-def test_forcing_ends_where_it_should_within_one_percent_of_the_way(name):
+def test_forcing_reaches_its_end_within_one_percent(name):
     config = forcing(name)
 
     ratios = [teacher_forcing_ratio(config, update=update) for update in (10, 11, 10_000)]
@@ -136,7 +136,7 @@ def test_ratio_one_needs_no_mask(unit):
     assert draw_forced_mask(config, update=3, shape=torch.Size((2, 3)), device=CPU) is None
 
 
-def test_tokens_are_forced_in_the_share_of_the_ratio():
+def test_the_share_of_forced_tokens_is_the_ratio():
     torch.manual_seed(1)
 
     mask = draw_forced_mask(forcing("linear"), update=5, shape=torch.Size((300, 100)), device=CPU)
@@ -146,7 +146,7 @@ def test_tokens_are_forced_in_the_share_of_the_ratio():
     assert mask.float().mean().item() == pytest.approx(0.6, abs=0.02)
 
 
-def test_batches_are_forced_wholly_or_not_at_all_in_the_share_of_the_ratio():
+def test_the_share_of_forced_batches_is_the_ratio():
     torch.manual_seed(1)
     config = forcing("constant", start=0.7, unit="batch")
 
@@ -168,7 +168,7 @@ def test_ratio_zero_forces_nothing():
     assert not mask.any()
 
 
-def test_a_mask_depends_on_torchs_seed_alone():
+def test_a_mask_depends_only_on_torchs_seed():
     masks = []
     for _ in range(2):
         torch.manual_seed(4)

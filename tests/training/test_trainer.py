@@ -1,5 +1,3 @@
-"""The trainer validates, keeps and stops when it was told to."""
-
 import dataclasses
 
 import pytest
@@ -18,7 +16,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def make(folder):
-    """Return what makes trainers in the one run directory, which is emptied between tests."""
+    """Return a function that makes trainers in one run directory, which it empties."""
 
     def make_trainer(*overrides: str) -> Trainer:
         return tiny_trainer(folder, "overwrite=true", *overrides)
@@ -31,7 +29,7 @@ def checkpoints(trainer: Trainer) -> set[str]:
 
 
 def validate_as(monkeypatch, losses: list[float]) -> None:
-    """Let validations find these losses."""
+    """Replace the losses of validations."""
     original, left = Evaluator.evaluate, iter(losses)
 
     def evaluate(self, model, *, ter):
@@ -41,7 +39,7 @@ def validate_as(monkeypatch, losses: list[float]) -> None:
 
 
 def updates_made(monkeypatch) -> list[dict]:
-    """Note what each update is made with."""
+    """Record the arguments of each update."""
     original, made = Updater.make, []
 
     def make_update(self, batches, **keywords):
@@ -52,7 +50,7 @@ def updates_made(monkeypatch) -> list[dict]:
     return made
 
 
-def test_every_epoch_sees_each_pair_once_in_another_order(make, monkeypatch):
+def test_every_epoch_has_each_pair_once_in_another_order(make, monkeypatch):
     made = updates_made(monkeypatch)
 
     make("training.max_epochs=2").train()
@@ -88,12 +86,12 @@ def test_accumulation_joins_batches_and_counts_their_tokens(make, monkeypatch):
         (("training.max_epochs=null", "training.max_minutes=1e-9"), 1),
     ],
 )
-def test_the_budget_that_is_used_up_first_ends_the_training(make, overrides, updates):
+def test_training_ends_when_the_first_budget_is_used_up(make, overrides, updates):
     trainer = make(*overrides, "training.validation.every_updates=100")
 
     trainer.train()
 
-    # Minutes are looked at before each update, so one more may follow.
+    # Minutes are measured before each update, so one more may follow.
     assert trainer.progress.update in (updates, updates + ("max_minutes" in overrides[-1]))
 
 
@@ -106,7 +104,7 @@ def test_validation_comes_at_the_end_of_epochs_by_default(make):
     assert sorted(curve) == [6, 12, 14]
 
 
-def test_validation_comes_every_so_many_updates_and_at_the_end(make):
+def test_validation_comes_every_few_updates_and_at_the_end(make):
     trainer = make("training.max_updates=9", "training.validation.every_updates=4")
 
     trainer.train()
@@ -129,7 +127,7 @@ def test_patience_ends_the_training(make, monkeypatch):
     assert trainer.progress.best == [(-2.0, 2)]
 
 
-def test_best_is_the_model_of_the_lowest_loss_and_last_the_last(make, monkeypatch):
+def test_best_has_the_lowest_loss_and_last_the_last_update(make, monkeypatch):
     validate_as(monkeypatch, [3.0, 2.0, 2.5])
     trainer = make("training.max_epochs=3", "training.validation.metric=loss")
     states = {}
@@ -149,7 +147,7 @@ def test_best_is_the_model_of_the_lowest_loss_and_last_the_last(make, monkeypatc
     assert checkpoints(trainer) == {"best.pt", "last.pt"}
 
 
-def test_so_many_best_checkpoints_stay(make, monkeypatch):
+def test_the_configured_number_of_best_checkpoints_is_kept(make, monkeypatch):
     validate_as(monkeypatch, [3.0, 1.0, 2.0, 4.0, 1.5])
     trainer = make(
         "training.max_updates=5",
@@ -218,7 +216,7 @@ def test_every_curve_is_drawn(make):
         assert sorted(curves[f"valid/{name}"]) == [6], name
 
 
-def test_the_loss_curve_is_cross_entropy_a_token(make, monkeypatch):
+def test_the_loss_curve_is_cross_entropy_per_token(make, monkeypatch):
     results, tokens = [], []
     original = Updater.make
 
@@ -242,7 +240,7 @@ def test_the_loss_curve_is_cross_entropy_a_token(make, monkeypatch):
 @pytest.mark.parametrize(
     ("update", "kept"), [(2, "no checkpoint was written yet"), (9, r"last\.pt is not affected")]
 )
-def test_what_is_no_number_stops_naming_update_and_pairs(make, monkeypatch, update, kept):
+def test_a_loss_that_is_not_finite_stops_with_update_and_pairs(make, monkeypatch, update, kept):
     made = updates_made(monkeypatch)
     counted = Updater.make
 
@@ -271,7 +269,7 @@ def test_what_is_no_number_stops_naming_update_and_pairs(make, monkeypatch, upda
         assert all(value.isfinite().all() for value in content["model"].values())
 
 
-def test_state_of_other_training_data_is_refused(make):
+def test_changed_training_data_are_refused(make):
     trainer = make()
     state = {"fingerprint": "other", "progress": {}, "updater": {}}
 
@@ -279,7 +277,7 @@ def test_state_of_other_training_data_is_refused(make):
         trainer.load_state(state)
 
 
-def test_a_place_behind_the_end_of_an_epoch_is_the_next_epoch(make):
+def test_a_position_beyond_the_end_of_an_epoch_is_the_next_epoch(make):
     trainer = make()
     trainer.progress.update = trainer.progress.updates_of_epoch = 6
     state = {
@@ -293,7 +291,7 @@ def test_a_place_behind_the_end_of_an_epoch_is_the_next_epoch(make):
     assert (trainer.progress.epoch, trainer.progress.updates_of_epoch) == (1, 0)
 
 
-def test_a_training_has_no_progress_bar_without_a_terminal(make, capsys):
+def test_there_is_no_progress_bar_without_a_terminal(make, capsys):
     make("training.max_updates=2").train()
 
     assert "training" not in capsys.readouterr().err

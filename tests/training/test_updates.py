@@ -1,5 +1,3 @@
-"""An update is the same however its batches are put together, and stops at what is no number."""
-
 import copy
 import dataclasses
 
@@ -33,20 +31,20 @@ def folder(tmp_path_factory):
 
 
 def reversing_links(data: PreparedData) -> TokenLinks:
-    """Link each character but the last, which has no guide, to its like in the reversed word."""
+    """Link each character except the last to the same character of the reversed word."""
     lengths = data.train.source_lengths.tolist()
     rows = ((np.arange(length - 1), np.arange(length)[:0:-1]) for length in lengths)
     return TokenLinks.of(LinkedTokens(*row, num_lost=0) for row in rows)
 
 
-class Workplace:
+class Setup:
     """A model with its updater and data."""
 
     def __init__(self, config: TrainConfig) -> None:
         self.config = config
         off = dataclasses.replace(config.training.guided_attention, weight=0.0)
         training = dataclasses.replace(config.training, guided_attention=off)
-        # The text has no links of its own; `batch` links it.
+        # The corpus has no links; `batch` adds them.
         self.data = prepare_data(dataclasses.replace(config, training=training))
         torch.manual_seed(1)
         self.model: Seq2Seq = build_model(
@@ -76,8 +74,8 @@ class Workplace:
         return copy.deepcopy(self.model.state_dict())
 
 
-def workplace(folder, *overrides: str) -> Workplace:
-    return Workplace(tiny_config(folder, *overrides))
+def setup(folder, *overrides: str) -> Setup:
+    return Setup(tiny_config(folder, *overrides))
 
 
 def assert_same(first, second, **tolerance):
@@ -90,10 +88,10 @@ def is_equal(first, second) -> bool:
 
 
 @pytest.mark.parametrize("guided", [0.0, 0.7])
-def test_two_half_batches_make_the_update_of_one(folder, guided):
+def test_two_half_batches_make_the_update_of_a_whole_batch(folder, guided):
     # Adam's first step is as long for a gradient of 1e-8 as for one of 1; this one is the gradient.
     overrides = ("training.optimizer.name=sgd", f"training.guided_attention.weight={guided}")
-    whole, halves = (workplace(folder, *NO_DROPOUT, *overrides) for _ in range(2))
+    whole, halves = (setup(folder, *NO_DROPOUT, *overrides) for _ in range(2))
 
     one = whole.make(whole.batch(0, 1, 2, 3, 4), learning_rate=1.0)
     two = halves.make(halves.batch(0, 1, 2), halves.batch(3, 4), learning_rate=1.0)
@@ -106,53 +104,53 @@ def test_two_half_batches_make_the_update_of_one(folder, guided):
     assert bool(one.num_guided) == bool(guided)
 
 
-def test_an_update_is_a_step_of_its_learning_rate_against_the_mean_gradient(folder):
-    place = workplace(
+def test_sgd_steps_against_the_mean_gradient(folder):
+    subject = setup(
         folder,
         *NO_DROPOUT,
         "training.optimizer.name=sgd",
         "training.optimizer.clip_norm=0",
         "training.label_smoothing=0",
     )
-    batch = place.batch(0, 1, 2)
-    before = place.weights()
+    batch = subject.batch(0, 1, 2)
+    before = subject.weights()
 
-    result = place.make(batch, learning_rate=0.5)
+    result = subject.make(batch, learning_rate=0.5)
 
-    place.model.load_state_dict(before)
-    readouts = place.model(batch.source_ids, batch.source_mask, batch.previous_ids).readouts
+    subject.model.load_state_dict(before)
+    readouts = subject.model(batch.source_ids, batch.source_mask, batch.previous_ids).readouts
     loss = torch.nn.functional.cross_entropy(
-        place.model.decoder.logits(readouts)[batch.target_mask],
+        subject.model.decoder.logits(readouts)[batch.target_mask],
         batch.target_ids[batch.target_mask],
     )
-    parameters = dict(place.model.named_parameters())
+    parameters = dict(subject.model.named_parameters())
     gradients = torch.autograd.grad(loss, list(parameters.values()))
     norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
     assert result.gradient_norm == pytest.approx(norm.item(), rel=1e-5)
     assert result.cross_entropy == pytest.approx(loss.item() * int(batch.target_mask.sum()))
-    place.make(batch, learning_rate=0.5)
+    subject.make(batch, learning_rate=0.5)
     for (name, parameter), gradient in zip(parameters.items(), gradients, strict=True):
         torch.testing.assert_close(
             parameter, before[name] - 0.5 * gradient, msg=name, rtol=1e-4, atol=1e-6
         )
 
 
-def test_guided_attention_adds_its_weighted_loss_a_target_token(folder):
+def test_guided_attention_adds_its_weighted_loss_per_target_token(folder):
     weight = 0.3
-    place = workplace(
+    subject = setup(
         folder,
         *NO_DROPOUT,
         "training.optimizer.clip_norm=0",
         f"training.guided_attention.weight={weight}",
     )
-    batch = place.batch(0, 1, 2)
-    loss = sequence_loss(place.model, batch, label_smoothing=0.1)
+    batch = subject.batch(0, 1, 2)
+    loss = sequence_loss(subject.model, batch, label_smoothing=0.1)
     assert loss.guided is not None
     num_tokens = int(batch.target_mask.sum())
     total = (loss.smoothed + weight * loss.guided.cross_entropy) / num_tokens
-    gradients = torch.autograd.grad(total, list(place.model.parameters()))
+    gradients = torch.autograd.grad(total, list(subject.model.parameters()))
 
-    result = place.make(batch)
+    result = subject.make(batch)
 
     norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
     assert result.gradient_norm == pytest.approx(norm.item(), rel=1e-5)
@@ -163,7 +161,7 @@ def test_guided_attention_adds_its_weighted_loss_a_target_token(folder):
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_guided_attention_works_with_scheduled_sampling(folder, precision):
-    place = workplace(
+    subject = setup(
         folder,
         *NO_DROPOUT,  # whose luck would decide how far ten updates come
         "training.guided_attention.weight=1",
@@ -171,103 +169,103 @@ def test_guided_attention_works_with_scheduled_sampling(folder, precision):
         f"training.precision={precision}",
     )
 
-    batch = place.batch(*range(8))
-    results = [place.make(batch, update=n, learning_rate=0.03) for n in range(1, 11)]
+    batch = subject.batch(*range(8))
+    results = [subject.make(batch, update=n, learning_rate=0.03) for n in range(1, 11)]
 
     assert results[-1].guided_loss < 0.8 * results[0].guided_loss
 
 
-def test_longer_gradients_are_scaled_down_to_the_limit(folder):
-    place = workplace(folder, "training.optimizer.name=sgd", "training.optimizer.clip_norm=0.01")
-    before = place.weights()
+def test_gradients_are_clipped_to_the_limit(folder):
+    subject = setup(folder, "training.optimizer.name=sgd", "training.optimizer.clip_norm=0.01")
+    before = subject.weights()
 
-    result = place.make(place.batch(0, 1), learning_rate=1.0)
+    result = subject.make(subject.batch(0, 1), learning_rate=1.0)
 
-    names = [name for name, _ in place.model.named_parameters()]
-    moved = torch.cat([(place.model.state_dict()[n] - before[n]).flatten() for n in names])
+    names = [name for name, _ in subject.model.named_parameters()]
+    moved = torch.cat([(subject.model.state_dict()[n] - before[n]).flatten() for n in names])
     assert result.gradient_norm > 0.01  # as it was before
     assert moved.norm().item() == pytest.approx(0.01, rel=1e-3)
 
 
-def test_dropout_depends_on_the_number_of_the_update_alone(folder):
+def test_dropout_depends_only_on_the_number_of_the_update(folder):
     weights = []
     for disturbance, update in ((1, 4), (2, 4), (1, 5)):
-        place = workplace(folder)
+        subject = setup(folder)
         torch.manual_seed(disturbance)
-        place.make(place.batch(0, 1), update=update)
-        weights.append(place.weights())
+        subject.make(subject.batch(0, 1), update=update)
+        weights.append(subject.weights())
 
     assert is_equal(weights[0], weights[1])
     assert not is_equal(weights[0], weights[2])
 
 
 def test_dropout_differs_between_processes(folder):
-    places = [workplace(folder), workplace(folder)]
-    places[1].updater = Updater(
-        places[1].config,
-        model=places[1].model,
-        numerics=tiny_numerics(places[1].config),
+    setups = [setup(folder), setup(folder)]
+    setups[1].updater = Updater(
+        setups[1].config,
+        model=setups[1].model,
+        numerics=tiny_numerics(setups[1].config),
         ranks=Ranks(1, 1, 2),
     )
 
-    for place in places:
-        place.make(place.batch(0, 1))
+    for subject in setups:
+        subject.make(subject.batch(0, 1))
 
-    assert not is_equal(places[0].weights(), places[1].weights())
+    assert not is_equal(setups[0].weights(), setups[1].weights())
 
 
 def test_a_seed_changes_dropout(folder):
-    places = [workplace(folder), workplace(folder, "seed=2")]
+    setups = [setup(folder), setup(folder, "seed=2")]
 
-    for place in places:
-        place.make(place.batch(0, 1))
+    for subject in setups:
+        subject.make(subject.batch(0, 1))
 
-    assert not is_equal(places[0].weights(), places[1].weights())
+    assert not is_equal(setups[0].weights(), setups[1].weights())
 
 
 @pytest.mark.parametrize("number", ["nan", "inf"])
-def test_what_is_no_number_stops_before_the_step(folder, number):
-    place = workplace(folder)
-    place.make(place.batch(0, 1), update=1)
-    place.model.decoder.output.bias.data[5] = float(number)
-    before, state = place.weights(), copy.deepcopy(place.updater.state())
+def test_a_loss_that_is_not_finite_stops_before_the_step(folder, number):
+    subject = setup(folder)
+    subject.make(subject.batch(0, 1), update=1)
+    subject.model.decoder.output.bias.data[5] = float(number)
+    before, state = subject.weights(), copy.deepcopy(subject.updater.state())
 
     with pytest.raises(NonFiniteError, match=r"^update 2: the loss is nan"):
-        place.make(place.batch(2, 3), update=2)
+        subject.make(subject.batch(2, 3), update=2)
 
-    for name, value in place.weights().items():
+    for name, value in subject.weights().items():
         torch.testing.assert_close(value, before[name], rtol=0, atol=0, equal_nan=True)
-    old, new = (each["optimizer"]["state"] for each in (state, place.updater.state()))
+    old, new = (each["optimizer"]["state"] for each in (state, subject.updater.state()))
     assert all(torch.equal(old[i]["exp_avg"], new[i]["exp_avg"]) for i in old)
 
 
-def test_a_gradient_that_is_no_number_stops_before_the_step(folder):
-    place = workplace(folder)
-    before = place.weights()
-    place.model.decoder.output.bias.register_hook(lambda gradient: gradient * float("inf"))
+def test_a_gradient_that_is_not_finite_stops_before_the_step(folder):
+    subject = setup(folder)
+    before = subject.weights()
+    subject.model.decoder.output.bias.register_hook(lambda gradient: gradient * float("inf"))
 
     with pytest.raises(NonFiniteError, match=r"^update 3: the gradient's norm is (nan|inf)"):
-        place.make(place.batch(2, 3), update=3)
+        subject.make(subject.batch(2, 3), update=3)
 
-    assert is_equal(place.weights(), before)
+    assert is_equal(subject.weights(), before)
 
 
 def test_no_gradients_are_left_for_the_next_update(folder):
-    place = workplace(folder)
+    subject = setup(folder)
 
-    place.make(place.batch(0, 1))
+    subject.make(subject.batch(0, 1))
 
-    assert all(parameter.grad is None for parameter in place.model.parameters())
+    assert all(parameter.grad is None for parameter in subject.model.parameters())
 
 
-def test_an_updater_goes_on_where_its_state_was_taken(folder):
-    first, second = workplace(folder), workplace(folder)
+def test_an_updater_continues_from_its_state(folder):
+    first, second = setup(folder), setup(folder)
     first.make(first.batch(0, 1), update=1)
     second.model.load_state_dict(first.weights())
     second.updater.load_state(copy.deepcopy(first.updater.state()))
 
-    for place in (first, second):
-        place.make(place.batch(2, 3, 4), update=2, learning_rate=0.003)
+    for subject in (first, second):
+        subject.make(subject.batch(2, 3, 4), update=2, learning_rate=0.003)
 
     assert is_equal(first.weights(), second.weights())
     assert second.updater.learning_rate == 0.003
@@ -278,39 +276,39 @@ def test_an_updater_goes_on_where_its_state_was_taken(folder):
     [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW), ("sgd", torch.optim.SGD)],
 )
 def test_weight_decay_spares_biases_and_norms(folder, name, kind):
-    place = workplace(
+    subject = setup(
         folder,
         f"training.optimizer.name={name}",
         "training.optimizer.weight_decay=0.2",
         "model.encoder.layer_norm=true",
     )
 
-    optimizer = build_optimizer(place.config.training.optimizer, place.model)
+    optimizer = build_optimizer(subject.config.training.optimizer, subject.model)
 
     assert type(optimizer) is kind
     decayed, spared = optimizer.param_groups
     assert (decayed["weight_decay"], spared["weight_decay"]) == (0.2, 0.0)
     assert all(parameter.dim() > 1 for parameter in decayed["params"])
     assert all(parameter.dim() == 1 for parameter in spared["params"])
-    every = {id(parameter) for parameter in place.model.parameters()}
+    every = {id(parameter) for parameter in subject.model.parameters()}
     assert {id(p) for group in optimizer.param_groups for p in group["params"]} == every
 
 
 def test_scheduled_sampling_changes_the_update(folder):
-    forced = workplace(folder, *NO_DROPOUT)
-    sampled = workplace(folder, *NO_DROPOUT, "training.teacher_forcing.start=0.2")
+    forced = setup(folder, *NO_DROPOUT)
+    sampled = setup(folder, *NO_DROPOUT, "training.teacher_forcing.start=0.2")
 
-    for place in (forced, sampled):
-        place.make(place.batch(0, 1, 2))
+    for subject in (forced, sampled):
+        subject.make(subject.batch(0, 1, 2))
 
     assert not is_equal(forced.weights(), sampled.weights())
 
 
 def test_bf16_keeps_parameters_and_moments_fp32(folder):
-    place = workplace(folder, "training.precision=bf16")
+    subject = setup(folder, "training.precision=bf16")
 
-    place.make(place.batch(0, 1, 2))
+    subject.make(subject.batch(0, 1, 2))
 
-    assert {parameter.dtype for parameter in place.model.parameters()} == {torch.float32}
-    moments = place.updater.state()["optimizer"]["state"].values()
+    assert {parameter.dtype for parameter in subject.model.parameters()} == {torch.float32}
+    moments = subject.updater.state()["optimizer"]["state"].values()
     assert {each["exp_avg"].dtype for each in moments} == {torch.float32}
