@@ -19,6 +19,7 @@ from seq2seq.inference.sentence_splitting import SentenceSplitter
 from seq2seq.inference.streaming import BATCHES_PER_WINDOW
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
+from seq2seq.kernels.switch import use_kernels
 
 
 def translate(config: TranslateConfig) -> None:
@@ -33,6 +34,7 @@ def translate(config: TranslateConfig) -> None:
         ValueError: The configuration does not fit the checkpoint, or an input is damaged.
         OSError: A file cannot be read or written.
     """
+    use_kernels(config.kernels)
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     with contextlib.ExitStack() as stack:

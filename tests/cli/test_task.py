@@ -13,6 +13,7 @@ from seq2seq.cli.config import OutputFormat
 from seq2seq.cli.task import translate
 from seq2seq.inference.batches import BatchTranslator
 from seq2seq.inference.translator import Translator
+from seq2seq.kernels.switch import Kernels, kernels_are_fast, use_kernels
 from seq2seq.runtime.numerics import Device, Precision
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +54,25 @@ def test_text_is_translated_instead_of_the_input(checkpoint, capfdbinary, expect
     translate(make_translate_config(checkpoint, text=SENTENCES[0]))
 
     assert capfdbinary.readouterr().out.decode() == f"{expected[0].hypotheses[0].text}\n"
+
+
+@pytest.fixture
+def fast_again():
+    yield
+    use_kernels(Kernels.fast)
+
+
+def test_plain_kernels_translate_alike(checkpoint, input_file, tmp_path, expected, fast_again):
+    output = tmp_path / "output.txt"
+
+    translate(
+        make_translate_config(
+            checkpoint, input=input_file, output=str(output), kernels=Kernels.plain
+        )
+    )
+
+    assert not kernels_are_fast()
+    assert output.read_text().splitlines() == [each.best.text for each in expected]
 
 
 @pytest.mark.parametrize(("text", "num_lines"), [("", 1), ("ja\n\nnein", 3), ("j\udcff", 1)])
