@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, cast
 
 import torch
 from torch import Tensor
@@ -14,12 +14,12 @@ from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import config_from_dict, config_to_dict
 from seq2seq.data import TokenizerPair, tokenizers_from_state, tokenizers_state
+from seq2seq.data.tokenizers.base import TokenizerState
 from seq2seq.files.atomic import whole_file
 from seq2seq.files.paths import expand_home
 from seq2seq.model.seq2seq import Seq2Seq
 
 FORMAT = 1
-_KEYS = {"format", "config", "tokenizers", "model", "training"}
 
 
 class TrainingState(TypedDict):
@@ -31,9 +31,19 @@ class TrainingState(TypedDict):
     updater: dict[str, dict[str, object]]
 
 
+class _Content(TypedDict):
+    """The content of a checkpoint file."""
+
+    format: int
+    config: dict[str, dict[str, str]]
+    tokenizers: dict[str, TokenizerState]
+    model: dict[str, Tensor]
+    training: TrainingState | None
+
+
 @dataclass(kw_only=True, slots=True)
 class Checkpoint:
-    """The content of a checkpoint file."""
+    """The configuration, tokenizers and weights of a model, and the state of its training."""
 
     config: TrainConfig
     tokenizers: TokenizerPair
@@ -113,21 +123,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         path = path / "best.pt"
     if not path.exists():
         raise FileNotFoundError(f"checkpoint={path}: no such file; train one with train.py")
-    refusal = f"checkpoint={path} is not a checkpoint of train.py, or it is damaged"
-    if not _is_intact_archive(path):
-        raise ValueError(refusal)
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, LookupError) as error:
-        raise ValueError(refusal) from error
-    if not isinstance(content, dict) or "format" not in content:
-        raise ValueError(refusal)
-    if content["format"] != FORMAT:
-        raise ValueError(
-            f"checkpoint={path} has format {content['format']}, this version reads {FORMAT}"
-        )
-    if content.keys() != _KEYS:
-        raise ValueError(refusal)
+    content = _read(path)
     try:
         config = config_from_dict(content["config"])
     except ValueError as error:
@@ -135,7 +131,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     try:
         tokenizers = tokenizers_from_state(content["tokenizers"])
     except (LookupError, TypeError, RuntimeError, AssertionError) as error:
-        raise ValueError(refusal) from error
+        raise ValueError(_refusal(path)) from error
     return Checkpoint(
         config=config,
         tokenizers=tokenizers,
@@ -167,6 +163,29 @@ def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:
                 "same tokenizer settings"
             )
     return checkpoints
+
+
+def _read(path: Path) -> _Content:
+    """Read the content of a file that `save_checkpoint` wrote."""
+    if not _is_intact_archive(path):
+        raise ValueError(_refusal(path))
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, LookupError) as error:
+        raise ValueError(_refusal(path)) from error
+    if not isinstance(content, dict) or "format" not in content:
+        raise ValueError(_refusal(path))
+    if content["format"] != FORMAT:
+        raise ValueError(
+            f"checkpoint={path} has format {content['format']}, this version reads {FORMAT}"
+        )
+    if content.keys() != _Content.__annotations__.keys():
+        raise ValueError(_refusal(path))
+    return cast(_Content, content)
+
+
+def _refusal(path: Path) -> str:
+    return f"checkpoint={path} is not a checkpoint of train.py, or it is damaged"
 
 
 def _is_intact_archive(path: Path) -> bool:
