@@ -30,19 +30,22 @@ from seq2seq.data.grammar.corpus import GrammarCorpus
 from seq2seq.data.text_files import TextFilesCorpus
 from seq2seq.data.token_links import TokenLinks, link_tokens
 from seq2seq.data.tokenizers.base import (
-    CharactersConfig,
-    SentencePieceConfig,
-    SentencePieceModel,
     Tokenizer,
-    TokenizerConfig,
     TokenizerPair,
-    WordsConfig,
     register_tokenizer,
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,
 )
 from seq2seq.data.tokenizers.characters import CharacterTokenizer
+from seq2seq.data.tokenizers.config import (
+    CharactersConfig,
+    Normalization,
+    SentencePieceConfig,
+    SentencePieceModel,
+    TokenizerConfig,
+    WordsConfig,
+)
 from seq2seq.data.tokenizers.subwords import SentencePieceTokenizer
 from seq2seq.data.tokenizers.words import PretrainedVectors, WordTokenizer, load_vectors
 
@@ -61,6 +64,7 @@ __all__ = [
     "GrammarConfig",
     "GrammarCorpus",
     "Multi30kConfig",
+    "Normalization",
     "OnInvalid",
     "Pair",
     "PretrainedVectors",

@@ -17,12 +17,12 @@ from seq2seq.data.config import DataConfig, OnInvalid
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.id_rows import IdRows, Ids, Numbers, RowWriter, map_array
 from seq2seq.data.tokenizers.base import (
-    TokenizerConfig,
     TokenizerPair,
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,
 )
+from seq2seq.data.tokenizers.config import TokenizerConfig
 from seq2seq.files.atomic import whole_file
 from seq2seq.special_tokens import UNK
 

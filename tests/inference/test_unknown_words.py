@@ -15,7 +15,8 @@ from seq2seq.data import (
     WordTokenizer,
     train_tokenizers,
 )
-from seq2seq.data.tokenizers.base import UNKNOWN_SURFACE, SentencePieceModel
+from seq2seq.data.tokenizers.base import UNKNOWN_SURFACE
+from seq2seq.data.tokenizers.config import SentencePieceModel
 from seq2seq.inference.translation import EncodedLine, found_translation, hypothesis_links
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 from seq2seq.search import Hypothesis

@@ -8,12 +8,12 @@ from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.base import (
     SPACE_LABEL,
     UNKNOWN_SURFACE,
-    CharactersConfig,
     TokenizerPair,
     TokenizerState,
     register_tokenizer,
     word_indices,
 )
+from seq2seq.data.tokenizers.config import CharactersConfig
 from seq2seq.special_tokens import SPECIAL_TOKENS, UNK
 
 logger = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Sub-words by SentencePiece (Kudo & Richardson 2018): learnt from raw text, and lossless."""
+"""Sub-words by SentencePiece (Kudo & Richardson 2018): learnt from raw text."""
 
 import logging
 import random
@@ -15,12 +15,12 @@ from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.base import (
     SPACE_LABEL,
     UNKNOWN_SURFACE,
-    SentencePieceConfig,
     TokenizerPair,
     TokenizerState,
     register_tokenizer,
     word_indices,
 )
+from seq2seq.data.tokenizers.config import SentencePieceConfig
 from seq2seq.runtime.seeding import derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
@@ -33,16 +33,23 @@ _NUM_THREADS = 4
 _SAMPLE_SEED = 1
 _LONGEST_LINE = 1 << 30  # bytes; SentencePiece accepts no longer ones
 _ERRORS_ONLY = 2
+_FULL_WIDTH = "\uff21"
 _RESERVED = "\u2585"  # SentencePiece skips lines that contain this character
 
 
 class SentencePieceTokenizer:
-    """Tokenizer of sub-words; decoding restores a text of known characters exactly."""
+    """Tokenizer of sub-words; decoding restores the text, normalised as the model does it.
+
+    Models are trained without normalisation unless the configuration asks for it, so decoding
+    restores a text of known characters exactly.
+    """
 
     def __init__(self, model: bytes) -> None:
         """Load a model from the bytes that SentencePiece's trainer wrote."""
         self._model = model
         self._processor = SentencePieceProcessor(model_proto=model)
+        # Both other rules turn a full-width letter into an ordinary one.
+        self._normalizes = _FULL_WIDTH not in self._processor.normalize(_FULL_WIDTH)
 
     def __len__(self) -> int:
         return len(self._processor)
@@ -64,7 +71,17 @@ class SentencePieceTokenizer:
             None if i == UNK else token.replace(SPACE_LABEL, " ")
             for i, token in zip(ids, self.tokens(ids), strict=True)
         ]
-        return word_indices(text, surfaces)
+        if not self._normalizes:
+            return word_indices(text, surfaces)
+        words = [self._normalized(word) for word in text.split()]
+        kept = [index for index, word in enumerate(words) if word] or [0]
+        indices = word_indices(" ".join(filter(None, words)), surfaces)
+        return [kept[index] for index in indices]
+
+    def _normalized(self, word: str) -> str:
+        """Return the normalised characters of a word, without the spaces it may contain then."""
+        text: str = self._processor.normalize(word)
+        return "".join(text.replace(SPACE_LABEL, " ").split())
 
     def state(self) -> TokenizerState:
         return {"kind": KIND, "model": torch.frombuffer(bytearray(self._model), dtype=torch.uint8)}
@@ -116,8 +133,8 @@ def _run_trainer(config: SentencePieceConfig, sample: list[str], model: BytesIO)
         vocab_size=config.vocabulary_size,
         hard_vocab_limit=False,
         character_coverage=config.character_coverage,
+        normalization_rule_name=config.normalization.value,
         # Decoding restores the text with all its spaces.
-        normalization_rule_name="identity",
         remove_extra_whitespaces=False,
         max_sentence_length=_LONGEST_LINE,
         pad_id=PAD,

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.data import (
+    Normalization,
     Pair,
     SentencePieceConfig,
     SentencePieceModel,
@@ -99,6 +100,59 @@ def test_the_ids_of_a_word_make_up_that_word(
     for index, word in enumerate(words):
         own = [i for i, owner in zip(ids, owners, strict=True) if owner == index]
         assert tokenizer.decode(own).strip() == word
+
+
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+@pytest.mark.parametrize(
+    ("normalization", "text"),
+    [
+        (Normalization.identity, "HUND hu\u00df.\u00a0\ufb01b\u00bd"),
+        (Normalization.nmt_nfkc, "HUND hu\u00df. fib1\u20442"),
+        (Normalization.nmt_nfkc_cf, "hund hu\u00df. fib1\u20442"),
+    ],
+)
+def test_text_is_normalised_as_configured(
+    model_type: SentencePieceModel, normalization: Normalization, text: str
+) -> None:
+    config = replace(
+        CONFIG, joint=True, vocabulary_size=70, model_type=model_type, normalization=normalization
+    )
+    corpus = ListCorpus([("HUND hund hu\u00df. 12\u2044", CHARACTERS)] * 5)
+
+    tokenizer = train_tokenizers(config, corpus).source
+
+    assert tokenizer.decode(tokenizer.encode(["HUND hu\u00df.\u00a0\ufb01b\u00bd"])[0]) == text
+
+
+def test_no_normalization_is_the_default() -> None:
+    assert CONFIG.normalization is Normalization.identity
+
+
+FOLDED = train(replace(CONFIG, normalization=Normalization.nmt_nfkc_cf))
+
+
+@settings(SETTINGS)
+@given(text=st.text(alphabet=CHARACTERS + ODD_CHARACTERS + "AE\uff21\u200b\u00a8", max_size=20))
+def test_normalised_text_has_a_word_for_each_id(text: str) -> None:
+    ids = FOLDED.encode([text])[0]
+
+    words = FOLDED.words(text, ids)
+
+    assert len(words) == len(ids)
+    assert words == sorted(words)
+    assert set(words) <= set(range(max(1, len(text.split()))))
+
+
+def test_the_ids_of_normalised_words_belong_to_the_words_of_the_text() -> None:
+    text = "HUND \u200b Haus \ufb01 \uff21b"  # the second word vanishes, \ufb01 becomes two letters
+    ids = FOLDED.encode([text])[0]
+
+    owners = FOLDED.words(text, ids)
+
+    words = [
+        [i for i, owner in zip(ids, owners, strict=True) if owner == index] for index in range(5)
+    ]
+    assert [FOLDED.decode(word).strip() for word in words] == ["hund", "", "haus", "fi", "ab"]
 
 
 @pytest.mark.parametrize("model_type", MODEL_TYPES)

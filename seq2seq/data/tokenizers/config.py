@@ -1,0 +1,99 @@
+"""Configurations of tokenizers."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from seq2seq.checks import check_positive
+from seq2seq.special_tokens import SPECIAL_TOKENS
+
+
+class SentencePieceModel(Enum):
+    """Model by which SentencePiece chooses sub-words."""
+
+    unigram = "unigram"
+    """Unigram language model (Kudo 2018)."""
+    bpe = "bpe"
+    """Byte-pair encoding (Sennrich et al. 2016)."""
+
+
+class Normalization(Enum):
+    """Change of the characters of a text before it is split, by SentencePiece's rules."""
+
+    identity = "identity"
+    """None: decoding restores the text exactly."""
+    nmt_nfkc = "nmt_nfkc"
+    """Unicode NFKC, and spaces for other white space: full-width letters become ordinary ones."""
+    nmt_nfkc_cf = "nmt_nfkc_cf"
+    """The same and case folding, which makes the text lower case."""
+
+
+@dataclass(kw_only=True, slots=True)
+class TokenizerConfig:
+    """Configuration that all tokenizers share."""
+
+    name: str
+    """Kind of tokenizer: "bpe", "characters", "unigram" or "words"."""
+    vocabulary_size: int
+    """Maximum number of tokens in a vocabulary, including the special ones."""
+
+    def __post_init__(self) -> None:
+        if self.vocabulary_size <= len(SPECIAL_TOKENS):
+            raise ValueError(
+                f"tokenizer.vocabulary_size={self.vocabulary_size} must be more than "
+                f"{len(SPECIAL_TOKENS)}, the number of special tokens"
+            )
+
+
+@dataclass(kw_only=True, slots=True)
+class SentencePieceConfig(TokenizerConfig):
+    """Sub-words by SentencePiece, which restore the text exactly unless it is normalised."""
+
+    model_type: SentencePieceModel
+    joint: bool
+    """One vocabulary for both languages."""
+    character_coverage: float
+    """Share of the characters of the text that get a token of their own, in (0, 1]."""
+    max_training_lines: int
+    """A longer text is sampled at random down to this number of lines."""
+    # The defaults are also the values of checkpoints that were written before the keys existed.
+    normalization: Normalization = Normalization.identity
+    """Change of the characters of source and target."""
+
+    def __post_init__(self) -> None:
+        TokenizerConfig.__post_init__(self)
+        check_positive("tokenizer", self, "max_training_lines")
+        if not 0 < self.character_coverage <= 1:
+            raise ValueError(
+                f"tokenizer.character_coverage={self.character_coverage} must lie in (0, 1]"
+            )
+
+
+@dataclass(kw_only=True, slots=True)
+class WordsConfig(TokenizerConfig):
+    """Words as torchtext's `get_tokenizer` splits them."""
+
+    source_tokenizer: str
+    """Name of a tokenizer: "basic_english", "moses", "spacy" or "toktok"."""
+    target_tokenizer: str
+    source_language: str
+    """Language code; moses uses its English rules for a language that it has none for."""
+    target_language: str
+    min_frequency: int
+    """Rarer words are unknown."""
+    lowercase: bool
+
+    def __post_init__(self) -> None:
+        TokenizerConfig.__post_init__(self)
+        check_positive("tokenizer", self, "min_frequency")
+
+
+@dataclass(kw_only=True, slots=True)
+class CharactersConfig(TokenizerConfig):
+    """Single characters."""
+
+    min_frequency: int
+    """Rarer characters are unknown."""
+
+    def __post_init__(self) -> None:
+        TokenizerConfig.__post_init__(self)
+        check_positive("tokenizer", self, "min_frequency")

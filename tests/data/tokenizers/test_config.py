@@ -1,0 +1,57 @@
+"""Configurations of tokenizers refuse values out of range."""
+
+import dataclasses
+
+import pytest
+
+from seq2seq.config.schema import load_config
+from seq2seq.data import CharactersConfig, SentencePieceConfig, TokenizerConfig, WordsConfig
+
+NAMES = ("unigram", "bpe", "words", "characters")
+
+
+def config_of(name: str) -> TokenizerConfig:
+    return load_config(f"tokenizer={name}").tokenizer
+
+
+@pytest.mark.parametrize(
+    ("name", "config_type"),
+    [
+        ("unigram", SentencePieceConfig),
+        ("bpe", SentencePieceConfig),
+        ("words", WordsConfig),
+        ("characters", CharactersConfig),
+    ],
+)
+def test_each_kind_has_its_type(name: str, config_type: type) -> None:
+    assert type(config_of(name)) is config_type
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_vocabulary_of_special_tokens_alone_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"tokenizer\.vocabulary_size=4 must be more than 4"):
+        dataclasses.replace(config_of(name), vocabulary_size=4)
+
+
+@pytest.mark.parametrize("coverage", [0.0, -0.5, 1.01])
+def test_an_impossible_character_coverage_is_refused(coverage: float) -> None:
+    with pytest.raises(ValueError, match=r"tokenizer\.character_coverage=.* must lie in \(0, 1\]"):
+        dataclasses.replace(config_of("unigram"), character_coverage=coverage)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("unigram", "max_training_lines"),
+        ("words", "min_frequency"),
+        ("characters", "min_frequency"),
+    ],
+)
+def test_counts_below_one_are_refused(name: str, key: str) -> None:
+    with pytest.raises(ValueError, match=rf"tokenizer\.{key}=0 must be at least 1"):
+        dataclasses.replace(config_of(name), **{key: 0})
+
+
+@pytest.mark.parametrize("name", ["unigram", "bpe"])
+def test_a_default_configuration_changes_nothing_in_the_text(name: str) -> None:
+    assert config_of(name).normalization.name == "identity"
