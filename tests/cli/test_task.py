@@ -13,7 +13,7 @@ from seq2seq.cli.config import OutputFormat
 from seq2seq.cli.task import translate
 from seq2seq.inference.batches import BatchTranslator
 from seq2seq.inference.translator import Translator
-from seq2seq.kernels.switch import Kernels, kernels_are_fast, use_kernels
+from seq2seq.kernels.switch import Kernels, kernels_are_fast
 from seq2seq.runtime.numerics import Device, Precision
 
 ROOT = Path(__file__).parents[2]
@@ -56,13 +56,7 @@ def test_text_is_translated_instead_of_the_input(checkpoint, capfdbinary, expect
     assert capfdbinary.readouterr().out.decode() == f"{expected[0].hypotheses[0].text}\n"
 
 
-@pytest.fixture
-def fast_again():
-    yield
-    use_kernels(Kernels.fast)
-
-
-def test_plain_kernels_translate_alike(checkpoint, input_file, tmp_path, expected, fast_again):
+def test_plain_kernels_translate_alike(checkpoint, input_file, tmp_path, expected):
     output = tmp_path / "output.txt"
 
     translate(

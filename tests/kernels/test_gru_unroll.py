@@ -140,3 +140,16 @@ def test_unroll_lets_its_graph_go_without_the_collector():
         del marked, loss
 
         assert graph() is None
+
+
+def test_bias_of_a_step_is_added_in_single_precision():
+    shapes = ((4, 2), (6, 2), (6,))
+    hidden, weight, bias = (random(*shape, seed=1, dtype=torch.float32) for shape in shapes)
+    projected = torch.zeros(1, 4, 6)
+    rounded = (hidden.bfloat16() @ weight.bfloat16().t()).float() + bias
+
+    states = unroll_gru(projected.bfloat16(), hidden, weight, bias)
+
+    reset, update, new = rounded.chunk(3, dim=1)
+    expected = torch.lerp(torch.tanh(reset.sigmoid() * new), hidden, update.sigmoid())
+    assert_close(states[0], expected)

@@ -11,12 +11,6 @@ from seq2seq.kernels.switch import Kernels, kernels_are_fast, use_kernels
 from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 
 
-@pytest.fixture(autouse=True)
-def _restored():
-    yield
-    use_kernels(Kernels.fast)
-
-
 def outputs_and_gradients(kernels, function, *inputs):
     use_kernels(kernels)
     leaves = [each.clone().requires_grad_() for each in inputs]
