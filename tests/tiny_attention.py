@@ -2,10 +2,13 @@
 
 # B batch, S source length, T target length, Q query size, K key size, V value size, D model size
 
+import contextlib
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable
+from enum import Enum
 from typing import NamedTuple, TypeVar, get_args
 
 import torch
@@ -17,6 +20,7 @@ from seq2seq.attention import (
     CausalSelfAttention,
     CrossAttention,
     MultiHeadConfig,
+    Normalizer,
     SelfAttention,
     attention_config_types,
     build_attention,
@@ -36,18 +40,28 @@ def attention_config(name: str) -> AttentionConfig:
 
 
 def _variants() -> dict[str, AttentionConfig]:
-    """Return configs of all registered types, with booleans flipped and optional values None."""
+    """Return configs of all registered types, and those with another value of one option.
+
+    Booleans are flipped, optional values None, and every member of an enumeration is taken.
+    """
     variants = {}
     for name in attention_config_types():
         config = variants[name] = attention_config(name)
         for field in dataclasses.fields(config):
             value = getattr(config, field.name)
             others = [not value] if type(value) is bool else []
+            others += [each for each in type(value) if each is not value] if _is_enum(value) else []
             others += [None] if type(None) in get_args(field.type) and value is not None else []
             for other in others:
-                changed = dataclasses.replace(config, **{field.name: other})
-                variants[f"{name}-{field.name}={other}"] = changed
+                with contextlib.suppress(ValueError):  # an option that the type refuses
+                    changed = dataclasses.replace(config, **{field.name: other})
+                    label = other.name if _is_enum(other) else other
+                    variants[f"{name}-{field.name}={label}"] = changed
     return variants
+
+
+def _is_enum(value: object) -> bool:
+    return isinstance(value, Enum)
 
 
 VARIANTS = _variants()
@@ -101,8 +115,40 @@ def attend(attention: Attention, sources: Sources) -> tuple[Tensor, Tensor]:
 Score = Callable[[list[float], list[float]], float]
 
 
+def softmax_by_loop(scores: list[float]) -> list[float]:
+    exponentials = [math.exp(one - max(scores)) for one in scores]
+    return [one / sum(exponentials) for one in exponentials]
+
+
+def entmax_by_bisection(scores: list[float], *, alpha: float) -> list[float]:
+    """Compute max(0, (alpha - 1) z - tau)^(1 / (alpha - 1)); search tau until the sum is 1."""
+    scaled = [(alpha - 1) * (one - max(scores)) for one in scores]
+
+    def weights_at(tau: float) -> list[float]:
+        return [max(0.0, one - tau) ** (1 / (alpha - 1)) for one in scaled]
+
+    low, high = -1.0, 0.0  # the sum is at least 1, and 0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum(weights_at(middle)) >= 1 else (low, middle)
+    return weights_at(low)
+
+
+BY_LOOP: dict[Normalizer, Callable[[list[float]], list[float]]] = {
+    Normalizer.softmax: softmax_by_loop,
+    Normalizer.sparsemax: functools.partial(entmax_by_bisection, alpha=2.0),
+    Normalizer.entmax15: functools.partial(entmax_by_bisection, alpha=1.5),
+}
+
+
 def mix_by_loop(
-    score: Score, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor
+    score: Score,
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Tensor,
+    *,
+    normalizer: Normalizer = Normalizer.softmax,
 ) -> tuple[Tensor, Tensor]:
     """Compute context and weights (B, T, S) from the definition, one number at a time.
 
@@ -115,9 +161,9 @@ def mix_by_loop(
         real = [place for place in range(keys.shape[1]) if mask[row, step, place]]
         asked = query[row, step].tolist()
         scores = [score(asked, keys[row, place].tolist()) for place in real]
-        exponentials = [math.exp(one - max(scores)) for one in scores]
-        for place, exponential in zip(real, exponentials, strict=True):
-            weights[row, step, place] = exponential / sum(exponentials)
+        normalized = BY_LOOP[normalizer](scores) if real else []
+        for place, weight in zip(real, normalized, strict=True):
+            weights[row, step, place] = weight
             context[row, step] += weights[row, step, place] * values[row, place]
     return context, weights
 

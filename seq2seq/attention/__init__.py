@@ -18,6 +18,7 @@ from seq2seq.attention.gaussian import GaussianAttention, GaussianConfig
 from seq2seq.attention.general import GeneralAttention, GeneralConfig
 from seq2seq.attention.multihead import MultiHeadAttention, MultiHeadConfig
 from seq2seq.attention.none import NoAttention, NoAttentionConfig
+from seq2seq.attention.normalizers import Normalizer
 from seq2seq.attention.sequences import (
     Attended,
     CausalSelfAttention,
@@ -26,6 +27,7 @@ from seq2seq.attention.sequences import (
     SelfAttention,
 )
 from seq2seq.attention.softmax import masked_softmax
+from seq2seq.attention.sparse import masked_entmax15, masked_sparsemax
 from seq2seq.attention.uniform import UniformAttention, UniformConfig
 
 __all__ = [
@@ -47,12 +49,15 @@ __all__ = [
     "MultiHeadConfig",
     "NoAttention",
     "NoAttentionConfig",
+    "Normalizer",
     "Past",
     "SelfAttention",
     "UniformAttention",
     "UniformConfig",
     "attention_config_types",
     "build_attention",
+    "masked_entmax15",
     "masked_softmax",
+    "masked_sparsemax",
     "register_attention",
 ]

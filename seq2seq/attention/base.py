@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.softmax import lengths_to_mask, masked_softmax
+from seq2seq.attention.normalizers import NORMALIZERS, Normalizer
+from seq2seq.attention.softmax import lengths_to_mask
 
 
 @dataclass(kw_only=True, slots=True)
@@ -26,10 +27,22 @@ class AttentionConfig:
     """Name of the type in the registry, as in `attention=additive`."""
     dropout: float = 0.0
     """Probability of dropping a weight before the values are averaged."""
+    normalizer: Normalizer = Normalizer.softmax
+    """Function that turns scores into weights: softmax, or sparsemax and entmax15, which are
+    sparse."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.dropout < 1:
             raise ValueError(f"attention.dropout={self.dropout} must lie in [0, 1)")
+
+    def check_softmax(self) -> None:
+        """Raise ValueError unless the normaliser is softmax, for a type that it cannot change."""
+        if self.normalizer is not Normalizer.softmax:
+            raise ValueError(
+                f"attention.normalizer={self.normalizer.name} changes nothing with "
+                f"attention={self.name}, which compares no keys; choose another attention or "
+                "attention.normalizer=softmax"
+            )
 
 
 class Memory(NamedTuple):
@@ -71,6 +84,7 @@ class Attention(nn.Module, ABC):
         super().__init__()
         self.context_size = value_size
         self.dropout = nn.Dropout(config.dropout)
+        self.normalize = NORMALIZERS[config.normalizer]
 
     def prepare(
         self, keys: Tensor, valid: Tensor | None = None, *, values: Tensor | None = None
@@ -116,7 +130,7 @@ class Attention(nn.Module, ABC):
             Context (B, T, C) and weights (B, N, T, S). Weights of padding are exactly 0, the others
             sum to 1. Without a real position, weights and context are 0.
         """
-        weights = masked_softmax(self.score(query, memory.keys), memory.source_mask)  # (B, T, S)
+        weights = self.normalize(self.score(query, memory.keys), memory.source_mask)  # (B, T, S)
         # The scores may have a higher precision than the values.
         context = self.dropout(weights).to(memory.values.dtype) @ memory.values
         return context, weights.unsqueeze(1)
@@ -163,8 +177,8 @@ def attention_config_types() -> dict[str, type[AttentionConfig]]:
 
     Example:
         >>> from seq2seq.attention import attention_config_types
-        >>> attention_config_types()["additive"]()
-        AdditiveConfig(name='additive', dropout=0.0, size=256)
+        >>> attention_config_types()["additive"]().size
+        256
     """
     return dict(_names)
 

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2seq.attention.base import Attention, AttentionConfig, Memory, register_attention
-from seq2seq.attention.softmax import fit_mask, masked_softmax
+from seq2seq.attention.normalizers import Normalizer
+from seq2seq.attention.softmax import fit_mask
 
 
 @dataclass(kw_only=True, slots=True)
@@ -52,6 +53,7 @@ class MultiHeadAttention(Attention):
         super().__init__(config, query_size=query_size, key_size=key_size, value_size=value_size)
         self.num_heads = config.num_heads
         self.context_size = config.size
+        self.has_softmax = config.normalizer is Normalizer.softmax
         self.scale = math.sqrt(config.size // config.num_heads)
         self.query_projection = nn.Linear(query_size, config.size, bias=False)
         self.key_projection = nn.Linear(key_size, config.size, bias=False)
@@ -67,12 +69,15 @@ class MultiHeadAttention(Attention):
         return projected
 
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        weights = masked_softmax(self.score(query, memory.keys), memory.source_mask)
+        weights = self.normalize(self.score(query, memory.keys), memory.source_mask)
         mixed = self.dropout(weights) @ self._split(memory.values)  # (B, N, T, C / N)
         return self._join(mixed), weights
 
     def mix(self, query: Tensor, memory: Memory) -> Tensor:
-        """Return the context of `forward` without storing the weights."""
+        """Return the context of `forward`; with softmax, without storing the weights."""
+        if not self.has_softmax:
+            context, _ = self.forward(query, memory)
+            return context
         queries, keys = self._split(self.query_projection(query)), self._split(memory.keys)
         # fit_mask raises for a mask that does not fit; torch would broadcast it.
         scores_shape = (*queries.shape[:-1], keys.shape[-2])

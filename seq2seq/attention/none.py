@@ -13,6 +13,10 @@ class NoAttentionConfig(AttentionConfig):
 
     name: str = "none"
 
+    def __post_init__(self) -> None:
+        AttentionConfig.__post_init__(self)
+        self.check_softmax()
+
 
 @register_attention(NoAttentionConfig)
 class NoAttention(Attention):

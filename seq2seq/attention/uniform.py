@@ -13,6 +13,10 @@ class UniformConfig(AttentionConfig):
 
     name: str = "uniform"
 
+    def __post_init__(self) -> None:
+        AttentionConfig.__post_init__(self)
+        self.check_softmax()
+
 
 @register_attention(UniformConfig)
 class UniformAttention(Attention):

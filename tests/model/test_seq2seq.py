@@ -11,7 +11,7 @@ from tiny_models import (
 )
 from torch.testing import assert_close
 
-from seq2seq.attention import AdditiveAttention
+from seq2seq.attention import AdditiveAttention, Normalizer
 
 # B=3, S=5, T=4
 every_type = pytest.mark.parametrize("attention", VARIANTS.values(), ids=VARIANTS.keys())
@@ -38,7 +38,9 @@ def test_more_padding_changes_neither_values_nor_gradients(attention, form, self
 
     assert_close(wide_readouts[:, :4], readouts, atol=1e-6, rtol=0)
     gradients = [gradients_of(summed_loss(model, batch), model) for batch in (narrow, wide)]
-    assert_gradients_close(*gradients, tolerance=1e-6)
+    # The slope of entmax15 changes without bound where a weight becomes 0.
+    tolerance = 1e-6 if attention.normalizer is Normalizer.softmax else 1e-5
+    assert_gradients_close(*gradients, tolerance=tolerance)
 
 
 @every_type
