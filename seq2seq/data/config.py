@@ -104,6 +104,9 @@ class FilesConfig(DataConfig):
     train: list[str]
     valid: list[str]
     test: list[str]
+    # The default is also the value of checkpoints that were written before the key existed.
+    allow_tabs: bool = False
+    """Whether lines of a source or a target file may contain tabs."""
 
     def __post_init__(self) -> None:
         DataConfig.__post_init__(self)
@@ -117,6 +120,13 @@ class FilesConfig(DataConfig):
                 f"{given} must contain one or two paths; give a source and a target file, "
                 f"data.{key}=[my/{key}.de,my/{key}.en], or one tab-separated file, "
                 f"data.{key}=[my/{key}.tsv]"
+            )
+        tables = [path for path in paths if path.removesuffix(".gz").endswith(".tsv")]
+        if len(paths) == 2 and tables and not self.allow_tabs:
+            raise ValueError(
+                f"{given}: {tables[0]} is a file of two columns, which is given alone: "
+                f"data.{key}=[{tables[0]}]; join several with cat, or set data.allow_tabs=true to "
+                "read each as one side"
             )
         if len(paths) == 2 and paths[0] == paths[1] and self.source != self.target:
             raise ValueError(

@@ -63,6 +63,7 @@ def _load_part(config: Multi30kConfig, *, name: str, prefix: str) -> TextFilesCo
         paths=[root / file_name for file_name in file_names],
         empty_lines=config.empty_lines,
         invalid_utf8=config.invalid_utf8,
+        allow_tabs=True,  # one caption has one
     )
 
 

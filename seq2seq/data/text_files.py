@@ -8,7 +8,8 @@ from pathlib import Path
 
 from seq2seq.data.config import FilesConfig, OnInvalid
 from seq2seq.data.corpus import Corpora, Pair, load_corpora
-from seq2seq.files.paths import check_readable, expand_home
+from seq2seq.data.file_checks import check_files, warn_if_swapped
+from seq2seq.files.paths import expand_home
 from seq2seq.files.text import decode_line, is_gzip, open_text
 
 logger = logging.getLogger(__name__)
@@ -20,13 +21,14 @@ _INVALID_KINDS = {"empty_lines": "with an empty side", "invalid_utf8": "that are
 
 @load_corpora.register
 def load_files(config: FilesConfig) -> Corpora:
-    """Open the files of the configuration as corpora."""
+    """Open the files of the configuration as corpora; warn if sources and targets look swapped."""
     train, valid, test = (
         TextFilesCorpus(
             name,
             paths=[expand_home(path, key=f"data.{name}") for path in paths],
             empty_lines=config.empty_lines,
             invalid_utf8=config.invalid_utf8,
+            allow_tabs=config.allow_tabs,
         )
         for name, paths in (
             ("train", config.train),
@@ -34,6 +36,8 @@ def load_files(config: FilesConfig) -> Corpora:
             ("test", config.test),
         )
     )
+    for corpus in (train, valid, test):
+        warn_if_swapped(corpus.name, corpus.paths, source=config.source, target=config.target)
     return Corpora(train=train, valid=valid, test=test)
 
 
@@ -63,6 +67,7 @@ class TextFilesCorpus:
         paths: Sequence[Path],
         empty_lines: OnInvalid,
         invalid_utf8: OnInvalid,
+        allow_tabs: bool = False,
     ) -> None:
         """Check that the files exist and have equally many lines.
 
@@ -71,17 +76,19 @@ class TextFilesCorpus:
             paths: A source and a target file, or one file with a tab between the two.
             empty_lines: Treatment of pairs with an empty side.
             invalid_utf8: Treatment of pairs that are not UTF-8.
+            allow_tabs: Whether a line of a source or a target file may contain tabs.
 
         Raises:
             OSError: A file cannot be read.
-            ValueError: A file is empty or damaged, or the numbers of lines differ.
+            ValueError: A file is empty, damaged or UTF-16, or the numbers of lines differ.
         """
         self.name = name
-        self._paths = tuple(paths)
+        self.paths = tuple(paths)
+        self._allow_tabs = allow_tabs
         self._on_invalid = {"empty_lines": empty_lines, "invalid_utf8": invalid_utf8}
         self._fingerprint = ""
         self._reported = False
-        self._num_lines = _check_files(name, self._paths)
+        self._num_lines = check_files(name, self.paths)
 
     @property
     def num_lines(self) -> int:
@@ -90,7 +97,7 @@ class TextFilesCorpus:
     @property
     def fingerprint(self) -> str:
         if not self._fingerprint:
-            parts = [f"{is_gzip(path)} {file_sha256(path)}" for path in self._paths]
+            parts = [f"{is_gzip(path)} {file_sha256(path)}" for path in self.paths]
             parts += [f"{key}={choice.name}" for key, choice in self._on_invalid.items()]
             self._fingerprint = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         return self._fingerprint
@@ -102,10 +109,10 @@ class TextFilesCorpus:
         """Yield the pair of each line, or None for a skipped line."""
         num_skipped: Counter[str] = Counter()
         num_pairs = 0
-        rows = zip(*(_read_lines(path) for path in self._paths), strict=True)
+        rows = zip(*(_read_lines(path) for path in self.paths), strict=True)
         for number, lines in enumerate(rows, start=1):
             try:
-                pair = _parse(lines, paths=self._paths, number=number)
+                pair = self._parse(lines, number=number)
             except _InvalidPairError as invalid:
                 if self._on_invalid[invalid.key] is OnInvalid.error:
                     raise ValueError(str(invalid)) from invalid
@@ -116,8 +123,34 @@ class TextFilesCorpus:
             yield pair
         self._report(num_skipped, num_pairs=num_pairs)
 
+    def _parse(self, lines: Sequence[bytes], *, number: int) -> Pair:
+        sides = [
+            _decode(line, path=path, number=number)
+            for line, path in zip(lines, self.paths, strict=True)
+        ]
+        if len(sides) == 1 and sides[0].strip():
+            sides = sides[0].split("\t")
+            if len(sides) != 2:
+                raise ValueError(
+                    f"{self.paths[0]}:{number}: {len(sides) - 1} tabs; a line needs one, between "
+                    "source and target, or give a file of each: [a.de,a.en]"
+                )
+        for side, text, path in zip(
+            ("source", "target"), sides, (self.paths[0], self.paths[-1]), strict=False
+        ):
+            if not text.strip():
+                message = f"{path}:{number}: the {side} is empty"
+                raise _InvalidPairError(message, key="empty_lines")
+            if "\t" in text and not self._allow_tabs:
+                raise ValueError(
+                    f"{path}:{number}: the {side} has a tab; a file of two columns is given alone, "
+                    f"data.{self.name}=[{path}], and data.allow_tabs=true accepts tabs as text"
+                )
+        source, target = sides
+        return Pair(source=source, target=target, links=None)
+
     def _report(self, num_skipped: Counter[str], *, num_pairs: int) -> None:
-        label = f"data.{self.name}={','.join(map(str, self._paths))}"
+        label = f"data.{self.name}={','.join(map(str, self.paths))}"
         if num_pairs == 0:
             raise ValueError(
                 f"{label}: all {num_skipped.total()} pairs were skipped; "
@@ -154,57 +187,9 @@ class _InvalidPairError(Exception):
         self.key = key
 
 
-def _check_files(name: str, paths: Sequence[Path]) -> int:
-    """Return the number of lines of each file; raise ValueError if it differs."""
-    for path in paths:
-        check_readable(path, name=f"data.{name}={path}")
-        if not path.is_file():
-            raise ValueError(
-                f"data.{name}={path} is not a regular file; give a file that can be read again"
-            )
-    counts = [_count_lines(path) for path in paths]
-    if 0 in counts:
-        raise ValueError(f"data.{name}={paths[counts.index(0)]}: the file is empty")
-    if len(set(counts)) > 1:
-        raise ValueError(
-            f"data.{name}={paths[0]}: {counts[0]} lines but {paths[1]} has {counts[1]}; "
-            "a parallel corpus needs one line per sentence in both files"
-        )
-    return counts[0]
-
-
-def _count_lines(path: Path) -> int:
-    """Return the number of lines; splitting the text into lines would take ten times as long."""
-    num_ends, last = 0, b"\n"
-    with open_text(path) as file:
-        while chunk := file.read(_CHUNK_SIZE):
-            num_ends += chunk.count(b"\n")
-            last = chunk
-    return num_ends + (not last.endswith(b"\n"))
-
-
 def _read_lines(path: Path) -> Iterator[bytes]:
     with open_text(path) as file:
         yield from file
-
-
-def _parse(lines: Sequence[bytes], *, paths: Sequence[Path], number: int) -> Pair:
-    sides = [
-        _decode(line, path=path, number=number) for line, path in zip(lines, paths, strict=True)
-    ]
-    if len(sides) == 1 and sides[0].strip():
-        sides = sides[0].split("\t")
-        if len(sides) != 2:
-            raise ValueError(
-                f"{paths[0]}:{number}: {len(sides) - 1} tabs; a line needs one, between source "
-                "and target, or give a file of each: [a.de,a.en]"
-            )
-    for side, text in zip(("source", "target"), sides, strict=False):
-        if not text.strip():
-            path = paths[-1] if side == "target" else paths[0]
-            raise _InvalidPairError(f"{path}:{number}: the {side} is empty", key="empty_lines")
-    source, target = sides
-    return Pair(source=source, target=target, links=None)
 
 
 def _decode(line: bytes, *, path: Path, number: int) -> str:

@@ -78,6 +78,31 @@ def test_one_file_for_two_languages_is_refused() -> None:
         dataclasses.replace(FILES, valid=["a.de", "a.de"])
 
 
+@pytest.mark.parametrize(
+    ("paths", "table"),
+    [
+        (["a.tsv", "b.tsv"], "a.tsv"),
+        (["a.tsv.gz", "b.tsv.gz"], "a.tsv.gz"),
+        (["a.de", "b.tsv"], "b.tsv"),
+    ],
+)
+def test_two_files_of_two_columns_are_refused(paths: list[str], table: str) -> None:
+    with pytest.raises(ValueError, match="two columns") as caught:
+        dataclasses.replace(FILES, train=paths)
+
+    assert str(caught.value) == (
+        f"data.train=[{','.join(paths)}]: {table} is a file of two columns, which is given alone: "
+        f"data.train=[{table}]; join several with cat, or set data.allow_tabs=true to read each as "
+        "one side"
+    )
+
+
+def test_files_named_tsv_are_read_as_sides_if_tabs_are_allowed() -> None:
+    config = dataclasses.replace(FILES, train=["a.tsv", "b.tsv"], allow_tabs=True)
+
+    assert config.train == ["a.tsv", "b.tsv"]
+
+
 def test_test_files_may_be_the_validation_files() -> None:
     config = dataclasses.replace(FILES, test=["b.tsv"])
 

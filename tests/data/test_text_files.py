@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -330,17 +331,61 @@ def test_fingerprint_changes_with_everything_that_changes_the_pairs(tmp_path: Pa
     assert len(fingerprints) == 8
 
 
-@pytest.mark.parametrize("ending", [b"", b"\n", b"\n\n"])
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_all_lines_are_counted_whatever_ends_the_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, ending: bytes
-) -> None:
-    monkeypatch.setattr("seq2seq.data.text_files._CHUNK_SIZE", 3)
-    path = write(tmp_path / f"a.tsv{suffix}", b"a\tb\n\nc\td" + ending)
+def test_the_number_of_lines_includes_skipped_ones(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", b"a\tb\n\nc\td")
 
     corpus = make_corpus(path, empty_lines=OnInvalid.skip)
 
-    assert corpus.num_lines == len(list(corpus.lines())) == 3 + ending.count(b"\n") // 2
+    assert corpus.num_lines == len(list(corpus.lines())) == 3
+
+
+@pytest.mark.parametrize("lines", [(b"Hund\tdog", b"dog"), (b"Hund", b"dog\tHund")])
+def test_a_tab_in_one_of_two_files_is_named_by_line(
+    tmp_path: Path, lines: tuple[bytes, bytes]
+) -> None:
+    paths = [
+        write(tmp_path / name, b"ja\n" + line + b"\n")
+        for name, line in zip(("a.de", "a.en"), lines, strict=True)
+    ]
+    at_fault = paths[0] if b"\t" in lines[0] else paths[1]
+    side = "source" if b"\t" in lines[0] else "target"
+
+    with pytest.raises(ValueError, match="has a tab") as caught:
+        list(make_corpus(*paths, empty_lines=OnInvalid.skip))
+
+    assert str(caught.value) == (
+        f"{at_fault}:2: the {side} has a tab; a file of two columns is given alone, "
+        f"data.train=[{at_fault}], and data.allow_tabs=true accepts tabs as text"
+    )
+
+
+def test_tabs_are_text_if_they_are_allowed(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.de", b"ein\tHund\n")
+    target = write(tmp_path / "a.en", b"a\tdog\n")
+    config = replace(
+        make_config(train=[source, target], valid=[source, target], test=[source, target]),
+        allow_tabs=True,
+    )
+
+    corpora = load_corpora(config)
+
+    assert [(pair.source, pair.target) for pair in corpora.train] == [("ein\tHund", "a\tdog")]
+
+
+def test_swapped_names_are_reported_for_each_part(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    german = write(tmp_path / "a.de", b"ja\n")
+    english = write(tmp_path / "a.en", b"yes\n")
+    swapped = [english, german]
+
+    with caplog.at_level(logging.WARNING):
+        load_corpora(make_config(train=swapped, valid=[german, english], test=swapped))
+
+    assert [record.getMessage().partition("=")[0] for record in caplog.records] == [
+        "data.train",
+        "data.test",
+    ]
 
 
 def test_file_sha256_is_that_of_the_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
