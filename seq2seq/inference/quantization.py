@@ -4,6 +4,7 @@
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -137,7 +138,7 @@ def _product_with(integers: Tensor, scales: Tensor) -> Callable[[Tensor], Tensor
     the same bits for finite rows.
     """
     few = _fbgemm_product_with(integers, scales)
-    if not cpu_has_amx():
+    if not (cpu_has_amx() and _onednn_takes_signed_rows()):
         return few
     many = _onednn_product_with(integers, scales)
     return lambda rows: few(rows) if len(rows) < _MANY_ROWS else many(rows)
@@ -175,6 +176,17 @@ def _onednn_product_with(integers: Tensor, scales: Tensor) -> Callable[[Tensor],
         return product[: len(rows)]
 
     return multiply
+
+
+@cache
+def _onednn_takes_signed_rows() -> bool:
+    """Return whether oneDNN multiplies int8 rows; torch 2.6 accepts only uint8."""
+    weight = torch.ones(_MANY_ROWS, _MANY_ROWS, dtype=torch.int8)
+    try:
+        _onednn_product_with(weight, torch.ones(_MANY_ROWS))(weight.float())
+    except RuntimeError:
+        return False
+    return True
 
 
 def _check_processor() -> None:

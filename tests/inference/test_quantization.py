@@ -174,3 +174,12 @@ def test_a_torch_without_8_bit_products_is_refused(monkeypatch):
 
     with pytest.raises(ValueError, match="precision=int8: torch cannot multiply 8-bit"):
         quantize(nn.Linear(3, 4))
+
+
+def test_a_torch_whose_onednn_refuses_signed_rows_gives_the_same_bits(layer, monkeypatch):
+    rows = torch.randn(33, NUM_INPUTS, generator=torch.Generator().manual_seed(2))
+    expected = Int8Linear(layer.weight, layer.bias)(rows)
+
+    monkeypatch.setattr(quantization, "_onednn_takes_signed_rows", lambda: False)
+
+    assert torch.equal(Int8Linear(layer.weight, layer.bias)(rows), expected)
