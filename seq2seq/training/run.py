@@ -54,24 +54,38 @@ def run_training(
     ranks = join_processes()
     directory = RunDirectory(Path(path))
     try:
-        with RunLog(quiet=not ranks.is_first) as log:
+        with contextlib.ExitStack() as stack:
+            log = stack.enter_context(RunLog(quiet=not ranks.is_first))
             if ranks.is_first:
-                directory.check(config)
-            with _garbage_collection_disabled():
-                trainer = _prepare(config, directory, ranks)
-            if ranks.is_first:
-                directory.open(config)
-                log.open(directory.log)
-            _log_start(trainer)
-            trainer.train()
-            bleu = 0.0
-            if ranks.is_first:
-                test = write_results(trainer)
-                log_results(trainer, test, next_steps or {})
-                bleu = test.scores.bleu
-            return share_from_first(bleu, ranks)
+                stack.enter_context(directory.lock())
+            return _run(config, directory, ranks, log, next_steps or {})
     finally:
         leave_processes()
+
+
+def _run(
+    config: TrainConfig,
+    directory: RunDirectory,
+    ranks: Ranks,
+    log: RunLog,
+    next_steps: Mapping[str, str],
+) -> float:
+    """Train in a locked run directory; the arguments and result are those of `run_training`."""
+    if ranks.is_first:
+        directory.check(config)
+    with _garbage_collection_disabled():
+        trainer = _prepare(config, directory, ranks)
+    if ranks.is_first:
+        directory.open(config)
+        log.open(directory.log)
+    _log_start(trainer)
+    trainer.train()
+    bleu = 0.0
+    if ranks.is_first:
+        test = write_results(trainer)
+        log_results(trainer, test, next_steps)
+        bleu = test.scores.bleu
+    return share_from_first(bleu, ranks)
 
 
 @contextlib.contextmanager

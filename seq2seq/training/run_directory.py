@@ -13,6 +13,7 @@ from seq2seq.config.serialization import (
     save_config,
 )
 from seq2seq.files.atomic import is_temporary, whole_file
+from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.files.paths import nearest_existing
 
 _CONFIG = "config.yaml"
@@ -73,6 +74,18 @@ class RunDirectory:
         """Return the path of the checkpoint of an update."""
         return self.path / f"step-{update}.pt"
 
+    def lock(self) -> DirectoryLock:
+        """Return the lock that a run holds from before `check` to its end.
+
+        Raises:
+            ValueError: The directory cannot be created or written.
+        """
+        self._check_writable()
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"{self.path} exists and is not a run; choose another run_name")
+        advice = "wait until that run ends, stop it or choose another run_name"
+        return DirectoryLock(self.path, advice=advice)
+
     def check(self, config: TrainConfig) -> None:
         """Check that the run may start, before anything is read or written.
 
@@ -123,8 +136,15 @@ class RunDirectory:
             raise ValueError(f"{existing} cannot be written to; choose another checkpoint_dir")
 
     def _is_free(self) -> bool:
-        """Return whether the directory has no files except the failure of a sweep's job."""
-        return self.path.is_dir() and set(self.path.iterdir()) <= {self._failure}
+        """Return whether the directory has no files of others.
+
+        The failure of a sweep's job, the lock, and the unfinished files of a killed process may
+        be there.
+        """
+        own = {self._failure, self.path / LOCK_NAME}
+        return self.path.is_dir() and all(
+            path in own or is_temporary(path) for path in self.path.iterdir()
+        )
 
     def _check_own(self) -> None:
         """Raise ValueError if config.yaml belongs to another program."""

@@ -92,13 +92,17 @@ def test_parts_that_do_not_fit_are_refused_before_data_are_read(tmp_path):
         run_training(config, tmp_path / "run")
 
 
+def modification_times(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
 def test_an_existing_run_is_refused_before_anything_is_written(run, folder):
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    before = modification_times(folder)
 
     with pytest.raises(ValueError, match="has a run already"):
         tiny_run(folder, *OVERRIDES)
 
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+    assert modification_times(folder) == before
 
 
 def test_equal_seeds_give_equal_runs(run, folder):
@@ -111,6 +115,24 @@ def test_equal_seeds_give_equal_runs(run, folder):
     first = torch.load(run / "best.pt", weights_only=True)["model"]
     assert all(torch.equal(weights["again"][name], value) for name, value in first.items())
     assert not all(torch.equal(weights["other"][name], value) for name, value in first.items())
+
+
+@pytest.mark.parametrize("choice", [(), ("resume=true",), ("overwrite=true",)])
+def test_a_second_run_in_the_directory_of_a_live_one_is_refused(tmp_path, monkeypatch, choice):
+    original, refusals = Updater.make, []
+
+    def make(self, batches, **keywords):
+        if keywords["update"] == 2:
+            with pytest.raises(ValueError, match="is in use by process") as refusal:
+                tiny_run(tmp_path, *OVERRIDES, *choice)
+            refusals.append(refusal)
+        return original(self, batches, **keywords)
+
+    monkeypatch.setattr(Updater, "make", make)
+    tiny_run(tmp_path, *OVERRIDES)
+
+    assert len(refusals) == 1
+    assert not (tmp_path / "runs" / "tiny" / ".lock").exists()
 
 
 def test_an_error_in_the_data_leaves_no_run_directory(tmp_path):

@@ -53,6 +53,31 @@ def test_the_directory_of_a_failed_job_is_accepted_and_emptied(tmp_path):
     assert names(directory) == {"config.yaml"}
 
 
+def test_the_unfinished_file_of_a_killed_process_is_no_run(tmp_path):
+    (tmp_path / ".config.yaml.123-0a1b2c3d").write_bytes(b"run_na")
+    directory = RunDirectory(tmp_path)
+
+    with directory.lock():
+        directory.check(config())
+        directory.open(config())
+
+    assert names(directory) == {"config.yaml"}
+
+
+def test_a_run_that_is_in_progress_is_refused(directory):
+    with directory.lock(), pytest.raises(ValueError, match="mine is in use by process") as refusal:
+        RunDirectory(directory.path).lock().acquire()
+
+    assert "; wait until that run ends, stop it or choose another run_name" in str(refusal.value)
+
+
+def test_locking_a_new_directory_leaves_nothing(tmp_path):
+    with RunDirectory(tmp_path / "runs" / "mine").lock():
+        RunDirectory(tmp_path / "runs" / "mine").check(config())
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_directory_with_other_files_is_refused_even_for_overwriting(tmp_path):
     (tmp_path / "thesis.tex").write_text("...")
 
@@ -66,6 +91,8 @@ def test_a_file_at_the_path_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match="exists and is not a run"):
         RunDirectory(tmp_path / "mine").check(config())
+    with pytest.raises(ValueError, match="exists and is not a run"):
+        RunDirectory(tmp_path / "mine").lock()
 
 
 def test_a_file_in_place_of_a_parent_is_refused(tmp_path):
