@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -17,6 +18,11 @@ from seq2seq.cli.errors import one_line_errors, run_script
 from seq2seq.cli.hydra_arguments import quote_plain_values
 from seq2seq.cli.outputs import open_output, write
 from seq2seq.config.composition import config_directory, to_dataclass
+from seq2seq.evaluation.bleu_tokenize import (
+    check_bleu_tokenize,
+    choose_bleu_tokenize,
+    describe_missing_spaces,
+)
 from seq2seq.evaluation.significance import (
     MetricScore,
     Significance,
@@ -26,6 +32,8 @@ from seq2seq.evaluation.significance import (
 from seq2seq.files.atomic import whole_files
 from seq2seq.files.lines import open_lines
 from seq2seq.files.paths import expand_home
+
+logger = logging.getLogger(__name__)
 
 LEVEL = 0.05
 """p-values below this level are marked."""
@@ -49,6 +57,8 @@ class ScoreConfig:
     """A file for each system; the others are compared with the first."""
     reference: list[str]
     """Files of reference translations, line for line; several are alternatives."""
+    bleu_tokenize: str
+    """sacreBLEU's tokenizer for BLEU; auto: by the language that ends the name of the reference."""
     output: str | None
     """None: standard output."""
     output_format: ScoreFormat
@@ -61,6 +71,7 @@ class ScoreConfig:
             names = getattr(self, key)
             if not (names and all(names)):
                 raise ValueError(f"{key}={names} must name a file, or several: [a.en,b.en]")
+        check_bleu_tokenize(self.bleu_tokenize, key="bleu_tokenize")
         if self.significance_samples is not None:
             check_positive("", self, "significance_samples")
         self._check_output()
@@ -110,6 +121,11 @@ def score_systems(config: ScoreConfig) -> None:
     references = [_read_lines(name, key="reference") for name in config.reference]
     hypotheses = [_read_lines(name, key="hypotheses") for name in config.hypotheses]
     _check_counts(config, references=references, hypotheses=hypotheses)
+    bleu_tokenize = choose_bleu_tokenize(
+        config.bleu_tokenize, language=_language(config.reference[0])
+    )
+    if warning := describe_missing_spaces(references[0], bleu_tokenize, key="bleu_tokenize"):
+        logger.warning("%s", warning)
     with (
         whole_files() as new_file,
         open_output(config.output, key="output", new_file=new_file) as output,
@@ -119,10 +135,16 @@ def score_systems(config: ScoreConfig) -> None:
             references,
             significance=config.significance,
             num_samples=config.significance_samples,
+            bleu_tokenize=bleu_tokenize,
         )
         format_scores = _json if config.output_format is ScoreFormat.json else _table
         # `write` returns False for a closed pipe, which is not an error.
         write(output, format_scores(scores, config).encode("utf-8", errors="replace"))
+
+
+def _language(name: str) -> str:
+    """Return what follows the last dot of the name of a file, without .gz."""
+    return Path(name.removesuffix(".gz")).suffix.removeprefix(".")
 
 
 def _read_lines(name: str, *, key: str) -> list[str]:

@@ -6,6 +6,7 @@ from enum import Enum
 
 from seq2seq.checks import check_positive, check_probabilities
 from seq2seq.data.batching import BatchingConfig
+from seq2seq.evaluation.bleu_tokenize import AUTO, check_bleu_tokenize
 from seq2seq.kernels.switch import Kernels
 from seq2seq.runtime.numerics import Device, Precision
 
@@ -153,8 +154,12 @@ class ValidationConfig:
     """Number of sentences whose translations and attention maps go to TensorBoard."""
     batch_size: int
     """Sentences translated together."""
+    # The default is also the value of checkpoints that were written before the key existed.
+    bleu_tokenize: str = AUTO
+    """sacreBLEU's tokenizer for BLEU, in validation and results; auto: by the target language."""
 
     def __post_init__(self) -> None:
+        check_bleu_tokenize(self.bleu_tokenize, key="training.validation.bleu_tokenize")
         if self.every_updates is not None:
             check_positive("training.validation", self, "every_updates")
         if self.patience is not None:

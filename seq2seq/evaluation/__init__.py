@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         HeadStatistics,
         mean_over_heads,
     )
+    from seq2seq.evaluation.bleu_tokenize import choose_bleu_tokenize
     from seq2seq.evaluation.metrics import Scores, score
     from seq2seq.evaluation.significance import (
         MetricScore,
@@ -48,6 +49,7 @@ __all__ = [
     "alignment_error_rate",
     "argmax_links",
     "check_links",
+    "choose_bleu_tokenize",
     "compare_systems",
     "diagonal_links",
     "format_links",
@@ -75,6 +77,7 @@ _MODULES = {
         "word_weights",
     ),
     "attention_statistics": ("AttentionStatistics", "HeadStatistics", "mean_over_heads"),
+    "bleu_tokenize": ("choose_bleu_tokenize",),
     "metrics": ("Scores", "score"),
     "significance": ("MetricScore", "Significance", "SystemScores", "compare_systems"),
 }

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from seq2seq.evaluation.bleu_tokenize import DEFAULT, build_bleu
+
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
@@ -23,16 +25,24 @@ class Scores:
     """sacreBLEU's signature of BLEU; only scores with equal signatures are comparable."""
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str], *, ter: bool = True) -> Scores:
-    """Score translations with BLEU (13a, cased), chrF2 and TER.
+def score(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    ter: bool = True,
+    bleu_tokenize: str = DEFAULT,
+) -> Scores:
+    """Score translations with cased BLEU, chrF2 and TER.
 
     Args:
         hypotheses: Detokenised translations.
         references: One detokenised reference for each translation.
         ter: Whether to compute TER, which takes longer than the other two together.
+        bleu_tokenize: sacreBLEU's tokenizer for BLEU, as `choose_bleu_tokenize` returns it.
 
     Raises:
-        ValueError: There is nothing to score, or the numbers of lines differ.
+        ValueError: There is nothing to score, the numbers of lines differ, or the tokenizer needs
+            a package that is not installed.
 
     Example:
         >>> scores = score(["A dog runs fast."], ["A dog runs very fast."])
@@ -46,7 +56,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, ter: bool = T
         )
     if not hypotheses:
         raise ValueError("there are no translations to score; give at least one sentence")
-    metrics = build_metrics()
+    metrics = build_metrics(bleu_tokenize)
     values = {
         name: clip_score(name, metric.corpus_score(hypotheses, [references]).score)
         for name, metric in metrics.items()
@@ -60,14 +70,17 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, ter: bool = T
     )
 
 
-def build_metrics() -> "dict[str, Metric]":
-    """Return sacreBLEU's BLEU (13a, cased), chrF2 and TER by the names `bleu`, `chrf` and `ter`."""
+def build_metrics(bleu_tokenize: str = DEFAULT) -> "dict[str, Metric]":
+    """Return sacreBLEU's cased BLEU, chrF2 and TER by the names `bleu`, `chrf` and `ter`.
+
+    Args:
+        bleu_tokenize: sacreBLEU's tokenizer for BLEU, as `choose_bleu_tokenize` returns it.
+    """
     # Training does not score until after its first updates, so its start does not wait for these.
-    from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
-    return {"bleu": BLEU(tokenize="13a"), "chrf": CHRF(), "ter": TER()}
+    return {"bleu": build_bleu(bleu_tokenize, key="bleu_tokenize"), "chrf": CHRF(), "ter": TER()}
 
 
 def clip_score(name: str, value: float) -> float:

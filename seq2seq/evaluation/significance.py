@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, Result
 
+from seq2seq.evaluation.bleu_tokenize import DEFAULT
 from seq2seq.evaluation.metrics import build_metrics, clip_score
 
 
@@ -52,6 +53,7 @@ def compare_systems(
     *,
     significance: Significance,
     num_samples: int | None,
+    bleu_tokenize: str = DEFAULT,
 ) -> SystemScores:
     """Score systems with BLEU, chrF2 and TER, and test whether they differ from the first.
 
@@ -60,6 +62,7 @@ def compare_systems(
         references: One or more reference texts, each with one line for each translation.
         significance: The paired test.
         num_samples: Number of resamples or permutations; None for sacreBLEU's default.
+        bleu_tokenize: sacreBLEU's tokenizer for BLEU, as `choose_bleu_tokenize` returns it.
 
     Example:
         >>> references = [["A dog runs.", "Two men sit."]]
@@ -70,7 +73,7 @@ def compare_systems(
         >>> [round(each.score, 1) for each in found.scores["chrf"]]
         [76.6, 7.2]
     """
-    metrics = build_metrics()
+    metrics = build_metrics(bleu_tokenize)
     if len(systems) == 1:
         return _score_alone(*systems[0], metrics, references)
     test = PairedTest(

@@ -78,7 +78,12 @@ class Evaluator:
         model.train(was_training)
         translations = [self.tokenizers.target.decode(each.ids) for each in hypotheses]
         return Evaluation(
-            scores=score(translations, self.data.references, ter=ter),
+            scores=score(
+                translations,
+                self.data.references,
+                ter=ter,
+                bleu_tokenize=self.data.bleu_tokenize,
+            ),
             loss=references.loss,
             heads=references.heads,
             alignment=references.alignment,

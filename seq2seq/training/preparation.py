@@ -1,5 +1,6 @@
 """Prepare the data of a run: tokenizers, training ids and the corpora to score."""
 
+import logging
 from dataclasses import dataclass, replace
 
 from seq2seq.config.schema import TrainConfig
@@ -15,8 +16,17 @@ from seq2seq.data import (
 )
 from seq2seq.data.cache import check_cache
 from seq2seq.evaluation.alignment import GoldLinks
+from seq2seq.evaluation.bleu_tokenize import (
+    DEFAULT,
+    check_bleu_is_available,
+    choose_bleu_tokenize,
+    describe_missing_spaces,
+)
 from seq2seq.training.guided_attention import check_guided_attention, read_token_links
 
+logger = logging.getLogger(__name__)
+
+_BLEU_KEY = "training.validation.bleu_tokenize"
 UNLIMITED = 1_000_000
 """Tokens; validation and test sentences of any length are scored."""
 
@@ -30,6 +40,8 @@ class EvaluationSet:
     references: list[str]
     gold: list[GoldLinks] | None
     """None if a sentence has no gold alignment."""
+    bleu_tokenize: str = DEFAULT
+    """sacreBLEU's tokenizer for BLEU on the references."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -58,6 +70,10 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         OSError: A file cannot be read or written.
     """
     check_guided_attention(config)
+    tokenize = choose_bleu_tokenize(
+        config.training.validation.bleu_tokenize, language=config.data.target
+    )
+    check_bleu_is_available(tokenize, key=_BLEU_KEY)
     check_cache(config.data.cache_dir)
     corpora = load_corpora(config.data)
     if tokenizers is None:
@@ -75,17 +91,25 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
             config=config.data,
         )
         fingerprint = f"{fingerprint}-{links.digest()}"
+    valid, test = (
+        _evaluation_set(corpus, tokenizers, config.data, bleu_tokenize=tokenize)
+        for corpus in (corpora.valid, corpora.test)
+    )
+    if warning := describe_missing_spaces(valid.references, tokenize, key=_BLEU_KEY):
+        logger.warning("%s", warning)
     return PreparedData(
         tokenizers=tokenizers,
         train=train,
         train_links=links,
         fingerprint=fingerprint,
-        valid=_evaluation_set(corpora.valid, tokenizers, config.data),
-        test=_evaluation_set(corpora.test, tokenizers, config.data),
+        valid=valid,
+        test=test,
     )
 
 
-def _evaluation_set(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) -> EvaluationSet:
+def _evaluation_set(
+    corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig, *, bleu_tokenize: str
+) -> EvaluationSet:
     encoded = encode_corpus(corpus, tokenizers, replace(config, max_length=UNLIMITED))
     pairs = list(corpus)
     links = [pair.links for pair in pairs if pair.links is not None]
@@ -94,4 +118,5 @@ def _evaluation_set(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfi
         sources=[pair.source for pair in pairs],
         references=[pair.target for pair in pairs],
         gold=[GoldLinks(each, each) for each in links] if len(links) == len(pairs) else None,
+        bleu_tokenize=bleu_tokenize,
     )

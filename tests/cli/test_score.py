@@ -39,6 +39,7 @@ SYSTEMS = {
 CONFIG = ScoreConfig(
     hypotheses=["a.en"],
     reference=["ref.en"],
+    bleu_tokenize="auto",
     output="scores",
     output_format=ScoreFormat.json,
     significance=Significance.bootstrap,
@@ -120,6 +121,36 @@ def test_several_references_are_alternatives():
 
     assert found["systems"][0]["bleu"]["score"] == pytest.approx(100)
     assert "nrefs:2" in found["signatures"]["bleu"].split("|")
+
+
+@pytest.mark.parametrize(
+    ("reference", "value", "tokenize"),
+    [
+        ("ref.zh", "auto", "zh"),
+        ("ref.zh.gz", "auto", "zh"),
+        ("ref.en", "auto", "13a"),
+        ("test.ref", "auto", "13a"),
+        ("ref.zh", "char", "char"),
+    ],
+)
+def test_the_name_of_the_reference_chooses_the_tokenizer_of_bleu(reference, value, tokenize):
+    lines = "".join(f"{line}\n" for line in REFERENCE).encode()
+    Path(reference).write_bytes(gzip.compress(lines) if reference.endswith(".gz") else lines)
+
+    found = json.loads(scored(reference=[reference], bleu_tokenize=value))
+
+    assert f"tok:{tokenize}" in found["signatures"]["bleu"].split("|")
+    expected = score(SYSTEMS["a.en"], REFERENCE, bleu_tokenize=tokenize)
+    assert found["systems"][0]["bleu"]["score"] == expected.bleu
+
+
+def test_references_without_spaces_are_reported(caplog):
+    write("ref.xx", ["\u6211\u559c\u6b22\u82f9\u679c\u3002"] * len(REFERENCE))
+
+    scored(reference=["ref.xx"])
+
+    [record] = caplog.records
+    assert record.getMessage().startswith("the references have hardly any spaces, so BLEU with b")
 
 
 def test_lines_are_read_as_by_translate():
@@ -213,6 +244,7 @@ def test_the_script_says_in_one_line_what_is_wrong(arguments, message):
         ({"hypotheses": []}, r"hypotheses=\[\] must name a file"),
         ({"hypotheses": ["a.en", ""]}, r"hypotheses=\['a.en', ''\] must name a file"),
         ({"reference": []}, r"reference=\[\] must name a file"),
+        ({"bleu_tokenize": "moses"}, "^bleu_tokenize=moses is not a tokenizer of BLEU; one of"),
         ({"significance_samples": 0}, "^significance_samples=0 must be at least 1"),
     ],
 )

@@ -1,7 +1,10 @@
 import dataclasses
+import json
+import sys
 
+import pytest
 import torch
-from tiny_training import corpus_overrides, tiny_config, write_corpus
+from tiny_training import corpus_overrides, tiny_config, tiny_run, write_corpus
 
 from seq2seq.config.schema import load_config
 from seq2seq.training.preparation import prepare_data
@@ -88,3 +91,39 @@ def test_the_same_corpus_gives_the_same_ids_from_the_cache(tmp_path):
     first, second = prepare_data(config), prepare_data(config)
 
     assert torch.equal(torch.tensor(first.train.target(3)), torch.tensor(second.train.target(3)))
+
+
+def test_the_target_language_chooses_the_tokenizer_of_bleu(tmp_path):
+    data = prepare_data(tiny_config(tmp_path, "data.target=zh"))
+
+    assert data.valid.bleu_tokenize == data.test.bleu_tokenize == "zh"
+
+
+def test_the_results_say_how_bleu_was_computed(tmp_path):
+    tiny_run(tmp_path, "training.max_epochs=1", "training.validation.bleu_tokenize=char")
+
+    results = json.loads((tmp_path / "runs" / "tiny" / "results.json").read_text())
+    for part in ("valid", "test"):
+        assert "tok:char" in results[part]["signature"].split("|")
+
+
+def test_missing_packages_of_bleu_are_reported_before_the_data_are_read(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mecab_ko", None)
+    monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ko_mecab", raising=False)
+    config = tiny_config(tmp_path, "data.target=ko")
+
+    with pytest.raises(ValueError, match=r"bleu_tokenize=ko-mecab: .*attention-seq2seq\[ko\]"):
+        prepare_data(config)
+
+    assert not (tmp_path / "cache").exists()
+    monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ko_mecab", raising=False)
+
+
+def test_references_without_spaces_are_reported_once(tmp_path, caplog):
+    write_corpus(tmp_path)
+    (tmp_path / "b.valid").write_text("\u6211\u559c\u6b22\u82f9\u679c\u3002\n" * 5)
+
+    prepare_data(tiny_config(tmp_path))
+
+    [warning] = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert warning.getMessage().startswith("the references have hardly any spaces, so BLEU with tr")

@@ -1,0 +1,112 @@
+"""Choose how sacreBLEU splits text into words for BLEU, by the language of the text."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEU
+
+AUTO = "auto"
+DEFAULT = "13a"
+CHOICES = (AUTO, DEFAULT, "intl", "zh", "ja-mecab", "ko-mecab", "char", "flores200", "none")
+"""The tokenizers of sacreBLEU that can be chosen; "auto" means the one of the language."""
+
+_OF_LANGUAGES = {
+    "zh": "zh",
+    "zho": "zh",
+    "cmn": "zh",
+    "ja": "ja-mecab",
+    "jpn": "ja-mecab",
+    "ko": "ko-mecab",
+    "kor": "ko-mecab",
+}
+_EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}
+_SPLIT_AT_SPACES = (DEFAULT, "intl", "none")
+# Thai to Tibetan, Myanmar, Khmer, kana, Chinese characters.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff]"
+)
+_UNSPACED_WORD, _ANY_WORD = 5, 20
+"""Mean number of characters between spaces above which a text is not split into words."""
+
+
+def check_bleu_tokenize(value: str, *, key: str) -> None:
+    """Raise ValueError unless the value of a configuration key is one of `CHOICES`."""
+    if value not in CHOICES:
+        raise ValueError(f"{key}={value} is not a tokenizer of BLEU; one of: {', '.join(CHOICES)}")
+
+
+def choose_bleu_tokenize(value: str, *, language: str) -> str:
+    """Return the tokenizer of BLEU for a language.
+
+    Args:
+        value: One of `CHOICES`.
+        language: Language code of the translations, with or without a region or a script.
+
+    Example:
+        >>> choose_bleu_tokenize("auto", language="zh-Hant")
+        'zh'
+        >>> choose_bleu_tokenize("auto", language="de")
+        '13a'
+        >>> choose_bleu_tokenize("char", language="ja")
+        'char'
+    """
+    if value != AUTO:
+        return value
+    return _OF_LANGUAGES.get(re.split("[-_]", language.lower())[0], DEFAULT)
+
+
+def build_bleu(tokenize: str, *, key: str) -> "BLEU":
+    """Return sacreBLEU's cased BLEU with a tokenizer.
+
+    Args:
+        tokenize: One of `CHOICES` but "auto".
+        key: Configuration key of the tokenizer, for the message.
+
+    Raises:
+        ValueError: The tokenizer needs a package that is not installed, or a file that cannot be
+            downloaded.
+    """
+    # Training does not score until after its first updates, so its start does not wait for this.
+    from sacrebleu.metrics.bleu import BLEU
+
+    try:
+        return BLEU(tokenize=tokenize)
+    except (RuntimeError, ImportError, OSError) as error:
+        if tokenize in _EXTRAS:
+            extra = _EXTRAS[tokenize]
+            way_out = f"pip install 'attention-seq2seq[{extra}]', or set {key}=char"
+        else:
+            way_out = f"set {key}=char"
+        reason = "packages are missing" if tokenize in _EXTRAS else " ".join(str(error).split())
+        raise ValueError(f"BLEU cannot use {key}={tokenize}: {reason}; {way_out}") from error
+
+
+def check_bleu_is_available(tokenize: str, *, key: str) -> None:
+    """Raise ValueError unless BLEU can be computed with a tokenizer; raises as `build_bleu`."""
+    if tokenize in _EXTRAS or tokenize == "flores200":
+        build_bleu(tokenize, key=key)
+
+
+def describe_missing_spaces(references: Sequence[str], tokenize: str, *, key: str) -> str | None:
+    """Return a warning if BLEU splits at spaces a text that has hardly any, otherwise None.
+
+    Args:
+        references: Text of the language of the translations.
+        tokenize: The tokenizer of BLEU.
+        key: Its configuration key, for the message.
+    """
+    if tokenize not in _SPLIT_AT_SPACES:
+        return None
+    words = [word for line in references for word in line.split()]
+    num_characters = sum(map(len, words))
+    num_unspaced = sum(len(_UNSPACED.findall(word)) for word in words)
+    limit = _UNSPACED_WORD if 2 * num_unspaced > num_characters else _ANY_WORD
+    if num_characters <= limit * len(words):
+        return None
+    return (
+        f"the references have hardly any spaces, so BLEU with {key}={tokenize} takes whole clauses "
+        f"as words; set {key}=char, or zh, ja-mecab or ko-mecab if it is the language"
+    )
