@@ -1,7 +1,5 @@
 """Read and write checkpoints: self-contained files of tensors and plain types, without code."""
 
-import pickle
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +13,7 @@ from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import config_from_dict, config_to_dict
 from seq2seq.data import TokenizerPair, tokenizers_from_state, tokenizers_state
 from seq2seq.data.tokenizers.base import TokenizerState
+from seq2seq.files.archive import DamagedFileError, load_archive
 from seq2seq.files.atomic import whole_file
 from seq2seq.files.paths import expand_home
 from seq2seq.model.seq2seq import Seq2Seq
@@ -51,6 +50,8 @@ class Checkpoint:
     """Of `Seq2Seq.state_dict`."""
     training_state: TrainingState | None
     """None in a file that is only for translating."""
+    origin: str = "the checkpoint"
+    """The file it was read from, for messages."""
 
     def build_model(self) -> Seq2Seq:
         """Build the model with the checkpoint's weights, in evaluation mode.
@@ -67,8 +68,8 @@ class Checkpoint:
             model.load_state_dict(self.model_state)
         except (RuntimeError, TypeError, AttributeError) as error:
             raise ValueError(
-                "the checkpoint's weights do not fit the model of its configuration; the file was "
-                "changed: use another checkpoint"
+                f"{self.origin}: the weights do not fit the model of its configuration; the file "
+                "was changed: use another checkpoint"
             ) from error
         return model.eval()
 
@@ -130,13 +131,14 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         raise ValueError(f"checkpoint={path}: {error}") from error
     try:
         tokenizers = tokenizers_from_state(content["tokenizers"])
-    except (LookupError, TypeError, RuntimeError, AssertionError) as error:
+    except Exception as error:  # each tokenizer, and SentencePiece, has its own
         raise ValueError(_refusal(path)) from error
     return Checkpoint(
         config=config,
         tokenizers=tokenizers,
         model_state=content["model"],
         training_state=content["training"],
+        origin=f"checkpoint={path}",
     )
 
 
@@ -167,11 +169,9 @@ def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:
 
 def _read(path: Path) -> _Content:
     """Read the content of a file that `save_checkpoint` wrote."""
-    if not _is_intact_archive(path):
-        raise ValueError(_refusal(path))
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, LookupError) as error:
+        content = load_archive(path)
+    except DamagedFileError as error:
         raise ValueError(_refusal(path)) from error
     if not isinstance(content, dict) or "format" not in content:
         raise ValueError(_refusal(path))
@@ -185,16 +185,10 @@ def _read(path: Path) -> _Content:
 
 
 def _refusal(path: Path) -> str:
-    return f"checkpoint={path} is not a checkpoint of train.py, or it is damaged"
-
-
-def _is_intact_archive(path: Path) -> bool:
-    """Compare the checksums that torch.save writes and torch.load ignores."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.testzip() is None
-    except zipfile.BadZipFile:
-        return False
+    return (
+        f"checkpoint={path} is not a checkpoint of train.py, or it is damaged; restore "
+        "it or use another"
+    )
 
 
 def _equal_tokenizers(first: TokenizerPair, second: TokenizerPair) -> bool:

@@ -7,6 +7,7 @@ from typing import cast
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError  # type: ignore[import-untyped]
 
 from seq2seq.config.errors import describe_error
 from seq2seq.config.schema import TrainConfig, config_groups, to_train_config
@@ -71,11 +72,13 @@ def load_saved_config(path: Path) -> TrainConfig:
     Raises:
         ValueError: This version cannot read it.
     """
-    content = OmegaConf.to_container(OmegaConf.load(path))
     try:
+        content = OmegaConf.to_container(OmegaConf.create(path.read_text(encoding="utf-8")))
         return config_from_dict(content)  # type: ignore[arg-type]
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+    except (ValueError, YAMLError, OmegaConfBaseException) as error:
+        raise ValueError(
+            f"{path}: {describe_error(error)}; restore the file or delete its directory"
+        ) from error
 
 
 def is_saved_config(path: Path) -> bool:

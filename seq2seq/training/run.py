@@ -119,18 +119,41 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
         ranks=ranks,
         directory=directory,
     )
-    if checkpoint is not None:
-        assert checkpoint.training_state is not None, "last.pt always has it"
-        trainer.load_state(checkpoint.training_state)
+    if checkpoint is not None and checkpoint.training_state is not None:
+        with _naming(checkpoint):
+            trainer.load_state(checkpoint.training_state)
     return trainer
+
+
+_START_AGAIN = "or start again with overwrite=true"
 
 
 def _last_checkpoint(directory: RunDirectory) -> Checkpoint | None:
     """Load the checkpoint to continue from; None if the run ended before its first one."""
     if directory.last.exists():
-        return load_checkpoint(directory.last)
+        try:
+            checkpoint = load_checkpoint(directory.last)
+        except ValueError as error:
+            raise ValueError(f"resume=true: {error}, {_START_AGAIN}") from error
+        if checkpoint.training_state is None:
+            raise ValueError(
+                f"resume=true: {directory.last} has no training state, so it is not the file that "
+                f"the run wrote; restore it, {_START_AGAIN}"
+            )
+        return checkpoint
     logger.info("resume=true: no checkpoint was written yet; the run starts again")
     return None
+
+
+@contextlib.contextmanager
+def _naming(checkpoint: Checkpoint) -> Iterator[None]:
+    """Name the checkpoint in errors of a state that does not fit the run."""
+    try:
+        yield
+    except (LookupError, TypeError, RuntimeError, AttributeError) as error:
+        raise ValueError(
+            f"resume=true: {checkpoint.origin} does not fit the run; restore it, {_START_AGAIN}"
+        ) from error
 
 
 def _prepare_data(config: TrainConfig, checkpoint: Checkpoint | None, ranks: Ranks) -> PreparedData:
@@ -156,7 +179,8 @@ def _initial_model(
     if checkpoint is None:
         _load_vectors(config, model, data)
     else:
-        model.load_state_dict(checkpoint.model_state)
+        with _naming(checkpoint):
+            model.load_state_dict(checkpoint.model_state)
     return model
 
 

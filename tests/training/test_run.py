@@ -145,6 +145,47 @@ def test_an_error_in_the_data_leaves_no_run_directory(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def without_training_state(path):
+    path.write_bytes((path.parent / "best.pt").read_bytes())
+
+
+def with_broken_weights(path):
+    content = torch.load(path, weights_only=True)
+    content["model"].popitem()
+    torch.save(content, path)
+
+
+def with_broken_progress(path):
+    content = torch.load(path, weights_only=True)
+    del content["training"]["progress"]["interval"]
+    torch.save(content, path)
+
+
+def with_broken_optimizer(path):
+    content = torch.load(path, weights_only=True)
+    content["training"]["updater"] = {"optimizer": {}}
+    torch.save(content, path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        without_training_state,
+        with_broken_weights,
+        with_broken_progress,
+        with_broken_optimizer,
+        lambda path: path.write_bytes(path.read_bytes()[:-100]),
+    ],
+)
+def test_a_damaged_last_checkpoint_is_refused_with_the_way_out(tmp_path, damage):
+    tiny_run(tmp_path, "training.max_updates=1")
+    last = tmp_path / "runs" / "tiny" / "last.pt"
+    damage(last)
+
+    with pytest.raises(ValueError, match=rf"resume=true: .*{last}.*overwrite=true"):
+        tiny_run(tmp_path, "training.max_updates=2", "resume=true")
+
+
 def test_resuming_before_the_first_checkpoint_starts_again(tmp_path, monkeypatch, caplog):
     class Killed(BaseException):
         pass

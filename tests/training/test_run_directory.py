@@ -230,10 +230,37 @@ def test_written_text_is_utf8_with_plain_line_ends(directory):
     assert (directory.path / "test.hyp").read_bytes() == b"M\xc3\xa4nner\nja\n"
 
 
-def test_a_saved_configuration_that_cannot_be_read_is_an_error(directory):
-    (directory.path / "config.yaml").write_text("attention:\n  name: local\n")
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.5, 0.9])
+def test_a_cut_configuration_is_refused_by_name_with_the_way_out(directory, share):
+    path = directory.path / "config.yaml"
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
 
-    with pytest.raises(ValueError, match=r"config\.yaml"):
+    with pytest.raises(
+        ValueError, match=r"config\.yaml: .*; restore the file or delete its directory$"
+    ) as refusal:
+        directory.check(config("resume=true"))
+
+    assert str(refusal.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"attention:\n  name: unheard\n",
+        b"\xff\xfe",
+        b"a: [1\n",
+        b"a: b: c\n",
+        b"- 1\n",
+        b"\x00\x00",
+    ],
+)
+def test_a_configuration_of_another_kind_is_refused_by_name(directory, content):
+    (directory.path / "config.yaml").write_bytes(content)
+
+    with pytest.raises(
+        ValueError, match=r"config\.yaml: .*; restore the file or delete its directory$"
+    ):
         directory.check(config("resume=true"))
 
 
