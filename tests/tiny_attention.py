@@ -47,6 +47,8 @@ def _variants() -> dict[str, AttentionConfig]:
     variants = {}
     for name in attention_config_types():
         config = variants[name] = attention_config(name)
+        if hasattr(config, "window"):  # narrower than the sources
+            variants[f"{name}-window=1"] = dataclasses.replace(config, window=1)
         for field in dataclasses.fields(config):
             value = getattr(config, field.name)
             others = [not value] if type(value) is bool else []
@@ -65,6 +67,8 @@ def _is_enum(value: object) -> bool:
 
 
 VARIANTS = _variants()
+POSITIONAL = {"local"}
+"""Names of the types whose scores depend on the order of the source."""
 VALUE_SIZE = 7
 
 
@@ -113,6 +117,9 @@ def attend(attention: Attention, sources: Sources) -> tuple[Tensor, Tensor]:
 
 
 Score = Callable[[list[float], list[float]], float]
+"""The score of a query and a key."""
+RowScores = Callable[[list[float], list[list[float]], list[bool], list[list[float]]], list[float]]
+"""The scores of a query and all keys, given the real positions and earlier queries' weights."""
 
 
 def softmax_by_loop(scores: list[float]) -> list[float]:
@@ -155,13 +162,36 @@ def mix_by_loop(
     No code of the modules is used; scores are computed from lists of Python floats. The mask is
     (B, T, S); a row without a real position gives zeros.
     """
+
+    def score_row(
+        asked: list[float], row: list[list[float]], real: list[bool], past: list[list[float]]
+    ) -> list[float]:
+        return [score(asked, key) for key in row]
+
+    return mix_rows_by_loop(score_row, query, keys, values, mask, normalizer=normalizer)
+
+
+def mix_rows_by_loop(
+    score_row: RowScores,
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Tensor,
+    *,
+    normalizer: Normalizer = Normalizer.softmax,
+) -> tuple[Tensor, Tensor]:
+    """Compute what `mix_by_loop` does, for scores that depend on positions or earlier weights.
+
+    A score of minus infinity stands for a position that the query does not look at.
+    """
     context = torch.zeros(*query.shape[:2], values.shape[-1], dtype=torch.float64)
     weights = torch.zeros(*query.shape[:2], keys.shape[1], dtype=torch.float64)
     for row, step in itertools.product(range(query.shape[0]), range(query.shape[1])):
-        real = [place for place in range(keys.shape[1]) if mask[row, step, place]]
-        asked = query[row, step].tolist()
-        scores = [score(asked, keys[row, place].tolist()) for place in real]
-        normalized = BY_LOOP[normalizer](scores) if real else []
+        seen = mask[row, step].tolist()
+        real = [place for place, is_real in enumerate(seen) if is_real]
+        past = weights[row, :step].tolist()
+        scores = score_row(query[row, step].tolist(), keys[row].tolist(), seen, past)
+        normalized = BY_LOOP[normalizer]([scores[place] for place in real]) if real else []
         for place, weight in zip(real, normalized, strict=True):
             weights[row, step, place] = weight
             context[row, step] += weights[row, step, place] * values[row, place]

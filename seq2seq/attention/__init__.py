@@ -16,6 +16,7 @@ from seq2seq.attention.base import (
 from seq2seq.attention.dot import DotAttention, DotConfig
 from seq2seq.attention.gaussian import GaussianAttention, GaussianConfig
 from seq2seq.attention.general import GeneralAttention, GeneralConfig
+from seq2seq.attention.local import LocalAttention, LocalConfig
 from seq2seq.attention.multihead import MultiHeadAttention, MultiHeadConfig
 from seq2seq.attention.none import NoAttention, NoAttentionConfig
 from seq2seq.attention.normalizers import Normalizer
@@ -44,6 +45,8 @@ __all__ = [
     "GaussianConfig",
     "GeneralAttention",
     "GeneralConfig",
+    "LocalAttention",
+    "LocalConfig",
     "Memory",
     "MultiHeadAttention",
     "MultiHeadConfig",

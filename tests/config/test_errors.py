@@ -29,8 +29,8 @@ def error_of(*overrides: str) -> str:
         ("tokenizer.lowercase=true", "unknown key 'tokenizer.lowercase'; it belongs to tokenizer="),
         (
             "attention=dott",
-            "unknown attention 'dott'; one of: additive, dot, gaussian, general, multihead, none, "
-            "uniform",
+            "unknown attention 'dott'; one of: additive, dot, gaussian, general, local, multihead, "
+            "none, uniform",
         ),
         ("data=wmt", "unknown data 'wmt'; one of: files, grammar, multi30k"),
         ("attention=null", "a part is chosen by its name, for example attention=none; this is not"),

@@ -35,9 +35,9 @@ def test_a_configuration_survives_saving_as_yaml(tmp_path):
 
 def test_an_unknown_type_is_an_error_with_the_choices():
     content = config_to_dict(load_config())
-    content["attention"]["name"] = "local"
+    content["attention"]["name"] = "hard"
 
-    with pytest.raises(ValueError, match="unknown attention 'local'; one of: additive, dot, gau"):
+    with pytest.raises(ValueError, match="unknown attention 'hard'; one of: additive, dot, gau"):
         config_from_dict(content)
 
 

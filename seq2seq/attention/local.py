@@ -1,0 +1,80 @@
+"""Local attention, which looks at a window around a predicted position."""
+
+# B batch, S source length, T target length, Q query size
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.attention.base import Attention, AttentionConfig, Memory, register_attention
+from seq2seq.attention.softmax import fit_mask
+
+
+@dataclass(kw_only=True, slots=True)
+class LocalConfig(AttentionConfig):
+    """Options of `LocalAttention`."""
+
+    name: str = "local"
+    window: int = 10
+    """Number of tokens on each side of the predicted position, D."""
+
+    def __post_init__(self) -> None:
+        AttentionConfig.__post_init__(self)
+        if self.window < 1:
+            raise ValueError(f"attention.window={self.window} must be at least 1")
+
+
+@register_attention(LocalConfig)
+class LocalAttention(Attention):
+    """Scores q^T W k_i - (i - p)^2 / (2 (D / 2)^2) for |i - p| <= D (Luong et al. 2015, local-p).
+
+    Section 3.2 of the paper. The position p = S sigmoid(w^T tanh(W_p q)) lies between 0 and the
+    number of real tokens S, which are counted from 1 (eq. 9). Positions outside the window have
+    weight 0. In eq. 10 a Gaussian multiplies the normalised weights, which then do not sum to 1;
+    here its logarithm is added to the scores, so they do.
+
+    Example:
+        >>> import torch
+        >>> from seq2seq.attention import LocalAttention, LocalConfig
+        >>> config = LocalConfig(window=1)
+        >>> attention = LocalAttention(config, query_size=4, key_size=6, value_size=6)
+        >>> _ = torch.nn.init.zeros_(attention.position_score.weight)  # the middle: p = 5 / 2
+        >>> memory = attention.prepare(torch.randn(1, 5, 6))
+        >>> context, weights = attention(torch.randn(1, 1, 4), memory)
+        >>> weights > 0
+        tensor([[[[False,  True,  True, False, False]]]])
+    """
+
+    def __init__(
+        self, config: LocalConfig, *, query_size: int, key_size: int, value_size: int
+    ) -> None:
+        super().__init__(config, query_size=query_size, key_size=key_size, value_size=value_size)
+        self.window = config.window
+        self.key_projection = nn.Linear(key_size, query_size, bias=False)
+        self.position_projection = nn.Linear(query_size, query_size, bias=False)
+        self.position_score = nn.Linear(query_size, 1, bias=False)
+
+    def project_keys(self, keys: Tensor) -> Tensor:
+        projected: Tensor = self.key_projection(keys)
+        return projected
+
+    def score(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Return the scores without the Gaussian: (B, T, Q), (B, S, Q) -> (B, T, S)."""
+        return query @ keys.mT
+
+    def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        scores = self.score(query, memory.keys)
+        # Low precision would move positions by whole tokens.
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        mask = fit_mask(memory.source_mask, scores.shape)
+        positions = mask.cumsum(-1)  # (B, 1 or T, S), the first real token is 1
+        distances = positions - self._relative_position(query).to(scores) * positions[..., -1:]
+        in_window = mask & (distances.abs() <= self.window)
+        scores = scores - 2 * (distances / self.window).square()
+        return self.average(self.normalize(scores, in_window), memory)
+
+    def _relative_position(self, query: Tensor) -> Tensor:
+        """Return the predicted positions from 0 to 1, (B, T, Q) -> (B, T, 1)."""
+        relative: Tensor = self.position_score(self.position_projection(query).tanh())
+        return relative.to(torch.promote_types(relative.dtype, torch.float32)).sigmoid()

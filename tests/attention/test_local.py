@@ -1,0 +1,70 @@
+import dataclasses
+
+import pytest
+import torch
+from tiny_attention import attend, attention_config, tiny_attention, tiny_sources
+from torch.testing import assert_close
+
+from seq2seq.attention import LocalConfig
+
+CONFIG = attention_config("local")
+
+
+def with_position(relative, *, window):
+    """Build attention without content scores that predicts one relative position."""
+    attention = tiny_attention(dataclasses.replace(CONFIG, window=window))
+    torch.nn.init.zeros_(attention.key_projection.weight)
+    torch.nn.init.constant_(attention.position_projection.weight, 1e3)  # tanh is 1
+    score = torch.tensor(relative).logit() / attention.position_score.in_features
+    torch.nn.init.constant_(attention.position_score.weight, score.item())
+    return attention
+
+
+def attend_from(attention, lengths):
+    keys = torch.randn(len(lengths), max(lengths), 10).double()
+    memory = attention.prepare(keys, torch.tensor(lengths), values=keys)
+    return attention(torch.ones(len(lengths), 1, 6).double(), memory)[1][:, 0, 0]
+
+
+def test_weights_without_content_are_a_truncated_gaussian():
+    weights = attend_from(with_position(0.5, window=2), [8])
+
+    # p = 4; tokens are counted from 1, and the deviation is 1.
+    gaussian = torch.tensor([0, -2, -0.5, 0, -0.5, -2, 0, 0]).double().exp()
+    gaussian[[0, 6, 7]] = 0
+    assert_close(weights[0], gaussian / gaussian.sum())
+
+
+@pytest.mark.parametrize(("relative", "highest"), [(0.001, 0), (0.3, 2), (0.72, 6), (0.999, 9)])
+def test_position_moves_the_window_over_the_real_tokens(relative, highest):
+    weights = attend_from(with_position(relative, window=1), [10, 5])
+
+    assert weights[0].argmax() == highest
+    assert (weights > 0).sum(-1).max() <= 3
+    assert_close(weights.sum(-1), torch.ones(2).double())
+    assert not weights[1, 5:].any()
+
+
+def test_position_gets_a_gradient():
+    attention, sources = tiny_attention(CONFIG), tiny_sources(CONFIG)
+
+    _, weights = attend(attention, sources)
+    (weights * torch.arange(5)).sum().backward()
+
+    assert attention.position_projection.weight.grad.abs().min() > 0
+    assert attention.position_score.weight.grad.abs().min() > 0
+
+
+def test_positions_of_long_sources_are_exact_in_half_precision():
+    attention = with_position(0.75, window=1).bfloat16()
+    keys = torch.randn(1, 1000, 10).bfloat16()
+
+    _, weights = attention(torch.ones(1, 1, 6).bfloat16(), attention.prepare(keys))
+
+    assert (weights > 0).sum() <= 3
+    assert abs(weights.argmax().item() + 1 - 750) <= 5  # bf16 rounds the logit of 0.75
+
+
+def test_window_below_one_is_an_error():
+    with pytest.raises(ValueError, match=r"attention\.window=0 must be at least 1"):
+        LocalConfig(window=0)
