@@ -48,6 +48,7 @@ class Metric(Enum):
     """The validation metric that chooses the best checkpoint."""
 
     bleu = "bleu"
+    chrf = "chrf"
     loss = "loss"
 
 
@@ -147,7 +148,7 @@ class ValidationConfig:
     metric: Metric
     """Metric of the best checkpoint."""
     patience: int | None
-    """Validations without a new best after which training stops; None never stops it."""
+    """Validations without an improvement after which training stops; None never stops it."""
     keep_best: int
     """Number of best checkpoints to keep; if more than one, as step-<n>.pt beside best.pt."""
     num_samples: int

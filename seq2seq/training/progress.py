@@ -48,7 +48,9 @@ class Progress:
     plateaus: int = 0
     """Times that validation did not improve for `plateau_patience` validations."""
     since_best: int = 0
-    """Validations since the best one."""
+    """Validations since the last improvement; an equal value is none."""
+    zero_scores: int = 0
+    """Validations whose BLEU or chrF was 0."""
     best: list[tuple[float, int]] = field(default_factory=list)
     """(value, update) of the checkpoints to keep, best first."""
     validated_update: int = 0
@@ -103,6 +105,9 @@ class Progress:
     def count_validation(self, value: float, config: TrainingConfig) -> list[int]:
         """Count a validation.
 
+        Of equal values, the later one is the best checkpoint, because it has trained longer; it
+        does not count as an improvement, so that a flat metric ends the training.
+
         Args:
             value: Value of the metric; higher is better.
             config: Number of checkpoints to keep, and length of a plateau.
@@ -111,11 +116,11 @@ class Progress:
             Updates whose checkpoints are no longer among the best.
         """
         self.validated_update = self.update
-        is_best = not self.best or value > self.best[0][0]
-        self.since_best = 0 if is_best else self.since_best + 1
+        is_better = not self.best or value > self.best[0][0]
+        self.since_best = 0 if is_better else self.since_best + 1
         if self.since_best and self.since_best % config.schedule.plateau_patience == 0:
             self.plateaus += 1
-        ranked = sorted([*self.best, (value, self.update)], key=lambda kept: -kept[0])
+        ranked = sorted([*self.best, (value, self.update)], reverse=True)
         self.best = ranked[: config.validation.keep_best]
         return [update for _, update in ranked[config.validation.keep_best :]]
 

@@ -7,21 +7,22 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from seq2seq.checkpoints.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from seq2seq.checkpoints.checkpoint import TrainingState
 from seq2seq.config.schema import TrainConfig
-from seq2seq.config.training import Metric
 from seq2seq.data import Batch, Batches, collate
 from seq2seq.data.id_rows import Numbers
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, share_from_first, sum_over_processes
 from seq2seq.runtime.interrupts import Interrupted, StopSignals
 from seq2seq.runtime.numerics import Numerics
+from seq2seq.training.checkpoint_writer import CheckpointWriter
 from seq2seq.training.evaluator import Evaluator
 from seq2seq.training.logger import ProgressBar, describe_validation
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import Interval, Progress
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_ratio
+from seq2seq.training.selection import count_zero_score, metric_value
 from seq2seq.training.tensorboard import TensorBoard
 from seq2seq.training.updates import NonFiniteError, Updater
 
@@ -56,6 +57,7 @@ class Trainer:
             rank=ranks.rank,
             world_size=ranks.world_size,
         )
+        self.writer = CheckpointWriter(config, tokenizers=data.tokenizers, directory=directory)
         self.evaluator = Evaluator(
             data=data.valid,
             tokenizers=data.tokenizers,
@@ -206,24 +208,15 @@ class Trainer:
                 num_samples=training.validation.num_samples,
                 update=progress.update,
             )
-            by_bleu = training.validation.metric is Metric.bleu
-            value = evaluation.scores.bleu if by_bleu else -evaluation.loss
-            self._keep_best(progress.count_validation(value, training))
+            metric = training.validation.metric
+            value = metric_value(evaluation, metric)
+            count_zero_score(progress, value, metric)
+            dropped_updates = progress.count_validation(value, training)
+            self.writer.keep_best(
+                self.model.state_dict(), progress, dropped_updates=dropped_updates
+            )
         self.progress = share_from_first(progress, self.ranks)
         self._save_last()
-
-    def _keep_best(self, dropped_updates: Sequence[int]) -> None:
-        """Write best.pt and, if several are kept, step-<n>.pt; delete the checkpoints dropped."""
-        checkpoint = self._checkpoint(training_state=None)
-        update = self.progress.update
-        if self.progress.best_update == update:
-            save_checkpoint(self.directory.best, checkpoint)
-        if self.config.training.validation.keep_best == 1:
-            return
-        if update not in dropped_updates:
-            save_checkpoint(self.directory.step(update), checkpoint)
-        for dropped in dropped_updates:
-            self.directory.step(dropped).unlink(missing_ok=True)
 
     def _save_last(self) -> None:
         if self.ranks.is_first:
@@ -232,15 +225,7 @@ class Trainer:
                 "progress": self.progress.to_dict(),
                 "updater": self.updater.state(),
             }
-            save_checkpoint(self.directory.last, self._checkpoint(training_state=state))
-
-    def _checkpoint(self, *, training_state: TrainingState | None) -> Checkpoint:
-        return Checkpoint(
-            config=self.config,
-            tokenizers=self.data.tokenizers,
-            model_state=self.model.state_dict(),
-            training_state=training_state,
-        )
+            self.writer.save_last(self.model.state_dict(), state)
 
     def _open_board(self) -> TensorBoard:
         path = self.directory.tensorboard if self.ranks.is_first else None

@@ -128,14 +128,16 @@ def test_a_best_resets_patience():
     assert progress.since_best == 1
 
 
-def test_an_equal_value_is_not_a_new_best():
-    progress, config = Progress(), training(max_updates=99)
+def test_of_equal_values_the_later_is_best_but_does_not_reset_patience():
+    progress, config = Progress(), training(max_updates=99, keep_best=2)
 
-    for progress.update in (3, 5):
-        progress.count_validation(2.0, config)
+    dropped = []
+    for progress.update in (3, 5, 7):
+        dropped.append(progress.count_validation(2.0, config))
 
-    assert progress.best == [(2.0, 3)]
-    assert progress.since_best == 1
+    assert progress.best == [(2.0, 7), (2.0, 5)]
+    assert dropped == [[], [], [3]]
+    assert progress.since_best == 2
 
 
 def test_the_best_are_kept_in_order_and_the_others_returned():

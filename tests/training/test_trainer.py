@@ -38,6 +38,25 @@ def validate_as(monkeypatch, losses: list[float]) -> None:
     monkeypatch.setattr(Evaluator, "evaluate", evaluate)
 
 
+def score_as(monkeypatch, **columns: list[float]) -> None:
+    """Replace the BLEU, chrF or losses of validations."""
+    original = Evaluator.evaluate
+    rows = [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
+
+    def evaluate(self, model, *, ter):
+        row, evaluation = rows.pop(0), original(self, model, ter=ter)
+        scores = {name: row[name] for name in ("bleu", "chrf") if name in row}
+        return dataclasses.replace(
+            evaluation,
+            scores=dataclasses.replace(evaluation.scores, **scores),
+            loss=row.get("loss", evaluation.loss),
+        )
+
+    monkeypatch.setattr(Evaluator, "evaluate", evaluate)
+
+
 def updates_made(monkeypatch) -> list[dict]:
     """Record the arguments of each update."""
     original, made = Updater.make, []
@@ -124,7 +143,7 @@ def test_patience_ends_the_training(make, monkeypatch):
     trainer.train()
 
     assert trainer.progress.update == 4
-    assert trainer.progress.best == [(-2.0, 2)]
+    assert trainer.progress.best == [(-2.0, 4)]
 
 
 def test_best_has_the_lowest_loss_and_last_the_last_update(make, monkeypatch):
@@ -145,6 +164,39 @@ def test_best_has_the_lowest_loss_and_last_the_last_update(make, monkeypatch):
         saved = torch.load(trainer.directory.path / name, weights_only=True)["model"]
         assert all(torch.equal(saved[key], value) for key, value in states[update].items())
     assert checkpoints(trainer) == {"best.pt", "last.pt"}
+
+
+EVERY_UPDATE = ("training.max_updates=4", "training.validation.every_updates=1")
+
+
+def test_best_by_chrf(make, monkeypatch):
+    score_as(monkeypatch, chrf=[30.0, 50.0, 50.0, 40.0], loss=[4.0, 3.0, 2.0, 1.0])
+    trainer = make(*EVERY_UPDATE, "training.validation.metric=chrf")
+
+    trainer.train()
+
+    assert trainer.progress.best == [(50.0, 3)]
+
+
+def test_a_bleu_that_stays_at_zero_is_said_once_and_the_loss_chooses(make, monkeypatch, caplog):
+    score_as(monkeypatch, bleu=[0.0, 0.0, 0.004, 0.0], loss=[4.0, 2.0, 3.0, 2.0])
+    trainer = make(*EVERY_UPDATE)
+
+    trainer.train()
+
+    assert trainer.progress.best == [(-2.0, 4)]
+    (warning,) = [each.message for each in caplog.records if each.levelname == "WARNING"]
+    assert warning.startswith("validation bleu stays at 0, so the loss chooses the best checkpoint")
+
+
+def test_any_bleu_above_zero_beats_the_loss_of_a_bleu_of_zero(make, monkeypatch, caplog):
+    score_as(monkeypatch, bleu=[0.0, 0.1, 0.3, 0.2], loss=[1.0, 2.0, 3.0, 4.0])
+    trainer = make(*EVERY_UPDATE)
+
+    trainer.train()
+
+    assert trainer.progress.best == [(0.3, 3)]
+    assert not caplog.records or "stays at 0" not in caplog.text
 
 
 def test_the_configured_number_of_best_checkpoints_is_kept(make, monkeypatch):

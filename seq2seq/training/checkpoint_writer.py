@@ -1,0 +1,61 @@
+"""Write the checkpoints of a run: the best, the latest and the k best."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from seq2seq.checkpoints.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from seq2seq.config.schema import TrainConfig
+from seq2seq.data import TokenizerPair
+from seq2seq.training.progress import Progress
+from seq2seq.training.run_directory import RunDirectory
+
+
+class CheckpointWriter:
+    """Writes the checkpoints of a run into its directory."""
+
+    def __init__(
+        self, config: TrainConfig, *, tokenizers: TokenizerPair, directory: RunDirectory
+    ) -> None:
+        self._config = config
+        self._tokenizers = tokenizers
+        self._directory = directory
+
+    def keep_best(
+        self,
+        model_state: dict[str, Tensor],
+        progress: Progress,
+        *,
+        dropped_updates: Sequence[int],
+    ) -> None:
+        """Write best.pt and, if several are kept, step-<n>.pt; delete the checkpoints dropped.
+
+        Args:
+            model_state: The weights that were validated last.
+            progress: The counters, with this validation.
+            dropped_updates: Updates whose checkpoints are no longer among the best.
+        """
+        checkpoint = self._checkpoint(model_state, training_state=None)
+        if progress.best_update == progress.update:
+            save_checkpoint(self._directory.best, checkpoint)
+        if self._config.training.validation.keep_best == 1:
+            return
+        if progress.update not in dropped_updates:
+            save_checkpoint(self._directory.step(progress.update), checkpoint)
+        for dropped in dropped_updates:
+            self._directory.step(dropped).unlink(missing_ok=True)
+
+    def save_last(self, model_state: dict[str, Tensor], training_state: TrainingState) -> None:
+        """Write last.pt, from which the run can be resumed."""
+        checkpoint = self._checkpoint(model_state, training_state=training_state)
+        save_checkpoint(self._directory.last, checkpoint)
+
+    def _checkpoint(
+        self, model_state: dict[str, Tensor], *, training_state: TrainingState | None
+    ) -> Checkpoint:
+        return Checkpoint(
+            config=self._config,
+            tokenizers=self._tokenizers,
+            model_state=model_state,
+            training_state=training_state,
+        )
