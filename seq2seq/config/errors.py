@@ -84,7 +84,14 @@ def _nearest_keys(error: OmegaConfBaseException) -> str:
     if not isinstance(parent, DictConfig):
         return ""
     keys = [str(key) for key in parent]
-    near = difflib.get_close_matches(str(error.key), keys)
+    # The key itself may stand one level down: kernels is training.kernels.
+    near = [f"{key}.{error.key}" for key in keys if _has_key(parent, key, str(error.key))]
+    near += difflib.get_close_matches(str(error.key), keys)
     if near:
         return f"; did you mean {' or '.join(near)}?"
     return f"; one of: {', '.join(sorted(keys))}"
+
+
+def _has_key(parent: DictConfig, group: str, key: str) -> bool:
+    child = parent._get_node(group)
+    return isinstance(child, DictConfig) and not child._is_missing() and key in set(child)

@@ -17,6 +17,7 @@ def error_of(*overrides: str) -> str:
     ("override", "line"),
     [
         ("modle.bridge=mean", "unknown key 'modle'; did you mean model"),
+        ("kernels=plain", "unknown key 'kernels'; did you mean training.kernels?"),
         (
             "model.encoder.hiden_size=3",
             "unknown key 'model.encoder.hiden_size'; did you mean hidden_size?",
@@ -29,8 +30,8 @@ def error_of(*overrides: str) -> str:
         ("tokenizer.lowercase=true", "unknown key 'tokenizer.lowercase'; it belongs to tokenizer="),
         (
             "attention=dott",
-            "unknown attention 'dott'; one of: additive, dot, gaussian, general, local, multihead, "
-            "none, uniform",
+            "unknown attention 'dott'; one of: additive, coverage, dot, gaussian, general, local, "
+            "location, multihead, none, uniform",
         ),
         ("data=wmt", "unknown data 'wmt'; one of: files, grammar, multi30k"),
         ("attention=null", "a part is chosen by its name, for example attention=none; this is not"),

@@ -11,7 +11,7 @@ import pytest
 from documents import ROOT, Page, quickened
 
 PAGE = Page("docs/tutorials/new-attention-type.md")
-MODULE, IMPORT, EXAMPLE = PAGE.blocks("python")
+MODULE, IMPORT, OWN_TEST, EXAMPLE = PAGE.blocks("python")
 [YAML] = PAGE.blocks("yaml")
 TESTS, *TRAININGS = PAGE.commands()
 COPIED = (
@@ -37,6 +37,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert f"`{path}`" in PAGE.text
     (root / "seq2seq/attention/cosine.py").write_text(MODULE)
     (root / "configs/attention/cosine.yaml").write_text(YAML)
+    (root / "tests/attention/test_cosine.py").write_text(OWN_TEST)
     with (root / "seq2seq/attention/__init__.py").open("a") as file:
         file.write(IMPORT)
     return root

@@ -118,7 +118,7 @@ RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"torchrun .*": run_processes,
     r"python translate\.py checkpoint=\S+": run_prompt,
     r"python translate\.py [^|>*]*": run_translation,
-    r"python -m seq2seq\.cli\.(score|average) .*": run_in_shell,
+    r"python -m seq2seq\.cli\.(score|average|report) .*": run_in_shell,
     r"tensorboard .*": run_tensorboard,
     r"python benchmarks/compare\.py .*": run_comparison,
     r"python benchmarks/\w+_speed\.py .*": run_measurement,

@@ -57,6 +57,12 @@ def test_pipe_gives_one_line_for_each_line(workplace: Path, command: str) -> Non
     assert done.stdout.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("mkdir")])
+def test_shell_command_makes_the_file_that_is_translated(tmp_path: Path, command: str) -> None:
+    assert run_shell(tmp_path, command).returncode == 0
+    assert [path.name for path in (tmp_path / "my").iterdir()] == ["input.de"]
+
+
 def test_python_example_translates(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     README.run_example(0, workplace)
 
@@ -64,7 +70,7 @@ def test_python_example_translates(workplace: Path, capsys: pytest.CaptureFixtur
 
 
 def test_every_command_is_run() -> None:
-    known = ("python train.py", "python translate.py", "python benchmarks/")
+    known = ("python train.py", "python translate.py", "python benchmarks/", "mkdir")
 
     forgotten = [c for c in COMMANDS if not c.startswith(known) and "| python" not in c]
 
