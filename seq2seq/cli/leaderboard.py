@@ -1,88 +1,156 @@
-"""Compare the runs of a sweep: a table, leaderboard.csv and a bar chart."""
+"""The tables of a study: leaderboard.csv, groups.csv, a bar chart, and text for a terminal."""
 
 import csv
-import json
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 from tabulate import tabulate
 
+from seq2seq.cli.comparison import BaselineComparison, compare_with_baseline
+from seq2seq.cli.study import MEASURES, SEED, Group, Run, group_runs
 from seq2seq.visualization.plots import bar_chart
 
-FAILURE = "failed.txt"
-RESULTS = "results.json"
-_COLUMNS = ("run", "bleu", "chrf", "ter", "aer", "parameters", "minutes", "tokens_per_second")
+_IN_TERMINAL = (
+    "valid_bleu",
+    "bleu",
+    "chrf",
+    "ter",
+    "aer",
+    "parameters",
+    "minutes",
+    "tokens_per_second",
+)
+"""Measures of the terminal's table; the files have all."""
+_COMPARISON = (
+    "baseline",
+    "difference",
+    "difference_low",
+    "difference_high",
+    "p_value",
+    "p_value_holm",
+    "p_value_stratified",
+    "not_compared",
+)
 
 
-@dataclass(kw_only=True, slots=True)
-class LeaderboardRow:
-    """One run of a sweep; a run without a score has failed."""
+def write_tables(runs: Sequence[Run], directory: Path, *, baseline: str | None) -> str:
+    """Write leaderboard.csv, groups.csv and leaderboard.png.
 
-    run: str
-    bleu: float | None
-    values: dict[str, str]
-    failure: str | None
-
-
-def record_failure(path: Path, reason: str) -> None:
-    """Write the reason into the run's directory, where the leaderboard finds it."""
-    if (path / RESULTS).exists():
-        return  # the results of an earlier sweep are kept
-    path.mkdir(parents=True, exist_ok=True)
-    (path / FAILURE).write_text(f"{reason}\n", encoding="utf-8")
-
-
-def write_leaderboard(sweep: Path) -> list[LeaderboardRow]:
-    """Compare the runs in a sweep's directory and write leaderboard.csv and leaderboard.png.
+    Args:
+        runs: The runs in the order of the leaderboard.
+        directory: An existing directory.
+        baseline: The group that the others are compared with; see `compare_with_baseline`.
 
     Returns:
-        A row for each run, sorted by BLEU, failed runs last.
+        The table for a terminal: of the groups if seeds were swept, else of the runs.
+
+    Raises:
+        ValueError: No group is called like the baseline.
     """
-    rows = [_row(path) for path in sorted(sweep.iterdir()) if path.is_dir()]
-    rows.sort(key=lambda row: -1.0 if row.bleu is None else row.bleu, reverse=True)
-    with (sweep / "leaderboard.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*_COLUMNS, "failure"])
-        for row in rows:
-            values = [row.values.get(column, "") for column in _COLUMNS[1:]]
-            writer.writerow([row.run, *values, row.failure or ""])
-    scored = [row for row in rows if row.bleu is not None]
-    if scored:
-        bleu = [row.bleu or 0.0 for row in scored]
-        figure = bar_chart([row.run for row in scored], bleu, title="Test set", unit="BLEU")
-        figure.savefig(sweep / "leaderboard.png")
+    groups = group_runs(runs)
+    comparisons = compare_with_baseline(groups, baseline)
+    _write_csv(directory / "leaderboard.csv", _leaderboard(runs))
+    _write_csv(directory / "groups.csv", _group_table(groups, comparisons))
+    if groups:
+        scores = [group.mean("bleu") or 0.0 for group in groups]
+        labels = [group.label for group in groups]
+        figure = bar_chart(labels, scores, title="Test set", unit="BLEU")
+        figure.savefig(directory / "leaderboard.png")
+    failures = [f"{run.name} failed: {run.failure}" for run in runs if run.failure is not None]
+    return "\n".join([_format_groups(groups, comparisons), *failures])
+
+
+def _leaderboard(runs: Sequence[Run]) -> list[list[str]]:
+    """Return the header and a row for each run."""
+    keys = list(runs[0].swept) if runs else []
+    rows = [["run", *keys, *MEASURES, "failure"]]
+    for run in runs:
+        values = [
+            format(run.measures[name], form) if name in run.measures else ""
+            for name, form in MEASURES.items()
+        ]
+        rows.append([run.name, *run.swept.values(), *values, run.failure or ""])
     return rows
 
 
-def format_leaderboard(rows: list[LeaderboardRow]) -> str:
-    """Format the rows as a table for a terminal."""
-    cells = [
-        [row.run, *(row.values.get(column, "-") for column in _COLUMNS[1:])]
-        for row in rows
-        if row.failure is None
+def _group_table(
+    groups: Sequence[Group], comparisons: Sequence[BaselineComparison]
+) -> list[list[str]]:
+    """Return the header and a row for each group, with unrounded numbers."""
+    keys = list(groups[0].swept) if groups else []
+    measures = [f"{name}{end}" for name in MEASURES for end in ("", "_deviation")]
+    rows = [[*keys, "runs", "failed_runs", *measures, *_COMPARISON]]
+    for group, compared in zip(groups, comparisons, strict=True):
+        values = [value for name in MEASURES for value in (group.mean(name), group.deviation(name))]
+        counts = [str(len(group.runs)), str(group.num_failed)]
+        found = compared.result
+        numbers = (
+            [None] * 6
+            if found is None
+            else [found.effect, *found.interval, found.p_value, compared.holm, found.p_stratified]
+        )
+        rows.append(
+            [
+                *group.swept.values(),
+                *counts,
+                *map(_number, values),
+                compared.baseline,
+                *map(_number, numbers),
+                compared.reason,
+            ]
+        )
+    return rows
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def _write_csv(path: Path, rows: Sequence[Sequence[str]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+def _format_groups(groups: Sequence[Group], comparisons: Sequence[BaselineComparison]) -> str:
+    """Format the groups as a table; groups of one run each are shown by the names of the runs."""
+    if not groups:
+        return "no run has results"
+    has_seeds = any(len(group.runs) > 1 or SEED in group.runs[0].swept for group in groups)
+    keys = list(groups[0].swept)
+    names = [*keys, "runs"] if has_seeds else ["run"]
+    measures = [
+        name for name in _IN_TERMINAL if any(group.mean(name) is not None for group in groups)
     ]
-    alignment = ["left", *["right"] * (len(_COLUMNS) - 1)]
-    table = tabulate(
-        cells, headers=_COLUMNS, tablefmt="plain", disable_numparse=True, colalign=alignment
+    headers = [*names, *measures]
+    rows = []
+    for group in groups:
+        label = [*group.swept.values(), str(len(group.runs))] if has_seeds else [group.runs[0].name]
+        rows.append([*label, *(_cell(group, name) for name in measures)])
+    if len(groups) > 1:
+        headers += ["difference", "p"]
+        for row, compared in zip(rows, comparisons, strict=True):
+            row += _comparison_cells(compared)
+    alignment = ["left"] * len(names) + ["right"] * (len(headers) - len(names))
+    return tabulate(
+        rows, headers=headers, tablefmt="plain", disable_numparse=True, colalign=alignment
     )
-    lines = [f"{row.run} failed: {row.failure}" for row in rows if row.failure is not None]
-    return "\n".join([table, *lines])
 
 
-def _row(path: Path) -> LeaderboardRow:
-    results_path = path / RESULTS
-    if (path / FAILURE).exists() or not results_path.exists():
-        reason = f"it has no {RESULTS}"
-        if (path / FAILURE).exists():
-            reason = (path / FAILURE).read_text(encoding="utf-8").strip()
-        return LeaderboardRow(run=path.name, bleu=None, values={}, failure=reason)
-    results = json.loads(results_path.read_text(encoding="utf-8"))
-    test = cast(dict[str, float], results["test"])
-    values = {name: f"{test[name]:.2f}" for name in ("bleu", "chrf", "ter")}
-    if "aer" in test:
-        values["aer"] = f"{test['aer']:.3f}"
-    values["parameters"] = str(results["parameters"])
-    values["minutes"] = f"{results['seconds'] / 60:.1f}"
-    values["tokens_per_second"] = f"{results['target_tokens_per_second']:.0f}"
-    return LeaderboardRow(run=path.name, bleu=test["bleu"], values=values, failure=None)
+def _cell(group: Group, measure: str) -> str:
+    """Format a mean, with the deviation over the seeds."""
+    mean, deviation = group.mean(measure), group.deviation(measure)
+    if mean is None:
+        return "-"
+    form = MEASURES[measure]
+    if deviation is None or measure == "parameters":
+        return f"{mean:{form}}"
+    return f"{mean:{form}} \xb1 {deviation:{form}}"
+
+
+def _comparison_cells(compared: BaselineComparison) -> list[str]:
+    """Format the difference from the baseline with its interval, and the corrected p-value."""
+    if compared.result is None:
+        return ["-" if compared.reason else "baseline", "-"]
+    low, high = compared.result.interval
+    p_value = compared.holm or 0.0
+    return [f"{compared.result.effect:+.2f} [{low:.2f}, {high:.2f}]", f"{p_value:.3f}"]

@@ -1,42 +1,106 @@
-"""The jobs of a sweep and the summary at its end."""
+"""The jobs of a sweep, their names, and the summary at its end."""
 
+import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from seq2seq.cli.leaderboard import format_leaderboard, record_failure, write_leaderboard
+from seq2seq.cli.leaderboard import write_tables
+from seq2seq.cli.study import read_runs, record_failure, record_overrides
 from seq2seq.config.errors import USER_ERRORS, describe_error
 from seq2seq.runtime.interrupts import Interrupted
 
 
 def run_job(path: Path, train: Callable[[], float]) -> float | None:
-    """Train one job; a failure is recorded in its directory and does not end the sweep."""
-    print(f"\n{path.name}: {' '.join(HydraConfig.get().overrides.task)}", file=sys.stderr)
+    """Train one job; a failure is recorded in its directory and does not end the sweep.
+
+    Returns:
+        The value for a sweeper to maximise; None if the job failed.
+    """
+    overrides = list(HydraConfig.get().overrides.task)
+    print(f"\n{path.name}: {' '.join(overrides)}", file=sys.stderr)
     try:
-        return train()
+        score = train()
     except Interrupted:
         raise
     except Exception as error:
         if not isinstance(error, USER_ERRORS):
             traceback.print_exc()
         reason = describe_error(error)
-        record_failure(path, reason)
+        record_failure(path, reason, overrides)
         print(f"{path.name} failed: {reason}", file=sys.stderr)
         return None
+    record_overrides(path, overrides)
+    return score
 
 
-class SweepSummary(Callback):
-    """Compare the runs of a sweep when all have ended."""
+class StudySummary(Callback):
+    """Name the runs of a sweep by their swept keys, and compare the runs when all have ended."""
+
+    def __init__(self, baseline: str | None = None) -> None:
+        """Store the options.
+
+        Args:
+            baseline: The group that the others are compared with; None: the best by validation.
+        """
+        self.baseline = baseline
+
+    def on_multirun_start(self, config: DictConfig, **_: object) -> None:
+        """Leave the keys that are equal in all runs, or in `run_name`, out of the runs' names."""
+        content = OmegaConf.to_container(config, resolve=False)
+        assert isinstance(content, dict)
+        keys = unnamed_keys(list(config.hydra.overrides.task), str(content["run_name"]))
+        option = f"hydra.job.config.override_dirname.exclude_keys=[{','.join(keys)}]"
+        with read_write(config), open_dict(config):
+            config.hydra.overrides.hydra.append(option)
 
     def on_multirun_end(self, config: DictConfig, **_: object) -> None:
-        """Write the leaderboard; exit with 1 if a run failed."""
+        """Write the tables; exit with 1 if a run failed."""
         sweep = Path(config.hydra.sweep.dir)
-        rows = write_leaderboard(sweep)
-        print(f"\n{format_leaderboard(rows)}\n\n{sweep}/leaderboard.csv", file=sys.stderr)
-        if any(row.failure is not None for row in rows):
+        runs = read_runs([sweep])
+        try:
+            table = write_tables(runs, sweep, baseline=self.baseline)
+        except ValueError as error:  # after hours of training, the tables are worth more
+            print(f"warning: {error}", file=sys.stderr)
+            table = write_tables(runs, sweep, baseline=None)
+        print(f"\n{table}\n\n{sweep}/leaderboard.csv\n{sweep}/groups.csv", file=sys.stderr)
+        if any(run.failure is not None for run in runs):
             sys.exit(1)
+
+
+def unnamed_keys(overrides: Sequence[str], run_name: str) -> list[str]:
+    """Return the keys of a sweep's overrides that the name of a run need not carry.
+
+    Args:
+        overrides: The arguments of the sweep.
+        run_name: `run_name` before interpolation; a key that it refers to is in it already.
+
+    Example:
+        >>> unnamed_keys(["attention=dot,none", "seed=1,2", "data=files"], "${attention.name}")
+        ['data', 'attention']
+    """
+    parsed = OverridesParser.create().parse_overrides(list(overrides))
+    referred = re.findall(r"\$\{([\w.]+?)(?:\.name)?\}", run_name)
+    fixed = [each.key_or_group for each in parsed if not each.is_sweep_override()]
+    return list(dict.fromkeys([*fixed, *referred]))
+
+
+def name_suffix(override_dirname: str) -> str:
+    """Return the overrides of a run as the end of a directory's name.
+
+    Example:
+        >>> name_suffix("seed-1-data.root-a/b c"), name_suffix("")
+        ('-seed-1-data.root-a_b_c', '')
+    """
+    text = re.sub(r"[^\w.+-]+", "_", override_dirname).strip("_")
+    return f"-{text}" if text else ""
+
+
+# configs/train.yaml uses it; in a process of a launcher too, which imports this module.
+OmegaConf.register_new_resolver("name_suffix", name_suffix, replace=True)

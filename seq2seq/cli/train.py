@@ -1,5 +1,6 @@
 """Train a translator, for example `train.py data=multi30k attention=dot`; `-m` sweeps."""
 
+import json
 import shlex
 import sys
 from dataclasses import replace
@@ -14,9 +15,11 @@ with interrupts_in_one_line():  # these imports take seconds
     from omegaconf import DictConfig
 
     from seq2seq.cli.errors import one_line_errors, run_script
+    from seq2seq.cli.study import RESULTS
     from seq2seq.cli.sweep import run_job
     from seq2seq.config.composition import config_directory
     from seq2seq.config.schema import TrainConfig, register_schemas, to_train_config
+    from seq2seq.config.training import Metric
     from seq2seq.runtime.allocator import keep_freed_memory
     from seq2seq.training.run import run_training
     from seq2seq.training.run_directory import RunDirectory
@@ -32,7 +35,7 @@ def main() -> None:
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="train")
 @one_line_errors
 def _train(composed: DictConfig) -> float | None:
-    """Train once, or one job of a sweep; return the test BLEU for a sweeper to optimise."""
+    """Train once, or one job of a sweep; return the value for a sweeper to maximise."""
     hydra_config = HydraConfig.get()
     try:
         if hydra_config.mode is RunMode.MULTIRUN:
@@ -52,7 +55,14 @@ def _train_job(config: TrainConfig, path: Path) -> float:
 
 
 def _train_into(config: TrainConfig, path: Path) -> float:
-    return run_training(config, path, next_steps=_next_steps(config, path))
+    """Train; return the best checkpoint's score on the validation set, by the chosen metric.
+
+    A sweeper that saw test scores would fit the configuration to the test set.
+    """
+    run_training(config, path, next_steps=_next_steps(config, path))
+    valid = json.loads((path / RESULTS).read_text(encoding="utf-8"))["valid"]
+    metric = config.training.validation.metric
+    return float(-valid["loss"] if metric is Metric.loss else valid[metric.value])
 
 
 def _next_steps(config: TrainConfig, path: Path) -> dict[str, str]:

@@ -28,6 +28,7 @@ _PATTERNS = (
     "train.log",
     "tensorboard",
     "failed.txt",
+    "overrides.txt",
 )
 _MAY_DIFFER = (
     "resume",

@@ -1,112 +1,127 @@
 import csv
-import json
 
-from seq2seq.cli.leaderboard import format_leaderboard, record_failure, write_leaderboard
+import pytest
+from tiny_study import write_run, write_study
+
+from seq2seq.cli.leaderboard import write_tables
+from seq2seq.cli.study import read_runs, record_failure
 
 
-def write_results(path, *, bleu, aer=None):
-    path.mkdir()
-    test = {"bleu": bleu, "chrf": 50.5, "ter": 30.25}
-    if aer is not None:
-        test["aer"] = aer
-    results = {
-        "test": test,
-        "parameters": 1234,
-        "seconds": 90.0,
-        "target_tokens_per_second": 567.8,
-    }
-    (path / "results.json").write_text(json.dumps(results))
+def tables(path, *, baseline=None):
+    """Return the terminal's table and the rows of both files."""
+    text = write_tables(read_runs([path]), path, baseline=baseline)
+    rows = []
+    for name in ("leaderboard.csv", "groups.csv"):
+        with (path / name).open(newline="") as file:
+            rows.append(list(csv.DictReader(file)))
+    return text, *rows
 
 
 def sweep(path):
-    write_results(path / "0-none", bleu=9.5)
-    write_results(path / "1-dot", bleu=30.25, aer=0.125)
-    record_failure(path / "2-odd", "attention.num_heads=3 must divide attention.size=256")
+    write_run(path / "0-none", "attention=none", bleu=9.5)
+    write_run(path / "1-dot", "attention=dot", bleu=30.25, valid_bleu=29.0, aer=0.125)
+    record_failure(path / "2-odd", "attention.num_heads=3 must divide", ["attention=odd"])
     (path / "3-killed").mkdir()
-    write_results(path / "4-additive", bleu=101.0 - 1.0)
-    (path / "multirun.yaml").write_text("x: 1\n")
+    write_run(path / "4-additive", "attention=additive", bleu=100.0)
     return path
 
 
-def test_runs_are_sorted_by_bleu_and_failed_ones_come_last(tmp_path):
-    rows = write_leaderboard(sweep(tmp_path))
+def test_the_leaderboard_has_a_row_for_each_run_and_a_column_for_each_swept_key(tmp_path):
+    _, rows, _ = tables(sweep(tmp_path))
 
-    assert [row.run for row in rows] == ["4-additive", "1-dot", "0-none", "2-odd", "3-killed"]
-    assert [row.bleu for row in rows] == [100.0, 30.25, 9.5, None, None]
-    assert rows[3].failure == "attention.num_heads=3 must divide attention.size=256"
-    assert rows[4].failure == "it has no results.json"
-
-
-def test_a_failure_does_not_remove_existing_results(tmp_path):
-    write_results(tmp_path / "0-none", bleu=9.5)
-    record_failure(tmp_path / "0-none", "the directory holds a run already")
-
-    (row,) = write_leaderboard(tmp_path)
-
-    assert (row.bleu, row.failure) == (9.5, None)
-
-
-def test_the_file_has_a_line_for_each_run(tmp_path):
-    write_leaderboard(sweep(tmp_path))
-
-    with (tmp_path / "leaderboard.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
     assert [row["run"] for row in rows] == ["4-additive", "1-dot", "0-none", "2-odd", "3-killed"]
     assert rows[1] == {
         "run": "1-dot",
+        "attention": "dot",
+        "valid_bleu": "29.00",
         "bleu": "30.25",
         "chrf": "50.50",
         "ter": "30.25",
+        "perplexity": "2.50",
         "aer": "0.125",
+        "entropy": "0.50",
+        "coverage": "",
+        "sharpness": "0.750",
         "parameters": "1234",
         "minutes": "1.5",
         "tokens_per_second": "568",
+        "best_update": "12",
         "failure": "",
     }
-    assert rows[3]["bleu"] == ""
+    assert (rows[3]["attention"], rows[3]["bleu"]) == ("odd", "")
     assert rows[3]["failure"].startswith("attention.num_heads=3")
+    assert rows[4]["failure"] == "it has no results.json"
+
+
+def test_groups_have_means_deviations_and_the_difference_from_the_baseline(tmp_path):
+    _, _, rows = tables(write_study(tmp_path))
+
+    assert [row["attention"] for row in rows] == ["dot", "none"]
+    none = rows[1]
+    assert "seed" not in none
+    assert (none["runs"], none["failed_runs"]) == ("2", "0")
+    assert (none["bleu"], none["bleu_deviation"]) == ("10", "0.707107")
+    assert (none["minutes"], none["minutes_deviation"]) == ("1.5", "0")
+    assert (none["aer"], none["aer_deviation"]) == ("", "")
+    assert none["baseline"] == "dot"
+    low, effect, high = (float(none[f"difference{end}"]) for end in ("_low", "", "_high"))
+    assert low <= effect <= high < 0
+    assert 0 < float(none["p_value"]) <= float(none["p_value_holm"]) < 0.05
+    assert rows[0]["baseline"] == rows[0]["difference"] == rows[0]["not_compared"] == ""
+
+
+def test_the_table_shows_groups_with_their_spread_if_seeds_are_swept(tmp_path):
+    text, _, _ = tables(write_study(tmp_path), baseline="none")
+
+    header, dot, none = text.splitlines()
+    assert header.split()[:4] == ["attention", "runs", "valid_bleu", "bleu"]
+    assert header.split()[-2:] == ["difference", "p"]
+    assert dot.split()[:8] == ["dot", "2", "31.00", "\xb1", "1.41", "31.00", "\xb1", "1.41"]
+    assert " +9" in dot
+    assert none.split()[-2:] == ["baseline", "-"]
+    assert len(header) == len(dot) == len(none)
+
+
+def test_the_table_shows_runs_if_no_seeds_are_swept_and_names_failures_below(tmp_path):
+    lines = tables(sweep(tmp_path))[0].splitlines()
+
+    assert lines[0].split()[:6] == ["run", "valid_bleu", "bleu", "chrf", "ter", "aer"]
+    assert lines[1].split()[:3] == ["4-additive", "100.00", "100.00"]
+    assert len({len(line) for line in lines[:4]}) == 1
+    assert lines[4:] == [
+        "2-odd failed: attention.num_heads=3 must divide",
+        "3-killed failed: it has no results.json",
+    ]
 
 
 def test_the_chart_is_a_picture(tmp_path):
-    write_leaderboard(sweep(tmp_path))
+    tables(sweep(tmp_path))
 
     assert (tmp_path / "leaderboard.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_sweep_whose_runs_all_failed_has_no_chart(tmp_path):
+def test_a_study_whose_runs_all_failed_has_no_chart(tmp_path):
     record_failure(tmp_path / "0-none", "no such file")
 
-    rows = write_leaderboard(tmp_path)
+    text, rows, groups = tables(tmp_path)
 
-    assert [row.bleu for row in rows] == [None]
+    assert text == "no run has results\n0-none failed: no such file"
+    assert ([row["run"] for row in rows], groups) == (["0-none"], [])
     assert not (tmp_path / "leaderboard.png").exists()
 
 
-def test_a_score_of_zero_is_a_score(tmp_path):
-    write_results(tmp_path / "0-none", bleu=0.0)
-    record_failure(tmp_path / "1-dot", "no such file")
+def test_a_single_run_is_compared_with_nothing(tmp_path):
+    write_run(tmp_path / "0-none", "attention=none", bleu=0.0)
 
-    rows = write_leaderboard(tmp_path)
+    text, [row], [group] = tables(tmp_path)
 
-    assert [(row.run, row.bleu) for row in rows] == [("0-none", 0.0), ("1-dot", None)]
+    assert "difference" not in text
+    assert (row["run"], row["bleu"]) == ("0-none", "0.00")
+    assert (group["runs"], group["not_compared"]) == ("1", "")
 
 
-def test_the_table_has_aligned_columns_and_names_failures_below(tmp_path):
-    table = format_leaderboard(write_leaderboard(sweep(tmp_path))).splitlines()
+def test_an_unknown_baseline_writes_nothing(tmp_path):
+    with pytest.raises(ValueError, match="baseline=odd is no group"):
+        tables(write_study(tmp_path), baseline="odd")
 
-    assert table[0].split() == [
-        "run",
-        "bleu",
-        "chrf",
-        "ter",
-        "aer",
-        "parameters",
-        "minutes",
-        "tokens_per_second",
-    ]
-    assert table[1].split()[:2] == ["4-additive", "100.00"]
-    assert len({len(line) for line in table[:4]}) == 1
-    assert table[4:] == [
-        "2-odd failed: attention.num_heads=3 must divide attention.size=256",
-        "3-killed failed: it has no results.json",
-    ]
+    assert not (tmp_path / "groups.csv").exists()

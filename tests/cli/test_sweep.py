@@ -1,11 +1,10 @@
-import json
-
 import pytest
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
+from tiny_study import write_study
 
-from seq2seq.cli.leaderboard import FAILURE
-from seq2seq.cli.sweep import SweepSummary, run_job
+from seq2seq.cli.study import FAILURE, OVERRIDES
+from seq2seq.cli.sweep import StudySummary, name_suffix, run_job, unnamed_keys
 from seq2seq.runtime.interrupts import Interrupted
 
 
@@ -22,23 +21,26 @@ def fail_with(error):
     return train
 
 
-def test_a_job_returns_its_result_and_prints_its_overrides(tmp_path, capsys):
+def test_a_job_returns_its_result_and_keeps_and_prints_its_overrides(tmp_path, capsys):
+    (tmp_path / "0-dot").mkdir()
+
     assert run_job(tmp_path / "0-dot", lambda: 31.5) == 31.5
 
+    assert (tmp_path / "0-dot" / OVERRIDES).read_text() == "attention=dot\nseed=2\n"
     assert capsys.readouterr().err == "\n0-dot: attention=dot seed=2\n"
 
 
 def test_a_users_error_is_recorded_in_one_line(tmp_path, capsys):
     assert run_job(tmp_path / "0-dot", fail_with(ValueError("a\n b"))) is None
 
-    assert (tmp_path / "0-dot" / FAILURE).read_text() == "a b\n"
+    assert (tmp_path / "0-dot" / FAILURE).read_text() == "a b\nattention=dot\nseed=2\n"
     assert capsys.readouterr().err.endswith("\n0-dot failed: a b\n")
 
 
 def test_a_bug_of_the_program_is_recorded_and_shows_its_traceback(tmp_path, capsys):
     assert run_job(tmp_path / "0-dot", fail_with(ZeroDivisionError("ours"))) is None
 
-    assert (tmp_path / "0-dot" / FAILURE).read_text() == "ours\n"
+    assert (tmp_path / "0-dot" / FAILURE).read_text().startswith("ours\n")
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -49,24 +51,56 @@ def test_an_interrupt_ends_the_sweep(tmp_path):
     assert not (tmp_path / "0-dot" / FAILURE).exists()
 
 
-@pytest.mark.parametrize("failure", [None, "a b\n"])
-def test_the_summary_writes_the_leaderboard_and_fails_if_a_run_failed(tmp_path, capsys, failure):
-    scores = {"bleu": 20.0, "chrf": 40.0, "ter": 60.0}
-    results = {"test": scores, "parameters": 9, "seconds": 60.0, "target_tokens_per_second": 5.0}
-    for name in ("0-dot", "1-none"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "results.json").write_text(json.dumps(results))
-    if failure is not None:
-        (tmp_path / "1-none" / FAILURE).write_text(failure)
-    config = OmegaConf.create({"hydra": {"sweep": {"dir": str(tmp_path)}}})
+def summarise(path, **options):
+    config = OmegaConf.create({"hydra": {"sweep": {"dir": str(path)}}})
+    StudySummary(**options).on_multirun_end(config)
 
-    if failure is None:
-        SweepSummary().on_multirun_end(config)
-    else:
-        with pytest.raises(SystemExit, match="1"):
-            SweepSummary().on_multirun_end(config)
+
+def test_the_summary_writes_the_tables(tmp_path, capsys):
+    summarise(write_study(tmp_path), baseline="none")
 
     err = capsys.readouterr().err
-    assert ("1-none failed: a b" in err) == (failure is not None)
-    assert err.endswith(f"{tmp_path}/leaderboard.csv\n")
+    assert err.startswith("\nattention ")
+    assert err.endswith(f"\n\n{tmp_path}/leaderboard.csv\n{tmp_path}/groups.csv\n")
     assert (tmp_path / "leaderboard.csv").exists()
+    assert ",none,9" in (tmp_path / "groups.csv").read_text()
+
+
+def test_the_summary_fails_if_a_run_failed(tmp_path, capsys):
+    write_study(tmp_path)
+    (tmp_path / "0-grammar-none-seed-1" / FAILURE).write_text("a b\nattention=none\nseed=1\n")
+
+    with pytest.raises(SystemExit, match="1"):
+        summarise(tmp_path)
+
+    assert "0-grammar-none-seed-1 failed: a b\n" in capsys.readouterr().err
+
+
+def test_an_unknown_baseline_does_not_cost_the_tables(tmp_path, capsys):
+    summarise(write_study(tmp_path), baseline="odd")
+
+    assert capsys.readouterr().err.startswith("warning: baseline=odd is no group of the study")
+    assert (tmp_path / "groups.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "keys"),
+    [
+        (["attention=none,dot"], ["data", "attention"]),
+        (["attention=none,dot", "seed=1,2", "+x.y=3"], ["x.y", "data", "attention"]),
+        (["seed=range(1,4)", "~training.a"], ["training.a", "data", "attention"]),
+        (["data.train=[a,b]", "model=choice(luong,bahdanau)"], ["data.train", "data", "attention"]),
+    ],
+)
+def test_the_name_of_a_run_leaves_out_what_is_fixed_or_in_it_already(overrides, keys):
+    assert unnamed_keys(overrides, "${data.name}-${attention.name}") == keys
+
+
+def test_a_name_of_ones_own_does_not_have_the_attention_in_it():
+    assert unnamed_keys(["attention=none,dot"], "mine") == []
+
+
+def test_the_end_of_a_name_is_one_part_of_a_path():
+    assert name_suffix("") == ""
+    assert name_suffix("data.root-/home/me-seed-2") == "-data.root-_home_me-seed-2"
+    assert name_suffix("a-[x, 'y']") == "-a-_x_y"

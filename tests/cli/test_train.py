@@ -1,5 +1,7 @@
 """train.py answers a mistake with one line and leaves no trace; a stopped run says how to go on."""
 
+import csv
+import json
 import os
 import re
 import runpy
@@ -59,7 +61,7 @@ def start(*arguments: str, cwd) -> subprocess.Popen[str]:
     [
         (["model.encoder.hiden_size=3"], "unknown key 'model.encoder.hiden_size'; did you mean "),
         (["model.encoder.hidden_size=wide"], "model.encoder.hidden_size: Value 'wide' of type"),
-        (["attention=dott"], "unknown attention 'dott'; one of: additive, dot, gaussian, general"),
+        (["attention=dott"], "unknown attention 'dott'; one of: additive, coverage, dot, "),
         (
             ["attention=multihead", "attention.num_heads=3", "attention.size=256"],
             "attention.num_heads=3 must divide attention.size=256",
@@ -164,6 +166,11 @@ def test_an_interrupt_while_data_are_read_is_one_line(train, corpus, monkeypatch
     assert train(*corpus) == (130, "", "stopped by Ctrl-C\n")
 
 
+def read_csv(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
 SHORT = ("training.max_updates=2", "hydra.sweep.dir=swept")
 SWEEP = ("attention=none,dot,general", *SHORT)
 
@@ -200,6 +207,45 @@ def test_a_sweep_goes_on_after_a_failure_and_compares_the_runs(swept, train):
     assert (code, out) == (0, "")
     assert "failed" not in err
     assert len((path / "leaderboard.csv").read_text().splitlines()) == 4
+
+
+def test_seeds_are_grouped_and_every_swept_key_is_in_name_and_row(train, corpus, tmp_path):
+    arguments = [each for each in corpus if not each.startswith(("attention.", "model.decoder.h"))]
+    swept_keys = ("attention=none,uniform", "seed=1,2", "model.decoder.hidden_size=8,10")
+    code, out, err = train("-m", *arguments, *swept_keys, *SHORT)
+
+    assert (code, out) == (0, "")
+    rows = read_csv(tmp_path / "work" / "swept" / "leaderboard.csv")
+    names = {
+        f"files-{row['attention']}-seed-{row['seed']}"
+        f"-model.decoder.hidden_size-{row['model.decoder.hidden_size']}"
+        for row in rows
+    }
+    assert {"-".join(sorted(row["run"].split("-")[1:])) for row in rows} == {
+        "-".join(sorted(name.split("-"))) for name in names
+    }
+    assert len(names) == 8
+    groups = read_csv(tmp_path / "work" / "swept" / "groups.csv")
+    assert [row["runs"] for row in groups] == ["2"] * 4
+    assert "seed" not in groups[0]
+    assert [bool(row["baseline"]) for row in groups] == [False, True, True, True]
+    header = next(line for line in err.splitlines() if line.startswith("attention "))
+    assert header.split()[:3] == ["attention", "model.decoder.hidden_size", "runs"]
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "loss"])
+def test_a_sweeper_gets_the_validation_score(train, corpus, monkeypatch, metric):
+    returned = []
+    monkeypatch.setattr(
+        "seq2seq.cli.train.run_job", lambda path, job: returned.append((path, job()))
+    )
+
+    train("-m", *corpus, f"training.validation.metric={metric}", "seed=1,2", *SHORT)
+
+    assert len(returned) == 2
+    for path, value in returned:
+        valid = json.loads((path / "results.json").read_text())["valid"]
+        assert value == (-valid["loss"] if metric == "loss" else valid[metric])
 
 
 def test_a_fault_of_the_program_in_a_sweep_shows_its_traceback_and_the_sweep_goes_on(

@@ -68,8 +68,8 @@ def rate_of_differences(number, *, num_samples=100, **options):
         )
         for index in range(number)
     ]
-    covered = [each.interval[0] <= 0 <= each.interval[1] for each in found]
-    assert np.mean([(each.p_value > 0.05) == c for each, c in zip(found, covered)]) > 0.97
+    agree = [(each.p_value > 0.05) == (each.interval[0] <= 0 <= each.interval[1]) for each in found]
+    assert np.mean(agree) > 0.97
     return (
         np.mean([each.p_value < 0.05 for each in found]),
         np.mean([each.p_stratified < 0.05 for each in found]),

@@ -41,6 +41,7 @@ def test_results_have_all_measurements(run):
 
     expected = {
         "updates",
+        "best_update",
         "epochs",
         "seconds",
         "target_tokens",
@@ -58,6 +59,7 @@ def test_results_have_all_measurements(run):
     assert scores <= results["test"].keys()
     assert "aer" not in results["test"]  # files hold no gold alignments
     assert results["updates"] == 12
+    assert results["best_update"] in {6, 12}
     assert results["epochs"] == 2.0
     text = (run.parent.parent / "b.train").read_text()
     assert results["target_tokens"] == 2 * len(text)  # a line end for each EOS

@@ -1,0 +1,146 @@
+"""Compare the groups of a study with a baseline group of the same test set."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from seq2seq.cli.study import Group, Run
+from seq2seq.evaluation.study_significance import (
+    Array,
+    GroupComparison,
+    compare_groups,
+    holm,
+    sentence_statistics,
+)
+
+_TRANSLATIONS, _REFERENCES = "test.hyp", "test.ref"
+
+
+@dataclass(kw_only=True, slots=True)
+class BaselineComparison:
+    """A group's difference from the baseline in test BLEU."""
+
+    baseline: str
+    """Label of the baseline; empty for the baseline itself and a group without one."""
+    result: GroupComparison | None
+    """None for the baseline itself and for a group that cannot be compared."""
+    holm: float | None
+    """The p-value, corrected for the number of comparisons in the study."""
+    reason: str
+    """Why there is no comparison; empty for the baseline itself."""
+
+
+def compare_with_baseline(
+    groups: Sequence[Group], baseline: str | None
+) -> list[BaselineComparison]:
+    """Compare each group with the baseline of its test set.
+
+    Args:
+        groups: The groups, best validation score first.
+        baseline: A swept value, such as `additive`, or `key=value` pairs separated by spaces. None:
+            the best group by validation of each test set.
+
+    Returns:
+        A comparison for each group.
+
+    Raises:
+        ValueError: No group fits the baseline, or several of one test set do.
+    """
+    if baseline is not None and not any(_fits(group, baseline) for group in groups):
+        labels = ", ".join(group.label for group in groups)
+        raise ValueError(f"baseline={baseline} is no group of the study; one of: {labels}")
+    test_sets = [_test_set(group) for group in groups]
+    comparisons = [
+        BaselineComparison(baseline="", result=None, holm=None, reason=_reason(group))
+        for group in groups
+    ]
+    for test_set in dict.fromkeys(each for each in test_sets if each is not None):
+        members = [i for i, each in enumerate(test_sets) if each == test_set]
+        first = _find_baseline([groups[i] for i in members], baseline)
+        statistics = {i: _statistics(groups[i]) for i in members} if len(members) > 1 else {}
+        for i in members:
+            if first is None:
+                comparisons[i].reason = "the baseline has another test set"
+            elif groups[i] is not first:
+                j = next(j for j in members if groups[j] is first)
+                comparisons[i].baseline = first.label
+                comparisons[i].result = compare_groups(
+                    statistics[i], statistics[j], same_seeds=_same_seeds(groups[i], first)
+                )
+    compared = [each for each in comparisons if each.result is not None]
+    corrected = holm([each.result.p_value for each in compared if each.result is not None])
+    for each, value in zip(compared, corrected, strict=True):
+        each.holm = value
+    return comparisons
+
+
+def _find_baseline(groups: Sequence[Group], baseline: str | None) -> Group | None:
+    """Return the baseline among groups of one test set, the best first."""
+    if baseline is None:
+        return groups[0]
+    fitting = [group for group in groups if _fits(group, baseline)]
+    if len(fitting) > 1:
+        labels = "; ".join(group.label for group in fitting)
+        raise ValueError(f"baseline={baseline} fits several groups: {labels}; give more key=value")
+    return fitting[0] if fitting else None
+
+
+def _fits(group: Group, baseline: str) -> bool:
+    if baseline == group.label or baseline in group.swept.values():
+        return True
+    pairs = [pair.partition("=") for pair in baseline.split()]
+    return all(equals and group.swept.get(key) == value for key, equals, value in pairs)
+
+
+def _test_set(group: Group) -> tuple[bytes, str] | None:
+    """Return what identifies the test set and the score; None if the runs do not agree in it."""
+    found = {_test_set_of_run(run) for run in group.runs}
+    return found.pop() if len(found) == 1 else None
+
+
+def _test_set_of_run(run: Run) -> tuple[bytes, str] | None:
+    if not all((run.path / name).exists() for name in (_TRANSLATIONS, _REFERENCES)):
+        return None
+    return hashlib.sha256((run.path / _REFERENCES).read_bytes()).digest(), run.signature
+
+
+def _reason(group: Group) -> str:
+    """Say why a group has no test set of its own; an empty text if it has one."""
+    found = {_test_set_of_run(run) for run in group.runs}
+    if None in found:
+        return f"a run has no {_TRANSLATIONS} or {_REFERENCES}"
+    return "" if len(found) == 1 else "its runs have different test sets"
+
+
+def _statistics(group: Group) -> Array:
+    """Return the sentence statistics of the runs, (R, S, K)."""
+    return np.stack([_run_statistics(run) for run in group.runs])
+
+
+def _run_statistics(run: Run) -> Array:
+    translations, references = (
+        (run.path / name).read_text(encoding="utf-8").split("\n")[:-1]
+        for name in (_TRANSLATIONS, _REFERENCES)
+    )
+    if len(translations) != len(references):
+        raise ValueError(
+            f"{run.path / _TRANSLATIONS} has {len(translations)} lines and {_REFERENCES} has "
+            f"{len(references)}; train the run again"
+        )
+    return sentence_statistics(translations, references, tokenize=_tokenizer(run.signature))
+
+
+def _tokenizer(signature: str) -> str:
+    """Return the tokenizer that a signature of sacreBLEU names."""
+    fields = dict(part.split(":", 1) for part in signature.split("|") if ":" in part)
+    name = fields.get("tok", "13a")
+    # Those of Japanese and Korean add the version of a dictionary to the name.
+    return next((known for known in ("ja-mecab", "ko-mecab") if name.startswith(known)), name)
+
+
+def _same_seeds(group: Group, baseline: Group) -> list[tuple[int, int]]:
+    """Return the indices of the runs with equal seeds in both groups."""
+    seeds = {run.seed: index for index, run in enumerate(baseline.runs)}
+    return [(i, seeds[run.seed]) for i, run in enumerate(group.runs) if run.seed in seeds]

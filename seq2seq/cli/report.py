@@ -1,0 +1,47 @@
+"""Compare the runs of one or several sweeps again, for example after a run was added."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from seq2seq.cli.errors import one_line_errors
+from seq2seq.cli.leaderboard import write_tables
+from seq2seq.cli.study import read_runs
+
+
+@one_line_errors
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write leaderboard.csv, groups.csv and leaderboard.png of the runs that are named."""
+    parser = argparse.ArgumentParser(
+        prog="python -m seq2seq.cli.report",
+        description="Compare the runs of one or several sweeps: leaderboard.csv has a row for each "
+        "run, groups.csv a row for the runs that differ only in their seed, with the significance "
+        "of the difference from a baseline.",
+    )
+    parser.add_argument(
+        "sweeps", nargs="+", type=Path, metavar="SWEEP", help="a sweep's or a run's directory"
+    )
+    parser.add_argument(
+        "--baseline",
+        help="the group to compare with: a swept value, or 'key=value' pairs; default: the best by "
+        "validation",
+    )
+    parser.add_argument(
+        "--output", type=Path, help="directory of the files; default: that of a single sweep"
+    )
+    options = parser.parse_args(arguments)
+    output = options.output
+    if output is None:
+        if len(options.sweeps) > 1:
+            raise ValueError("several directories have no common place; add --output=DIRECTORY")
+        output = options.sweeps[0]
+    runs = read_runs(options.sweeps)
+    output.mkdir(parents=True, exist_ok=True)
+    table = write_tables(runs, output, baseline=options.baseline)
+    print(table)
+    print(f"\n{output}/leaderboard.csv\n{output}/groups.csv", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

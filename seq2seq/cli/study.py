@@ -1,0 +1,248 @@
+"""The runs of a study: their swept keys and results, in groups that differ only in the seed."""
+
+import json
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from omegaconf import OmegaConf
+
+RESULTS = "results.json"
+CONFIG = "config.yaml"
+FAILURE = "failed.txt"
+OVERRIDES = "overrides.txt"
+SEED = "seed"
+_NOT_STUDIED = ("resume", "overwrite", "run_name", "checkpoint_dir")
+"""Keys that say where and how a run is started; they do not describe it."""
+
+MEASURES: Mapping[str, str] = {
+    "valid_bleu": ".2f",
+    "bleu": ".2f",
+    "chrf": ".2f",
+    "ter": ".2f",
+    "perplexity": ".2f",
+    "aer": ".3f",
+    "entropy": ".2f",
+    "coverage": ".3f",
+    "sharpness": ".3f",
+    "parameters": ".0f",
+    "minutes": ".1f",
+    "tokens_per_second": ".0f",
+    "best_update": ".0f",
+}
+"""Number format of each measure. All but `valid_bleu` and the last four are of the test set."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Run:
+    """One run of a study; a run without measures has failed."""
+
+    name: str
+    path: Path
+    measures: dict[str, float]
+    signature: str
+    """sacreBLEU's signature of BLEU."""
+    failure: str | None
+    swept: dict[str, str] = field(default_factory=dict)
+    """The value of each key that differs between the runs of the study."""
+
+    @property
+    def seed(self) -> str:
+        return self.swept.get(SEED, "")
+
+
+@dataclass(kw_only=True, slots=True)
+class Group:
+    """Runs that agree in every swept key but the seed."""
+
+    swept: dict[str, str]
+    """The value of each swept key but the seed."""
+    runs: list[Run]
+    """The runs that have results, by seed."""
+    num_failed: int
+
+    @property
+    def label(self) -> str:
+        """Return the swept values in one line, with the keys if there are several."""
+        if len(self.swept) == 1:
+            return next(iter(self.swept.values())) or "-"
+        if not self.swept:
+            return self.runs[0].name if len(self.runs) == 1 else "all runs"
+        return " ".join(f"{key}={value}" for key, value in self.swept.items())
+
+    def mean(self, measure: str) -> float | None:
+        """Return the mean over the runs that have the measure; None if there are none."""
+        values = self._values(measure)
+        return statistics.fmean(values) if values else None
+
+    def deviation(self, measure: str) -> float | None:
+        """Return the standard deviation over the runs; None of fewer than two."""
+        values = self._values(measure)
+        return statistics.stdev(values) if len(values) > 1 else None
+
+    def _values(self, measure: str) -> list[float]:
+        return [run.measures[measure] for run in self.runs if measure in run.measures]
+
+
+def record_overrides(path: Path, overrides: Sequence[str]) -> None:
+    """Write a job's overrides into its run directory, one a line."""
+    _write_lines(path / OVERRIDES, overrides)
+
+
+def record_failure(path: Path, reason: str, overrides: Sequence[str] = ()) -> None:
+    """Write the reason and the overrides into the run's directory, a line each.
+
+    The directory gets no other file: a run may start in it after a failure.
+    """
+    if (path / RESULTS).exists():
+        return  # the results of an earlier sweep are kept
+    path.mkdir(parents=True, exist_ok=True)
+    _write_lines(path / FAILURE, [reason, *overrides])
+
+
+def read_runs(paths: Sequence[Path]) -> list[Run]:
+    """Read runs from sweeps' directories and from run directories.
+
+    Returns:
+        The runs by validation BLEU, best first and failed runs last.
+
+    Raises:
+        ValueError: A directory does not exist, or there is no run.
+    """
+    found = [(path, sweep) for sweep in paths for path in _run_directories(sweep)]
+    if not found:
+        raise ValueError(f"{', '.join(map(str, paths))}: no runs; name a sweep or a run directory")
+    runs = []
+    for path, sweep in found:
+        is_ambiguous = len(paths) > 1 and path != sweep
+        runs.append(_read_run(path, f"{sweep.name}/{path.name}" if is_ambiguous else path.name))
+    _find_swept_keys(runs)
+    runs.sort(key=lambda run: (run.failure is not None, -run.measures.get("valid_bleu", 0.0)))
+    return runs
+
+
+def group_runs(runs: Sequence[Run]) -> list[Group]:
+    """Group runs by every swept key but the seed; the best validation BLEU comes first."""
+    groups: dict[tuple[str, ...], Group] = {}
+    for run in runs:
+        swept = {key: value for key, value in run.swept.items() if key != SEED}
+        group = groups.setdefault(tuple(swept.values()), Group(swept=swept, runs=[], num_failed=0))
+        if run.failure is None:
+            group.runs.append(run)
+        else:
+            group.num_failed += 1
+    finished = [group for group in groups.values() if group.runs]
+    for group in finished:
+        group.runs.sort(key=lambda run: (len(run.seed), run.seed))
+    return sorted(finished, key=lambda group: -(group.mean("valid_bleu") or 0.0))
+
+
+def _run_directories(sweep: Path) -> Iterator[Path]:
+    """Yield the run directories of a sweep, or the directory itself if it is one."""
+    if not sweep.is_dir():
+        raise ValueError(f"{sweep}: no such directory; name a sweep or a run directory")
+    if _is_run(sweep):
+        yield sweep
+        return
+    for path in sorted(sweep.iterdir()):
+        if path.is_dir() and (_is_run(path) or _was_begun(path)):
+            yield path
+
+
+def _is_run(path: Path) -> bool:
+    return any((path / name).is_file() for name in (CONFIG, RESULTS, FAILURE))
+
+
+def _was_begun(path: Path) -> bool:
+    """Return whether Hydra created the numbered directory of a job that was killed at once."""
+    return path.name[0].isdigit() and all(each.name.startswith(".") for each in path.iterdir())
+
+
+def _read_run(path: Path, name: str) -> Run:
+    if (path / FAILURE).exists() or not (path / RESULTS).exists():
+        has_reason = (path / FAILURE).exists()
+        failure = _read_lines(path / FAILURE)[0] if has_reason else f"it has no {RESULTS}"
+        return Run(name=name, path=path, measures={}, signature="", failure=failure)
+    results = json.loads((path / RESULTS).read_text(encoding="utf-8"))
+    test = results["test"]
+    known = {
+        **test,
+        **{key.removeprefix("attention_"): value for key, value in test.items()},
+        "valid_bleu": results["valid"]["bleu"],
+        "parameters": results["parameters"],
+        "minutes": results["seconds"] / 60,
+        "tokens_per_second": results["target_tokens_per_second"],
+        "best_update": results.get("best_update"),
+    }
+    measures = {key: float(known[key]) for key in MEASURES if known.get(key) is not None}
+    return Run(
+        name=name, path=path, measures=measures, signature=test.get("signature", ""), failure=None
+    )
+
+
+def _find_swept_keys(runs: Sequence[Run]) -> None:
+    """Fill `swept` with the overrides that differ; if a run has none, with the configuration."""
+    overrides = [_read_overrides(run.path) for run in runs]
+    configs = [_read_config(run.path) for run in runs]
+    known = [i for i in range(len(runs)) if overrides[i] is not None or configs[i]]
+    if any(overrides[i] is None and runs[i].failure is None for i in known):
+        keys = _differing_config_keys([configs[i] for i in known])
+    else:
+        keys = list(dict.fromkeys(key for i in known for key in overrides[i] or ()))
+    values = {
+        key: [(overrides[i] or {}).get(key, configs[i].get(key, "")) for i in range(len(runs))]
+        for key in keys
+    }
+    for key, of_key in values.items():
+        if len({of_key[i] for i in known}) > 1:
+            for run, value in zip(runs, of_key, strict=True):
+                run.swept[key] = value
+
+
+def _read_overrides(path: Path) -> dict[str, str] | None:
+    """Read a job's overrides; None of a run that was not a job of a sweep."""
+    if (path / FAILURE).exists():
+        lines = _read_lines(path / FAILURE)[1:]
+    elif (path / OVERRIDES).exists():
+        lines = _read_lines(path / OVERRIDES)
+    else:
+        return None
+    pairs = (line.lstrip("+").partition("=") for line in lines)
+    return {key: value for key, _, value in pairs if key not in _NOT_STUDIED} or None
+
+
+def _write_lines(path: Path, lines: Sequence[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _read_lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def _read_config(path: Path) -> dict[str, str]:
+    """Read the saved configuration, with dotted keys; a part's name stands under the part's key."""
+    if not (path / CONFIG).exists():
+        return {}
+    content = OmegaConf.to_container(OmegaConf.load(path / CONFIG))
+    return {
+        key.removesuffix(".name"): value
+        for key, value in _flatten(cast(dict[str, object], content))
+        if key not in _NOT_STUDIED
+    }
+
+
+def _flatten(content: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", str(value)
+
+
+def _differing_config_keys(configs: Sequence[dict[str, str]]) -> list[str]:
+    """Return the keys that differ, without the details of a part that is another one."""
+    keys = dict.fromkeys(key for config in configs for key in config)
+    differing = [key for key in keys if len({config.get(key, "") for config in configs}) > 1]
+    return [key for key in differing if "." not in key or key.split(".")[0] not in differing]

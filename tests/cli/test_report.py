@@ -1,0 +1,67 @@
+import csv
+import runpy
+import sys
+
+import pytest
+from tiny_study import write_run, write_study
+
+from seq2seq.cli.report import main
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def refusal(capsys, *arguments):
+    with pytest.raises(SystemExit) as end:
+        main(list(map(str, arguments)))
+
+    assert end.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_the_tables_of_a_sweep_are_written_again(tmp_path, capsys):
+    write_study(tmp_path)
+
+    main([str(tmp_path), "--baseline", "none"])
+
+    out, err = capsys.readouterr()
+    assert "baseline" in out
+    assert err == f"\n{tmp_path}/leaderboard.csv\n{tmp_path}/groups.csv\n"
+    assert len(read(tmp_path / "leaderboard.csv")) == 4
+    assert [row["baseline"] for row in read(tmp_path / "groups.csv")] == ["none", ""]
+
+
+def test_several_sweeps_are_compared_in_a_new_place(tmp_path):
+    write_study(tmp_path / "first")
+    write_run(tmp_path / "second" / "0-grammar-gaussian", "attention=gaussian", "seed=1")
+
+    main([str(tmp_path / "first"), str(tmp_path / "second"), f"--output={tmp_path / 'all'}"])
+
+    rows = read(tmp_path / "all" / "leaderboard.csv")
+    assert "second/0-grammar-gaussian" in [row["run"] for row in rows]
+    assert {row["attention"] for row in rows} == {"none", "dot", "gaussian"}
+    assert not (tmp_path / "first" / "groups.csv").exists()
+
+
+def test_several_sweeps_need_a_place_for_the_files(tmp_path, capsys):
+    line = refusal(capsys, write_study(tmp_path / "a"), write_study(tmp_path / "b"))
+
+    assert line == "error: several directories have no common place; add --output=DIRECTORY"
+
+
+def test_a_mistake_is_one_line(tmp_path, capsys):
+    assert "no such directory" in refusal(capsys, tmp_path / "absent")
+    line = refusal(capsys, write_study(tmp_path / "a"), "--baseline=odd")
+    assert line.startswith("error: baseline=odd is no group")
+
+
+def test_the_module_is_a_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["report", str(write_study(tmp_path))])
+    monkeypatch.delitem(sys.modules, "seq2seq.cli.report")
+
+    runpy.run_module("seq2seq.cli.report", run_name="__main__")
+
+    assert "valid_bleu" in capsys.readouterr().out

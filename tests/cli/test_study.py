@@ -1,0 +1,144 @@
+import pytest
+from tiny_study import write_run, write_study
+
+from seq2seq.cli.study import FAILURE, group_runs, read_runs, record_failure
+from seq2seq.config.schema import load_config
+from seq2seq.config.serialization import save_config
+
+
+def swept(path):
+    return {run.name: run.swept for run in read_runs([path])}
+
+
+def test_runs_are_sorted_by_validation_and_failed_ones_come_last(tmp_path):
+    write_run(tmp_path / "0-none", bleu=40.0, valid_bleu=9.5)
+    write_run(tmp_path / "1-dot", bleu=30.0, valid_bleu=31.0)
+    write_run(tmp_path / "2-zero", bleu=50.0, valid_bleu=0.0)
+    record_failure(tmp_path / "3-odd", "attention.num_heads=3 must divide attention.size=256")
+
+    runs = read_runs([tmp_path])
+
+    assert [run.name for run in runs] == ["1-dot", "0-none", "2-zero", "3-odd"]
+    assert [run.failure for run in runs[2:]] == [
+        None,
+        "attention.num_heads=3 must divide attention.size=256",
+    ]
+
+
+def test_every_key_that_differs_is_a_swept_key(tmp_path):
+    found = swept(write_study(tmp_path))
+
+    assert found["0-grammar-none-seed-1"] == {"attention": "none", "seed": "1"}
+    assert found["3-grammar-dot-seed-2"] == {"attention": "dot", "seed": "2"}
+
+
+def test_a_failed_job_keeps_its_swept_values(tmp_path):
+    write_run(tmp_path / "0-none", "attention=none", "seed=1", "+model=luong")
+    record_failure(tmp_path / "1-dot", "no", ["attention=dot", "seed=1", "+model=luong"])
+
+    assert swept(tmp_path) == {"0-none": {"attention": "none"}, "1-dot": {"attention": "dot"}}
+
+
+def test_keys_that_say_how_a_run_starts_are_not_swept(tmp_path):
+    write_run(tmp_path / "0", "seed=1", "overwrite=true", "run_name=a")
+    write_run(tmp_path / "1", "seed=2", "resume=true", "run_name=b")
+
+    assert swept(tmp_path) == {"0": {"seed": "1"}, "1": {"seed": "2"}}
+
+
+def test_a_value_that_one_sweep_leaves_to_its_default_comes_from_the_configuration(tmp_path):
+    for name, overrides in {"0": ["seed=1"], "1": ["seed=1", "attention=dot"]}.items():
+        save_config(load_config(*overrides), write_run(tmp_path / name, *overrides) / "config.yaml")
+
+    assert swept(tmp_path) == {"0": {"attention": "additive"}, "1": {"attention": "dot"}}
+
+
+def test_runs_of_no_sweep_are_compared_by_their_configurations(tmp_path):
+    for name, overrides in {
+        "a": ["attention=multihead", "seed=1"],
+        "b": ["attention=none", "seed=2", "model.encoder.hidden_size=8"],
+    }.items():
+        config = load_config(*overrides, f"run_name={name}")
+        save_config(config, write_run(tmp_path / name) / "config.yaml")
+
+    keys = {"attention", "seed", "model.encoder.hidden_size"}
+    assert keys <= swept(tmp_path)["a"].keys()
+    assert all(not key.startswith("attention.") for key in swept(tmp_path)["a"])
+    assert swept(tmp_path)["b"]["attention"] == "none"
+
+
+def test_what_is_not_a_run_is_not_listed(tmp_path):
+    write_run(tmp_path / "0-none")
+    (tmp_path / ".submitit" / "123").mkdir(parents=True)
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "1.png").write_bytes(b"")
+    (tmp_path / "multirun.yaml").write_text("x: 1\n")
+
+    assert [run.name for run in read_runs([tmp_path])] == ["0-none"]
+
+
+@pytest.mark.parametrize("left", [None, "config.yaml", ".lock"])
+def test_a_killed_job_has_failed(tmp_path, left):
+    (tmp_path / "0-none").mkdir()
+    if left is not None:
+        (tmp_path / "0-none" / left).write_text("seed: 1\n")
+
+    assert [run.failure for run in read_runs([tmp_path])] == ["it has no results.json"]
+
+
+def test_a_failure_does_not_remove_existing_results(tmp_path):
+    write_run(tmp_path / "0-none", bleu=9.5)
+    record_failure(tmp_path / "0-none", "the directory holds a run already")
+
+    [run] = read_runs([tmp_path])
+
+    assert (run.measures["bleu"], run.failure) == (9.5, None)
+    assert not (tmp_path / "0-none" / FAILURE).exists()
+
+
+def test_several_sweeps_and_single_runs_are_read_together(tmp_path):
+    write_run(tmp_path / "a" / "0-dot", "attention=dot", bleu=30.0)
+    write_run(tmp_path / "b" / "0-dot", "attention=none", bleu=20.0)
+
+    runs = read_runs([tmp_path / "a", tmp_path / "b" / "0-dot"])
+
+    assert [run.name for run in runs] == ["a/0-dot", "0-dot"]
+    assert [run.swept for run in runs] == [{"attention": "dot"}, {"attention": "none"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("absent", "absent: no such directory"), ("", "no runs; name a sweep")]
+)
+def test_a_directory_without_runs_is_refused(tmp_path, name, message):
+    with pytest.raises(ValueError, match=message):
+        read_runs([tmp_path / name])
+
+
+def test_groups_differ_in_a_key_other_than_the_seed_and_the_best_comes_first(tmp_path):
+    groups = group_runs(read_runs([write_study(tmp_path)]))
+
+    assert [group.label for group in groups] == ["dot", "none"]
+    assert [[run.seed for run in group.runs] for group in groups] == [["1", "2"], ["1", "2"]]
+    assert groups[0].mean("bleu") == 31.0
+    assert groups[0].deviation("bleu") == pytest.approx(2**0.5)
+    assert groups[0].mean("aer") is groups[0].deviation("aer") is None
+
+
+def test_a_group_counts_its_failed_runs(tmp_path):
+    write_run(tmp_path / "0", "attention=none", "seed=1", bleu=5.0)
+    record_failure(tmp_path / "1", "no", ["attention=none", "seed=2"])
+    record_failure(tmp_path / "2", "no", ["attention=dot", "seed=2"])
+
+    [group] = group_runs(read_runs([tmp_path]))
+
+    assert (group.label, len(group.runs), group.num_failed) == ("none", 1, 1)
+    assert group.deviation("bleu") is None
+
+
+def test_a_label_names_the_keys_where_several_are_swept(tmp_path):
+    write_run(tmp_path / "0", "attention=none", "model=luong")
+    write_run(tmp_path / "1", "attention=dot", "model=bahdanau")
+
+    labels = {group.label for group in group_runs(read_runs([tmp_path]))}
+
+    assert labels == {"attention=none model=luong", "attention=dot model=bahdanau"}

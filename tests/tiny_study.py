@@ -1,0 +1,57 @@
+"""Directories of finished and failed runs, without training."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from seq2seq.cli.study import OVERRIDES
+
+SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+REFERENCES = [f"The {noun} runs through the deep snow ." for noun in ("dog", "cat", "man")] * 10
+
+
+def write_run(
+    path: Path,
+    *overrides: str,
+    bleu: float = 30.0,
+    valid_bleu: float | None = None,
+    aer: float | None = None,
+    translations: Sequence[str] = REFERENCES,
+    references: Sequence[str] = REFERENCES,
+) -> Path:
+    """Write what a finished run leaves, as far as comparisons read it."""
+    path.mkdir(parents=True)
+    test = {"bleu": bleu, "chrf": 50.5, "ter": 30.25, "perplexity": 2.5, "signature": SIGNATURE}
+    if aer is not None:
+        test |= {"aer": aer, "attention_entropy": 0.5, "attention_sharpness": 0.75}
+    results = {
+        "valid": {"bleu": bleu if valid_bleu is None else valid_bleu},
+        "test": test,
+        "parameters": 1234,
+        "seconds": 90.0,
+        "target_tokens_per_second": 567.8,
+        "best_update": 12,
+    }
+    (path / "results.json").write_text(json.dumps(results))
+    for name, lines in (("test.hyp", translations), ("test.ref", references)):
+        (path / name).write_text("".join(f"{line}\n" for line in lines))
+    if overrides:
+        (path / OVERRIDES).write_text("".join(f"{override}\n" for override in overrides))
+    return path
+
+
+def write_study(path: Path) -> Path:
+    """Write two types with two seeds each; `dot` translates like the references."""
+    for number, (name, seed, bleu) in enumerate(
+        [("none", 1, 9.5), ("none", 2, 10.5), ("dot", 1, 30.0), ("dot", 2, 32.0)]
+    ):
+        translations = REFERENCES if name != "none" else [f"A runs {seed} ."] * 30
+        write_run(
+            path / f"{number}-grammar-{name}-seed-{seed}",
+            f"attention={name}",
+            f"seed={seed}",
+            "training.max_updates=2",
+            bleu=bleu,
+            translations=translations,
+        )
+    return path
