@@ -1,10 +1,12 @@
-"""Content-addressed cache with atomically created folders."""
+"""Content-addressed cache with atomically created folders, which are checked before use."""
 
 import contextlib
 import hashlib
 import json
+import logging
 import shutil
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,10 @@ from torch import Tensor
 from seq2seq.files.atomic import is_temporary, temporary_path
 from seq2seq.files.paths import nearest_existing
 
+logger = logging.getLogger(__name__)
+
+_CHECKSUMS = "checksums.json"
+_BLOCK = 1 << 20
 _ABANDONED_AFTER = 3600.0
 """Seconds; a process that fills a folder writes to it much more often."""
 
@@ -40,30 +46,83 @@ def check_cache(cache_dir: str) -> None:
 def new_folder(folder: Path) -> Iterator[Path]:
     """Yield a hidden folder, which is renamed to `folder` at the end; an error removes it.
 
+    The checksums of its files are written beside them for `is_cached`.
+
     If several processes create the same folder, the first one to finish wins.
     """
-    _remove_abandoned(folder.parent)
-    temporary = temporary_path(folder)
-    temporary.mkdir(parents=True)
-    try:
+    with scratch_folder(folder) as temporary:
         yield temporary
+        checksums = json.dumps(_checksums(temporary))
+        (temporary / _CHECKSUMS).write_text(checksums, encoding="ascii")
         try:
             temporary.rename(folder)
         except OSError:
             # Another process was faster and has written the same.
             if not folder.is_dir():
                 raise
+
+
+@contextlib.contextmanager
+def scratch_folder(folder: Path) -> Iterator[Path]:
+    """Yield a new hidden folder beside `folder`, which is deleted at the end."""
+    remove_abandoned(folder.parent)
+    temporary = temporary_path(folder)
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _remove_abandoned(cache: Path) -> None:
-    """Delete the hidden folders of killed processes."""
-    for folder in filter(is_temporary, cache.glob(".*.*-*")):
+def is_cached(folder: Path) -> bool:
+    """Return whether `new_folder` has created the folder; a damaged one is deleted."""
+    if not folder.is_dir():
+        return False
+    try:
+        written = json.loads((folder / _CHECKSUMS).read_text(encoding="ascii"))
+        if written == _checksums(folder):
+            return True
+    except (OSError, ValueError):  # missing, or no JSON
+        pass
+    warn_of_damage(folder)
+    # Under its own name, the folder is complete or absent.
+    doomed = temporary_path(folder)
+    with contextlib.suppress(FileNotFoundError):  # another process was faster
+        folder.rename(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
+    return False
+
+
+def warn_of_damage(path: Path) -> None:
+    """Log that a file or folder of the cache is created again."""
+    logger.warning("%s: damaged cache; it is created again", path)
+
+
+def _checksums(folder: Path) -> dict[str, int]:
+    """Return the CRC-32 of each file in a folder."""
+    return {
+        path.name: _checksum(path) for path in sorted(folder.iterdir()) if path.name != _CHECKSUMS
+    }
+
+
+def _checksum(path: Path) -> int:
+    value = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            value = zlib.crc32(block, value)
+    return value
+
+
+def remove_abandoned(cache: Path) -> None:
+    """Delete the hidden folders and files of processes that were killed an hour ago."""
+    for path in filter(is_temporary, cache.glob(".*.*-*")):
         with contextlib.suppress(FileNotFoundError):  # its process has just renamed it
-            last_written = max(path.stat().st_mtime for path in (folder, *folder.glob("*")))
-            if folder.is_dir() and last_written < time.time() - _ABANDONED_AFTER:
-                shutil.rmtree(folder, ignore_errors=True)
+            last_written = max(each.stat().st_mtime for each in (path, *path.glob("*")))
+            if last_written < time.time() - _ABANDONED_AFTER:
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink()
 
 
 def _canonical(value: object) -> Iterator[bytes]:

@@ -7,22 +7,31 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
 from tqdm import tqdm
 
-from seq2seq.data.cache import digest, new_folder
+from seq2seq.data.cache import (
+    digest,
+    is_cached,
+    new_folder,
+    remove_abandoned,
+    warn_of_damage,
+)
 from seq2seq.data.config import DataConfig, OnInvalid
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.id_rows import IdRows, Ids, Numbers, RowWriter, map_array
 from seq2seq.data.tokenizers.base import (
     TokenizerPair,
+    TokenizerState,
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,
 )
 from seq2seq.data.tokenizers.config import TokenizerConfig
+from seq2seq.files.archive import DamagedFileError, load_archive
 from seq2seq.files.atomic import whole_file
 from seq2seq.special_tokens import UNK
 
@@ -43,6 +52,10 @@ class EncodedCorpus:
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    def epoch(self, number: int) -> "EncodedCorpus":
+        """Return the ids of an epoch of training, which are the same in all."""
+        return self
 
     def source(self, row: int) -> Ids:
         return self.source_rows[row]
@@ -79,11 +92,11 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
 
     Raises:
         ValueError: The corpus has no pairs, or pairs are too long.
-        OSError: The cache is damaged or cannot be written.
+        OSError: The cache cannot be read or written.
     """
     key = encoding_key(corpus, tokenizers, config)
     folder = Path(config.cache_dir) / f"{corpus.name}-{key}"
-    if not folder.is_dir():
+    if not is_cached(folder):
         with new_folder(folder) as temporary:
             counts = _encode_into(temporary, corpus, tokenizers, config)
             (temporary / "counts.json").write_text(json.dumps(asdict(counts)), encoding="ascii")
@@ -113,12 +126,21 @@ def cached_tokenizers(config: TokenizerConfig, corpus: Corpus, cache_dir: str) -
     }
     key = digest([_FORMAT, corpus.fingerprint, type(config).__name__, settings])
     path = Path(cache_dir) / f"tokenizers-{key}.pt"
-    if not path.is_file():
-        state = tokenizers_state(train_tokenizers(config, corpus))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as file:
-            torch.save(state, file)
-    return tokenizers_from_state(torch.load(path, weights_only=True))
+    if path.exists():
+        try:
+            return _load_tokenizers(path)
+        except DamagedFileError:
+            warn_of_damage(path)
+    state = tokenizers_state(train_tokenizers(config, corpus))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(path.parent)
+    with whole_file(path) as file:
+        torch.save(state, file)
+    return _load_tokenizers(path)
+
+
+def _load_tokenizers(path: Path) -> TokenizerPair:
+    return tokenizers_from_state(cast(dict[str, TokenizerState], load_archive(path)))
 
 
 def _encode_into(
@@ -181,16 +203,8 @@ def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
 def _open(folder: Path) -> tuple[EncodedCorpus, _Counts]:
     counts = _Counts(**json.loads((folder / "counts.json").read_text(encoding="ascii")))
     source_rows, target_rows = (IdRows.open(folder, side) for side in ("source", "target"))
-    encoded = EncodedCorpus(source_rows, target_rows, map_array(folder / "indices", np.int64))
-    num_kept = counts.pairs - counts.long_pairs
-    is_complete = (
-        len(source_rows.lengths) == len(target_rows.lengths) == len(encoded) == num_kept
-        and source_rows.is_complete
-        and target_rows.is_complete
-    )
-    if not is_complete:
-        raise OSError(f"{folder}: damaged cache; delete this directory and start again")
-    return encoded, counts
+    indices = map_array(folder / "indices", np.int64)
+    return EncodedCorpus(source_rows, target_rows, indices), counts
 
 
 def _report(name: str, counts: _Counts, *, max_length: int) -> None:

@@ -20,7 +20,7 @@ from seq2seq.data import (
     TokenLinks,
     link_tokens,
 )
-from seq2seq.data.cache import digest, new_folder
+from seq2seq.data.cache import digest, is_cached, new_folder
 from seq2seq.data.encoded import encoding_key
 from seq2seq.data.text_files import file_sha256
 from seq2seq.data.token_links import LinkedTokens
@@ -80,7 +80,7 @@ def read_token_links(
     file = None if path is None else file_sha256(path)
     key = digest([_FORMAT, encoding_key(corpus, tokenizers, config), file])
     folder = Path(config.cache_dir) / f"links-{key}"
-    if not folder.is_dir():
+    if not is_cached(folder):
         pairs = _gold_pairs(corpus) if path is None else _aligned_pairs(corpus, str(path))
         links = TokenLinks.of(
             _linked_rows(pairs, encoded=encoded, tokenizers=tokenizers, name=corpus.name)

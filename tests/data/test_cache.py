@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2seq.data.cache import check_cache, digest, new_folder
+from seq2seq.data.cache import check_cache, digest, is_cached, new_folder, remove_abandoned
 
 
 def names(folder: Path) -> list[str]:
@@ -79,6 +79,62 @@ def test_the_folder_of_a_running_process_stays(tmp_path: Path, written: str) -> 
         pass
 
     assert names(tmp_path) == [other.name, "train-1"]
+
+
+def test_only_old_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    old, new = ".tokenizers-0.pt.99-abcdef01", ".tokenizers-1.pt.99-abcdef01"
+    for name in (old, new, ".notes.md"):
+        (tmp_path / name).write_bytes(b"half")
+        if name != new:
+            os.utime(tmp_path / name, (0, 0))
+
+    remove_abandoned(tmp_path)
+
+    assert names(tmp_path) == [".notes.md", new]
+
+
+def fill(folder: Path) -> None:
+    with new_folder(folder) as temporary:
+        (temporary / "ids").write_bytes(bytes(range(100)))
+        (temporary / "counts").write_text("100")
+
+
+def test_a_folder_is_cached_when_it_was_created(tmp_path: Path) -> None:
+    assert not is_cached(tmp_path / "train-1")
+
+    fill(tmp_path / "train-1")
+
+    assert is_cached(tmp_path / "train-1")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("ids", bytes([1, *range(1, 100)])),
+        ("ids", b""),
+        ("ids", None),
+        ("counts", b"101"),
+        ("more", b""),
+        ("checksums.json", b"{"),
+        ("checksums.json", b"{}"),
+        ("checksums.json", b"\xff"),
+        ("checksums.json", None),
+    ],
+)
+def test_a_damaged_folder_is_deleted_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, content: bytes | None
+) -> None:
+    folder = tmp_path / "train-1"
+    fill(folder)
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(content)
+
+    assert not is_cached(folder)
+
+    assert names(tmp_path) == []
+    assert f"{folder}: damaged cache; it is created again" in caplog.text
 
 
 def test_hidden_folders_of_others_stay(tmp_path: Path) -> None:
