@@ -81,10 +81,14 @@ def quickened(arguments: list[str]) -> list[str]:
     """Add overrides that make a training small, without changing what the command shows."""
     if "--cfg" in arguments:
         return arguments
-    if "data=multi30k" in arguments or "experiment=multi30k" in arguments:
+    if {"data=multi30k", "experiment=multi30k", "experiment=study_self_attention"} & {*arguments}:
         # The configuration is composed, of a sweep the first job's; nothing is downloaded.
         first = [argument.split(",")[0] for argument in arguments if argument != "-m"]
         return [*first, "--cfg", "job"]
+    if "experiment=study_attention_types" in arguments:
+        # A few runs of the study; a test of the experiment composes all.
+        few_types = [] if "attention=dot" in arguments else ["attention=none,dot"]
+        arguments = [*arguments, *few_types, "seed=1,2"]
     extra = QUICK + ([] if "data=files" in arguments else QUICK_GRAMMAR)
     chosen = next(
         (a.partition("=")[2] for a in arguments if a.startswith("attention=")), "additive"

@@ -89,13 +89,6 @@ def run_tensorboard(workplace: Path, command: str) -> None:
     assert "valid/bleu" in done.stdout
 
 
-def run_comparison(workplace: Path, command: str) -> None:
-    """List the trainings instead of running them."""
-    done = run_shell(ROOT, f"{command} --list")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("train.py") >= 6
-
-
 def run_measurement(workplace: Path, command: str) -> None:
     """Look the options up in --help; the other arguments are keys of training and translating."""
     arguments = shlex.split(command)
@@ -120,7 +113,6 @@ RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"python translate\.py [^|>*]*": run_translation,
     r"python -m seq2seq\.cli\.(score|average|report) .*": run_in_shell,
     r"tensorboard .*": run_tensorboard,
-    r"python benchmarks/compare\.py .*": run_comparison,
     r"python benchmarks/\w+_speed\.py .*": run_measurement,
     r"(mkdir|gzip|printf) .*": run_in_shell,
     r"(echo|cat) .* \| python translate\.py .*|python translate\.py .* \| head .*": run_in_shell,
