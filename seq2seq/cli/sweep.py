@@ -1,5 +1,6 @@
 """The jobs of a sweep, their names, and the summary at its end."""
 
+import os
 import re
 import sys
 import traceback
@@ -14,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from seq2seq.cli.leaderboard import write_tables
 from seq2seq.cli.study import read_runs, record_failure, record_overrides
 from seq2seq.config.errors import USER_ERRORS, describe_error
+from seq2seq.files.lock import DirectoryLock
 from seq2seq.runtime.interrupts import Interrupted
 
 
@@ -50,9 +52,14 @@ class StudySummary(Callback):
             baseline: The group that the others are compared with; None: the best by validation.
         """
         self.baseline = baseline
+        self._lock: DirectoryLock | None = None
 
     def on_multirun_start(self, config: DictConfig, **_: object) -> None:
-        """Leave the keys that are equal in all runs, or in `run_name`, out of the runs' names."""
+        """Lock the sweep's directory, and name the runs.
+
+        The names leave out the keys that are equal in all runs or in `run_name`.
+        """
+        self._lock = _lock_sweep(Path(config.hydra.sweep.dir))
         content = OmegaConf.to_container(config, resolve=False)
         assert isinstance(content, dict)
         keys = unnamed_keys(list(config.hydra.overrides.task), str(content["run_name"]))
@@ -70,8 +77,24 @@ class StudySummary(Callback):
             print(f"warning: {error}", file=sys.stderr)
             table = write_tables(runs, sweep, baseline=None)
         print(f"\n{table}\n\n{sweep}/leaderboard.csv\n{sweep}/groups.csv", file=sys.stderr)
+        if self._lock is not None:
+            self._lock.release()
         if any(run.failure is not None for run in runs):
             sys.exit(1)
+
+
+def _lock_sweep(path: Path) -> DirectoryLock | None:
+    """Lock a sweep's directory to the end of the process; exit with 2 if it is in use."""
+    if os.environ.get("RANK", "0") != "0":
+        return None  # the first process has the lock
+    advice = "wait until that sweep ends, stop it or choose another hydra.sweep.dir"
+    lock = DirectoryLock(path, advice=advice)
+    try:
+        lock.acquire()
+    except USER_ERRORS as error:  # Hydra would turn an error into a warning
+        print(f"error: {describe_error(error)}", file=sys.stderr)
+        sys.exit(2)
+    return lock
 
 
 def unnamed_keys(overrides: Sequence[str], run_name: str) -> list[str]:

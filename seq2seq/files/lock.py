@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import sys
+import weakref
 from pathlib import Path
 from typing import TextIO
 
@@ -34,7 +35,7 @@ class DirectoryLock:
         self._path = directory / LOCK_NAME
         self._advice = advice
         self._existing = nearest_existing(directory).absolute()
-        self._file: TextIO | None = None
+        self._release: weakref.finalize[..., DirectoryLock] | None = None
 
     def __enter__(self) -> "DirectoryLock":
         self.acquire()
@@ -52,7 +53,7 @@ class DirectoryLock:
             ValueError: Another process holds the lock.
             OSError: The directory or the lock file cannot be created.
         """
-        while self._file is None:
+        while self._release is None:
             file = self._open()
             try:
                 lock_file(file)
@@ -71,24 +72,17 @@ class DirectoryLock:
                     self._directory,
                     error.strerror,
                 )
-            self._file = file
+            # Also called at the end of the process, if it does not die of a signal.
+            self._release = weakref.finalize(self, _release, file, self._path, keep=self._existing)
             file.truncate(0)
             file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
             file.flush()
 
     def release(self) -> None:
         """Delete the lock file, and the directories that were created for it if they are empty."""
-        if self._file is None:
-            return
-        self._path.unlink(missing_ok=True)
-        self._file.close()
-        self._file = None
-        absolute = self._directory.absolute()
-        for directory in (absolute, *absolute.parents):
-            if directory == self._existing:
-                break
-            with contextlib.suppress(OSError):  # it has files
-                directory.rmdir()
+        if self._release is not None:
+            self._release()
+            self._release = None
 
     def _open(self) -> TextIO:
         while True:
@@ -115,6 +109,16 @@ def lock_file(file: TextIO) -> None:
     if sys.platform == "win32":
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _release(file: TextIO, path: Path, *, keep: Path) -> None:
+    path.unlink(missing_ok=True)
+    file.close()
+    for directory in path.absolute().parents:
+        if directory == keep:
+            break
+        with contextlib.suppress(OSError):  # it has files
+            directory.rmdir()
 
 
 def _owner(file: TextIO) -> str:

@@ -51,9 +51,43 @@ def test_an_interrupt_ends_the_sweep(tmp_path):
     assert not (tmp_path / "0-dot" / FAILURE).exists()
 
 
+def sweep_config(path):
+    hydra = {"sweep": {"dir": str(path)}, "overrides": {"task": [], "hydra": []}}
+    return OmegaConf.create({"run_name": "x", "hydra": hydra})
+
+
 def summarise(path, **options):
-    config = OmegaConf.create({"hydra": {"sweep": {"dir": str(path)}}})
-    StudySummary(**options).on_multirun_end(config)
+    StudySummary(**options).on_multirun_end(sweep_config(path))
+
+
+def test_two_sweeps_in_one_directory_are_refused(tmp_path, capsys):
+    config = sweep_config(write_study(tmp_path))
+    first = StudySummary()
+    first.on_multirun_start(config)
+
+    with pytest.raises(SystemExit) as exit_:
+        StudySummary().on_multirun_start(config)
+
+    assert exit_.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {config.hydra.sweep.dir} is in use by process ")
+    assert error.endswith("stop it or choose another hydra.sweep.dir\n")
+    first.on_multirun_end(config)
+    second = StudySummary()
+    second.on_multirun_start(config)
+    second.on_multirun_end(config)
+
+
+def test_the_other_processes_of_a_sweep_do_not_lock_it(tmp_path, monkeypatch):
+    config = sweep_config(write_study(tmp_path))
+    first = StudySummary()
+    first.on_multirun_start(config)
+
+    with monkeypatch.context() as second_process:
+        second_process.setenv("RANK", "1")
+        StudySummary().on_multirun_start(config)
+
+    first.on_multirun_end(config)
 
 
 def test_the_summary_writes_the_tables(tmp_path, capsys):
