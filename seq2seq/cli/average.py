@@ -14,8 +14,9 @@ logger = logging.getLogger(__name__)
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """Average the checkpoints that the command line names."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s: %(message)s")
     parser = argparse.ArgumentParser(
-        prog="python -m seq2seq.cli.average",
+        prog="seq2seq-average",
         description="Average the weights of several checkpoints of one run into one file, which "
         "translate.py loads like any other checkpoint.",
     )
@@ -29,5 +30,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s: %(message)s")
     main()

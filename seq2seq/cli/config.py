@@ -193,6 +193,8 @@ class TranslateConfig:
         named = [(key, name) for key in (*read, *written) for name in self._paths(key)]
         for key, name in named:
             path = expand_home(name, key=key).resolve()
+            if key == "checkpoint" and path.is_dir():
+                path /= "best.pt"
             # Several keys may name the same device or pipe.
             if path.exists() and not path.is_file():
                 continue

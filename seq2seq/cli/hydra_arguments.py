@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 TRANSLATE_LISTS = ("checkpoint", "input", "reference", "prefixes", "output")
 """Keys of one path or several."""
 TRANSLATE_PATHS = (
-    "output",
     "alignments",
     "attention_plot",
     "attention_html",

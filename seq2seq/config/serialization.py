@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import cast
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from seq2seq.config.errors import describe_error
@@ -36,6 +36,11 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
             # An interpolation could read the environment on behalf of the file's author.
             raise ValueError("it contains an interpolation, which no saved configuration does")
         return to_train_config(cast(DictConfig, OmegaConf.merge(schema, content)))
+    except MissingMandatoryValue as error:
+        raise ValueError(
+            f"the configuration lacks {error.full_key}, which this version needs; use the version "
+            "that wrote it"
+        ) from error
     except (OmegaConfBaseException, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"this version cannot read the configuration: {describe_error(error)}"

@@ -28,7 +28,12 @@ def cut_windows(items: Iterable[_Item], batch_size: int) -> Iterator[list[_Item]
     Args:
         items: Read one window at a time.
         batch_size: Items of a batch.
+
+    Raises:
+        ValueError: The batch size is less than 1.
     """
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size} must be at least 1")
     remaining = iter(items)
     while window := list(islice(remaining, BATCHES_PER_WINDOW * batch_size)):
         yield window

@@ -130,6 +130,8 @@ class Translator:
             ValueError: A prefix is too long, a phrase is empty, the numbers of lines and
                 prefixes differ, or the model gives probabilities that are not numbers.
         """
+        if isinstance(lines, str):
+            raise TypeError(f"lines={lines!r} must be several lines; write translate([line])")
         free = ((line, "") for line in lines)
         pairs = free if prefixes is None else zip(lines, prefixes, strict=True)
         return self.translate_windows(

@@ -1,1 +1,1 @@
-"""Fast formulations of single operations on a CPU; `switch` selects torch's own operations."""
+"""Fast formulations of single operations, made for a CPU; `switch` selects torch's own."""

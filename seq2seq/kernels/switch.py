@@ -17,7 +17,8 @@ class Kernels(Enum):
     """torch's own operations: slower, and the reference that the kernels are tested against."""
 
 
-_chosen = Kernels.fast
+_chosen: Kernels | None = None
+"""None until the first use"""
 
 
 def use_kernels(kernels: Kernels) -> None:
@@ -29,7 +30,7 @@ def use_kernels(kernels: Kernels) -> None:
     global _chosen
     if kernels is Kernels.fast and (missing := _missing_functions()):
         logger.warning(
-            "torch %s lacks %s; training runs with kernels=plain, which is slower",
+            "torch %s lacks %s; this run uses kernels=plain, which is slower",
             torch.__version__,
             ", ".join(missing),
         )
@@ -38,7 +39,9 @@ def use_kernels(kernels: Kernels) -> None:
 
 
 def kernels_are_fast() -> bool:
-    """Return whether the fast kernels are in use."""
+    """Return whether the fast kernels are in use; they are unless `use_kernels` was called."""
+    if _chosen is None:
+        use_kernels(Kernels.fast)
     return _chosen is Kernels.fast
 
 

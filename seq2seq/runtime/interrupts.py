@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from types import FrameType, TracebackType
 
@@ -32,14 +33,18 @@ class Interrupted(Exception):  # noqa: N818 -- the training did not fail
 
 
 class StopSignals:
-    """A context that records the first SIGINT or SIGTERM; the second one takes effect at once."""
+    """A context that records the first SIGINT or SIGTERM; the second one takes effect at once.
+
+    Python delivers signals to the main thread only; in another thread the context does nothing.
+    """
 
     def __init__(self) -> None:
         self.received: int | None = None
         self._previous: dict[int, object] = {}
 
     def __enter__(self) -> "StopSignals":
-        for number in (signal.SIGINT, signal.SIGTERM):
+        is_main = threading.current_thread() is threading.main_thread()
+        for number in (signal.SIGINT, signal.SIGTERM) if is_main else ():
             self._previous[number] = signal.signal(number, self._record)
         return self
 

@@ -91,4 +91,5 @@ def cpu_has_amx() -> bool:
 
     AVX-512 BF16 alone is not enough: training was half as fast with it as in fp32.
     """
-    return bool(torch.cpu._is_amx_tile_supported())
+    supports = getattr(torch.cpu, "_is_amx_tile_supported", None)  # private: it may disappear
+    return supports is not None and bool(supports())

@@ -91,11 +91,13 @@ def _run(
 @contextlib.contextmanager
 def _garbage_collection_disabled() -> Iterator[None]:
     """Disable garbage collection while long-lived objects are built; saves half a second."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trainer:

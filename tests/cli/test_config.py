@@ -91,3 +91,12 @@ def test_a_search_with_a_wrong_name_is_refused():
 
     with pytest.raises(ValueError, match="one of beam, greedy, sampling"):
         make_translate_config("run", decoding=renamed)
+
+
+def test_output_does_not_replace_the_checkpoint_of_a_directory(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "best.pt").touch()
+
+    with pytest.raises(ValueError, match=r"best\.pt would overwrite the file of checkpoint="):
+        make_translate_config(run, output=str(run / "best.pt"))

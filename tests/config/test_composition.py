@@ -1,4 +1,5 @@
 import pytest
+from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from tiny_training import ROOT
 
@@ -17,11 +18,13 @@ def test_the_directory_has_the_yaml_files():
 
 
 def test_composing_leaves_the_state_of_hydra_as_it_was():
-    outer = GlobalHydra.instance().hydra
+    with initialize_config_dir(version_base="1.3", config_dir=str(config_directory())):
+        outer = GlobalHydra.instance().hydra
 
-    compose_yaml("train", [])
+        compose_yaml("train", [])
 
-    assert GlobalHydra.instance().hydra is outer
+        assert outer is not None
+        assert GlobalHydra.instance().hydra is outer
 
 
 def test_a_composed_file_is_converted_to_its_dataclass():

@@ -66,6 +66,17 @@ def test_anything_but_a_list_of_strings_is_refused(translator, sentences):
         translator(sentences)
 
 
+def test_a_single_text_is_not_taken_for_lines_of_one_letter(translator):
+    with pytest.raises(TypeError, match=r"write translate\(\[line\]\)"):
+        translator.translate("ja")
+
+
+@pytest.mark.parametrize("batch_size", [0, -1])
+def test_an_impossible_batch_size_is_refused(translator, batch_size):
+    with pytest.raises(ValueError, match=f"batch_size={batch_size} must be at least 1"):
+        translator(["ja"], batch_size=batch_size)
+
+
 def test_device_and_precision_may_be_named(path):
     with pytest.raises(ValueError, match="'gpu' is not a valid Device"):
         Translator.load(path, device="gpu")

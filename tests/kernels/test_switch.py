@@ -5,6 +5,7 @@ import torch
 from tiny_graphs import random
 from tiny_training import read_scalars, tiny_run
 
+from seq2seq.kernels import switch
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.kernels.gru_unroll import unroll_gru
 from seq2seq.kernels.switch import Kernels, kernels_are_fast, use_kernels
@@ -79,11 +80,38 @@ def test_plain_training_calls_no_kernel(tmp_path, monkeypatch):
     tiny_run(tmp_path, "training.kernels=plain", "training.max_updates=1")
 
 
-def test_torch_without_a_private_function_uses_plain_operations_with_a_warning(monkeypatch, caplog):
-    monkeypatch.delattr(torch._C, "_current_graph_task_id")
+PRIVATE = {"torch._C": ["_current_graph_task_id"]}
+if torch.backends.mkl.is_available():
+    PRIVATE["torch.ops.mkl"] = ["_mkl_linear", "_mkl_reorder_linear_weight"]
+if torch.backends.mkldnn.is_available():
+    PRIVATE["torch.ops.mkldnn"] = ["_linear_pointwise", "_reorder_linear_weight"]
+
+
+class Lacking:
+    """A namespace without one of its names."""
+
+    def __init__(self, namespace, name):
+        self._namespace, self._name = namespace, name
+
+    def __getattr__(self, name):
+        if name == self._name:
+            raise AttributeError(name)
+        return getattr(self._namespace, name)
+
+
+@pytest.mark.parametrize(
+    ("place", "name"), [(place, name) for place, names in PRIVATE.items() for name in names]
+)
+def test_torch_without_a_private_function_uses_plain_operations_with_a_warning(
+    monkeypatch, caplog, place, name
+):
+    owner, _, attribute = place.rpartition(".")
+    namespace = getattr(torch.ops if owner == "torch.ops" else torch, attribute)
+    monkeypatch.setattr(place, Lacking(namespace, name))
+    monkeypatch.setattr(switch, "_chosen", None)
 
     with caplog.at_level(logging.WARNING):
-        use_kernels(Kernels.fast)
+        is_fast = kernels_are_fast()
 
-    assert not kernels_are_fast()
-    assert "lacks _current_graph_task_id; training runs with kernels=plain" in caplog.text
+    assert not is_fast
+    assert f"lacks {name}; this run uses kernels=plain" in caplog.text

@@ -1,5 +1,6 @@
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -57,3 +58,17 @@ def test_an_interruption_has_the_name_and_exit_code_of_its_signal(number, name, 
 
     assert str(interrupted) == name
     assert interrupted.exit_code == code
+
+
+def test_signals_are_left_alone_in_another_thread():
+    before = signal.getsignal(signal.SIGINT)
+
+    with ThreadPoolExecutor(1) as pool:
+        during = pool.submit(_handler_within_the_context).result()
+
+    assert during is before
+
+
+def _handler_within_the_context():
+    with StopSignals():
+        return signal.getsignal(signal.SIGINT)
