@@ -36,7 +36,8 @@ def write_results(trainer: Trainer) -> Evaluation:
     results = _results(trainer, valid, test)
     directory.write("results.json", json.dumps(results, indent=2, ensure_ascii=False) + "\n")
     with TensorBoard(directory.tensorboard, first_update=None) as board:
-        scores = {"bleu": test.scores.bleu, "chrf": test.scores.chrf}
+        measures = _summary(test).items()
+        scores = {name: value for name, value in measures if isinstance(value, float)}
         board.results(trainer.config, scores, update=trainer.progress.best_update)
     return test
 
