@@ -198,6 +198,9 @@ class TrainingConfig:
     """CPU threads; None uses torch's default."""
     log_every: int
     """Updates between two points of the TensorBoard curves."""
+    # Defaults are also the values of checkpoints that were written before their keys existed.
+    ema_decay: float | None = None
+    """Decay of the moving average of the weights that is validated and kept; None: no average."""
 
     def __post_init__(self) -> None:
         budgets = (self.max_epochs, self.max_updates, self.max_minutes)
@@ -213,6 +216,8 @@ class TrainingConfig:
             raise ValueError(f"training.max_minutes={self.max_minutes} must be above 0")
         check_positive("training", self, "accumulation", "log_every")
         check_probabilities("training", self, "label_smoothing")
+        if self.ema_decay is not None:
+            check_probabilities("training", self, "ema_decay")
         if self.precision is Precision.int8:
             raise ValueError(
                 "training.precision=int8 has no gradients; choose auto, fp32, bf16 or fp16, and "

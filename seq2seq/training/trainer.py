@@ -197,26 +197,28 @@ class Trainer:
 
     def _validate(self, board: TensorBoard) -> None:
         """Score the model, keep it if it is among the best, and write last.pt."""
-        progress, training = self.progress, self.config.training
         if self.ranks.is_first:
-            evaluation = self.evaluator.evaluate(self.model, ter=False)
-            logger.info("%s", describe_validation(progress, evaluation))
-            board.validation(evaluation, update=progress.update)
-            board.samples(
-                evaluation,
-                self.evaluator,
-                num_samples=training.validation.num_samples,
-                update=progress.update,
-            )
-            metric = training.validation.metric
-            value = metric_value(evaluation, metric)
-            count_zero_score(progress, value, metric)
-            dropped_updates = progress.count_validation(value, training)
-            self.writer.keep_best(
-                self.model.state_dict(), progress, dropped_updates=dropped_updates
-            )
-        self.progress = share_from_first(progress, self.ranks)
+            with self.updater.averaged_weights():
+                self._score_and_keep(board)
+        self.progress = share_from_first(self.progress, self.ranks)
         self._save_last()
+
+    def _score_and_keep(self, board: TensorBoard) -> None:
+        """Score the weights that the model has now, and keep them if they are among the best."""
+        progress, training = self.progress, self.config.training
+        evaluation = self.evaluator.evaluate(self.model, ter=False)
+        logger.info("%s", describe_validation(progress, evaluation))
+        board.validation(evaluation, update=progress.update)
+        board.samples(
+            evaluation,
+            self.evaluator,
+            num_samples=training.validation.num_samples,
+            update=progress.update,
+        )
+        value = metric_value(evaluation, training.validation.metric)
+        count_zero_score(progress, value, training.validation.metric)
+        dropped_updates = progress.count_validation(value, training)
+        self.writer.keep_best(self.model.state_dict(), progress, dropped_updates=dropped_updates)
 
     def _save_last(self) -> None:
         if self.ranks.is_first:

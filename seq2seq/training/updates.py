@@ -1,6 +1,7 @@
 """Make one update: forward and backward passes, clipping and the optimizer's step."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -15,6 +16,7 @@ from seq2seq.runtime.numerics import Numerics, Precision
 from seq2seq.runtime.seeding import derive_seed
 from seq2seq.training.loss import sequence_loss
 from seq2seq.training.schedules import draw_forced_mask
+from seq2seq.training.weight_average import WeightAverage
 
 
 class NonFiniteError(FloatingPointError):
@@ -49,6 +51,8 @@ class Updater:
         self._scaler = torch.amp.GradScaler(
             numerics.device.type, enabled=numerics.precision is Precision.fp16
         )
+        decay = config.training.ema_decay
+        self._average = None if decay is None else WeightAverage(model, decay)
 
     def make(
         self, batches: Sequence[Batch], *, update: int, learning_rate: float, num_tokens: int
@@ -81,6 +85,8 @@ class Updater:
         self._scaler.step(self._optimizer)  # an fp16 overflow skips the step and lowers the scale
         self._scaler.update()
         self._optimizer.zero_grad()
+        if self._average is not None:
+            self._average.add()
         return UpdateResult(
             cross_entropy.item(), norm.item(), guided.item(), int(num_guided.item())
         )
@@ -91,14 +97,24 @@ class Updater:
         rate: float = self._optimizer.param_groups[0]["lr"]
         return rate
 
+    def averaged_weights(self) -> AbstractContextManager[None]:
+        """Return a context in which the model has its average, if the configuration asks for one.
+
+        The average is what is validated and kept; training continues from the model's own weights.
+        """
+        return nullcontext() if self._average is None else self._average.applied()
+
     def state(self) -> dict[str, dict[str, object]]:
-        """Return the state of optimizer and loss scale, as tensors and plain types."""
-        return {"optimizer": self._optimizer.state_dict(), "scaler": self._scaler.state_dict()}
+        """Return the state of optimizer, loss scale and average, as tensors and plain types."""
+        state = {"optimizer": self._optimizer.state_dict(), "scaler": self._scaler.state_dict()}
+        return state if self._average is None else {**state, "average": self._average.state()}
 
     def load_state(self, state: dict[str, dict[str, object]]) -> None:
         """Restore what `state` returned."""
         self._optimizer.load_state_dict(state["optimizer"])
         self._scaler.load_state_dict(state["scaler"])
+        if self._average is not None:
+            self._average.load_state(state["average"])
 
     def _backward(self, batch: Batch, update: int, num_tokens: int) -> Tensor:
         """Add the gradients of a batch.

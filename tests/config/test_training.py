@@ -55,6 +55,8 @@ def test_a_value_of_a_part_out_of_its_range_is_refused_with_its_key(part, key, v
         ("max_minutes", float("nan"), "must be above 0"),
         ("accumulation", 0, "must be at least 1"),
         ("log_every", 0, "must be at least 1"),
+        ("ema_decay", 1.0, r"must lie in \[0, 1\)"),
+        ("ema_decay", -0.1, r"must lie in \[0, 1\)"),
         ("label_smoothing", 1.0, r"must lie in \[0, 1\)"),
         ("label_smoothing", float("nan"), r"must lie in \[0, 1\)"),
     ],

@@ -9,6 +9,7 @@ import pytest
 import torch
 from tiny_training import read_scalars, tiny_run
 
+from seq2seq.data import SampledCorpus
 from seq2seq.runtime.interrupts import Interrupted
 from seq2seq.training.evaluator import Evaluator
 from seq2seq.training.trainer import Trainer
@@ -29,6 +30,7 @@ OVERRIDES = (
     "training.validation.keep_best=2",
     "training.optimizer.learning_rate=0.02",
     "training.log_every=3",
+    "training.ema_decay=0.8",
     "model.encoder.hidden_dropout=0.2",
     "model.decoder.readout_dropout=0.2",
     "model.decoder.word_dropout=0.1",
@@ -157,6 +159,47 @@ def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(
     train(folder, "resume=true")
 
     assert_same_run(uninterrupted, run)
+
+
+@pytest.mark.parametrize(
+    "tokenizer",
+    [
+        ("tokenizer=bpe", "tokenizer.sampling_alpha=0.5"),
+        ("tokenizer=unigram", "tokenizer.sampling_alpha=0.1"),
+    ],
+)
+@pytest.mark.parametrize("call", [4, 11])
+def test_a_resumed_run_draws_the_same_segmentations(tmp_path, monkeypatch, tokenizer, call):
+    overrides = (*tokenizer, "tokenizer.vocabulary_size=30", "training.max_updates=13")
+    drawn = record_segmentations(monkeypatch)
+    train(tmp_path, *overrides)
+    uninterrupted = (tmp_path / "runs" / "tiny").rename(tmp_path / "uninterrupted")
+    expected = dict(drawn)
+    drawn.clear()
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_in(patch, Updater, "make", call=call)
+        train(tmp_path, *overrides)
+    train(tmp_path, *overrides, "resume=true")
+
+    assert_same_run(uninterrupted, tmp_path / "runs" / "tiny")
+    assert {epoch: drawn[epoch] for epoch in range(3)} == {
+        epoch: expected[epoch] for epoch in range(3)
+    }
+    assert len({str(expected[epoch]) for epoch in range(3)}) == 3
+
+
+def record_segmentations(monkeypatch) -> dict[int, list[list[int]]]:
+    """Return a dictionary that will have the targets of each epoch that was trained on."""
+    original, drawn = SampledCorpus.epoch, {}
+
+    def epoch(self, number):
+        encoded = original(self, number)
+        drawn[number] = [encoded.target(row).tolist() for row in range(len(encoded))]
+        return encoded
+
+    monkeypatch.setattr(SampledCorpus, "epoch", epoch)
+    return drawn
 
 
 def test_a_run_killed_twice_equals_an_uninterrupted_one(folder, uninterrupted, run, monkeypatch):

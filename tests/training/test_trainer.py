@@ -1,3 +1,4 @@
+import copy
 import dataclasses
 
 import pytest
@@ -214,6 +215,50 @@ def test_the_configured_number_of_best_checkpoints_is_kept(make, monkeypatch):
     best = (trainer.directory.path / name for name in ("best.pt", "step-2.pt"))
     first, second = (torch.load(path, weights_only=True)["model"] for path in best)
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_the_average_of_the_weights_is_validated_and_kept_and_the_raw_ones_continue(
+    make, monkeypatch
+):
+    scored, raw = [], []
+    evaluate, update = Evaluator.evaluate, Updater.make
+
+    def record_scored(self, model, *, ter):
+        scored.append(copy.deepcopy(model.state_dict()))
+        return evaluate(self, model, ter=ter)
+
+    def record_raw(self, batches, **keywords):
+        result = update(self, batches, **keywords)
+        raw.append(copy.deepcopy(self._model.state_dict()))
+        return result
+
+    monkeypatch.setattr(Evaluator, "evaluate", record_scored)
+    monkeypatch.setattr(Updater, "make", record_raw)
+    trainer = make(*EVERY_UPDATE, "training.ema_decay=0.5", "training.validation.metric=loss")
+
+    trainer.train()
+
+    shares = torch.tensor([1.0, 2.0, 4.0, 8.0]) / 15
+    for name, value in scored[3].items():
+        mean = sum(share * state[name] for share, state in zip(shares, raw, strict=True))
+        torch.testing.assert_close(value, mean, rtol=1e-5, atol=1e-7)
+    best, last = (
+        torch.load(trainer.directory.path / name, weights_only=True)["model"]
+        for name in ("best.pt", "last.pt")
+    )
+    kept = scored[trainer.progress.best_update - 1]
+    assert all(torch.equal(best[name], value) for name, value in kept.items())
+    assert all(torch.equal(last[name], value) for name, value in raw[3].items())
+
+
+def test_an_average_changes_no_update(make):
+    weights = []
+    for overrides in ((), ("training.ema_decay=0.9",)):
+        trainer = make(*EVERY_UPDATE, *overrides)
+        trainer.train()
+        weights.append(trainer.model.state_dict())
+
+    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
 
 
 def test_a_plateau_lowers_the_learning_rate(make, monkeypatch):
