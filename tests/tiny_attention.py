@@ -67,7 +67,7 @@ def _is_enum(value: object) -> bool:
 
 
 VARIANTS = _variants()
-POSITIONAL = {"local"}
+POSITIONAL = {"local", "location"}
 """Names of the types whose scores depend on the order of the source."""
 VALUE_SIZE = 7
 

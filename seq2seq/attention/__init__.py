@@ -1,25 +1,30 @@
 """Attention types with one interface and one registry, and attention between whole sequences.
 
 `build_attention` builds the module of a config. `Attention.prepare` processes a batch of sources
-once; a call with queries then returns contexts and weights.
+once; a call with queries then returns contexts and weights. `Attention.start` and `Attention.step`
+do the same step by step, for types that read the weights of earlier steps as well.
 """
 
 from seq2seq.attention.additive import AdditiveAttention, AdditiveConfig
 from seq2seq.attention.base import (
     Attention,
     AttentionConfig,
+    AttentionState,
     Memory,
     attention_config_types,
     build_attention,
     register_attention,
 )
+from seq2seq.attention.coverage import CoverageAttention, CoverageConfig
 from seq2seq.attention.dot import DotAttention, DotConfig
 from seq2seq.attention.gaussian import GaussianAttention, GaussianConfig
 from seq2seq.attention.general import GeneralAttention, GeneralConfig
 from seq2seq.attention.local import LocalAttention, LocalConfig
+from seq2seq.attention.location import LocationAttention, LocationConfig
 from seq2seq.attention.multihead import MultiHeadAttention, MultiHeadConfig
 from seq2seq.attention.none import NoAttention, NoAttentionConfig
 from seq2seq.attention.normalizers import Normalizer
+from seq2seq.attention.remembering import RememberingAttention
 from seq2seq.attention.sequences import (
     Attended,
     CausalSelfAttention,
@@ -37,7 +42,10 @@ __all__ = [
     "Attended",
     "Attention",
     "AttentionConfig",
+    "AttentionState",
     "CausalSelfAttention",
+    "CoverageAttention",
+    "CoverageConfig",
     "CrossAttention",
     "DotAttention",
     "DotConfig",
@@ -47,6 +55,8 @@ __all__ = [
     "GeneralConfig",
     "LocalAttention",
     "LocalConfig",
+    "LocationAttention",
+    "LocationConfig",
     "Memory",
     "MultiHeadAttention",
     "MultiHeadConfig",
@@ -54,6 +64,7 @@ __all__ = [
     "NoAttentionConfig",
     "Normalizer",
     "Past",
+    "RememberingAttention",
     "SelfAttention",
     "UniformAttention",
     "UniformConfig",

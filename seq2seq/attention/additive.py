@@ -51,10 +51,17 @@ class AdditiveAttention(Attention):
         return self._exact(self.key_projection(keys))
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        projected = self._exact(self.query_projection(query)).unsqueeze(2)  # (B, T, 1, D)
-        features = (projected + keys.unsqueeze(1)).tanh_()  # (B, T, S, D)
+        return self.score_sums(self.project_query(query).unsqueeze(2) + keys.unsqueeze(1))
+
+    def project_query(self, query: Tensor) -> Tensor:
+        """Project queries to the hidden layer: (..., Q) -> (..., D)."""
+        return self._exact(self.query_projection(query))
+
+    def score_sums(self, sums: Tensor) -> Tensor:
+        """Score the inputs of the hidden layer and overwrite them: (B, T, S, D) -> (B, T, S)."""
+        features = sums.tanh_()
         # A low precision would not speed up this product; converting the features costs time.
-        with torch.autocast(keys.device.type, enabled=False):
+        with torch.autocast(sums.device.type, enabled=False):
             scores: Tensor = self.score_projection(features).squeeze(-1)
         return scores
 

@@ -1,7 +1,7 @@
 """The interface that every attention type implements, and the registry of the types."""
 
-# B batch, S source length, T target length, Q query size, K key size, V value size,
-# D size of a projected key, C context size, N heads
+# B batch, R rows (sentences, or K hypotheses of each sentence), S source length, T target length,
+# Q query size, K key size, V value size, D size of a projected key, C context size, N heads
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -43,6 +43,10 @@ class AttentionConfig:
                 f"attention={self.name}, which compares no keys; choose another attention or "
                 "attention.normalizer=softmax"
             )
+
+
+AttentionState = tuple[Tensor, ...]
+"""Tensors (R, ...) that a type passes from step to step; none unless it reads earlier weights."""
 
 
 class Memory(NamedTuple):
@@ -123,7 +127,8 @@ class Attention(nn.Module, ABC):
         """Average the values, weighted by how well their keys fit the query.
 
         Args:
-            query: Queries, (B, T, Q); decoder states in the translator, T = 1 in a step.
+            query: Queries, (B, T, Q); decoder states in the translator. A type that reads earlier
+                weights takes them as successive steps.
             memory: Result of `prepare` for these sources.
 
         Returns:
@@ -132,6 +137,28 @@ class Attention(nn.Module, ABC):
         """
         weights = self.normalize(self.score(query, memory.keys), memory.source_mask)  # (B, T, S)
         return self.average(weights, memory)
+
+    def start(self, memory: Memory) -> AttentionState:
+        """Return the state before the first step; empty unless the type reads earlier weights."""
+        return ()
+
+    def step(
+        self, query: Tensor, memory: Memory, state: AttentionState
+    ) -> tuple[Tensor, Tensor, AttentionState]:
+        """Attend with one query of each row.
+
+        Args:
+            query: Queries, (R, Q).
+            memory: Memory of B sentences; R is a multiple of B, and the rows of a sentence are
+                adjacent.
+            state: Result of `start`, with R rows, or of the previous step.
+
+        Returns:
+            Context (R, C), weights (R, N, S) and the state after this step.
+        """
+        queries = query.view(memory.keys.shape[0], -1, query.shape[-1])  # (B, K, Q)
+        context, weights = self(queries, memory)
+        return context.flatten(0, 1), weights.transpose(1, 2).flatten(0, 1), state
 
     def average(self, weights: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Return the context (B, T, C) of weights (B, T, S), and the weights as one head."""

@@ -56,11 +56,17 @@ class AttnDecoderRNN(nn.Module):
         self.readout_dropout = Dropout(config.readout_dropout)
         self.output = output
 
-    def initial_state(self, hidden: tuple[Tensor, ...]) -> DecoderState:
-        """Return the state before the first step, from one hidden state (B, H) per layer."""
+    def initial_state(self, hidden: tuple[Tensor, ...], memory: Memory) -> DecoderState:
+        """Return the state before the first step.
+
+        Args:
+            hidden: One hidden state (B, H) per layer.
+            memory: Memory of the same B sentences.
+        """
         zero_readout = hidden[0].new_zeros(len(hidden[0]), self.config.readout_size)
         feedback = self.recurrence.feedback(zero_readout)
-        return DecoderState(hidden, feedback, self.readout.start(hidden[-1]))
+        attended = self.recurrence.attention.start(memory)
+        return DecoderState(hidden, feedback, self.readout.start(hidden[-1]), attended)
 
     def step(self, state: DecoderState, previous_ids: Tensor, memory: Memory) -> DecoderStep:
         """Predict the next token of every row.
@@ -129,5 +135,6 @@ class AttnDecoderRNN(nn.Module):
         embedded = self._embed(previous_ids.unsqueeze(1)).squeeze(1)
         output: CellOutput = self.recurrence(self.recurrence.project(embedded), state, memory)
         readout, past = self.readout.step(output.hidden[-1], output.context, embedded, state.past)
-        new_state = DecoderState(output.hidden, self.recurrence.feedback(readout), past)
+        feedback = self.recurrence.feedback(readout)
+        new_state = DecoderState(output.hidden, feedback, past, output.attended)
         return readout, new_state, output.attention_weights

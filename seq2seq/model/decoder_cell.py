@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention import Attention, Memory
+from seq2seq.attention import Attention, AttentionState, Memory
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.kernels.loop_gradients import LoopGradients
 from seq2seq.model.decoder_config import DecoderConfig, DecoderForm
@@ -30,6 +30,7 @@ class CellOutput(NamedTuple):
     hidden: tuple[Tensor, ...]  # one (R, H) per layer
     context: Tensor  # (R, C)
     attention_weights: Tensor  # (R, N, S)
+    attended: AttentionState
 
 
 class Recurrence(nn.Module, ABC):
@@ -88,7 +89,7 @@ class Recurrence(nn.Module, ABC):
         with sum_loop_gradients(memory, num_steps=embedded.shape[1]):
             for projected_step in projected.unbind(1):
                 outputs.append(self(projected_step, state, memory))
-                state = state._replace(hidden=outputs[-1].hidden)
+                state = state._replace(hidden=outputs[-1].hidden, attended=outputs[-1].attended)
         weights = torch.stack([output.attention_weights for output in outputs], dim=2)
         hidden = torch.stack([output.hidden[-1] for output in outputs], dim=1)
         context = torch.stack([output.context for output in outputs], dim=1)
@@ -97,12 +98,6 @@ class Recurrence(nn.Module, ABC):
     def feedback(self, readout: Tensor) -> Tensor:
         """Return the part of a readout (R, F) that the next step reads: none of it, (R, 0)."""
         return readout.new_empty(len(readout), 0)
-
-    def _attend(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Attend with the query of every row, (R, H); return (R, C) and weights (R, N, S)."""
-        queries = query.view(memory.keys.shape[0], -1, query.shape[-1])  # (B, K, H)
-        context, weights = self.attention(queries, memory)
-        return context.flatten(0, 1), weights.transpose(1, 2).flatten(0, 1)
 
     def _upper_layers(self, bottom: Tensor, hidden: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Update the upper layers, given the new state of the first layer; return all layers."""
@@ -122,9 +117,10 @@ class BahdanauRecurrence(Recurrence):
         )
 
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
-        context, weights = self._attend(state.hidden[-1], memory)
+        query = state.hidden[-1]
+        context, weights, attended = self.attention.step(query, memory, state.attended)
         bottom = self.first(projected + self.context_projection(context), state.hidden[0])
-        return CellOutput(self._upper_layers(bottom, state.hidden), context, weights)
+        return CellOutput(self._upper_layers(bottom, state.hidden), context, weights, attended)
 
 
 class ConditionalRecurrence(Recurrence):
@@ -138,20 +134,20 @@ class ConditionalRecurrence(Recurrence):
 
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
         intermediate = self.first(projected, state.hidden[0])
-        context, weights = self._attend(intermediate, memory)
+        context, weights, attended = self.attention.step(intermediate, memory, state.attended)
         bottom = self.second(self.second.input_projection(context), intermediate)
-        return CellOutput(self._upper_layers(bottom, state.hidden), context, weights)
+        return CellOutput(self._upper_layers(bottom, state.hidden), context, weights, attended)
 
 
 class LuongRecurrence(Recurrence):
     """GRU over the embedding, then attention with the new state (Luong et al. 2015).
 
-    No state depends on a context; one call attends with all states of a known target.
+    No hidden state depends on a context; one call attends with all states of a known target.
     """
 
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
         hidden = self._upper_layers(self.first(projected, state.hidden[0]), state.hidden)
-        return CellOutput(hidden, *self._attend(hidden[-1], memory))
+        return CellOutput(hidden, *self.attention.step(hidden[-1], memory, state.attended))
 
     def run(
         self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
@@ -191,7 +187,7 @@ class InputFeedingRecurrence(Recurrence):
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
         projected = projected + self.feedback_projection(state.feedback)
         hidden = self._upper_layers(self.first(projected, state.hidden[0]), state.hidden)
-        return CellOutput(hidden, *self._attend(hidden[-1], memory))
+        return CellOutput(hidden, *self.attention.step(hidden[-1], memory, state.attended))
 
     def run(
         self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
@@ -205,7 +201,7 @@ class InputFeedingRecurrence(Recurrence):
                 fed, past = readout.step(
                     output.hidden[-1], output.context, embedded_step, state.past
                 )
-                state = DecoderState(output.hidden, fed, past)
+                state = DecoderState(output.hidden, fed, past, output.attended)
                 readouts.append(fed)
                 weights.append(output.attention_weights)
         return torch.stack(readouts, dim=1), torch.stack(weights, dim=2)

@@ -122,7 +122,7 @@ class Seq2Seq(nn.Module):
         states, last = self.encoder(source_ids, source_mask)
         memory = self.attention.prepare(states, source_mask)
         hidden = self.bridge(states, source_mask, last)
-        return memory, self.decoder.initial_state(tuple(hidden.unbind(1)))
+        return memory, self.decoder.initial_state(tuple(hidden.unbind(1)), memory)
 
     def forward(
         self,

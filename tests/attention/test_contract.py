@@ -98,10 +98,14 @@ def test_one_query_at_a_time_equals_all_at_once(config):
     memory = attention.prepare(sources.keys, sources.mask, values=sources.values)
 
     context, weights = attention(sources.query, memory)
-    steps = [attention(query, memory) for query in sources.query.split(1, dim=1)]
+    state, contexts, weights_of_steps = attention.start(memory), [], []
+    for query in sources.query.unbind(1):
+        step_context, step_weights, state = attention.step(query, memory, state)
+        contexts.append(step_context)
+        weights_of_steps.append(step_weights)
 
-    assert_close(torch.cat([step[0] for step in steps], dim=1), context)
-    assert_close(torch.cat([step[1] for step in steps], dim=2), weights)
+    assert_close(torch.stack(contexts, dim=1), context)
+    assert_close(torch.stack(weights_of_steps, dim=2), weights)
 
 
 @every_type

@@ -131,7 +131,34 @@ def local(attention, config, query, keys, real, past):
     return scores
 
 
-ROW_SCORES = {"local": local}
+def location(attention, config, query, keys, real, past):
+    before, half = past[-1] if past else [0.0] * len(keys), config.filter_width // 2
+    padded = [0.0] * half + before + [0.0] * half
+    features = [
+        project(attention.filters, padded[place : place + config.filter_width])
+        for place in range(len(keys))
+    ]
+    return remembering(attention, query, keys, features)
+
+
+def coverage(attention, config, query, keys, real, past):
+    features = [[float(sum(row[place] for row in past))] for place in range(len(keys))]
+    return remembering(attention, query, keys, features)
+
+
+def remembering(attention, query, keys, features):
+    scores, vector = [], attention.score_projection.weight[0].tolist()
+    for key, feature in zip(keys, features, strict=True):
+        parts = (
+            project(attention.query_projection, query),
+            project(attention.key_projection, key),
+            project(attention.feature_projection, feature),
+        )
+        scores.append(inner(vector, [math.tanh(sum(each)) for each in zip(*parts, strict=True)]))
+    return scores
+
+
+ROW_SCORES = {"local": local, "location": location, "coverage": coverage}
 
 
 def of_row(attention, config, sources):

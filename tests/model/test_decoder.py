@@ -172,11 +172,11 @@ def test_choice_of_a_predicted_token_has_no_gradient():
 
 
 def test_input_feeding_starts_from_a_zero_readout():
-    model = tiny_model(attention_config("dot"), "input_feeding")
+    model, batch = tiny_model(attention_config("dot"), "input_feeding"), tiny_batch()
 
-    state = model.decoder.initial_state((torch.randn(3, 6),))
+    _, state = model.encode(batch.source_ids, batch.source_mask)
 
-    assert torch.equal(state.feedback, torch.zeros(3, 9))
+    assert torch.equal(state.feedback, torch.zeros(3, 9).double())
 
 
 @pytest.mark.parametrize("form", ["bahdanau", "conditional", "luong"])

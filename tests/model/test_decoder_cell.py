@@ -49,7 +49,7 @@ class Setting:
         self.memory = Memory(keys, keys, torch.ones(2, 5, dtype=torch.bool))
 
     def step(self):
-        state = DecoderState(self.hidden, self.feedback, NO_PAST)
+        state = DecoderState(self.hidden, self.feedback, NO_PAST, ())
         return self.recurrence(self.recurrence.project(self.embedded), state, self.memory)
 
     @property
