@@ -68,6 +68,8 @@ def tiny_config(folder: Path, *overrides: str) -> TrainConfig:
 
 def fits(override: str, others: Sequence[str]) -> bool:
     """Return whether an override goes with the others; only some attention types have a size."""
+    if override.startswith("tokenizer="):
+        return not any(other.startswith("tokenizer=") for other in others)
     return override != "attention.size=9" or not any(o.startswith("attention=") for o in others)
 
 

@@ -27,6 +27,12 @@ from seq2seq.data.config import DataConfig, FilesConfig, GrammarConfig, Multi30k
 from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
 from seq2seq.data.encoded import EncodedCorpus, cached_tokenizers, encode_corpus
 from seq2seq.data.grammar.corpus import GrammarCorpus
+from seq2seq.data.segmentation import (
+    SampledCorpus,
+    TrainingCorpus,
+    samples_segmentations,
+    training_corpus,
+)
 from seq2seq.data.text_files import TextFilesCorpus
 from seq2seq.data.token_links import TokenLinks, link_tokens
 from seq2seq.data.tokenizers.base import (
@@ -68,6 +74,7 @@ __all__ = [
     "OnInvalid",
     "Pair",
     "PretrainedVectors",
+    "SampledCorpus",
     "SentencePieceConfig",
     "SentencePieceModel",
     "SentencePieceTokenizer",
@@ -76,6 +83,7 @@ __all__ = [
     "Tokenizer",
     "TokenizerConfig",
     "TokenizerPair",
+    "TrainingCorpus",
     "WordTokenizer",
     "WordsConfig",
     "batches_by_length",
@@ -86,7 +94,9 @@ __all__ = [
     "load_corpora",
     "load_vectors",
     "register_tokenizer",
+    "samples_segmentations",
     "tokenizers_from_state",
     "tokenizers_state",
     "train_tokenizers",
+    "training_corpus",
 ]

@@ -14,6 +14,7 @@ from torch import Tensor
 from seq2seq.checks import check_positive
 from seq2seq.data.encoded import EncodedCorpus
 from seq2seq.data.id_rows import IdRows, Numbers
+from seq2seq.data.segmentation import TrainingCorpus
 from seq2seq.data.token_links import TokenLinks
 from seq2seq.runtime.seeding import derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD
@@ -108,7 +109,7 @@ class Batches:
     gets its share of every batch; batches with fewer rows than processes are merged.
 
     Args:
-        encoded: Token ids of the corpus.
+        corpus: Token ids of the corpus, which may be others in each epoch.
         config: Size of the batches.
         seed: Seed of their order.
         rank: Index of this process.
@@ -120,7 +121,7 @@ class Batches:
 
     def __init__(
         self,
-        encoded: EncodedCorpus,
+        corpus: TrainingCorpus,
         *,
         config: BatchingConfig,
         seed: int,
@@ -128,67 +129,69 @@ class Batches:
         world_size: int,
     ) -> None:
         assert 0 <= rank < world_size
-        if len(encoded) < world_size:
+        if len(corpus) < world_size:
             raise ValueError(
-                f"{len(encoded)} pairs are too few for {world_size} processes; start fewer"
+                f"{len(corpus)} pairs are too few for {world_size} processes; start fewer"
             )
+        self._corpus = corpus
         self._config = config
         self._seed = seed
         self._rank = rank
         self._world_size = world_size
-        self._source_lengths = encoded.source_lengths
-        self._target_lengths = encoded.target_lengths
 
     def epoch(self, number: int) -> list[Numbers]:
         """Return the rows of each batch for this process, at least one per batch."""
+        encoded = self._corpus.epoch(number)
         generator = np.random.default_rng(derive_seed(self._seed, "order", number))
-        shuffled = generator.permutation(len(self._target_lengths))
+        shuffled = generator.permutation(len(encoded))
         batches = []
         for start in range(0, len(shuffled), self._config.pool_size):
-            pool = self._sort(shuffled[start : start + self._config.pool_size])
-            batches += self._cut(pool)
+            pool = _sort(encoded, shuffled[start : start + self._config.pool_size])
+            batches += _cut(encoded, pool, self._config)
         # Drawn before merging, so the order does not depend on the number of processes.
         positions = generator.permutation(len(batches)).tolist()
         merged = _merge_small(dict(zip(positions, batches, strict=True)), min_rows=self._world_size)
         return [merged[at][self._rank :: self._world_size] for at in sorted(merged)]
-
-    def _sort(self, pool: Numbers) -> Numbers:
-        """Sort by target length, then source length; ties keep the order of the pool."""
-        target_lengths = self._target_lengths[pool]
-        source_lengths = self._source_lengths[pool]
-        # Source lengths ascend for even and descend for odd target lengths: a batch with two
-        # target lengths then has similar source lengths.
-        winding = np.where(target_lengths % 2 == 0, source_lengths, -source_lengths)
-        longest = int(source_lengths.max())
-        keys = target_lengths * (2 * longest + 1) + longest + winding
-        # NumPy sorts keys of 16 bits or fewer by counting, which is faster.
-        keys = keys.astype(np.min_scalar_type(int(keys.max())))
-        return pool[np.argsort(keys, kind="stable")]
-
-    def _cut(self, pool: Numbers) -> list[Numbers]:
-        """Split the sorted rows into batches of the configured size."""
-        size = self._config.size
-        if self._config.unit is BatchUnit.sentences:
-            return [pool[start : start + size] for start in range(0, len(pool), size)]
-        widths = self._target_lengths[pool] + 1  # EOS
-        counts = np.arange(1, len(pool) + 1)
-        batches = []
-        start = 0
-        while start < len(pool):
-            most_rows = max(1, size // int(widths[start]))
-            candidates = widths[start : start + most_rows]
-            # Widths ascend, so a batch that ends after row i costs (i + 1) * candidates[i].
-            costs = candidates * counts[: len(candidates)]
-            num_rows = max(1, int(costs.searchsorted(size, side="right")))
-            batches.append(pool[start : start + num_rows])
-            start += num_rows
-        return batches
 
 
 def batches_by_length(encoded: EncodedCorpus, size: int) -> list[Numbers]:
     """Return all rows in batches of `size` pairs, the longest sources first."""
     rows = np.lexsort((encoded.target_lengths, encoded.source_lengths))[::-1]
     return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+
+def _sort(encoded: EncodedCorpus, pool: Numbers) -> Numbers:
+    """Sort by target length, then source length; ties keep the order of the pool."""
+    target_lengths = encoded.target_lengths[pool]
+    source_lengths = encoded.source_lengths[pool]
+    # Source lengths ascend for even and descend for odd target lengths: a batch with two
+    # target lengths then has similar source lengths.
+    winding = np.where(target_lengths % 2 == 0, source_lengths, -source_lengths)
+    longest = int(source_lengths.max())
+    keys = target_lengths * (2 * longest + 1) + longest + winding
+    # NumPy sorts keys of 16 bits or fewer by counting, which is faster.
+    keys = keys.astype(np.min_scalar_type(int(keys.max())))
+    return pool[np.argsort(keys, kind="stable")]
+
+
+def _cut(encoded: EncodedCorpus, pool: Numbers, config: BatchingConfig) -> list[Numbers]:
+    """Split the sorted rows into batches of the configured size."""
+    size = config.size
+    if config.unit is BatchUnit.sentences:
+        return [pool[start : start + size] for start in range(0, len(pool), size)]
+    widths = encoded.target_lengths[pool] + 1  # EOS
+    counts = np.arange(1, len(pool) + 1)
+    batches = []
+    start = 0
+    while start < len(pool):
+        most_rows = max(1, size // int(widths[start]))
+        candidates = widths[start : start + most_rows]
+        # Widths ascend, so a batch that ends after row i costs (i + 1) * candidates[i].
+        costs = candidates * counts[: len(candidates)]
+        num_rows = max(1, int(costs.searchsorted(size, side="right")))
+        batches.append(pool[start : start + num_rows])
+        start += num_rows
+    return batches
 
 
 def _pad(id_rows: IdRows, rows: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:

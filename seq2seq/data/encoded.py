@@ -30,7 +30,7 @@ from seq2seq.data.tokenizers.base import (
     tokenizers_state,
     train_tokenizers,
 )
-from seq2seq.data.tokenizers.config import TokenizerConfig
+from seq2seq.data.tokenizers.config import SAMPLING_KEYS, TokenizerConfig
 from seq2seq.files.archive import DamagedFileError, load_archive
 from seq2seq.files.atomic import whole_file
 from seq2seq.special_tokens import UNK
@@ -123,6 +123,7 @@ def cached_tokenizers(config: TokenizerConfig, corpus: Corpus, cache_dir: str) -
     settings = {
         key: value.name if isinstance(value, Enum) else value
         for key, value in asdict(config).items()
+        if key not in SAMPLING_KEYS
     }
     key = digest([_FORMAT, corpus.fingerprint, type(config).__name__, settings])
     path = Path(cache_dir) / f"tokenizers-{key}.pt"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 Ids = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
 
-_Scalar = TypeVar("_Scalar", np.int32, np.int64)
+_Scalar = TypeVar("_Scalar", np.uint8, np.int32, np.int64)
 
 
 @dataclass

@@ -19,6 +19,7 @@ from seq2seq.data import (
     TokenizerPair,
     TokenLinks,
     link_tokens,
+    samples_segmentations,
 )
 from seq2seq.data.cache import digest, is_cached, new_folder
 from seq2seq.data.encoded import encoding_key
@@ -39,12 +40,18 @@ def check_guided_attention(config: TrainConfig) -> None:
 
     Raises:
         FileNotFoundError: There is no such file.
+        ValueError: The tokens of a pair change with each epoch, but the alignments do not.
     """
     guided = config.training.guided_attention
     if guided.weight == 0:
         if guided.alignments is not None:
             logger.warning("%s.alignments is not used, because %s.weight=0", _KEY, _KEY)
         return
+    if samples_segmentations(config.tokenizer):
+        raise ValueError(
+            f"{_KEY}.weight={guided.weight} needs the same tokens in every epoch; set it to 0, or "
+            "tokenizer.sampling_alpha to 0"
+        )
     path = _alignments_path(guided.alignments)
     if path is not None and not path.is_file():
         raise FileNotFoundError(

@@ -10,9 +10,11 @@ from seq2seq.data import (
     EncodedCorpus,
     TokenizerPair,
     TokenLinks,
+    TrainingCorpus,
     cached_tokenizers,
     encode_corpus,
     load_corpora,
+    training_corpus,
 )
 from seq2seq.data.cache import check_cache
 from seq2seq.evaluation.alignment import GoldLinks
@@ -49,7 +51,7 @@ class PreparedData:
     """The data of a run."""
 
     tokenizers: TokenizerPair
-    train: EncodedCorpus
+    train: TrainingCorpus
     train_links: TokenLinks | None
     """Links for guided attention; None without it."""
     fingerprint: str
@@ -78,7 +80,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     corpora = load_corpora(config.data)
     if tokenizers is None:
         tokenizers = cached_tokenizers(config.tokenizer, corpora.train, config.data.cache_dir)
-    train = encode_corpus(corpora.train, tokenizers, config.data)
+    encoded = encode_corpus(corpora.train, tokenizers, config.data)
     fingerprint = corpora.train.fingerprint
     links = None
     guided = config.training.guided_attention
@@ -86,7 +88,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         links = read_token_links(
             guided.alignments,
             corpora.train,
-            encoded=train,
+            encoded=encoded,
             tokenizers=tokenizers,
             config=config.data,
         )
@@ -99,7 +101,14 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         logger.warning("%s", warning)
     return PreparedData(
         tokenizers=tokenizers,
-        train=train,
+        train=training_corpus(
+            encoded,
+            corpora.train,
+            tokenizers,
+            config=config.tokenizer,
+            data=config.data,
+            seed=config.seed,
+        ),
         train_links=links,
         fingerprint=fingerprint,
         valid=valid,

@@ -126,8 +126,8 @@ class Trainer:
     def _update(self, group: list[Numbers], updates_per_epoch: int, signals: StopSignals) -> int:
         """Make an update; return the signal that any process received, or 0."""
         progress, training = self.progress, self.config.training
-        data, device = self.data, self.numerics.device
-        batches = [collate(data.train, rows, links=data.train_links).to(device) for rows in group]
+        encoded, links = self.data.train.epoch(progress.epoch), self.data.train_links
+        batches = [collate(encoded, rows, links=links).to(self.numerics.device) for rows in group]
         num_tokens, progress.seconds, stop_signal = self._exchange(batches, signals)
         factor = learning_rate_factor(
             training.schedule,

@@ -57,6 +57,14 @@ def test_pairs_left_out_do_not_shift_the_links_of_others(tmp_path):
     ]
 
 
+def test_random_segmentations_are_refused(tmp_path):
+    tokenizer = ("tokenizer=bpe", "tokenizer.vocabulary_size=30", "tokenizer.sampling_alpha=0.1")
+    config = guided_config(tmp_path, ALIGNMENTS, *tokenizer)
+
+    with pytest.raises(ValueError, match=r"guided_attention\.weight=0\.5 needs the same tokens in"):
+        prepare_data(config)
+
+
 def test_long_pairs_do_not_shift_the_links_of_others(tmp_path):
     every = links_of(prepare_data(guided_config(tmp_path, ALIGNMENTS)))
 

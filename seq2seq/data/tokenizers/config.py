@@ -1,10 +1,14 @@
 """Configurations of tokenizers."""
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 
 from seq2seq.checks import check_positive
 from seq2seq.special_tokens import SPECIAL_TOKENS
+
+SAMPLING_KEYS = ("sampling_alpha", "sampling_nbest")
+"""Keys of `SentencePieceConfig` that do not change the tokenizers."""
 
 
 class SentencePieceModel(Enum):
@@ -58,6 +62,14 @@ class SentencePieceConfig(TokenizerConfig):
     # The defaults are also the values of checkpoints that were written before the keys existed.
     normalization: Normalization = Normalization.identity
     """Change of the characters of source and target."""
+    sampling_alpha: float = 0.0
+    """Segmentations of the training text are drawn anew for each epoch if it is above 0.
+
+    BPE: probability of leaving out a merge. Unigram: exponent of the probabilities of the
+    segmentations; the smaller it is, the more they vary.
+    """
+    sampling_nbest: int = -1
+    """Number of best segmentations to draw from, for unigram models; -1 draws from all."""
 
     def __post_init__(self) -> None:
         TokenizerConfig.__post_init__(self)
@@ -65,6 +77,21 @@ class SentencePieceConfig(TokenizerConfig):
         if not 0 < self.character_coverage <= 1:
             raise ValueError(
                 f"tokenizer.character_coverage={self.character_coverage} must lie in (0, 1]"
+            )
+        self._check_sampling()
+
+    def _check_sampling(self) -> None:
+        alpha, nbest = self.sampling_alpha, self.sampling_nbest
+        is_bpe = self.model_type is SentencePieceModel.bpe
+        if not 0 <= alpha < math.inf or (is_bpe and alpha > 1):
+            limits = "from 0 to 1, a probability" if is_bpe else "of at least 0"
+            raise ValueError(f"tokenizer.sampling_alpha={alpha} must be a number {limits}")
+        if nbest != -1 and nbest < 2:
+            raise ValueError(f"tokenizer.sampling_nbest={nbest} must be -1, for all, or at least 2")
+        if nbest != -1 and is_bpe:
+            raise ValueError(
+                f"tokenizer.sampling_nbest={nbest} is for unigram models; BPE has no list of best "
+                "segmentations: remove it, or choose tokenizer=unigram"
             )
 
 

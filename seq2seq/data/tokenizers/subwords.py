@@ -3,12 +3,17 @@
 import logging
 import random
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 
 import numpy as np
 import torch
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from sentencepiece import (
+    SentencePieceProcessor,
+    SentencePieceTrainer,
+    set_random_generator_seed,
+)
 from torch import Tensor
 
 from seq2seq.data.corpus import Corpus
@@ -33,6 +38,7 @@ _NUM_THREADS = 4
 _SAMPLE_SEED = 1
 _LONGEST_LINE = 1 << 30  # bytes; SentencePiece accepts no longer ones
 _ERRORS_ONLY = 2
+_SAMPLING = threading.Lock()
 _FULL_WIDTH = "\uff21"
 _RESERVED = "\u2585"  # SentencePiece skips lines that contain this character
 
@@ -56,6 +62,26 @@ class SentencePieceTokenizer:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         ids: list[list[int]] = self._processor.encode(list(lines))
+        return ids
+
+    def sample(
+        self, lines: Sequence[str], *, seed: int, alpha: float, nbest: int
+    ) -> list[list[int]]:
+        """Return the ids of a random segmentation of each line, without BOS and EOS.
+
+        Args:
+            lines: Text.
+            seed: Seed in [0, 2**32); the result depends on it and on the lines alone.
+            alpha: As `SentencePieceConfig.sampling_alpha`.
+            nbest: As `SentencePieceConfig.sampling_nbest`.
+        """
+        # The library has one seed for the whole process. A call with one thread draws from the
+        # beginning of its sequence of numbers.
+        with _SAMPLING:
+            set_random_generator_seed(seed)
+            ids: list[list[int]] = self._processor.encode(
+                list(lines), enable_sampling=True, alpha=alpha, nbest_size=nbest, num_threads=1
+            )
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:

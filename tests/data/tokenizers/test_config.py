@@ -54,4 +54,26 @@ def test_counts_below_one_are_refused(name: str, key: str) -> None:
 
 @pytest.mark.parametrize("name", ["unigram", "bpe"])
 def test_a_default_configuration_changes_nothing_in_the_text(name: str) -> None:
-    assert config_of(name).normalization.name == "identity"
+    config = config_of(name)
+
+    assert isinstance(config, SentencePieceConfig)
+    assert config.normalization.name == "identity"
+    assert config.sampling_alpha == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("unigram", {"sampling_alpha": -0.1}, "sampling_alpha=-0.1 must be a number of at least 0"),
+        ("unigram", {"sampling_alpha": float("nan")}, "sampling_alpha=nan must be a number of"),
+        ("bpe", {"sampling_alpha": 1.1}, "sampling_alpha=1.1 must be a number from 0 to 1, a pro"),
+        ("unigram", {"sampling_nbest": 1}, "sampling_nbest=1 must be -1, for all, or at least 2"),
+        ("unigram", {"sampling_nbest": 0}, "sampling_nbest=0 must be -1, for all, or at least 2"),
+        ("bpe", {"sampling_nbest": 5}, "sampling_nbest=5 is for unigram models; BPE has no list"),
+    ],
+)
+def test_sampling_out_of_range_is_refused(
+    name: str, values: dict[str, float], message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^tokenizer.{message}"):
+        dataclasses.replace(config_of(name), **values)

@@ -155,6 +155,34 @@ def test_the_ids_of_normalised_words_belong_to_the_words_of_the_text() -> None:
     assert [FOLDED.decode(word).strip() for word in words] == ["hund", "", "haus", "fi", "ab"]
 
 
+@pytest.mark.parametrize("tokenizer", [UNIGRAM, BPE])
+@settings(SETTINGS)
+@given(text=st.text(alphabet=CHARACTERS, max_size=20), seed=st.integers(0, (1 << 32) - 1))
+def test_a_random_segmentation_has_the_same_text(
+    tokenizer: SentencePieceTokenizer, text: str, seed: int
+) -> None:
+    first, second = (
+        tokenizer.sample([text, text], seed=seed, alpha=0.3, nbest=-1) for _ in range(2)
+    )
+
+    assert first == second
+    assert [tokenizer.decode(ids) for ids in first] == [text, text]
+
+
+def test_random_segmentations_follow_alpha() -> None:
+    lines = [f"{left} {right}." for left in WORDS for right in WORDS]
+
+    def mean_length(tokenizer: SentencePieceTokenizer, alpha: float, nbest: int = -1) -> float:
+        drawn = tokenizer.sample(lines, seed=1, alpha=alpha, nbest=nbest)
+        return sum(map(len, drawn)) / len(lines)
+
+    plain, bpe = (sum(map(len, each.encode(lines))) / len(lines) for each in (UNIGRAM, BPE))
+    assert mean_length(BPE, 0.5) > mean_length(BPE, 0.1) > bpe
+    assert mean_length(BPE, 1.0) == sum(map(len, lines)) / len(lines) + 1  # single characters
+    assert mean_length(UNIGRAM, 0.01) > mean_length(UNIGRAM, 0.05) > plain
+    assert mean_length(UNIGRAM, 0.01) > mean_length(UNIGRAM, 0.01, nbest=2)
+
+
 @pytest.mark.parametrize("model_type", MODEL_TYPES)
 def test_the_vocabulary_has_the_configured_size(model_type: SentencePieceModel) -> None:
     syllables = [first + vowel for first in "bdgklmnprst" for vowel in "aeiou"]

@@ -1,0 +1,209 @@
+"""Segment the training text anew for each epoch: sub-word regularisation.
+
+Sources: unigram sampling by Kudo (2018), "Subword Regularization", and BPE-dropout by Provilkov et
+al. (2020), both as SentencePiece computes them.
+"""
+
+import threading
+import weakref
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from seq2seq.data.cache import is_cached, new_folder, scratch_folder
+from seq2seq.data.config import DataConfig
+from seq2seq.data.corpus import Corpus
+from seq2seq.data.encoded import EncodedCorpus, encoding_key
+from seq2seq.data.id_rows import IdRows, Numbers, RowWriter
+from seq2seq.data.text_rows import TextRows, TextWriter
+from seq2seq.data.tokenizers.base import Tokenizer, TokenizerPair
+from seq2seq.data.tokenizers.config import SentencePieceConfig, TokenizerConfig
+from seq2seq.data.tokenizers.subwords import SentencePieceTokenizer
+from seq2seq.runtime.seeding import derive_seed
+
+_BLOCK = 100
+"""Lines that share a seed; with another number the segmentations would be others."""
+
+
+class TrainingCorpus(Protocol):
+    """Token ids of the training pairs, epoch by epoch."""
+
+    def __len__(self) -> int:
+        """Return the number of pairs, which is the same in every epoch."""
+
+    def epoch(self, number: int) -> EncodedCorpus:
+        """Return the ids of an epoch, counted from 0."""
+
+
+def samples_segmentations(config: TokenizerConfig) -> bool:
+    """Return whether the configuration asks for new segmentations in each epoch."""
+    return isinstance(config, SentencePieceConfig) and config.sampling_alpha > 0
+
+
+def training_corpus(
+    encoded: EncodedCorpus,
+    corpus: Corpus,
+    tokenizers: TokenizerPair,
+    *,
+    config: TokenizerConfig,
+    data: DataConfig,
+    seed: int,
+) -> TrainingCorpus:
+    """Return the encoded corpus, or its pairs with new segmentations if the configuration asks.
+
+    Args:
+        encoded: Ids of the most probable segmentations; its pairs are the training pairs.
+        corpus: The pairs that were encoded.
+        tokenizers: The tokenizers that encoded them.
+        config: Configuration of the tokenizers.
+        data: Configuration of the corpus.
+        seed: Seed of the run.
+
+    Raises:
+        ValueError: The tokenizers have one segmentation of a text only.
+        OSError: The cache cannot be read or written.
+    """
+    if not isinstance(config, SentencePieceConfig) or config.sampling_alpha == 0:
+        return encoded
+    key = encoding_key(corpus, tokenizers, data)
+    folder = Path(data.cache_dir) / f"text-{key}"
+    if not is_cached(folder):
+        with new_folder(folder) as temporary:
+            _write_texts(temporary, corpus, kept=encoded.indices)
+    return SampledCorpus(
+        _Sampler(
+            sources=TextRows.open(folder, "source"),
+            targets=TextRows.open(folder, "target"),
+            indices=encoded.indices,
+            tokenizers=(_sampling(tokenizers.source), _sampling(tokenizers.target)),
+            alpha=config.sampling_alpha,
+            nbest=config.sampling_nbest,
+            seed=seed,
+            scratch=folder.with_name(f"epoch-{key}"),
+        )
+    )
+
+
+def _sampling(tokenizer: Tokenizer) -> SentencePieceTokenizer:
+    if not isinstance(tokenizer, SentencePieceTokenizer):
+        raise ValueError(
+            "tokenizer.sampling_alpha is for SentencePiece models, but the tokenizers of this run "
+            "are of another kind; set it to 0"
+        )
+    return tokenizer
+
+
+def _write_texts(folder: Path, corpus: Corpus, *, kept: Numbers) -> None:
+    """Write the texts of the pairs at the given positions, in ascending order."""
+    remaining = iter(kept.tolist())
+    next_kept = next(remaining, None)
+    with TextWriter(folder, "source") as sources, TextWriter(folder, "target") as targets:
+        for index, pair in enumerate(corpus):
+            if index == next_kept:
+                sources.write(pair.source)
+                targets.write(pair.target)
+                next_kept = next(remaining, None)
+
+
+class _StoppedError(Exception):
+    """Sampling was stopped because nobody needs the epoch any more."""
+
+
+@dataclass
+class _Sampler:
+    """Draws the segmentations of epochs, each from its number and the seed alone."""
+
+    sources: TextRows
+    targets: TextRows
+    indices: Numbers
+    tokenizers: tuple[SentencePieceTokenizer, SentencePieceTokenizer]
+    alpha: float
+    nbest: int
+    seed: int
+    scratch: Path
+    """Path beside which the files are written before they are mapped."""
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set when no further epoch is needed."""
+
+    def sample(self, number: int) -> EncodedCorpus:
+        """Return the ids of an epoch, mapped from files that have no name any more."""
+        with scratch_folder(self.scratch) as folder:
+            source_rows, target_rows = (
+                self._sample_side(folder, name, side=side, number=number)
+                for side, name in enumerate(("source", "target"))
+            )
+        return EncodedCorpus(source_rows, target_rows, self.indices)
+
+    def _sample_side(self, folder: Path, name: str, *, side: int, number: int) -> IdRows:
+        texts = (self.sources, self.targets)[side]
+        starts = range(0, len(texts), _BLOCK)
+        generator = np.random.default_rng(derive_seed(self.seed, "segmentation", number, side))
+        seeds = generator.integers(1 << 32, size=len(starts)).tolist()
+        with RowWriter(folder, name) as writer:
+            for start, seed in zip(starts, seeds, strict=True):
+                if self.stop.is_set():
+                    raise _StoppedError
+                lines = texts.lines(start, min(start + _BLOCK, len(texts)))
+                writer.write(
+                    self.tokenizers[side].sample(
+                        lines, seed=seed, alpha=self.alpha, nbest=self.nbest
+                    )
+                )
+        return IdRows.open(folder, name)
+
+
+class _Sampled(NamedTuple):
+    """An epoch that is sampled already, or by a thread."""
+
+    number: int
+    rows: "Future[EncodedCorpus]"
+    thread: threading.Thread
+
+
+class SampledCorpus:
+    """Training pairs whose segmentations are drawn anew for each epoch.
+
+    The ids of an epoch depend on the seed of the run and the number of the epoch alone. A thread
+    draws the next epoch during the current one.
+    """
+
+    def __init__(self, sampler: _Sampler) -> None:
+        self._sampler = sampler
+        self._epochs: list[_Sampled] = []
+        # The thread calls a C++ library, which must not run while the interpreter shuts down.
+        weakref.finalize(self, _stop, sampler, self._epochs)
+
+    def __len__(self) -> int:
+        return len(self._sampler.indices)
+
+    def epoch(self, number: int) -> EncodedCorpus:
+        """Return the ids of an epoch; the last one asked for is kept."""
+        if [each.number for each in self._epochs] != [number, number + 1]:
+            found = [each for each in self._epochs if each.number == number]
+            self._epochs[:] = found or [_start(self._sampler, number)]
+            self._epochs[0].rows.result()
+            self._epochs.append(_start(self._sampler, number + 1))
+        return self._epochs[0].rows.result()
+
+
+def _start(sampler: _Sampler, number: int) -> _Sampled:
+    rows: Future[EncodedCorpus] = Future()
+
+    def run() -> None:
+        try:
+            rows.set_result(sampler.sample(number))
+        except BaseException as error:
+            rows.set_exception(error)
+
+    thread = threading.Thread(target=run, name=f"segmentation of epoch {number}", daemon=True)
+    thread.start()
+    return _Sampled(number, rows, thread)
+
+
+def _stop(sampler: _Sampler, epochs: list[_Sampled]) -> None:
+    sampler.stop.set()
+    for each in epochs:
+        each.thread.join()

@@ -1,0 +1,280 @@
+"""Segmentations are drawn anew for each epoch, from the seed and the number of the epoch alone."""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_data import shared
+
+from seq2seq.config.schema import load_config
+from seq2seq.data import (
+    Batches,
+    BatchingConfig,
+    BatchUnit,
+    DataConfig,
+    EncodedCorpus,
+    OnInvalid,
+    Pair,
+    SampledCorpus,
+    SentencePieceConfig,
+    TokenizerPair,
+    encode_corpus,
+    samples_segmentations,
+    train_tokenizers,
+    training_corpus,
+)
+from seq2seq.data import segmentation as segmentation_module
+from seq2seq.data.tokenizers.subwords import SentencePieceTokenizer
+
+WORDS = ["hund", "haus", "blau", "neben", "sch\u00f6n", "\u00fcber", "hundeleben"]
+PAIRS = [(f"{one} {two}", f"{two.upper()}  {one}.") for one in WORDS for two in WORDS]
+PAIRS.insert(7, ("zu lang " * 5, "kurz"))
+SEED = 3
+
+
+class ListCorpus:
+    name = "train"
+    fingerprint = "list"
+    num_lines = len(PAIRS)
+
+    def __iter__(self) -> Iterator[Pair]:
+        return (Pair(source, target, None) for source, target in PAIRS)
+
+    def lines(self) -> Iterator[Pair | None]:
+        return iter(self)
+
+
+def config_of(model_type: str, *, alpha: float) -> SentencePieceConfig:
+    config = load_config(
+        f"tokenizer={model_type}",
+        "tokenizer.vocabulary_size=80",
+        f"tokenizer.sampling_alpha={alpha}",
+    ).tokenizer
+    assert isinstance(config, SentencePieceConfig)
+    return config
+
+
+CONFIGS = {"unigram": config_of("unigram", alpha=0.02), "bpe": config_of("bpe", alpha=0.5)}
+TOKENIZERS = {name: train_tokenizers(config, ListCorpus()) for name, config in CONFIGS.items()}
+
+
+@pytest.fixture(params=CONFIGS)
+def name(request: pytest.FixtureRequest) -> str:
+    value: str = request.param
+    return value
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataConfig:
+    cache = str(tmp_path / "cache")
+    return DataConfig(**shared(cache_dir=cache, max_length=20, long_pairs=OnInvalid.skip))
+
+
+def sampled(
+    name: str, data: DataConfig, *, seed: int = SEED, tokenizers: TokenizerPair | None = None
+) -> SampledCorpus:
+    tokenizers = tokenizers or TOKENIZERS[name]
+    corpus = training_corpus(
+        encode_corpus(ListCorpus(), tokenizers, data),
+        ListCorpus(),
+        tokenizers,
+        config=CONFIGS[name],
+        data=data,
+        seed=seed,
+    )
+    assert isinstance(corpus, SampledCorpus)
+    return corpus
+
+
+def ids(encoded: EncodedCorpus) -> list[tuple[list[int], list[int]]]:
+    return [
+        (encoded.source(row).tolist(), encoded.target(row).tolist()) for row in range(len(encoded))
+    ]
+
+
+def test_every_segmentation_has_the_text_of_its_pair(name: str, data: DataConfig) -> None:
+    corpus = sampled(name, data)
+    source, target = TOKENIZERS[name]
+    kept = [PAIRS[i] for i in corpus.epoch(0).indices]
+
+    assert len(kept) == len(corpus) == len(PAIRS) - 1
+    for number in range(2):
+        assert [(source.decode(s), target.decode(t)) for s, t in ids(corpus.epoch(number))] == kept
+
+
+def test_epochs_and_seeds_differ_and_repeat(name: str, data: DataConfig) -> None:
+    corpus, other = sampled(name, data), sampled(name, data, seed=4)
+    plain = ids(encode_corpus(ListCorpus(), TOKENIZERS[name], data))
+    first, second = ids(corpus.epoch(0)), ids(corpus.epoch(1))
+    different = ids(other.epoch(0))
+
+    for one, two in ((first, second), (first, different), (first, plain), (second, plain)):
+        changed = sum(a != b for a, b in zip(one, two, strict=True))
+        assert changed > len(corpus) / 2
+    assert ids(corpus.epoch(0)) == first
+    assert ids(sampled(name, data).epoch(1)) == second
+
+
+def test_source_and_target_of_one_text_are_drawn_independently(
+    name: str, data: DataConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.PAIRS", [(text, text) for text, _ in PAIRS])
+
+    drawn = ids(sampled(name, data).epoch(0))
+
+    assert sum(source != target for source, target in drawn) > len(drawn) / 2
+
+
+def test_threads_and_other_draws_change_nothing(name: str, data: DataConfig) -> None:
+    expected = [ids(sampled(name, data).epoch(number)) for number in range(3)]
+    source = TOKENIZERS[name].source
+    assert isinstance(source, SentencePieceTokenizer)
+    corpora = [sampled(name, data) for _ in range(3)]
+    found = []
+
+    for number in range(3):
+        source.sample(["hundeleben"] * 3, seed=number, alpha=0.3, nbest=-1)
+        found.append([ids(corpus.epoch(number)) for corpus in corpora])
+
+    assert found == [[each] * 3 for each in expected]
+
+
+def test_an_epoch_is_drawn_once_and_the_next_one_in_advance(
+    name: str, data: DataConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, drawn = segmentation_module._Sampler.sample, []
+
+    def sample(self: segmentation_module._Sampler, number: int) -> EncodedCorpus:
+        drawn.append(number)
+        return original(self, number)
+
+    monkeypatch.setattr(segmentation_module._Sampler, "sample", sample)
+    corpus = sampled(name, data)
+
+    for number in (2, 2, 3, 3, 4, 9, 9):
+        corpus.epoch(number)
+    del corpus
+
+    assert drawn == [2, 3, 4, 5, 9, 10]
+
+
+def test_ids_are_mapped_and_leave_no_files(name: str, data: DataConfig) -> None:
+    corpus = sampled(name, data)
+    encoded = corpus.epoch(0)
+    corpus.epoch(1)
+    del corpus
+
+    assert isinstance(encoded.source_rows.ids.base, np.memmap)
+    names = sorted(path.name.partition("-")[0] for path in Path(data.cache_dir).iterdir())
+    assert names == ["text", "train"]
+
+
+def test_an_unused_corpus_stops_its_thread(
+    data: DataConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segmentation_module, "_BLOCK", 1)
+    corpus = sampled("bpe", data)
+    corpus.epoch(0)
+    original = SentencePieceTokenizer.sample
+
+    def sample(self: SentencePieceTokenizer, *arguments: object, **keywords: object) -> object:
+        time.sleep(0.5)
+        return original(self, *arguments, **keywords)
+
+    monkeypatch.setattr(SentencePieceTokenizer, "sample", sample)
+    corpus.epoch(1)
+    threads = [each for each in threading.enumerate() if each.name.startswith("segmentation")]
+    del corpus
+
+    assert threads
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_an_error_while_drawing_is_raised_to_the_caller(
+    data: DataConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = sampled("bpe", data)
+    corpus.epoch(0)
+
+    def fail(*arguments: object, **keywords: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(segmentation_module, "scratch_folder", fail)
+
+    corpus.epoch(1)  # drawn before the disk was full
+    with pytest.raises(OSError, match="No space left"):
+        corpus.epoch(2)
+
+
+def test_text_is_stored_once_and_does_not_depend_on_the_files_any_more(
+    data: DataConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = ids(sampled("bpe", data).epoch(1))
+    plain = encode_corpus(ListCorpus(), TOKENIZERS["bpe"], data)
+    monkeypatch.setattr(f"{__name__}.PAIRS", [])
+
+    again = training_corpus(
+        plain,
+        ListCorpus(),
+        TOKENIZERS["bpe"],
+        config=CONFIGS["bpe"],
+        data=data,
+        seed=SEED,
+    )
+
+    assert ids(again.epoch(1)) == expected
+
+
+def test_damaged_text_is_stored_again(data: DataConfig) -> None:
+    expected = ids(sampled("bpe", data).epoch(0))
+    (path,) = Path(data.cache_dir).glob("text-*/source.text")
+    path.write_bytes(path.read_bytes()[:-5])
+
+    assert ids(sampled("bpe", data).epoch(0)) == expected
+
+
+def test_without_sampling_the_encoded_corpus_is_used(data: DataConfig) -> None:
+    config = replace(CONFIGS["bpe"], sampling_alpha=0.0)
+    encoded = encode_corpus(ListCorpus(), TOKENIZERS["bpe"], data)
+
+    corpus = training_corpus(
+        encoded, ListCorpus(), TOKENIZERS["bpe"], config=config, data=data, seed=SEED
+    )
+
+    assert corpus is encoded
+    assert corpus.epoch(0) is corpus.epoch(7) is encoded
+    assert not samples_segmentations(config)
+    assert samples_segmentations(CONFIGS["bpe"])
+
+
+def test_other_tokenizers_are_refused(data: DataConfig) -> None:
+    characters = load_config("tokenizer=characters").tokenizer
+    tokenizers = train_tokenizers(characters, ListCorpus())
+
+    with pytest.raises(ValueError, match=r"^tokenizer\.sampling_alpha is for SentencePiece models"):
+        sampled("bpe", replace(data, max_length=100), tokenizers=tokenizers)
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_batches_fit_the_segmentations_of_their_epoch(
+    name: str, data: DataConfig, world_size: int
+) -> None:
+    corpus = sampled(name, data)
+    size = 60
+    config = BatchingConfig(size=size, unit=BatchUnit.tokens, pool_size=1000)
+    ranks = [
+        Batches(corpus, config=config, seed=1, rank=rank, world_size=world_size)
+        for rank in range(world_size)
+    ]
+
+    for number in range(2):
+        shares = [batches.epoch(number) for batches in ranks]
+        lengths = corpus.epoch(number).target_lengths
+        together = [np.concatenate(each) for each in zip(*shares, strict=True)]
+        assert sorted(np.concatenate(together).tolist()) == list(range(len(corpus)))
+        if world_size == 1:  # more processes merge small batches
+            assert all(len(rows) * (lengths[rows].max() + 1) <= size for rows in together)
