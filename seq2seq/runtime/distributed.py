@@ -1,14 +1,26 @@
 """Train one model in several processes: ranks, sums, broadcasts and barriers."""
 
 import gc
+import itertools
 import os
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 _Value = TypeVar("_Value")
+
+_PATIENCE = timedelta(days=7)
+"""Time to wait for the first process, which prepares data and validates alone.
+
+The death of a process ends the wait at once.
+"""
+_joins = itertools.count()
+_patient_groups: list[distributed.ProcessGroup] = []
 
 
 class Ranks(NamedTuple):
@@ -32,13 +44,20 @@ def join_processes() -> Ranks:
     if not distributed.is_initialized():
         # With CUDA both backends are needed: Python objects and training.device=cpu use gloo.
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        distributed.init_process_group(backend)
+        store, rank, world_size = next(rendezvous("env://"))
+        # A restart by torchrun and the next run of a sweep meet in the same store. In a part of
+        # it of its own, a group does not read the keys of an earlier one.
+        restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        store = PrefixStore(f"restart-{restarts}/join-{next(_joins)}", store)
+        distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size)
+        _patient_groups.append(distributed.new_group(backend="gloo", timeout=_PATIENCE))
     return Ranks(distributed.get_rank(), int(os.environ.get("LOCAL_RANK", "0")), world_size)
 
 
 def leave_processes() -> None:
     """Leave the processes that `join_processes` joined."""
     if distributed.is_initialized():
+        _patient_groups.clear()
         distributed.destroy_process_group()
         # The group's remaining objects hold threads, which must end before the interpreter does.
         gc.collect()
@@ -69,15 +88,15 @@ def sum_gradients(model: nn.Module) -> None:
 
 
 def share_from_first(value: _Value, ranks: Ranks) -> _Value:
-    """Return the value of the first process in every process."""
+    """Return the value of the first process in every process, however long it takes."""
     if ranks.world_size == 1:
         return value
     values = [value]
-    distributed.broadcast_object_list(values)
+    distributed.broadcast_object_list(values, group=_patient_groups[0])
     return values[0]
 
 
 def barrier(ranks: Ranks) -> None:
-    """Wait until every process has reached this call."""
+    """Wait until every process has reached this call, however long it takes."""
     if ranks.world_size > 1:
-        distributed.barrier()
+        distributed.barrier(group=_patient_groups[0])
