@@ -201,6 +201,8 @@ class TrainingConfig:
     # Defaults are also the values of checkpoints that were written before their keys existed.
     ema_decay: float | None = None
     """Decay of the moving average of the weights that is validated and kept; None: no average."""
+    r_drop: float = 0.0
+    """Weight of the divergence between two passes with different dropout; 0: one pass."""
 
     def __post_init__(self) -> None:
         budgets = (self.max_epochs, self.max_updates, self.max_minutes)
@@ -216,6 +218,8 @@ class TrainingConfig:
             raise ValueError(f"training.max_minutes={self.max_minutes} must be above 0")
         check_positive("training", self, "accumulation", "log_every")
         check_probabilities("training", self, "label_smoothing")
+        if not 0 <= self.r_drop < math.inf:
+            raise ValueError(f"training.r_drop={self.r_drop} must be a number of at least 0")
         if self.ema_decay is not None:
             check_probabilities("training", self, "ema_decay")
         if self.precision is Precision.int8:

@@ -1,4 +1,4 @@
-"""Compute the training losses: smoothed cross-entropy and guided attention."""
+"""Compute the training losses: smoothed cross-entropy, guided attention and R-Drop."""
 
 # B batch, N heads, T target length, S source length, V vocabulary, M real tokens of the batch
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from seq2seq.data import Batch
 from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.training.r_drop import divergence
 
 _MIN_WEIGHT = 1e-20
 """Smallest attention weight that a logarithm is taken of. The gradient 1 / weight times fp16's loss
@@ -37,10 +38,17 @@ class Loss(NamedTuple):
     """Detached, (B, N, T, S)."""
     guided: GuidedLoss | None = None
     """None if the batch has no guide."""
+    divergence: Tensor | None = None
+    """Between the passes of a repeated batch, summed over the tokens of one; None if not asked."""
 
 
 def sequence_loss(
-    model: Seq2Seq, batch: Batch, *, label_smoothing: float, forced_mask: Tensor | None = None
+    model: Seq2Seq,
+    batch: Batch,
+    *,
+    label_smoothing: float,
+    forced_mask: Tensor | None = None,
+    is_repeated: bool = False,
 ) -> Loss:
     """Compute the losses of a batch.
 
@@ -50,20 +58,23 @@ def sequence_loss(
         label_smoothing: Probability that is spread over the vocabulary; see `vocabulary_loss`.
         forced_mask: (B, T) bool; True feeds the true previous token, False the predicted one. None
             feeds every true token.
+        is_repeated: Whether the batch is of `r_drop.repeat_rows`, for the divergence.
     """
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids, forced_mask)
     # Indices instead of the mask, whose gradient would be added element by element.
     real = batch.target_mask.flatten().nonzero().squeeze(1)  # (M,)
     readouts = model.decoder.readout_dropout(output.readouts.flatten(0, 1).index_select(0, real))
+    layer = model.decoder.output
     smoothed, cross_entropy = vocabulary_loss(
         readouts,
-        model.decoder.output.weight,
-        model.decoder.output.bias,
+        layer.weight,
+        layer.bias,
         batch.target_ids.flatten().index_select(0, real),
         label_smoothing=label_smoothing,
     )
     guided = None if batch.guide is None else guided_loss(output.attention_weights, batch.guide)
-    return Loss(smoothed, cross_entropy, output.attention_weights.detach(), guided)
+    diverging = divergence(readouts, layer.weight, layer.bias) if is_repeated else None
+    return Loss(smoothed, cross_entropy, output.attention_weights.detach(), guided, diverging)
 
 
 def guided_loss(weights: Tensor, guide: Tensor) -> GuidedLoss:

@@ -16,6 +16,7 @@ class Interval:
     gradient_norm: float = 0.0
     guided_loss: float = 0.0
     num_guided: int = 0
+    divergence: float = 0.0
     seconds: float = 0.0
 
     @property
@@ -100,6 +101,7 @@ class Progress:
         self.interval.gradient_norm += result.gradient_norm
         self.interval.guided_loss += result.guided_loss
         self.interval.num_guided += result.num_guided
+        self.interval.divergence += result.divergence
         self.interval.seconds += seconds
 
     def count_validation(self, value: float, config: TrainingConfig) -> list[int]:

@@ -61,6 +61,8 @@ class TensorBoard:
         }
         if interval.num_guided:
             values["train/guided_attention_loss"] = interval.guided_loss / interval.num_guided
+        if interval.divergence:
+            values["train/r_drop_divergence"] = interval.divergence / interval.target_tokens
         self._scalars(values, update)
 
     def validation(self, evaluation: Evaluation, *, update: int) -> None:

@@ -15,6 +15,7 @@ from seq2seq.runtime.distributed import Ranks, sum_gradients, sum_over_processes
 from seq2seq.runtime.numerics import Numerics, Precision
 from seq2seq.runtime.seeding import derive_seed
 from seq2seq.training.loss import sequence_loss
+from seq2seq.training.r_drop import repeat_rows
 from seq2seq.training.schedules import draw_forced_mask
 from seq2seq.training.weight_average import WeightAverage
 
@@ -34,6 +35,8 @@ class UpdateResult(NamedTuple):
     """Sum over target tokens with a guide, in nats."""
     num_guided: int
     """Number of target tokens with a guide."""
+    divergence: float = 0.0
+    """Between the two passes of R-Drop, summed over target tokens, in nats."""
 
 
 class Updater:
@@ -75,7 +78,7 @@ class Updater:
         losses = [self._backward(batch, update, num_tokens) for batch in batches]
         sums = torch.stack(losses).sum(0)
         sum_over_processes([sums])
-        cross_entropy, guided, num_guided = sums.unbind()
+        cross_entropy, guided, num_guided, divergence = sums.unbind()
         sum_gradients(self._model)
         self._scaler.unscale_(self._optimizer)  # after the sum: every process sees an overflow
         norm = self._clip()
@@ -88,7 +91,11 @@ class Updater:
         if self._average is not None:
             self._average.add()
         return UpdateResult(
-            cross_entropy.item(), norm.item(), guided.item(), int(num_guided.item())
+            cross_entropy.item(),
+            norm.item(),
+            guided.item(),
+            int(num_guided.item()),
+            divergence.item(),
         )
 
     @property
@@ -119,8 +126,11 @@ class Updater:
     def _backward(self, batch: Batch, update: int, num_tokens: int) -> Tensor:
         """Add the gradients of a batch.
 
+        R-Drop's loss (Wu et al. 2021, eq. 4) is that of two passes; half of it is the loss here, so
+        that its scale is that of one pass.
+
         Returns:
-            Cross-entropy, guided loss and number of guided tokens, (3,).
+            Cross-entropy, guided loss, number of guided tokens and divergence, (4,).
         """
         training = self._config.training
         forced_mask = draw_forced_mask(
@@ -129,19 +139,27 @@ class Updater:
             shape=batch.target_ids.shape,
             device=self._numerics.device,
         )
+        num_passes = 1
+        if training.r_drop > 0:
+            num_passes, batch = 2, repeat_rows(batch)
+            forced_mask = None if forced_mask is None else forced_mask.repeat(2, 1)
         with self._numerics.autocast():
             loss = sequence_loss(
                 self._model,
                 batch,
                 label_smoothing=training.label_smoothing,
                 forced_mask=forced_mask,
+                is_repeated=num_passes == 2,
             )
-        total, guided = loss.smoothed, loss.cross_entropy.new_zeros(2)
+        total, others = loss.smoothed, loss.cross_entropy.new_zeros(3)
         if loss.guided is not None:
             total = total + training.guided_attention.weight * loss.guided.cross_entropy
-            guided = torch.stack(loss.guided).detach()
-        self._scaler.scale(total / num_tokens).backward()  # type: ignore[no-untyped-call]
-        return torch.cat((loss.cross_entropy.unsqueeze(0), guided))
+            others[:2] = torch.stack(loss.guided).detach()
+        if loss.divergence is not None:
+            total = total + training.r_drop * loss.divergence
+            others[2] = num_passes * loss.divergence.detach()
+        self._scaler.scale(total / (num_passes * num_tokens)).backward()  # type: ignore[no-untyped-call]
+        return torch.cat((loss.cross_entropy.unsqueeze(0), others)) / num_passes
 
     def _check_finite(self, cross_entropy: Tensor, norm: Tensor, *, update: int) -> None:
         """Raise NonFiniteError if the loss or the gradient is not finite."""

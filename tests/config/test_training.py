@@ -57,6 +57,8 @@ def test_a_value_of_a_part_out_of_its_range_is_refused_with_its_key(part, key, v
         ("log_every", 0, "must be at least 1"),
         ("ema_decay", 1.0, r"must lie in \[0, 1\)"),
         ("ema_decay", -0.1, r"must lie in \[0, 1\)"),
+        ("r_drop", -1.0, "must be a number of at least 0"),
+        ("r_drop", float("nan"), "must be a number of at least 0"),
         ("label_smoothing", 1.0, r"must lie in \[0, 1\)"),
         ("label_smoothing", float("nan"), r"must lie in \[0, 1\)"),
     ],

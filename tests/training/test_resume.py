@@ -31,6 +31,7 @@ OVERRIDES = (
     "training.optimizer.learning_rate=0.02",
     "training.log_every=3",
     "training.ema_decay=0.8",
+    "training.r_drop=1.5",
     "model.encoder.hidden_dropout=0.2",
     "model.decoder.readout_dropout=0.2",
     "model.decoder.word_dropout=0.1",

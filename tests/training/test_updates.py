@@ -5,13 +5,16 @@ import numpy as np
 import pytest
 import torch
 from tiny_training import tiny_config, tiny_numerics
+from torch.nn import functional
 
 from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import Batch, TokenLinks, collate
 from seq2seq.data.token_links import LinkedTokens
+from seq2seq.kernels.switch import Kernels, use_kernels
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks
+from seq2seq.runtime.seeding import derive_seed
 from seq2seq.training.loss import sequence_loss
 from seq2seq.training.preparation import PreparedData, prepare_data
 from seq2seq.training.updates import NonFiniteError, Updater, build_optimizer
@@ -23,6 +26,7 @@ NO_DROPOUT = (
     "model.decoder.hidden_dropout=0",
     "model.decoder.readout_dropout=0",
 )
+SGD_R_DROP = ("training.optimizer.name=sgd", "training.r_drop=2.0")
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +177,88 @@ def test_guided_attention_works_with_scheduled_sampling(folder, precision):
     results = [subject.make(batch, update=n, learning_rate=0.03) for n in range(1, 11)]
 
     assert results[-1].guided_loss < 0.8 * results[0].guided_loss
+
+
+@pytest.mark.parametrize("kernels", ["fast", "plain"])
+def test_r_drop_is_half_the_loss_of_two_passes_and_their_divergence(folder, kernels):
+    use_kernels(Kernels(kernels))
+    overrides = ("training.optimizer.name=sgd", "training.optimizer.clip_norm=0")
+    smoothing = ("training.label_smoothing=0.1", "model.decoder.readout_dropout=0.4")
+    subject = setup(folder, *overrides, *smoothing, "training.r_drop=3.0")
+    batches = [subject.batch(0, 1, 2), subject.batch(3, 4)]
+    reference = copy.deepcopy(subject.model)
+    num_tokens = sum(int(batch.target_mask.sum()) for batch in batches)
+    torch.manual_seed(derive_seed(subject.config.seed, "update", 1, 0))
+    total, divergence = torch.zeros(()), torch.zeros(())
+    for batch in batches:
+        passes = batch_twice(batch)
+        output = reference(passes.source_ids, passes.source_mask, passes.previous_ids)
+        real = passes.target_mask
+        logits = reference.decoder.logits(output.readouts[real])
+        total = total + functional.cross_entropy(
+            logits, passes.target_ids[real], label_smoothing=0.1, reduction="sum"
+        )
+        p, q = logits.log_softmax(-1).chunk(2)
+        for one, other in ((p, q), (q, p)):
+            kl = functional.kl_div(one, other, reduction="sum", log_target=True)
+            divergence = divergence + kl / 2
+    (total + 3.0 * divergence).div(2 * num_tokens).backward()
+
+    result = subject.make(*batches, learning_rate=1.0)
+
+    assert result.divergence == pytest.approx(divergence.item(), rel=1e-4)
+    assert result.divergence > 0.01
+    for name, parameter in reference.named_parameters():
+        with torch.no_grad():
+            parameter -= parameter.grad
+        torch.testing.assert_close(
+            subject.model.get_parameter(name), parameter, rtol=1e-4, atol=1e-6
+        )
+
+
+def batch_twice(batch: Batch) -> Batch:
+    return Batch(*(None if each is None else torch.cat((each, each)) for each in batch))
+
+
+def test_r_drop_without_dropout_changes_nothing_but_the_cost(folder):
+    plain, dropped = (
+        setup(folder, *NO_DROPOUT, *overrides)
+        for overrides in (("training.optimizer.name=sgd",), SGD_R_DROP)
+    )
+
+    results = [subject.make(subject.batch(0, 1, 2)) for subject in (plain, dropped)]
+
+    assert_same(plain.weights(), dropped.weights(), rtol=1e-5, atol=1e-7)
+    assert results[0].cross_entropy == pytest.approx(results[1].cross_entropy, rel=1e-6)
+    assert results[1].divergence == pytest.approx(0, abs=1e-9)
+
+
+def test_r_drop_halves_the_guided_loss_of_its_two_passes(folder):
+    guided = ("training.guided_attention.weight=0.7", "training.optimizer.name=sgd")
+    plain, dropped = (
+        setup(folder, *NO_DROPOUT, *guided, f"training.r_drop={weight}") for weight in (0, 2)
+    )
+
+    results = [subject.make(subject.batch(0, 1, 2)) for subject in (plain, dropped)]
+
+    assert_same(plain.weights(), dropped.weights(), rtol=1e-5, atol=1e-7)
+    assert results[0].guided_loss == pytest.approx(results[1].guided_loss, rel=1e-6)
+    assert results[0].num_guided == results[1].num_guided > 0
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_r_drop_works_with_scheduled_sampling(folder, precision):
+    subject = setup(
+        folder,
+        "training.r_drop=2.0",
+        "training.teacher_forcing.start=0.5",
+        "model.decoder.readout_dropout=0.3",
+        f"training.precision={precision}",
+    )
+
+    result = subject.make(subject.batch(0, 1, 2))
+
+    assert result.divergence > 0
 
 
 def test_gradients_are_clipped_to_the_limit(folder):
