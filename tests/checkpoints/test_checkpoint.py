@@ -166,7 +166,7 @@ def test_an_attention_that_this_version_lacks_is_an_error_with_the_choices(path)
     content["config"]["attention"]["name"] = "unheard"
     torch.save(content, path)
 
-    with pytest.raises(ValueError, match="unknown attention 'unheard'; one of: additive, dot"):
+    with pytest.raises(ValueError, match="unknown attention 'unheard'; one of: additive, cov"):
         load_checkpoint(path)
 
 
