@@ -201,6 +201,8 @@ class TrainingConfig:
     # Defaults are also the values of checkpoints that were written before their keys existed.
     ema_decay: float | None = None
     """Decay of the moving average of the weights that is validated and kept; None: no average."""
+    average_best: bool = False
+    """Average the `validation.keep_best` best checkpoints at the end; best.pt if that is better."""
     r_drop: float = 0.0
     """Weight of the divergence between two passes with different dropout; 0: one pass."""
 
@@ -220,6 +222,11 @@ class TrainingConfig:
         check_probabilities("training", self, "label_smoothing")
         if not 0 <= self.r_drop < math.inf:
             raise ValueError(f"training.r_drop={self.r_drop} must be a number of at least 0")
+        if self.average_best and self.validation.keep_best == 1:
+            raise ValueError(
+                "training.average_best=true averages the best checkpoints, but "
+                "training.validation.keep_best=1 keeps one; keep several, for example 5"
+            )
         if self.ema_decay is not None:
             check_probabilities("training", self, "ema_decay")
         if self.precision is Precision.int8:

@@ -11,6 +11,7 @@ from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.evaluation.attention_statistics import mean_over_heads
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.numerics import Numerics
+from seq2seq.training.average_best import average_best
 from seq2seq.training.evaluator import Evaluation, Evaluator
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.tensorboard import TensorBoard
@@ -28,12 +29,19 @@ def write_results(trainer: Trainer) -> Evaluation:
         The evaluation on the test set.
     """
     directory = trainer.directory
+    average = average_best(trainer)
     model = load_checkpoint(directory.best).build_model().to(trainer.numerics.device)
     valid = _evaluate(trainer, model, trainer.data.valid)
     test = _evaluate(trainer, model, trainer.data.test)
     directory.write("test.hyp", "".join(f"{line}\n" for line in test.translations))
     directory.write("test.ref", "".join(f"{line}\n" for line in trainer.data.test.references))
     results = _results(trainer, valid, test)
+    if average is not None:
+        results["average"] = {
+            "updates": average.updates,
+            "is_best": average.is_best,
+            "valid": _summary(average.evaluation),
+        }
     directory.write("results.json", json.dumps(results, indent=2, ensure_ascii=False) + "\n")
     with TensorBoard(directory.tensorboard, first_update=None) as board:
         measures = _summary(test).items()

@@ -22,6 +22,7 @@ _PATTERNS = (
     "best.pt",
     "last.pt",
     "step-*.pt",
+    "average.pt",
     "results.json",
     "test.hyp",
     "test.ref",
@@ -62,6 +63,7 @@ class RunDirectory:
         self.path = path
         self.best = path / "best.pt"
         self.last = path / "last.pt"
+        self.average = path / "average.pt"
         self.log = path / "train.log"
         self.tensorboard = path / "tensorboard"
         self._failure = path / "failed.txt"

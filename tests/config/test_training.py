@@ -117,3 +117,8 @@ def test_a_misspelt_key_cannot_be_set():
 def test_training_in_int8_is_refused():
     with pytest.raises(ValueError, match=r"training\.precision=int8 has no gradients; choose auto"):
         dataclasses.replace(training(), precision=Precision.int8)
+
+
+def test_an_average_of_one_checkpoint_is_refused():
+    with pytest.raises(ValueError, match=r"training\.validation\.keep_best=1 keeps one"):
+        dataclasses.replace(training(), average_best=True)

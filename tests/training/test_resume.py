@@ -31,6 +31,7 @@ OVERRIDES = (
     "training.optimizer.learning_rate=0.02",
     "training.log_every=3",
     "training.ema_decay=0.8",
+    "training.average_best=true",
     "training.r_drop=1.5",
     "model.encoder.hidden_dropout=0.2",
     "model.decoder.readout_dropout=0.2",
@@ -138,6 +139,7 @@ def test_the_run_has_validations_curves_and_schedules(uninterrupted):
     ratios = curves["train/teacher_forcing_ratio"]
     assert ratios[3] > ratios[9] > ratios[15] == ratios[18]
     assert (uninterrupted / "step-18.pt").exists()
+    assert (uninterrupted / "average.pt").exists()
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,8 @@ def test_the_run_has_validations_curves_and_schedules(uninterrupted):
         pytest.param(Updater, "make", 11, id="between-validations"),
         pytest.param(Evaluator, "evaluate", 2, id="in-a-validation"),
         pytest.param(Trainer, "_save_last", 3, id="between-best-and-last"),
-        pytest.param(Evaluator, "evaluate", 6, id="while-scoring-the-test-set"),
+        pytest.param(Evaluator, "evaluate", 6, id="while-scoring-the-average"),
+        pytest.param(Evaluator, "evaluate", 8, id="while-scoring-the-test-set"),
     ],
 )
 def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(

@@ -3,7 +3,16 @@ import pytest
 from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.training.run_directory import RunDirectory
 
-RUN_FILES = ("best.pt", "last.pt", "step-7.pt", "results.json", "test.hyp", "test.ref", "train.log")
+RUN_FILES = (
+    "best.pt",
+    "last.pt",
+    "step-7.pt",
+    "average.pt",
+    "results.json",
+    "test.hyp",
+    "test.ref",
+    "train.log",
+)
 
 
 PINNED = ("model.encoder.hidden_dropout=0.3", "training.optimizer.learning_rate=0.25")
