@@ -166,7 +166,7 @@ def _read_run(path: Path, name: str) -> Run:
         failure = _read_lines(path / FAILURE)[0] if has_reason else f"it has no {RESULTS}"
         return Run(name=name, path=path, measures={}, signature="", failure=failure)
     results = json.loads((path / RESULTS).read_text(encoding="utf-8"))
-    test = results["test"]
+    test = results["test"] or {}  # a run may have no test set
     known = {
         **test,
         **{key.removeprefix("attention_"): value for key, value in test.items()},

@@ -103,7 +103,8 @@ class FilesConfig(DataConfig):
 
     train: list[str]
     valid: list[str]
-    test: list[str]
+    test: list[str] | None
+    """None: the run has no test set."""
     # The default is also the value of checkpoints that were written before the key existed.
     allow_tabs: bool = False
     """Whether lines of a source or a target file may contain tabs."""
@@ -111,7 +112,9 @@ class FilesConfig(DataConfig):
     def __post_init__(self) -> None:
         DataConfig.__post_init__(self)
         for key in ("train", "valid", "test"):
-            self._check_paths(key, getattr(self, key))
+            paths = getattr(self, key)
+            if paths is not None:
+                self._check_paths(key, paths)
 
     def _check_paths(self, key: str, paths: list[str]) -> None:
         given = f"data.{key}=[{','.join(paths)}]"

@@ -43,7 +43,8 @@ class Corpora(NamedTuple):
 
     train: Corpus
     valid: Corpus
-    test: Corpus
+    test: Corpus | None
+    """None if a run has no test set."""
 
 
 @singledispatch

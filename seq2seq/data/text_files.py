@@ -22,23 +22,23 @@ _INVALID_KINDS = {"empty_lines": "with an empty side", "invalid_utf8": "that are
 @load_corpora.register
 def load_files(config: FilesConfig) -> Corpora:
     """Open the files of the configuration as corpora; warn if sources and targets look swapped."""
-    train, valid, test = (
-        TextFilesCorpus(
-            name,
-            paths=[expand_home(path, key=f"data.{name}") for path in paths],
-            empty_lines=config.empty_lines,
-            invalid_utf8=config.invalid_utf8,
-            allow_tabs=config.allow_tabs,
-        )
-        for name, paths in (
-            ("train", config.train),
-            ("valid", config.valid),
-            ("test", config.test),
-        )
+    return Corpora(
+        train=_load_part(config, "train", config.train),
+        valid=_load_part(config, "valid", config.valid),
+        test=None if config.test is None else _load_part(config, "test", config.test),
     )
-    for corpus in (train, valid, test):
-        warn_if_swapped(corpus.name, corpus.paths, source=config.source, target=config.target)
-    return Corpora(train=train, valid=valid, test=test)
+
+
+def _load_part(config: FilesConfig, name: str, paths: Sequence[str]) -> "TextFilesCorpus":
+    corpus = TextFilesCorpus(
+        name,
+        paths=[expand_home(path, key=f"data.{name}") for path in paths],
+        empty_lines=config.empty_lines,
+        invalid_utf8=config.invalid_utf8,
+        allow_tabs=config.allow_tabs,
+    )
+    warn_if_swapped(name, corpus.paths, source=config.source, target=config.target)
+    return corpus
 
 
 class TextFilesCorpus:

@@ -57,7 +57,8 @@ class PreparedData:
     fingerprint: str
     """Hash of the training corpus and of its links."""
     valid: EvaluationSet
-    test: EvaluationSet
+    test: EvaluationSet | None
+    """None if the run has no test set."""
 
 
 def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -> PreparedData:
@@ -93,10 +94,10 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
             config=config.data,
         )
         fingerprint = f"{fingerprint}-{links.digest()}"
-    valid, test = (
-        _evaluation_set(corpus, tokenizers, config.data, bleu_tokenize=tokenize)
-        for corpus in (corpora.valid, corpora.test)
-    )
+    valid = _evaluation_set(corpora.valid, tokenizers, config.data, bleu_tokenize=tokenize)
+    test = None
+    if corpora.test is not None:
+        test = _evaluation_set(corpora.test, tokenizers, config.data, bleu_tokenize=tokenize)
     if warning := describe_missing_spaces(valid.references, tokenize, key=_BLEU_KEY):
         logger.warning("%s", warning)
     return PreparedData(

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import NamedTuple
 
 import torch
 
@@ -22,19 +23,30 @@ logger = logging.getLogger(__name__)
 NUM_SAMPLES = 3
 
 
-def write_results(trainer: Trainer) -> Evaluation:
-    """Score the best checkpoint and write the results into the run directory.
+class FinalScores(NamedTuple):
+    """Evaluations of the best checkpoint."""
 
-    Returns:
-        The evaluation on the test set.
-    """
+    valid: Evaluation
+    test: Evaluation | None
+    """None if the run has no test set."""
+
+    @property
+    def bleu(self) -> float:
+        """BLEU on the test set, or on the validation set if there is no other."""
+        return (self.test or self.valid).scores.bleu
+
+
+def write_results(trainer: Trainer) -> FinalScores:
+    """Score the best checkpoint and write the results into the run directory."""
     directory = trainer.directory
     average = average_best(trainer)
     model = load_checkpoint(directory.best).build_model().to(trainer.numerics.device)
     valid = _evaluate(trainer, model, trainer.data.valid)
-    test = _evaluate(trainer, model, trainer.data.test)
-    directory.write("test.hyp", "".join(f"{line}\n" for line in test.translations))
-    directory.write("test.ref", "".join(f"{line}\n" for line in trainer.data.test.references))
+    test, data = None, trainer.data.test
+    if data is not None:
+        test = _evaluate(trainer, model, data)
+        directory.write("test.hyp", "".join(f"{line}\n" for line in test.translations))
+        directory.write("test.ref", "".join(f"{line}\n" for line in data.references))
     results = _results(trainer, valid, test)
     if average is not None:
         results["average"] = {
@@ -43,30 +55,36 @@ def write_results(trainer: Trainer) -> Evaluation:
             "valid": _summary(average.evaluation),
         }
     directory.write("results.json", json.dumps(results, indent=2, ensure_ascii=False) + "\n")
-    with TensorBoard(directory.tensorboard, first_update=None) as board:
-        measures = _summary(test).items()
-        scores = {name: value for name, value in measures if isinstance(value, float)}
-        board.results(trainer.config, scores, update=trainer.progress.best_update)
-    return test
+    if test is not None:
+        with TensorBoard(directory.tensorboard, first_update=None) as board:
+            measures = _summary(test).items()
+            scores = {name: value for name, value in measures if isinstance(value, float)}
+            board.results(trainer.config, scores, update=trainer.progress.best_update)
+    return FinalScores(valid, test)
 
 
-def log_results(trainer: Trainer, test: Evaluation, next_steps: Mapping[str, str]) -> None:
+def log_results(trainer: Trainer, found: FinalScores, next_steps: Mapping[str, str]) -> None:
     """Log the test scores, some translations and the next commands, by purpose."""
-    config, data = trainer.config, trainer.data.test
+    config, evaluation = trainer.config, found.test or found.valid
+    data = trainer.data.test or trainer.data.valid
+    scores, alignment = evaluation.scores, evaluation.alignment
     lines = [
-        f"test BLEU {test.scores.bleu:.2f}, chrF {test.scores.chrf:.2f}, TER {test.scores.ter:.2f}"
+        f"{'test' if found.test else 'validation'} BLEU {scores.bleu:.2f}, chrF {scores.chrf:.2f}, "
+        f"TER {scores.ter:.2f}"
     ]
-    lines.append(f"  {test.scores.signature}")
-    if test.alignment is not None:
+    lines.append(f"  {scores.signature}")
+    if found.test is None:
+        lines.append("no test score, because data.test=null")
+    if alignment is not None:
         lines.append(
-            f"alignment error rate {test.alignment.error_rate:.3f} "
-            f"(the diagonal: {test.alignment.diagonal_error_rate:.3f})"
+            f"alignment error rate {alignment.error_rate:.3f} "
+            f"(the diagonal: {alignment.diagonal_error_rate:.3f})"
         )
     for index in range(min(NUM_SAMPLES, len(data.sources))):
         lines += [
             "",
             f"  {config.data.source}  {data.sources[index]}",
-            f"  {config.data.target}  {test.translations[index]}",
+            f"  {config.data.target}  {evaluation.translations[index]}",
         ]
     if next_steps:
         width = max(map(len, next_steps))
@@ -85,11 +103,11 @@ def _evaluate(trainer: Trainer, model: Seq2Seq, data: EvaluationSet) -> Evaluati
     ).evaluate(model, ter=True)
 
 
-def _results(trainer: Trainer, valid: Evaluation, test: Evaluation) -> dict[str, object]:
+def _results(trainer: Trainer, valid: Evaluation, test: Evaluation | None) -> dict[str, object]:
     progress, numerics = trainer.progress, trainer.numerics
     return {
         "valid": _summary(valid),
-        "test": _summary(test),
+        "test": None if test is None else _summary(test),
         "updates": progress.update,
         "best_update": progress.best_update,
         "epochs": round(progress.epoch + progress.epoch_share, 2),

@@ -103,6 +103,10 @@ def test_files_named_tsv_are_read_as_sides_if_tabs_are_allowed() -> None:
     assert config.train == ["a.tsv", "b.tsv"]
 
 
+def test_the_test_files_may_be_left_out() -> None:
+    assert dataclasses.replace(FILES, test=None).test is None
+
+
 def test_test_files_may_be_the_validation_files() -> None:
     config = dataclasses.replace(FILES, test=["b.tsv"])
 

@@ -60,6 +60,16 @@ def test_load_corpora_reads_pairs_of_files_and_files_of_two_columns(tmp_path: Pa
     assert list(corpora.test) == list(corpora.valid)
 
 
+def test_a_corpus_without_test_files_has_no_test_part(tmp_path: Path) -> None:
+    table = write(tmp_path / "b.tsv", b"ja\tyes\n")
+    config = replace(make_config(train=[table], valid=[table], test=[table]), test=None)
+
+    corpora = load_corpora(config)
+
+    assert corpora.test is None
+    assert list(corpora.valid) == [Pair("ja", "yes", None)]
+
+
 def test_a_home_directory_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     write(tmp_path / "b.tsv", b"ja\tyes\n")

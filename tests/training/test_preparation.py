@@ -6,6 +6,7 @@ import pytest
 import torch
 from tiny_training import corpus_overrides, tiny_config, tiny_run, write_corpus
 
+from seq2seq.cli.study import read_runs
 from seq2seq.config.schema import load_config
 from seq2seq.training.preparation import prepare_data
 
@@ -105,6 +106,22 @@ def test_the_results_say_how_bleu_was_computed(tmp_path):
     results = json.loads((tmp_path / "runs" / "tiny" / "results.json").read_text())
     for part in ("valid", "test"):
         assert "tok:char" in results[part]["signature"].split("|")
+
+
+def test_a_run_without_a_test_set_says_so(tmp_path, capsys):
+    bleu = tiny_run(tmp_path, "training.max_epochs=1", "data.test=null")
+
+    directory = tmp_path / "runs" / "tiny"
+    results = json.loads((directory / "results.json").read_text())
+    assert results["test"] is None
+    assert results["valid"]["bleu"] == bleu
+    assert not (directory / "test.hyp").exists()
+    assert not (directory / "test.ref").exists()
+    assert "no test score, because data.test=null" in capsys.readouterr().err
+    [run] = read_runs([directory])
+    assert run.failure is None
+    assert run.measures["valid_bleu"] == bleu
+    assert "bleu" not in run.measures
 
 
 def test_missing_packages_of_bleu_are_reported_before_the_data_are_read(tmp_path, monkeypatch):
