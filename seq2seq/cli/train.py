@@ -22,7 +22,6 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.config.training import Metric
     from seq2seq.runtime.allocator import keep_freed_memory
     from seq2seq.training.run import run_training
-    from seq2seq.training.run_directory import RunDirectory
 
 
 def main() -> None:
@@ -50,8 +49,7 @@ def _train(composed: DictConfig) -> float | None:
 
 def _train_job(config: TrainConfig, path: Path) -> float:
     # A resumed sweep continues the jobs that were begun and starts the others.
-    resume = config.resume and RunDirectory(path).has_run
-    return _train_into(replace(config, resume=resume), path)
+    return _train_into(replace(config, resume="auto" if config.resume else False), path)
 
 
 def _train_into(config: TrainConfig, path: Path) -> float:

@@ -32,8 +32,8 @@ class TrainConfig:
     run_name: str
     checkpoint_dir: str
     """Contains one directory per run."""
-    resume: bool
-    """Continue the run in the run directory."""
+    resume: bool | str
+    """Continue the run in the run directory; "auto": continue it if there is one, else begin."""
     overwrite: bool
     """Delete the run in the run directory and start again."""
     seed: int
@@ -50,6 +50,8 @@ class TrainConfig:
                 f"run_name={self.run_name!r} must be the name of a directory, without a path; "
                 "choose its parent directory with checkpoint_dir"
             )
+        if not isinstance(self.resume, bool) and self.resume != "auto":
+            raise ValueError(f"resume={self.resume} must be true, false or auto")
         for group, types in config_groups().items():
             config = getattr(self, group)
             if types.get(config.name) is not type(config):

@@ -44,8 +44,7 @@ def run_training(
         next_steps: Commands to log at the end, by purpose.
 
     Returns:
-        BLEU on the test set, or on the validation set if there is no test set; in a run of several
-        processes, in each of them.
+        BLEU on the test set; in a run of several processes, in each of them.
 
     Raises:
         ValueError: The configuration, the data or the run directory do not allow the run.
@@ -72,6 +71,9 @@ def _run(
     next_steps: Mapping[str, str],
 ) -> float:
     """Train in a locked run directory; the arguments and result are those of `run_training`."""
+    if config.resume == "auto":
+        has_run = share_from_first(directory.has_run or config.overwrite, ranks)
+        config = replace(config, resume=has_run)
     if ranks.is_first:
         directory.check(config)
     with _garbage_collection_disabled():
@@ -83,9 +85,9 @@ def _run(
     trainer.train()
     bleu = 0.0
     if ranks.is_first:
-        found = write_results(trainer)
-        log_results(trainer, found, next_steps)
-        bleu = found.bleu
+        test = write_results(trainer)
+        log_results(trainer, test, next_steps)
+        bleu = test.scores.bleu
     return share_from_first(bleu, ranks)
 
 

@@ -43,7 +43,8 @@ def error_of(*overrides: str) -> str:
             "model.encoder.hidden_size=wide",
             "model.encoder.hidden_size: Value 'wide' of type 'str' could not be converted to Int",
         ),
-        ("resume=maybe", "resume: Value 'maybe' is not a valid bool"),
+        ("overwrite=maybe", "overwrite: Value 'maybe' is not a valid bool"),
+        ("resume=maybe", "resume=maybe must be true, false or auto"),
         (
             "training.precision=fp8",
             "training.precision: Invalid value 'fp8', expected one of [auto, fp32, bf16, fp16, ",

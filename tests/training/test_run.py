@@ -148,6 +148,23 @@ def test_an_error_in_the_data_leaves_no_run_directory(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def test_resuming_automatically_begins_and_continues(tmp_path):
+    results = tmp_path / "runs" / "tiny" / "results.json"
+    updates = []
+    for maximum in (1, 3):
+        tiny_run(tmp_path, f"training.max_updates={maximum}", "resume=auto")
+        updates.append(json.loads(results.read_text())["updates"])
+
+    assert updates == [1, 3]
+    assert "resumed after update 1" in (results.parent / "train.log").read_text()
+    assert load_saved_config(results.with_name("config.yaml")).resume is False
+
+
+def test_resuming_automatically_and_overwriting_exclude_each_other(tmp_path):
+    with pytest.raises(ValueError, match="exclude each other; choose one"):
+        tiny_run(tmp_path, "resume=auto", "overwrite=true")
+
+
 def without_training_state(path):
     path.write_bytes((path.parent / "best.pt").read_bytes())
 
