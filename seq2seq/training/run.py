@@ -44,7 +44,8 @@ def run_training(
         next_steps: Commands to log at the end, by purpose.
 
     Returns:
-        BLEU on the test set; in a run of several processes, in each of them.
+        BLEU on the test set, or on the validation set if there is no test set; in a run of several
+        processes, in each of them.
 
     Raises:
         ValueError: The configuration, the data or the run directory do not allow the run.
@@ -85,9 +86,9 @@ def _run(
     trainer.train()
     bleu = 0.0
     if ranks.is_first:
-        test = write_results(trainer)
-        log_results(trainer, test, next_steps)
-        bleu = test.scores.bleu
+        found = write_results(trainer)
+        log_results(trainer, found, next_steps)
+        bleu = found.bleu
     return share_from_first(bleu, ranks)
 
 
