@@ -43,6 +43,9 @@ class TrainConfig:
     model: ModelConfig
     training: TrainingConfig
     decoding: DecodingConfig
+    # The default is also the value of checkpoints that were written before the key existed.
+    init_from: str | None = None
+    """Checkpoint, or run directory, whose weights and tokenizers the training begins with."""
 
     def __post_init__(self) -> None:
         if self.run_name in ("", ".", "..") or Path(self.run_name).name != self.run_name:

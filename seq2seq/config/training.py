@@ -201,6 +201,8 @@ class TrainingConfig:
     # Defaults are also the values of checkpoints that were written before their keys existed.
     ema_decay: float | None = None
     """Decay of the moving average of the weights that is validated and kept; None: no average."""
+    freeze_embeddings: bool = False
+    """Exclude the embeddings, and an output matrix tied to them, from training."""
     average_best: bool = False
     """Average the `validation.keep_best` best checkpoints at the end; best.pt if that is better."""
     r_drop: float = 0.0

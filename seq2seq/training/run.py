@@ -24,6 +24,7 @@ from seq2seq.runtime.distributed import (
 )
 from seq2seq.runtime.numerics import Precision, choose_numerics
 from seq2seq.runtime.seeding import derive_seed
+from seq2seq.training.fine_tuning import freeze_embeddings, load_initial_checkpoint
 from seq2seq.training.logger import RunLog
 from seq2seq.training.preparation import PreparedData, prepare_data
 from seq2seq.training.results import log_results, write_results
@@ -113,8 +114,11 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
         torch.set_num_threads(training.threads)
     check_model(config)
     checkpoint = _last_checkpoint(directory) if config.resume else None
-    data = _prepare_data(config, checkpoint, ranks)
-    model = _initial_model(config, data, checkpoint)
+    initial = checkpoint or load_initial_checkpoint(config)
+    data = _prepare_data(config, initial, ranks)
+    model = _initial_model(config, data, initial)
+    if training.freeze_embeddings:
+        freeze_embeddings(model)
     if training.precision is Precision.auto:
         numerics = numerics.suited_to(count_fixed_parameters(model))
     trainer = Trainer(

@@ -177,9 +177,13 @@ class Updater:
 
 
 def build_optimizer(config: OptimizerConfig, model: Seq2Seq) -> torch.optim.Optimizer:
-    """Build the optimizer; biases and the scales of layer norms get no weight decay."""
-    matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
-    vectors = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
+    """Build the optimizer of the parameters that are trained.
+
+    Biases and the scales of layer norms get no weight decay.
+    """
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    matrices = [parameter for parameter in trained if parameter.dim() > 1]
+    vectors = [parameter for parameter in trained if parameter.dim() <= 1]
     groups = [
         {"params": matrices, "weight_decay": config.weight_decay},
         {"params": vectors, "weight_decay": 0.0},

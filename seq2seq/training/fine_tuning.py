@@ -1,0 +1,61 @@
+"""Begin a training with the weights and the tokenizers of a checkpoint."""
+
+import logging
+from dataclasses import replace
+
+from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
+from seq2seq.config.schema import TrainConfig
+from seq2seq.config.serialization import config_differences
+from seq2seq.model.seq2seq import Seq2Seq
+
+logger = logging.getLogger(__name__)
+
+_MUST_FIT = ("attention.", "model.", "tokenizer.name ")
+"""Keys that say what the weights compute and what the tokenizers are."""
+_MAY_DIFFER = ("dropout", ".vectors ")
+"""Keys among them that only concern training."""
+
+
+def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
+    """Load the checkpoint whose weights and tokenizers the training begins with.
+
+    Args:
+        config: The configuration; init_from is a checkpoint file, or a run directory, which means
+            its best.pt.
+
+    Returns:
+        The checkpoint without its training state, or None if the configuration names none.
+
+    Raises:
+        ValueError: The checkpoint cannot be read, or the configuration does not fit it.
+    """
+    if config.init_from is None:
+        return None
+    if config.model.encoder.vectors is not None or config.model.decoder.vectors is not None:
+        raise ValueError(
+            f"init_from={config.init_from} already has embeddings; remove "
+            "model.encoder.vectors and model.decoder.vectors"
+        )
+    try:
+        checkpoint = load_checkpoint(config.init_from)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"init_from: {error}") from error
+    differences = [
+        difference
+        for difference in config_differences(checkpoint.config, config)
+        if difference.startswith(_MUST_FIT)
+        and not any(part in difference.partition("(")[0] for part in _MAY_DIFFER)
+    ]
+    if differences:
+        raise ValueError(
+            f"init_from={config.init_from} does not fit: {', '.join(differences)}; give these keys "
+            "the values of the checkpoint, which stand first"
+        )
+    logger.info("weights and tokenizers of %s", checkpoint.origin)
+    return replace(checkpoint, training_state=None)
+
+
+def freeze_embeddings(model: Seq2Seq) -> None:
+    """Exclude the embeddings of source and target, and a tied output matrix, from training."""
+    for embedding in (model.encoder.embedding, model.decoder.embedding):
+        embedding.weight.requires_grad_(False)

@@ -1,0 +1,160 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_training import tiny_config, tiny_run, write_corpus
+
+from seq2seq.checkpoints.checkpoint import load_checkpoint
+from seq2seq.training.fine_tuning import load_initial_checkpoint
+from seq2seq.training.run import run_training
+from seq2seq.training.trainer import Trainer
+
+GENERAL = ("training.max_updates=3", "model.encoder.hidden_dropout=0.1")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("general")
+    tiny_run(folder, *GENERAL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def general(folder):
+    """Return the directory of a trained run."""
+    return folder / "runs" / "tiny"
+
+
+@pytest.fixture
+def domain(tmp_path):
+    """Return a folder with another corpus, in which the letter z is new."""
+    write_corpus(tmp_path)
+    for path in tmp_path.glob("[ab].train"):
+        path.write_text(path.read_text().replace("a", "z"))
+    return tmp_path
+
+
+def initial_weights(monkeypatch, folder, *overrides: str) -> dict[str, torch.Tensor]:
+    """Return the weights with which a training begins."""
+    found = []
+
+    def train(self):
+        found.append({name: value.clone() for name, value in self.model.state_dict().items()})
+        raise StopIteration
+
+    with monkeypatch.context() as patch, pytest.raises(StopIteration):
+        patch.setattr(Trainer, "train", train)
+        tiny_run(folder, *overrides)
+    return found[0]
+
+
+def is_equal(first, second):
+    return first.keys() == second.keys() and all(
+        torch.equal(value, second[name]) for name, value in first.items()
+    )
+
+
+@pytest.mark.parametrize("name", ["", "best.pt", "last.pt"])
+def test_weights_and_tokenizers_are_those_of_the_checkpoint(domain, general, monkeypatch, name):
+    checkpoint = load_checkpoint(general / name)
+    overrides = (f"init_from='{general / name}'", "training.optimizer.name=sgd")
+
+    weights = initial_weights(monkeypatch, domain, *overrides)
+
+    assert is_equal(weights, checkpoint.model_state)
+
+
+def test_a_run_begins_anew_on_another_corpus(domain, general):
+    tiny_run(domain, f"init_from='{general}'", "training.max_updates=2", "training.r_drop=1")
+
+    results = json.loads((domain / "runs" / "tiny" / "results.json").read_text())
+    assert results["updates"] == 2
+    best = load_checkpoint(domain / "runs" / "tiny")
+    assert best.config.init_from == str(general)
+    for new, old in zip(best.tokenizers, load_checkpoint(general).tokenizers, strict=True):
+        assert new.state() == old.state()
+
+
+def test_a_fine_tuning_is_resumed_without_its_checkpoint(domain, general, tmp_path):
+    copy = tmp_path / "copy.pt"
+    copy.write_bytes((general / "best.pt").read_bytes())
+    constant = ("training.schedule.name=constant", f"init_from='{copy}'")
+    tiny_run(domain, *constant, "training.max_updates=3")
+    whole = load_checkpoint(domain / "runs" / "tiny" / "last.pt").model_state
+    tiny_run(domain, *constant, "training.max_updates=1", "overwrite=true")
+    copy.unlink()
+
+    tiny_run(domain, *constant, "training.max_updates=3", "resume=true")
+
+    assert is_equal(load_checkpoint(domain / "runs" / "tiny" / "last.pt").model_state, whole)
+
+
+def test_dropout_may_differ(general, folder):
+    config = tiny_config(folder, f"init_from='{general}'", "data.dropout=0.6")
+
+    checkpoint = load_initial_checkpoint(config)
+
+    assert checkpoint is not None
+    assert checkpoint.training_state is None
+
+
+@pytest.mark.parametrize(
+    ("override", "named"),
+    [
+        ("attention=general", r"attention\.name \(additive -> general\)"),
+        ("model.decoder.hidden_size=9", r"model\.decoder\.hidden_size \(8 -> 9\)"),
+        ("model.decoder.form=conditional", r"model\.decoder\.form \(bahdanau -> conditional\)"),
+        ("tokenizer=words", r"tokenizer\.name \(characters -> words\)"),
+    ],
+)
+def test_what_does_not_fit_is_named_before_data_are_read(folder, general, override, named):
+    config = tiny_config(folder, f"init_from='{general}'", override)
+    config.data.train = ["missing", "missing"]
+
+    with pytest.raises(ValueError, match=rf"^init_from=.* does not fit: .*{named}.*; give these"):
+        run_training(config, folder / "runs" / "new")
+
+
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [("missing.pt", "no such file"), ("config.yaml", "is not a checkpoint")],
+)
+def test_a_file_that_is_no_checkpoint_is_refused(folder, general, path, rule):
+    config = tiny_config(folder, f"init_from='{general / path}'")
+
+    with pytest.raises(ValueError, match=rf"^init_from: checkpoint=.*{rule}"):
+        load_initial_checkpoint(config)
+
+
+def test_vectors_are_refused(folder, general):
+    config = tiny_config(folder, f"init_from='{general}'", "model.encoder.vectors=glove.txt")
+
+    with pytest.raises(ValueError, match=r"remove model\.encoder\.vectors"):
+        load_initial_checkpoint(config)
+
+
+@pytest.mark.parametrize("tied", ["none", "decoder"])
+@pytest.mark.parametrize("kernels", ["fast", "plain"])
+def test_frozen_embeddings_do_not_change(tmp_path: Path, tied, kernels, monkeypatch):
+    overrides = (
+        "training.freeze_embeddings=true",
+        f"model.tied_embeddings={tied}",
+        f"training.kernels={kernels}",
+        "training.optimizer.name=adamw",
+        "training.optimizer.weight_decay=0.5",
+        "training.max_updates=2",
+        "training.ema_decay=0.5",
+        "training.r_drop=1",
+    )
+    before = initial_weights(monkeypatch, tmp_path, *overrides, "overwrite=true")
+
+    tiny_run(tmp_path, *overrides, "overwrite=true")
+
+    after = load_checkpoint(tmp_path / "runs" / "tiny" / "last.pt").model_state
+    frozen = {"encoder.embedding.weight", "decoder.embedding.weight"}
+    frozen |= {"decoder.output.weight"} if tied == "decoder" else set()
+    assert frozen <= {name for name, value in after.items() if torch.equal(value, before[name])}
+    assert ("decoder.output.weight" in frozen) == torch.equal(
+        after["decoder.output.weight"], before["decoder.output.weight"]
+    )
