@@ -39,6 +39,7 @@ _MAY_DIFFER = (
     "data.cache_dir",
     "data.root",
     "data.max_epochs",
+    "data.test",
     "decoding.name",
     "decoding.beam_size",
     "decoding.n_best",
@@ -52,8 +53,13 @@ _MAY_DIFFER = (
     "training.max_",
     "training.device",
     "training.threads",
+    "training.log_every",
+    "training.validation.num_samples",
+    "training.validation.batch_size",
+    "training.guided_attention.alignments",  # The fingerprint of the data covers the content.
 )
-"""Keys that may change when a run is resumed; a new budget moves the end of the cosine schedule."""
+"""Keys that may change when a run is resumed: they change neither an update nor the choice of the
+best checkpoint, or are budgets. A new budget moves the end of the cosine schedule."""
 
 
 class RunDirectory:

@@ -236,6 +236,28 @@ def test_a_signal_saves_and_the_resumed_run_equals_an_uninterrupted_one(
     assert_same_run(uninterrupted, run)
 
 
+def test_keys_that_only_show_or_score_may_change_and_leave_the_same_run(
+    folder, uninterrupted, run, monkeypatch
+):
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_in(patch, Updater, "make", call=11)
+        train(folder)
+
+    train(
+        folder,
+        "resume=true",
+        "training.log_every=1",
+        "training.validation.num_samples=2",
+        "training.validation.batch_size=3",
+        f"data.test=['{folder}/a.valid','{folder}/b.valid']",
+    )
+
+    for name in ("best.pt", "last.pt", "average.pt"):
+        contents = (torch.load(path / name, weights_only=True) for path in (uninterrupted, run))
+        assert_equal(*(each["model"] for each in contents))
+    assert (run / "test.ref").read_text() == (folder / "b.valid").read_text()
+
+
 def test_a_resumed_finished_run_is_only_scored_again(folder, uninterrupted, run, monkeypatch):
     train(folder)
     before = (run / "last.pt").read_bytes()
