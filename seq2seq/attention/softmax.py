@@ -30,7 +30,7 @@ def masked_softmax(scores: Tensor, valid: Tensor) -> Tensor:
                 [[0.0000, 0.0000, 0.0000]]])
     """
     mask = fit_mask(valid, scores.shape)
-    lowest = torch.finfo(scores.dtype).min
+    lowest = torch.finfo(scores.dtype).min  # finite: a row of -inf would give NaN
     weights = torch.where(mask, scores, lowest).softmax(dim=-1)
     # A row without a real position is uniform here; in other rows padding is already 0.
     return torch.where(mask, weights, 0.0)
@@ -50,8 +50,8 @@ def fit_mask(valid: Tensor, scores_shape: tuple[int, ...]) -> Tensor:
         ValueError: `valid` does not fit the scores.
     """
     mask = valid if valid.dtype == torch.bool else lengths_to_mask(valid, scores_shape[-1])
-    rows, (targets, sources) = scores_shape[:1], scores_shape[-2:]
-    fitting = ((*rows, sources), (*rows, targets, sources))
+    batch, targets, sources = scores_shape[0], *scores_shape[-2:]
+    fitting = ((batch, sources), (batch, targets, sources))
     if len(scores_shape) not in (3, 4) or mask.shape not in fitting:
         kind = "a mask" if valid.dtype == torch.bool else "lengths"
         raise ValueError(

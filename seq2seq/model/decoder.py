@@ -84,7 +84,7 @@ class AttnDecoderRNN(nn.Module):
         """Compute the readouts of a known target, feeding the true previous tokens.
 
         Args:
-            previous_ids: BOS and the target without its last token, (B, T).
+            previous_ids: BOS, then the target without EOS, (B, T).
             state: Result of `initial_state`.
             memory: Memory of the same B sentences.
         """

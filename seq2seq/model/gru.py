@@ -1,6 +1,6 @@
 """Gated recurrent units: a cell for one step and bidirectional layers over sequences."""
 
-# B batch, T length, I input, H hidden of one direction, L layers
+# B batch, R rows, T length, I input, H hidden of one direction, L layers
 
 from collections.abc import Callable
 
@@ -38,8 +38,8 @@ class GRUCell(nn.Module):
         x_gates, x_new = x_all.to(hidden.dtype).split(parts, dim=-1)
         h_gates, h_new = h_all.to(hidden.dtype).split(parts, dim=-1)
         reset, update = torch.sigmoid(x_gates + h_gates).chunk(2, dim=-1)
-        new = torch.tanh(torch.addcmul(x_new, reset, h_new))
-        return torch.lerp(new, hidden, update)
+        new = torch.tanh(torch.addcmul(x_new, reset, h_new))  # x_n + r * (U_n h + b)
+        return torch.lerp(new, hidden, update)  # (1 - z) * n + z * h
 
     def unroll(self, projected: Tensor, hidden: Tensor) -> Tensor:
         """Return the state after each step, (T, B, 3H) -> (T, B, H), from a first state (B, H)."""

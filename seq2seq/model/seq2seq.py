@@ -136,9 +136,9 @@ class Seq2Seq(nn.Module):
         Args:
             source_ids: Source token ids, (B, S).
             source_mask: (B, S) bool; True marks a real token.
-            previous_ids: BOS and the target without its last token, (B, T).
-            forced_mask: (B, T) bool; True feeds the true token, False the predicted one. None
-                feeds all true tokens.
+            previous_ids: BOS, then the target without EOS, (B, T).
+            forced_mask: (B, T) bool; True feeds the true token, False the predicted one
+                (scheduled sampling). None feeds all true tokens (teacher forcing).
         """
         memory, state = self.encode(source_ids, source_mask)
         if forced_mask is None:
@@ -196,7 +196,7 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def count_fixed_parameters(model: Seq2Seq) -> int:
+def count_shared_parameters(model: Seq2Seq) -> int:
     """Return the number of parameters that are the same for all attention types and decoder forms.
 
     They belong to the encoder, the embeddings and the output layer.

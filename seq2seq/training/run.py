@@ -14,7 +14,7 @@ from seq2seq.config.models import build_model, check_model
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import load_vectors
 from seq2seq.kernels.switch import use_kernels
-from seq2seq.model.seq2seq import Seq2Seq, count_fixed_parameters, count_parameters
+from seq2seq.model.seq2seq import Seq2Seq, count_shared_parameters, count_parameters
 from seq2seq.runtime.distributed import (
     Ranks,
     barrier,
@@ -120,7 +120,7 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
     if training.freeze_embeddings:
         freeze_embeddings(model)
     if training.precision is Precision.auto:
-        numerics = numerics.suited_to(count_fixed_parameters(model))
+        numerics = numerics.suited_to(count_shared_parameters(model))
     trainer = Trainer(
         replace(config, resume=False, overwrite=False),
         model=model.to(numerics.device),
