@@ -14,7 +14,7 @@ from seq2seq.config.models import build_model, check_model
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import load_vectors
 from seq2seq.kernels.switch import use_kernels
-from seq2seq.model.seq2seq import Seq2Seq, count_shared_parameters, count_parameters
+from seq2seq.model.seq2seq import Seq2Seq, count_parameters, count_shared_parameters
 from seq2seq.runtime.distributed import (
     Ranks,
     barrier,
