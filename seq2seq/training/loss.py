@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from seq2seq.data import Batch
+from seq2seq.kernels.divergence import token_divergence
 from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.training.r_drop import divergence
 
 _MIN_WEIGHT = 1e-20
 """Smallest attention weight that a logarithm is taken of. The gradient 1 / weight times fp16's loss
@@ -73,7 +73,7 @@ def sequence_loss(
         label_smoothing=label_smoothing,
     )
     guided = None if batch.guide is None else guided_loss(output.attention_weights, batch.guide)
-    diverging = divergence(readouts, layer.weight, layer.bias) if is_repeated else None
+    diverging = token_divergence(readouts, layer.weight, layer.bias) if is_repeated else None
     return Loss(smoothed, cross_entropy, output.attention_weights.detach(), guided, diverging)
 
 
