@@ -81,7 +81,8 @@ def quickened(arguments: list[str]) -> list[str]:
     """Add overrides that make a training small, without changing what the command shows."""
     if "--cfg" in arguments:
         return arguments
-    if {"data=multi30k", "experiment=multi30k", "experiment=study_self_attention"} & {*arguments}:
+    multi30k = ("multi30k", "multi30k_best", "study_self_attention")
+    if {"data=multi30k", *(f"experiment={name}" for name in multi30k)} & {*arguments}:
         # The configuration is composed, of a sweep the first job's; nothing is downloaded.
         first = [argument.split(",")[0] for argument in arguments if argument != "-m"]
         return [*first, "--cfg", "job"]

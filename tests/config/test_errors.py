@@ -50,7 +50,7 @@ def error_of(*overrides: str) -> str:
             "training.precision: Invalid value 'fp8', expected one of [auto, fp32, bf16, fp16, ",
         ),
         ("data=files", "data.train has no value; give it, data.train=..."),
-        ("experiment=nope", "unknown experiment 'nope'; one of: multi30k"),
+        ("experiment=nope", "unknown experiment 'nope'; one of: multi30k, multi30k_best"),
         ("attention.name=dot", "attention.name=dot does not name this attention; remove it"),
         ("model.encoder.hidden_dropout=1.5", "model.encoder.hidden_dropout=1.5 must lie in [0, 1)"),
         ("training.max_epochs=null", "training needs a budget: set training.max_epochs"),
