@@ -113,24 +113,19 @@ def compare_groups(
         ValueError: The groups were not scored on equally many sentences.
     """
     if group.shape[1] != baseline.shape[1]:
-        raise ValueError(
-            f"groups with {group.shape[1]} and {baseline.shape[1]} sentences cannot be compared; "
-            "score them on the same test set"
-        )
-    random = np.random.default_rng(seed)
+        sizes = f"{group.shape[1]} and {baseline.shape[1]}"
+        raise ValueError(f"groups of {sizes} sentences cannot be compared; use one test set")
+    runs, random = len(group), np.random.default_rng(seed)
     scores, of_baseline = (corpus_bleu(each.sum(axis=1)) for each in (group, baseline))
     effect = float(scores.mean() - of_baseline.mean())
     shuffled = np.concatenate(list(_shuffled(group, baseline, num_samples, random)))
-    runs = len(group)
-    effects = shuffled[:, :runs].mean(axis=1) - shuffled[:, runs:].mean(axis=1)
+    first, second = shuffled[:, :runs], shuffled[:, runs:]
+    effects = first.mean(axis=1) - second.mean(axis=1)
     sentences = _bootstrap_variance(group, baseline, num_samples, random)
-    if min(len(group), len(baseline)) > 1:
-        error = float(
-            np.sqrt(_variance_of_mean(scores) + _variance_of_mean(of_baseline) + sentences)
-        )
-        errors = np.sqrt(
-            _variance_of_mean(shuffled[:, :runs]) + _variance_of_mean(shuffled[:, runs:])
-        )
+    if min(runs, len(baseline)) > 1:
+        between_runs = _variance_of_mean(scores) + _variance_of_mean(of_baseline)
+        error = float(np.sqrt(between_runs + sentences))
+        errors = np.sqrt(_variance_of_mean(first) + _variance_of_mean(second))
     else:
         error, errors = float(np.sqrt(sentences)), effects.std()
     statistics = np.abs(_ratio(effects, errors))

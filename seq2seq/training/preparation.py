@@ -83,16 +83,8 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         tokenizers = cached_tokenizers(config.tokenizer, corpora.train, config.data.cache_dir)
     encoded = encode_corpus(corpora.train, tokenizers, config.data)
     fingerprint = corpora.train.fingerprint
-    links = None
-    guided = config.training.guided_attention
-    if guided.weight > 0:
-        links = read_token_links(
-            guided.alignments,
-            corpora.train,
-            encoded=encoded,
-            tokenizers=tokenizers,
-            config=config.data,
-        )
+    links = _training_links(config, corpora.train, encoded, tokenizers)
+    if links is not None:
         fingerprint = f"{fingerprint}-{links.digest()}"
     valid = _evaluation_set(corpora.valid, tokenizers, config.data, bleu_tokenize=tokenize)
     test = None
@@ -114,6 +106,18 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         fingerprint=fingerprint,
         valid=valid,
         test=test,
+    )
+
+
+def _training_links(
+    config: TrainConfig, corpus: Corpus, encoded: EncodedCorpus, tokenizers: TokenizerPair
+) -> TokenLinks | None:
+    """Return the links of guided attention, or None if it is off."""
+    guided = config.training.guided_attention
+    if guided.weight == 0:
+        return None
+    return read_token_links(
+        guided.alignments, corpus, encoded=encoded, tokenizers=tokenizers, config=config.data
     )
 
 

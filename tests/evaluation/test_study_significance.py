@@ -188,7 +188,7 @@ def test_groups_of_any_number_of_runs_are_compared(runs):
 def test_groups_of_other_test_sets_are_refused():
     group, _ = simulate(np.random.default_rng(1), num_sentences=30, spread=0)
 
-    with pytest.raises(ValueError, match="30 and 29 sentences cannot be compared; score them on"):
+    with pytest.raises(ValueError, match="30 and 29 sentences cannot be compared; use"):
         compare_groups(group, group[:, :29])
 
 
