@@ -86,9 +86,9 @@ def make_average() -> UniformAttention:
     return UniformAttention(UniformConfig(), query_size=1, key_size=1, value_size=1).double()
 
 
-def make_gaussian(learned_width: bool) -> GaussianAttention:
+def make_gaussian(learned_inverse_width: bool) -> GaussianAttention:
     """Build a Gaussian kernel over unprojected numbers; its width starts at 1."""
-    config = GaussianConfig(size=None, learned_width=learned_width)
+    config = GaussianConfig(size=None, learned_inverse_width=learned_inverse_width)
     return GaussianAttention(config, query_size=1, key_size=1, value_size=1).double()
 
 

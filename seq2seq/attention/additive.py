@@ -48,14 +48,14 @@ class AdditiveAttention(Attention):
         self.score_projection = nn.Linear(config.size, 1, bias=False)
 
     def project_keys(self, keys: Tensor) -> Tensor:
-        return self._exact(self.key_projection(keys))
+        return self._to_weight_dtype(self.key_projection(keys))
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         return self.score_sums(self.project_query(query).unsqueeze(2) + keys.unsqueeze(1))
 
     def project_query(self, query: Tensor) -> Tensor:
         """Project queries to the hidden layer: (..., Q) -> (..., D)."""
-        return self._exact(self.query_projection(query))
+        return self._to_weight_dtype(self.query_projection(query))
 
     def score_sums(self, sums: Tensor) -> Tensor:
         """Score the inputs of the hidden layer and overwrite them: (B, T, S, D) -> (B, T, S)."""
@@ -65,5 +65,5 @@ class AdditiveAttention(Attention):
             scores: Tensor = self.score_projection(features).squeeze(-1)
         return scores
 
-    def _exact(self, product: Tensor) -> Tensor:
+    def _to_weight_dtype(self, product: Tensor) -> Tensor:
         return product.to(self.score_projection.weight.dtype)

@@ -16,7 +16,7 @@ class GaussianConfig(AttentionConfig):
     size: int | None = 256
     """Size of the projected query and keys, D. None compares them without projections and needs
     equal query and key sizes."""
-    learned_width: bool = True
+    learned_inverse_width: bool = True
     """Learn the inverse width w of the kernel; otherwise w = 1."""
 
     def __post_init__(self) -> None:
@@ -37,7 +37,7 @@ class GaussianAttention(Attention):
 
         >>> import torch
         >>> from seq2seq.attention import GaussianAttention, GaussianConfig
-        >>> config = GaussianConfig(size=None, learned_width=False)
+        >>> config = GaussianConfig(size=None, learned_inverse_width=False)
         >>> attention = GaussianAttention(config, query_size=1, key_size=1, value_size=1)
         >>> x = torch.tensor([[[0.0], [1.0], [2.0]]])
         >>> context, weights = attention(torch.ones(1, 1, 1), attention.prepare(x, values=x**2))
@@ -45,7 +45,7 @@ class GaussianAttention(Attention):
         tensor([[[1.5481]]])
     """
 
-    width: Tensor
+    inverse_width: Tensor
     query_projection: nn.Linear | nn.Identity
     key_projection: nn.Linear | nn.Identity
 
@@ -64,10 +64,10 @@ class GaussianAttention(Attention):
                 f"(model.decoder.hidden_size) and key size {key_size} "
                 "(2 * model.encoder.hidden_size) must be equal; make them so or give a size"
             )
-        if config.learned_width:
-            self.width = nn.Parameter(torch.ones(()))
+        if config.learned_inverse_width:
+            self.inverse_width = nn.Parameter(torch.ones(()))
         else:
-            self.register_buffer("width", torch.ones(()), persistent=False)
+            self.register_buffer("inverse_width", torch.ones(()), persistent=False)
 
     def project_keys(self, keys: Tensor) -> Tensor:
         projected: Tensor = self.key_projection(keys)
@@ -81,4 +81,4 @@ class GaussianAttention(Attention):
         distances = torch.cdist(
             queries.to(exact), keys.to(exact), compute_mode="donot_use_mm_for_euclid_dist"
         )  # (B, T, S)
-        return -(self.width * distances).square() / 2
+        return -(self.inverse_width * distances).square() / 2

@@ -70,25 +70,25 @@ class MultiHeadAttention(Attention):
 
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         weights = self.normalize(self.score(query, memory.keys), memory.source_mask)
-        mixed = self.dropout(weights) @ self._split(memory.values)  # (B, N, T, C / N)
-        return self._join(mixed), weights
+        averages = self.dropout(weights) @ self._split(memory.values)  # (B, N, T, C / N)
+        return self._join(averages), weights
 
-    def mix(self, query: Tensor, memory: Memory) -> Tensor:
-        """Return the context of `forward`; with softmax, without storing the weights."""
+    def attend_without_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        """Return the context of `forward`; with softmax, no weights are stored."""
         if not self.has_softmax:
             context, _ = self.forward(query, memory)
             return context
         queries, keys = self._split(self.query_projection(query)), self._split(memory.keys)
         # fit_mask raises for a mask that does not fit; torch would broadcast it.
         scores_shape = (*queries.shape[:-1], keys.shape[-2])
-        mixed = functional.scaled_dot_product_attention(
+        averages = functional.scaled_dot_product_attention(
             queries,
             keys,
             self._split(memory.values),
             attn_mask=fit_mask(memory.source_mask, scores_shape),
             dropout_p=self.dropout.p if self.training else 0.0,
         )
-        return self._join(mixed)
+        return self._join(averages)
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         """Return the scores of all heads: (B, T, Q), (B, S, C) -> (B, N, T, S)."""
@@ -96,12 +96,12 @@ class MultiHeadAttention(Attention):
         return queries @ self._split(keys).mT
 
     def _split(self, joined: Tensor) -> Tensor:
-        # (B, L, D) -> (B, N, L, D / N)
+        # (B, L, C) -> (B, N, L, C / N), for a length L of queries or keys
         num_sources, length, size = joined.shape
         heads = joined.view(num_sources, length, self.num_heads, size // self.num_heads)
         return heads.transpose(1, 2)
 
-    def _join(self, mixed: Tensor) -> Tensor:
+    def _join(self, averages: Tensor) -> Tensor:
         # (B, N, T, C / N) -> (B, T, C)
-        joined: Tensor = self.output_projection(mixed.transpose(1, 2).flatten(2))
+        joined: Tensor = self.output_projection(averages.transpose(1, 2).flatten(2))
         return joined

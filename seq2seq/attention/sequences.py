@@ -99,6 +99,7 @@ class SelfAttention(nn.Module):
         return _attend(self.attention, states, memory, need_weights=need_weights)
 
     def _restrict(self, memory: Memory) -> Memory:
+        """Return the memory with the mask of what each position may attend to: all of it."""
         return memory
 
 
@@ -151,10 +152,11 @@ class CausalSelfAttention(SelfAttention):
             torch.cat((past.keys, new.keys), dim=1), torch.cat((past.values, new.values), dim=1)
         )
         all_real = torch.ones(past.keys.shape[:2], dtype=torch.bool, device=state.device)
-        context = self.attention.mix(query, Memory(*past, all_real))
+        context = self.attention.attend_without_weights(query, Memory(*past, all_real))
         return context.squeeze(1), past
 
     def _restrict(self, memory: Memory) -> Memory:
+        """Return the memory with a mask (B, T, T) of each position and those before it."""
         num_sources, length, _ = memory.keys.shape
         mask = fit_mask(memory.source_mask, (num_sources, length, length))
         causal = torch.ones(length, length, dtype=torch.bool, device=mask.device).tril()
@@ -166,4 +168,4 @@ def _attend(
 ) -> Attended:
     if need_weights:
         return Attended(*attention(queries, memory))
-    return Attended(attention.mix(queries, memory), None)
+    return Attended(attention.attend_without_weights(queries, memory), None)

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory
 from seq2seq.kernels.dropout import Dropout
-from seq2seq.model.decoder_cell import CellOutput, build_recurrence, sum_loop_gradients
 from seq2seq.model.decoder_config import DecoderConfig
 from seq2seq.model.decoder_state import DecoderState
 from seq2seq.model.readout import Readout
+from seq2seq.model.recurrence import RecurrenceStep, build_recurrence, sum_loop_gradients
 
 
 class DecoderStep(NamedTuple):
@@ -133,7 +133,7 @@ class AttnDecoderRNN(nn.Module):
     ) -> tuple[Tensor, DecoderState, Tensor]:
         """Return the readout (R, F), the new state and the weights (R, N, S) of a step."""
         embedded = self._embed(previous_ids.unsqueeze(1)).squeeze(1)
-        output: CellOutput = self.recurrence(self.recurrence.project(embedded), state, memory)
+        output: RecurrenceStep = self.recurrence(self.recurrence.project(embedded), state, memory)
         readout, past = self.readout.step(output.hidden[-1], output.context, embedded, state.past)
         feedback = self.recurrence.feedback(readout)
         new_state = DecoderState(output.hidden, feedback, past, output.attended)

@@ -65,7 +65,7 @@ def gaussian(attention, config, query, key):
     if config.size is not None:
         query = project(attention.query_projection, query)
         key = project(attention.key_projection, key)
-    return -((attention.width.item() * math.dist(query, key)) ** 2) / 2
+    return -((attention.inverse_width.item() * math.dist(query, key)) ** 2) / 2
 
 
 def of_module(attention, config, query, key):

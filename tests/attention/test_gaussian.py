@@ -9,22 +9,22 @@ from torch.testing import assert_close
 
 from seq2seq.attention import build_attention
 
-LEARNED = dataclasses.replace(attention_config("gaussian"), learned_width=True)
-FIXED = dataclasses.replace(LEARNED, learned_width=False)
+LEARNED = dataclasses.replace(attention_config("gaussian"), learned_inverse_width=True)
+FIXED = dataclasses.replace(LEARNED, learned_inverse_width=False)
 PLAIN, PLAIN_LEARNED = (dataclasses.replace(one, size=None) for one in (FIXED, LEARNED))
 
 
 @pytest.mark.parametrize("width", [0.3, 1.5, -0.7])
 @pytest.mark.parametrize("size", [None, 8])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
-def test_learned_width_scales_the_distance(size, width, dtype, tolerance):
+def test_learned_inverse_width_scales_the_distance(size, width, dtype, tolerance):
     config = dataclasses.replace(LEARNED, size=size)
     attention, sources = tiny_attention(config, dtype=dtype), tiny_sources(config, dtype=dtype)
-    attention.width.data.fill_(width)
+    attention.inverse_width.data.fill_(width)
     exact = copy.deepcopy(attention).double()
     queries = exact.query_projection(sources.query.double())
     keys = exact.key_projection(sources.keys.double())
-    width = exact.width.item()  # rounded to the precision
+    width = exact.inverse_width.item()  # rounded to the precision
 
     context, weights = attend(attention, sources)
 
@@ -50,7 +50,9 @@ def test_without_projections_it_equals_the_nadaraya_watson_estimate(config):
 
     kernel = (-((queries[:, None] - x) ** 2) / 2).exp()
     assert_close(context.flatten(), kernel @ y / kernel.sum(1))
-    assert [name for name, _ in attention.named_parameters()] == ["width"] * config.learned_width
+    assert [name for name, _ in attention.named_parameters()] == [
+        "inverse_width"
+    ] * config.learned_inverse_width
 
 
 def test_width_of_plain_regression_is_learned():
@@ -61,11 +63,11 @@ def test_width_of_plain_regression_is_learned():
 
     for _ in range(40):
         losses.append((attention(x, memory)[0] - x.sin()).square().mean())
-        (gradient,) = torch.autograd.grad(losses[-1], [attention.width])
-        attention.width.data -= 2 * gradient
+        (gradient,) = torch.autograd.grad(losses[-1], [attention.inverse_width])
+        attention.inverse_width.data -= 2 * gradient
 
     assert losses[-1] < losses[0] / 5
-    assert attention.width > 1.5
+    assert attention.inverse_width > 1.5
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_autocast_computes_distances_in_single_precision():
     assert_close(context.float(), expected, atol=0.03, rtol=0)
 
 
-def test_learned_width_starts_as_the_fixed_one():
+def test_learned_inverse_width_starts_as_the_fixed_one():
     sources = tiny_sources(LEARNED)
     learned, fixed = tiny_attention(LEARNED), tiny_attention(FIXED)
 
@@ -121,9 +123,9 @@ def test_learned_width_starts_as_the_fixed_one():
 def test_fixed_width_is_no_parameter():
     learned, fixed = tiny_attention(LEARNED), tiny_attention(FIXED)
 
-    assert "width" in dict(learned.named_parameters())
+    assert "inverse_width" in dict(learned.named_parameters())
     assert "width" not in fixed.state_dict()
-    assert fixed.float().width.dtype == torch.float32
+    assert fixed.float().inverse_width.dtype == torch.float32
 
 
 def test_larger_width_parameter_sharpens_the_weights():
@@ -131,7 +133,7 @@ def test_larger_width_parameter_sharpens_the_weights():
     memory = attention.prepare(sources.keys, sources.mask, values=sources.values)
 
     _, blunt = attention(sources.query, memory)
-    attention.width.data.fill_(3.0)
+    attention.inverse_width.data.fill_(3.0)
     _, sharp = attention(sources.query, memory)
 
     assert (sharp.amax(-1) > blunt.amax(-1)).all()

@@ -53,7 +53,7 @@ def uniform(attention, config, query, keys):
 def gaussian(attention, config, query, keys):
     # -(w |q - k|)^2 / 2 = w^2 q.k - (w |k|)^2 / 2 plus a term that all keys share.
     query, keys = attention.query_projection(query), attention.key_projection(keys)
-    width = attention.width.item()
+    width = attention.inverse_width.item()
     bias = -(width**2) * keys.square().sum(-1).unsqueeze(1) / 2
     return query, keys, {"scale": width**2, "bias": bias}
 
@@ -71,8 +71,8 @@ COMPARABLE = [
 def test_context_equals_scaled_dot_product_attention(variant, kind):
     config, valid = VARIANTS[variant], KINDS[kind]
     attention, sources = tiny_attention(config), tiny_sources(config)
-    if hasattr(attention, "width"):
-        attention.width.data.fill_(0.7)
+    if hasattr(attention, "inverse_width"):
+        attention.inverse_width.data.fill_(0.7)
 
     context, _ = attend(attention, sources._replace(mask=valid))
 

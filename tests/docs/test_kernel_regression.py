@@ -76,14 +76,14 @@ def test_estimates_are_those_of_the_formula(example: ModuleType, kind: str, widt
 def test_leave_one_out_error_is_that_of_the_formula(example: ModuleType) -> None:
     x, y = example.make_points()
 
-    error = example.leave_one_out_error(example.make_gaussian(learned_width=False), x, y)
+    error = example.leave_one_out_error(example.make_gaussian(learned_inverse_width=False), x, y)
 
     assert error.item() == pytest.approx(leave_one_out_error(x.numpy(), y.numpy(), 1.0), abs=1e-12)
 
 
-def test_learned_width_is_the_best_for_points_left_out(example: ModuleType) -> None:
+def test_learned_inverse_width_is_the_best_for_points_left_out(example: ModuleType) -> None:
     x, y = example.make_points()
-    attention = example.make_gaussian(learned_width=True)
+    attention = example.make_gaussian(learned_inverse_width=True)
 
     before, after = example.fit_width(attention, x, y)
 
@@ -153,7 +153,7 @@ def test_width_that_the_page_names_for_other_noise_is_learned(
     pattern = r"`NOISE` at (\S+) .*?, \$w\$ = (\S+),"
     ((noise, width),) = re.findall(pattern, PAGE.text, re.DOTALL)
     monkeypatch.setattr(example, "NOISE", float(noise))
-    attention = example.make_gaussian(learned_width=True)
+    attention = example.make_gaussian(learned_inverse_width=True)
 
     example.fit_width(attention, *example.make_points())
 

@@ -70,7 +70,7 @@ def test_attention_calls_over_some_sentences_equal_one_call(attention, monkeypat
         return logits, output.attention_weights, gradients
 
     *whole, whole_gradients = run()
-    monkeypatch.setattr("seq2seq.model.decoder_cell._SENTENCES_PER_CALL", 2)
+    monkeypatch.setattr("seq2seq.model.recurrence._SENTENCES_PER_CALL", 2)
     *parts, gradients = run()
 
     assert_close(parts, whole, atol=1e-12, rtol=0)

@@ -6,8 +6,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from seq2seq.attention import Attention, Memory, Past
-from seq2seq.model.decoder_cell import build_recurrence
 from seq2seq.model.decoder_state import DecoderState
+from seq2seq.model.recurrence import build_recurrence
 
 # R=4 rows of B=2 sentences, E=7 embedding, H=6 hidden, C=10 context, F=9 readout, S=5
 
@@ -77,7 +77,7 @@ def test_bahdanau_attends_with_the_previous_top_state_and_reads_embedding_and_co
     output = setting.step()
 
     context = context_of(setting.hidden[-1])
-    cell = torch_cell(setting.recurrence.first, setting.recurrence.context_projection.weight)
+    cell = torch_cell(setting.recurrence.bottom_cell, setting.recurrence.context_projection.weight)
     bottom = cell(torch.cat((setting.embedded, context), dim=1), setting.hidden[0])
     assert_close(setting.query, setting.hidden[-1])
     assert_close(output.context, context)
@@ -90,10 +90,10 @@ def test_conditional_attends_between_two_cells(num_layers):
 
     output = setting.step()
 
-    between = torch_cell(setting.recurrence.first)(setting.embedded, setting.hidden[0])
+    between = torch_cell(setting.recurrence.bottom_cell)(setting.embedded, setting.hidden[0])
     assert_close(setting.query, between)
     assert_close(output.context, context_of(between))
-    bottom = torch_cell(setting.recurrence.second)(context_of(between), between)
+    bottom = torch_cell(setting.recurrence.context_cell)(context_of(between), between)
     assert_close(output.hidden[0], bottom)
 
 
@@ -103,7 +103,7 @@ def test_luong_attends_with_the_new_top_state(num_layers):
 
     output = setting.step()
 
-    bottom = torch_cell(setting.recurrence.first)(setting.embedded, setting.hidden[0])
+    bottom = torch_cell(setting.recurrence.bottom_cell)(setting.embedded, setting.hidden[0])
     assert_close(output.hidden[0], bottom)
     assert_close(setting.query, output.hidden[-1])
     assert_close(output.context, context_of(output.hidden[-1]))
@@ -115,7 +115,7 @@ def test_input_feeding_reads_embedding_and_previous_readout(num_layers):
 
     output = setting.step()
 
-    cell = torch_cell(setting.recurrence.first, setting.recurrence.feedback_projection.weight)
+    cell = torch_cell(setting.recurrence.bottom_cell, setting.recurrence.feedback_projection.weight)
     bottom = cell(torch.cat((setting.embedded, setting.feedback), dim=1), setting.hidden[0])
     assert_close(output.hidden[0], bottom)
     assert_close(setting.query, output.hidden[-1])

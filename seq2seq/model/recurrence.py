@@ -24,7 +24,7 @@ _SENTENCES_PER_CALL = 32
 """Sentences per attention call on a CPU; keeps the score buffer small enough to be reused."""
 
 
-class CellOutput(NamedTuple):
+class RecurrenceStep(NamedTuple):
     """Result of one step of a recurrence."""
 
     hidden: tuple[Tensor, ...]  # one (R, H) per layer
@@ -43,7 +43,7 @@ class Recurrence(nn.Module, ABC):
         super().__init__()
         size, norm = config.hidden_size, config.layer_norm
         self.attention = attention
-        self.first = GRUCell(config.embedding_size, size, layer_norm=norm)
+        self.bottom_cell = GRUCell(config.embedding_size, size, layer_norm=norm)
         self.upper: Iterable[GRUCell] = nn.ModuleList(  # type: ignore[assignment]  # of one type
             GRUCell(size, size, layer_norm=norm) for _ in range(config.num_layers - 1)
         )
@@ -54,11 +54,11 @@ class Recurrence(nn.Module, ABC):
 
         The projection does not depend on the state; `run` computes it once for all steps.
         """
-        projected: Tensor = self.first.input_projection(embedded)
+        projected: Tensor = self.bottom_cell.input_projection(embedded)
         return projected
 
     @abstractmethod
-    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
+    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> RecurrenceStep:
         """Advance every row by one token.
 
         Args:
@@ -84,7 +84,7 @@ class Recurrence(nn.Module, ABC):
         Returns:
             Readouts (B, T, F) and attention weights (B, N, T, S).
         """
-        outputs: list[CellOutput] = []
+        outputs: list[RecurrenceStep] = []
         projected = self.project(embedded)  # (B, T, 3H)
         with sum_loop_gradients(memory, num_steps=embedded.shape[1]):
             for projected_step in projected.unbind(1):
@@ -116,11 +116,11 @@ class BahdanauRecurrence(Recurrence):
             attention.context_size, 3 * config.hidden_size, bias=False
         )
 
-    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
+    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> RecurrenceStep:
         query = state.hidden[-1]
         context, weights, attended = self.attention.step(query, memory, state.attended)
-        bottom = self.first(projected + self.context_projection(context), state.hidden[0])
-        return CellOutput(self._upper_layers(bottom, state.hidden), context, weights, attended)
+        bottom = self.bottom_cell(projected + self.context_projection(context), state.hidden[0])
+        return RecurrenceStep(self._upper_layers(bottom, state.hidden), context, weights, attended)
 
 
 class ConditionalRecurrence(Recurrence):
@@ -128,15 +128,15 @@ class ConditionalRecurrence(Recurrence):
 
     def __init__(self, config: DecoderConfig, *, attention: Attention) -> None:
         super().__init__(config, attention=attention)
-        self.second = GRUCell(
+        self.context_cell = GRUCell(
             attention.context_size, config.hidden_size, layer_norm=config.layer_norm
         )
 
-    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
-        intermediate = self.first(projected, state.hidden[0])
+    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> RecurrenceStep:
+        intermediate = self.bottom_cell(projected, state.hidden[0])
         context, weights, attended = self.attention.step(intermediate, memory, state.attended)
-        bottom = self.second(self.second.input_projection(context), intermediate)
-        return CellOutput(self._upper_layers(bottom, state.hidden), context, weights, attended)
+        bottom = self.context_cell(self.context_cell.input_projection(context), intermediate)
+        return RecurrenceStep(self._upper_layers(bottom, state.hidden), context, weights, attended)
 
 
 class LuongRecurrence(Recurrence):
@@ -145,9 +145,9 @@ class LuongRecurrence(Recurrence):
     No hidden state depends on a context; one call attends with all states of a known target.
     """
 
-    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
-        hidden = self._upper_layers(self.first(projected, state.hidden[0]), state.hidden)
-        return CellOutput(hidden, *self.attention.step(hidden[-1], memory, state.attended))
+    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> RecurrenceStep:
+        hidden = self._upper_layers(self.bottom_cell(projected, state.hidden[0]), state.hidden)
+        return RecurrenceStep(hidden, *self.attention.step(hidden[-1], memory, state.attended))
 
     def run(
         self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
@@ -161,7 +161,7 @@ class LuongRecurrence(Recurrence):
 
     def _unroll(self, projected: Tensor, state: DecoderState) -> Tensor:
         """Return the top states over a known target, (B, T, 3H) -> (B, T, H)."""
-        states = self.first.unroll(projected.transpose(0, 1), state.hidden[0])  # (T, B, H)
+        states = self.bottom_cell.unroll(projected.transpose(0, 1), state.hidden[0])  # (T, B, H)
         for cell, hidden in zip(self.upper, state.hidden[1:], strict=True):
             states = cell.unroll(cell.input_projection(self.dropout(states)), hidden)
         return states.transpose(0, 1)
@@ -184,10 +184,10 @@ class InputFeedingRecurrence(Recurrence):
             config.readout_size, 3 * config.hidden_size, bias=False
         )
 
-    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> CellOutput:
+    def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> RecurrenceStep:
         projected = projected + self.feedback_projection(state.feedback)
-        hidden = self._upper_layers(self.first(projected, state.hidden[0]), state.hidden)
-        return CellOutput(hidden, *self.attention.step(hidden[-1], memory, state.attended))
+        hidden = self._upper_layers(self.bottom_cell(projected, state.hidden[0]), state.hidden)
+        return RecurrenceStep(hidden, *self.attention.step(hidden[-1], memory, state.attended))
 
     def run(
         self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
