@@ -124,7 +124,7 @@ def test_fixed_width_is_no_parameter():
     learned, fixed = tiny_attention(LEARNED), tiny_attention(FIXED)
 
     assert "inverse_width" in dict(learned.named_parameters())
-    assert "width" not in fixed.state_dict()
+    assert "inverse_width" not in fixed.state_dict()
     assert fixed.float().inverse_width.dtype == torch.float32
 
 
