@@ -2,19 +2,21 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import NamedTuple
 
 import torch
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
+from seq2seq.evaluation.alignment import format_links
 from seq2seq.evaluation.attention_statistics import mean_over_heads
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.average_best import average_best
 from seq2seq.training.evaluator import Evaluation, Evaluator
 from seq2seq.training.preparation import EvaluationSet
+from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.tensorboard import TensorBoard
 from seq2seq.training.trainer import Trainer
 
@@ -42,11 +44,11 @@ def write_results(trainer: Trainer) -> FinalScores:
     average = average_best(trainer)
     model = load_checkpoint(directory.best).build_model().to(trainer.numerics.device)
     valid = _evaluate(trainer, model, trainer.data.valid)
+    _write_texts(directory, "valid", trainer.data.valid, valid)
     test, data = None, trainer.data.test
     if data is not None:
         test = _evaluate(trainer, model, data)
-        directory.write("test.hyp", "".join(f"{line}\n" for line in test.translations))
-        directory.write("test.ref", "".join(f"{line}\n" for line in data.references))
+        _write_texts(directory, "test", data, test)
     results = _results(trainer, valid, test)
     if average is not None:
         results["average"] = {
@@ -91,6 +93,23 @@ def log_results(trainer: Trainer, found: FinalScores, next_steps: Mapping[str, s
         lines += ["", "Next:"]
         lines += [f"  {purpose:<{width}}  {command}" for purpose, command in next_steps.items()]
     logger.info("%s", "\n".join(lines))
+
+
+def _write_texts(
+    directory: RunDirectory, name: str, data: EvaluationSet, evaluation: Evaluation
+) -> None:
+    """Write sources, translations, references and gold links, one sentence on each line."""
+    # A model may write line feeds, but a translation is one line.
+    translations = [line.replace("\n", " ") for line in evaluation.translations]
+    texts: dict[str, Iterable[str]] = {
+        "src": data.sources,
+        "hyp": translations,
+        "ref": data.references,
+    }
+    if data.gold is not None:
+        texts["gold"] = (format_links(gold.possible) for gold in data.gold)
+    for suffix, lines in texts.items():
+        directory.write(f"{name}.{suffix}", "".join(f"{line}\n" for line in lines))
 
 
 def _evaluate(trainer: Trainer, model: Seq2Seq, data: EvaluationSet) -> Evaluation:

@@ -115,8 +115,7 @@ def test_a_run_without_a_test_set_says_so(tmp_path, capsys):
     results = json.loads((directory / "results.json").read_text())
     assert results["test"] is None
     assert results["valid"]["bleu"] == bleu
-    assert not (directory / "test.hyp").exists()
-    assert not (directory / "test.ref").exists()
+    assert list(directory.glob("test.*")) == []
     assert "no test score, because data.test=null" in capsys.readouterr().err
     [run] = read_runs([directory])
     assert run.failure is None

@@ -6,6 +6,8 @@ from tiny_training import read_scalars, read_tags, tiny_config, tiny_run
 
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
+from seq2seq.data import load_corpora
+from seq2seq.evaluation.alignment import read_links
 from seq2seq.inference.translator import Translator
 from seq2seq.training.run import run_training
 
@@ -71,16 +73,19 @@ def test_results_have_all_measurements(run):
     assert results["parameters"] == sum(sizes.values())
 
 
-def test_scored_lines_are_translations_of_the_best_checkpoint(run):
-    references = (run / "test.ref").read_text().splitlines()
-    hypotheses = (run / "test.hyp").read_text().splitlines()
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_scored_lines_are_translations_of_the_best_checkpoint(run, split):
+    corpus = run.parent.parent
+    hypotheses = (run / f"{split}.hyp").read_text().splitlines()
 
-    assert references == (run.parent.parent / "b.test").read_text().splitlines()
+    assert (run / f"{split}.src").read_bytes() == (corpus / f"a.{split}").read_bytes()
+    assert (run / f"{split}.ref").read_bytes() == (corpus / f"b.{split}").read_bytes()
+    assert not (run / f"{split}.gold").exists()  # files hold no gold alignments
     config = load_saved_config(run / "config.yaml")
     translator = Translator.load(
         str(run), device=config.training.device, precision=config.training.precision
     )
-    sources = (run.parent.parent / "a.test").read_text().splitlines()
+    sources = (corpus / f"a.{split}").read_text().splitlines()
     translated = translator.translate(iter(sources), config.decoding, batch_size=2)
     assert [each.hypotheses[0].text for each in translated] == hypotheses
 
@@ -117,6 +122,10 @@ def test_attention_is_scored_against_gold_alignments(tmp_path):
 
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert 0 <= results["test"]["aer"] <= 1
+    pairs = list(load_corpora(config.data).valid)
+    gold = [links.possible for links in read_links(str(tmp_path / "run" / "valid.gold"))]
+    assert gold == [pair.links for pair in pairs]
+    assert len(gold) == 3
     assert 0 <= results["valid"]["aer_of_diagonal"] <= 1
     curves = read_scalars(tmp_path / "run" / "tensorboard")
     assert curves["valid/alignment_error_rate"][1] == pytest.approx(results["valid"]["aer"])

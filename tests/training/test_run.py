@@ -50,7 +50,11 @@ def test_a_run_directory_has_its_files(run):
         "tensorboard",
         "test.hyp",
         "test.ref",
+        "test.src",
         "train.log",
+        "valid.hyp",
+        "valid.ref",
+        "valid.src",
     }
 
 

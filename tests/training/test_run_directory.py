@@ -9,9 +9,15 @@ RUN_FILES = (
     "step-7.pt",
     "average.pt",
     "results.json",
+    "test.gold",
     "test.hyp",
     "test.ref",
+    "test.src",
     "train.log",
+    "valid.gold",
+    "valid.hyp",
+    "valid.ref",
+    "valid.src",
 )
 
 
