@@ -1,6 +1,7 @@
 """The tables of a study: leaderboard.csv, groups.csv, a bar chart, and text for a terminal."""
 
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from tabulate import tabulate
 
 from seq2seq.cli.comparison import BaselineComparison, compare_with_baseline
 from seq2seq.cli.study import MEASURES, SEED, Group, Run, group_runs
+from seq2seq.files.atomic import whole_file
 from seq2seq.visualization.plots import bar_chart
 
 _IN_TERMINAL = (
@@ -55,7 +57,8 @@ def write_tables(runs: Sequence[Run], directory: Path, *, baseline: str | None) 
         scores = [group.mean("bleu") or 0.0 for group in groups]
         labels = [group.label for group in groups]
         figure = bar_chart(labels, scores, title="Test set", unit="BLEU")
-        figure.savefig(directory / "leaderboard.png")
+        with whole_file(directory / "leaderboard.png") as file:
+            figure.savefig(file, format="png")
     failures = [f"{run.name} failed: {run.failure}" for run in runs if run.failure is not None]
     return "\n".join([_format_groups(groups, comparisons), *failures])
 
@@ -107,8 +110,10 @@ def _number(value: float | None) -> str:
 
 
 def _write_csv(path: Path, rows: Sequence[Sequence[str]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(rows)
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    with whole_file(path) as file:
+        file.write(text.getvalue().encode("utf-8"))
 
 
 def _format_groups(groups: Sequence[Group], comparisons: Sequence[BaselineComparison]) -> str:

@@ -9,6 +9,8 @@ from typing import cast
 
 from omegaconf import OmegaConf
 
+from seq2seq.files.atomic import whole_file
+
 RESULTS = "results.json"
 CONFIG = "config.yaml"
 FAILURE = "failed.txt"
@@ -214,7 +216,8 @@ def _read_overrides(path: Path) -> dict[str, str] | None:
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    with whole_file(path) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
 
 
 def _read_lines(path: Path) -> list[str]:

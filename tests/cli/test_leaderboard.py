@@ -1,4 +1,6 @@
 import csv
+import errno
+import os
 
 import pytest
 from tiny_study import write_run, write_study
@@ -125,3 +127,20 @@ def test_an_unknown_baseline_writes_nothing(tmp_path):
         tables(write_study(tmp_path), baseline="odd")
 
     assert not (tmp_path / "groups.csv").exists()
+
+
+def test_a_full_disk_leaves_the_tables_of_before(tmp_path, monkeypatch):
+    tables(sweep(tmp_path))
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("*.*")}
+
+    def fail(descriptor):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="no space left"):
+        tables(tmp_path)
+    with pytest.raises(OSError, match="no space left"):
+        record_failure(tmp_path / "2-odd", "another reason")
+
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*.*")} == before
+    assert (tmp_path / "2-odd" / "failed.txt").read_text().startswith("attention.num_heads=3")
