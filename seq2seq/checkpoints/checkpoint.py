@@ -8,9 +8,11 @@ from typing import TypedDict, cast
 import torch
 from torch import Tensor
 
+from seq2seq import __version__
+from seq2seq.config.compatibility import config_from_checkpoint
 from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig
-from seq2seq.config.serialization import config_from_dict, config_to_dict
+from seq2seq.config.serialization import config_to_dict
 from seq2seq.data import TokenizerPair, tokenizers_from_state, tokenizers_state
 from seq2seq.data.tokenizers.base import TokenizerState
 from seq2seq.files.archive import DamagedFileError, load_archive
@@ -34,6 +36,8 @@ class _Content(TypedDict):
     """The content of a checkpoint file."""
 
     format: int
+    version: str
+    """Of the program that wrote the file."""
     config: dict[str, dict[str, str]]
     tokenizers: dict[str, TokenizerState]
     model: dict[str, Tensor]
@@ -82,6 +86,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """
     content = {
         "format": FORMAT,
+        "version": __version__,
         "config": config_to_dict(checkpoint.config),
         "tokenizers": tokenizers_state(checkpoint.tokenizers),
         "model": checkpoint.model_state,
@@ -126,9 +131,10 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         raise FileNotFoundError(f"checkpoint={path}: no such file; train one with train.py")
     content = _read(path)
     try:
-        config = config_from_dict(content["config"])
+        config = config_from_checkpoint(content["config"])
     except ValueError as error:
-        raise ValueError(f"checkpoint={path}: {error}") from error
+        versions = f"version {content['version']} wrote it, this is version {__version__}"
+        raise ValueError(f"checkpoint={path}: {error} ({versions})") from error
     try:
         tokenizers = tokenizers_from_state(content["tokenizers"])
     except Exception as error:  # each tokenizer, and SentencePiece, has its own

@@ -9,6 +9,7 @@ import torch
 from sentencepiece import SentencePieceTrainer
 from tiny_translator import make_checkpoint
 
+from seq2seq import __version__
 from seq2seq.checkpoints.checkpoint import (
     FORMAT,
     Checkpoint,
@@ -78,8 +79,15 @@ def test_the_training_state_is_loaded(checkpoint, tmp_path):
 def test_a_file_has_only_tensors_and_plain_types(path):
     content = torch.load(path, weights_only=True)
 
-    assert content.keys() == {"format", "config", "tokenizers", "model", "training"}
-    assert content["format"] == FORMAT
+    assert content.keys() == {
+        "format",
+        "version",
+        "config",
+        "tokenizers",
+        "model",
+        "training",
+    }
+    assert (content["format"], content["version"]) == (FORMAT, __version__)
 
 
 def test_the_model_is_built_with_its_weights_in_evaluation_mode(checkpoint, path):
@@ -175,9 +183,20 @@ def test_a_key_that_this_version_lacks_is_an_error(path):
     content["config"]["model"]["encoder"]["depth"] = 3
     torch.save(content, path)
 
-    message = rf"^checkpoint={path}: this version cannot read the configuration.*depth"
+    message = (
+        rf"^checkpoint={path}: this version cannot read the configuration.*depth.*"
+        rf"\(version {__version__} wrote it, this is version {__version__}\)"
+    )
     with pytest.raises(ValueError, match=message):
         load_checkpoint(path)
+
+
+def test_a_key_of_training_that_this_version_lacks_is_dropped(path, checkpoint):
+    content = torch.load(path, weights_only=True)
+    content["config"]["training"]["unheard"] = 3
+    torch.save(content, path)
+
+    assert load_checkpoint(path).config == checkpoint.config
 
 
 def test_code_in_a_file_is_refused_and_not_run(tmp_path):
