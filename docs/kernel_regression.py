@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
     before, after = fit_width(learned, x, y)
     print(f"leave-one-out error {before:.3f} at the start, {after:.3f} after {NUM_STEPS} steps")
 
-    width = learned.width.item()
+    width = learned.inverse_width.item()
     names = "average pooling", "Gaussian, w = 1", f"Gaussian, learned w = {width:.2f}"
     estimates: dict[str, Estimate] = {}
     for name, attention in zip(names, (average, fixed, learned), strict=True):
@@ -86,9 +86,9 @@ def make_average() -> UniformAttention:
     return UniformAttention(UniformConfig(), query_size=1, key_size=1, value_size=1).double()
 
 
-def make_gaussian(learned_inverse_width: bool) -> GaussianAttention:
+def make_gaussian(is_learned: bool) -> GaussianAttention:
     """Build a Gaussian kernel over unprojected numbers; its width starts at 1."""
-    config = GaussianConfig(size=None, learned_inverse_width=learned_inverse_width)
+    config = GaussianConfig(size=None, learned_inverse_width=is_learned)
     return GaussianAttention(config, query_size=1, key_size=1, value_size=1).double()
 
 

@@ -64,7 +64,7 @@ def test_estimates_are_those_of_the_formula(example: ModuleType, kind: str, widt
     average = kind == "average"
     attention = example.make_average() if average else example.make_gaussian(kind == "learned")
     if kind == "learned":
-        attention.width.data.fill_(width)
+        attention.inverse_width.data.fill_(width)
 
     estimate = example.regress(attention, queries, x, y)
 
@@ -76,21 +76,21 @@ def test_estimates_are_those_of_the_formula(example: ModuleType, kind: str, widt
 def test_leave_one_out_error_is_that_of_the_formula(example: ModuleType) -> None:
     x, y = example.make_points()
 
-    error = example.leave_one_out_error(example.make_gaussian(learned_inverse_width=False), x, y)
+    error = example.leave_one_out_error(example.make_gaussian(is_learned=False), x, y)
 
     assert error.item() == pytest.approx(leave_one_out_error(x.numpy(), y.numpy(), 1.0), abs=1e-12)
 
 
-def test_learned_inverse_width_is_the_best_for_points_left_out(example: ModuleType) -> None:
+def test_learned_width_is_the_best_for_points_left_out(example: ModuleType) -> None:
     x, y = example.make_points()
-    attention = example.make_gaussian(learned_inverse_width=True)
+    attention = example.make_gaussian(is_learned=True)
 
     before, after = example.fit_width(attention, x, y)
 
     def error(width: float) -> float:
         return leave_one_out_error(x.numpy(), y.numpy(), width)
 
-    learned = attention.width.item()
+    learned = attention.inverse_width.item()
     assert before == pytest.approx(error(1.0))
     assert after == pytest.approx(error(learned))
     assert after < before
@@ -153,11 +153,11 @@ def test_width_that_the_page_names_for_other_noise_is_learned(
     pattern = r"`NOISE` at (\S+) .*?, \$w\$ = (\S+),"
     ((noise, width),) = re.findall(pattern, PAGE.text, re.DOTALL)
     monkeypatch.setattr(example, "NOISE", float(noise))
-    attention = example.make_gaussian(learned_inverse_width=True)
+    attention = example.make_gaussian(is_learned=True)
 
     example.fit_width(attention, *example.make_points())
 
-    assert f"{attention.width.item():.2f}" == width
+    assert f"{attention.inverse_width.item():.2f}" == width
 
 
 @pytest.mark.parametrize("name", ["missing/picture.png", "picture.words", "folder"])
