@@ -15,7 +15,7 @@ from seq2seq.inference.streaming import cut_windows, ignore
 from seq2seq.inference.translation import TranslatedHypothesis, Translation, hypothesis_links
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.numerics import Device, Numerics, Precision, choose_numerics
-from seq2seq.search import DecodingConfig
+from seq2seq.search import DecodingConfig, GreedyConfig
 
 logger = logging.getLogger(__name__)
 
@@ -26,18 +26,18 @@ class Translator:
     Neither the other sentences nor the batch size change the text of a translation; the last
     digits of its scores may differ.
 
-    Attributes:
+    Args:
+        model: A model, or several as an `Ensemble`.
         tokenizers: Source and target tokenizer of the model.
-        decoding: Configuration of the search that is used by default.
+        numerics: Device and precision; None means fp32 on a GPU if there is one, else on the CPU.
+        decoding: Default configuration of the search; None means greedy search.
 
     Example:
-        >>> from seq2seq import GreedyConfig, build_model, load_config
+        >>> from seq2seq import build_model, load_config
         >>> from seq2seq.data import CharacterTokenizer, TokenizerPair
         >>> model = build_model(load_config(), source_vocabulary_size=7, target_vocabulary_size=7)
         >>> tokenizers = TokenizerPair(CharacterTokenizer("abc"), CharacterTokenizer("xyz"))
-        >>> numerics = choose_numerics(Device.cpu, Precision.fp32)
-        >>> options = {"tokenizers": tokenizers, "numerics": numerics, "decoding": GreedyConfig()}
-        >>> Translator(model, **options)(["abc"])[0].source_tokens
+        >>> Translator(model, tokenizers=tokenizers)(["abc"])[0].source_tokens
         ['a', 'b', 'c', '</s>']
     """
 
@@ -46,11 +46,12 @@ class Translator:
         model: Seq2Seq | Ensemble,
         *,
         tokenizers: TokenizerPair,
-        numerics: Numerics,
-        decoding: DecodingConfig,
+        numerics: Numerics | None = None,
+        decoding: DecodingConfig | None = None,
     ) -> None:
+        numerics = numerics or choose_numerics(Device.auto, Precision.fp32)
         self.tokenizers = tokenizers
-        self.decoding = decoding
+        self.decoding = decoding or GreedyConfig()
         self._model = model.to(numerics.device).eval()
         self._batches = BatchTranslator(self._model, tokenizers=tokenizers, numerics=numerics)
 

@@ -19,7 +19,7 @@ from tiny_translator import (
 from seq2seq.inference.streaming import BATCHES_PER_WINDOW
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Device, Precision
-from seq2seq.search import search
+from seq2seq.search import GreedyConfig, search
 
 
 @pytest.fixture(scope="module")
@@ -225,3 +225,11 @@ def test_a_directory_means_its_best_checkpoint(tmp_path, translator):
 def test_a_missing_checkpoint_is_an_error_with_its_path(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         Translator.load(tmp_path / "nowhere", device=Device.cpu, precision=Precision.fp32)
+
+
+def test_without_options_a_translator_searches_greedily():
+    checkpoint, expected = make_checkpoint(), make_translator()
+
+    plain = Translator(checkpoint.build_model(), tokenizers=checkpoint.tokenizers)
+
+    assert texts(plain(SENTENCES)) == texts(expected(SENTENCES, GreedyConfig()))
