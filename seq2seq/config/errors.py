@@ -1,6 +1,7 @@
 """Describe errors of this package, Hydra and OmegaConf to the user in one line."""
 
 import difflib
+import errno
 import re
 
 from hydra.core.config_store import ConfigStore
@@ -42,7 +43,7 @@ def describe_error(error: Exception) -> str:
     if isinstance(error, OverrideParseException):
         return _unreadable(error.override)
     if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror.lower()}"
+        return f"{error.filename}: {error.strerror.lower()}{_way_out(error.errno)}"
     lines = [line.strip() for line in str(error).splitlines()]
     key = getattr(error, "full_key", None)
     kept = [line for line in lines if line and not line.startswith(_NOISE)]
@@ -54,6 +55,17 @@ def describe_error(error: Exception) -> str:
     if text.endswith("is not a ListConfig, list or tuple."):
         return f"{key} must be a list; write it in brackets, '{key}=[...]'"
     return f"{key}: {text}" if key else text
+
+
+def _way_out(number: int | None) -> str:
+    """Return what to do after an error of the operating system, or ""."""
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return "; make room there and repeat the command, a run with resume=true"
+    if number in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return "; change its permissions or choose another path"
+    if number == errno.EFBIG:
+        return "; raise the limit of file sizes (ulimit -f) and repeat the command"
+    return ""
 
 
 def _unreadable(override: str) -> str:

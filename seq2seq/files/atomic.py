@@ -1,15 +1,55 @@
 """Write files atomically: a file is complete or absent, even if the process is killed."""
 
 import contextlib
+import io
 import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 NewFile = Callable[[Path], BinaryIO]
 """Opens a file for writing, which appears at the path later."""
+
+
+class _NamedFile(io.FileIO):
+    """A file for writing, whose errors name a path; those of the system name none."""
+
+    def __init__(self, path: Path, mode: str, *, shown: Path) -> None:
+        self._shown = shown
+        with naming(shown):
+            super().__init__(path, mode)
+
+    def write(self, content: "ReadableBuffer", /) -> int:
+        with naming(self._shown):
+            return super().write(content)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name a path in the errors of the operating system."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def create_file(path: Path, *, append: bool = False, shown: Path | None = None) -> BinaryIO:
+    """Open a file for writing, whose errors name it: that of a full disk too.
+
+    Args:
+        path: Path of the file; an existing one is replaced.
+        append: Whether an existing file is continued instead.
+        shown: The path that errors name, if it is another.
+    """
+    raw = _NamedFile(path, "ab" if append else "wb", shown=shown or path)
+    return cast(BinaryIO, io.BufferedWriter(raw))
 
 
 @contextlib.contextmanager
@@ -47,17 +87,19 @@ def whole_files() -> Iterator[NewFile]:
         def new_file(path: Path) -> BinaryIO:
             hidden = temporary_path(path)
             stack.callback(hidden.unlink, missing_ok=True)
-            file = stack.enter_context(hidden.open("wb"))
+            file = stack.enter_context(create_file(hidden, shown=path))
             opened.append((file, hidden, path))
             return file
 
         yield new_file
-        for file, _, _ in opened:
+        for file, _, path in opened:
             file.flush()
-            os.fsync(file.fileno())
+            with naming(path):
+                os.fsync(file.fileno())
             file.close()  # Windows cannot rename an open file.
         for _, hidden, path in opened:
-            hidden.replace(path)
+            with naming(path):
+                hidden.replace(path)
 
 
 def temporary_path(path: Path) -> Path:

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from tqdm import tqdm
 
+from seq2seq.files.atomic import create_file
 from seq2seq.training.evaluator import Evaluation
 from seq2seq.training.progress import Progress
 
@@ -44,11 +45,12 @@ class RunLog:
         package.setLevel(self._level)
         for handler in self._handlers:
             package.removeHandler(handler)
+        for handler in self._handlers:
             handler.close()
 
     def open(self, path: Path) -> None:
         """Append all lines to a file, those from before this call first."""
-        file = logging.FileHandler(path, encoding="utf-8")
+        file = _FileHandler(path)
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         self._memory.setTarget(file)
         self._memory.flush()
@@ -57,6 +59,22 @@ class RunLog:
         package.removeHandler(self._memory)
         self._memory.close()
         package.addHandler(file)
+
+
+class _FileHandler(logging.Handler):
+    """Appends lines to a file; an error ends the run, where logging's own prints a traceback."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._file = create_file(path, append=True)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._file.write(f"{self.format(record)}\n".encode(errors="backslashreplace"))
+        self._file.flush()
+
+    def close(self) -> None:
+        super().close()
+        self._file.close()
 
 
 class _ConsoleHandler(logging.Handler):

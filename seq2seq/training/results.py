@@ -17,7 +17,7 @@ from seq2seq.training.average_best import average_best
 from seq2seq.training.evaluator import Evaluation, Evaluator
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.run_directory import RunDirectory
-from seq2seq.training.tensorboard import TensorBoard
+from seq2seq.training.tensorboard import draw_results
 from seq2seq.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
@@ -58,10 +58,10 @@ def write_results(trainer: Trainer) -> FinalScores:
         }
     directory.write("results.json", json.dumps(results, indent=2, ensure_ascii=False) + "\n")
     if test is not None:
-        with TensorBoard(directory.tensorboard, first_update=None) as board:
-            measures = _summary(test).items()
-            scores = {name: value for name, value in measures if isinstance(value, float)}
-            board.results(trainer.config, scores, update=trainer.progress.best_update)
+        measures = _summary(test).items()
+        scores = {name: value for name, value in measures if isinstance(value, float)}
+        update = trainer.progress.best_update
+        draw_results(directory.tensorboard, trainer.config, scores, update=update)
     return FinalScores(valid, test)
 
 

@@ -1,34 +1,42 @@
 """Write the curves, translations and attention maps of a run for TensorBoard."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from torch.utils.tensorboard.writer import SummaryWriter
+from tensorboard.compat.proto.summary_pb2 import Summary
+from torch.utils.tensorboard.summary import hparams, text
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import flatten_config
 from seq2seq.evaluation.attention_statistics import HeadStatistics, mean_over_heads
+from seq2seq.files.atomic import whole_file
 from seq2seq.special_tokens import EOS
 from seq2seq.training.evaluator import Evaluation, Evaluator
+from seq2seq.training.event_file import EventFile, event_file_name, image_summary, new_event_file
 from seq2seq.training.loss import perplexity
 from seq2seq.training.progress import Interval
 from seq2seq.visualization.heads import head_figure
 from seq2seq.visualization.plots import attention_figure
 
+_RESULTS = ".results"
+"""End of the name of the file with the test scores."""
+
 
 class TensorBoard:
     """A context that writes the curves, translations and attention maps of a run."""
 
-    def __init__(self, path: Path | None, *, first_update: int | None) -> None:
+    def __init__(self, path: Path | None, *, first_update: int) -> None:
         """Open the curves.
 
         Args:
             path: Directory of the curves; None writes nothing, in processes that write no files.
             first_update: First update of this process. Later points, of a run that was stopped
-                after its last checkpoint, are replaced; None keeps all points.
+                after its last checkpoint, are replaced.
         """
-        self._writer = None if path is None else SummaryWriter(str(path), purge_step=first_update)
+        self._file = None if path is None else new_event_file(path)
+        if self._file is not None:
+            self._file.replace_from(first_update)
 
     def __enter__(self) -> "TensorBoard":
         return self
@@ -39,8 +47,13 @@ class TensorBoard:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        if self._file is not None:
+            self._file.close()
+
+    def flush(self) -> None:
+        """Write all points, before a checkpoint with which a resumed run would not draw them."""
+        if self._file is not None:
+            self._file.flush()
 
     def updates(
         self,
@@ -79,9 +92,9 @@ class TensorBoard:
             values[f"valid/attention/{name}"] = mean
         if len(evaluation.heads) > 1:
             values |= _head_values(evaluation.heads)
-            if self._writer is not None:
+            if self._file is not None:
                 figure = head_figure(evaluation.heads)
-                self._writer.add_figure("valid/attention/heads", figure, update)
+                self._file.add(image_summary("valid/attention/heads", figure), update)
         self._scalars(values, update)
 
     def samples(
@@ -93,16 +106,17 @@ class TensorBoard:
         update: int,
     ) -> None:
         """Add the first translations, each with one attention map per head."""
-        if self._writer is None:
+        if self._file is None:
             return
         data, tokenizers = evaluator.data, evaluator.tokenizers
         for index in range(min(num_samples, len(data.sources))):
             translation = evaluation.translations[index]
-            text = (
+            shown = (
                 f"**source** {data.sources[index]}  \n**translation** {translation}  \n"
                 f"**reference** {data.references[index]}"
             )
-            self._writer.add_text(f"text/valid_{index}", text, update)
+            summary = text(f"text/valid_{index}", shown)  # type: ignore[no-untyped-call]
+            self._file.add(summary, update)
             hypothesis = evaluation.hypotheses[index]
             source_tokens = tokenizers.source.tokens([*data.encoded.source(index).tolist(), EOS])
             target_tokens = tokenizers.target.tokens(hypothesis.ids + [EOS] * hypothesis.finished)
@@ -113,23 +127,43 @@ class TensorBoard:
                     hypothesis.attention_weights[head : head + 1], source_tokens, target_tokens
                 )
                 name = tag if num_heads == 1 else f"{tag}/head_{head + 1}"
-                self._writer.add_figure(name, figure, update)
-
-    def results(self, config: TrainConfig, scores: Mapping[str, float], *, update: int) -> None:
-        """Add the configuration and the test scores of an update to the hyperparameter table."""
-        if self._writer is None:
-            return
-        values = {
-            key: value if isinstance(value, int | float | str) else str(value)
-            for key, value in flatten_config(config).items()
-        }
-        metrics = {f"test/{name}": value for name, value in scores.items()}
-        self._writer.add_hparams(values, metrics, run_name=".", global_step=update)
+                self._file.add(image_summary(name, figure), update)
 
     def _scalars(self, values: Mapping[str, float], update: int) -> None:
-        if self._writer is not None:
-            for tag, value in values.items():
-                self._writer.add_scalar(tag, value, update)
+        if self._file is not None:
+            for summary in _points(values):
+                self._file.add(summary, update)
+
+
+def draw_results(
+    path: Path, config: TrainConfig, scores: Mapping[str, float], *, update: int
+) -> None:
+    """Write the configuration and the test scores of an update for the table of hyperparameters.
+
+    They have a file of their own, which replaces that of an earlier end of the run.
+
+    Args:
+        path: Directory of the curves.
+        config: The configuration of the run.
+        scores: Scores on the test set.
+        update: The update whose weights were scored.
+    """
+    values = {
+        key: value if isinstance(value, int | float | str) else str(value)
+        for key, value in flatten_config(config).items()
+    }
+    metrics = {f"test/{name}": value for name, value in scores.items()}
+    for earlier in path.glob(f"*{_RESULTS}*"):  # also a hidden one, of a killed process
+        earlier.unlink()
+    with whole_file(path / event_file_name(_RESULTS)) as content:
+        file = EventFile(content)
+        table = hparams(values, metrics)  # type: ignore[no-untyped-call]
+        for summary in (*table, *_points(metrics)):
+            file.add(summary, update)
+
+
+def _points(values: Mapping[str, float]) -> Iterator[Summary]:
+    return (Summary(value=[Summary.Value(tag=tag, simple_value=values[tag])]) for tag in values)
 
 
 def _head_values(heads: Sequence[HeadStatistics]) -> dict[str, float]:

@@ -82,7 +82,7 @@ class Trainer:
                 if self.progress.validation_is_due(self.config.training):
                     self._validate(board)
                 if stop_signal:
-                    self._save_last()
+                    self._save_last(board)
                     raise Interrupted(stop_signal)
             if self.progress.validated_update < self.progress.update:
                 self._validate(board)
@@ -201,7 +201,7 @@ class Trainer:
             with self.updater.averaged_weights():
                 self._score_and_keep(board)
         self.progress = share_from_first(self.progress, self.ranks)
-        self._save_last()
+        self._save_last(board)
 
     def _score_and_keep(self, board: TensorBoard) -> None:
         """Score the weights that the model has now, and keep them if they are among the best."""
@@ -220,8 +220,9 @@ class Trainer:
         dropped_updates = progress.count_validation(value, training)
         self.writer.keep_best(self.model.state_dict(), progress, dropped_updates=dropped_updates)
 
-    def _save_last(self) -> None:
+    def _save_last(self, board: TensorBoard) -> None:
         if self.ranks.is_first:
+            board.flush()  # a resumed run draws no earlier points
             state: TrainingState = {
                 "fingerprint": self.data.fingerprint,
                 "progress": self.progress.to_dict(),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.files.atomic import is_temporary, temporary_path, whole_file, whole_files
+from seq2seq.files.atomic import create_file, is_temporary, temporary_path, whole_file, whole_files
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -133,3 +133,33 @@ def test_only_temporary_paths_are_recognised(tmp_path):
     assert temporary_path(tmp_path / "a") != temporary_path(tmp_path / "a")
     for name in ("a", ".config.d", ".mail.2019-abc", ".notes.old-2023", "a.1-0123abcd"):
         assert not is_temporary(tmp_path / name)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
+def test_an_error_while_writing_names_the_file():
+    file = create_file(Path("/dev/full"), shown=Path("a.txt"))
+    file.write(b"all")
+
+    with pytest.raises(OSError, match=r"a\.txt") as raised:
+        file.close()
+
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, "a.txt")
+
+
+def test_an_error_after_writing_names_the_final_file(tmp_path, monkeypatch):
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="no space left") as raised, whole_files() as new_file:
+        new_file(tmp_path / "a.txt").write(b"all")
+
+    assert raised.value.filename == str(tmp_path / "a.txt")
+
+
+def test_a_file_can_be_continued(tmp_path):
+    for content in (b"one\n", b"two\n"):
+        with create_file(tmp_path / "a.txt", append=True) as file:
+            file.write(content)
+
+    assert contents(tmp_path) == {"a.txt": b"one\ntwo\n"}

@@ -2,7 +2,8 @@ import math
 
 import pytest
 import torch
-from tiny_training import read_scalars, read_tags, tiny_config
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+from tiny_training import event_files, read_scalars, read_tags, tiny_config
 
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.evaluation.attention_statistics import HeadStatistics
@@ -10,7 +11,7 @@ from seq2seq.evaluation.metrics import Scores
 from seq2seq.search import Hypothesis
 from seq2seq.training.evaluator import Alignment, Evaluation
 from seq2seq.training.progress import Interval
-from seq2seq.training.tensorboard import TensorBoard
+from seq2seq.training.tensorboard import TensorBoard, draw_results
 
 HEADS = [
     HeadStatistics(0.5, 0.25, 0.75, 0.125),
@@ -95,12 +96,19 @@ def test_points_from_the_first_update_on_are_replaced(tmp_path):
     assert points == pytest.approx({1: 1.1, 2: 1.2, 3: 3.3, 4: 3.4})
 
 
-def test_without_a_first_update_all_points_stay(tmp_path):
-    for update, first in ((1, 1), (2, None)):
-        with TensorBoard(tmp_path, first_update=first) as board:
-            draw(board, 0.5, update=update)
+def test_the_results_of_a_later_end_replace_those_of_an_earlier_one(tmp_path):
+    path = tmp_path / "board"
+    with TensorBoard(path, first_update=1) as board:
+        draw(board, 0.5, update=1)
+    config = tiny_config(tmp_path)
+    for update, bleu in ((1, 10.0), (1, 10.0), (2, 12.5)):
+        draw_results(path, config, {"bleu": bleu}, update=update)
 
-    assert sorted(read_scalars(tmp_path)["train/loss"]) == [1, 2]
+    events = [event for file in event_files(path) for event in EventFileLoader(str(file)).Load()]
+    tags = [value.tag for event in events for value in event.summary.value]
+    assert tags.count("test/bleu") == tags.count("_hparams_/session_start_info") == 1
+    points = read_scalars(path)
+    assert (points["test/bleu"], points["train/loss"]) == ({2: 12.5}, {1: 0.5})
 
 
 def test_without_a_path_nothing_is_written(tmp_path, monkeypatch):
@@ -110,9 +118,9 @@ def test_without_a_path_nothing_is_written(tmp_path, monkeypatch):
         draw(board, 0.5, update=1)
         board.validation(evaluation(), update=1)
         board.samples(evaluation(), FakeEvaluator(), num_samples=2, update=1)
-        board.results(tiny_config(tmp_path / "data"), {"bleu": 1.0}, update=1)
+        board.flush()
 
-    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_validation_draws_its_scores_and_each_head(tmp_path):
