@@ -42,7 +42,7 @@ def build_model(
 
 
 def check_model(config: TrainConfig) -> None:
-    """Raise ValueError unless model, attention, search and guided attention fit together.
+    """Raise ValueError unless model, attention, search and the losses of attention fit together.
 
     The check builds the model with the smallest vocabularies, so it needs no data.
     """
@@ -50,13 +50,16 @@ def check_model(config: TrainConfig) -> None:
     model = build_model(config, source_vocabulary_size=size, target_vocabulary_size=size)
     if isinstance(config.decoding, BeamConfig) and model.attention.num_heads == 0:
         config.decoding.check_without_attention()
-    weight = config.training.guided_attention.weight
-    if weight > 0 and not _learns_attention_weights(model):
-        raise ValueError(
-            f"training.guided_attention.weight={weight} needs attention that learns its weights, "
-            f"which attention={config.attention.name} does not; choose another attention or "
-            "training.guided_attention.weight=0"
-        )
+    losses = {
+        "training.guided_attention.weight": config.training.guided_attention.weight,
+        "training.coverage_loss": config.training.coverage_loss,
+    }
+    for key, weight in losses.items():
+        if weight > 0 and not _learns_attention_weights(model):
+            raise ValueError(
+                f"{key}={weight} needs attention that learns its weights, which "
+                f"attention={config.attention.name} does not; choose another attention or {key}=0"
+            )
 
 
 def _learns_attention_weights(model: Seq2Seq) -> bool:

@@ -207,6 +207,8 @@ class TrainingConfig:
     """Average the `validation.keep_best` best checkpoints at the end; best.pt if that is better."""
     r_drop: float = 0.0
     """Weight of the divergence between two passes with different dropout; 0: one pass."""
+    coverage_loss: float = 0.0
+    """Weight of the attention to source tokens that were attended before; 0 disables this loss."""
 
     def __post_init__(self) -> None:
         budgets = (self.max_epochs, self.max_updates, self.max_minutes)
@@ -222,8 +224,11 @@ class TrainingConfig:
             raise ValueError(f"training.max_minutes={self.max_minutes} must be above 0")
         check_positive("training", self, "accumulation", "log_every")
         check_probabilities("training", self, "label_smoothing")
-        if not 0 <= self.r_drop < math.inf:
-            raise ValueError(f"training.r_drop={self.r_drop} must be a number of at least 0")
+        for key in ("r_drop", "coverage_loss"):
+            if not 0 <= getattr(self, key) < math.inf:
+                raise ValueError(
+                    f"training.{key}={getattr(self, key)} must be a number of at least 0"
+                )
         if self.average_best and self.validation.keep_best == 1:
             raise ValueError(
                 "training.average_best=true averages the best checkpoints, but "

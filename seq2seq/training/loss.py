@@ -1,4 +1,4 @@
-"""Compute the training losses: smoothed cross-entropy, guided attention and R-Drop."""
+"""Compute the training losses: smoothed cross-entropy, guided attention, coverage and R-Drop."""
 
 # B batch, N heads, T target length, S source length, V vocabulary, M real tokens of the batch
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from seq2seq.data import Batch
 from seq2seq.kernels.divergence import token_divergence
@@ -40,6 +41,8 @@ class Loss(NamedTuple):
     """None if the batch has no guide."""
     divergence: Tensor | None = None
     """Between the passes of a repeated batch, summed over the tokens of one; None if not asked."""
+    coverage: Tensor | None = None
+    """Coverage loss, an amount of attention and not nats; None if not asked."""
 
 
 def sequence_loss(
@@ -49,6 +52,7 @@ def sequence_loss(
     label_smoothing: float,
     forced_mask: Tensor | None = None,
     is_repeated: bool = False,
+    with_coverage: bool = False,
 ) -> Loss:
     """Compute the losses of a batch.
 
@@ -59,6 +63,7 @@ def sequence_loss(
         forced_mask: (B, T) bool; True feeds the true previous token, False the predicted one. None
             feeds every true token.
         is_repeated: Whether the batch is of `r_drop.repeat_rows`, for the divergence.
+        with_coverage: Whether to compute the coverage loss.
     """
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids, forced_mask)
     # Indices instead of the mask, whose gradient would be added element by element.
@@ -74,7 +79,9 @@ def sequence_loss(
     )
     guided = None if batch.guide is None else guided_loss(output.attention_weights, batch.guide)
     diverging = token_divergence(readouts, layer.weight, layer.bias) if is_repeated else None
-    return Loss(smoothed, cross_entropy, output.attention_weights.detach(), guided, diverging)
+    weights = output.attention_weights
+    coverage = coverage_loss(weights, batch.target_mask) if with_coverage else None
+    return Loss(smoothed, cross_entropy, weights.detach(), guided, diverging, coverage)
 
 
 def guided_loss(weights: Tensor, guide: Tensor) -> GuidedLoss:
@@ -91,6 +98,27 @@ def guided_loss(weights: Tensor, guide: Tensor) -> GuidedLoss:
     logarithms = weights.mean(dim=1).clamp(min=_MIN_WEIGHT).log()  # (B, T, S)
     num_tokens = guide.any(dim=-1).sum(dtype=logarithms.dtype)
     return GuidedLoss(-(guide * logarithms).sum(), num_tokens)
+
+
+def coverage_loss(weights: Tensor, target_mask: Tensor) -> Tensor:
+    """Compute how much attention goes to source tokens that were attended before, summed.
+
+    See et al. 2017, "Get To The Point: Summarization with Pointer-Generator Networks", eq. 12 and
+    13: sum_t sum_i min(a_ti, c_ti) with the weights a_t of the mean of the heads and their sum c_t
+    over the steps before t. A step adds 0 if it reads new tokens only, and at most 1.
+
+    Args:
+        weights: Attention weights of any type, (B, N, T, S).
+        target_mask: (B, T) bool, True = real token; padding is on the right.
+
+    Example:
+        >>> weights = torch.tensor([[[[0.75, 0.25], [0.5, 0.5]]]])
+        >>> coverage_loss(weights, torch.tensor([[True, True]])).item()
+        0.75
+    """
+    means = weights.to(torch.promote_types(weights.dtype, torch.float32)).mean(dim=1)  # (B, T, S)
+    covered = functional.pad(means[:, :-1].cumsum(dim=1), (0, 0, 1, 0))
+    return torch.minimum(means, covered).sum(dim=-1).masked_fill(~target_mask, 0).sum()
 
 
 def perplexity(loss: float) -> float:

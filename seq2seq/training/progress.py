@@ -17,6 +17,7 @@ class Interval:
     guided_loss: float = 0.0
     num_guided: int = 0
     divergence: float = 0.0
+    coverage_loss: float = 0.0
     seconds: float = 0.0
 
     @property
@@ -102,6 +103,7 @@ class Progress:
         self.interval.guided_loss += result.guided_loss
         self.interval.num_guided += result.num_guided
         self.interval.divergence += result.divergence
+        self.interval.coverage_loss += result.coverage_loss
         self.interval.seconds += seconds
 
     def count_validation(self, value: float, config: TrainingConfig) -> list[int]:

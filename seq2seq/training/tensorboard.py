@@ -74,6 +74,8 @@ class TensorBoard:
         }
         if interval.num_guided:
             values["train/guided_attention_loss"] = interval.guided_loss / interval.num_guided
+        if interval.coverage_loss:
+            values["train/coverage_loss"] = interval.coverage_loss / interval.target_tokens
         if interval.divergence:
             values["train/r_drop_divergence"] = interval.divergence / interval.target_tokens
         self._scalars(values, update)

@@ -37,6 +37,8 @@ class UpdateResult(NamedTuple):
     """Number of target tokens with a guide."""
     divergence: float = 0.0
     """Between the two passes of R-Drop, summed over target tokens, in nats."""
+    coverage_loss: float = 0.0
+    """Summed over target tokens."""
 
 
 class Updater:
@@ -78,7 +80,7 @@ class Updater:
         losses = [self._backward(batch, update, num_tokens) for batch in batches]
         sums = torch.stack(losses).sum(0)
         sum_over_processes([sums])
-        cross_entropy, guided, num_guided, divergence = sums.unbind()
+        cross_entropy, guided, num_guided, divergence, coverage = sums.unbind()
         sum_gradients(self._model)
         self._scaler.unscale_(self._optimizer)  # after the sum: every process sees an overflow
         norm = self._clip()
@@ -96,6 +98,7 @@ class Updater:
             guided.item(),
             int(num_guided.item()),
             divergence.item(),
+            coverage.item(),
         )
 
     @property
@@ -130,7 +133,7 @@ class Updater:
         that its scale is that of one pass.
 
         Returns:
-            Cross-entropy, guided loss, number of guided tokens and divergence, (4,).
+            Cross-entropy, guided loss, number of guided tokens, divergence and coverage loss, (5,).
         """
         training = self._config.training
         forced_mask = draw_forced_mask(
@@ -150,14 +153,18 @@ class Updater:
                 label_smoothing=training.label_smoothing,
                 forced_mask=forced_mask,
                 is_repeated=num_passes == 2,
+                with_coverage=training.coverage_loss > 0,
             )
-        total, others = loss.smoothed, loss.cross_entropy.new_zeros(3)
+        total, others = loss.smoothed, loss.cross_entropy.new_zeros(4)
         if loss.guided is not None:
             total = total + training.guided_attention.weight * loss.guided.cross_entropy
             others[:2] = torch.stack(loss.guided).detach()
         if loss.divergence is not None:
             total = total + training.r_drop * loss.divergence
             others[2] = num_passes * loss.divergence.detach()
+        if loss.coverage is not None:
+            total = total + training.coverage_loss * loss.coverage
+            others[3] = loss.coverage.detach()
         self._scaler.scale(total / (num_passes * num_tokens)).backward()  # type: ignore[no-untyped-call]
         return torch.cat((loss.cross_entropy.unsqueeze(0), others)) / num_passes
 

@@ -35,6 +35,15 @@ def test_the_model_has_the_sizes_of_configuration_and_vocabularies():
             ["attention=uniform", GUIDED],
             r"^training\.guided_attention\.weight=0\.5 needs attention that .* attention=uniform ",
         ),
+        (
+            ["attention=none", "training.coverage_loss=1"],
+            r"^training\.coverage_loss=1\.0 needs attention that .* attention=none does not; .*"
+            r" or training\.coverage_loss=0$",
+        ),
+        (
+            ["attention=uniform", "training.coverage_loss=1"],
+            r"^training\.coverage_loss=1\.0 needs attention that .* attention=uniform ",
+        ),
     ],
 )
 def test_parts_that_do_not_fit_together_are_refused(overrides, message):

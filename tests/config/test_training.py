@@ -59,6 +59,8 @@ def test_a_value_of_a_part_out_of_its_range_is_refused_with_its_key(part, key, v
         ("ema_decay", -0.1, r"must lie in \[0, 1\)"),
         ("r_drop", -1.0, "must be a number of at least 0"),
         ("r_drop", float("nan"), "must be a number of at least 0"),
+        ("coverage_loss", -0.5, "must be a number of at least 0"),
+        ("coverage_loss", float("inf"), "must be a number of at least 0"),
         ("label_smoothing", 1.0, r"must lie in \[0, 1\)"),
         ("label_smoothing", float("nan"), r"must lie in \[0, 1\)"),
     ],

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from seq2seq.data import Batch
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.training.loss import GuidedLoss, Loss, guided_loss, sequence_loss
+from seq2seq.training.loss import GuidedLoss, Loss, coverage_loss, guided_loss, sequence_loss
 
 
 def loss_of(model: Seq2Seq, batch: TinyBatch, *, label_smoothing: float = 0.0) -> Loss:
@@ -275,3 +275,89 @@ def test_attention_is_guided_with_predicted_tokens_too():
     assert loss.guided.num_tokens == guided_loss_of(model, batch, tiny_guide(batch)).num_tokens
     gradients = gradients_of(loss.guided.cross_entropy, model)
     assert gradients["attention.key_projection.weight"].any()
+
+
+def coverage_loss_of(model: Seq2Seq, batch: TinyBatch) -> Tensor:
+    rows = torch.arange(batch.source_ids.shape[0])
+    loss = sequence_loss(model, Batch(*batch, rows), label_smoothing=0.0, with_coverage=True)
+    assert loss.coverage is not None
+    return loss.coverage
+
+
+def repeated_attention(weights: Tensor, target_mask: Tensor) -> float:
+    """Return the coverage loss of weights (B, N, T, S) by a loop over its definition."""
+    total = 0.0
+    for heads, real in zip(weights.tolist(), target_mask.sum(1).tolist(), strict=True):
+        covered = [0.0] * weights.shape[-1]
+        for target in range(real):
+            for source in range(weights.shape[-1]):
+                weight = sum(head[target][source] for head in heads) / len(heads)
+                total += min(weight, covered[source])
+                covered[source] += weight
+    return total
+
+
+@pytest.mark.parametrize("name", ["additive", "multihead", "coverage", "local"])
+def test_coverage_loss_equals_a_double_loop(name):
+    model, batch = model_of(name), tiny_batch()
+
+    loss = coverage_loss_of(model, batch)
+
+    weights = model(batch.source_ids, batch.source_mask, batch.previous_ids).attention_weights
+    assert loss.item() == pytest.approx(repeated_attention(weights, batch.target_mask), rel=1e-6)
+    assert loss.item() > 0
+
+
+def test_coverage_loss_has_the_gradient_of_its_definition():
+    generator = torch.Generator().manual_seed(6)
+    scores = torch.randn(3, 2, 4, 5, dtype=torch.float64, generator=generator, requires_grad=True)
+    target_mask = tiny_batch().target_mask
+
+    def lose(scores: Tensor) -> Tensor:
+        return coverage_loss(scores.softmax(-1), target_mask)
+
+    assert lose(scores).item() == pytest.approx(
+        repeated_attention(scores.softmax(-1), target_mask), rel=1e-12
+    )
+    assert torch.autograd.gradcheck(lose, scores)
+
+
+def test_coverage_loss_is_zero_without_repetition_and_at_most_one_for_each_later_step():
+    diagonal = torch.eye(4)[None, None]
+    one_token = torch.zeros(1, 1, 4, 4).index_fill_(3, torch.tensor([2]), 1)
+    target_mask = torch.tensor([[True, True, True, False]])
+
+    assert coverage_loss(diagonal, target_mask).item() == 0
+    assert coverage_loss(one_token, target_mask).item() == 2
+
+
+def test_coverage_loss_of_a_batch_is_the_sum_over_its_pairs_without_padding():
+    model, batch = model_of(), tiny_batch()
+
+    together = coverage_loss_of(model, batch)
+
+    torch.testing.assert_close(coverage_loss_of(model, tiny_batch(extra=3)), together)
+    alone = [coverage_loss_of(model, batch.row(row)) for row in range(3)]
+    torch.testing.assert_close(together, torch.stack(alone).sum())
+
+
+@pytest.mark.parametrize("name", ["dot", "coverage", "multihead"])
+def test_coverage_loss_moves_the_parameters_of_attention(name):
+    model, batch = model_of(name), tiny_batch()
+
+    gradients = gradients_of(coverage_loss_of(model, batch), model)
+
+    keys = [gradient for name, gradient in gradients.items() if name.startswith("attention.key")]
+    assert all(gradient.any() for gradient in keys)
+    assert any(gradient.any() for name, gradient in gradients.items() if "encoder" in name)
+
+
+def test_coverage_loss_changes_no_other_loss_and_is_absent_unless_asked_for():
+    model, batch = model_of(), tiny_batch()
+    rows = torch.arange(3)
+
+    asked = sequence_loss(model, Batch(*batch, rows), label_smoothing=0.1, with_coverage=True)
+
+    plain = loss_of(model, batch, label_smoothing=0.1)
+    assert plain.coverage is None
+    assert torch.equal(asked.smoothed, plain.smoothed)

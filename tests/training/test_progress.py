@@ -7,7 +7,9 @@ from seq2seq.config.training import TrainingConfig
 from seq2seq.training.progress import Progress
 from seq2seq.training.updates import UpdateResult
 
-RESULT = UpdateResult(cross_entropy=6.0, gradient_norm=0.5, guided_loss=1.5, num_guided=2)
+RESULT = UpdateResult(
+    cross_entropy=6.0, gradient_norm=0.5, guided_loss=1.5, num_guided=2, coverage_loss=0.5
+)
 
 
 def training(
@@ -52,6 +54,7 @@ def test_an_update_counts_in_total_and_in_the_interval():
     assert progress.interval.cross_entropy == 18.0
     assert progress.interval.gradient_norm == 1.5
     assert (progress.interval.guided_loss, progress.interval.num_guided) == (4.5, 6)
+    assert progress.interval.coverage_loss == 1.5
     assert progress.interval.updates == 3
 
 

@@ -33,6 +33,7 @@ OVERRIDES = (
     "training.ema_decay=0.8",
     "training.average_best=true",
     "training.r_drop=1.5",
+    "training.coverage_loss=0.5",
     "model.encoder.hidden_dropout=0.2",
     "model.decoder.readout_dropout=0.2",
     "model.decoder.word_dropout=0.1",

@@ -57,8 +57,8 @@ def draw(board: TensorBoard, loss: float, *, update: int) -> None:
     board.updates(interval, learning_rate=0.1, teacher_forcing_ratio=1.0, update=update)
 
 
-@pytest.mark.parametrize("num_guided", [0, 3])
-def test_an_interval_draws_its_means(tmp_path, num_guided):
+@pytest.mark.parametrize(("num_guided", "coverage_loss"), [(0, 0.0), (3, 2.5)])
+def test_an_interval_draws_its_means(tmp_path, num_guided, coverage_loss):
     interval = Interval(
         updates=2,
         target_tokens=5,
@@ -66,6 +66,7 @@ def test_an_interval_draws_its_means(tmp_path, num_guided):
         gradient_norm=0.6,
         guided_loss=0.75,
         num_guided=num_guided,
+        coverage_loss=coverage_loss,
         seconds=0.25,
     )
 
@@ -81,9 +82,8 @@ def test_an_interval_draws_its_means(tmp_path, num_guided):
         "train/target_tokens_per_second": 20.0,
         "train/teacher_forcing_ratio": 0.9,
     }
-    assert points == pytest.approx(
-        expected | ({"train/guided_attention_loss": 0.25} if num_guided else {})
-    )
+    losses = {"train/guided_attention_loss": 0.25, "train/coverage_loss": 0.5}
+    assert points == pytest.approx(expected | (losses if num_guided else {}))
 
 
 def test_points_from_the_first_update_on_are_replaced(tmp_path):

@@ -246,6 +246,57 @@ def test_r_drop_halves_the_guided_loss_of_its_two_passes(folder):
     assert results[0].num_guided == results[1].num_guided > 0
 
 
+def test_coverage_loss_is_added_with_its_weight_per_target_token(folder):
+    weighted = ("training.optimizer.name=sgd", "training.optimizer.clip_norm=0")
+    subject = setup(folder, *NO_DROPOUT, *weighted, "training.coverage_loss=0.7")
+    batch = subject.batch(0, 1, 2, 3)
+    subject.model.train()
+    loss = sequence_loss(
+        subject.model,
+        batch,
+        label_smoothing=subject.config.training.label_smoothing,
+        with_coverage=True,
+    )
+    assert loss.coverage is not None
+    (loss.smoothed + 0.7 * loss.coverage).div(batch.target_mask.sum()).backward()
+    before = subject.weights()
+    expected = {
+        name: before[name] - 0.5 * parameter.grad
+        for name, parameter in subject.model.named_parameters()
+        if parameter.grad is not None
+    }
+    subject.model.zero_grad()
+
+    result = subject.make(batch, learning_rate=0.5)
+
+    assert result.coverage_loss == pytest.approx(loss.coverage.item(), rel=1e-5)
+    assert result.coverage_loss > 0
+    assert_same(expected, subject.weights(), rtol=1e-4, atol=1e-6)
+
+
+def test_coverage_loss_of_two_half_batches_is_that_of_a_whole_batch(folder):
+    overrides = (*NO_DROPOUT, "training.optimizer.name=sgd", "training.coverage_loss=1")
+    whole, halves = (setup(folder, *overrides) for _ in range(2))
+
+    one = whole.make(whole.batch(0, 1, 2, 3, 4), learning_rate=1.0)
+    two = halves.make(halves.batch(0, 1, 2), halves.batch(3, 4), learning_rate=1.0)
+
+    assert one.coverage_loss == pytest.approx(two.coverage_loss, rel=1e-5)
+    assert_same(whole.weights(), halves.weights(), rtol=1e-5, atol=1e-6)
+
+
+def test_r_drop_halves_the_coverage_loss_of_its_two_passes(folder):
+    one, two = (
+        setup(folder, *NO_DROPOUT, "training.coverage_loss=1", f"training.r_drop={weight}")
+        for weight in (0, 2)
+    )
+
+    alone, both = (each.make(each.batch(0, 1, 2)) for each in (one, two))
+
+    assert alone.coverage_loss == pytest.approx(both.coverage_loss, rel=1e-5)
+    assert alone.gradient_norm == pytest.approx(both.gradient_norm, rel=1e-4)
+
+
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_r_drop_works_with_scheduled_sampling(folder, precision):
     subject = setup(
