@@ -1,6 +1,8 @@
 """One switch between this package's kernels and torch's own operations."""
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from enum import Enum
 
 import torch
@@ -36,6 +38,18 @@ def use_kernels(kernels: Kernels) -> None:
         )
         kernels = Kernels.plain
     _chosen = kernels
+
+
+@contextlib.contextmanager
+def kernels_in_use(kernels: Kernels) -> Iterator[None]:
+    """Use kernels in a context, and the previous ones after it."""
+    global _chosen
+    previous = _chosen
+    use_kernels(kernels)
+    try:
+        yield
+    finally:
+        _chosen = previous
 
 
 def kernels_are_fast() -> bool:

@@ -1,21 +1,25 @@
 """Train one model in several processes: ranks, sums, broadcasts and barriers."""
 
+import contextlib
 import gc
 import itertools
 import os
-from collections.abc import Iterable
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, distributed, nn
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
+from seq2seq.runtime.torchrun import LostProcessError
+
 _Value = TypeVar("_Value")
 
 _PATIENCE = timedelta(days=7)
-"""Time to wait for the first process, which prepares data and validates alone.
+"""Time to wait for the first process, which prepares data alone.
 
 The death of a process ends the wait at once.
 """
@@ -36,38 +40,95 @@ class Ranks(NamedTuple):
         return self.rank == 0
 
 
-def join_processes() -> Ranks:
-    """Join the processes that torchrun started; without torchrun there is a single process."""
-    world_size = int(os.environ.get("WORLD_SIZE", "1"))
-    if world_size == 1:
-        return Ranks(0, 0, 1)
-    if not distributed.is_initialized():
-        # With CUDA both backends are needed: Python objects and training.device=cpu use gloo.
-        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        store, rank, world_size = next(rendezvous("env://"))
-        # A restart by torchrun and the next run of a sweep meet in the same store. In a part of
-        # it of its own, a group does not read the keys of an earlier one.
-        restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        store = PrefixStore(f"restart-{restarts}/join-{next(_joins)}", store)
-        distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size)
-        _patient_groups.append(distributed.new_group(backend="gloo", timeout=_PATIENCE))
-    return Ranks(distributed.get_rank(), int(os.environ.get("LOCAL_RANK", "0")), world_size)
+SINGLE_PROCESS = Ranks(0, 0, 1)
 
 
-def leave_processes() -> None:
-    """Leave the processes that `join_processes` joined."""
+def read_ranks() -> Ranks:
+    """Return the position of this process; without torchrun there is a single process.
+
+    Raises:
+        ValueError: A variable of torchrun is not a number, or is missing.
+    """
     if distributed.is_initialized():
-        _patient_groups.clear()
-        distributed.destroy_process_group()
+        local_rank = _read_number("LOCAL_RANK", default=0)
+        return Ranks(distributed.get_rank(), local_rank, distributed.get_world_size())
+    world_size = _read_number("WORLD_SIZE", default=1)
+    if world_size == 1:
+        return SINGLE_PROCESS
+    return Ranks(_read_number("RANK"), _read_number("LOCAL_RANK", default=0), world_size)
+
+
+def _read_number(name: str, *, default: int | None = None) -> int:
+    text = os.environ.get(name, "" if default is None else str(default))
+    if not text.isdecimal():
+        raise ValueError(
+            f"the environment variable {name}={text} must be a number; unset WORLD_SIZE to train "
+            "in one process, or start several with torchrun"
+        )
+    return int(text)
+
+
+@contextlib.contextmanager
+def process_group(device: torch.device) -> Iterator[Ranks]:
+    """Join the processes that torchrun started, and leave them at the end.
+
+    A process group that the caller has created is used, and kept.
+
+    Args:
+        device: Device of this process; no other process of this machine may use the same GPU.
+    """
+    ranks = read_ranks()
+    if ranks.world_size == 1:
+        yield ranks
+        return
+    is_own = not distributed.is_initialized()
+    with _lost_processes_named():
+        if is_own:
+            _join(device)
+        patient_group = distributed.new_group(backend="gloo", timeout=_PATIENCE)
+    _patient_groups.append(patient_group)
+    try:
+        yield ranks
+    finally:
+        _patient_groups.remove(patient_group)
+        distributed.destroy_process_group(None if is_own else patient_group)
+        del patient_group
         # The group's remaining objects hold threads, which must end before the interpreter does.
         gc.collect()
+
+
+def _join(device: torch.device) -> None:
+    store, rank, world_size = next(rendezvous("env://"))
+    # A restart by torchrun and the next run of a sweep meet in the same store. In a part of
+    # it of its own, a group does not read the keys of an earlier one.
+    restarts = _read_number("TORCHELASTIC_RESTART_COUNT", default=0)
+    store = PrefixStore(f"restart-{restarts}/join-{next(_joins)}", store)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        # Both backends are needed: Python objects use gloo.
+        distributed.init_process_group(
+            "cpu:gloo,cuda:nccl", store=store, rank=rank, world_size=world_size, device_id=device
+        )
+    else:
+        distributed.init_process_group("gloo", store=store, rank=rank, world_size=world_size)
+
+
+@contextlib.contextmanager
+def _lost_processes_named() -> Iterator[None]:
+    """Turn the error of an exchange with a process that has ended into LostProcessError."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        raise LostProcessError(f"another process of the run has ended: {reason}") from error
 
 
 def sum_over_processes(tensors: Iterable[Tensor]) -> None:
     """Replace each tensor by its sum over all processes, in place."""
     if distributed.is_initialized():
-        for tensor in tensors:
-            distributed.all_reduce(tensor)
+        with _lost_processes_named():
+            for tensor in tensors:
+                distributed.all_reduce(tensor)
 
 
 def sum_gradients(model: nn.Module) -> None:
@@ -80,7 +141,7 @@ def sum_gradients(model: nn.Module) -> None:
             parameter.grad = torch.zeros_like(parameter)
         gradients.append(parameter.grad)
     joined = torch.cat([gradient.flatten() for gradient in gradients])
-    distributed.all_reduce(joined)
+    sum_over_processes([joined])
     start = 0
     for gradient in gradients:
         gradient.copy_(joined[start : start + gradient.numel()].view_as(gradient))
@@ -92,11 +153,57 @@ def share_from_first(value: _Value, ranks: Ranks) -> _Value:
     if ranks.world_size == 1:
         return value
     values = [value]
-    distributed.broadcast_object_list(values, group=_patient_groups[0])
+    with _lost_processes_named():
+        distributed.broadcast_object_list(values, group=_patient_groups[-1])
     return values[0]
+
+
+def compute_in_first(function: Callable[[], _Value], ranks: Ranks) -> _Value:
+    """Return in every process the value that the first one computes, however long it takes."""
+    value = function() if ranks.is_first else None
+    return cast(_Value, share_from_first(value, ranks))
+
+
+def gather_in_first(value: _Value, ranks: Ranks) -> list[_Value]:
+    """Return the values of all processes, by rank, in the first one; nothing in the others."""
+    if ranks.world_size == 1:
+        return [value]
+    values: list[_Value | None] | None = [None] * ranks.world_size if ranks.is_first else None
+    with _lost_processes_named():
+        distributed.gather_object(value, values, group=_patient_groups[-1])
+    return cast("list[_Value]", values or [])
 
 
 def barrier(ranks: Ranks) -> None:
     """Wait until every process has reached this call, however long it takes."""
     if ranks.world_size > 1:
-        distributed.barrier(group=_patient_groups[0])
+        with _lost_processes_named():
+            distributed.barrier(group=_patient_groups[-1])
+
+
+def copy_from_first(model: nn.Module, ranks: Ranks) -> None:
+    """Give the model of every process the parameters and buffers of the first one."""
+    if ranks.world_size == 1:
+        return
+    with _lost_processes_named():
+        for tensor in model.state_dict().values():
+            distributed.broadcast(tensor, src=0)
+
+
+def check_equal_weights(model: nn.Module, ranks: Ranks) -> None:
+    """Compare the weights of all processes, which exact sums of gradients keep equal.
+
+    Raises:
+        ValueError: In a process whose weights differ from those of the first one.
+    """
+    if ranks.world_size == 1:
+        return
+    checksum = 0
+    for tensor in model.state_dict().values():
+        values = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+        checksum = zlib.crc32(values.numpy(), checksum)
+    if share_from_first(checksum, ranks) != checksum:
+        raise ValueError(
+            "the weights differ from those of the first process; use the same hardware and the "
+            "same versions of torch in all processes, and continue with resume=true"
+        )

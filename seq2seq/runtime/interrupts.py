@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from types import FrameType, TracebackType
 
+from seq2seq.runtime.torchrun import is_first_process
+
 
 @contextlib.contextmanager
 def interrupts_in_one_line() -> Iterator[None]:
@@ -14,7 +16,8 @@ def interrupts_in_one_line() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if sys.stderr is not None:  # closed; print would turn to standard output
+        # print would turn to standard output if stderr is closed
+        if sys.stderr is not None and is_first_process():
             print("stopped by Ctrl-C", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
 

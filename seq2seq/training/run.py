@@ -13,21 +13,23 @@ from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.config.models import build_model, check_model
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import load_vectors
-from seq2seq.kernels.switch import use_kernels
+from seq2seq.kernels.switch import kernels_in_use
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters, count_shared_parameters
 from seq2seq.runtime.distributed import (
     Ranks,
-    barrier,
-    join_processes,
-    leave_processes,
+    compute_in_first,
+    copy_from_first,
+    process_group,
+    read_ranks,
     share_from_first,
 )
-from seq2seq.runtime.numerics import Precision, choose_numerics
+from seq2seq.runtime.numerics import Numerics, Precision, choose_numerics
 from seq2seq.runtime.seeding import derive_seed
+from seq2seq.training.agreement import check_same_config, prepare_in_turn
 from seq2seq.training.fine_tuning import freeze_embeddings, load_initial_checkpoint
 from seq2seq.training.logger import RunLog
-from seq2seq.training.preparation import PreparedData, prepare_data
-from seq2seq.training.results import log_results, write_results
+from seq2seq.training.preparation import PreparedData
+from seq2seq.training.results import FinalScores, log_results, write_results
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer
 
@@ -53,44 +55,64 @@ def run_training(
         Interrupted: A signal stopped the run; it can be resumed.
         NonFiniteError: The loss or a gradient was not finite.
     """
-    ranks = join_processes()
-    directory = RunDirectory(Path(path))
-    try:
-        with contextlib.ExitStack() as stack:
-            log = stack.enter_context(RunLog(quiet=not ranks.is_first))
-            if ranks.is_first:
-                stack.enter_context(directory.lock())
-            return _run(config, directory, ranks, log, next_steps or {})
-    finally:
-        leave_processes()
+    return train_and_score(config, path, next_steps=next_steps).bleu
+
+
+def train_and_score(
+    config: TrainConfig, path: str | Path, *, next_steps: Mapping[str, str] | None = None
+) -> FinalScores:
+    """Do what `run_training` does, and return all scores of the best checkpoint."""
+    training, directory = config.training, RunDirectory(Path(path))
+    numerics = choose_numerics(
+        training.device, training.precision, local_rank=read_ranks().local_rank
+    )
+    with contextlib.ExitStack() as stack:
+        ranks = stack.enter_context(process_group(numerics.device))
+        log = stack.enter_context(RunLog(quiet=not ranks.is_first))
+        check_same_config(config, ranks)
+        if ranks.is_first:
+            stack.enter_context(directory.lock())
+        stack.enter_context(kernels_in_use(training.kernels))
+        stack.enter_context(_threads(training.threads))
+        return _run(config, directory, numerics, ranks, log, next_steps or {})
 
 
 def _run(
     config: TrainConfig,
     directory: RunDirectory,
+    numerics: Numerics,
     ranks: Ranks,
     log: RunLog,
     next_steps: Mapping[str, str],
-) -> float:
-    """Train in a locked run directory; the arguments and result are those of `run_training`."""
+) -> FinalScores:
+    """Train in a locked run directory."""
     if config.resume == "auto":
         has_run = share_from_first(directory.has_run or config.overwrite, ranks)
         config = replace(config, resume=has_run)
     if ranks.is_first:
         directory.check(config)
     with _garbage_collection_disabled():
-        trainer = _prepare(config, directory, ranks)
+        trainer = _prepare(config, directory, numerics, ranks)
     if ranks.is_first:
         directory.open(config)
         log.open(directory.log)
     _log_start(trainer)
     trainer.train()
-    bleu = 0.0
+    found = write_results(trainer)
     if ranks.is_first:
-        found = write_results(trainer)
         log_results(trainer, found, next_steps)
-        bleu = found.bleu
-    return share_from_first(bleu, ranks)
+    return found
+
+
+@contextlib.contextmanager
+def _threads(number: int | None) -> Iterator[None]:
+    """Compute with a number of CPU threads, and with the previous number afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextlib.contextmanager
@@ -105,17 +127,18 @@ def _garbage_collection_disabled() -> Iterator[None]:
             gc.enable()
 
 
-def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trainer:
+def _prepare(
+    config: TrainConfig, directory: RunDirectory, numerics: Numerics, ranks: Ranks
+) -> Trainer:
     """Build the trainer; nothing is written to the run directory yet."""
     training = config.training
-    use_kernels(training.kernels)
-    numerics = choose_numerics(training.device, training.precision, local_rank=ranks.local_rank)
-    if training.threads is not None:
-        torch.set_num_threads(training.threads)
     check_model(config)
-    checkpoint = _last_checkpoint(directory) if config.resume else None
-    initial = checkpoint or load_initial_checkpoint(config)
-    data = _prepare_data(config, initial, ranks)
+    # The other processes may be on machines that do not share the disk of the first one.
+    checkpoint = compute_in_first(
+        lambda: _last_checkpoint(directory) if config.resume else None, ranks
+    )
+    initial = checkpoint or compute_in_first(lambda: load_initial_checkpoint(config), ranks)
+    data = prepare_in_turn(config, initial.tokenizers if initial else None, ranks)
     model = _initial_model(config, data, initial)
     if training.freeze_embeddings:
         freeze_embeddings(model)
@@ -132,6 +155,7 @@ def _prepare(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> Trai
     if checkpoint is not None and checkpoint.training_state is not None:
         with _naming(checkpoint):
             trainer.load_state(checkpoint.training_state)
+    copy_from_first(trainer.model, ranks)
     return trainer
 
 
@@ -164,16 +188,6 @@ def _naming(checkpoint: Checkpoint) -> Iterator[None]:
         raise ValueError(
             f"resume=true: {checkpoint.origin} does not fit the run; restore it, {_START_AGAIN}"
         ) from error
-
-
-def _prepare_data(config: TrainConfig, checkpoint: Checkpoint | None, ranks: Ranks) -> PreparedData:
-    """Prepare the data, in the first process before the others."""
-    if not ranks.is_first:
-        barrier(ranks)  # The first process downloads the data and fills the cache.
-    data = prepare_data(config, checkpoint.tokenizers if checkpoint else None)
-    if ranks.is_first:
-        barrier(ranks)
-    return data
 
 
 def _initial_model(

@@ -8,7 +8,7 @@ from tiny_training import read_scalars, tiny_run
 from seq2seq.kernels import switch
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.kernels.gru_unroll import unroll_gru
-from seq2seq.kernels.switch import Kernels, kernels_are_fast, use_kernels
+from seq2seq.kernels.switch import Kernels, kernels_are_fast, kernels_in_use, use_kernels
 from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 
 
@@ -115,3 +115,12 @@ def test_torch_without_a_private_function_uses_plain_operations_with_a_warning(
 
     assert not is_fast
     assert f"lacks {name}; this run uses kernels=plain" in caplog.text
+
+
+def test_a_context_uses_kernels_and_restores_the_previous_ones():
+    use_kernels(Kernels.fast)
+    with pytest.raises(KeyError), kernels_in_use(Kernels.plain):
+        assert not kernels_are_fast()
+        raise KeyError
+
+    assert kernels_are_fast()

@@ -9,18 +9,20 @@ from pathlib import Path
 import pytest
 import torch
 from tiny_training import tiny_run
-from torch import nn
+from torch import distributed, nn
 
 from seq2seq.runtime.distributed import (
+    Ranks,
     barrier,
-    join_processes,
-    leave_processes,
+    check_equal_weights,
+    copy_from_first,
+    gather_in_first,
+    process_group,
     share_from_first,
     sum_gradients,
     sum_over_processes,
 )
 from seq2seq.runtime.interrupts import Interrupted
-from seq2seq.training import run
 from seq2seq.training.updates import Updater
 
 TIMES_OUT = 60
@@ -28,22 +30,21 @@ TIMES_OUT = 60
 
 def main(folder: Path, overrides: list[str]) -> None:
     """Exchange values, train, be interrupted and resume."""
-    exchange(folder / f"exchange-{os.environ['RANK']}.pt")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "leave_processes", lambda: None)  # the next run needs them
+    # Training uses the group of its caller, and keeps it.
+    with process_group(torch.device("cpu")) as ranks, pytest.MonkeyPatch.context() as patch:
+        exchange(folder / f"exchange-{ranks.rank}.pt", ranks)
         tiny_run(folder, *overrides)
-        if os.environ["RANK"] == "0":
+        if ranks.is_first:
             (folder / "runs" / "tiny").rename(folder / "two")
         with patch.context() as inner, pytest.raises(Interrupted):
             interrupt_second(inner, update=2)
             tiny_run(folder, *overrides)
         tiny_run(folder, *overrides, "resume=true")
-    leave_processes()
+        assert distributed.is_initialized()
 
 
-def exchange(path: Path) -> None:
-    """Sum and broadcast values that differ between the processes."""
-    ranks = join_processes()
+def exchange(path: Path, ranks: Ranks) -> None:
+    """Sum, gather and broadcast values that differ between the processes."""
     total = torch.tensor([1.0 + ranks.rank])
     sum_over_processes([total])
     layers = nn.ModuleList([nn.Linear(2, 3), nn.Linear(3, 1)])
@@ -55,6 +56,13 @@ def exchange(path: Path) -> None:
     sum_gradients(layers)
     gradients = [parameter.grad for parameter in layers.parameters()]
     value = share_from_first(f"from {ranks.rank}", ranks)
+    gathered = gather_in_first(f"from {ranks.rank}", ranks)
+    layer = nn.Linear(2, 3)
+    with torch.no_grad():
+        layer.weight += ranks.rank
+    differs = weights_differ(layer, ranks)
+    copy_from_first(layer, ranks)
+    check_equal_weights(layer, ranks)
     time.sleep(0.2 * ranks.rank)
     reached = time.monotonic()  # the same clock in every process of this machine
     barrier(ranks)
@@ -62,11 +70,22 @@ def exchange(path: Path) -> None:
         "total": total,
         "gradients": gradients,
         "value": value,
+        "gathered": gathered,
+        "differs": differs,
+        "copied": layer.weight.detach(),
         "ranks": list(ranks),
         "reached": reached,
         "passed": time.monotonic(),
     }
     torch.save(content, path)
+
+
+def weights_differ(layer: nn.Module, ranks: Ranks) -> bool:
+    try:
+        check_equal_weights(layer, ranks)
+    except ValueError:
+        return True
+    return False
 
 
 def interrupt_second(patch: pytest.MonkeyPatch, *, update: int) -> None:

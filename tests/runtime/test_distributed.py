@@ -1,6 +1,8 @@
 """Two processes with half of each batch make the same updates as one process with all of it."""
 
+import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,8 +15,11 @@ from tiny_training import ROOT, read_scalars, tiny_config, tiny_run
 from seq2seq.runtime.distributed import (
     Ranks,
     barrier,
-    join_processes,
-    leave_processes,
+    check_equal_weights,
+    copy_from_first,
+    gather_in_first,
+    process_group,
+    read_ranks,
     share_from_first,
     sum_gradients,
     sum_over_processes,
@@ -25,6 +30,8 @@ OVERRIDES = (
     "training.validation.every_updates=4",
     "training.validation.metric=loss",
     "training.log_every=3",
+    "training.validation.batch_size=2",
+    "training.threads=1",
     # Adam divides by the gradients' size and so makes rounding errors of small ones large.
     "training.optimizer.name=sgd",
     "training.optimizer.learning_rate=0.5",
@@ -71,6 +78,9 @@ def folder(tmp_path_factory):
         assert process.returncode == 0, errors
         assert output == ""
     (folder / "runs" / "tiny").rename(folder / "resumed")
+    shutil.copytree(folder / "two", folder / "runs" / "tiny")
+    tiny_run(folder, *OVERRIDES, "resume=true")
+    (folder / "runs" / "tiny").rename(folder / "again")
     tiny_run(folder, *OVERRIDES)
     (folder / "runs" / "tiny").rename(folder / "one")
     return folder
@@ -113,6 +123,25 @@ def test_values_are_summed_and_shared(folder, rank):
     assert exchanged["ranks"] == [rank, rank, 2]
     assert exchanged["total"].tolist() == [3.0]
     assert exchanged["value"] == "from 0"
+    assert exchanged["gathered"] == (["from 0", "from 1"] if rank == 0 else [])
+
+
+def test_a_process_with_other_weights_finds_it_and_gets_those_of_the_first(folder):
+    first, second = (torch.load(folder / f"exchange-{r}.pt", weights_only=True) for r in (0, 1))
+
+    assert [first["differs"], second["differs"]] == [False, True]
+    assert torch.equal(first["copied"], second["copied"])
+
+
+def test_two_processes_give_the_scores_of_one_to_the_last_digit(folder):
+    """The scores are those of the same weights: one process scores what two have trained."""
+    two = json.loads((folder / "two" / "results.json").read_text())
+    again = json.loads((folder / "again" / "results.json").read_text())
+
+    for part in ("valid", "test"):
+        assert again[part] == two[part]
+    for name in ("test.hyp", "test.ref"):
+        assert (folder / "again" / name).read_bytes() == (folder / "two" / name).read_bytes()
 
 
 def test_no_process_passes_a_barrier_before_all_have_reached_it(folder):
@@ -139,14 +168,25 @@ def test_a_single_process_exchanges_nothing(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     value, layer = torch.tensor([2.0]), torch.nn.Linear(2, 3)
 
-    ranks = join_processes()
-    sum_over_processes([value])
-    sum_gradients(layer)
-    barrier(ranks)
-    leave_processes()
+    with process_group(torch.device("cpu")) as ranks:
+        sum_over_processes([value])
+        sum_gradients(layer)
+        copy_from_first(layer, ranks)
+        check_equal_weights(layer, ranks)
+        barrier(ranks)
 
     assert ranks == Ranks(0, 0, 1)
     assert ranks.is_first
     assert value.item() == 2.0
     assert layer.weight.grad is None
     assert share_from_first("mine", ranks) == "mine"
+    assert gather_in_first("mine", ranks) == ["mine"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("WORLD_SIZE", "two"), ("RANK", "")])
+def test_a_variable_that_is_no_number_is_named(monkeypatch, name, value):
+    for each, number in {"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1", name: value}.items():
+        monkeypatch.setenv(each, number)
+
+    with pytest.raises(ValueError, match=f"^the environment variable {name}={value} must be a num"):
+        read_ranks()

@@ -12,8 +12,7 @@ from torch import distributed
 
 from seq2seq.runtime.distributed import (
     barrier,
-    join_processes,
-    leave_processes,
+    process_group,
     share_from_first,
     sum_over_processes,
 )
@@ -33,10 +32,9 @@ def main(folder: Path) -> None:
 
 def exchange(value: float) -> float:
     """Return the sum over the processes of a new group."""
-    ranks = join_processes()
-    total = torch.tensor([value * (1 + ranks.rank)])
-    sum_over_processes([total])
-    leave_processes()
+    with process_group(torch.device("cpu")) as ranks:
+        total = torch.tensor([value * (1 + ranks.rank)])
+        sum_over_processes([total])
     return float(total)
 
 
@@ -48,12 +46,11 @@ def wait_longer_than_others_may() -> None:
         original(*arguments, **keywords, timeout=timedelta(seconds=1))
 
     distributed.init_process_group = init_process_group
-    ranks = join_processes()
-    for wait in (barrier, lambda ranks: share_from_first("scores", ranks)):
-        if ranks.is_first:
-            time.sleep(2.5)
-        wait(ranks)
-    leave_processes()
+    with process_group(torch.device("cpu")) as ranks:
+        for wait in (barrier, lambda ranks: share_from_first("scores", ranks)):
+            if ranks.is_first:
+                time.sleep(2.5)
+            wait(ranks)
 
 
 if __name__ == "__main__":
