@@ -207,6 +207,8 @@ class TrainingConfig:
     """Average the `validation.keep_best` best checkpoints at the end; best.pt if that is better."""
     r_drop: float = 0.0
     """Weight of the divergence between two passes with different dropout; 0: one pass."""
+    save_every_minutes: float | None = None
+    """Minutes between saves of last.pt besides those of validations; None: no others."""
     coverage_loss: float = 0.0
     """Weight of the attention to source tokens that were attended before; 0 disables this loss."""
 
@@ -220,8 +222,9 @@ class TrainingConfig:
         for key in ("max_epochs", "max_updates", "threads"):
             if getattr(self, key) is not None:
                 check_positive("training", self, key)
-        if self.max_minutes is not None and not 0 < self.max_minutes < math.inf:
-            raise ValueError(f"training.max_minutes={self.max_minutes} must be above 0")
+        for key in ("max_minutes", "save_every_minutes"):
+            if getattr(self, key) is not None and not 0 < getattr(self, key) < math.inf:
+                raise ValueError(f"training.{key}={getattr(self, key)} must be above 0")
         check_positive("training", self, "accumulation", "log_every")
         check_probabilities("training", self, "label_smoothing")
         for key in ("r_drop", "coverage_loss"):

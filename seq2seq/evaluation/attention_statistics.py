@@ -63,6 +63,14 @@ class AttentionStatistics:
         self._num_source += int(before_eos.sum())
         self._num_target += int(target_mask.sum())
 
+    def merge(self, other: "AttentionStatistics") -> None:
+        """Add the batches of other statistics."""
+        self._entropy += other._entropy
+        self._coverage += other._coverage
+        self._sharpness += other._sharpness
+        self._num_source += other._num_source
+        self._num_target += other._num_target
+
     def heads(self, *, error_rates: Sequence[float] | None) -> list[HeadStatistics]:
         """Return the statistics of each head; NaN if there were no tokens to average over.
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from seq2seq.checkpoints.average import average_checkpoints
 from seq2seq.checkpoints.checkpoint import load_checkpoint, load_checkpoints, save_checkpoint
+from seq2seq.runtime.distributed import compute_in_first
 from seq2seq.training.evaluator import Evaluation
 from seq2seq.training.selection import metric_value
 from seq2seq.training.trainer import Trainer
@@ -37,13 +38,16 @@ def average_best(trainer: Trainer) -> BestAverage | None:
     updates = [update for _, update in progress.best]
     if not config.average_best or len(updates) < 2:
         return None
-    average = average_checkpoints(load_checkpoints([directory.step(each) for each in updates]))
-    save_checkpoint(directory.average, average)
+    steps = [directory.step(each) for each in updates]
+    average = compute_in_first(lambda: average_checkpoints(load_checkpoints(steps)), trainer.ranks)
+    if trainer.ranks.is_first:
+        save_checkpoint(directory.average, average)
     model = average.build_model().to(trainer.numerics.device)
     evaluation = trainer.evaluator.evaluate(model, ter=False)
     is_best = metric_value(evaluation, config.validation.metric) > progress.best[0][0]
-    best = average if is_best else load_checkpoint(directory.step(progress.best_update))
-    save_checkpoint(directory.best, best)
+    if trainer.ranks.is_first:
+        best = average if is_best else load_checkpoint(directory.step(progress.best_update))
+        save_checkpoint(directory.best, best)
     logger.info(
         "average of updates %s: valid perplexity %.2f, BLEU %.1f, chrF %.1f; best.pt is %s",
         ", ".join(map(str, sorted(updates))),

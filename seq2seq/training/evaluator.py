@@ -2,14 +2,16 @@
 
 # B batch, N heads, T target length, S source length
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from seq2seq.data import Batch, TokenizerPair, batches_by_length, collate
+from seq2seq.data.id_rows import Numbers
 from seq2seq.evaluation.alignment import (
     Links,
     alignment_error_rate,
@@ -19,6 +21,7 @@ from seq2seq.evaluation.alignment import (
 from seq2seq.evaluation.attention_statistics import AttentionStatistics, HeadStatistics
 from seq2seq.evaluation.metrics import Scores, score
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks, gather_in_first, share_from_first
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.search import DecodingConfig, Hypothesis, search
 from seq2seq.training.loss import perplexity, sequence_loss
@@ -46,7 +49,9 @@ class Evaluation:
     alignment: Alignment | None
     """None without gold alignments or without heads."""
     hypotheses: list[Hypothesis]
+    """The first ones, as many as the evaluator keeps; none in other processes than the first."""
     translations: list[str]
+    """Of all sources; none in other processes than the first."""
 
     @property
     def perplexity(self) -> float:
@@ -55,13 +60,20 @@ class Evaluation:
 
 @dataclass(kw_only=True, slots=True)
 class Evaluator:
-    """Scores models on one corpus with one search."""
+    """Scores models on one corpus with one search.
+
+    Several processes divide the batches. The first one adds the scores up in the order of the
+    batches, so that sums do not depend on the number of processes.
+    """
 
     data: EvaluationSet
     tokenizers: TokenizerPair
     decoding: DecodingConfig
     batch_size: int
     numerics: Numerics
+    ranks: Ranks = SINGLE_PROCESS
+    num_samples: int = 0
+    """Hypotheses to keep, with their attention weights."""
 
     def evaluate(self, model: Seq2Seq, *, ter: bool) -> Evaluation:
         """Score a model.
@@ -69,66 +81,83 @@ class Evaluator:
         Args:
             model: The model; its mode, training or evaluation, is restored.
             ter: Whether to compute TER, which takes long.
+
+        Returns:
+            The scores, in every process; the translations in the first one alone.
         """
         was_training = model.training
         model.eval()
+        batches = batches_by_length(self.data.encoded, self.batch_size)
+        own = batches[self.ranks.rank :: self.ranks.world_size]
         with torch.inference_mode():
-            references = self._score_references(model)
-            hypotheses = self._translate(model)
+            found = [self._score(model, rows) for rows in own]
         model.train(was_training)
-        translations = [self.tokenizers.target.decode(each.ids) for each in hypotheses]
+        turns = zip_longest(*gather_in_first(found, self.ranks))
+        scored = [each for turn in turns for each in turn if each is not None]
+        evaluation = shared = None
+        if self.ranks.is_first:
+            evaluation = self._join(scored, num_heads=model.attention.num_heads, ter=ter)
+            shared = replace(evaluation, hypotheses=[], translations=[])
+        shared = share_from_first(shared, self.ranks)
+        assert shared is not None
+        return evaluation or shared
+
+    def _score(self, model: Seq2Seq, rows: Numbers) -> "_BatchScores":
+        """Score the references of some rows, teacher-forced, and translate the sources."""
+        batch = collate(self.data.encoded, rows).to(self.numerics.device)
+        with self.numerics.autocast():
+            loss = sequence_loss(model, batch, label_smoothing=0.0)
+            found = search(model, batch.source_ids, batch.source_mask, self.decoding)
+        statistics = AttentionStatistics(model.attention.num_heads)
+        statistics.add(
+            loss.attention_weights, source_mask=batch.source_mask, target_mask=batch.target_mask
+        )
+        links = {}
+        if self.data.gold is not None and model.attention.num_heads > 0:
+            links = self._links(batch, loss.attention_weights.float().cpu())
+        best = {
+            row: hypotheses[0]
+            for row, hypotheses in zip(batch.indices.tolist(), found, strict=True)
+        }
+        return _BatchScores(
+            cross_entropy=loss.cross_entropy.item(),
+            num_tokens=int(batch.target_mask.sum()),
+            statistics=statistics,
+            links=links,
+            # Copied, because a view would be sent with the weights of its whole batch.
+            hypotheses={
+                row: each._replace(attention_weights=each.attention_weights.clone())
+                for row, each in best.items()
+                if row < self.num_samples
+            },
+            translations={
+                row: self.tokenizers.target.decode(each.ids) for row, each in best.items()
+            },
+        )
+
+    def _join(self, batches: Sequence["_BatchScores"], *, num_heads: int, ter: bool) -> Evaluation:
+        """Return the scores of the corpus from those of its batches, in order."""
+        statistics = AttentionStatistics(num_heads)
+        links: dict[int, list[Links]] = {}
+        hypotheses: dict[int, Hypothesis] = {}
+        translations: dict[int, str] = {}
+        for batch in batches:
+            statistics.merge(batch.statistics)
+            links |= batch.links
+            hypotheses |= batch.hypotheses
+            translations |= batch.translations
+        error_rates = self._error_rates(links) if links else []
+        texts = [translations[row] for row in sorted(translations)]
         return Evaluation(
             scores=score(
-                translations,
-                self.data.references,
-                ter=ter,
-                bleu_tokenize=self.data.bleu_tokenize,
+                texts, self.data.references, ter=ter, bleu_tokenize=self.data.bleu_tokenize
             ),
-            loss=references.loss,
-            heads=references.heads,
-            alignment=references.alignment,
-            hypotheses=hypotheses,
-            translations=translations,
+            loss=sum(each.cross_entropy for each in batches) / sum(b.num_tokens for b in batches),
+            heads=statistics.heads(error_rates=error_rates[1:] or None),
+            alignment=Alignment(error_rates[0], self._diagonal_error_rate()) if links else None,
+            hypotheses=[hypotheses[row] for row in sorted(hypotheses)],
+            translations=texts,
         )
-
-    def _score_references(self, model: Seq2Seq) -> "_ReferenceScores":
-        """Score the references, teacher-forced."""
-        cross_entropy, num_tokens = 0.0, 0
-        statistics = AttentionStatistics(model.attention.num_heads)
-        links: dict[int, list[Links]] = {}
-        for batch in self._batches():
-            with self.numerics.autocast():
-                loss = sequence_loss(model, batch, label_smoothing=0.0)
-            cross_entropy += loss.cross_entropy.item()
-            num_tokens += int(batch.target_mask.sum())
-            statistics.add(
-                loss.attention_weights, source_mask=batch.source_mask, target_mask=batch.target_mask
-            )
-            if self.data.gold is not None and model.attention.num_heads > 0:
-                links |= self._links(batch, loss.attention_weights.float().cpu())
-        loss_per_token = cross_entropy / num_tokens
-        if not links:
-            return _ReferenceScores(loss_per_token, statistics.heads(error_rates=None), None)
-        error_rate, *head_error_rates = self._error_rates(links)
-        return _ReferenceScores(
-            loss_per_token,
-            statistics.heads(error_rates=head_error_rates),
-            Alignment(error_rate, self._diagonal_error_rate()),
-        )
-
-    def _translate(self, model: Seq2Seq) -> list[Hypothesis]:
-        """Return the best hypothesis of each source, in the order of the corpus."""
-        best: dict[int, Hypothesis] = {}
-        for batch in self._batches():
-            with self.numerics.autocast():
-                found = search(model, batch.source_ids, batch.source_mask, self.decoding)
-            rows = batch.indices.tolist()
-            best |= {row: hypotheses[0] for row, hypotheses in zip(rows, found, strict=True)}
-        return [best[row] for row in sorted(best)]
-
-    def _batches(self) -> Iterator[Batch]:
-        for rows in batches_by_length(self.data.encoded, self.batch_size):
-            yield collate(self.data.encoded, rows).to(self.numerics.device)
 
     def _links(self, batch: Batch, weights: Tensor) -> dict[int, list[Links]]:
         """Link each target word of a batch to its most attended source word.
@@ -164,9 +193,12 @@ class Evaluator:
         return alignment_error_rate(diagonals, self.data.gold)
 
 
-class _ReferenceScores(NamedTuple):
-    """Scores of the references, teacher-forced."""
+class _BatchScores(NamedTuple):
+    """Scores of a batch, by row of the corpus where they are of sentences."""
 
-    loss: float
-    heads: list[HeadStatistics]
-    alignment: Alignment | None
+    cross_entropy: float
+    num_tokens: int
+    statistics: AttentionStatistics
+    links: dict[int, list[Links]]
+    hypotheses: dict[int, Hypothesis]
+    translations: dict[int, str]

@@ -12,8 +12,9 @@ from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.evaluation.alignment import format_links
 from seq2seq.evaluation.attention_statistics import mean_over_heads
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
+from seq2seq.runtime.distributed import compute_in_first
 from seq2seq.runtime.numerics import Numerics
-from seq2seq.training.average_best import average_best
+from seq2seq.training.average_best import BestAverage, average_best
 from seq2seq.training.evaluator import Evaluation, Evaluator
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.run_directory import RunDirectory
@@ -39,16 +40,28 @@ class FinalScores(NamedTuple):
 
 
 def write_results(trainer: Trainer) -> FinalScores:
-    """Score the best checkpoint and write the results into the run directory."""
-    directory = trainer.directory
+    """Score the best checkpoint and write the results into the run directory.
+
+    Every process scores its share and returns the scores; the first one writes.
+    """
     average = average_best(trainer)
-    model = load_checkpoint(directory.best).build_model().to(trainer.numerics.device)
-    valid = _evaluate(trainer, model, trainer.data.valid)
-    _write_texts(directory, "valid", trainer.data.valid, valid)
-    test, data = None, trainer.data.test
-    if data is not None:
-        test = _evaluate(trainer, model, data)
-        _write_texts(directory, "test", data, test)
+    best = compute_in_first(lambda: load_checkpoint(trainer.directory.best), trainer.ranks)
+    model = best.build_model().to(trainer.numerics.device)
+    data = trainer.data
+    valid = _evaluate(trainer, model, data.valid)
+    test = None if data.test is None else _evaluate(trainer, model, data.test)
+    if trainer.ranks.is_first:
+        _write(trainer, valid, test, average)
+    return FinalScores(valid, test)
+
+
+def _write(
+    trainer: Trainer, valid: Evaluation, test: Evaluation | None, average: BestAverage | None
+) -> None:
+    directory, data = trainer.directory, trainer.data
+    _write_texts(directory, "valid", data.valid, valid)
+    if data.test is not None and test is not None:
+        _write_texts(directory, "test", data.test, test)
     results = _results(trainer, valid, test)
     if average is not None:
         results["average"] = {
@@ -62,7 +75,6 @@ def write_results(trainer: Trainer) -> FinalScores:
         scores = {name: value for name, value in measures if isinstance(value, float)}
         update = trainer.progress.best_update
         draw_results(directory.tensorboard, trainer.config, scores, update=update)
-    return FinalScores(valid, test)
 
 
 def log_results(trainer: Trainer, found: FinalScores, next_steps: Mapping[str, str]) -> None:
@@ -119,6 +131,7 @@ def _evaluate(trainer: Trainer, model: Seq2Seq, data: EvaluationSet) -> Evaluati
         decoding=trainer.config.decoding,
         batch_size=trainer.config.training.validation.batch_size,
         numerics=trainer.numerics,
+        ranks=trainer.ranks,
     ).evaluate(model, ter=True)
 
 
@@ -137,6 +150,7 @@ def _results(trainer: Trainer, valid: Evaluation, test: Evaluation | None) -> di
         ),
         "parameters": count_parameters(trainer.model),
         "device": _device_name(numerics),
+        "training_data": trainer.data.fingerprint,
         "precision": numerics.precision.value,
         "attention": trainer.config.attention.name,
     }
@@ -150,6 +164,7 @@ def _summary(evaluation: Evaluation) -> dict[str, object]:
     }
     means = mean_over_heads(evaluation.heads)
     summary |= {f"attention_{name}": mean for name, mean in means.items()}
+    summary["heads"] = [head._asdict() for head in evaluation.heads]
     if evaluation.alignment is not None:
         summary["aer"] = evaluation.alignment.error_rate
         summary["aer_of_diagonal"] = evaluation.alignment.diagonal_error_rate

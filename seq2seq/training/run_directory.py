@@ -53,6 +53,7 @@ _MAY_DIFFER = (
     "training.device",
     "training.threads",
     "training.log_every",
+    "training.save_every_minutes",
     "training.validation.num_samples",
     "training.validation.batch_size",
     "training.guided_attention.alignments",  # The fingerprint of the data covers the content.

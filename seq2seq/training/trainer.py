@@ -12,7 +12,12 @@ from seq2seq.config.schema import TrainConfig
 from seq2seq.data import Batch, Batches, collate
 from seq2seq.data.id_rows import Numbers
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.runtime.distributed import Ranks, share_from_first, sum_over_processes
+from seq2seq.runtime.distributed import (
+    Ranks,
+    check_equal_weights,
+    share_from_first,
+    sum_over_processes,
+)
 from seq2seq.runtime.interrupts import Interrupted, StopSignals
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.checkpoint_writer import CheckpointWriter
@@ -21,6 +26,7 @@ from seq2seq.training.logger import ProgressBar, describe_validation
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import Interval, Progress
 from seq2seq.training.run_directory import RunDirectory
+from seq2seq.training.save_clock import SaveClock
 from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_ratio
 from seq2seq.training.selection import count_zero_score, metric_value
 from seq2seq.training.tensorboard import TensorBoard
@@ -56,6 +62,7 @@ class Trainer:
             seed=config.seed,
             rank=ranks.rank,
             world_size=ranks.world_size,
+            mixture=data.mixture,
         )
         self.writer = CheckpointWriter(config, tokenizers=data.tokenizers, directory=directory)
         self.evaluator = Evaluator(
@@ -64,8 +71,11 @@ class Trainer:
             decoding=config.decoding.as_greedy(),
             batch_size=config.training.validation.batch_size,
             numerics=numerics,
+            ranks=ranks,
+            num_samples=config.training.validation.num_samples,
         )
         self._clock = time.monotonic()
+        self._save_clock = SaveClock(config.training.save_every_minutes)
 
     def train(self) -> None:
         """Train until the budget is used up or validation has not improved for too long.
@@ -81,6 +91,8 @@ class Trainer:
                 self._show_progress(board, bar)
                 if self.progress.validation_is_due(self.config.training):
                     self._validate(board)
+                elif self._save_clock.is_due():
+                    self._save_last(board)
                 if stop_signal:
                     self._save_last(board)
                     raise Interrupted(stop_signal)
@@ -188,6 +200,7 @@ class Trainer:
             ),
             update=progress.update,
         )
+        board.position("train", progress)
         bar.update(
             progress.share(training),
             loss=interval.loss,
@@ -197,10 +210,9 @@ class Trainer:
 
     def _validate(self, board: TensorBoard) -> None:
         """Score the model, keep it if it is among the best, and write last.pt."""
-        if self.ranks.is_first:
-            with self.updater.averaged_weights():
-                self._score_and_keep(board)
-        self.progress = share_from_first(self.progress, self.ranks)
+        check_equal_weights(self.model, self.ranks)
+        with self.updater.averaged_weights():
+            self._score_and_keep(board)
         self._save_last(board)
 
     def _score_and_keep(self, board: TensorBoard) -> None:
@@ -209,6 +221,7 @@ class Trainer:
         evaluation = self.evaluator.evaluate(self.model, ter=False)
         logger.info("%s", describe_validation(progress, evaluation))
         board.validation(evaluation, update=progress.update)
+        board.position("valid", progress)
         board.samples(
             evaluation,
             self.evaluator,
@@ -218,10 +231,15 @@ class Trainer:
         value = metric_value(evaluation, training.validation.metric)
         count_zero_score(progress, value, training.validation.metric)
         dropped_updates = progress.count_validation(value, training)
-        self.writer.keep_best(self.model.state_dict(), progress, dropped_updates=dropped_updates)
+        if self.ranks.is_first:
+            self.writer.keep_best(
+                self.model.state_dict(), progress, dropped_updates=dropped_updates
+            )
 
     def _save_last(self, board: TensorBoard) -> None:
-        if self.ranks.is_first:
+        if not self.ranks.is_first:
+            return
+        with self._save_clock.saving():
             board.flush()  # a resumed run draws no earlier points
             state: TrainingState = {
                 "fingerprint": self.data.fingerprint,
