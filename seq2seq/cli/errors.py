@@ -9,11 +9,18 @@ from typing import ParamSpec, TypeVar
 
 from seq2seq.config.errors import USER_ERRORS, describe_error
 from seq2seq.runtime.interrupts import interrupts_in_one_line
+from seq2seq.runtime.torchrun import LostProcessError, Report, report_failure
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 _SHOWS_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"
+
+
+def describe_failure(error: Exception) -> Report:
+    """Describe an error in one line, and tell the other processes that torchrun started."""
+    is_consequence = isinstance(error, LostProcessError)
+    return report_failure(describe_error(error), is_consequence=is_consequence)
 
 
 def run_script(main: Callable[[], None]) -> None:
@@ -49,10 +56,12 @@ def one_line_errors(
         try:
             with interrupts_in_one_line():
                 return function(*args, **kwargs)
-        except USER_ERRORS as error:
+        except (*USER_ERRORS, LostProcessError) as error:
             if _SHOWS_TRACEBACKS:
                 raise
-            print(f"error: {describe_error(error)}", file=sys.stderr)
+            report = describe_failure(error)
+            if report.is_own:
+                print(f"error: {report.text}", file=sys.stderr)
             sys.exit(2)
 
     return wrapped

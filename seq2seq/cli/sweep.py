@@ -1,6 +1,5 @@
 """The jobs of a sweep, their names, and the summary at its end."""
 
-import os
 import re
 import sys
 import traceback
@@ -12,11 +11,14 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
+from seq2seq.cli.errors import describe_failure
+from seq2seq.cli.launchers import prepare_launcher
 from seq2seq.cli.leaderboard import write_tables
 from seq2seq.cli.study import read_runs, record_failure, record_overrides
 from seq2seq.config.errors import USER_ERRORS, describe_error
-from seq2seq.files.lock import DirectoryLock
+from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
 from seq2seq.runtime.interrupts import Interrupted
+from seq2seq.runtime.torchrun import LostProcessError, is_first_process, share_text
 
 
 def run_job(path: Path, train: Callable[[], float]) -> float | None:
@@ -26,19 +28,24 @@ def run_job(path: Path, train: Callable[[], float]) -> float | None:
         The value for a sweeper to maximise; None if the job failed.
     """
     overrides = list(HydraConfig.get().overrides.task)
-    print(f"\n{path.name}: {' '.join(overrides)}", file=sys.stderr)
+    if is_first_process():
+        print(f"\n{path.name}: {' '.join(overrides)}", file=sys.stderr)
     try:
         score = train()
     except Interrupted:
         raise
     except Exception as error:
-        if not isinstance(error, USER_ERRORS):
+        if not isinstance(error, (*USER_ERRORS, LostProcessError)):
             traceback.print_exc()
-        reason = describe_error(error)
-        record_failure(path, reason, overrides)
-        print(f"{path.name} failed: {reason}", file=sys.stderr)
+        report = describe_failure(error)
+        # The directory of another process is no place to note that this one was refused.
+        if is_first_process() and not isinstance(error, DirectoryInUseError):
+            record_failure(path, report.text, overrides)
+        if report.is_own:
+            print(f"{path.name} failed: {report.text}", file=sys.stderr)
         return None
-    record_overrides(path, overrides)
+    if is_first_process():
+        record_overrides(path, overrides)
     return score
 
 
@@ -54,21 +61,31 @@ class StudySummary(Callback):
         self.baseline = baseline
         self._lock: DirectoryLock | None = None
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return what a launcher sends to its jobs; the lock stays with the sweep."""
+        return {"baseline": self.baseline, "_lock": None}
+
     def on_multirun_start(self, config: DictConfig, **_: object) -> None:
         """Lock the sweep's directory, and name the runs.
 
         The names leave out the keys that are equal in all runs or in `run_name`.
         """
-        self._lock = _lock_sweep(Path(config.hydra.sweep.dir))
+        _check_resume(config)
+        sweep = share_text("sweep", str(config.hydra.sweep.dir))  # it may name the time
+        self._lock = _lock_sweep(Path(sweep))
         content = OmegaConf.to_container(config, resolve=False)
         assert isinstance(content, dict)
         keys = unnamed_keys(list(config.hydra.overrides.task), str(content["run_name"]))
         option = f"hydra.job.config.override_dirname.exclude_keys=[{','.join(keys)}]"
         with read_write(config), open_dict(config):
             config.hydra.overrides.hydra.append(option)
+            config.hydra.sweep.dir = sweep
+        prepare_launcher(config)
 
     def on_multirun_end(self, config: DictConfig, **_: object) -> None:
         """Write the tables; exit with 1 if a run failed."""
+        if not is_first_process():
+            return
         sweep = Path(config.hydra.sweep.dir)
         runs = read_runs([sweep])
         try:
@@ -83,9 +100,23 @@ class StudySummary(Callback):
             sys.exit(1)
 
 
+def _check_resume(config: DictConfig) -> None:
+    """Exit with 2 if a sweep is to be resumed, but would get a new directory."""
+    content = OmegaConf.to_container(config, resolve=False)
+    assert isinstance(content, dict)
+    if content["resume"] and "${now:" in str(content["hydra"]["sweep"]["dir"]):
+        # Hydra would turn an error into a warning.
+        resume = f"resume={content['resume']}".lower()
+        print(
+            f"error: {resume}: a sweep is resumed in its directory; add hydra.sweep.dir=DIRECTORY",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+
+
 def _lock_sweep(path: Path) -> DirectoryLock | None:
     """Lock a sweep's directory to the end of the process; exit with 2 if it is in use."""
-    if os.environ.get("RANK", "0") != "0":
+    if not is_first_process():
         return None  # the first process has the lock
     advice = "wait until that sweep ends, stop it or choose another hydra.sweep.dir"
     lock = DirectoryLock(path, advice=advice)
