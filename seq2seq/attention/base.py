@@ -5,7 +5,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention.normalizers import NORMALIZERS, Normalizer
 from seq2seq.attention.softmax import lengths_to_mask
+from seq2seq.registry import Registry
 
 
 @dataclass(kw_only=True, slots=True)
@@ -171,8 +172,7 @@ class Attention(nn.Module, ABC):
         """Score each projected key against each query: (B, T, Q), (B, S, D) -> (B, T, S)."""
 
 
-_registry: dict[type[AttentionConfig], type[Attention]] = {}
-_names: dict[str, type[AttentionConfig]] = {}
+_registry: Registry[AttentionConfig, type[Attention]] = Registry("attention")
 
 _AttentionType = TypeVar("_AttentionType", bound=type[Attention])
 
@@ -189,15 +189,10 @@ def register_attention(
     Raises:
         ValueError: The config has no default name, or the name or the config is registered already.
     """
-    name = next(field.default for field in fields(config_type) if field.name == "name")
-    if not isinstance(name, str):
-        raise ValueError(f"{config_type.__name__} needs a name: `name: str = ...`")
-    if name in _names or config_type in _registry:
-        raise ValueError(f"attention {name!r} or its config {config_type.__name__} is taken")
+    _registry.check(config_type)
 
     def register(attention_type: _AttentionType) -> _AttentionType:
-        _names[name] = config_type
-        _registry[config_type] = attention_type
+        _registry.add(config_type, attention_type)
         return attention_type
 
     return register
@@ -211,7 +206,7 @@ def attention_config_types() -> dict[str, type[AttentionConfig]]:
         >>> attention_config_types()["additive"]().size
         256
     """
-    return dict(_names)
+    return _registry.config_types()
 
 
 def build_attention(
@@ -226,7 +221,7 @@ def build_attention(
         value_size: Size of a value, V; the size of an encoder state in the translator.
 
     Raises:
-        ValueError: The type cannot be built with these sizes.
+        ValueError: The type is not registered, or cannot be built with these sizes.
 
     Example:
         >>> import torch
@@ -239,5 +234,5 @@ def build_attention(
         >>> context.shape, weights.shape
         (torch.Size([2, 3, 40]), torch.Size([2, 1, 3, 7]))
     """
-    build = _registry[type(config)]
+    build = _registry.find(config)
     return build(config, query_size=query_size, key_size=key_size, value_size=value_size)

@@ -3,12 +3,12 @@
 # B batch, R rows (hypotheses), S source length, T target length, N heads, V vocabulary
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
+from seq2seq.registry import Registry
 from seq2seq.search.config import DecodingConfig
 from seq2seq.search.constraints import Constraints, build_constraints
 from seq2seq.search.protocols import SearchedModel
@@ -38,8 +38,7 @@ Hypotheses = list[list[Hypothesis]]
 _ConfigType = TypeVar("_ConfigType", bound=DecodingConfig)
 _Search = Callable[[SearchedModel, Tensor, Tensor, _ConfigType, Constraints], Hypotheses]
 
-_registry: dict[type[DecodingConfig], Callable[..., Hypotheses]] = {}
-_names: dict[str, type[DecodingConfig]] = {}
+_registry: Registry[DecodingConfig, Callable[..., Hypotheses]] = Registry("search")
 
 
 def register_search(
@@ -50,15 +49,10 @@ def register_search(
     Raises:
         ValueError: The config has no default name, or the name or the config is taken.
     """
-    name = next(field.default for field in fields(config_type) if field.name == "name")
-    if not isinstance(name, str):
-        raise ValueError(f"{config_type.__name__} needs a name: `name: str = ...`")
-    if name in _names or config_type in _registry:
-        raise ValueError(f"search {name!r} or its config {config_type.__name__} is taken")
+    _registry.check(config_type)
 
     def register(function: _Search[_ConfigType]) -> _Search[_ConfigType]:
-        _names[name] = config_type
-        _registry[config_type] = function
+        _registry.add(config_type, function)
         return function
 
     return register
@@ -71,7 +65,7 @@ def decoding_config_types() -> dict[str, type[DecodingConfig]]:
         >>> sorted(decoding_config_types())
         ['beam', 'greedy', 'sampling']
     """
-    return dict(_names)
+    return _registry.config_types()
 
 
 @torch.inference_mode()
@@ -104,9 +98,9 @@ def search(
         Hypotheses of each sentence, best first.
 
     Raises:
-        ValueError: A probability is NaN; every token of a hypothesis is banned or impossible; a
-            coverage penalty meets a model without attention; a prefix or a banned sequence is
-            invalid.
+        ValueError: The search is not registered; a probability is NaN; every token of a hypothesis
+            is banned or impossible; a coverage penalty meets a model without attention; a prefix or
+            a banned sequence is invalid.
 
     Example:
         >>> from seq2seq import GreedyConfig, build_model, load_config
@@ -121,7 +115,7 @@ def search(
     if source_ids.shape[0] == 0:
         return []
     constraints = build_constraints(config, source_mask, prefixes=prefixes, banned=banned)
-    found = _registry[type(config)](model, source_ids, source_mask, config, constraints)
+    found = _registry.find(config)(model, source_ids, source_mask, config, constraints)
     constraints.report()
     return found
 

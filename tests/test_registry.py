@@ -1,0 +1,72 @@
+from dataclasses import dataclass
+
+import pytest
+
+from seq2seq.registry import Registry
+
+
+@dataclass
+class ShapeConfig:
+    name: str
+
+
+@dataclass
+class SquareConfig(ShapeConfig):
+    name: str = "square"
+
+
+@dataclass
+class OtherSquareConfig(ShapeConfig):
+    name: str = "square"
+
+
+def new_registry() -> Registry[ShapeConfig, int]:
+    registry = Registry[ShapeConfig, int]("shape")
+    registry.add(SquareConfig, 4)
+    return registry
+
+
+def test_part_is_found_by_the_type_of_the_config_and_not_by_its_name():
+    registry = new_registry()
+
+    assert registry.find(SquareConfig(name="renamed")) == 4
+    assert registry.config_types() == {"square": SquareConfig}
+
+
+@pytest.mark.parametrize("config_type", [SquareConfig, OtherSquareConfig])
+def test_name_or_config_that_is_taken_is_refused(config_type):
+    registry = new_registry()
+
+    with pytest.raises(ValueError, match=f"^shape 'square' or its config {config_type.__name__} "):
+        registry.add(config_type, 5)
+
+    assert registry.find(SquareConfig()) == 4
+
+
+def test_config_without_a_default_name_is_refused():
+    with pytest.raises(ValueError, match=r"^ShapeConfig needs a name"):
+        new_registry().check(ShapeConfig)
+
+
+def test_class_that_is_defined_again_replaces_itself():
+    registry = Registry[ShapeConfig, int]("shape")
+
+    def run_cell(part: int) -> type[ShapeConfig]:
+        @dataclass
+        class CellConfig(ShapeConfig):
+            name: str = "cell"
+
+        registry.add(CellConfig, part)
+        return CellConfig
+
+    first, second = run_cell(1), run_cell(2)
+
+    assert registry.find(second()) == 2
+    assert list(registry.config_types()) == ["cell"]
+    with pytest.raises(ValueError, match=r"^CellConfig is not the config of a registered shape; "):
+        registry.find(first())
+
+
+def test_config_of_no_part_is_refused_with_those_that_there_are():
+    with pytest.raises(ValueError, match=r"^OtherSquareConfig is not .*one of: SquareConfig$"):
+        new_registry().find(OtherSquareConfig())
