@@ -1,6 +1,6 @@
 """Train a translator, for example `train.py data=multi30k attention=dot`; `-m` sweeps."""
 
-import json
+import os
 import shlex
 import sys
 from dataclasses import replace
@@ -15,20 +15,22 @@ with interrupts_in_one_line():  # these imports take seconds
     from omegaconf import DictConfig
 
     from seq2seq.cli.errors import one_line_errors, run_script
-    from seq2seq.cli.study import RESULTS
+    from seq2seq.cli.launchers import launched_job, lost_jobs_in_one_line
     from seq2seq.cli.sweep import run_job
     from seq2seq.config.composition import config_directory
     from seq2seq.config.schema import TrainConfig, register_schemas, to_train_config
     from seq2seq.config.training import Metric
     from seq2seq.runtime.allocator import keep_freed_memory
-    from seq2seq.training.run import run_training
+    from seq2seq.runtime.torchrun import is_first_process
+    from seq2seq.training.run import train_and_score
 
 
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
     register_schemas()
-    run_script(_train)
+    with lost_jobs_in_one_line():
+        run_script(_train)
 
 
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="train")
@@ -39,11 +41,13 @@ def _train(composed: DictConfig) -> float | None:
     try:
         if hydra_config.mode is RunMode.MULTIRUN:
             path = Path(hydra_config.runtime.output_dir)
-            return run_job(path, lambda: _train_job(to_train_config(composed), path))
+            with launched_job(path.name):
+                return run_job(path, lambda: _train_job(to_train_config(composed), path))
         config = to_train_config(composed)
         return _train_into(config, Path(config.checkpoint_dir) / config.run_name)
     except Interrupted as stop:
-        print(f"stopped: {stop}; continue with: {_resume_command()}", file=sys.stderr)
+        if is_first_process():
+            print(f"stopped: {stop}; continue with: {_resume_command()}", file=sys.stderr)
         sys.exit(stop.exit_code)
 
 
@@ -57,10 +61,11 @@ def _train_into(config: TrainConfig, path: Path) -> float:
 
     A sweeper that saw test scores would fit the configuration to the test set.
     """
-    run_training(config, path, next_steps=_next_steps(config, path))
-    valid = json.loads((path / RESULTS).read_text(encoding="utf-8"))["valid"]
+    valid = train_and_score(config, path, next_steps=_next_steps(config, path)).valid
     metric = config.training.validation.metric
-    return float(-valid["loss"] if metric is Metric.loss else valid[metric.value])
+    if metric is Metric.loss:
+        return -valid.loss
+    return valid.scores.bleu if metric is Metric.bleu else valid.scores.chrf
 
 
 def _next_steps(config: TrainConfig, path: Path) -> dict[str, str]:
@@ -82,7 +87,20 @@ def _resume_command() -> str:
         path = Path(hydra_config.runtime.output_dir)
         overrides += [f"checkpoint_dir={path.parent}", f"run_name={path.name}"]
     kept = [each for each in overrides if not each.startswith(("resume=", "overwrite="))]
-    return shlex.join([*_command("train"), *kept, "resume=true"])
+    return shlex.join([*_own_command(), *kept, "resume=true"])
+
+
+def _own_command() -> list[str]:
+    """Return how this process was started; under torchrun, how all processes were."""
+    if not (num_processes := os.environ.get("LOCAL_WORLD_SIZE")):
+        return _command("train")
+    torchrun = _relative(Path(sys.executable).with_name("torchrun"))
+    options = [f"--nproc-per-node={num_processes}"]
+    if (num_machines := os.environ.get("GROUP_WORLD_SIZE", "1")) != "1":
+        address = os.environ.get("MASTER_ADDR", "HOST")
+        rendezvous = ["--rdzv-backend=c10d", f"--rdzv-endpoint={address}:29500"]
+        options = [f"--nnodes={num_machines}", *options, *rendezvous]
+    return [torchrun, *options, _relative(Path(sys.argv[0]))]
 
 
 def _command(name: str) -> list[str]:
