@@ -75,6 +75,12 @@ def choose_numerics(device: Device, precision: Precision, *, local_rank: int = 0
     if device is Device.cuda and not torch.cuda.is_available():
         raise ValueError("device=cuda: no CUDA device was found; choose cpu or auto")
     on_cuda = device is not Device.cpu and torch.cuda.is_available()
+    if on_cuda and local_rank > 0 and local_rank >= torch.cuda.device_count():
+        raise ValueError(
+            f"process {local_rank} of this machine has no GPU of its own: they are numbered from "
+            f"0, and there are {torch.cuda.device_count()}; give torchrun --nproc-per-node no more "
+            "than that, or set device=cpu"
+        )
     chosen = torch.device("cuda", local_rank) if on_cuda else torch.device("cpu")
     if precision is Precision.auto:
         native = torch.cuda.is_bf16_supported(False) if on_cuda else cpu_has_amx()

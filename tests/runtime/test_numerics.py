@@ -51,10 +51,21 @@ def test_fp16_on_a_cpu_is_an_error_with_a_way_out():
 
 def test_auto_takes_the_cuda_device_of_the_process(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
 
     numerics = choose_numerics(Device.auto, Precision.fp16, local_rank=3)
 
     assert numerics == Numerics(torch.device("cuda", 3), Precision.fp16)
+
+
+def test_a_process_without_a_gpu_of_its_own_is_told_so(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+
+    with pytest.raises(ValueError, match=r"^process 2 of this machine has no GPU of its own: .* 2;"):
+        choose_numerics(Device.auto, Precision.fp32, local_rank=2)
+
+    assert choose_numerics(Device.cpu, Precision.fp32, local_rank=2).device.type == "cpu"
 
 
 def test_an_explicit_cpu_is_used_even_with_cuda(monkeypatch):
