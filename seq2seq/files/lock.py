@@ -21,6 +21,10 @@ LOCK_NAME = ".lock"
 """Name of the lock file; a killed process leaves one behind, which locks nothing."""
 
 
+class DirectoryInUseError(ValueError):
+    """Another process holds the lock of a directory."""
+
+
 class DirectoryLock:
     """A lock on a directory, held until it is released or the process ends."""
 
@@ -50,7 +54,7 @@ class DirectoryLock:
         On a file system without locks, a warning takes its place.
 
         Raises:
-            ValueError: Another process holds the lock.
+            DirectoryInUseError: Another process holds the lock.
             OSError: The directory or the lock file cannot be created.
         """
         while self._release is None:
@@ -63,7 +67,7 @@ class DirectoryLock:
             except BlockingIOError as error:
                 owner = _owner(file)
                 file.close()
-                raise ValueError(
+                raise DirectoryInUseError(
                     f"{self._directory} is in use by {owner}; {self._advice}"
                 ) from error
             except OSError as error:

@@ -1,7 +1,10 @@
 """Log a run: lines on the console and in train.log, and a progress bar."""
 
+import contextlib
 import logging
 import sys
+from collections.abc import Iterator
+from contextvars import ContextVar
 from logging.handlers import MemoryHandler
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +15,21 @@ from tqdm import tqdm
 from seq2seq.files.atomic import create_file
 from seq2seq.training.evaluator import Evaluation
 from seq2seq.training.progress import Progress
+
+_LABEL: ContextVar[str] = ContextVar("label", default="")
+
+
+@contextlib.contextmanager
+def labelled_lines(label: str) -> Iterator[None]:
+    """Begin every line on the console with a name, and show no progress bar.
+
+    Several runs can then share a terminal.
+    """
+    token = _LABEL.set(label)
+    try:
+        yield
+    finally:
+        _LABEL.reset(token)
 
 
 class RunLog:
@@ -83,11 +101,14 @@ class _ConsoleHandler(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.setFormatter(logging.Formatter("%(message)s"))
+        self._label = _LABEL.get()  # read here, because lines may come from other threads
 
     def emit(self, record: logging.LogRecord) -> None:
         text = self.format(record)
         if record.levelno >= logging.WARNING:
             text = f"{record.levelname.lower()}: {text}"
+        if self._label:
+            text = "\n".join(f"{self._label}: {line}".rstrip() for line in text.splitlines())
         tqdm.write(text, file=sys.stderr)
 
 
@@ -95,7 +116,7 @@ class ProgressBar:
     """A bar on stderr that shows the used share of the budget and the remaining time."""
 
     def __init__(self, share: float, *, quiet: bool) -> None:
-        """Show the bar, unless it is to be quiet or stderr is not a terminal.
+        """Show the bar, unless it is to be quiet, lines are labelled or stderr is no terminal.
 
         Args:
             share: Used share of the budget, 0 to 1.
@@ -106,7 +127,7 @@ class ProgressBar:
             initial=_percentage(share),
             desc="training",
             bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed}<{remaining}, {postfix}",
-            disable=quiet or not sys.stderr.isatty(),
+            disable=quiet or bool(_LABEL.get()) or not sys.stderr.isatty(),
             dynamic_ncols=True,
         )
 

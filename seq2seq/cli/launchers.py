@@ -1,0 +1,96 @@
+"""Jobs of a sweep that Hydra's launchers run in processes of their own."""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor
+from contextvars import ContextVar
+from pathlib import Path
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from seq2seq.training.logger import labelled_lines
+
+_BASIC, _JOBLIB, _SUBMITIT_LOCAL = "basic", "joblib", "submitit_local"
+_POLL_SECONDS = 1.0
+_SWEEP: ContextVar[Path] = ContextVar("sweep", default=Path())
+"""Directory of the sweep that this process runs."""
+
+
+def prepare_launcher(config: DictConfig) -> None:
+    """Prepare the process of a sweep, before its launcher starts jobs.
+
+    submitit_local starts all jobs at once, so each gets one thread; joblib itself divides the cores
+    among its jobs. OMP_NUM_THREADS in the environment goes first.
+    """
+    launcher, sweep = _name(config), Path(str(config.hydra.sweep.dir))
+    _SWEEP.set(sweep)
+    if launcher == _SUBMITIT_LOCAL:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if launcher not in (_BASIC, _JOBLIB):
+        print(f"{launcher}: the jobs log to {sweep / '.submitit'}/", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def launched_job(name: str) -> Iterator[None]:
+    """Run one job of the sweep that Hydra describes.
+
+    With a launcher other than Hydra's own, jobs run at the same time: every line on the console
+    begins with the name of the run. A job of joblib stops as at SIGTERM if the sweep is killed.
+    """
+    launcher = _name(HydraConfig.instance().cfg)
+    with contextlib.ExitStack() as stack:
+        if launcher != _BASIC:
+            stack.enter_context(labelled_lines(name))
+        if launcher == _JOBLIB:
+            stack.enter_context(_stopping_with_parent())
+        yield
+
+
+@contextlib.contextmanager
+def _stopping_with_parent() -> Iterator[None]:
+    """Send SIGTERM to this process when its parent has ended."""
+    parent, has_ended = os.getppid(), threading.Event()
+
+    def watch() -> None:
+        while not has_ended.wait(_POLL_SECONDS):
+            if os.getppid() != parent:
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def lost_jobs_in_one_line() -> Iterator[None]:
+    """End a sweep in one line and with code 1 if the process of a job ended without a result."""
+    try:
+        yield
+    except RuntimeError as error:
+        sweep = _SWEEP.get()
+        again = f"repeat the command with hydra.sweep.dir={sweep} resume=auto"
+        if isinstance(error, BrokenExecutor):  # joblib has ended the other processes too
+            line = f"the process of a job was killed, perhaps because memory ran out; {again}"
+        elif type(error).__module__.startswith("submitit."):
+            line = (
+                f"a job ended without a result, see {sweep / '.submitit'}/; others may still run, "
+                f"and when they have ended, {again}"
+            )
+        else:
+            raise
+        print(f"error: {line}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _name(config: DictConfig) -> str:
+    return str(config.hydra.runtime.choices["hydra/launcher"])
