@@ -16,3 +16,12 @@ def check_probabilities(section: str, config: object, *fields: str) -> None:
         value = getattr(config, field)
         if not 0 <= value < 1:
             raise ValueError(f"{section}.{field}={value} must lie in [0, 1)")
+
+
+def check_residual(section: str, *, residual: bool, num_layers: int) -> None:
+    """Raise ValueError if there are no layers that residual connections could connect."""
+    if residual and num_layers == 1:
+        raise ValueError(
+            f"{section}.residual=true connects layers, but {section}.num_layers=1; set num_layers "
+            "to 2 or more, or residual=false"
+        )

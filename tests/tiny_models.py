@@ -15,6 +15,7 @@ from seq2seq.model.bridge import Bridge
 from seq2seq.model.decoder_config import DecoderConfig, DecoderForm
 from seq2seq.model.encoder import EncoderConfig
 from seq2seq.model.seq2seq import ModelConfig, Seq2Seq, TiedEmbeddings
+from seq2seq.model.sequence_dropout import DropoutMode
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE = 11, 13
@@ -27,9 +28,13 @@ def decoder_config(
     num_layers: int = 1,
     layer_norm: bool = False,
     dropout: float = 0.0,
+    dropout_mode: DropoutMode = DropoutMode.step,
+    residual: bool = False,
     self_attention: bool = False,
 ) -> DecoderConfig:
     values = _shipped("decoder") | {
+        "dropout_mode": dropout_mode,
+        "residual": residual,
         "form": DecoderForm.luong if form == "input_feeding" else DecoderForm(form),
         "input_feeding": form == "input_feeding",
         "embedding_size": 7,
@@ -50,9 +55,13 @@ def encoder_config(
     num_layers: int = 1,
     layer_norm: bool = False,
     dropout: float = 0.0,
+    dropout_mode: DropoutMode = DropoutMode.step,
+    residual: bool = False,
     self_attention: bool = False,
 ) -> EncoderConfig:
     values = _shipped("encoder") | {
+        "dropout_mode": dropout_mode,
+        "residual": residual,
         "embedding_size": 8,
         "hidden_size": hidden_size,
         "num_layers": num_layers,
@@ -78,24 +87,28 @@ def tiny_model(
     *,
     num_layers: int = 1,
     layer_norm: bool = False,
+    dropout: float = 0.0,
+    dropout_mode: DropoutMode = DropoutMode.step,
+    residual: bool = False,
     self_attention: bool = False,
     bridge: Bridge = Bridge.projection,
     dtype: torch.dtype = torch.float64,
 ) -> Seq2Seq:
-    """Build a model without dropout whose parameters, biases included, are random."""
+    """Build a model whose parameters, biases included, are random."""
     torch.manual_seed(1)
     hidden_size = attention_sizes(attention)[1] // 2
+    options = {
+        "num_layers": num_layers,
+        "layer_norm": layer_norm,
+        "dropout": dropout,
+        "dropout_mode": dropout_mode,
+        "residual": residual,
+        "self_attention": self_attention,
+    }
     config = ModelConfig(
         name="tiny",
-        encoder=encoder_config(
-            hidden_size=hidden_size,
-            num_layers=num_layers,
-            layer_norm=layer_norm,
-            self_attention=self_attention,
-        ),
-        decoder=decoder_config(
-            form, num_layers=num_layers, layer_norm=layer_norm, self_attention=self_attention
-        ),
+        encoder=encoder_config(hidden_size=hidden_size, **options),
+        decoder=decoder_config(form, **options),
         bridge=bridge,
         tied_embeddings=TiedEmbeddings.none,
     )

@@ -66,6 +66,7 @@ class Int8GRU(nn.Module):
     def __init__(self, gru: BidirectionalGRU) -> None:
         super().__init__()
         self.num_layers, self.hidden_size = gru.num_layers, gru.hidden_size
+        self.residual = gru.residual
         weights = dict(gru.named_parameters())
         # torch's names without "weight_": ih projects the input, hh the state.
         self.projections = nn.ModuleDict(
@@ -81,7 +82,12 @@ class Int8GRU(nn.Module):
     def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Read sequences in both directions, as `BidirectionalGRU.forward` does."""
         return run_bidirectional(
-            inputs, mask, self._direction, num_layers=self.num_layers, between=nn.Identity()
+            inputs,
+            mask,
+            self._direction,
+            num_layers=self.num_layers,
+            between=nn.Identity(),
+            residual=self.residual,
         )
 
     def _direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:

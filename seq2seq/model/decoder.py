@@ -14,6 +14,7 @@ from seq2seq.model.decoder_config import DecoderConfig
 from seq2seq.model.decoder_state import DecoderState
 from seq2seq.model.readout import Readout
 from seq2seq.model.recurrence import RecurrenceStep, build_recurrence, sum_loop_gradients
+from seq2seq.model.sequence_dropout import DropoutFactors, DropoutMode, drop, over_steps
 
 
 class DecoderStep(NamedTuple):
@@ -27,7 +28,7 @@ class DecoderStep(NamedTuple):
 class DecoderOutput(NamedTuple):
     """Result for a whole target; `AttnDecoderRNN.logits` turns the readouts into logits."""
 
-    readouts: Tensor  # (B, T, F)
+    readouts: Tensor  # (B, T, F), already dropped where the state has factors
     attention_weights: Tensor  # (B, N, T, S)
 
 
@@ -53,7 +54,8 @@ class AttnDecoderRNN(nn.Module):
         self.embedding_dropout = Dropout(config.embedding_dropout)
         self.recurrence = build_recurrence(config, attention=attention)
         self.readout = Readout(config, context_size=attention.context_size)
-        self.readout_dropout = Dropout(config.readout_dropout)
+        is_per_step = config.dropout_mode is DropoutMode.step
+        self.readout_dropout = Dropout(config.readout_dropout if is_per_step else 0.0)
         self.output = output
 
     def initial_state(self, hidden: tuple[Tensor, ...], memory: Memory) -> DecoderState:
@@ -66,7 +68,8 @@ class AttnDecoderRNN(nn.Module):
         zero_readout = hidden[0].new_zeros(len(hidden[0]), self.config.readout_size)
         feedback = self.recurrence.feedback(zero_readout)
         attended = self.recurrence.attention.start(memory)
-        return DecoderState(hidden, feedback, self.readout.start(hidden[-1]), attended)
+        past, dropout = self.readout.start(hidden[-1]), self._draw_dropout(hidden[-1])
+        return DecoderState(hidden, feedback, past, attended, dropout)
 
     def step(self, state: DecoderState, previous_ids: Tensor, memory: Memory) -> DecoderStep:
         """Predict the next token of every row.
@@ -88,8 +91,9 @@ class AttnDecoderRNN(nn.Module):
             state: Result of `initial_state`.
             memory: Memory of the same B sentences.
         """
-        embedded = self._embed(previous_ids)  # (B, T, E)
-        return DecoderOutput(*self.recurrence.run(embedded, state, memory, self.readout))
+        embedded = self._embed(previous_ids, state)  # (B, T, E)
+        readouts, weights = self.recurrence.run(embedded, state, memory, self.readout)
+        return DecoderOutput(drop(readouts, over_steps(state.dropout.readout)), weights)
 
     def sample_forward(
         self, previous_ids: Tensor, state: DecoderState, memory: Memory, *, forced_mask: Tensor
@@ -123,18 +127,39 @@ class AttnDecoderRNN(nn.Module):
         logits: Tensor = self.output(self.readout_dropout(readouts))
         return logits
 
-    def _embed(self, ids: Tensor) -> Tensor:
+    def _embed(self, ids: Tensor, state: DecoderState) -> Tensor:
         """Embed token ids (B, T) -> (B, T, E)."""
-        embedded: Tensor = self.embedding_dropout(self.word_dropout(self.embedding(ids)))
+        embedded: Tensor = self.embedding_dropout(
+            self.word_dropout(self.embedding(ids)), over_steps(state.dropout.embedding)
+        )
         return embedded
+
+    def _draw_dropout(self, hidden: Tensor) -> DropoutFactors:
+        """Draw the factors of a call, given the first state (R, H) of a layer."""
+        config = self.config
+        if config.dropout_mode is DropoutMode.step or not self.training:
+            return DropoutFactors()
+
+        def draw(p: float, size: int) -> Tensor | None:
+            return Dropout(p).draw_factors(hidden.new_empty(len(hidden), size))
+
+        layers = [draw(config.hidden_dropout, config.hidden_size) for _ in self.recurrence.upper]
+        return DropoutFactors(
+            embedding=draw(config.embedding_dropout, config.embedding_size),
+            layers=tuple(layers),
+            hidden=draw(config.hidden_dropout, config.hidden_size),
+            readout=draw(config.readout_dropout, config.readout_size),
+        )
 
     def _step(
         self, state: DecoderState, previous_ids: Tensor, memory: Memory
     ) -> tuple[Tensor, DecoderState, Tensor]:
         """Return the readout (R, F), the new state and the weights (R, N, S) of a step."""
-        embedded = self._embed(previous_ids.unsqueeze(1)).squeeze(1)
+        embedded = self._embed(previous_ids.unsqueeze(1), state).squeeze(1)
         output: RecurrenceStep = self.recurrence(self.recurrence.project(embedded), state, memory)
-        readout, past = self.readout.step(output.hidden[-1], output.context, embedded, state.past)
+        top = self.recurrence.top(output.hidden)
+        factors = state.dropout
+        readout, past = self.readout.step(top, output.context, embedded, state.past, factors.hidden)
         feedback = self.recurrence.feedback(readout)
-        new_state = DecoderState(output.hidden, feedback, past, output.attended)
-        return readout, new_state, output.attention_weights
+        new_state = DecoderState(output.hidden, feedback, past, output.attended, factors)
+        return drop(readout, factors.readout), new_state, output.attention_weights

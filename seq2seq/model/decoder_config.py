@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from seq2seq.checks import check_positive, check_probabilities
+from seq2seq.checks import check_positive, check_probabilities, check_residual
+from seq2seq.model.sequence_dropout import DropoutMode
 
 
 class DecoderForm(Enum):
@@ -39,6 +40,11 @@ class DecoderConfig:
     readout_dropout: float
     vectors: str | None
     """Path of the pretrained word vectors that initialise the embedding."""
+    # Defaults are also the values of checkpoints that were written before their keys existed.
+    residual: bool = False
+    """Add the input of each layer above the first to its output."""
+    dropout_mode: DropoutMode = DropoutMode.step
+    """Whether dropout draws anew at each step or once for all steps of a target."""
 
     def __post_init__(self) -> None:
         sizes = ("embedding_size", "hidden_size", "num_layers", "readout_size")
@@ -48,6 +54,7 @@ class DecoderConfig:
                 f"model.decoder.self_attention_heads={self.self_attention_heads} must divide "
                 f"model.decoder.hidden_size={self.hidden_size}"
             )
+        check_residual("model.decoder", residual=self.residual, num_layers=self.num_layers)
         dropouts = ("word_dropout", "embedding_dropout", "hidden_dropout", "readout_dropout")
         check_probabilities("model.decoder", self, *dropouts)
         if self.input_feeding and self.form is not DecoderForm.luong:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from seq2seq.checks import check_positive, check_probabilities
+from seq2seq.checks import check_positive, check_probabilities, check_residual
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.model.gru import BidirectionalGRU
 from seq2seq.model.self_attention import NoSelfAttention, SelfAttentionLayer
+from seq2seq.model.sequence_dropout import DropoutMode
 
 
 @dataclass(kw_only=True, slots=True)
@@ -32,6 +33,11 @@ class EncoderConfig:
     """Dropout between layers and on the states that attention reads."""
     vectors: str | None
     """Path of the pretrained word vectors that initialise the embedding."""
+    # Defaults are also the values of checkpoints that were written before their keys existed.
+    residual: bool = False
+    """Add the input of each layer above the first to its output (Wu et al. 2016)."""
+    dropout_mode: DropoutMode = DropoutMode.step
+    """Whether dropout draws anew at each step or once for all steps of a source."""
 
     def __post_init__(self) -> None:
         counts = ("embedding_size", "hidden_size", "num_layers", "self_attention_heads")
@@ -41,6 +47,7 @@ class EncoderConfig:
                 f"model.encoder.self_attention_heads={self.self_attention_heads} must divide "
                 f"2 * model.encoder.hidden_size={2 * self.hidden_size}"
             )
+        check_residual("model.encoder", residual=self.residual, num_layers=self.num_layers)
         check_probabilities(
             "model.encoder", self, "word_dropout", "embedding_dropout", "hidden_dropout"
         )
@@ -54,12 +61,15 @@ class Encoder(nn.Module):
         self.states_size = 2 * config.hidden_size
         self.embedding = embedding
         self.word_dropout = nn.Dropout1d(config.word_dropout)
-        self.embedding_dropout = Dropout(config.embedding_dropout)
+        shared_dim = 1 if config.dropout_mode is DropoutMode.sequence else None
+        self.embedding_dropout = Dropout(config.embedding_dropout, shared_dim=shared_dim)
         self.gru = BidirectionalGRU(
             config.embedding_size,
             config.hidden_size,
             num_layers=config.num_layers,
             dropout=config.hidden_dropout,
+            dropout_mode=config.dropout_mode,
+            residual=config.residual,
         )
         self.norm = nn.LayerNorm(self.states_size) if config.layer_norm else nn.Identity()
         self.self_attention = (
@@ -71,7 +81,7 @@ class Encoder(nn.Module):
             if config.self_attention
             else NoSelfAttention()
         )
-        self.hidden_dropout = Dropout(config.hidden_dropout)
+        self.hidden_dropout = Dropout(config.hidden_dropout, shared_dim=shared_dim)
 
     def forward(self, source_ids: Tensor, source_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Encode a batch of sources.

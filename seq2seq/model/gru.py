@@ -7,10 +7,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.kernels.gru_unroll import unroll_gru
+from seq2seq.model.sequence_dropout import DropoutMode
 
 
 class GRUCell(nn.Module):
@@ -60,7 +61,14 @@ class BidirectionalGRU(nn.GRU):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, *, num_layers: int, dropout: float
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        num_layers: int,
+        dropout: float,
+        dropout_mode: DropoutMode = DropoutMode.step,
+        residual: bool = False,
     ) -> None:
         super().__init__(
             input_size,
@@ -70,6 +78,9 @@ class BidirectionalGRU(nn.GRU):
             bidirectional=True,
             batch_first=True,
         )
+        self.residual = residual
+        shared_dim = 0 if dropout_mode is DropoutMode.sequence else None  # that of time
+        self.between_layers = Dropout(self.dropout, shared_dim=shared_dim)
 
     def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Run over sequences in both directions.
@@ -80,15 +91,22 @@ class BidirectionalGRU(nn.GRU):
 
         Returns:
             States (B, T, 2H), undefined at padding, and the last state of each direction in the
-            top layer, (B, 2H), which is 0 for a sequence without a real position.
+            top layer, (B, 2H), which is 0 for a sequence without a real position. With residual
+            connections, the first are the outputs of the top layer: its states and its input.
         """
         if inputs.is_cuda:
             # Autocast would run cuDNN, and with it the states, in fp16 even if its type is bf16.
             with torch.autocast("cuda", enabled=False):
+                if self.residual or self.between_layers.shared_dim is not None:
+                    return self.forward_packed_layers(inputs, mask)
                 return self.forward_packed(inputs, mask)
-        dropout = Dropout(self.dropout).train(self.training)
         return run_bidirectional(
-            inputs, mask, self._direction, num_layers=self.num_layers, between=dropout
+            inputs,
+            mask,
+            self._direction,
+            num_layers=self.num_layers,
+            between=self.between_layers,
+            residual=self.residual,
         )
 
     def _direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
@@ -114,6 +132,33 @@ class BidirectionalGRU(nn.GRU):
         top = last[-2:].transpose(0, 1).flatten(1)  # (2L, B, H) -> (B, 2H)
         return states, top * mask.any(1, keepdim=True)
 
+    def forward_packed_layers(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute `forward` with torch's own loop or cuDNN, which is called for each layer."""
+        lengths = mask.sum(1).clamp(min=1).cpu()
+        packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
+        first = inputs.new_zeros(2, len(inputs), self.hidden_size)
+        rows = packed.unsorted_indices
+        assert rows is not None, "set unless enforce_sorted"
+        outputs = inputs
+        for layer in range(self.num_layers):
+            if layer:
+                dropped = self.between_layers(outputs.transpose(0, 1))  # (T, B, 2H)
+                packed = pack_padded_sequence(dropped, lengths, enforce_sorted=False)
+            weights = [
+                getattr(self, f"{kind}_l{layer}{suffix}")
+                for suffix in ("", "_reverse")
+                for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            ]
+            data, last = torch.gru(
+                packed.data, packed.batch_sizes, first, weights, True, 1, 0.0, self.training, True
+            )
+            states, _ = pad_packed_sequence(
+                PackedSequence(data, *packed[1:]), batch_first=True, total_length=inputs.shape[1]
+            )
+            outputs = outputs + states if self.residual and layer else states
+        top = last.index_select(1, rows).transpose(0, 1).flatten(1)  # (2, B, H) -> (B, 2H)
+        return outputs, top * mask.any(1, keepdim=True)
+
 
 def run_bidirectional(
     inputs: Tensor,
@@ -122,6 +167,7 @@ def run_bidirectional(
     *,
     num_layers: int,
     between: Callable[[Tensor], Tensor],
+    residual: bool,
 ) -> tuple[Tensor, Tensor]:
     """Run both directions of every layer.
 
@@ -133,17 +179,18 @@ def run_bidirectional(
             parameters' names: `l0`, `l0_reverse`, `l1`, ...
         num_layers: Number of layers, L.
         between: Function applied to the states between two layers.
+        residual: Whether the input of each layer above the first is added to its states.
 
     Returns:
         The results of `BidirectionalGRU.forward`.
     """
-    states = inputs.transpose(0, 1)  # (T, B, I)
+    outputs = inputs.transpose(0, 1)  # (T, B, I)
     padding = None if mask.all() else ~mask.t()
     for layer in range(num_layers):
-        forward = direction(states, padding, f"l{layer}")
-        backward = direction(states, padding, f"l{layer}_reverse")
+        layer_inputs = between(outputs) if layer else outputs
+        forward = direction(layer_inputs, padding, f"l{layer}")
+        backward = direction(layer_inputs, padding, f"l{layer}_reverse")
         states = torch.cat((forward, backward), dim=-1)
-        if layer < num_layers - 1:
-            states = between(states)
-    states = states.transpose(0, 1).contiguous()  # (B, T, 2H)
+        outputs = outputs + states if residual and layer else states
+    states = outputs.transpose(0, 1).contiguous()  # (B, T, 2H)
     return states, torch.cat((forward[-1], backward[0]), dim=-1)

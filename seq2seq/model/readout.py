@@ -9,6 +9,7 @@ from seq2seq.attention import Past
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.model.decoder_config import DecoderConfig
 from seq2seq.model.self_attention import CausalSelfAttentionLayer, NoSelfAttention
+from seq2seq.model.sequence_dropout import over_steps
 
 
 class Readout(nn.Module):
@@ -39,28 +40,38 @@ class Readout(nn.Module):
         return self.self_attention.start(hidden)
 
     def step(
-        self, hidden: Tensor, context: Tensor, embedded: Tensor, past: Past
+        self,
+        hidden: Tensor,
+        context: Tensor,
+        embedded: Tensor,
+        past: Past,
+        factors: Tensor | None = None,
     ) -> tuple[Tensor, Past]:
         """Compute the readout of one step.
 
         Args:
-            hidden: New top states, (R, H).
+            hidden: New outputs of the layers, (R, H).
             context: Contexts, (R, C).
             embedded: Embedded previous tokens, (R, E).
             past: Past of the rows, from `start` or the previous step.
+            factors: Factors that drop elements of the state, (R, H); None draws new ones.
 
         Returns:
             Readouts (R, F) and the past including this step.
         """
         refined, past = self.self_attention.step(hidden, past)
-        return self._join(refined, context, embedded), past
+        return self._join(refined, context, embedded, factors), past
 
-    def forward(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
+    def forward(
+        self, hidden: Tensor, context: Tensor, embedded: Tensor, factors: Tensor | None = None
+    ) -> Tensor:
         """Compute the readouts of all steps: (B, T, H), (B, T, C), (B, T, E) -> (B, T, F)."""
-        return self._join(self.self_attention(hidden), context, embedded)
+        return self._join(self.self_attention(hidden), context, embedded, over_steps(factors))
 
-    def _join(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
-        joined = torch.cat((self.hidden_dropout(hidden), context, embedded), dim=-1)
+    def _join(
+        self, hidden: Tensor, context: Tensor, embedded: Tensor, factors: Tensor | None
+    ) -> Tensor:
+        joined = torch.cat((self.hidden_dropout(hidden, factors), context, embedded), dim=-1)
         projected = self.projection(joined).to(hidden.dtype)
         readout: Tensor = self.norm(projected).tanh_()
         return readout

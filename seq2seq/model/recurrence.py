@@ -48,6 +48,7 @@ class Recurrence(nn.Module, ABC):
             GRUCell(size, size, layer_norm=norm) for _ in range(config.num_layers - 1)
         )
         self.dropout = Dropout(config.hidden_dropout)
+        self.residual = config.residual
 
     def project(self, embedded: Tensor) -> Tensor:
         """Project embedded tokens (..., E) to the gates of the first cell, (..., 3H).
@@ -91,19 +92,28 @@ class Recurrence(nn.Module, ABC):
                 outputs.append(self(projected_step, state, memory))
                 state = state._replace(hidden=outputs[-1].hidden, attended=outputs[-1].attended)
         weights = torch.stack([output.attention_weights for output in outputs], dim=2)
-        hidden = torch.stack([output.hidden[-1] for output in outputs], dim=1)
+        top = torch.stack([self.top(output.hidden) for output in outputs], dim=1)
         context = torch.stack([output.context for output in outputs], dim=1)
-        return readout(hidden, context, embedded), weights
+        return readout(top, context, embedded, state.dropout.hidden), weights
 
     def feedback(self, readout: Tensor) -> Tensor:
         """Return the part of a readout (R, F) that the next step reads: none of it, (R, 0)."""
         return readout.new_empty(len(readout), 0)
 
-    def _upper_layers(self, bottom: Tensor, hidden: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    def top(self, hidden: Sequence[Tensor]) -> Tensor:
+        """Return the output of the given layers; with residual connections the sum of all states.
+
+        A residual connection adds the input of a layer to its output (Wu et al. 2016, 3.1), so the
+        output of a layer is the sum of the states up to it. The states themselves stay as they are.
+        """
+        return torch.stack(tuple(hidden)).sum(0) if self.residual else hidden[-1]
+
+    def _upper_layers(self, bottom: Tensor, state: DecoderState) -> tuple[Tensor, ...]:
         """Update the upper layers, given the new state of the first layer; return all layers."""
         states = [bottom]
-        for cell, previous in zip(self.upper, hidden[1:], strict=True):
-            states.append(cell(cell.input_projection(self.dropout(states[-1])), previous))
+        for layer, (cell, previous) in enumerate(zip(self.upper, state.hidden[1:], strict=True)):
+            inputs = self.dropout(self.top(states), state.dropout.of_layer(layer))
+            states.append(cell(cell.input_projection(inputs), previous))
         return tuple(states)
 
 
@@ -117,10 +127,10 @@ class BahdanauRecurrence(Recurrence):
         )
 
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> RecurrenceStep:
-        query = state.hidden[-1]
+        query = self.top(state.hidden)
         context, weights, attended = self.attention.step(query, memory, state.attended)
         bottom = self.bottom_cell(projected + self.context_projection(context), state.hidden[0])
-        return RecurrenceStep(self._upper_layers(bottom, state.hidden), context, weights, attended)
+        return RecurrenceStep(self._upper_layers(bottom, state), context, weights, attended)
 
 
 class ConditionalRecurrence(Recurrence):
@@ -136,7 +146,7 @@ class ConditionalRecurrence(Recurrence):
         intermediate = self.bottom_cell(projected, state.hidden[0])
         context, weights, attended = self.attention.step(intermediate, memory, state.attended)
         bottom = self.context_cell(self.context_cell.input_projection(context), intermediate)
-        return RecurrenceStep(self._upper_layers(bottom, state.hidden), context, weights, attended)
+        return RecurrenceStep(self._upper_layers(bottom, state), context, weights, attended)
 
 
 class LuongRecurrence(Recurrence):
@@ -146,8 +156,9 @@ class LuongRecurrence(Recurrence):
     """
 
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> RecurrenceStep:
-        hidden = self._upper_layers(self.bottom_cell(projected, state.hidden[0]), state.hidden)
-        return RecurrenceStep(hidden, *self.attention.step(hidden[-1], memory, state.attended))
+        hidden = self._upper_layers(self.bottom_cell(projected, state.hidden[0]), state)
+        attended = self.attention.step(self.top(hidden), memory, state.attended)
+        return RecurrenceStep(hidden, *attended)
 
     def run(
         self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
@@ -155,16 +166,17 @@ class LuongRecurrence(Recurrence):
         """Compute the readouts of a known target, as `Recurrence.run` does."""
         projected = self.project(embedded)
         with sum_loop_gradients(memory, num_steps=embedded.shape[1]):
-            hidden = self._unroll(projected, state)
-        context, weights = self._attend_at_once(hidden, memory)
-        return readout(hidden, context, embedded), weights
+            top = self._unroll(projected, state)
+        context, weights = self._attend_at_once(top, memory)
+        return readout(top, context, embedded, state.dropout.hidden), weights
 
     def _unroll(self, projected: Tensor, state: DecoderState) -> Tensor:
-        """Return the top states over a known target, (B, T, 3H) -> (B, T, H)."""
-        states = self.bottom_cell.unroll(projected.transpose(0, 1), state.hidden[0])  # (T, B, H)
-        for cell, hidden in zip(self.upper, state.hidden[1:], strict=True):
-            states = cell.unroll(cell.input_projection(self.dropout(states)), hidden)
-        return states.transpose(0, 1)
+        """Return the outputs of the layers over a known target, (B, T, 3H) -> (B, T, H)."""
+        states = [self.bottom_cell.unroll(projected.transpose(0, 1), state.hidden[0])]  # (T, B, H)
+        for layer, (cell, hidden) in enumerate(zip(self.upper, state.hidden[1:], strict=True)):
+            inputs = self.dropout(self.top(states), state.dropout.of_layer(layer))
+            states.append(cell.unroll(cell.input_projection(inputs), hidden))
+        return self.top(states).transpose(0, 1)
 
     def _attend_at_once(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Attend with all states (B, T, H); return context (B, T, C) and weights (B, N, T, S)."""
@@ -186,8 +198,9 @@ class InputFeedingRecurrence(Recurrence):
 
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> RecurrenceStep:
         projected = projected + self.feedback_projection(state.feedback)
-        hidden = self._upper_layers(self.bottom_cell(projected, state.hidden[0]), state.hidden)
-        return RecurrenceStep(hidden, *self.attention.step(hidden[-1], memory, state.attended))
+        hidden = self._upper_layers(self.bottom_cell(projected, state.hidden[0]), state)
+        attended = self.attention.step(self.top(hidden), memory, state.attended)
+        return RecurrenceStep(hidden, *attended)
 
     def run(
         self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
@@ -198,10 +211,11 @@ class InputFeedingRecurrence(Recurrence):
         with sum_loop_gradients(memory, num_steps=embedded.shape[1]):
             for embedded_step, projected_step in steps:
                 output = self(projected_step, state, memory)
+                top, dropout = self.top(output.hidden), state.dropout
                 fed, past = readout.step(
-                    output.hidden[-1], output.context, embedded_step, state.past
+                    top, output.context, embedded_step, state.past, dropout.hidden
                 )
-                state = DecoderState(output.hidden, fed, past, output.attended)
+                state = DecoderState(output.hidden, fed, past, output.attended, dropout)
                 readouts.append(fed)
                 weights.append(output.attention_weights)
         return torch.stack(readouts, dim=1), torch.stack(weights, dim=2)

@@ -11,13 +11,20 @@ from tiny_models import (
 )
 from torch.testing import assert_close
 
+from seq2seq.model.sequence_dropout import DropoutMode
+
 # B=3, R=B*K rows, T=4, S=5, N heads, V=13
 every_type = pytest.mark.parametrize("attention", VARIANTS.values(), ids=VARIANTS.keys())
 every_form = pytest.mark.parametrize("form", FORMS)
 every_build = pytest.mark.parametrize(
     "build",
-    [{}, {"num_layers": 2, "layer_norm": True}, {"self_attention": True}],
-    ids=["plain", "two layers, normalised", "self-attention"],
+    [
+        {},
+        {"num_layers": 2, "layer_norm": True},
+        {"num_layers": 3, "residual": True},
+        {"self_attention": True},
+    ],
+    ids=["plain", "two layers, normalised", "residual", "self-attention"],
 )
 
 
@@ -57,6 +64,92 @@ def test_forward_equals_unrolled_steps(attention, form, build):
     gradients = gradients_of(loss_of(logits, output.attention_weights), model)
     step_gradients = gradients_of(loss_of(step_logits, step_weights), model)
     assert_gradients_close(gradients, step_gradients, tolerance=1e-12)
+
+
+@every_type
+@every_form
+def test_forward_equals_unrolled_steps_in_training_if_dropout_is_that_of_the_sequence(
+    attention, form
+):
+    model = sequence_dropout_model(attention, form)
+    batch = tiny_batch()
+
+    def run(compute):
+        torch.manual_seed(7)
+        return compute()
+
+    def forward():
+        output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
+        return model.decoder.logits(output.readouts), output.attention_weights
+
+    logits, weights = run(forward)
+    step_logits, step_weights = run(lambda: unroll(model, batch))
+
+    assert_close(logits, step_logits, atol=1e-12, rtol=0)
+    assert_close(weights, step_weights, atol=1e-12, rtol=0)
+    gradients = gradients_of(loss_of(logits, weights), model)
+    step_gradients = gradients_of(loss_of(step_logits, step_weights), model)
+    assert_gradients_close(gradients, step_gradients, tolerance=1e-12)
+    assert not torch.allclose(logits, model.eval() and forward()[0])
+
+
+def sequence_dropout_model(attention, form):
+    """Return a model in training whose dropout draws once for each sequence."""
+    model = tiny_model(
+        attention,
+        form,
+        num_layers=3,
+        residual=True,
+        dropout=0.4,
+        dropout_mode=DropoutMode.sequence,
+    )
+    # These two draw at every step, whatever the mode.
+    model.encoder.word_dropout.p = model.decoder.word_dropout.p = 0.0
+    return model.train()
+
+
+@every_form
+def test_scheduled_sampling_drops_the_same_elements_at_every_step(form):
+    model, batch = sequence_dropout_model(attention_config("additive"), form), tiny_batch()
+    inputs = (batch.source_ids, batch.source_mask, batch.previous_ids)
+    torch.manual_seed(7)
+    plain = model(*inputs)
+
+    torch.manual_seed(7)
+    forced = model(*inputs, torch.ones(3, 4, dtype=torch.bool))
+
+    assert_close(forced, plain)
+
+
+@every_form
+def test_dropout_of_a_sequence_is_a_mask_of_each_row_that_is_the_same_at_every_step(form):
+    model, batch = sequence_dropout_model(attention_config("additive"), form), tiny_batch()
+    memory, state = model.encode(batch.source_ids, batch.source_mask)
+
+    factors = model.decoder.step(state, batch.previous_ids[:, 0], memory).state.dropout
+    output = model.decoder(batch.previous_ids, state, memory)
+
+    assert factors is state.dropout
+    drawn = [factors.embedding, *factors.layers, factors.hidden, factors.readout]
+    assert [each.shape for each in drawn] == [(3, 7), (3, 6), (3, 6), (3, 6), (3, 9)]
+    values = torch.cat([each.flatten() for each in drawn]).unique()
+    assert_close(values, torch.tensor([0, 1 / 0.6]).double(), rtol=0, atol=1e-4)
+    is_dropped = output.readouts == 0
+    assert torch.equal(is_dropped, (factors.readout == 0).unsqueeze(1).expand(-1, 4, -1))
+
+
+@pytest.mark.parametrize("dropout_mode", list(DropoutMode))
+def test_a_model_without_dropout_or_in_evaluation_draws_nothing(dropout_mode):
+    batch = tiny_batch()
+    for dropout, training in ((0.0, True), (0.4, False)):
+        options = {"num_layers": 2, "dropout": dropout, "dropout_mode": dropout_mode}
+        model = tiny_model(attention_config("additive"), **options).train(training)
+        torch.manual_seed(7)
+        before = torch.get_rng_state()
+
+        model(batch.source_ids, batch.source_mask, batch.previous_ids)
+
+        assert torch.equal(torch.get_rng_state(), before)
 
 
 @every_type

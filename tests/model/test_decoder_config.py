@@ -34,3 +34,10 @@ def test_size_below_one_is_an_error(field):
 def test_dropout_out_of_range_is_an_error(field):
     with pytest.raises(ValueError, match=rf"model\.decoder\.{field}=1\.0 must lie in \[0, 1\)"):
         dataclasses.replace(decoder_config(), **{field: 1.0})
+
+
+def test_residual_connections_of_one_layer_are_an_error():
+    message = r"model\.decoder\.residual=true connects layers, but .*num_layers=1; set"
+    with pytest.raises(ValueError, match=message):
+        decoder_config(residual=True)
+    assert decoder_config(residual=True, num_layers=2).residual

@@ -7,6 +7,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from seq2seq.model.encoder import Encoder
+from seq2seq.model.sequence_dropout import DropoutMode
 
 # B=3, S=5, E=8, H=5
 
@@ -155,6 +156,48 @@ def test_hidden_dropout_acts_between_layers_and_on_the_states():
     encoder = make_encoder(num_layers=2, dropout=0.4)
 
     assert encoder.gru.dropout == encoder.hidden_dropout.p == 0.4
+
+
+def test_dropout_of_a_sequence_drops_the_same_elements_at_every_position():
+    encoder = make_encoder(num_layers=2, dropout=0.5, dropout_mode=DropoutMode.sequence)
+    encoder.word_dropout.p = 0.0
+    batch = tiny_batch((5, 5, 5))
+    seen = {}
+    places = (encoder.embedding_dropout, encoder.gru.between_layers, encoder.hidden_dropout)
+    for place in places:
+        place.register_forward_hook(lambda module, _, output: seen.update({module: output}))
+
+    encoder(batch.source_ids, batch.source_mask)
+
+    for place, time in zip(places, (1, 0, 1), strict=True):
+        dropped = (seen[place] == 0).transpose(0, 1) if time == 0 else seen[place] == 0
+        assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
+        assert not torch.equal(dropped[0], dropped[1])  # each sentence has its own
+        assert 0 < dropped.double().mean() < 1
+
+
+def test_residual_layers_add_their_input_to_their_states():
+    encoder, batch = make_encoder(num_layers=3, residual=True), tiny_batch()
+    layers = [nn.GRU(8 if not i else 10, 5, bidirectional=True).double() for i in range(3)]
+    for index, layer in enumerate(layers):
+        for name, parameter in layer.named_parameters():
+            parameter.data = getattr(encoder.gru, name.replace("l0", f"l{index}")).data
+
+    states, last = encoder(batch.source_ids, batch.source_mask)
+
+    for row, length in enumerate(batch.source_mask.sum(1).tolist()):
+        outputs, _ = layers[0](encoder.embedding(batch.source_ids[row, :length]))
+        for layer in layers[1:]:
+            own, final = layer(outputs)
+            outputs = outputs + own
+        assert_close(states[row, :length], outputs)
+        assert_close(last[row], final.flatten())
+
+
+def test_residual_connections_of_one_layer_are_an_error():
+    message = r"model\.encoder\.residual=true connects layers, but .*num_layers=1; set"
+    with pytest.raises(ValueError, match=message):
+        encoder_config(residual=True)
 
 
 def test_heads_must_divide_the_state_only_with_self_attention():

@@ -9,6 +9,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
 from seq2seq.model.gru import BidirectionalGRU, GRUCell
+from seq2seq.model.sequence_dropout import DropoutMode
 
 # T=5 steps, B=4 rows, I=3, H=2 of one direction
 LENGTHS = [5, 1, 0, 3]
@@ -186,3 +187,36 @@ def test_cell_with_layer_norm_normalises_both_projections():
     reset, update = torch.sigmoid(x_reset + h_reset), torch.sigmoid(x_update + h_update)
     assert_close(result, (1 - update) * torch.tanh(x_new + reset * h_new) + update * hidden)
     assert cell.input_norm.normalized_shape == cell.hidden_norm.normalized_shape == (18,)
+
+
+@pytest.mark.parametrize("residual", [False, True])
+def test_layers_over_packed_sequences_equal_layers_over_padded_ones(residual):
+    torch.manual_seed(1)
+    gru = BidirectionalGRU(
+        3, 2, num_layers=3, dropout=0.0, dropout_mode=DropoutMode.sequence, residual=residual
+    ).double()
+    inputs = random(4, 5, 3, seed=1)
+    leaves = [inputs, *gru.parameters()]
+
+    def run(compute):
+        states, last = compute(inputs, MASK)
+        found = states * MASK.unsqueeze(-1), last
+        return found, gradients(found, leaves)
+
+    assert_close(run(gru.forward_packed_layers), run(gru), rtol=0, atol=1e-10)
+
+
+def test_dropout_of_a_sequence_is_the_same_at_every_step_of_packed_layers():
+    gru = BidirectionalGRU(
+        3, 2, num_layers=2, dropout=0.5, dropout_mode=DropoutMode.sequence
+    ).double()
+    seen = []
+    gru.between_layers.register_forward_hook(lambda _, inputs, output: seen.append(output == 0))
+
+    gru.forward_packed_layers(random(4, 5, 3, seed=1), MASK)
+
+    lengths = MASK.sum(1).clamp(min=1)
+    for row, length in enumerate(lengths.tolist()):
+        dropped = seen[0][:length, row]
+        assert torch.equal(dropped, dropped[:1].expand_as(dropped))
+    assert len(seen) == 1

@@ -37,10 +37,10 @@ def context_of(query):
 class Setting:
     """A recurrence with random parameters, and the inputs of one step."""
 
-    def __init__(self, form, *, num_layers=1):
+    def __init__(self, form, *, num_layers=1, residual=False):
         torch.manual_seed(1)
         self.attention = RecordingAttention()
-        config = decoder_config(form, num_layers=num_layers)
+        config = decoder_config(form, num_layers=num_layers, residual=residual)
         self.recurrence = build_recurrence(config, attention=self.attention).double()
         self.embedded = torch.randn(4, 7).double()
         self.hidden = tuple(torch.randn(4, 6).double() for _ in range(num_layers))
@@ -130,6 +130,27 @@ def test_upper_layer_reads_the_new_state_below_and_its_own_previous_state(form):
     for layer, cell in enumerate(setting.recurrence.upper, start=1):
         expected = torch_cell(cell)(hidden[layer - 1], setting.hidden[layer])
         assert_close(hidden[layer], expected)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_residual_layer_reads_the_sum_of_all_states_below(form):
+    setting = Setting(form, num_layers=3, residual=True)
+
+    hidden = setting.step().hidden
+
+    for layer, cell in enumerate(setting.recurrence.upper, start=1):
+        expected = torch_cell(cell)(sum(hidden[:layer]), setting.hidden[layer])
+        assert_close(hidden[layer], expected)
+    assert_close(setting.recurrence.top(hidden), hidden[0] + hidden[1] + hidden[2])
+
+
+@pytest.mark.parametrize("form", ["bahdanau", "luong", "input_feeding"])
+def test_residual_layers_attend_with_the_sum_of_all_states(form):
+    setting = Setting(form, num_layers=3, residual=True)
+
+    hidden = setting.step().hidden
+
+    assert_close(setting.query, sum(setting.hidden if form == "bahdanau" else hidden))
 
 
 @pytest.mark.parametrize("form", FORMS)
