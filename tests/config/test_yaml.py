@@ -7,9 +7,10 @@ from tiny_training import ROOT
 from seq2seq.attention import attention_config_types
 from seq2seq.cli.config import load_translate_config
 from seq2seq.config.models import build_model
-from seq2seq.config.schema import load_config
+from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import load_corpora, train_tokenizers
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.model.sequence_dropout import DropoutMode
 from seq2seq.search import decoding_config_types, search
 from seq2seq.training.updates import build_optimizer
 
@@ -41,19 +42,57 @@ def test_every_choice_is_accepted_under_its_name(choice):
 
     config = load_config(*overrides)
 
-    if group != "experiment":
+    if group not in ("experiment", "model_size"):  # they change other groups
         assert getattr(config, group).name == name
 
 
 @pytest.mark.parametrize("model", names_of("model"))
 @pytest.mark.parametrize("attention", names_of("attention"))
-def test_every_attention_fits_every_model(attention, model):
-    built = small_model(f"attention={attention}", f"model={model}").eval()
+@pytest.mark.parametrize("size", names_of("model_size"))
+def test_every_attention_fits_every_model_of_every_size(attention, model, size):
+    built = small_model(f"attention={attention}", f"model={model}", f"model_size={size}").eval()
 
     ids = torch.tensor([[5, 6, 3]])
     output = built(ids, torch.ones(1, 3, dtype=torch.bool), torch.tensor([[2, 7]]))
     assert output.attention_weights.shape == (1, built.attention.num_heads, 2, 3)
     assert output.readouts.isfinite().all()
+
+
+@pytest.mark.parametrize("model", names_of("model"))
+def test_sizes_double_from_small_which_is_the_default_to_base(model):
+    config, base = load_config(f"model={model}"), load_config(f"model={model}", "model_size=base")
+
+    assert sizes_of(config) == (256, 128, 256, 256, 256)
+    assert sizes_of(base) == (512, 256, 512, 512, 512)
+    assert config == load_config(f"model={model}", "model_size=small")
+
+
+def sizes_of(config: TrainConfig) -> tuple[int, ...]:
+    encoder, decoder = config.model.encoder, config.model.decoder
+    of_encoder = (encoder.embedding_size, encoder.hidden_size)
+    return (*of_encoder, decoder.embedding_size, decoder.hidden_size, decoder.readout_size)
+
+
+@pytest.mark.parametrize("tied", ["decoder", "none"])
+def test_one_key_changes_the_sizes_that_tied_embeddings_need_equal(tied):
+    both = load_config("model.encoder.embedding_size=64", f"model.tied_embeddings={tied}")
+    target = load_config("model.decoder.embedding_size=64", f"model.tied_embeddings={tied}")
+
+    assert sizes_of(both) == (64, 128, 64, 256, 64)
+    assert sizes_of(target) == (256, 128, 64, 256, 64)
+
+
+def test_dropout_of_the_decoder_follows_that_of_the_encoder_unless_given():
+    both = load_config("model.encoder.dropout_mode=sequence").model
+    encoder = load_config(
+        "model.encoder.dropout_mode=sequence", "model.decoder.dropout_mode=step"
+    ).model
+
+    modes = [(each.encoder.dropout_mode, each.decoder.dropout_mode) for each in (both, encoder)]
+    assert modes == [
+        (DropoutMode.sequence, DropoutMode.sequence),
+        (DropoutMode.sequence, DropoutMode.step),
+    ]
 
 
 def test_every_attention_type_has_a_file_and_every_file_a_type():
