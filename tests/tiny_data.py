@@ -1,8 +1,9 @@
 """Data configurations and a small grammar for tests."""
 
-from dataclasses import fields
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 
-from seq2seq.data import DataConfig, OnInvalid
+from seq2seq.data import DataConfig, OnInvalid, Pair
 from seq2seq.data.grammar.grammar import Grammar
 from seq2seq.data.grammar.parser import parse_grammar
 
@@ -26,6 +27,25 @@ BASE = DataConfig(
 def shared(**changes: object) -> dict[str, object]:
     """Return the fields that all data configurations share, some of them changed."""
     return {field.name: getattr(BASE, field.name) for field in fields(BASE)} | changes
+
+
+@dataclass
+class TinyCorpus:
+    """Pairs of a list; None stands for a skipped line."""
+
+    pairs: list[Pair | None]
+    name: str = "train"
+    fingerprint: str = "tiny"
+
+    @property
+    def num_lines(self) -> int:
+        return len(self.pairs)
+
+    def __iter__(self) -> Iterator[Pair]:
+        return (pair for pair in self.pairs if pair is not None)
+
+    def lines(self) -> Iterator[Pair | None]:
+        return iter(self.pairs)
 
 
 TOY_GRAMMAR = """\

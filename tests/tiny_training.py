@@ -63,6 +63,9 @@ def tiny_config(folder: Path, *overrides: str) -> TrainConfig:
         write_corpus(folder)
     small = [each for each in SMALL if fits(each, overrides)]
     base = [*corpus_overrides(folder), *small, f"checkpoint_dir='{folder}/runs'"]
+    # Hydra cannot replace a list by a dictionary of corpora.
+    given = {override.partition("=")[0] for override in overrides}
+    base = [each for each in base if each.partition("=")[0] not in given]
     return load_config(*base, "run_name=tiny", *overrides)
 
 

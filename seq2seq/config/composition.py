@@ -1,7 +1,7 @@
 """Find and compose the YAML files, and convert what was composed into a checked dataclass."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
@@ -43,7 +43,8 @@ def to_dataclass(composed: DictConfig) -> object:
 def _added_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
     """Yield the keys that "+key=value" added and no schema has."""
     schema_type = OmegaConf.get_type(config)
-    assert schema_type is not None
+    if not is_dataclass(schema_type):  # data.train may be a dictionary without a schema
+        return
     known = {field.name for field in fields(schema_type)}
     for key in map(str, config):
         if key not in known:

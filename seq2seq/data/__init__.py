@@ -35,14 +35,7 @@ from seq2seq.data.segmentation import (
 )
 from seq2seq.data.text_files import TextFilesCorpus
 from seq2seq.data.token_links import TokenLinks, link_tokens
-from seq2seq.data.tokenizers.base import (
-    Tokenizer,
-    TokenizerPair,
-    register_tokenizer,
-    tokenizers_from_state,
-    tokenizers_state,
-    train_tokenizers,
-)
+from seq2seq.data.tokenizers.base import Tokenizer, TokenizerPair
 from seq2seq.data.tokenizers.characters import CharacterTokenizer
 from seq2seq.data.tokenizers.config import (
     CharactersConfig,
@@ -52,7 +45,14 @@ from seq2seq.data.tokenizers.config import (
     TokenizerConfig,
     WordsConfig,
 )
+from seq2seq.data.tokenizers.registry import (
+    register_tokenizer,
+    tokenizers_from_state,
+    tokenizers_state,
+    train_tokenizers,
+)
 from seq2seq.data.tokenizers.subwords import SentencePieceTokenizer
+from seq2seq.data.tokenizers.symbols import SymbolTokenizer
 from seq2seq.data.tokenizers.words import PretrainedVectors, WordTokenizer, load_vectors
 
 __all__ = [
@@ -78,6 +78,7 @@ __all__ = [
     "SentencePieceConfig",
     "SentencePieceModel",
     "SentencePieceTokenizer",
+    "SymbolTokenizer",
     "TextFilesCorpus",
     "TokenLinks",
     "Tokenizer",

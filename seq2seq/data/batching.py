@@ -14,6 +14,7 @@ from torch import Tensor
 from seq2seq.checks import check_positive
 from seq2seq.data.encoded import EncodedCorpus
 from seq2seq.data.id_rows import IdRows, Numbers
+from seq2seq.data.mixing import Mixture
 from seq2seq.data.segmentation import TrainingCorpus
 from seq2seq.data.token_links import TokenLinks
 from seq2seq.runtime.seeding import derive_seed
@@ -103,7 +104,7 @@ def collate(encoded: EncodedCorpus, rows: Numbers, *, links: TokenLinks | None =
 
 
 class Batches:
-    """The batches of every epoch, each with similar lengths; every row is in one batch.
+    """The batches of every epoch, each with similar lengths; every row of the epoch is in one.
 
     The batches depend only on the seed and the number of the epoch. With several processes, each
     gets its share of every batch; batches with fewer rows than processes are merged.
@@ -114,6 +115,7 @@ class Batches:
         seed: Seed of their order.
         rank: Index of this process.
         world_size: Number of processes.
+        mixture: Rows of an epoch; None takes each row once.
 
     Raises:
         ValueError: The corpus has fewer pairs than there are processes.
@@ -127,6 +129,7 @@ class Batches:
         seed: int,
         rank: int,
         world_size: int,
+        mixture: Mixture | None = None,
     ) -> None:
         assert 0 <= rank < world_size
         if len(corpus) < world_size:
@@ -138,12 +141,15 @@ class Batches:
         self._seed = seed
         self._rank = rank
         self._world_size = world_size
+        self._mixture = mixture
 
     def epoch(self, number: int) -> list[Numbers]:
         """Return the rows of each batch for this process, at least one per batch."""
         encoded = self._corpus.epoch(number)
         generator = np.random.default_rng(derive_seed(self._seed, "order", number))
-        shuffled = generator.permutation(len(encoded))
+        mixture = self._mixture
+        rows = len(encoded) if mixture is None else mixture.rows(self._seed, number)
+        shuffled = generator.permutation(rows)
         batches = []
         for start in range(0, len(shuffled), self._config.pool_size):
             pool = _sort(encoded, shuffled[start : start + self._config.pool_size])

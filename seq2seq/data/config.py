@@ -1,9 +1,11 @@
 """Configurations of parallel corpora."""
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 
 from seq2seq.checks import check_positive
+from seq2seq.data.file_sets import FileSet, FileSets, read_file_sets
 
 
 class OnInvalid(Enum):
@@ -96,46 +98,79 @@ class Multi30kConfig(DataConfig):
 
 @dataclass(kw_only=True, slots=True)
 class FilesConfig(DataConfig):
-    """The user's own text: [source file, target file] or [file of two columns], plain or .gz.
+    """The user's own text, plain or .gz: one corpus or several, as `read_file_sets` reads them.
 
     Source and target may have the same language code, as in paraphrasing or copying.
     """
 
-    train: list[str]
-    valid: list[str]
-    test: list[str] | None
+    train: FileSets
+    valid: FileSets
+    test: FileSets
     """None: the run has no test set."""
-    # The default is also the value of checkpoints that were written before the key existed.
+    # Defaults are also the values of checkpoints that were written before the keys existed.
+    temperature: float = 1.0
+    """Above 1, an epoch takes more of small corpora: n pairs count as n ** (1 / temperature)."""
     allow_tabs: bool = False
     """Whether lines of a source or a target file may contain tabs."""
 
     def __post_init__(self) -> None:
         DataConfig.__post_init__(self)
-        for key in ("train", "valid", "test"):
-            paths = getattr(self, key)
-            if paths is not None:
-                self._check_paths(key, paths)
+        for each in (*self.train_sets(), *self.valid_sets(), *self.test_sets()):
+            self._check_paths(each)
+        if not 1 <= self.temperature < math.inf:
+            raise ValueError(f"data.temperature={self.temperature} must be a number of at least 1")
+        if self.temperature != 1 and len(self.train_sets()) == 1:
+            raise ValueError(
+                f"data.temperature={self.temperature} mixes several corpora, but data.train is one"
+            )
 
-    def _check_paths(self, key: str, paths: list[str]) -> None:
-        given = f"data.{key}=[{','.join(paths)}]"
+    def train_sets(self) -> list[FileSet]:
+        """Return the training corpora."""
+        return read_file_sets("data.train", self.train)
+
+    def valid_sets(self) -> list[FileSet]:
+        """Return the validation set."""
+        return _without_weights([_only(read_file_sets("data.valid", self.valid))])
+
+    def test_sets(self) -> list[FileSet]:
+        """Return the test set, if there is one."""
+        if self.test is None:
+            return []
+        return _without_weights([_only(read_file_sets("data.test", self.test))])
+
+    def _check_paths(self, files: FileSet) -> None:
+        key, paths = files.key, files.paths
+        given = f"{key}=[{','.join(paths)}]"
+        example = "my/" + key.split(".")[1]
         if len(paths) not in (1, 2) or not all(path.strip() for path in paths):
             raise ValueError(
                 f"{given} must contain one or two paths; give a source and a target file, "
-                f"data.{key}=[my/{key}.de,my/{key}.en], or one tab-separated file, "
-                f"data.{key}=[my/{key}.tsv]"
+                f"{key}=[{example}.de,{example}.en], or one tab-separated file, "
+                f"{key}=[{example}.tsv]"
             )
         tables = [path for path in paths if path.removesuffix(".gz").endswith(".tsv")]
         if len(paths) == 2 and tables and not self.allow_tabs:
             raise ValueError(
                 f"{given}: {tables[0]} is a file of two columns, which is given alone: "
-                f"data.{key}=[{tables[0]}]; join several with cat, or set data.allow_tabs=true to "
-                "read each as one side"
+                f"{key}=[{tables[0]}]; give several as {key}=[[a.tsv],[b.tsv]], or set "
+                "data.allow_tabs=true to read each as one side"
             )
         if len(paths) == 2 and paths[0] == paths[1] and self.source != self.target:
             raise ValueError(
                 f"{given} names one file twice, for data.source={self.source} and "
                 f"data.target={self.target}; give two files, or equal languages to learn to copy"
             )
+
+
+def _only(sets: list[FileSet]) -> FileSet:
+    return sets[0]
+
+
+def _without_weights(sets: list[FileSet]) -> list[FileSet]:
+    for each in sets:
+        if each.weight != 1:
+            raise ValueError(f"{each.key}.weight={each.weight}: only data.train has weights")
+    return sets
 
 
 def _check_not_empty(key: str, value: str) -> None:

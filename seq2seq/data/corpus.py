@@ -14,6 +14,10 @@ class Pair(NamedTuple):
     target: str
     links: frozenset[tuple[int, int]] | None
     """Gold links (source word, target word), 0-based indices in text.split(); None if unknown."""
+    part: int = 0
+    """Index of the corpus that it comes from, if several are joined."""
+    num_tags: int = 0
+    """Number of words at the start of the source that the corpus itself does not have."""
 
 
 class Corpus(Protocol):

@@ -2,8 +2,9 @@
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -23,14 +24,13 @@ from seq2seq.data.cache import (
 from seq2seq.data.config import DataConfig, OnInvalid
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.id_rows import IdRows, Ids, Numbers, RowWriter, map_array
-from seq2seq.data.tokenizers.base import (
-    TokenizerPair,
-    TokenizerState,
+from seq2seq.data.tokenizers.base import TokenizerPair, TokenizerState
+from seq2seq.data.tokenizers.config import SAMPLING_KEYS, TokenizerConfig
+from seq2seq.data.tokenizers.registry import (
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,
 )
-from seq2seq.data.tokenizers.config import SAMPLING_KEYS, TokenizerConfig
 from seq2seq.files.archive import DamagedFileError, load_archive
 from seq2seq.files.atomic import whole_file
 from seq2seq.special_tokens import UNK
@@ -49,6 +49,8 @@ class EncodedCorpus:
     target_rows: IdRows
     indices: Numbers
     """Position of each pair in the iteration over the corpus, which may have more pairs."""
+    part_sizes: list[int] = field(default_factory=list)
+    """Number of pairs of each part of a joined corpus, one after the other."""
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -80,6 +82,7 @@ class _Counts:
     long_pairs: int = 0
     ids: int = 0
     unknown_ids: int = 0
+    part_sizes: list[int] = field(default_factory=list)
 
 
 def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) -> EncodedCorpus:
@@ -147,7 +150,7 @@ def _load_tokenizers(path: Path) -> TokenizerPair:
 def _encode_into(
     folder: Path, corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig
 ) -> _Counts:
-    counts = _Counts()
+    counts, kept_parts = _Counts(), Counter[int]()
     with (
         RowWriter(folder, "source") as source_writer,
         RowWriter(folder, "target") as target_writer,
@@ -167,6 +170,7 @@ def _encode_into(
                 counts.unknown_ids += int(np.count_nonzero(ids == UNK))
             counts.pairs += len(pairs)
             counts.long_pairs += len(pairs) - len(kept)
+            kept_parts.update(pairs[row].part for row in kept)
     if counts.pairs == 0:
         raise ValueError(f"{corpus.name}: the corpus has no pairs; give files with text")
     if counts.pairs == counts.long_pairs:
@@ -174,6 +178,7 @@ def _encode_into(
             f"{corpus.name}: all {counts.pairs} pairs are longer than "
             f"data.max_length={config.max_length} tokens; raise it"
         )
+    counts.part_sizes = [kept_parts[part] for part in range(max(kept_parts) + 1)]
     return counts
 
 
@@ -205,7 +210,7 @@ def _open(folder: Path) -> tuple[EncodedCorpus, _Counts]:
     counts = _Counts(**json.loads((folder / "counts.json").read_text(encoding="ascii")))
     source_rows, target_rows = (IdRows.open(folder, side) for side in ("source", "target"))
     indices = map_array(folder / "indices", np.int64)
-    return EncodedCorpus(source_rows, target_rows, indices), counts
+    return EncodedCorpus(source_rows, target_rows, indices, counts.part_sizes), counts
 
 
 def _report(name: str, counts: _Counts, *, max_length: int) -> None:

@@ -19,9 +19,9 @@ from seq2seq.data.corpus import Corpus
 from seq2seq.data.encoded import EncodedCorpus, encoding_key
 from seq2seq.data.id_rows import IdRows, Numbers, RowWriter
 from seq2seq.data.text_rows import TextRows, TextWriter
-from seq2seq.data.tokenizers.base import Tokenizer, TokenizerPair
+from seq2seq.data.tokenizers.base import SamplingTokenizer, Tokenizer, TokenizerPair
 from seq2seq.data.tokenizers.config import SentencePieceConfig, TokenizerConfig
-from seq2seq.data.tokenizers.subwords import SentencePieceTokenizer
+from seq2seq.data.tokenizers.symbols import SymbolTokenizer
 from seq2seq.runtime.seeding import derive_seed
 
 _BLOCK = 100
@@ -87,12 +87,14 @@ def training_corpus(
     )
 
 
-def _sampling(tokenizer: Tokenizer) -> SentencePieceTokenizer:
-    if not isinstance(tokenizer, SentencePieceTokenizer):
+def _sampling(tokenizer: Tokenizer) -> SamplingTokenizer:
+    inner = tokenizer.inner if isinstance(tokenizer, SymbolTokenizer) else tokenizer
+    if not isinstance(inner, SamplingTokenizer):
         raise ValueError(
             "tokenizer.sampling_alpha is for SentencePiece models, but the tokenizers of this run "
             "are of another kind; set it to 0"
         )
+    assert isinstance(tokenizer, SamplingTokenizer)
     return tokenizer
 
 
@@ -119,7 +121,7 @@ class _Sampler:
     sources: TextRows
     targets: TextRows
     indices: Numbers
-    tokenizers: tuple[SentencePieceTokenizer, SentencePieceTokenizer]
+    tokenizers: tuple[SamplingTokenizer, SamplingTokenizer]
     alpha: float
     nbest: int
     seed: int

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from seq2seq.data.config import FilesConfig, OnInvalid
-from seq2seq.data.corpus import Corpora, Pair, load_corpora
+from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
 from seq2seq.data.file_checks import check_files, warn_if_swapped
+from seq2seq.data.file_sets import FileSet
+from seq2seq.data.joined import JoinedCorpus, Part
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import decode_line, is_gzip, open_text
 
@@ -23,21 +25,29 @@ _INVALID_KINDS = {"empty_lines": "with an empty side", "invalid_utf8": "that are
 def load_files(config: FilesConfig) -> Corpora:
     """Open the files of the configuration as corpora; warn if sources and targets look swapped."""
     return Corpora(
-        train=_load_part(config, "train", config.train),
-        valid=_load_part(config, "valid", config.valid),
-        test=None if config.test is None else _load_part(config, "test", config.test),
+        train=_load(config, "train", config.train_sets()),
+        valid=_load(config, "valid", config.valid_sets()),
+        test=_load(config, "test", config.test_sets()) if config.test_sets() else None,
     )
 
 
-def _load_part(config: FilesConfig, name: str, paths: Sequence[str]) -> "TextFilesCorpus":
+def _load(config: FilesConfig, name: str, sets: Sequence[FileSet]) -> Corpus:
+    """Open the corpora of a key; several are joined."""
+    parts = [Part(corpus=_open(config, each), tag=each.tag) for each in sets]
+    if len(parts) == 1 and parts[0].tag is None:
+        return parts[0].corpus
+    return JoinedCorpus(name, parts)
+
+
+def _open(config: FilesConfig, files: FileSet) -> "TextFilesCorpus":
     corpus = TextFilesCorpus(
-        name,
-        paths=[expand_home(path, key=f"data.{name}") for path in paths],
+        files.key.removeprefix("data."),
+        paths=[expand_home(path, key=files.key) for path in files.paths],
         empty_lines=config.empty_lines,
         invalid_utf8=config.invalid_utf8,
         allow_tabs=config.allow_tabs,
     )
-    warn_if_swapped(name, corpus.paths, source=config.source, target=config.target)
+    warn_if_swapped(corpus.name, corpus.paths, source=config.source, target=config.target)
     return corpus
 
 

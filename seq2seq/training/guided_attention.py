@@ -158,9 +158,9 @@ def _aligned_pairs(corpus: Corpus, path: str) -> Iterator[tuple[Pair, Links]]:
                 "may be empty, for each of its lines"
             )
         if pair is not None:
-            lengths = len(pair.source.split()), len(pair.target.split())
+            lengths = len(pair.source.split()) - pair.num_tags, len(pair.target.split())
             check_links(gold, *lengths, where=f"{path}:{number}")
-            yield pair, gold.possible
+            yield pair, frozenset((i + pair.num_tags, j) for i, j in gold.possible)
     if next(alignments, None) is not None:
         raise ValueError(
             f"{path}: more than {number} lines, but the training text has {number}; give one "

@@ -17,6 +17,8 @@ from seq2seq.data import (
     training_corpus,
 )
 from seq2seq.data.cache import check_cache
+from seq2seq.data.mixing import Mixture
+from seq2seq.data.several_files import check_tags, training_mixture, with_tags
 from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.bleu_tokenize import (
     DEFAULT,
@@ -54,6 +56,8 @@ class PreparedData:
     train: TrainingCorpus
     train_links: TokenLinks | None
     """Links for guided attention; None without it."""
+    mixture: Mixture | None
+    """Rows of an epoch, if training takes some corpora more often than others."""
     fingerprint: str
     """Hash of the training corpus and of its links."""
     valid: EvaluationSet
@@ -80,7 +84,9 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     check_cache(config.data.cache_dir)
     corpora = load_corpora(config.data)
     if tokenizers is None:
-        tokenizers = cached_tokenizers(config.tokenizer, corpora.train, config.data.cache_dir)
+        symbols = with_tags(config.tokenizer, config.data)
+        tokenizers = cached_tokenizers(symbols, corpora.train, config.data.cache_dir)
+    check_tags(config.data, tokenizers)
     encoded = encode_corpus(corpora.train, tokenizers, config.data)
     fingerprint = corpora.train.fingerprint
     links = _training_links(config, corpora.train, encoded, tokenizers)
@@ -103,6 +109,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
             seed=config.seed,
         ),
         train_links=links,
+        mixture=training_mixture(config.data, encoded),
         fingerprint=fingerprint,
         valid=valid,
         test=test,

@@ -74,9 +74,10 @@ def test_an_argument_that_cannot_be_parsed_gets_an_example():
 
 
 def test_a_single_path_for_a_list_is_answered_with_brackets():
-    text = error_of("data=files", "data.train=my/train.tsv")
+    text = error_of("data=files", "data.train=my/train.tsv", "data.valid=[a,b]")
 
-    assert text == "data.train must be a list; write it in brackets, 'data.train=[...]'"
+    rule = "must be a list; write it in brackets, 'data.train=[...]'"
+    assert text == f"data.train=my/train.tsv {rule}"
 
 
 def test_an_error_without_words_is_named_by_its_type():

@@ -39,3 +39,10 @@ def test_a_name_of_another_type_is_refused(group):
     message = rf"^{group}\.name={other[group]} does not name this {group}; remove it and choose"
     with pytest.raises(ValueError, match=message):
         load_config(f"{group}.name={other[group]}")
+
+
+@pytest.mark.parametrize(("name", "model"), [("unigram", "bpe"), ("bpe", "unigram")])
+def test_a_sentencepiece_model_of_another_name_is_refused(name, model):
+    message = rf"^tokenizer\.model_type={model} does not belong to tokenizer={name}; remove it and"
+    with pytest.raises(ValueError, match=message):
+        load_config(f"tokenizer={name}", f"tokenizer.model_type={model}")

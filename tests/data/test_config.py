@@ -1,6 +1,7 @@
 """Data configurations refuse bad values before anything is read."""
 
 import dataclasses
+import re
 
 import pytest
 from tiny_data import BASE, shared
@@ -92,8 +93,8 @@ def test_two_files_of_two_columns_are_refused(paths: list[str], table: str) -> N
 
     assert str(caught.value) == (
         f"data.train=[{','.join(paths)}]: {table} is a file of two columns, which is given alone: "
-        f"data.train=[{table}]; join several with cat, or set data.allow_tabs=true to read each as "
-        "one side"
+        f"data.train=[{table}]; give several as data.train=[[a.tsv],[b.tsv]], or set "
+        "data.allow_tabs=true to read each as one side"
     )
 
 
@@ -118,3 +119,32 @@ def test_a_misspelt_key_cannot_be_set() -> None:
 
     with pytest.raises(AttributeError):
         config.max_lenght = 7  # type: ignore[attr-defined]  # the misspelling is the point
+
+
+SEVERAL = {"news": {"files": ["a.de", "a.en"], "weight": 2, "tag": "<x>"}, "talks": ["b.tsv"]}
+
+
+def test_several_training_corpora_are_read() -> None:
+    config = dataclasses.replace(FILES, train=SEVERAL, temperature=2)
+
+    assert [each.key for each in config.train_sets()] == ["data.train.news", "data.train.talks"]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"train": {"news": ["a", "b", "c"]}}, "data.train.news=[a,b,c] must contain one or two"),
+        ({"train": {"news": ["a.tsv", "b.tsv"]}}, "data.train.news=[a.tsv,b.tsv]: a.tsv is a file"),
+        ({"train": SEVERAL, "temperature": 0.5}, "data.temperature=0.5 must be a number of at le"),
+        ({"temperature": 2}, "data.temperature=2 mixes several corpora, but data.train is one"),
+        (
+            {"valid": {"files": ["a.tsv"], "weight": 2}},
+            "data.valid.weight=2.0: only data.train has weights",
+        ),
+    ],
+)
+def test_values_that_do_not_fit_several_corpora_are_refused(
+    values: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        dataclasses.replace(FILES, **values)

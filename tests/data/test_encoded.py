@@ -305,7 +305,13 @@ def test_the_counts_are_stored_as_plain_text(config: DataConfig) -> None:
 
     (folder,) = folders(config)
     counts = json.loads((folder / "counts.json").read_text())
-    assert counts == {"pairs": 5, "long_pairs": 0, "ids": 25, "unknown_ids": 0}
+    assert counts == {
+        "pairs": 5,
+        "long_pairs": 0,
+        "ids": 25,
+        "unknown_ids": 0,
+        "part_sizes": [5],
+    }
 
 
 def test_progress_is_quiet_without_a_terminal(

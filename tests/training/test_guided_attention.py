@@ -21,6 +21,7 @@ GUIDED = "training.guided_attention.weight=0.5"
 
 
 def write_text(folder: Path, alignments: list[str]) -> Path:
+    folder.mkdir(exist_ok=True)
     for name in ("train", "valid", "test"):
         (folder / f"a.{name}").write_text("".join(f"{line}\n" for line in SOURCE))
         (folder / f"b.{name}").write_text("".join(f"{line}\n" for line in TARGET))
@@ -55,6 +56,19 @@ def test_pairs_left_out_do_not_shift_the_links_of_others(tmp_path):
         | {(4, 1), (5, 1), (6, 1)},
         {(1, 1), (1, 2), (2, 1), (2, 2)},
     ]
+
+
+def test_links_count_no_tags_and_run_through_all_corpora(tmp_path):
+    path = write_text(tmp_path, [*ALIGNMENTS, *ALIGNMENTS])
+    given = f"training.guided_attention.alignments='{path}'"
+    files = f"files: ['{tmp_path}/a.train','{tmp_path}/b.train']"
+    plain = links_of(prepare_data(guided_config(tmp_path / "plain", ALIGNMENTS)))
+
+    corpora = f"data.train={{first: {{{files}}}, second: {{{files}, tag: '<2b>'}}}}"
+    data = prepare_data(tiny_config(tmp_path, GUIDED, given, corpora))
+
+    # The tag is a token. The space after it is none.
+    assert links_of(data) == [*plain, *({(t, s + 1) for t, s in row} for row in plain)]
 
 
 def test_random_segmentations_are_refused(tmp_path):

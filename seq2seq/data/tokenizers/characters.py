@@ -10,10 +10,10 @@ from seq2seq.data.tokenizers.base import (
     UNKNOWN_SURFACE,
     TokenizerPair,
     TokenizerState,
-    register_tokenizer,
     word_indices,
 )
 from seq2seq.data.tokenizers.config import CharactersConfig
+from seq2seq.data.tokenizers.registry import register_tokenizer
 from seq2seq.special_tokens import SPECIAL_TOKENS, UNK
 
 logger = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """Configurations of tokenizers."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from seq2seq.checks import check_positive
@@ -9,6 +9,7 @@ from seq2seq.special_tokens import SPECIAL_TOKENS
 
 SAMPLING_KEYS = ("sampling_alpha", "sampling_nbest")
 """Keys of `SentencePieceConfig` that do not change the tokenizers."""
+_MIN_COVERAGE = 0.98
 
 
 class SentencePieceModel(Enum):
@@ -38,14 +39,33 @@ class TokenizerConfig:
     name: str
     """Kind of tokenizer: "bpe", "characters", "unigram" or "words"."""
     vocabulary_size: int
-    """Maximum number of tokens in a vocabulary, including the special ones."""
+    """Maximum number of tokens in a vocabulary, including the special ones and symbols."""
+    # The default is also the value of checkpoints that were written before the key existed.
+    user_symbols: list[str] = field(default_factory=list)
+    """Texts that are one token each wherever they stand, such as "<2de>"."""
 
     def __post_init__(self) -> None:
-        if self.vocabulary_size <= len(SPECIAL_TOKENS):
+        for symbol in self.user_symbols:
+            check_symbol(symbol, key="tokenizer.user_symbols")
+        if len(set(self.user_symbols)) < len(self.user_symbols):
+            raise ValueError(
+                f"tokenizer.user_symbols=[{','.join(self.user_symbols)}] names a symbol twice"
+            )
+        num_fixed = len(SPECIAL_TOKENS) + len(self.user_symbols)
+        if self.vocabulary_size <= num_fixed:
+            symbols = " and symbols" if self.user_symbols else ""
             raise ValueError(
                 f"tokenizer.vocabulary_size={self.vocabulary_size} must be more than "
-                f"{len(SPECIAL_TOKENS)}, the number of special tokens"
+                f"{num_fixed}, the number of special tokens{symbols}"
             )
+
+
+def check_symbol(symbol: str, *, key: str) -> None:
+    """Raise ValueError unless a tokenizer can keep the text whole."""
+    if not symbol or any(map(str.isspace, symbol)):
+        raise ValueError(f"{key}: {symbol!r} must be a text without spaces, such as '<2de>'")
+    if symbol in SPECIAL_TOKENS:
+        raise ValueError(f"{key}: {symbol!r} is a special token; choose another text")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -56,7 +76,7 @@ class SentencePieceConfig(TokenizerConfig):
     joint: bool
     """One vocabulary for both languages."""
     character_coverage: float
-    """Share of the characters of the text that get a token of their own, in (0, 1]."""
+    """Share of the characters of the text that get a token of their own, in [0.98, 1]."""
     max_training_lines: int
     """A longer text is sampled at random down to this number of lines."""
     # The defaults are also the values of checkpoints that were written before the keys existed.
@@ -74,9 +94,10 @@ class SentencePieceConfig(TokenizerConfig):
     def __post_init__(self) -> None:
         TokenizerConfig.__post_init__(self)
         check_positive("tokenizer", self, "max_training_lines")
-        if not 0 < self.character_coverage <= 1:
+        if not _MIN_COVERAGE <= self.character_coverage <= 1:
             raise ValueError(
-                f"tokenizer.character_coverage={self.character_coverage} must lie in (0, 1]"
+                f"tokenizer.character_coverage={self.character_coverage} must lie in "
+                f"[{_MIN_COVERAGE}, 1], the range of SentencePiece"
             )
         self._check_sampling()
 

@@ -22,10 +22,10 @@ from seq2seq.data.tokenizers.base import (
     UNKNOWN_SURFACE,
     TokenizerPair,
     TokenizerState,
-    register_tokenizer,
     word_indices,
 )
 from seq2seq.data.tokenizers.config import SentencePieceConfig
+from seq2seq.data.tokenizers.registry import register_tokenizer
 from seq2seq.runtime.seeding import derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
@@ -67,14 +67,6 @@ class SentencePieceTokenizer:
     def sample(
         self, lines: Sequence[str], *, seed: int, alpha: float, nbest: int
     ) -> list[list[int]]:
-        """Return the ids of a random segmentation of each line, without BOS and EOS.
-
-        Args:
-            lines: Text.
-            seed: Seed in [0, 2**32); the result depends on it and on the lines alone.
-            alpha: As `SentencePieceConfig.sampling_alpha`.
-            nbest: As `SentencePieceConfig.sampling_nbest`.
-        """
         # The library has one seed for the whole process. A call with one thread draws from the
         # beginning of its sequence of numbers.
         with _SAMPLING:

@@ -12,14 +12,13 @@ from seq2seq.data import (
     Pair,
     SentencePieceConfig,
     SentencePieceModel,
-    TokenizerConfig,
     TokenizerPair,
     WordsConfig,
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,
 )
-from seq2seq.data.tokenizers.base import register_tokenizer, word_indices
+from seq2seq.data.tokenizers.base import word_indices
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
 UNIGRAM = SentencePieceConfig(
@@ -201,30 +200,6 @@ def test_a_corpus_without_text_is_refused(name: str) -> None:
 
     with pytest.raises(ValueError, match=r"train .*: no text to train a tokenizer on; give"):
         train_tokenizers(CONFIGS[name], EmptyCorpus())
-
-
-def test_a_configuration_without_a_trainer_is_refused() -> None:
-    config = TokenizerConfig(name="mine", vocabulary_size=9)
-
-    with pytest.raises(TypeError, match="no tokenizer is registered for TokenizerConfig"):
-        train_tokenizers(config, SmallCorpus())
-
-
-def test_an_unknown_kind_of_state_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="unknown tokenizer kind 'runes'; one of: characters, sent"
-    ):
-        tokenizers_from_state({"joint": {"kind": "runes"}})
-
-
-@pytest.mark.parametrize(
-    ("config_type", "kind"), [(TokenizerConfig, "characters"), (CharactersConfig, "runes")]
-)
-def test_a_kind_and_a_config_type_are_registered_once(
-    config_type: type[TokenizerConfig], kind: str
-) -> None:
-    with pytest.raises(ValueError, match=f"tokenizer kind '{kind}' or its {config_type.__name__}"):
-        register_tokenizer(config_type, kind=kind, restore=lambda state: None)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Configurations of tokenizers refuse values out of range."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -33,9 +34,11 @@ def test_a_vocabulary_of_special_tokens_alone_is_refused(name: str) -> None:
         dataclasses.replace(config_of(name), vocabulary_size=4)
 
 
-@pytest.mark.parametrize("coverage", [0.0, -0.5, 1.01])
+@pytest.mark.parametrize("coverage", [0.0, -0.5, 0.97, 1.01])
 def test_an_impossible_character_coverage_is_refused(coverage: float) -> None:
-    with pytest.raises(ValueError, match=r"tokenizer\.character_coverage=.* must lie in \(0, 1\]"):
+    with pytest.raises(
+        ValueError, match=r"tokenizer\.character_coverage=.* must lie in \[0.98, 1\]"
+    ):
         dataclasses.replace(config_of("unigram"), character_coverage=coverage)
 
 
@@ -77,3 +80,25 @@ def test_sampling_out_of_range_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=f"^tokenizer.{message}"):
         dataclasses.replace(config_of(name), **values)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("symbols", "message"),
+    [
+        ([""], "tokenizer.user_symbols: '' must be a text without spaces, such as '<2de>'"),
+        (["<2 de>"], "tokenizer.user_symbols: '<2 de>' must be a text without spaces, such as"),
+        (["</s>"], "tokenizer.user_symbols: '</s>' is a special token; choose another text"),
+        (["<a>", "<b>", "<a>"], "tokenizer.user_symbols=[<a>,<b>,<a>] names a symbol twice"),
+    ],
+)
+def test_texts_that_cannot_be_symbols_are_refused(
+    name: str, symbols: list[str], message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        dataclasses.replace(config_of(name), user_symbols=symbols)
+
+
+def test_a_vocabulary_without_room_beside_the_symbols_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be more than 6, the number of special tokens and s"):
+        dataclasses.replace(config_of("words"), vocabulary_size=6, user_symbols=["<a>", "<b>"])

@@ -1,0 +1,75 @@
+"""Choose how often an epoch takes the pairs of each of several corpora."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from seq2seq.data.id_rows import Numbers
+from seq2seq.runtime.seeding import derive_seed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mixture:
+    """Corpora that stand one after the other, and the number of pairs an epoch takes of each."""
+
+    sizes: tuple[int, ...]
+    """Pairs of each corpus."""
+    counts: tuple[int, ...]
+    """Pairs that an epoch takes of each; the sum is that of the sizes."""
+
+    def rows(self, seed: int, epoch: int) -> Numbers:
+        """Return the rows of an epoch.
+
+        A corpus is repeated as a whole as often as its count allows, and the rest is drawn from it
+        without repetition.
+
+        Args:
+            seed: Seed of the run.
+            epoch: Number of the epoch, from 0.
+        """
+        generator = np.random.default_rng(derive_seed(seed, "mixture", epoch))
+        parts = []
+        start = 0
+        for size, count in zip(self.sizes, self.counts, strict=True):
+            repeats, rest = divmod(count, size)
+            parts += [np.arange(start, start + size)] * repeats
+            parts.append(start + generator.permutation(size)[:rest])
+            start += size
+        return np.concatenate(parts)
+
+
+def mix(sizes: Sequence[int], weights: Sequence[float], *, temperature: float) -> Mixture:
+    """Choose the pairs of each corpus in an epoch that is as long as all corpora together.
+
+    The share of a corpus of n pairs and weight w is proportional to w * n ** (1 / temperature).
+    Temperature and weights of 1 take each pair once; a higher temperature takes more of small
+    corpora (Arivazhagan et al. 2019, "Massively Multilingual Neural Machine Translation in the
+    Wild"). Counts are rounded by largest remainder, and every corpus has at least one pair.
+
+    Args:
+        sizes: Pairs of each corpus, at least 1.
+        weights: Weight of each corpus, above 0.
+        temperature: At least 1.
+
+    Example:
+        >>> mix([900, 100], [1, 1], temperature=1).counts
+        (900, 100)
+        >>> mix([900, 100], [1, 1], temperature=2).counts
+        (750, 250)
+        >>> mix([900, 100], [1, 3], temperature=1).counts
+        (750, 250)
+    """
+    total = sum(sizes)
+    # Logarithms of shares cannot overflow.
+    logarithms = np.log(weights) + np.log(sizes) / temperature
+    shares = np.exp(logarithms - logarithms.max())
+    exact = shares / shares.sum() * total
+    # Rounding first keeps 900.0000000001 from counting as more than 900.
+    counts = np.floor(np.round(exact, 6)).astype(np.int64)
+    order = np.argsort(counts - exact, kind="stable")
+    counts[order[: total - int(counts.sum())]] += 1
+    for empty in np.flatnonzero(counts == 0):
+        counts[empty] += 1
+        counts[counts.argmax()] -= 1
+    return Mixture(sizes=tuple(map(int, sizes)), counts=tuple(map(int, counts)))

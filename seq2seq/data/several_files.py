@@ -1,0 +1,79 @@
+"""Apply the weights and tags of the corpora of data=files."""
+
+import logging
+from dataclasses import replace
+
+from seq2seq.data.config import DataConfig, FilesConfig
+from seq2seq.data.encoded import EncodedCorpus
+from seq2seq.data.mixing import Mixture, mix
+from seq2seq.data.tokenizers.base import TokenizerPair
+from seq2seq.data.tokenizers.config import TokenizerConfig
+from seq2seq.special_tokens import UNK
+
+logger = logging.getLogger(__name__)
+
+
+def with_tags(config: TokenizerConfig, data: DataConfig) -> TokenizerConfig:
+    """Return the configuration of the tokenizers with the tags of the training corpora.
+
+    Args:
+        config: Configuration of the tokenizers.
+        data: Configuration of the corpora.
+    """
+    if not isinstance(data, FilesConfig):
+        return config
+    tags = [each.tag for each in data.train_sets() if each.tag is not None]
+    new = [tag for tag in dict.fromkeys(tags) if tag not in config.user_symbols]
+    return replace(config, user_symbols=[*config.user_symbols, *new]) if new else config
+
+
+def check_tags(data: DataConfig, tokenizers: TokenizerPair) -> None:
+    """Check that the tokenizer of the source keeps every tag whole.
+
+    Raises:
+        ValueError: A tag is no symbol of the tokenizer.
+    """
+    if not isinstance(data, FilesConfig):
+        return
+    for each in (*data.train_sets(), *data.valid_sets(), *data.test_sets()):
+        if each.tag is None:
+            continue
+        [ids] = tokenizers.source.encode([each.tag])
+        if len(ids) != 1 or ids[0] == UNK:
+            raise ValueError(
+                f"{each.key}.tag={each.tag} is no symbol of the tokenizer; use a tag of the "
+                "training corpora, or train a tokenizer with it in tokenizer.user_symbols"
+            )
+
+
+def training_mixture(data: DataConfig, encoded: EncodedCorpus) -> Mixture | None:
+    """Return the rows of an epoch, or None if it takes each pair once; log the corpora.
+
+    Args:
+        data: Configuration of the corpora.
+        encoded: The training corpora, joined.
+
+    Raises:
+        ValueError: All pairs of a corpus were left out.
+    """
+    if not isinstance(data, FilesConfig) or len(data.train_sets()) == 1:
+        return None
+    sets = data.train_sets()
+    sizes = [*encoded.part_sizes, *[0] * (len(sets) - len(encoded.part_sizes))]
+    for each, size in zip(sets, sizes, strict=True):
+        if size == 0:
+            raise ValueError(
+                f"{each.key}: all pairs are longer than data.max_length={data.max_length} tokens; "
+                "raise it or leave the corpus out"
+            )
+    mixture = mix(sizes, [each.weight for each in sets], temperature=data.temperature)
+    for each, size, count in zip(sets, mixture.sizes, mixture.counts, strict=True):
+        logger.info(
+            "train: corpus %s, %s: %d pairs, each taken %.2f times an epoch",
+            each.name,
+            ",".join(each.paths),
+            size,
+            count / size,
+        )
+    logger.info("train: an epoch has %d pairs", sum(mixture.counts))
+    return None if mixture.counts == mixture.sizes else mixture

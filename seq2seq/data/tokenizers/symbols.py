@@ -1,0 +1,157 @@
+"""Symbols that a tokenizer keeps whole, such as the tag of a language."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+from seq2seq.data.corpus import Corpus, Pair
+from seq2seq.data.tokenizers.base import (
+    SamplingTokenizer,
+    Tokenizer,
+    TokenizerState,
+    word_indices,
+)
+from seq2seq.special_tokens import UNK
+
+SYMBOLS = "symbols"
+"""Key of the symbols in the state of a tokenizer."""
+
+
+class SymbolTokenizer:
+    """A tokenizer and symbols, each of which is one token wherever it stands in a text.
+
+    The symbols follow the tokens of the other tokenizer, which encodes the text between them. A
+    symbol is a word of its own: one space on each side belongs to it, and decoding writes it.
+
+    Example:
+        >>> from seq2seq.data import CharacterTokenizer
+        >>> tokenizer = SymbolTokenizer(CharacterTokenizer("ab"), ["<2de>"])
+        >>> tokenizer.encode(["<2de> abba", "a<2de>"])
+        [[6, 4, 5, 5, 4], [4, 6]]
+        >>> tokenizer.decode([6, 4, 5])
+        '<2de> ab'
+    """
+
+    def __init__(self, inner: Tokenizer, symbols: Sequence[str]) -> None:
+        """Add symbols to a tokenizer; they are distinct and contain no white space."""
+        self.inner = inner
+        self._symbols = list(symbols)
+        self._pattern = _pattern(symbols)
+        self._ids = {symbol: i for i, symbol in enumerate(symbols, start=len(inner))}
+
+    def __len__(self) -> int:
+        return len(self.inner) + len(self._symbols)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        return self._encode(lines, self.inner.encode)
+
+    def sample(
+        self, lines: Sequence[str], *, seed: int, alpha: float, nbest: int
+    ) -> list[list[int]]:
+        inner = self.inner
+        assert isinstance(inner, SamplingTokenizer)
+        return self._encode(
+            lines, lambda texts: inner.sample(texts, seed=seed, alpha=alpha, nbest=nbest)
+        )
+
+    def decode(self, ids: Sequence[int]) -> str:
+        groups, symbols = self._split(ids)
+        texts = [self.inner.decode(group) for group in groups]
+        names = [*(self._symbols[i - len(self.inner)] for i in symbols), ""]
+        return " ".join(filter(None, chain.from_iterable(zip(texts, names, strict=True))))
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        size = len(self.inner)
+        labels = self.inner.tokens([i if i < size else UNK for i in ids])
+        return [
+            label if i < size else self._symbols[i - size]
+            for i, label in zip(ids, labels, strict=True)
+        ]
+
+    def words(self, text: str, ids: Sequence[int]) -> list[int]:
+        groups, symbols = self._split(ids)
+        matches = list(self._pattern.finditer(text))
+        if [self._ids[match[1]] for match in matches] != symbols:
+            # Characters of the other tokenizer spell a symbol.
+            return word_indices(text, [None if i == UNK else self.decode([i]) for i in ids])
+        indices = []
+        start = 0
+        for group, match in zip(groups, [*matches, None], strict=True):
+            end = len(text) if match is None else match.start()
+            first = _word_at(text, start)
+            indices += [first + word for word in self.inner.words(text[start:end], group)]
+            if match is not None:
+                indices.append(_word_at(text, match.start(1)))
+                start = match.end()
+        last = max(len(text.split()) - 1, 0)
+        return [min(index, last) for index in indices]
+
+    def state(self) -> TokenizerState:
+        return {**self.inner.state(), SYMBOLS: list(self._symbols)}
+
+    def _encode(
+        self, lines: Sequence[str], encode: Callable[[Sequence[str]], list[list[int]]]
+    ) -> list[list[int]]:
+        # Texts at even places, symbols between them.
+        split = [self._pattern.split(line) for line in lines]
+        texts = [text for parts in split for text in parts[::2] if text]
+        encoded = iter(encode(texts))
+        rows = []
+        for parts in split:
+            row: list[int] = []
+            for place, part in enumerate(parts):
+                if place % 2:
+                    row.append(self._ids[part])
+                elif part:
+                    row += next(encoded)
+            rows.append(row)
+        return rows
+
+    def _split(self, ids: Sequence[int]) -> tuple[list[list[int]], list[int]]:
+        """Return the ids before, between and after the symbols, and those of the symbols."""
+        groups: list[list[int]] = [[]]
+        symbols = []
+        for i in map(int, ids):
+            if i < len(self.inner):
+                groups[-1].append(i)
+            else:
+                symbols.append(i)
+                groups.append([])
+        return groups, symbols
+
+
+class WithoutSymbols:
+    """The text of a corpus without symbols, for training a tokenizer on the rest."""
+
+    def __init__(self, corpus: Corpus, symbols: Sequence[str]) -> None:
+        self.name = corpus.name
+        self.fingerprint = corpus.fingerprint
+        self.num_lines = corpus.num_lines
+        self._corpus = corpus
+        self._pattern = _pattern(symbols)
+
+    def __iter__(self) -> Iterator[Pair]:
+        return (pair for pair in self.lines() if pair is not None)
+
+    def lines(self) -> Iterator[Pair | None]:
+        """Yield the pairs, and None for each skipped line."""
+        for pair in self._corpus.lines():
+            yield pair and pair._replace(
+                source=self._without(pair.source), target=self._without(pair.target)
+            )
+
+    def _without(self, text: str) -> str:
+        return " ".join(filter(None, self._pattern.split(text)[::2]))
+
+
+def _pattern(symbols: Sequence[str]) -> re.Pattern[str]:
+    """Return a pattern of the symbols, the longest first, each with a space on either side."""
+    longest_first = sorted(symbols, key=len, reverse=True)
+    return re.compile(f" ?({'|'.join(map(re.escape, longest_first))}) ?")
+
+
+def _word_at(text: str, position: int) -> int:
+    """Return the index in `text.split()` of the word at a position, or of the next one."""
+    around = text[max(position - 1, 0) : position + 1]
+    is_inside = len(around) == 2 and not any(map(str.isspace, around))
+    return len(text[:position].split()) - is_inside
