@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from seq2seq.files.atomic import is_temporary, temporary_path
+from seq2seq.files.atomic import is_abandoned, is_temporary, temporary_path
 from seq2seq.files.paths import nearest_existing
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 _CHECKSUMS = "checksums.json"
 _BLOCK = 1 << 20
 _ABANDONED_AFTER = 3600.0
-"""Seconds; a process that fills a folder writes to it much more often."""
+"""Seconds; a process of another machine that fills a folder writes to it much more often."""
 
 
 def digest(value: object) -> str:
@@ -114,11 +114,11 @@ def _checksum(path: Path) -> int:
 
 
 def remove_abandoned(cache: Path) -> None:
-    """Delete the hidden folders and files of processes that were killed an hour ago."""
+    """Delete the hidden folders and files of killed processes; of other machines after an hour."""
     for path in filter(is_temporary, cache.glob(".*.*-*")):
         with contextlib.suppress(FileNotFoundError):  # its process has just renamed it
             last_written = max(each.stat().st_mtime for each in (path, *path.glob("*")))
-            if last_written < time.time() - _ABANDONED_AFTER:
+            if is_abandoned(path) or last_written < time.time() - _ABANDONED_AFTER:
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
                 else:

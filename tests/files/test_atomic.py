@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.files.atomic import create_file, is_temporary, temporary_path, whole_file, whole_files
+from seq2seq.files.atomic import (
+    create_file,
+    is_abandoned,
+    is_temporary,
+    temporary_path,
+    whole_file,
+    whole_files,
+)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -69,6 +76,7 @@ def test_a_killed_process_leaves_a_recognisable_hidden_file(tmp_path):
     [left] = tmp_path.iterdir()
     assert left.name != "a.txt"
     assert is_temporary(left)
+    assert is_abandoned(left)
 
 
 def test_several_files_get_their_names_together(tmp_path):
@@ -130,6 +138,9 @@ def test_a_link_is_replaced_and_its_target_stays(tmp_path):
 
 def test_only_temporary_paths_are_recognised(tmp_path):
     assert is_temporary(temporary_path(tmp_path / "best.pt"))
+    assert not is_abandoned(temporary_path(tmp_path / "best.pt"))
+    assert is_temporary(tmp_path / ".best.pt.99-0123abcd")
+    assert not is_abandoned(tmp_path / ".best.pt.99-0123abcd")  # it may be another machine's
     assert temporary_path(tmp_path / "a") != temporary_path(tmp_path / "a")
     for name in ("a", ".config.d", ".mail.2019-abc", ".notes.old-2023", "a.1-0123abcd"):
         assert not is_temporary(tmp_path / name)
