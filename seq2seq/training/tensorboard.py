@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Literal
 
 from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard.summary import hparams, text
@@ -15,9 +16,12 @@ from seq2seq.special_tokens import EOS
 from seq2seq.training.evaluator import Evaluation, Evaluator
 from seq2seq.training.event_file import EventFile, event_file_name, image_summary, new_event_file
 from seq2seq.training.loss import perplexity
-from seq2seq.training.progress import Interval
+from seq2seq.training.progress import Interval, Progress
 from seq2seq.visualization.heads import head_figure
 from seq2seq.visualization.plots import attention_figure
+
+MINUTES, TARGET_TOKENS = "minutes", "target_tokens"
+TRAIN_LOSS, VALID_LOSS, VALID_BLEU = "train/loss", "valid/loss", "valid/bleu"
 
 _RESULTS = ".results"
 """End of the name of the file with the test scores."""
@@ -65,7 +69,7 @@ class TensorBoard:
     ) -> None:
         """Add the means over an interval of updates to the curves of training."""
         values = {
-            "train/loss": interval.loss,
+            TRAIN_LOSS: interval.loss,
             "train/perplexity": perplexity(interval.loss),
             "train/learning_rate": learning_rate,
             "train/gradient_norm": interval.gradient_norm / interval.updates,
@@ -80,12 +84,17 @@ class TensorBoard:
             values["train/r_drop_divergence"] = interval.divergence / interval.target_tokens
         self._scalars(values, update)
 
+    def position(self, part: Literal["train", "valid"], progress: Progress) -> None:
+        """Add the minutes and target tokens of a point of the other curves of a part."""
+        values = {MINUTES: progress.seconds / 60, TARGET_TOKENS: float(progress.target_tokens)}
+        self._scalars({f"{part}/{name}": value for name, value in values.items()}, progress.update)
+
     def validation(self, evaluation: Evaluation, *, update: int) -> None:
         """Add the scores of a validation to the curves, and a figure that compares the heads."""
         values = {
-            "valid/loss": evaluation.loss,
+            VALID_LOSS: evaluation.loss,
             "valid/perplexity": evaluation.perplexity,
-            "valid/bleu": evaluation.scores.bleu,
+            VALID_BLEU: evaluation.scores.bleu,
             "valid/chrf": evaluation.scores.chrf,
         }
         if evaluation.alignment is not None:

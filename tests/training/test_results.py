@@ -51,6 +51,7 @@ def test_results_have_all_measurements(run):
         "parameters",
         "device",
         "precision",
+        "training_data",
         "attention",
         "valid",
         "test",
@@ -60,6 +61,9 @@ def test_results_have_all_measurements(run):
     assert scores <= results["valid"].keys()
     assert scores <= results["test"].keys()
     assert "aer" not in results["test"]  # files hold no gold alignments
+    [head] = results["test"]["heads"]
+    assert head["entropy"] == results["test"]["attention_entropy"]
+    assert head["alignment_error_rate"] is None
     assert results["updates"] == 12
     assert results["best_update"] in {6, 12}
     assert results["epochs"] == 2.0

@@ -10,7 +10,7 @@ from seq2seq.evaluation.attention_statistics import HeadStatistics
 from seq2seq.evaluation.metrics import Scores
 from seq2seq.search import Hypothesis
 from seq2seq.training.evaluator import Alignment, Evaluation
-from seq2seq.training.progress import Interval
+from seq2seq.training.progress import Interval, Progress
 from seq2seq.training.tensorboard import TensorBoard, draw_results
 
 HEADS = [
@@ -203,3 +203,13 @@ def test_samples_are_texts_and_one_map_per_head(tmp_path, num_heads, maps):
     assert {f"text/valid_{index}/text_summary" for index in range(2)} <= tags
     drawn = {tag for tag in tags if tag.startswith("attention/")}
     assert drawn == {f"attention/valid_{index}{head}" for index in range(2) for head in maps}
+
+
+def test_an_update_has_its_place_in_minutes_and_target_tokens(tmp_path):
+    with TensorBoard(tmp_path, first_update=1) as board:
+        board.position("valid", Progress(update=4, seconds=90.0, target_tokens=123))
+
+    assert read_scalars(tmp_path) == {
+        "valid/minutes": {4: 1.5},
+        "valid/target_tokens": {4: 123.0},
+    }

@@ -306,10 +306,13 @@ def test_every_curve_is_drawn(make):
         "gradient_norm",
         "target_tokens_per_second",
         "teacher_forcing_ratio",
+        "minutes",
+        "target_tokens",
     )
     for name in train:
         assert sorted(curves[f"train/{name}"]) == [3, 6], name
-    for name in ("loss", "perplexity", "bleu", "chrf", "attention/entropy"):
+    valid = ("loss", "perplexity", "bleu", "chrf", "attention/entropy", "minutes", "target_tokens")
+    for name in valid:
         assert sorted(curves[f"valid/{name}"]) == [6], name
 
 
