@@ -142,6 +142,11 @@ class ProgressBar:
     ) -> None:
         self._bar.close()
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is a bar."""
+        return not self._bar.disable
+
     def update(self, share: float, *, loss: float, target_tokens_per_second: float) -> None:
         """Show another share of the budget, and measurements of the last updates."""
         speed = f"{target_tokens_per_second:.0f} tokens/s"

@@ -22,9 +22,11 @@ from seq2seq.runtime.interrupts import Interrupted, StopSignals
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.checkpoint_writer import CheckpointWriter
 from seq2seq.training.evaluator import Evaluator
-from seq2seq.training.logger import ProgressBar, describe_validation
+from seq2seq.training.logger import describe_validation
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import Interval, Progress
+from seq2seq.training.progress_display import ProgressDisplay
+from seq2seq.training.resume_changes import data_may_change, forget_best
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.save_clock import SaveClock
 from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_ratio
@@ -85,10 +87,11 @@ class Trainer:
             NonFiniteError: The loss or a gradient is not finite; last.pt has not changed.
         """
         self._clock = time.monotonic()
-        with StopSignals() as signals, self._open_board() as board, self._open_bar() as bar:
+        with StopSignals() as signals, self._open_board() as board, self._display() as display:
             for group, updates_per_epoch in self._remaining_updates():
                 stop_signal = self._update(group, updates_per_epoch, signals)
-                self._show_progress(board, bar)
+                display.update(self.progress, updates_per_epoch=updates_per_epoch)
+                self._add_point(board)
                 if self.progress.validation_is_due(self.config.training):
                     self._validate(board)
                 elif self._save_clock.is_due():
@@ -102,19 +105,27 @@ class Trainer:
             if late_signal:
                 raise Interrupted(late_signal)
 
-    def load_state(self, state: TrainingState) -> None:
+    def load_state(self, state: TrainingState, *, saved: TrainConfig) -> None:
         """Continue from the state of a last.pt; the weights of the model are loaded separately.
+
+        Args:
+            state: The state.
+            saved: The configuration of the last.pt.
 
         Raises:
             ValueError: The training data have changed.
         """
-        if state["fingerprint"] != self.data.fingerprint:
+        is_same = state["fingerprint"] == self.data.fingerprint
+        if not is_same and not data_may_change(self.config):
             raise ValueError(
                 f"resume=true: the training data, or the alignments of guided attention, have "
-                f"changed since {self.directory.last} was written; restore them or choose another "
-                "run_name"
+                f"changed since {self.directory.last} was written; restore them, choose another "
+                "run_name, or use them on purpose: resume_changes=[data.train]"
             )
         self.progress = Progress.from_dict(state["progress"])
+        for update in forget_best(self.progress, saved, self.config):
+            if self.ranks.is_first:
+                self.directory.step(update).unlink(missing_ok=True)
         self.updater.load_state(state["updater"])
         if self.progress.updates_of_epoch >= len(self._groups_of_epoch()):
             # The run had fewer processes, and therefore more updates per epoch.
@@ -186,8 +197,8 @@ class Trainer:
         advice = "try a lower learning rate or fp32"
         return f"training pairs {pairs}, the first {first!r}; {kept}; {advice}"
 
-    def _show_progress(self, board: TensorBoard, bar: ProgressBar) -> None:
-        """Add a point to the curves and move the progress bar, every `log_every` updates."""
+    def _add_point(self, board: TensorBoard) -> None:
+        """Add a point to the curves every `log_every` updates."""
         progress, training = self.progress, self.config.training
         interval = progress.interval
         if interval.updates < training.log_every:
@@ -201,11 +212,6 @@ class Trainer:
             update=progress.update,
         )
         board.position("train", progress)
-        bar.update(
-            progress.share(training),
-            loss=interval.loss,
-            target_tokens_per_second=interval.target_tokens_per_second,
-        )
         progress.interval = Interval()
 
     def _validate(self, board: TensorBoard) -> None:
@@ -252,5 +258,6 @@ class Trainer:
         path = self.directory.tensorboard if self.ranks.is_first else None
         return TensorBoard(path, first_update=self.progress.update + 1)
 
-    def _open_bar(self) -> ProgressBar:
-        return ProgressBar(self.progress.share(self.config.training), quiet=not self.ranks.is_first)
+    def _display(self) -> ProgressDisplay:
+        training = self.config.training
+        return ProgressDisplay(training, self.progress, quiet=not self.ranks.is_first)
