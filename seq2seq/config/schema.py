@@ -1,7 +1,7 @@
 """The schema of a training configuration, and its composition from the YAML files."""
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -43,9 +43,11 @@ class TrainConfig:
     model: ModelConfig
     training: TrainingConfig
     decoding: DecodingConfig
-    # The default is also the value of checkpoints that were written before the key existed.
+    # Defaults are also the values of checkpoints that were written before the keys existed.
     init_from: str | None = None
     """Checkpoint, or run directory, whose weights and tokenizers the training begins with."""
+    resume_changes: list[str] = field(default_factory=list)
+    """Keys, or groups of keys, that may change when the run is resumed."""
 
     def __post_init__(self) -> None:
         if self.run_name in ("", ".", "..") or Path(self.run_name).name != self.run_name:

@@ -88,7 +88,8 @@ def _run(
     """Train in a locked run directory."""
     if config.resume == "auto":
         has_run = share_from_first(directory.has_run or config.overwrite, ranks)
-        config = replace(config, resume=has_run)
+        changes = config.resume_changes if has_run else []  # a new run has nothing to change
+        config = replace(config, resume=has_run, resume_changes=changes)
     if ranks.is_first:
         directory.check(config)
     with _garbage_collection_disabled():
@@ -154,7 +155,7 @@ def _prepare(
     )
     if checkpoint is not None and checkpoint.training_state is not None:
         with _naming(checkpoint):
-            trainer.load_state(checkpoint.training_state)
+            trainer.load_state(checkpoint.training_state, saved=checkpoint.config)
     copy_from_first(trainer.model, ranks)
     return trainer
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import (
-    config_differences,
     is_saved_config,
     load_saved_config,
     save_config,
@@ -15,6 +14,7 @@ from seq2seq.config.serialization import (
 from seq2seq.files.atomic import is_temporary, whole_file
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.files.paths import nearest_existing
+from seq2seq.training.resume_changes import check_changes
 
 _CONFIG = "config.yaml"
 _PATTERNS = (
@@ -30,36 +30,6 @@ _PATTERNS = (
     "failed.txt",
     "overrides.txt",
 )
-_MAY_DIFFER = (
-    "resume",
-    "overwrite",
-    "run_name",
-    "checkpoint_dir",
-    "data.cache_dir",
-    "data.root",
-    "data.max_epochs",
-    "data.test",
-    "decoding.name",
-    "decoding.beam_size",
-    "decoding.n_best",
-    "decoding.length_penalty",
-    "decoding.coverage_penalty",
-    "decoding.early_stopping",
-    "decoding.temperature",
-    "decoding.top_",
-    "decoding.num_samples",
-    "decoding.seed",
-    "training.max_",
-    "training.device",
-    "training.threads",
-    "training.log_every",
-    "training.save_every_minutes",
-    "training.validation.num_samples",
-    "training.validation.batch_size",
-    "training.guided_attention.alignments",  # The fingerprint of the data covers the content.
-)
-"""Keys that may change when a run is resumed: they change neither an update nor the choice of the
-best checkpoint, or are budgets. A new budget moves the end of the cosine schedule."""
 
 
 class RunDirectory:
@@ -104,6 +74,8 @@ class RunDirectory:
         """
         if config.resume and config.overwrite:
             raise ValueError("resume=true and overwrite=true exclude each other; choose one")
+        if config.resume_changes and not config.resume:
+            raise ValueError("resume_changes names keys to change in a run: add resume=true")
         self._check_writable()
         if not self.has_run:
             if config.resume:
@@ -128,8 +100,11 @@ class RunDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         self._remove_unfinished()
         self._failure.unlink(missing_ok=True)
-        # These keys say how a run starts; they do not describe the run.
-        save_config(replace(config, resume=False, overwrite=False), self.path / _CONFIG)
+        # resume and overwrite say how a run starts; they do not describe the run.
+        saved = replace(
+            config, resume=False, overwrite=False, resume_changes=self._all_changes(config)
+        )
+        save_config(saved, self.path / _CONFIG)
 
     def write(self, name: str, text: str) -> None:
         """Write a file atomically: it is complete or absent."""
@@ -165,16 +140,14 @@ class RunDirectory:
 
     def _check_same(self, config: TrainConfig) -> None:
         saved = load_saved_config(self.path / _CONFIG)
-        differences = [
-            difference
-            for difference in config_differences(saved, config)
-            if not difference.startswith(_MAY_DIFFER)
-        ]
-        if differences:
-            raise ValueError(
-                f"resume=true: {self.path} has another configuration: "
-                f"{', '.join(differences)}; give the same values or choose another run_name"
-            )
+        check_changes(saved, config, where=str(self.path))
+
+    def _all_changes(self, config: TrainConfig) -> list[str]:
+        """Return the keys that were changed when the run was resumed, now or before."""
+        if not config.resume or not self.has_run:
+            return []
+        before = load_saved_config(self.path / _CONFIG).resume_changes
+        return list(dict.fromkeys([*before, *config.resume_changes]))
 
     def _remove_unfinished(self) -> None:
         """Delete the unfinished files of a killed process."""

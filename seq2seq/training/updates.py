@@ -120,8 +120,11 @@ class Updater:
         return state if self._average is None else {**state, "average": self._average.state()}
 
     def load_state(self, state: dict[str, dict[str, object]]) -> None:
-        """Restore what `state` returned."""
+        """Restore what `state` returned, with the weight decay of the configuration."""
+        decays = [group["weight_decay"] for group in self._optimizer.param_groups]
         self._optimizer.load_state_dict(state["optimizer"])
+        for group, decay in zip(self._optimizer.param_groups, decays, strict=True):
+            group["weight_decay"] = decay
         self._scaler.load_state_dict(state["scaler"])
         if self._average is not None:
             self._average.load_state(state["average"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_training import read_scalars, tiny_run
+from tiny_training import read_scalars, tiny_run, write_corpus
 
 from seq2seq.data import SampledCorpus
 from seq2seq.runtime.interrupts import Interrupted
@@ -201,6 +201,29 @@ def test_a_resumed_run_draws_the_same_segmentations(tmp_path, monkeypatch, token
         epoch: expected[epoch] for epoch in range(3)
     }
     assert len({str(expected[epoch]) for epoch in range(3)}) == 3
+
+
+@pytest.mark.parametrize("call", [4, 11])
+def test_a_resumed_run_takes_the_same_pairs_of_several_corpora(tmp_path, monkeypatch, call):
+    write_corpus(tmp_path)
+    large, small = (f"['{tmp_path}/a.{name}','{tmp_path}/b.{name}']" for name in ("train", "valid"))
+    overrides = (
+        f"data.train={{large: {{files: {large}}}, small: {{files: {small}, tag: '<2b>'}}}}",
+        "data.temperature=3",
+        "tokenizer=unigram",
+        "tokenizer.sampling_alpha=0.1",
+        "tokenizer.vocabulary_size=30",
+        "training.max_updates=13",
+    )
+    train(tmp_path, *overrides)
+    uninterrupted = (tmp_path / "runs" / "tiny").rename(tmp_path / "uninterrupted")
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_in(patch, Updater, "make", call=call)
+        train(tmp_path, *overrides)
+    train(tmp_path, *overrides, "resume=true")
+
+    assert_same_run(uninterrupted, tmp_path / "runs" / "tiny")
 
 
 def record_segmentations(monkeypatch) -> dict[int, list[list[int]]]:

@@ -374,7 +374,7 @@ def test_changed_training_data_are_refused(make):
     state = {"fingerprint": "other", "progress": {}, "updater": {}}
 
     with pytest.raises(ValueError, match="the training data, or the alignments"):
-        trainer.load_state(state)
+        trainer.load_state(state, saved=trainer.config)
 
 
 def test_a_position_beyond_the_end_of_an_epoch_is_the_next_epoch(make):
@@ -386,7 +386,8 @@ def test_a_position_beyond_the_end_of_an_epoch_is_the_next_epoch(make):
         "updater": trainer.updater.state(),
     }
 
-    trainer.load_state(state)  # of a run with fewer processes, whose epochs had more updates
+    # Of a run with fewer processes, whose epochs had more updates.
+    trainer.load_state(state, saved=trainer.config)
 
     assert (trainer.progress.epoch, trainer.progress.updates_of_epoch) == (1, 0)
 

@@ -1,0 +1,143 @@
+"""Check which keys of the configuration differ when a run is resumed."""
+
+import difflib
+import logging
+
+from seq2seq.config.schema import TrainConfig
+from seq2seq.config.serialization import config_differences, flatten_config
+from seq2seq.training.progress import Progress
+
+logger = logging.getLogger(__name__)
+
+_MAY_DIFFER = (
+    "resume",
+    "overwrite",
+    "run_name",
+    "checkpoint_dir",
+    "data.cache_dir",
+    "data.root",
+    "data.base_url",
+    "data.allow_tabs",
+    "data.max_epochs",
+    "data.vocabulary_size",  # It and the next ones act through keys that refer to them.
+    "data.batch_tokens",
+    "data.learning_rate",
+    "data.dropout",
+    "data.test",
+    "decoding.name",
+    "decoding.beam_size",
+    "decoding.n_best",
+    "decoding.length_penalty",
+    "decoding.coverage_penalty",
+    "decoding.early_stopping",
+    "decoding.temperature",
+    "decoding.top_",
+    "decoding.num_samples",
+    "decoding.seed",
+    "training.max_",
+    "training.device",
+    "training.threads",
+    "training.log_every",
+    "training.save_every_minutes",
+    "training.validation.num_samples",
+    "training.validation.batch_size",
+    "training.guided_attention.alignments",  # The fingerprint of the data covers the content.
+)
+"""Keys that may change when a run is resumed: they change neither an update nor the choice of the
+best checkpoint, or are budgets. A new budget moves the end of the cosine schedule."""
+
+_FIXED = (
+    "tokenizer.",
+    "init_from",
+    "model.encoder.vectors",
+    "model.decoder.vectors",
+    "training.optimizer.name",
+    "training.freeze_embeddings",
+    "training.ema_decay",
+)
+"""Keys of what last.pt contains, so that another value would have no effect or not fit."""
+_NOT_FIXED = ("tokenizer.sampling_",)
+_OF_DATA = ("data", "training.guided_attention")
+_OF_CHOICE = ("data.valid", "training.validation.metric", "training.validation.bleu_tokenize")
+"""Keys without which values of the validations cannot be compared."""
+
+
+def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> None:
+    """Check that only keys that may differ do so; log those that `resume_changes` names.
+
+    Args:
+        saved: The configuration of the run so far.
+        config: The configuration of the command.
+        where: The run directory, for messages.
+
+    Raises:
+        ValueError: Another key differs, or `resume_changes` names a key that does not exist or
+            cannot change.
+    """
+    known = flatten_config(saved).keys() | flatten_config(config).keys()
+    for key in config.resume_changes:
+        if not any(_belongs(each, key) for each in known):
+            near = difflib.get_close_matches(key, sorted(known), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ValueError(f"resume_changes: unknown key {key!r}{hint}")
+    differences = {
+        key: values
+        for key, values in changes(saved, config).items()
+        if not key.startswith(_MAY_DIFFER)
+    }
+    others = [
+        f"{key} {values}" for key, values in differences.items() if not _is_given(key, config)
+    ]
+    if others:
+        keys = ",".join(other.partition(" ")[0] for other in others)
+        raise ValueError(
+            f"resume=true: {where} has another configuration: {', '.join(others)}; give the same "
+            f"values, choose another run_name, or change them on purpose: resume_changes=[{keys}]"
+        )
+    for key, values in differences.items():
+        if key.startswith(_FIXED) and not key.startswith(_NOT_FIXED):
+            raise ValueError(
+                f"resume_changes: {key} {values} cannot change, because last.pt depends on it; "
+                f"begin another run, for example with init_from={where}"
+            )
+        logger.warning("resume_changes: %s %s from now on", key, values)
+
+
+def changes(saved: TrainConfig, config: TrainConfig) -> dict[str, str]:
+    """Return the keys whose values differ, with both values in brackets."""
+    named = (difference.partition(" ") for difference in config_differences(saved, config))
+    return {key: values for key, _, values in named}
+
+
+def data_may_change(config: TrainConfig) -> bool:
+    """Return whether `resume_changes` names a key of the training data."""
+    return any(key.startswith(_OF_DATA) for key in config.resume_changes)
+
+
+def forget_best(progress: Progress, saved: TrainConfig, config: TrainConfig) -> list[int]:
+    """Forget the best checkpoints if their scores cannot be compared with those to come.
+
+    Args:
+        progress: The counters of the run.
+        saved: The configuration that the scores were computed with.
+        config: The new configuration.
+
+    Returns:
+        The updates of the forgotten checkpoints.
+    """
+    if not any(key.startswith(_OF_CHOICE) for key in changes(saved, config)):
+        return []
+    forgotten = [update for _, update in progress.best]
+    progress.best, progress.since_best, progress.zero_scores = [], 0, 0
+    progress.validated_update = 0  # a run that was complete is validated again
+    logger.warning("resume_changes: the best checkpoint is chosen anew, by the new scores alone")
+    return forgotten
+
+
+def _is_given(key: str, config: TrainConfig) -> bool:
+    return any(_belongs(key, given) for given in config.resume_changes)
+
+
+def _belongs(key: str, given: str) -> bool:
+    """Return whether a key is the given one or a part of it."""
+    return key == given or key.startswith(f"{given}.")

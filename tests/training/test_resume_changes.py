@@ -1,0 +1,149 @@
+"""Keys that are named may change when a run is resumed, and the change is noted."""
+
+import logging
+import re
+
+import pytest
+import torch
+from tiny_training import tiny_config, tiny_run, write_corpus
+
+from seq2seq.config.schema import load_config
+from seq2seq.training.progress import Progress
+from seq2seq.training.resume_changes import check_changes, data_may_change, forget_best
+
+SHORT = ("training.max_updates=4", "training.schedule.name=constant", "training.max_epochs=9")
+WHERE = "checkpoints/mine"
+
+
+def check(*overrides: str) -> None:
+    check_changes(load_config(), load_config("resume=true", *overrides), where=WHERE)
+
+
+def test_a_key_that_is_not_named_is_refused_with_the_way_to_name_it() -> None:
+    with pytest.raises(ValueError, match="has another configuration") as refusal:
+        check("training.accumulation=2", "training.label_smoothing=0.2")
+
+    assert str(refusal.value) == (
+        "resume=true: checkpoints/mine has another configuration: training.accumulation (1 -> 2), "
+        "training.label_smoothing (0.1 -> 0.2); give the same values, choose another run_name, or "
+        "change them on purpose: resume_changes=[training.accumulation,training.label_smoothing]"
+    )
+
+
+@pytest.mark.parametrize("named", ["training.accumulation", "training"])
+def test_a_named_key_may_change_and_is_logged(named, caplog) -> None:
+    with caplog.at_level(logging.WARNING):
+        check("training.accumulation=2", f"resume_changes=[{named}]")
+
+    assert caplog.messages == ["resume_changes: training.accumulation (1 -> 2) from now on"]
+
+
+def test_naming_a_key_that_has_not_changed_does_nothing(caplog) -> None:
+    check("resume_changes=[training.accumulation,seed]")
+
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["resume_changes=[training.acumulation]"],
+            "resume_changes: unknown key 'training.acumulation'; did you mean training.acc",
+        ),
+        (
+            ["training.accumulation=2", "resume_changes=[training.accum]"],
+            "resume_changes: unknown key 'training.accum'",
+        ),
+        (
+            ["training.accumulation=2", "seed=2", "resume_changes=[seed]"],
+            "resume=true: checkpoints/mine has another configuration: training.accumulation (1 ->",
+        ),
+        (
+            ["tokenizer.vocabulary_size=70", "resume_changes=[tokenizer]"],
+            "resume_changes: tokenizer.vocabulary_size (600 -> 70) cannot change, because last.pt",
+        ),
+        (
+            ["training.optimizer.name=sgd", "resume_changes=[training.optimizer]"],
+            "resume_changes: training.optimizer.name (adam -> sgd) cannot change, because last.pt",
+        ),
+    ],
+)
+def test_other_changes_are_refused(overrides, message) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        check(*overrides)
+
+
+def test_sampling_may_change_although_the_tokenizers_stay() -> None:
+    check("tokenizer.sampling_alpha=0.2", "resume_changes=[tokenizer.sampling_alpha]")
+
+
+def test_keys_of_the_data_allow_other_data() -> None:
+    assert data_may_change(load_config("resume_changes=[data.train]"))
+    assert data_may_change(load_config("resume_changes=[data]"))
+    assert not data_may_change(load_config("resume_changes=[training.accumulation]"))
+
+
+def test_scores_of_another_metric_are_forgotten() -> None:
+    progress = Progress(best=[(3.0, 8), (2.0, 4)], since_best=1, update=9, validated_update=9)
+    before, after = load_config(), load_config("training.validation.metric=loss")
+
+    assert forget_best(progress, before, before) == []
+    assert progress.best_update == 8
+    assert forget_best(progress, before, after) == [8, 4]
+    assert (progress.best, progress.since_best, progress.validated_update) == ([], 0, 0)
+
+
+def test_a_run_continues_with_the_changes_and_config_yaml_names_them(tmp_path) -> None:
+    tiny_run(tmp_path, *SHORT)
+    changed = (
+        *SHORT[1:],
+        "training.max_updates=6",
+        "training.optimizer.weight_decay=0.25",
+        "training.validation.metric=loss",
+        "resume=true",
+    )
+    names = "training.optimizer.weight_decay,training.validation.metric"
+
+    tiny_run(tmp_path, *changed, f"resume_changes=[{names}]")
+
+    run = tmp_path / "runs" / "tiny"
+    log = (run / "train.log").read_text()
+    assert "resume_changes: training.optimizer.weight_decay (0.0 -> 0.25) from now on" in log
+    assert (
+        f"resume_changes:\n- {names.replace(',', chr(10) + '- ')}\n"
+        in (run / "config.yaml").read_text()
+    )
+    last = torch.load(run / "last.pt", weights_only=True)["training"]
+    groups = last["updater"]["optimizer"]["param_groups"]
+    assert [group["weight_decay"] for group in groups] == [0.25, 0.0]
+    assert all(value < 0 for value, _ in last["progress"]["best"])
+    # The changes are part of the run now.
+    tiny_run(tmp_path, *changed, "training.max_updates=7")
+    assert "- training.optimizer.weight_decay\n" in (run / "config.yaml").read_text()
+
+
+def test_other_training_data_are_used_if_they_are_named(tmp_path) -> None:
+    tiny_run(tmp_path, *SHORT)
+    write_corpus(tmp_path / "more", num_train=30)
+    more = f"data.train=['{tmp_path}/more/a.train','{tmp_path}/more/b.train']"
+    longer = (*SHORT[1:], "training.max_updates=8", "resume=true")
+
+    with pytest.raises(ValueError, match=r"another configuration: data\.train .*resume_changes="):
+        tiny_run(tmp_path, *longer, more)
+    tiny_run(tmp_path, *longer, more, "resume_changes=[data.train]")
+
+    last = torch.load(tmp_path / "runs" / "tiny" / "last.pt", weights_only=True)["training"]
+    assert last["progress"]["update"] == 8
+
+
+def test_changes_without_a_run_to_resume_are_refused(tmp_path) -> None:
+    with pytest.raises(ValueError, match=r"^resume_changes names keys to change in a run: add res"):
+        tiny_run(tmp_path, *SHORT, "resume_changes=[seed]")
+
+
+def test_resume_auto_begins_a_run_without_changes(tmp_path) -> None:
+    tiny_run(tmp_path, *SHORT, "resume_changes=[seed]", "resume=auto")
+
+    assert "resume_changes: []" in (tmp_path / "runs" / "tiny" / "config.yaml").read_text()
+    assert tiny_config(tmp_path, "resume_changes=[seed]").resume_changes == ["seed"]
