@@ -16,6 +16,7 @@ with interrupts_in_one_line():  # these imports take seconds
 
     from seq2seq.cli.errors import one_line_errors, run_script
     from seq2seq.cli.launchers import launched_job, lost_jobs_in_one_line
+    from seq2seq.cli.next_steps import command, next_steps, relative
     from seq2seq.cli.sweep import run_job
     from seq2seq.config.composition import config_directory
     from seq2seq.config.schema import TrainConfig, register_schemas, to_train_config
@@ -61,22 +62,11 @@ def _train_into(config: TrainConfig, path: Path) -> float:
 
     A sweeper that saw test scores would fit the configuration to the test set.
     """
-    valid = train_and_score(config, path, next_steps=_next_steps(config, path)).valid
+    valid = train_and_score(config, path, next_steps=next_steps(config, path)).valid
     metric = config.training.validation.metric
     if metric is Metric.loss:
         return -valid.loss
     return valid.scores.bleu if metric is Metric.bleu else valid.scores.chrf
-
-
-def _next_steps(config: TrainConfig, path: Path) -> dict[str, str]:
-    """Return the commands to type after a run, by purpose."""
-    tensorboard = Path(sys.executable).with_name("tensorboard")
-    commands = {
-        "translate": [*_command("translate"), f"checkpoint={path}"],
-        "look": [_relative(tensorboard), "--logdir", config.checkpoint_dir],
-        "real text": [*_command("train"), "data=multi30k"],
-    }
-    return {purpose: shlex.join(words) for purpose, words in commands.items()}
 
 
 def _resume_command() -> str:
@@ -93,28 +83,14 @@ def _resume_command() -> str:
 def _own_command() -> list[str]:
     """Return how this process was started; under torchrun, how all processes were."""
     if not (num_processes := os.environ.get("LOCAL_WORLD_SIZE")):
-        return _command("train")
-    torchrun = _relative(Path(sys.executable).with_name("torchrun"))
+        return command("train")
+    torchrun = relative(Path(sys.executable).with_name("torchrun"))
     options = [f"--nproc-per-node={num_processes}"]
     if (num_machines := os.environ.get("GROUP_WORLD_SIZE", "1")) != "1":
         address = os.environ.get("MASTER_ADDR", "HOST")
         rendezvous = ["--rdzv-backend=c10d", f"--rdzv-endpoint={address}:29500"]
         options = [f"--nnodes={num_machines}", *options, *rendezvous]
-    return [torchrun, *options, _relative(Path(sys.argv[0]))]
-
-
-def _command(name: str) -> list[str]:
-    """Return how train or translate is called, in the way that this process was called."""
-    script = Path(sys.argv[0])
-    if script.suffix == ".py" and (script.parent / f"{name}.py").exists():
-        return [_relative(Path(sys.executable)), str(script.parent / f"{name}.py")]
-    return [f"seq2seq-{name}"]
-
-
-def _relative(program: Path) -> str:
-    """Return the path from the working directory where the program is below it."""
-    is_below = program.is_relative_to(Path.cwd())
-    return str(program.relative_to(Path.cwd()) if is_below else program)
+    return [torchrun, *options, relative(Path(sys.argv[0]))]
 
 
 if __name__ == "__main__":
