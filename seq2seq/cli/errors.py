@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 
 from seq2seq.config.errors import USER_ERRORS, describe_error
 from seq2seq.runtime.interrupts import interrupts_in_one_line
-from seq2seq.runtime.torchrun import LostProcessError, Report, report_failure
+from seq2seq.runtime.torchrun import LostProcessError, Report, name_cause, report_failure
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -62,6 +62,7 @@ def one_line_errors(
             report = describe_failure(error)
             if report.is_own:
                 print(f"error: {report.text}", file=sys.stderr)
+                name_cause(report.text)
             sys.exit(2)
 
     return wrapped

@@ -69,10 +69,15 @@ def report_failure(text: str, *, is_consequence: bool = False) -> Report:
         time.sleep(_TIME_OF_CAUSE)
     elif not is_first_process():
         time.sleep(_PRECEDENCE)
-    report = _announce(text)
-    if report.is_own and not is_consequence:
-        _tell_torchrun(text)
-    return report
+    return _announce(text)
+
+
+def name_cause(text: str) -> None:
+    """Let torchrun name an error, which ends this process, in its summary at the end."""
+    if path := os.environ.get("TORCHELASTIC_ERROR_FILE"):
+        details = {"py_callstack": text, "timestamp": str(int(time.time()))}
+        content = {"message": {"message": text, "extraInfo": details}}
+        Path(path).write_text(json.dumps(content), encoding="utf-8")
 
 
 def _announce(text: str) -> Report:
@@ -102,10 +107,3 @@ def _store() -> "PrefixStore":
     store, _, _ = next(rendezvous("env://", timeout=_TIMEOUT))
     restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     return PrefixStore(f"seq2seq/restart-{restarts}", store)
-
-
-def _tell_torchrun(text: str) -> None:
-    """Let torchrun name the error in its summary of failed processes."""
-    if path := os.environ.get("TORCHELASTIC_ERROR_FILE"):
-        content = {"message": text, "timestamp": int(time.time())}
-        Path(path).write_text(json.dumps(content), encoding="utf-8")

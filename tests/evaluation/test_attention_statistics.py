@@ -171,3 +171,16 @@ def test_means_are_taken_over_heads():
     heads = [HeadStatistics(1.0, 0.5, 0.25, 0.1), HeadStatistics(2.0, 0.75, 1.0, None)]
 
     assert mean_over_heads(heads) == {"entropy": 1.5, "coverage": 0.625, "sharpness": 0.625}
+
+
+def test_merged_statistics_of_batches_are_those_of_one_after_the_other():
+    alone, merged = AttentionStatistics(2), AttentionStatistics(2)
+    for seed in range(3):
+        weights = torch.randn(2, 2, 4, 3, generator=torch.Generator().manual_seed(seed)).softmax(-1)
+        masks = {"source_mask": torch.ones(2, 3).bool(), "target_mask": torch.ones(2, 4).bool()}
+        part = AttentionStatistics(2)
+        part.add(weights, **masks)
+        alone.add(weights, **masks)
+        merged.merge(part)
+
+    assert merged.heads(error_rates=None) == alone.heads(error_rates=None)

@@ -1,5 +1,6 @@
-"""A restart by torchrun and a second run in its processes find no keys of the first group."""
+"""Processes of torchrun join again after a restart, and report an error once."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 from tiny_training import ROOT
+
+from seq2seq.runtime import torchrun
+from seq2seq.runtime.torchrun import (
+    Report,
+    is_first_process,
+    name_cause,
+    report_failure,
+    share_text,
+)
 
 VERSION = tuple(int(number) for number in torch.__version__.split(".")[:2])
 
@@ -29,3 +39,89 @@ def test_processes_join_again_after_leaving_and_after_a_restart(tmp_path: Path) 
 
     assert done.returncode == 0, done.stderr
     assert [(tmp_path / rank).read_text() for rank in "01"] == ["[3.0, 30.0]"] * 2
+
+
+class Store(dict):
+    """The store of torchrun, in this process."""
+
+    def compare_set(self, key: str, expected: str, value: str) -> bytes:
+        assert expected == ""
+        return self.setdefault(key, value.encode())
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """Return what makes this process the one of a rank, without waiting."""
+    store, waits = Store(), []
+    monkeypatch.setattr(torchrun, "_store", lambda: store)
+    monkeypatch.setattr("time.sleep", waits.append)
+    monkeypatch.setattr("socket.gethostname", lambda: "host")
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+
+    def become(rank: int) -> list[float]:
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setattr(torchrun, "_reports", iter(range(9)))
+        waits.clear()
+        return waits
+
+    return become
+
+
+def test_the_first_process_reports_an_error_that_all_have(processes):
+    assert processes(0) == []
+    assert report_failure("bad") == Report("bad", True)
+    assert torchrun.is_first_process()
+
+    waits = processes(1)
+
+    assert report_failure("bad") == Report("bad", False)
+    assert waits == [torchrun._PRECEDENCE]
+
+
+def test_a_process_that_lost_another_leaves_it_the_report(processes):
+    processes(1)
+    assert report_failure("cannot read") == Report("process 1 on host: cannot read", True)
+
+    waits = processes(0)
+
+    assert report_failure("lost", is_consequence=True).text == "process 1 on host: cannot read"
+    assert waits == [torchrun._TIME_OF_CAUSE]
+    assert torchrun._TIME_OF_CAUSE > torchrun._PRECEDENCE
+
+
+def test_each_failed_job_of_a_sweep_is_reported(processes):
+    processes(0)
+    assert [report_failure(text).text for text in ("one", "two")] == ["one", "two"]
+
+    processes(1)
+    assert [report_failure(text).text for text in ("mine", "other")] == ["one", "two"]
+
+
+def test_a_single_process_reports_at_once(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.delenv("RANK", raising=False)
+
+    assert report_failure("bad") == Report("bad", True)
+    assert is_first_process()
+    assert share_text("name", "text") == "text"
+
+
+def test_without_a_store_every_process_reports(processes, monkeypatch):
+    processes(1)
+    monkeypatch.delenv("TORCHELASTIC_USE_AGENT_STORE")
+
+    assert report_failure("bad") == Report("process 1 on host: bad", True)
+
+
+def test_torchrun_reads_the_cause_of_its_summary(tmp_path, monkeypatch):
+    from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
+
+    path = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+
+    name_cause("the cause")
+
+    failure = ProcessFailure(local_rank=0, pid=1, exitcode=2, error_file=str(path))
+    assert json.loads(path.read_text())["message"] == failure.message
+    assert failure.message["extraInfo"]["py_callstack"] == "the cause"

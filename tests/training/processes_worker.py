@@ -1,0 +1,73 @@
+"""Run commands in a process of torchrun, for test_processes.py.
+
+The arguments are a file with a JSON list of steps. Each is a command of train.py, and what happens
+in it: `kill` is a list of [restart, rank, update], in which the process kills itself.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from seq2seq.cli.train import main
+from seq2seq.runtime.torchrun import is_first_process, share_text
+from seq2seq.training import agreement, save_clock
+from seq2seq.training.updates import Updater
+
+TIMES_OUT = 120
+
+
+def run_steps(steps: list[dict]) -> list[int]:
+    """Run the commands one after the other; return their exit codes."""
+    codes = []
+    for step in steps:
+        # Every process waits for the first, which separates what the commands write to stderr.
+        if is_first_process():
+            print("next step", file=sys.stderr, flush=True)
+        share_text(f"step {len(codes)}", "begins")
+        with pytest.MonkeyPatch.context() as patch:
+            prepare(patch, step)
+            patch.setattr(sys, "argv", ["train.py", *step["arguments"]])
+            code = 0
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code if isinstance(end.code, int) else 1
+            codes.append(code)
+    return codes
+
+
+def prepare(patch: pytest.MonkeyPatch, step: dict) -> None:
+    rank, restart = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+    patch.setattr(save_clock, "_LARGEST_SHARE", 1e9)  # even if saving takes longer than training
+    if step.get("bad_data") and rank == 1:
+        patch.setattr(agreement, "prepare_data", fail)
+    if step.get("folders"):
+        patch.chdir(step["folders"][rank])
+    original = Updater.make
+
+    def make(self, batches, **keywords):
+        if [restart, rank, keywords["update"]] in step.get("kill", []):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if keywords["update"] == step.get("wait_at"):
+            Path(f"waiting-{rank}").touch()
+            time.sleep(0.5)
+        return original(self, batches, **keywords)
+
+    patch.setattr(Updater, "make", make)
+
+
+def fail(*arguments: object) -> None:
+    raise ValueError("the second process cannot read its data")
+
+
+if __name__ == "__main__":
+    signal.alarm(TIMES_OUT)
+    found = run_steps(json.loads(Path(sys.argv[1]).read_text()))
+    Path(f"codes-{os.environ['RANK']}.json").write_text(json.dumps(found))
+    if len(found) == 1:
+        sys.exit(found[0])

@@ -1,0 +1,225 @@
+"""Runs of several processes that torchrun starts: killed, stopped, failing and in a sweep."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_training import (
+    ROOT,
+    SMALL,
+    corpus_overrides,
+    fits,
+    read_scalars,
+    tiny_run,
+    write_corpus,
+)
+
+VERSION = tuple(int(number) for number in torch.__version__.split(".")[:2])
+pytestmark = pytest.mark.slow
+
+# 22 pairs in batches of 4 make 6 updates an epoch; validations follow updates 6 and 12.
+OVERRIDES = (
+    "training.max_epochs=2",
+    "training.validation.metric=loss",
+    "training.log_every=2",
+    "training.save_every_minutes=1e-9",
+    "training.threads=1",
+    "training.optimizer.name=sgd",
+    "training.optimizer.learning_rate=0.5",
+    "model.encoder.embedding_dropout=0",
+    "model.encoder.hidden_dropout=0",
+    "model.decoder.embedding_dropout=0",
+    "model.decoder.hidden_dropout=0",
+    "model.decoder.readout_dropout=0",
+)
+
+
+MEASURED = {"train/target_tokens_per_second", "train/minutes", "valid/minutes"}
+SEPARATOR = "next step\n"
+
+
+def start(folder: Path, *steps: dict, restarts: int = 0) -> subprocess.Popen[str]:
+    (folder / "steps.json").write_text(json.dumps(steps))
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
+    }
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    script = Path(__file__).with_name("processes_worker.py")
+    return subprocess.Popen(
+        [sys.executable, *torchrun, f"--max-restarts={restarts}", str(script), "steps.json"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(folder: Path, *steps: dict, restarts: int = 0) -> tuple[int, str]:
+    """Return the exit code of torchrun and all that was written to stderr."""
+    process = start(folder, *steps, restarts=restarts)
+    output, errors = process.communicate(timeout=150)
+    assert output == "", output
+    return process.returncode, errors
+
+
+def command(text: Path, *overrides: str) -> dict:
+    small = [each for each in SMALL if fits(each, overrides)]
+    arguments = [*corpus_overrides(text), *small, f"checkpoint_dir='{text}/runs'", *OVERRIDES]
+    return {"arguments": [*arguments, *overrides]}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """Write a corpus, and another one with the same names for the second process."""
+    folder = tmp_path_factory.mktemp("processes")
+    write_corpus(folder)
+    for name in ("first", "second"):
+        write_corpus(folder / name)
+    other = folder / "second" / "a.train"
+    other.write_text(other.read_text().replace("a", "b", 1))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def steps(text):
+    """Train, sweep and fail in one start of two processes; return exit codes and stderr of each."""
+    relative = [f"data.{part}=[a.{part},b.{part}]" for part in ("train", "valid", "test")]
+    short = ("training.max_updates=2", "model.encoder.hidden_size=4")
+    sweep = command(text, "attention=dot,none", *short)
+    _, errors = run(
+        text,
+        command(text, "run_name=whole"),
+        {"arguments": ["-m", *sweep["arguments"]]},
+        command(text, "run_name=wrong", "training.max_epochs=-1"),
+        command(text, "run_name=whole"),
+        {**command(text, "run_name=unread"), "bad_data": True},
+        {
+            **command(text, *relative, "data.cache_dir=cache", "run_name=differing"),
+            "folders": [str(text / "first"), str(text / "second")],
+        },
+        command(text, "run_name=afterwards", "training.max_updates=1"),
+    )
+    codes = [json.loads((text / f"codes-{rank}.json").read_text()) for rank in (0, 1)]
+    assert codes[0] == codes[1], errors
+    return list(zip(codes[0], errors.split(SEPARATOR)[1:], strict=True))
+
+
+@pytest.fixture(scope="module")
+def whole(text, steps):
+    """Return the directory of an undisturbed run of two processes."""
+    return text / "runs" / "whole"
+
+
+def weights(path: Path, name: str) -> dict[str, torch.Tensor]:
+    model: dict[str, torch.Tensor] = torch.load(path / name, weights_only=True)["model"]
+    return model
+
+
+def assert_same_run(first: Path, second: Path) -> None:
+    for name in ("best.pt", "last.pt"):
+        expected, found = weights(first, name), weights(second, name)
+        assert all(torch.equal(expected[key], found[key]) for key in expected | found), name
+    for name in ("test.hyp", "valid.hyp"):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+    curves = [read_scalars(path / "tensorboard") for path in (first, second)]
+    for each in curves:
+        for tag in MEASURED & each.keys():
+            del each[tag]
+    assert curves[0] == curves[1]
+
+
+def test_a_sweep_of_several_processes_ends_in_a_full_leaderboard(text, steps):
+    code, errors = steps[1]
+
+    assert code == 0, errors
+    [sweep] = (text / "checkpoints").iterdir()  # all processes agree on its time
+    with (sweep / "leaderboard.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["attention"] for row in rows} == {"dot", "none"}
+    assert all(float(row["bleu"]) >= 0 for row in rows)
+    assert (errors.count("\n0-files-dot: data="), errors.count("leaderboard.csv")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("step", "line"),
+    [
+        (2, "training.max_epochs=-1 must be at least 1"),
+        (3, r"\S*/runs/whole has a run already; .*"),
+        (4, r"process 1 on \S+: the second process cannot read its data"),
+        (5, r"process 1 on \S+: the training data and the training ids differ from .*"),
+    ],
+)
+def test_an_error_is_one_line_of_one_process(steps, step, line):
+    code, errors = steps[step]
+
+    assert code == 2
+    assert re.findall(r"^error: (.*)$", errors, re.MULTILINE) == [matching(line, errors)]
+    assert "Traceback" not in errors
+
+
+def matching(line: str, text: str) -> str:
+    found = re.search(f"^error: ({line})$", text, re.MULTILINE)
+    return found[1] if found else line
+
+
+def test_processes_train_after_a_run_that_failed(steps):
+    assert steps[6][0] == 0, steps[6][1]
+
+
+@pytest.mark.skipif(VERSION < (2, 13), reason="a restarted group hangs with torch 2.6 and 2.7")
+def test_a_run_killed_twice_and_restarted_equals_an_undisturbed_one(text, whole):
+    """The second kill follows a save between validations."""
+    step = command(text, "run_name=killed", "resume=auto")
+    step["kill"] = [[0, 1, 4], [1, 0, 9]]
+
+    code, errors = run(text, step, restarts=3)
+
+    assert code == 0, errors
+    assert re.findall(r"resumed after update (\d+)", errors) == ["3", "8"]
+    assert_same_run(whole, text / "runs" / "killed")
+
+
+def test_a_dead_process_ends_the_run_and_another_number_of_processes_continues_it(text, whole):
+    """Without dropout one process makes the updates of two, but for rounding."""
+    step = {**command(text, "run_name=tiny"), "kill": [[0, 1, 9]]}
+    started = time.monotonic()
+
+    code, errors = run(text, step)
+
+    assert code == 1
+    assert time.monotonic() - started < 60
+    assert errors.count("error: another process of the run has ended: ") <= 1
+    assert re.search(r"Root Cause \(.*\n.*\n.*\n.*\n +rank +: 1 .*\n +exitcode +: -9 ", errors)
+    tiny_run(text, *OVERRIDES, "resume=true")
+    expected = weights(whole, "last.pt")
+    for name, value in weights(text / "runs" / "tiny", "last.pt").items():
+        torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-6, msg=name)
+
+
+def test_ctrl_c_names_the_command_of_all_processes(text, whole):
+    """torchrun passes the signal on to its processes."""
+    process = start(text, {**command(text, "run_name=stopped"), "wait_at": 3})
+    while not (text / "waiting-0").exists():
+        time.sleep(0.05)
+
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+
+    [line] = re.findall(r"^stopped: .*$", errors, re.MULTILINE)
+    assert re.match(
+        r"stopped: SIGINT; continue with: \S*torchrun --nproc-per-node=2 \S*train.py data=", line
+    )
+    assert line.endswith(" resume=true")
+    state = torch.load(text / "runs" / "stopped" / "last.pt", weights_only=True)["training"]
+    assert state["progress"]["update"] in (3, 4)
