@@ -5,13 +5,14 @@ scores whole targets at once. This loop projects the keys, embeds a token and co
 loss anew in each step, padding included. The encoder is torch.nn.GRU on packed sequences.
 """
 
-# B batch, T target length, V vocabulary
+# B batch, T target length, V vocabulary, L layers, H hidden of one direction
 
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import Batch
@@ -45,11 +46,20 @@ class PlainUpdater:
         self._optimizer.zero_grad()
 
 
+def packed_states(gru: nn.GRU, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what `BidirectionalGRU.forward` does, by torch's own loop or cuDNN."""
+    lengths = mask.sum(1).cpu()
+    packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
+    packed_rows, last = nn.GRU.forward(gru, packed)
+    states, _ = pad_packed_sequence(packed_rows, batch_first=True, total_length=inputs.shape[1])
+    return states, last[-2:].transpose(0, 1).flatten(1)  # (2L, B, H) -> (B, 2H)
+
+
 def plain_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float) -> Tensor:
     """Return the smoothed loss of a batch, summed over real target tokens, in nats."""
     encoder = model.encoder
     embedded = encoder.embedding_dropout(encoder.word_dropout(encoder.embedding(batch.source_ids)))
-    states, last = encoder.gru.forward_packed(embedded, batch.source_mask)
+    states, last = packed_states(encoder.gru, embedded, batch.source_mask)
     states = encoder.self_attention(encoder.norm(states), batch.source_mask)
     states = encoder.hidden_dropout(states) * batch.source_mask.unsqueeze(-1)
     hidden = model.bridge(states, batch.source_mask, last)

@@ -129,13 +129,15 @@ class TinyBatch(NamedTuple):
     previous_ids: Tensor  # (B, T)
     target_ids: Tensor  # (B, T)
     target_mask: Tensor  # (B, T)
+    target_places: Tensor  # (M,)
 
     def row(self, index: int) -> "TinyBatch":
         """Return one pair alone, without padding."""
         source_length = max(int(self.source_mask[index].sum()), 1)
         target_length = int(self.target_mask[index].sum())
         sources = (part[index : index + 1, :source_length] for part in self[:2])
-        return TinyBatch(*sources, *(part[index : index + 1, :target_length] for part in self[2:]))
+        targets = (part[index : index + 1, :target_length] for part in self[2:5])
+        return TinyBatch(*sources, *targets, torch.arange(target_length))
 
 
 def tiny_batch(
@@ -156,7 +158,8 @@ def tiny_batch(
     source_ids, source_mask = draw(source_lengths, SOURCE_VOCABULARY_SIZE)
     previous_ids, target_mask = draw(target_lengths, TARGET_VOCABULARY_SIZE)
     target_ids, _ = draw(target_lengths, TARGET_VOCABULARY_SIZE)
-    return TinyBatch(source_ids, source_mask, previous_ids, target_ids, target_mask)
+    places = target_mask.flatten().nonzero().squeeze(1)
+    return TinyBatch(source_ids, source_mask, previous_ids, target_ids, target_mask, places)
 
 
 def summed_loss(model: Seq2Seq, batch: TinyBatch) -> Tensor:

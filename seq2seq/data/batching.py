@@ -18,6 +18,7 @@ from seq2seq.data.mixing import Mixture
 from seq2seq.data.segmentation import TrainingCorpus
 from seq2seq.data.token_links import TokenLinks
 from seq2seq.runtime.seeding import derive_seed
+from seq2seq.runtime.transfer import copy_to_device
 from seq2seq.special_tokens import BOS, EOS, PAD
 
 
@@ -57,15 +58,26 @@ class Batch(NamedTuple):
     """Target and EOS, (B, T)."""
     target_mask: Tensor
     """(B, T)."""
+    target_places: Tensor
+    """Places of the M real target tokens in `target_ids.flatten()`, ascending, (M,)."""
     indices: Tensor
     """Positions of the pairs in the iteration over the corpus, (B,)."""
     guide: Tensor | None = None
     """Gold attention, (B, T, S): sums to 1 for aligned target tokens, 0 for others; or None."""
 
+    @property
+    def num_target_tokens(self) -> int:
+        """Number of real target tokens, EOS included, M; known without reading the device."""
+        return len(self.target_places)
+
     def to(self, device: torch.device | str) -> "Batch":
-        """Return a copy of the batch on a device."""
+        """Return the batch on a device.
+
+        The host does not wait for the copy to a GPU; see `copy_to_device`.
+        """
         tensors = {name: each for name, each in self._asdict().items() if each is not None}
-        return self._replace(**{name: tensor.to(device) for name, tensor in tensors.items()})
+        moved = copy_to_device(list(tensors.values()), torch.device(device))
+        return self._replace(**dict(zip(tensors, moved, strict=True)))
 
 
 def collate(encoded: EncodedCorpus, rows: Numbers, *, links: TokenLinks | None = None) -> Batch:
@@ -98,6 +110,7 @@ def collate(encoded: EncodedCorpus, rows: Numbers, *, links: TokenLinks | None =
         torch.from_numpy(previous_ids),
         torch.from_numpy(target_ids),
         torch.from_numpy(target_mask),
+        torch.from_numpy(target_mask.ravel().nonzero()[0]),
         torch.from_numpy(encoded.indices[rows]),
         guide,
     )

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.kernels.gru_unroll import unroll_gru
+from seq2seq.model.cudnn_gru import direction_parameters, flatten_direction, run_direction
 from seq2seq.model.sequence_dropout import DropoutMode
 
 
@@ -94,16 +94,11 @@ class BidirectionalGRU(nn.GRU):
             top layer, (B, 2H), which is 0 for a sequence without a real position. With residual
             connections, the first are the outputs of the top layer: its states and its input.
         """
-        if inputs.is_cuda:
-            # Autocast would run cuDNN, and with it the states, in fp16 even if its type is bf16.
-            with torch.autocast("cuda", enabled=False):
-                if self.residual or self.between_layers.shared_dim is not None:
-                    return self.forward_packed_layers(inputs, mask)
-                return self.forward_packed(inputs, mask)
+        direction = self._cudnn_direction if inputs.is_cuda else self._direction
         return run_bidirectional(
             inputs,
             mask,
-            self._direction,
+            direction,
             num_layers=self.num_layers,
             between=self.between_layers,
             residual=self.residual,
@@ -111,53 +106,26 @@ class BidirectionalGRU(nn.GRU):
 
     def _direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
         """Run one direction of a layer, as `run_bidirectional` calls it."""
-        input_weight, weight, input_bias, bias = (
-            getattr(self, f"{kind}_{suffix}")
-            for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        )
+        input_weight, weight, input_bias, bias = direction_parameters(self, suffix)
         projected = functional.linear(inputs, input_weight, input_bias)
         hidden = inputs.new_zeros(inputs.shape[1], self.hidden_size)
         is_reverse = suffix.endswith("reverse")
         return unroll_gru(projected, hidden, weight, bias, padding=padding, reverse=is_reverse)
 
-    def forward_packed(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute `forward` with torch's own loop or cuDNN; the states of padding are 0."""
-        # Packing asks for at least one step.
-        lengths = mask.sum(1).clamp(min=1).cpu()
-        packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
-        packed_states, last = super().forward(packed)
-        states, _ = pad_packed_sequence(
-            packed_states, batch_first=True, total_length=inputs.shape[1]
-        )
-        top = last[-2:].transpose(0, 1).flatten(1)  # (2L, B, H) -> (B, 2H)
-        return states, top * mask.any(1, keepdim=True)
+    def _cudnn_direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
+        """Run one direction of a layer on CUDA, as `run_bidirectional` calls it."""
+        assert padding is not None
+        parameters = direction_parameters(self, suffix)
+        # Autocast would run cuDNN, and with it the states, in fp16 even if its type is bf16.
+        with torch.autocast("cuda", enabled=False):
+            return run_direction(inputs, padding, parameters, reverse=suffix.endswith("reverse"))
 
-    def forward_packed_layers(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute `forward` with torch's own loop or cuDNN, which is called for each layer."""
-        lengths = mask.sum(1).clamp(min=1).cpu()
-        packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
-        first = inputs.new_zeros(2, len(inputs), self.hidden_size)
-        rows = packed.unsorted_indices
-        assert rows is not None, "set unless enforce_sorted"
-        outputs = inputs
-        for layer in range(self.num_layers):
-            if layer:
-                dropped = self.between_layers(outputs.transpose(0, 1))  # (T, B, 2H)
-                packed = pack_padded_sequence(dropped, lengths, enforce_sorted=False)
-            weights = [
-                getattr(self, f"{kind}_l{layer}{suffix}")
-                for suffix in ("", "_reverse")
-                for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-            ]
-            data, last = torch.gru(
-                packed.data, packed.batch_sizes, first, weights, True, 1, 0.0, self.training, True
-            )
-            states, _ = pad_packed_sequence(
-                PackedSequence(data, *packed[1:]), batch_first=True, total_length=inputs.shape[1]
-            )
-            outputs = outputs + states if self.residual and layer else states
-        top = last.index_select(1, rows).transpose(0, 1).flatten(1)  # (2, B, H) -> (B, 2H)
-        return outputs, top * mask.any(1, keepdim=True)
+    def flatten_parameters(self) -> None:
+        """Store the parameters in the blocks that cuDNN reads; on a CPU nothing changes."""
+        if self.weight_ih_l0.is_cuda:
+            for layer in range(self.num_layers):
+                for suffix in (f"l{layer}", f"l{layer}_reverse"):
+                    flatten_direction(direction_parameters(self, suffix))
 
 
 def run_bidirectional(
@@ -185,7 +153,8 @@ def run_bidirectional(
         The results of `BidirectionalGRU.forward`.
     """
     outputs = inputs.transpose(0, 1)  # (T, B, I)
-    padding = None if mask.all() else ~mask.t()
+    # Only a CPU asks whether there is padding; the question would make the host wait for a GPU.
+    padding = None if mask.device.type == "cpu" and mask.all() else ~mask.t()
     for layer in range(num_layers):
         layer_inputs = between(outputs) if layer else outputs
         forward = direction(layer_inputs, padding, f"l{layer}")

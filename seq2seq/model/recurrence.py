@@ -230,9 +230,10 @@ def sum_loop_gradients(
 ) -> contextlib.AbstractContextManager[object]:
     """Return a context for a loop over steps that sums gradients of constants after the loop.
 
-    The constants are the parameters and the memory; see `LoopGradients`.
+    The constants are the parameters and the memory; see `LoopGradients`. On a GPU the context does
+    nothing: its code in Python takes longer than the small products that it saves.
     """
-    if not torch.is_grad_enabled():
+    if not torch.is_grad_enabled() or memory.keys.device.type != "cpu":
         return contextlib.nullcontext()
     return LoopGradients(memory.keys, memory.values, num_steps=num_steps)
 

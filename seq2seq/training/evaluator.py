@@ -121,7 +121,7 @@ class Evaluator:
         }
         return _BatchScores(
             cross_entropy=loss.cross_entropy.item(),
-            num_tokens=int(batch.target_mask.sum()),
+            num_tokens=batch.num_target_tokens,
             statistics=statistics,
             links=links,
             # Copied, because a view would be sent with the weights of its whole batch.

@@ -67,7 +67,7 @@ def sequence_loss(
     """
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids, forced_mask)
     # Indices instead of the mask, whose gradient would be added element by element.
-    real = batch.target_mask.flatten().nonzero().squeeze(1)  # (M,)
+    real = batch.target_places
     readouts = model.decoder.readout_dropout(output.readouts.flatten(0, 1).index_select(0, real))
     layer = model.decoder.output
     smoothed, cross_entropy = vocabulary_loss(

@@ -15,4 +15,6 @@ def repeat_rows(batch: Batch) -> Batch:
     Dropout is drawn for each row, so one pass over both is two passes with different dropout.
     """
     tensors = {name: each for name, each in batch._asdict().items() if each is not None}
-    return batch._replace(**{name: torch.cat((each, each)) for name, each in tensors.items()})
+    doubled = batch._replace(**{name: torch.cat((each, each)) for name, each in tensors.items()})
+    places = batch.target_places
+    return doubled._replace(target_places=torch.cat((places, places + batch.target_ids.numel())))

@@ -181,9 +181,9 @@ class Trainer:
         now = time.monotonic()
         seconds = self.progress.seconds + now - self._clock
         self._clock = now
-        num_tokens = sum(int(batch.target_mask.sum()) for batch in batches)
+        num_tokens = sum(batch.num_target_tokens for batch in batches)
         own = (num_tokens, seconds if self.ranks.is_first else 0.0, signals.received or 0)
-        shared = torch.tensor(own, dtype=torch.float64, device=self.numerics.device)
+        shared = torch.tensor(own, dtype=torch.float64)  # on the CPU: the host needs it at once
         sum_over_processes([shared])
         all_tokens, seconds, any_signal = shared.tolist()
         return int(all_tokens), seconds, signals.received or (signal.SIGTERM if any_signal else 0)

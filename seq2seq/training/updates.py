@@ -1,5 +1,6 @@
 """Make one update: forward and backward passes, clipping and the optimizer's step."""
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
@@ -64,6 +65,11 @@ class Updater:
     ) -> UpdateResult:
         """Make an update from one batch, or from several with accumulation.
 
+        On a GPU the host waits once, after everything up to clipping has been started: it reads the
+        loss and the gradient's norm together. The optimizer starts only if both are finite, so that
+        the weights are those before the update if they are not. The optimizer itself runs while
+        the host prepares the next batch.
+
         Args:
             batches: The batches of this process.
             update: Number of the update, from 1. It seeds dropout, so that a resumed run draws the
@@ -80,11 +86,13 @@ class Updater:
         losses = [self._backward(batch, update, num_tokens) for batch in batches]
         sums = torch.stack(losses).sum(0)
         sum_over_processes([sums])
-        cross_entropy, guided, num_guided, divergence, coverage = sums.unbind()
         sum_gradients(self._model)
         self._scaler.unscale_(self._optimizer)  # after the sum: every process sees an overflow
         norm = self._clip()
-        self._check_finite(cross_entropy, norm, update=update)
+        # The only time that the host waits for a GPU: all results in one read.
+        *results, gradient_norm = torch.cat((sums, norm.unsqueeze(0))).tolist()
+        cross_entropy, guided_loss, num_guided, divergence, coverage_loss = results
+        self._check_finite(cross_entropy, gradient_norm, update=update)
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate
         self._scaler.step(self._optimizer)  # an fp16 overflow skips the step and lowers the scale
@@ -93,12 +101,7 @@ class Updater:
         if self._average is not None:
             self._average.add()
         return UpdateResult(
-            cross_entropy.item(),
-            norm.item(),
-            guided.item(),
-            int(num_guided.item()),
-            divergence.item(),
-            coverage.item(),
+            cross_entropy, gradient_norm, guided_loss, int(num_guided), divergence, coverage_loss
         )
 
     @property
@@ -171,15 +174,15 @@ class Updater:
         self._scaler.scale(total / (num_passes * num_tokens)).backward()  # type: ignore[no-untyped-call]
         return torch.cat((loss.cross_entropy.unsqueeze(0), others)) / num_passes
 
-    def _check_finite(self, cross_entropy: Tensor, norm: Tensor, *, update: int) -> None:
+    def _check_finite(self, cross_entropy: float, norm: float, *, update: int) -> None:
         """Raise NonFiniteError if the loss or the gradient is not finite."""
-        if not torch.isfinite(cross_entropy):
-            raise NonFiniteError(f"update {update}: the loss is {cross_entropy.item()}")
-        if torch.isfinite(norm):
+        if not math.isfinite(cross_entropy):
+            raise NonFiniteError(f"update {update}: the loss is {cross_entropy}")
+        if math.isfinite(norm):
             return
         # fp16 gradients overflow occasionally; below a loss scale of 1, the model is the cause.
         if not self._scaler.is_enabled() or self._scaler.get_scale() < 1:
-            raise NonFiniteError(f"update {update}: the gradient's norm is {norm.item()}")
+            raise NonFiniteError(f"update {update}: the gradient's norm is {norm}")
 
     def _clip(self) -> Tensor:
         limit = self._config.training.optimizer.clip_norm
@@ -199,7 +202,9 @@ def build_optimizer(config: OptimizerConfig, model: Seq2Seq) -> torch.optim.Opti
         {"params": vectors, "weight_decay": 0.0},
     ]
     if config.name is OptimizerName.sgd:
-        return torch.optim.SGD(groups, lr=config.learning_rate)
+        # On a GPU the fused form skips an fp16 overflow by itself; the host need not ask for it.
+        is_fused = any(parameter.is_cuda for parameter in trained) or None
+        return torch.optim.SGD(groups, lr=config.learning_rate, fused=is_fused)
     if config.name is OptimizerName.adamw:
         return torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
     return torch.optim.Adam(groups, lr=config.learning_rate, fused=True)

@@ -30,7 +30,8 @@ def batch():
         for length in (SOURCE_LENGTH, TARGET_LENGTH)
     )
     masks = [torch.ones_like(ids, dtype=torch.bool) for ids in (source_ids, target_ids)]
-    return Batch(source_ids, masks[0], target_ids, target_ids, masks[1], torch.arange(3))
+    places = torch.arange(target_ids.numel())
+    return Batch(source_ids, masks[0], target_ids, target_ids, masks[1], places, torch.arange(3))
 
 
 @pytest.mark.parametrize("attention", ["none", "general", "multihead"])

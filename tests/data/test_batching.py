@@ -133,6 +133,7 @@ def test_ids_and_masks_have_their_types() -> None:
         "previous_ids": torch.long,
         "target_ids": torch.long,
         "target_mask": torch.bool,
+        "target_places": torch.long,
         "indices": torch.long,
         "guide": torch.float32,
     }

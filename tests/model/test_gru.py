@@ -3,6 +3,7 @@ import pickle
 
 import pytest
 import torch
+from pretend_cuda import CUDA, pretend_cuda
 from tiny_graphs import gradients, random
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -190,33 +191,16 @@ def test_cell_with_layer_norm_normalises_both_projections():
 
 
 @pytest.mark.parametrize("residual", [False, True])
-def test_layers_over_packed_sequences_equal_layers_over_padded_ones(residual):
+def test_cuda_computes_the_layers_of_the_cpu(residual):
     torch.manual_seed(1)
     gru = BidirectionalGRU(
         3, 2, num_layers=3, dropout=0.0, dropout_mode=DropoutMode.sequence, residual=residual
     ).double()
     inputs = random(4, 5, 3, seed=1)
-    leaves = [inputs, *gru.parameters()]
+    real = MASK.unsqueeze(-1)
+    states, last = gru(inputs, MASK)
+    with pretend_cuda() as cuda:
+        found, found_last = cuda.move(gru)(inputs.detach().to(CUDA), MASK.to(CUDA))
 
-    def run(compute):
-        states, last = compute(inputs, MASK)
-        found = states * MASK.unsqueeze(-1), last
-        return found, gradients(found, leaves)
-
-    assert_close(run(gru.forward_packed_layers), run(gru), rtol=0, atol=1e-10)
-
-
-def test_dropout_of_a_sequence_is_the_same_at_every_step_of_packed_layers():
-    gru = BidirectionalGRU(
-        3, 2, num_layers=2, dropout=0.5, dropout_mode=DropoutMode.sequence
-    ).double()
-    seen = []
-    gru.between_layers.register_forward_hook(lambda _, inputs, output: seen.append(output == 0))
-
-    gru.forward_packed_layers(random(4, 5, 3, seed=1), MASK)
-
-    lengths = MASK.sum(1).clamp(min=1)
-    for row, length in enumerate(lengths.tolist()):
-        dropped = seen[0][:length, row]
-        assert torch.equal(dropped, dropped[:1].expand_as(dropped))
-    assert len(seen) == 1
+        assert_close(found.cpu() * real, states * real, rtol=0, atol=1e-12)
+        assert_close(found_last.cpu(), last, rtol=0, atol=1e-12)

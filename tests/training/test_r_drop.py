@@ -16,3 +16,5 @@ def test_rows_are_repeated_with_the_copies_last():
         first, second = getattr(twice, name).chunk(2)
         assert torch.equal(first, getattr(batch, name))
         assert torch.equal(second, getattr(batch, name))
+    places = twice.target_mask.flatten().nonzero().squeeze(1)
+    assert torch.equal(twice.target_places, places)

@@ -217,7 +217,8 @@ def test_r_drop_is_half_the_loss_of_two_passes_and_their_divergence(folder, kern
 
 
 def batch_twice(batch: Batch) -> Batch:
-    return Batch(*(None if each is None else torch.cat((each, each)) for each in batch))
+    twice = Batch(*(None if each is None else torch.cat((each, each)) for each in batch))
+    return twice._replace(target_places=twice.target_mask.flatten().nonzero().squeeze(1))
 
 
 def test_r_drop_without_dropout_changes_nothing_but_the_cost(folder):

@@ -1,0 +1,139 @@
+"""Updates on a pretended GPU: every attention type in every form and precision."""
+
+import copy
+import math
+
+import pytest
+import torch
+from pretend_cuda import CUDA, DeviceMismatchError, pretend_cuda
+from tiny_attention import attention_config
+from tiny_models import FORMS, tiny_batch, tiny_model
+
+from seq2seq.attention import attention_config_types
+from seq2seq.config.schema import load_config
+from seq2seq.data import Batch
+from seq2seq.runtime.distributed import Ranks
+from seq2seq.runtime.numerics import Numerics, Precision
+from seq2seq.training.updates import Updater
+
+PRECISIONS = (Precision.fp32, Precision.bf16, Precision.fp16)
+READ = (
+    "training/updates.py: *results, gradient_norm = torch.cat((sums, norm.unsqueeze(0))).tolist() "
+    "[tolist]"
+)
+"""The one line of an update at which the host waits."""
+
+
+@pytest.fixture
+def cuda():
+    with pretend_cuda() as cuda:
+        yield cuda
+
+
+def host_batch(*lengths: tuple[int, ...], guided: bool = False, seed: int = 4) -> Batch:
+    batch = tiny_batch(*lengths)
+    shape = (*batch.target_ids.shape, batch.source_ids.shape[1])
+    guide = torch.rand(shape, generator=torch.Generator().manual_seed(seed)).softmax(-1)
+    return Batch(*batch, torch.arange(len(batch.source_ids)), guide if guided else None)
+
+
+def make_updater(model, device, precision, *overrides: str) -> Updater:
+    config = load_config("training.validation.num_samples=0", *overrides)
+    numerics = Numerics(torch.device(device), precision)
+    return Updater(config, model=model, numerics=numerics, ranks=Ranks(0, 0, 1))
+
+
+def update(updater: Updater, batch: Batch, number: int = 1):
+    return updater.make(
+        [batch], update=number, learning_rate=0.01, num_tokens=batch.num_target_tokens
+    )
+
+
+def model_of(attention: str, form: str, **options):
+    return tiny_model(attention_config(attention), form, dtype=torch.float32, **options)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("attention", sorted(attention_config_types()))
+def test_every_type_and_form_is_updated_in_every_precision(cuda, attention, form):
+    for precision in PRECISIONS:
+        on_cpu, batch = model_of(attention, form), host_batch()
+        model = cuda.move(copy.deepcopy(on_cpu))
+        updater = make_updater(model, CUDA, precision)
+        # fp16 starts with a loss scale that may overflow; the second update has a smaller one.
+        results = [update(updater, batch.to(CUDA)) for _ in range(1)]
+
+        assert math.isfinite(results[-1].cross_entropy)
+        reference = make_updater(on_cpu, "cpu", Precision.fp32)
+        expected = update(reference, batch)
+        tolerance = 1e-5 if precision is Precision.fp32 else 0.05
+        assert results[-1].cross_entropy == pytest.approx(expected.cross_entropy, rel=tolerance)
+        if precision is Precision.fp32:
+            assert results[-1].gradient_norm == pytest.approx(expected.gradient_norm, rel=1e-4)
+        for parameter in model.parameters():
+            assert parameter.is_cuda and parameter.dtype == torch.float32
+
+
+OPTIONS = {
+    "defaults": (),
+    "sgd": ("training.optimizer.name=sgd",),
+    "adamw and average": ("training.optimizer.name=adamw", "training.ema_decay=0.9"),
+    "r_drop": ("training.r_drop=2.0",),
+    "guided": ("training.guided_attention.weight=0.5",),
+    "scheduled sampling": ("training.teacher_forcing.start=0.5",),
+    "plain kernels": ("training.kernels=plain",),
+}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS, ids=lambda each: each.value)
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_the_host_waits_once_in_an_update(cuda, options, precision):
+    model = cuda.move(model_of("multihead", "input_feeding", num_layers=2, self_attention=True))
+    updater, batch = make_updater(model, CUDA, precision, *options), host_batch(guided=True)
+    update(updater, batch.to(CUDA))  # makes the optimizer's state
+    cuda.clear()
+
+    result = update(updater, batch.to(CUDA), 2)
+
+    assert math.isfinite(result.gradient_norm)
+    assert dict(cuda.syncs) == {READ: 1}, cuda.lines
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("attention", sorted(attention_config_types()))
+def test_nothing_that_is_started_depends_on_values(cuda, attention, form):
+    """The operations of an update, its shapes included, can be captured and replayed."""
+    first = host_batch((5, 2, 3), (3, 4, 1))
+    second = host_batch((5, 5, 1), (4, 2, 2))
+    assert first.target_places.tolist() != second.target_places.tolist()
+    model = cuda.move(model_of(attention, form))
+    updater = make_updater(model, CUDA, Precision.bf16)
+    update(updater, first.to(CUDA))
+    started = []
+    for batch in (first, second):
+        cuda.clear()
+        update(updater, batch.to(CUDA))
+        started.append(list(cuda.operations))
+
+    assert started[0] == started[1]
+    names = [name for name, _ in started[0]]
+    waits = names.index("aten.clamp.default")  # of clipping
+    assert not {"aten.nonzero.default", "aten._local_scalar_dense.default"} & set(names[:waits])
+
+
+def test_a_batch_left_on_the_cpu_fails(cuda):
+    model = cuda.move(model_of("dot", "luong"))
+
+    with pytest.raises(DeviceMismatchError, match="beside CUDA tensors"):
+        update(make_updater(model, CUDA, Precision.fp32), host_batch())
+
+
+def test_the_batch_reaches_the_device_in_one_copy(cuda):
+    batch = host_batch(guided=True)
+
+    moved = batch.to(CUDA)
+
+    assert not cuda.syncs
+    assert [name for name, _ in cuda.operations].count("aten._to_copy.default") == 1
+    for name, tensor in moved._asdict().items():
+        torch.testing.assert_close(tensor.cpu(), getattr(batch, name), rtol=0, atol=0)
