@@ -129,14 +129,20 @@ class FilesConfig(DataConfig):
         return read_file_sets("data.train", self.train)
 
     def valid_sets(self) -> list[FileSet]:
-        """Return the validation set."""
-        return _without_weights([_only(read_file_sets("data.valid", self.valid))])
+        """Return the validation sets; the first one chooses the best checkpoint."""
+        return _without_weights(read_file_sets("data.valid", self.valid))
 
     def test_sets(self) -> list[FileSet]:
         """Return the test set, if there is one."""
         if self.test is None:
             return []
-        return _without_weights([_only(read_file_sets("data.test", self.test))])
+        sets = read_file_sets("data.test", self.test)
+        if len(sets) > 1:
+            raise ValueError(
+                f"data.test names {len(sets)} sets, but a run scores one; translate the others "
+                "and score them with python -m seq2seq.cli.score"
+            )
+        return _without_weights(sets)
 
     def _check_paths(self, files: FileSet) -> None:
         key, paths = files.key, files.paths
@@ -160,10 +166,6 @@ class FilesConfig(DataConfig):
                 f"{given} names one file twice, for data.source={self.source} and "
                 f"data.target={self.target}; give two files, or equal languages to learn to copy"
             )
-
-
-def _only(sets: list[FileSet]) -> FileSet:
-    return sets[0]
 
 
 def _without_weights(sets: list[FileSet]) -> list[FileSet]:

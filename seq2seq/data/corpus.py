@@ -1,7 +1,8 @@
 """Contract of parallel corpora, and the function that opens those of a configuration."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import singledispatch
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from seq2seq.data.config import DataConfig
@@ -43,12 +44,14 @@ class Corpus(Protocol):
 
 
 class Corpora(NamedTuple):
-    """The three parts of a data set."""
+    """The parts of a data set."""
 
     train: Corpus
     valid: Corpus
     test: Corpus | None
     """None if a run has no test set."""
+    other_valid: "Mapping[str, Corpus]" = MappingProxyType({})
+    """Further validation sets by name, which are scored but choose nothing."""
 
 
 @singledispatch

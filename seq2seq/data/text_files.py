@@ -24,10 +24,12 @@ _INVALID_KINDS = {"empty_lines": "with an empty side", "invalid_utf8": "that are
 @load_corpora.register
 def load_files(config: FilesConfig) -> Corpora:
     """Open the files of the configuration as corpora; warn if sources and targets look swapped."""
+    first, *others = config.valid_sets()
     return Corpora(
         train=_load(config, "train", config.train_sets()),
-        valid=_load(config, "valid", config.valid_sets()),
+        valid=_load(config, "valid", [first]),
         test=_load(config, "test", config.test_sets()) if config.test_sets() else None,
+        other_valid={each.name: _load(config, f"valid.{each.name}", [each]) for each in others},
     )
 
 

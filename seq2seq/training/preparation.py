@@ -63,6 +63,8 @@ class PreparedData:
     valid: EvaluationSet
     test: EvaluationSet | None
     """None if the run has no test set."""
+    other_valid: dict[str, EvaluationSet]
+    """Further validation sets by name, which are scored but choose nothing."""
 
 
 def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -> PreparedData:
@@ -113,6 +115,10 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         fingerprint=fingerprint,
         valid=valid,
         test=test,
+        other_valid={
+            name: _evaluation_set(corpus, tokenizers, config.data, bleu_tokenize=tokenize)
+            for name, corpus in corpora.other_valid.items()
+        },
     )
 
 

@@ -32,6 +32,8 @@ class FinalScores(NamedTuple):
     valid: Evaluation
     test: Evaluation | None
     """None if the run has no test set."""
+    other_valid: dict[str, Evaluation]
+    """On the further validation sets, by name."""
 
     @property
     def bleu(self) -> float:
@@ -50,19 +52,19 @@ def write_results(trainer: Trainer) -> FinalScores:
     data = trainer.data
     valid = _evaluate(trainer, model, data.valid)
     test = None if data.test is None else _evaluate(trainer, model, data.test)
+    others = {name: _evaluate(trainer, model, each) for name, each in data.other_valid.items()}
+    found = FinalScores(valid, test, others)
     if trainer.ranks.is_first:
-        _write(trainer, valid, test, average)
-    return FinalScores(valid, test)
+        _write(trainer, found, average)
+    return found
 
 
-def _write(
-    trainer: Trainer, valid: Evaluation, test: Evaluation | None, average: BestAverage | None
-) -> None:
-    directory, data = trainer.directory, trainer.data
-    _write_texts(directory, "valid", data.valid, valid)
+def _write(trainer: Trainer, found: FinalScores, average: BestAverage | None) -> None:
+    directory, data, test = trainer.directory, trainer.data, found.test
+    _write_texts(directory, "valid", data.valid, found.valid)
     if data.test is not None and test is not None:
         _write_texts(directory, "test", data.test, test)
-    results = _results(trainer, valid, test)
+    results = _results(trainer, found)
     if average is not None:
         results["average"] = {
             "updates": average.updates,
@@ -87,6 +89,11 @@ def log_results(trainer: Trainer, found: FinalScores, next_steps: Mapping[str, s
         f"TER {scores.ter:.2f}"
     ]
     lines.append(f"  {scores.signature}")
+    lines += [
+        f"valid.{name} BLEU {each.scores.bleu:.2f}, chrF {each.scores.chrf:.2f}, "
+        f"TER {each.scores.ter:.2f}"
+        for name, each in found.other_valid.items()
+    ]
     if found.test is None:
         lines.append("no test score, because data.test=null")
     if alignment is not None:
@@ -135,11 +142,12 @@ def _evaluate(trainer: Trainer, model: Seq2Seq, data: EvaluationSet) -> Evaluati
     ).evaluate(model, ter=True)
 
 
-def _results(trainer: Trainer, valid: Evaluation, test: Evaluation | None) -> dict[str, object]:
+def _results(trainer: Trainer, found: FinalScores) -> dict[str, object]:
     progress, numerics = trainer.progress, trainer.numerics
     return {
-        "valid": _summary(valid),
-        "test": None if test is None else _summary(test),
+        "valid": _summary(found.valid),
+        "test": None if found.test is None else _summary(found.test),
+        "other_valid": {name: _summary(each) for name, each in found.other_valid.items()},
         "updates": progress.update,
         "best_update": progress.best_update,
         "epochs": round(progress.epoch + progress.epoch_share, 2),

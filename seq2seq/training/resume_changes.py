@@ -2,6 +2,7 @@
 
 import difflib
 import logging
+from pathlib import Path
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import config_differences, flatten_config
@@ -109,9 +110,25 @@ def changes(saved: TrainConfig, config: TrainConfig) -> dict[str, str]:
     return {key: values for key, _, values in named}
 
 
-def data_may_change(config: TrainConfig) -> bool:
-    """Return whether `resume_changes` names a key of the training data."""
-    return any(key.startswith(_OF_DATA) for key in config.resume_changes)
+def check_same_data(config: TrainConfig, saved: str, fingerprint: str, *, last: Path) -> None:
+    """Check that the training data are those of the run, unless `resume_changes` names them.
+
+    Args:
+        config: The configuration of the command.
+        saved: Fingerprint of the data of the run so far.
+        fingerprint: Fingerprint of the data now.
+        last: The last.pt, for messages.
+
+    Raises:
+        ValueError: The training data have changed.
+    """
+    if saved == fingerprint or any(key.startswith(_OF_DATA) for key in config.resume_changes):
+        return
+    raise ValueError(
+        f"resume=true: the training data, or the alignments of guided attention, have changed "
+        f"since {last} was written; restore them, choose another run_name, or use them on purpose: "
+        "resume_changes=[data.train]"
+    )
 
 
 def forget_best(progress: Progress, saved: TrainConfig, config: TrainConfig) -> list[int]:

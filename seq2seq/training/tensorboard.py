@@ -108,6 +108,16 @@ class TensorBoard:
                 self._file.add(image_summary("valid/attention/heads", figure), update)
         self._scalars(values, update)
 
+    def other_validation(self, name: str, evaluation: Evaluation, *, update: int) -> None:
+        """Add the scores of a validation set that chooses nothing to curves of its own."""
+        values = {
+            "loss": evaluation.loss,
+            "perplexity": evaluation.perplexity,
+            "bleu": evaluation.scores.bleu,
+            "chrf": evaluation.scores.chrf,
+        }
+        self._scalars({f"valid.{name}/{key}": value for key, value in values.items()}, update)
+
     def samples(
         self,
         evaluation: Evaluation,

@@ -23,10 +23,11 @@ from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.checkpoint_writer import CheckpointWriter
 from seq2seq.training.evaluator import Evaluator
 from seq2seq.training.logger import describe_validation
+from seq2seq.training.other_sets import OtherSets
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import Interval, Progress
 from seq2seq.training.progress_display import ProgressDisplay
-from seq2seq.training.resume_changes import data_may_change, forget_best
+from seq2seq.training.resume_changes import check_same_data, forget_best
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.save_clock import SaveClock
 from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_ratio
@@ -76,6 +77,7 @@ class Trainer:
             ranks=ranks,
             num_samples=config.training.validation.num_samples,
         )
+        self._other_sets = OtherSets(self.evaluator, data.other_valid)
         self._clock = time.monotonic()
         self._save_clock = SaveClock(config.training.save_every_minutes)
 
@@ -115,13 +117,9 @@ class Trainer:
         Raises:
             ValueError: The training data have changed.
         """
-        is_same = state["fingerprint"] == self.data.fingerprint
-        if not is_same and not data_may_change(self.config):
-            raise ValueError(
-                f"resume=true: the training data, or the alignments of guided attention, have "
-                f"changed since {self.directory.last} was written; restore them, choose another "
-                "run_name, or use them on purpose: resume_changes=[data.train]"
-            )
+        check_same_data(
+            self.config, state["fingerprint"], self.data.fingerprint, last=self.directory.last
+        )
         self.progress = Progress.from_dict(state["progress"])
         for update in forget_best(self.progress, saved, self.config):
             if self.ranks.is_first:
@@ -234,6 +232,7 @@ class Trainer:
             num_samples=training.validation.num_samples,
             update=progress.update,
         )
+        self._other_sets.score(self.model, board, update=progress.update)
         value = metric_value(evaluation, training.validation.metric)
         count_zero_score(progress, value, training.validation.metric)
         dropped_updates = progress.count_validation(value, training)

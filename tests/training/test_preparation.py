@@ -143,3 +143,33 @@ def test_references_without_spaces_are_reported_once(tmp_path, caplog):
 
     [warning] = [each for each in caplog.records if each.levelname == "WARNING"]
     assert warning.getMessage().startswith("the references have hardly any spaces, so BLEU with tr")
+
+
+def test_each_validation_set_and_the_test_set_are_prepared_with_their_tags(tmp_path):
+    pair = "files: ['{0}/a.{1}','{0}/b.{1}']"
+    config = tiny_config(
+        tmp_path,
+        f"data.train={{{pair.format(tmp_path, 'train')}, tag: '<2b>'}}",
+        f"data.valid={{tagged: {{{pair.format(tmp_path, 'valid')}, tag: '<2b>'}}, "
+        f"plain: {{{pair.format(tmp_path, 'test')}}}}}",
+        f"data.test={{{pair.format(tmp_path, 'test')}, tag: '<2b>'}}",
+    )
+
+    data = prepare_data(config)
+
+    words = {name: (tmp_path / f"a.{name}").read_text().split() for name in ("valid", "test")}
+    assert data.valid.sources == [f"<2b> {word}" for word in words["valid"]]
+    assert {name: each.sources for name, each in data.other_valid.items()} == {
+        "plain": words["test"]
+    }
+    assert data.test is not None
+    assert data.test.sources == [f"<2b> {word}" for word in words["test"]]
+    [tag] = data.tokenizers.source.encode(["<2b>"])[0]
+    assert [data.test.encoded.source(row)[0] for row in range(3)] == [tag] * 3
+
+
+def test_a_tag_of_validation_that_training_lacks_is_refused(tmp_path):
+    valid = f"{{files: ['{tmp_path}/a.valid','{tmp_path}/b.valid'], tag: '<2c>'}}"
+
+    with pytest.raises(ValueError, match=r"^data\.valid\.tag=<2c> is no symbol of the tokenizer"):
+        prepare_data(tiny_config(tmp_path, f"data.valid={valid}"))

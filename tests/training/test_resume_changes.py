@@ -2,6 +2,7 @@
 
 import logging
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from tiny_training import tiny_config, tiny_run, write_corpus
 
 from seq2seq.config.schema import load_config
 from seq2seq.training.progress import Progress
-from seq2seq.training.resume_changes import check_changes, data_may_change, forget_best
+from seq2seq.training.resume_changes import check_changes, check_same_data, forget_best
 
 SHORT = ("training.max_updates=4", "training.schedule.name=constant", "training.max_epochs=9")
 WHERE = "checkpoints/mine"
@@ -79,9 +80,12 @@ def test_sampling_may_change_although_the_tokenizers_stay() -> None:
 
 
 def test_keys_of_the_data_allow_other_data() -> None:
-    assert data_may_change(load_config("resume_changes=[data.train]"))
-    assert data_may_change(load_config("resume_changes=[data]"))
-    assert not data_may_change(load_config("resume_changes=[training.accumulation]"))
+    last = Path("last.pt")
+    for key in ("data.train", "data", "training.guided_attention.weight"):
+        check_same_data(load_config(f"resume_changes=[{key}]"), "old", "new", last=last)
+    with pytest.raises(ValueError, match=r"changed since last\.pt was written; .*\[data\.train\]$"):
+        check_same_data(load_config("resume_changes=[seed]"), "old", "new", last=last)
+    check_same_data(load_config(), "same", "same", last=last)
 
 
 def test_scores_of_another_metric_are_forgotten() -> None:
