@@ -1,5 +1,9 @@
 """Range checks for configurations; their errors name the key, the value and the rule."""
 
+MAX_LAYERS = 100
+MAX_SIZE = 20_000
+"""Limits of the layers and sizes of a model, so that a forged file cannot ask for more."""
+
 
 def check_positive(section: str, config: object, *fields: str) -> None:
     """Raise ValueError unless each field is at least 1; the section of a top-level key is ""."""
@@ -8,6 +12,14 @@ def check_positive(section: str, config: object, *fields: str) -> None:
         if value < 1:
             key = f"{section}.{field}" if section else field
             raise ValueError(f"{key}={value} must be at least 1")
+
+
+def check_at_most(section: str, config: object, most: int, *fields: str) -> None:
+    """Raise ValueError if a field is more than the limit, far above all useful values."""
+    for field in fields:
+        value = getattr(config, field)
+        if value > most:
+            raise ValueError(f"{section}.{field}={value} must be at most {most:,}")
 
 
 def check_probabilities(section: str, config: object, *fields: str) -> None:

@@ -55,6 +55,11 @@ class TrainConfig:
                 f"run_name={self.run_name!r} must be the name of a directory, without a path; "
                 "choose its parent directory with checkpoint_dir"
             )
+        if not self.run_name.isprintable():
+            raise ValueError(
+                f"run_name={self.run_name!r} must not contain a line feed or another control "
+                "character"
+            )
         if not isinstance(self.resume, bool) and self.resume != "auto":
             raise ValueError(f"resume={self.resume} must be true, false or auto")
         for group, types in config_groups().items():

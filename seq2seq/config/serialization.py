@@ -41,7 +41,13 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
             f"the configuration lacks {error.full_key}, which this version needs; use the version "
             "that wrote it"
         ) from error
-    except (OmegaConfBaseException, KeyError, TypeError, AttributeError) as error:
+    except (
+        OmegaConfBaseException,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,  # of a dictionary that contains itself
+    ) as error:
         raise ValueError(
             f"this version cannot read the configuration: {describe_error(error)}"
         ) from error

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from seq2seq.files.atomic import is_abandoned, is_temporary, temporary_path
+from seq2seq.files.atomic import create_file, is_abandoned, is_temporary, temporary_path
 from seq2seq.files.paths import nearest_existing
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
     with scratch_folder(folder) as temporary:
         yield temporary
         checksums = json.dumps(_checksums(temporary))
-        (temporary / _CHECKSUMS).write_text(checksums, encoding="ascii")
+        with create_file(temporary / _CHECKSUMS) as file:
+            file.write(checksums.encode("ascii"))
         try:
             temporary.rename(folder)
         except OSError:

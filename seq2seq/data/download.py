@@ -12,6 +12,8 @@ import requests
 from tqdm import tqdm
 
 from seq2seq.data.text_files import file_sha256
+from seq2seq.files.atomic import create_file
+from seq2seq.files.paths import nearest_existing
 
 if sys.platform != "win32":
     import fcntl
@@ -50,15 +52,30 @@ def fetch(url: str, *, path: Path, sha256: str, retry_waits: Sequence[float] = R
     if path.exists():
         _check_present(path, sha256=sha256)
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
-    with _alone_in(path.parent):
+    with _directory(path.parent), _alone_in(path.parent):
         if path.exists():
             return  # another process has just downloaded and checked it
         if not part.exists() or file_sha256(part) != sha256:
             _download(url, path=path, part=part, retry_waits=retry_waits)
             _check_downloaded(url, path=path, part=part, sha256=sha256)
         part.replace(path)
+
+
+@contextlib.contextmanager
+def _directory(folder: Path) -> Iterator[None]:
+    """Create a directory, and delete it after an error if it is empty."""
+    existing = nearest_existing(folder).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for each in (folder.absolute(), *folder.absolute().parents):
+            if each == existing:
+                break
+            with contextlib.suppress(OSError):  # it has files
+                each.rmdir()
+        raise
 
 
 @contextlib.contextmanager
@@ -150,7 +167,7 @@ def _write(response: requests.Response, *, part: Path, num_present: int) -> None
     length = response.headers.get("Content-Length")
     total = start + int(length) if length is not None else None
     with (
-        part.open("ab" if resumed else "wb") as file,
+        create_file(part, append=resumed) as file,
         tqdm(
             desc=part.stem,
             initial=start,

@@ -32,7 +32,7 @@ from seq2seq.data.tokenizers.registry import (
     train_tokenizers,
 )
 from seq2seq.files.archive import DamagedFileError, load_archive
-from seq2seq.files.atomic import whole_file
+from seq2seq.files.atomic import create_file, whole_file
 from seq2seq.special_tokens import UNK
 
 logger = logging.getLogger(__name__)
@@ -102,7 +102,8 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
     if not is_cached(folder):
         with new_folder(folder) as temporary:
             counts = _encode_into(temporary, corpus, tokenizers, config)
-            (temporary / "counts.json").write_text(json.dumps(asdict(counts)), encoding="ascii")
+            with create_file(temporary / "counts.json") as file:
+                file.write(json.dumps(asdict(counts)).encode("ascii"))
     encoded, counts = _open(folder)
     _report(corpus.name, counts, max_length=config.max_length)
     return encoded
@@ -154,7 +155,7 @@ def _encode_into(
     with (
         RowWriter(folder, "source") as source_writer,
         RowWriter(folder, "target") as target_writer,
-        (folder / "indices").open("wb") as indices,
+        create_file(folder / "indices") as indices,
     ):
         for pairs in _chunks(corpus):
             sources = tokenizers.source.encode([pair.source for pair in pairs])

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seq2seq.files.paths import check_readable
-from seq2seq.files.text import open_text
+from seq2seq.files.text import MAX_LINE, open_text, too_long
 
 logger = logging.getLogger(__name__)
 
-_CHUNK_SIZE = 1 << 20
-"""Bytes."""
+_CHUNK_SIZE = MAX_LINE
+"""Bytes; at most the limit of a line, so that only a line across two chunks can exceed it."""
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _UTF16_SHARE = 0.4
 """Smallest share of zero bytes that shows UTF-16 without a byte order mark."""
@@ -47,12 +47,15 @@ def check_files(name: str, paths: Sequence[Path]) -> int:
 
 def _count_lines(path: Path) -> int:
     """Return the number of lines; splitting the text into lines would take ten times as long."""
-    num_ends, last = 0, b"\n"
+    num_ends, begun = 0, 0  # bytes of the line that goes on in the next chunk
     with open_text(path) as file:
         while chunk := file.read(_CHUNK_SIZE):
+            first, last = chunk.find(b"\n"), chunk.rfind(b"\n")
+            if begun + (len(chunk) if first < 0 else first) > MAX_LINE:
+                raise too_long(str(path), num_ends + 1)
             num_ends += chunk.count(b"\n")
-            last = chunk
-    return num_ends + (not last.endswith(b"\n"))
+            begun = begun + len(chunk) if last < 0 else len(chunk) - last - 1
+    return num_ends + (begun > 0)
 
 
 def warn_if_swapped(name: str, paths: Sequence[Path], *, source: str, target: str) -> None:

@@ -8,6 +8,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from seq2seq.files.atomic import create_file
+
 Ids = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
 
@@ -48,8 +50,8 @@ class RowWriter:
 
     def __init__(self, folder: Path, side: str) -> None:
         """Create the files in a folder; their names begin with `side`."""
-        self._ids = (folder / f"{side}.ids").open("wb")
-        self._offsets = (folder / f"{side}.offsets").open("wb")
+        self._ids = create_file(folder / f"{side}.ids")
+        self._offsets = create_file(folder / f"{side}.offsets")
         self._offsets.write(np.zeros(1, dtype=np.int64).tobytes())
         self._end = 0
 

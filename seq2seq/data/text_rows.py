@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from seq2seq.data.id_rows import Numbers, map_array
+from seq2seq.files.atomic import create_file
 
 
 @dataclass
@@ -42,8 +43,8 @@ class TextWriter:
 
     def __init__(self, folder: Path, side: str) -> None:
         """Create the files in a folder; their names begin with `side`."""
-        self._content = (folder / f"{side}.text").open("wb")
-        self._ends = (folder / f"{side}.ends").open("wb")
+        self._content = create_file(folder / f"{side}.text")
+        self._ends = create_file(folder / f"{side}.ends")
         self._ends.write(np.zeros(1, dtype=np.int64).tobytes())
         self._end = 0
 

@@ -19,6 +19,7 @@ def load_archive(path: Path) -> object:
 
     Raises:
         OSError: The file cannot be read.
+        MemoryError: The file is larger than the memory.
         DamagedFileError: A checksum is wrong, or torch.save did not write the file.
     """
     path.stat()  # a missing file is not a damaged one
@@ -28,6 +29,8 @@ def load_archive(path: Path) -> object:
         try:
             _check_archive(file)
             content: object = torch.load(path, map_location="cpu", weights_only=True)
+        except MemoryError:
+            raise
         # zipfile, torch and pickle raise more than ten types of errors for what a damaged file
         # tells them: methods of compression, passwords, sizes, positions, names.
         except Exception as error:

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import BinaryIO, Protocol
 
 from seq2seq.files.paths import check_readable, expand_home
-from seq2seq.files.text import damaged_gzip, decode_line, is_gzip
+from seq2seq.files.text import MAX_LINE, damaged_gzip, decode_line, is_gzip, too_long
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,7 @@ class Bytes(Protocol):
 class LineReader:
     r"""Iterator over the lines of a file or pipe, which end at `\n` only.
 
+    A line of more than `MAX_LINE` bytes raises ValueError when it is its turn.
     A byte order mark at the start and a `\r` at the end of a line are removed. Bytes that are
     not UTF-8 are replaced by U+FFFD; a warning at the end counts the lines with such bytes.
     """
@@ -49,6 +50,7 @@ class LineReader:
         self._can_wait = os.name != "nt" and not isinstance(file, io.BytesIO)
         self._lines: deque[bytes] = deque()
         self._partial: list[bytes] = []
+        self._num_partial = 0
         self._ended = False
         self._num_invalid = 0
 
@@ -56,7 +58,10 @@ class LineReader:
         number = 0
         while self._fill(patience=None):
             number += 1
-            yield self._decode(self._lines.popleft(), number)
+            line = self._lines.popleft()
+            if len(line) > MAX_LINE:
+                raise too_long(self.name, number)
+            yield self._decode(line, number)
         if self._num_invalid:
             logger.warning(
                 "%s: bytes that are not UTF-8 were replaced by U+FFFD; lines affected: %d",
@@ -71,20 +76,27 @@ class LineReader:
     def _fill(self, *, patience: float | None) -> bool:
         """Read until there is a line or nothing came for `patience` seconds."""
         while not self._lines and not self._ended:
-            if self._can_wait and not select.select([self._file], [], [], patience)[0]:
+            if not self._is_ready(patience):
                 return False
             if (chunk := self._read()) is not None:
                 self._split(chunk)
         return bool(self._lines)
 
+    def _is_ready(self, patience: float | None) -> bool:
+        """Wait until the file can be read, or return False after `patience` seconds."""
+        if isinstance(self._file, _Unpacked) and self._file.has_unpacked():
+            return True
+        return not self._can_wait or bool(select.select([self._file], [], [], patience)[0])
+
     def _split(self, chunk: bytes) -> None:
         """Store the lines that the chunk completes; an empty chunk ends the file."""
         head, *tails = chunk.split(b"\n")
         self._partial.append(head)
+        self._num_partial += len(head)
         for tail in tails:
             self._lines.append(b"".join(self._partial))
-            self._partial = [tail]
-        if not chunk:
+            self._partial, self._num_partial = [tail], len(tail)
+        if not chunk or self._num_partial > MAX_LINE:
             self._ended = True
             if last := b"".join(self._partial):
                 self._lines.append(last)
@@ -113,31 +125,43 @@ class _Unpacked:
         self.fileno = file.fileno
         self._file = file
         self._member = zlib.decompressobj(wbits=_GZIP)
+        self._packed = b""
 
     def read(self, size: int) -> bytes | None:
-        """Unpack up to `size` packed bytes; None if they do not yield a byte yet.
+        """Return up to `size` unpacked bytes; None if the packed ones do not yield a byte yet.
+
+        A few packed bytes may hold gigabytes, which are unpacked when they are asked for.
 
         Raises:
             EOFError: The file ends too early.
             zlib.error: The file is damaged or not gzipped.
         """
+        if unpacked := self._unpack(size):
+            return unpacked
         packed = self._file.read(size)
         if packed is None:
             return None
         if not packed and not self._member.eof:
             raise EOFError("it ends too early")
-        return b"".join(self._unpack(packed)) or (None if packed else b"")
+        self._packed = packed
+        return self._unpack(size) or (None if packed else b"")
 
-    def _unpack(self, packed: bytes) -> Iterator[bytes]:
-        """Unpack the members of the file, between which there may be zero bytes."""
-        while packed:
+    def has_unpacked(self) -> bool:
+        """Return whether `read` may return bytes without reading the file."""
+        return bool(self._packed)
+
+    def _unpack(self, size: int) -> bytes:
+        """Unpack from the members of the file, between which there may be zero bytes."""
+        unpacked = b""
+        while self._packed and not unpacked:
             if self._member.eof:
-                packed = packed.lstrip(b"\0")
-                if not packed:
-                    return
+                self._packed = self._packed.lstrip(b"\0")
+                if not self._packed:
+                    break
                 self._member = zlib.decompressobj(wbits=_GZIP)
-            yield self._member.decompress(packed)
-            packed = self._member.unused_data
+            unpacked = self._member.decompress(self._packed, size)
+            self._packed = self._member.unconsumed_tail or self._member.unused_data
+        return unpacked
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import weakref
 from pathlib import Path
 from typing import TextIO
 
+from seq2seq.files.atomic import naming
 from seq2seq.files.paths import nearest_existing
 
 if sys.platform != "win32":
@@ -79,8 +80,9 @@ class DirectoryLock:
             # Also called at the end of the process, if it does not die of a signal.
             self._release = weakref.finalize(self, _release, file, self._path, keep=self._existing)
             file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-            file.flush()
+            with naming(self._path):
+                file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+                file.flush()
 
     def release(self) -> None:
         """Delete the lock file, and the directories that were created for it if they are empty."""

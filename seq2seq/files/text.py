@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 BYTE_ORDER_MARK = "\ufeff"
+MAX_LINE = 1 << 20
+"""Bytes; a longer line is refused, since memory grows with it."""
 
 
 @contextlib.contextmanager
@@ -39,6 +41,14 @@ def decode_line(line: bytes, *, number: int, errors: str = "strict") -> str:
     """
     text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", errors)
     return text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
+
+
+def too_long(name: str, number: int) -> ValueError:
+    """Return the error for a line of more than `MAX_LINE` bytes."""
+    return ValueError(
+        f"{name}:{number}: the line has more than {MAX_LINE:,} bytes, the limit; a line is a "
+        "sentence: break it, or check that the file is text"
+    )
 
 
 def is_gzip(path: Path) -> bool:

@@ -3,7 +3,14 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from seq2seq.checks import check_positive, check_probabilities, check_residual
+from seq2seq.checks import (
+    MAX_LAYERS,
+    MAX_SIZE,
+    check_at_most,
+    check_positive,
+    check_probabilities,
+    check_residual,
+)
 from seq2seq.model.sequence_dropout import DropoutMode
 
 
@@ -49,6 +56,8 @@ class DecoderConfig:
     def __post_init__(self) -> None:
         sizes = ("embedding_size", "hidden_size", "num_layers", "readout_size")
         check_positive("model.decoder", self, *sizes, "self_attention_heads")
+        check_at_most("model.decoder", self, MAX_LAYERS, "num_layers")
+        check_at_most("model.decoder", self, MAX_SIZE, *sizes)
         if self.self_attention and self.hidden_size % self.self_attention_heads:
             raise ValueError(
                 f"model.decoder.self_attention_heads={self.self_attention_heads} must divide "

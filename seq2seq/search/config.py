@@ -3,8 +3,12 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from seq2seq.checks import check_positive
+from seq2seq.checks import check_at_most, check_positive
 
+MAX_LENGTH = 1_000_000
+"""Limit of `max_length_offset` and `max_length_ratio`."""
+MAX_HYPOTHESES = 10_000
+"""Limit of `beam_size` and `num_samples`."""
 MAX_LENGTH_PENALTY = 100
 """Largest exponent; the penalty of thousands of tokens stays finite."""
 
@@ -50,6 +54,7 @@ class DecodingConfig:
     def __post_init__(self) -> None:
         _check_not_negative(self, "min_length", "min_length_ratio", "max_length_ratio")
         check_positive("decoding", self, "max_length_offset")
+        check_at_most("decoding", self, MAX_LENGTH, "max_length_offset", "max_length_ratio")
         _check_not_negative(self, "no_repeat_ngram")
         # Both together keep the minimum length within the maximum length for every source.
         if self.min_length > self.max_length_offset:
@@ -113,6 +118,7 @@ class BeamConfig(DecodingConfig):
     def __post_init__(self) -> None:
         DecodingConfig.__post_init__(self)
         check_positive("decoding", self, "beam_size", "n_best")
+        check_at_most("decoding", self, MAX_HYPOTHESES, "beam_size")
         _check_n_best(self, "beam_size")
         _check_not_negative(self, "length_penalty", "coverage_penalty")
         if self.length_penalty > MAX_LENGTH_PENALTY:
@@ -171,6 +177,7 @@ class SamplingConfig(DecodingConfig):
                 f"decoding.top_p={self.top_p} must lie in (0, 1]; 1 samples from all tokens"
             )
         check_positive("decoding", self, "num_samples", "n_best")
+        check_at_most("decoding", self, MAX_HYPOTHESES, "num_samples")
         _check_n_best(self, "num_samples")
 
 

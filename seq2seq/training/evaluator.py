@@ -107,6 +107,11 @@ class Evaluator:
         batch = collate(self.data.encoded, rows).to(self.numerics.device)
         with self.numerics.autocast():
             loss = sequence_loss(model, batch, label_smoothing=0.0)
+            if loss.cross_entropy.isnan():
+                raise FloatingPointError(
+                    "the loss on the validation or test set is not a number (NaN); train again "
+                    "with a lower training.optimizer.learning_rate or training.precision=fp32"
+                )
             found = search(model, batch.source_ids, batch.source_mask, self.decoding)
         statistics = AttentionStatistics(model.attention.num_heads)
         statistics.add(

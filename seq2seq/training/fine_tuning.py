@@ -39,7 +39,8 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
     try:
         checkpoint = load_checkpoint(config.init_from)
     except (OSError, ValueError) as error:
-        raise ValueError(f"init_from: {error}") from error
+        reason = str(error).removeprefix("checkpoint=")
+        raise ValueError(f"init_from={reason}") from error
     differences = [
         difference
         for difference in config_differences(checkpoint.config, config)

@@ -31,7 +31,7 @@ from seq2seq.training.guided_attention import check_guided_attention, read_token
 logger = logging.getLogger(__name__)
 
 _BLEU_KEY = "training.validation.bleu_tokenize"
-UNLIMITED = 1_000_000
+UNLIMITED = 2**31 - 1
 """Tokens; validation and test sentences of any length are scored."""
 
 

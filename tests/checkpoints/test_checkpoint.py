@@ -363,3 +363,13 @@ def test_another_tokenizer_is_refused(first, second, side, load):
 
     with pytest.raises(ValueError, match=r"2\.pt has other tokenizers than checkpoint=\S*0\.pt;"):
         load(*(pair if side == 0 else pair[::-1] for pair in pairs))
+
+
+def test_a_configuration_that_contains_itself_is_refused(checkpoint, tmp_path):
+    save_checkpoint(tmp_path / "best.pt", checkpoint)
+    content = torch.load(tmp_path / "best.pt", weights_only=True)
+    content["config"]["model"]["encoder"] = content["config"]
+    torch.save(content, tmp_path / "best.pt")
+
+    with pytest.raises(ValueError, match=r"best\.pt: .*cannot read the configuration"):
+        load_checkpoint(tmp_path)

@@ -46,3 +46,19 @@ def test_a_sentencepiece_model_of_another_name_is_refused(name, model):
     message = rf"^tokenizer\.model_type={model} does not belong to tokenizer={name}; remove it and"
     with pytest.raises(ValueError, match=message):
         load_config(f"tokenizer={name}", f"tokenizer.model_type={model}")
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("run_name='a\nb'", "must not contain a line feed"),
+        ("model.encoder.num_layers=10000000", "must be at most 100"),
+        ("model.decoder.num_layers=10000000", "must be at most 100"),
+        ("model.encoder.hidden_size=10000000", "must be at most 20,000"),
+        ("decoding.max_length_offset=1000000000000000000", "must be at most 1,000,000"),
+        ("decoding.beam_size=1000000000", "must be at most 10,000"),
+    ],
+)
+def test_a_value_beyond_reason_is_refused(override, message):
+    with pytest.raises(ValueError, match=message):
+        load_config("decoding=beam", override)

@@ -104,7 +104,7 @@ def part_of(path: Path, content: bytes) -> Path:
 
 
 def files_beside(path: Path) -> list[str]:
-    return sorted(file.name for file in path.parent.iterdir())
+    return sorted(file.name for file in path.parent.glob("*"))
 
 
 def assert_one_line_with_way_out(error: BaseException, *, url: str, path: Path) -> None:
@@ -342,3 +342,13 @@ def test_of_several_processes_one_downloads(
     assert caplog.messages == [f"{path.parent}: waiting for another process to finish its download"]
     assert site.ranges == []
     assert files_beside(path) == ["train.de.gz"]
+
+
+@pytest.mark.parametrize("status", [404, 503])
+def test_a_refused_download_leaves_no_directory(site: Site, tmp_path: Path, status: int) -> None:
+    site.statuses = [status]
+
+    with pytest.raises(ConnectionError):
+        fetch(site.url, path=tmp_path / "new" / "deep" / "a.gz", sha256=SHA256, retry_waits=())
+
+    assert list(tmp_path.iterdir()) == []

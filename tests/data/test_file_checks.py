@@ -98,3 +98,29 @@ def test_names_say_nothing_if_both_sides_have_one_language(
         warn_if_swapped("train", [Path("a.en"), Path("b.en")], source="en", target="en")
 
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize(
+    ("before", "length", "is_refused"),
+    [(0, 6, False), (0, 7, True), (5, 6, False), (5, 7, True), (3, 20, True)],
+)
+def test_a_line_over_the_limit_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+    before: int,
+    length: int,
+    is_refused: bool,
+) -> None:
+    for name in ("_CHUNK_SIZE", "MAX_LINE"):
+        monkeypatch.setattr(f"seq2seq.data.file_checks.{name}", 6)
+    path = tmp_path / f"a.de{suffix}"
+    content = b"b" * before + b"\n" + b"a" * length + b"\nc\n"
+    path.write_bytes(gzip.compress(content) if suffix else content)
+
+    if not is_refused:
+        assert check_files("train", [path]) == 3
+        return
+    with pytest.raises(ValueError, match=rf"{path}:2: the line has more than"):
+        check_files("train", [path])

@@ -87,3 +87,13 @@ def test_a_missing_file_is_the_error_of_the_system(tmp_path):
         load_archive(tmp_path / "x.pt")
 
     assert error.value.filename == str(tmp_path / "x.pt")
+
+
+def test_a_file_larger_than_the_memory_is_not_called_damaged(path, monkeypatch):
+    def fail(*arguments, **keywords):
+        raise MemoryError
+
+    monkeypatch.setattr(torch, "load", fail)
+
+    with pytest.raises(MemoryError):
+        load_archive(path)

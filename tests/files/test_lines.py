@@ -1,8 +1,11 @@
 import gzip
+import io
+import itertools
 import logging
 import os
 import sys
 import threading
+import tracemalloc
 import zlib
 
 import pytest
@@ -10,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.files.lines import CHUNK, LineReader, open_lines, open_standard_input, parallel
+from seq2seq.files.text import MAX_LINE
 
 LONG = b"\xc3\xa4" * CHUNK
 
@@ -248,3 +252,48 @@ def test_a_longer_stream_is_not_read_to_its_end():
         list(join(["a"], references))
 
     assert list(references) == ["C", "D"]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\nzwei\n"])
+def test_a_line_over_the_limit_is_refused_when_it_is_its_turn(end):
+    longest = b"x" * MAX_LINE
+    reader = LineReader(io.BytesIO(longest + b"\n" + longest + b"y" + end), name="input=a")
+
+    lines = iter(reader)
+    assert next(lines).encode() == longest
+    with pytest.raises(ValueError, match=r"^input=a:2: the line has more than 1,048,576 bytes"):
+        next(lines)
+
+
+def test_a_line_without_end_is_not_read_to_its_end():
+    source = Endless()
+
+    with pytest.raises(ValueError, match="the limit"):
+        next(iter(LineReader(source, name="input=a")))
+
+    assert source.num_read < 2 * MAX_LINE
+
+
+class Endless(io.BytesIO):
+    """A file of one line that has no end."""
+
+    num_read = 0
+
+    def read(self, size):
+        self.num_read += size
+        assert self.num_read < 9 * MAX_LINE
+        return b"x" * size
+
+
+def test_a_gzip_bomb_is_unpacked_piece_by_piece(tmp_path):
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(b"a\n" * 50_000_000, compresslevel=1))
+    tracemalloc.start()
+
+    with open_lines(str(path), key="input") as reader:
+        lines = list(itertools.islice(reader, 1000))
+        peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert lines == ["a"] * 1000
+    assert peak < 30_000_000

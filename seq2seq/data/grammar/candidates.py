@@ -4,9 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
+from math import prod
 
 from seq2seq.data.grammar.grammar import START, Grammar, Location, Mention, Row, Rule
 
+MAX_COMBINATIONS = 10_000
+"""Limit for the values of the features of one rule, each of which makes it a rule of its own."""
 Key = tuple[str, tuple[str | None, ...]]
 """A category with a value for each of its features; None allows any value."""
 
@@ -71,6 +74,11 @@ def _candidates_of_rule(
     for variable, value in zip(rule.head, wanted, strict=True):
         if value is not None:
             domains[variable] = (value,) if value in domains[variable] else ()
+    if prod(map(len, domains.values())) > MAX_COMBINATIONS:
+        raise rule.location.error(
+            f"the rule has more than {MAX_COMBINATIONS:,} combinations of values for its "
+            f"{len(domains)} features; name fewer, or split the rule"
+        )
     for combination in product(*domains.values()):
         values = dict(zip(domains, combination, strict=True))
         keys: dict[str, Key] = {}

@@ -10,7 +10,11 @@ from seq2seq.data.grammar.grammar import START, Grammar, Location, Row, Rule, Ta
 from seq2seq.data.grammar.rule import Declarations, parse_rule
 from seq2seq.files.text import BYTE_ORDER_MARK
 
+MAX_BYTES = 1 << 20
+"""Limit of a grammar file; the bundled one has 20 thousand bytes."""
 _NAME = re.compile(r"[a-z][a-z_]*")
+_SHOWN = 60
+"""Characters of a line in a message."""
 _VALUE = re.compile(r"(\w+)(?:\*([1-9][0-9]*))?")
 _HEAD = re.compile(r"([A-Z][A-Za-z]*)\s*(?:\[([^\[\]]*)\])?\s*(?:\*([0-9]+))?")
 
@@ -22,8 +26,15 @@ def read_grammar(path: Path) -> Grammar:
         ValueError: The file has an error; the message names its line.
         OSError: The file cannot be read.
     """
+    with path.open("rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ValueError(
+            f"{path} has more than {MAX_BYTES:,} bytes, the limit of a grammar; remove rules and "
+            "words, or check that it is one"
+        )
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise Location(str(path), line).error("not UTF-8; save the file as UTF-8") from error
@@ -92,6 +103,8 @@ def _statements(text: str, path: str) -> Iterator[_Statement]:
     # Lines end at \n only, which gives the line numbers of an editor.
     for number, line in enumerate(text.removeprefix(BYTE_ORDER_MARK).split("\n"), start=1):
         location, content = Location(path, number), line.split("#")[0].rstrip()
+        if "\0" in content:
+            raise location.error("a NUL character; a grammar is a text file")
         if not content.strip():
             continue
         if not content[0].isspace():
@@ -111,7 +124,8 @@ def _statements(text: str, path: str) -> Iterator[_Statement]:
 def _begin_statement(location: Location, content: str) -> _Statement:
     head, colon, body = content.partition(":")
     if not colon:
-        raise location.error(f"no colon after {content!r}; a rule is written Head: side | side")
+        shown = content if len(content) <= _SHOWN else f"{content[:_SHOWN]}..."
+        raise location.error(f"no colon after {shown!r}; a rule is written Head: side | side")
     keyword, _, rest = head.strip().partition(" ")
     if keyword in ("languages", "feature", "words"):
         return _Statement(location, keyword, rest.strip(), body.strip())

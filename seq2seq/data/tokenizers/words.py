@@ -135,6 +135,7 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVector
             f"{path} has vectors of size {vectors.dim}, the embedding has {size}; "
             f"set the embedding size to {vectors.dim} or give another file"
         )
+    _check_finite(vectors.vectors, vectors.itos, path)
     matrix = torch.zeros(len(tokenizer), size)  # (V, E)
     num_found = 0
     for i, token in enumerate(tokenizer.tokens(range(len(tokenizer)))):
@@ -143,6 +144,16 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVector
             matrix[i] = vectors.vectors[row]
             num_found += 1
     return PretrainedVectors(matrix, num_found)
+
+
+def _check_finite(matrix: Tensor, words: Sequence[str], path: str) -> None:
+    """Raise ValueError if a number is infinite or NaN, which would end the first update."""
+    rows = (~matrix.isfinite().all(dim=1)).nonzero().flatten().tolist()
+    if rows:
+        raise ValueError(
+            f"{path}: {len(rows)} vectors have a number that is not finite, the first that of "
+            f"{words[rows[0]]!r}; correct or delete these lines"
+        )
 
 
 def _restore(state: TokenizerState) -> WordTokenizer:

@@ -48,3 +48,14 @@ def test_combination_of_features_that_no_word_has_is_no_candidate() -> None:
 
     genders = {candidate.values["gender"] for candidate in candidates if candidate.values}
     assert genders == {"m", "f"}
+
+
+def test_a_rule_with_too_many_combinations_is_refused_before_they_are_tried() -> None:
+    features = [f"f{chr(97 + i)}" for i in range(12)]
+    lines = ["languages: de en"]
+    lines += [f"feature {name}: {name}x {name}y {name}z" for name in features]
+    words = " ".join(f"<{name}>" for name in features)
+    lines += [f"Sentence: {words} | {words}"]
+
+    with pytest.raises(ValueError, match=r"more than 10,000 combinations .* its 12 features"):
+        find_candidates(toy_grammar("\n".join(lines)))

@@ -4,7 +4,7 @@ import pytest
 from tiny_data import TOY_GRAMMAR, toy_grammar
 
 from seq2seq.data.grammar.grammar import Phrase
-from seq2seq.data.grammar.parser import read_grammar
+from seq2seq.data.grammar.parser import MAX_BYTES, read_grammar
 
 
 def test_file_is_read_as_utf_8(tmp_path: Path) -> None:
@@ -94,3 +94,19 @@ def test_error_names_its_line_and_the_rule(old: str, new: str, line: int, messag
 
     with pytest.raises(ValueError, match=rf"^toy\.grammar:{line}: .*{message}"):
         toy_grammar(TOY_GRAMMAR.replace(old, new, 1))
+
+
+def test_a_grammar_over_the_limit_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "big.grammar"
+    path.write_bytes(b"languages: de en\nSentence: " + b"a " * MAX_BYTES)
+
+    with pytest.raises(ValueError, match=r"big.grammar has more than 1,048,576 bytes, the limit"):
+        read_grammar(path)
+
+
+@pytest.mark.parametrize("line", ["\0" * 50_000, "x" * 50_000])
+def test_a_line_that_is_no_rule_is_not_shown_whole(line: str) -> None:
+    with pytest.raises(ValueError, match=r"toy.grammar:1: ") as caught:
+        toy_grammar(line)
+
+    assert len(str(caught.value)) < 200

@@ -290,3 +290,13 @@ def test_words_of_own_files_need_no_language(tmp_path: Path) -> None:
     tokenizers = train_tokenizers(config.tokenizer, load_corpora(config.data).train)
 
     assert tokenizers.target.tokens([4, 5]) == ["a", "dog"]
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+def test_vectors_that_are_not_finite_are_refused(tmp_path: Path, number: str) -> None:
+    path = vectors_file(tmp_path, "hund 1 2 3", f"katze 4 {number} 6", "maus nan nan nan")
+
+    with pytest.raises(
+        ValueError, match=r"2 vectors .* not finite, the first .* 'katze'"
+    ):
+        load_vectors(path, vocabulary("hund"), 3)
