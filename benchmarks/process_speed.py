@@ -1,0 +1,187 @@
+"""Measure training in one process and in several, in target tokens per second.
+
+    python benchmarks/process_speed.py data.root=DIR --processes 2
+
+One process with one thread, one process with as many threads as there are processes, and several
+processes of one thread run in turn, on the same batches: several processes divide each of them.
+Speeds are medians over the intervals. The last lines say which share of an update the processes
+take to add up their gradients, with and without waiting for the slowest one. Models have the
+sizes of train_speed.py. Arguments with "=" are overrides of train.py.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.train_speed import FORMS, SIZES
+from seq2seq.config.models import build_model
+from seq2seq.config.schema import TrainConfig, load_config
+from seq2seq.data import Batches, collate
+from seq2seq.runtime.allocator import keep_freed_memory
+from seq2seq.runtime.distributed import (
+    Ranks,
+    barrier,
+    process_group,
+    read_ranks,
+    sum_gradients,
+    sum_over_processes,
+)
+from seq2seq.runtime.numerics import Numerics, choose_numerics
+from seq2seq.training import updates
+from seq2seq.training.preparation import prepare_data
+
+WARMUP, REDUCTIONS = 3, 20
+
+
+def main() -> None:
+    arguments, overrides = parse()
+    if arguments.worker:
+        config = load_config(*SIZES, *FORMS["luong"], *overrides)
+        numerics = choose_numerics(
+            config.training.device,
+            config.training.precision,
+            local_rank=read_ranks().local_rank,
+        )
+        with process_group(numerics.device) as ranks:
+            measured = measure(config, numerics, ranks, num_updates=arguments.updates)
+            if ranks.is_first:
+                print(json.dumps(measured))
+        return
+    several = arguments.processes
+    rows = {
+        "1 process, 1 thread": (1, 1),
+        f"1 process, {several} threads": (1, several),
+        f"{several} processes, 1 thread each": (several, 1),
+    }
+    options = [*overrides, "--updates", str(arguments.updates)]
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in rows}
+    for _ in range(arguments.intervals):
+        for name, (num_processes, num_threads) in rows.items():
+            found[name].append(start(num_processes, num_threads, options))
+    medians = {name: median(each, "tokens_per_second") for name, each in found.items()}
+    alone, *_, together = medians
+    print("| | target tokens/s | of 1 process |")
+    print("|---|--:|--:|")
+    for name, speed in medians.items():
+        print(f"| {name} | {speed:.0f} | {speed / medians[alone]:.2f} |")
+    for key in ("adding up gradients", "waiting and adding up"):
+        print(f"{key}: {median(found[together], key):.1%} of an update")
+
+
+def parse() -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--processes", type=int, default=2, help="several processes (default: 2)")
+    parser.add_argument(
+        "--intervals", type=int, default=3, help="measurements per row (default: 3)"
+    )
+    parser.add_argument(
+        "--updates", type=int, default=8, help="updates per measurement (default: 8)"
+    )
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_known_args()
+
+
+def start(num_processes: int, num_threads: int, options: Sequence[str]) -> dict[str, float]:
+    """Measure in new processes, in the way that torchrun starts them."""
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={num_processes}"]
+    command = [sys.executable, *torchrun, __file__, "--worker", *options]
+    done = subprocess.run(
+        [*command, f"training.threads={num_threads}"],
+        env={**os.environ, "OMP_NUM_THREADS": str(num_threads)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"error: the measurement with {num_processes} processes failed")
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def measure(
+    config: TrainConfig, numerics: Numerics, ranks: Ranks, *, num_updates: int
+) -> dict[str, float]:
+    """Return the speed of all processes together, and the shares of adding up gradients."""
+    keep_freed_memory()
+    torch.set_num_threads(config.training.threads or 1)
+    data = prepare_data(config)
+    torch.manual_seed(config.seed)
+    model = build_model(
+        config,
+        source_vocabulary_size=len(data.tokenizers.source),
+        target_vocabulary_size=len(data.tokenizers.target),
+    ).to(numerics.device)
+    updater = updates.Updater(config, model=model, numerics=numerics, ranks=ranks)
+    rows = Batches(
+        data.train,
+        config=config.training.batching,
+        seed=config.seed,
+        rank=ranks.rank,
+        world_size=ranks.world_size,
+    ).epoch(0)
+    encoded = data.train.epoch(0)
+    exchanging: list[float] = []
+    updates.sum_gradients = timed(exchanging, numerics)
+    num_tokens = 0.0
+    for update in range(WARMUP + num_updates):
+        if update == WARMUP:
+            barrier(ranks)
+            exchanging.clear()
+            num_tokens, started = 0.0, time.perf_counter()
+        batch = collate(encoded, rows[update % len(rows)]).to(numerics.device)
+        total = torch.tensor([float(batch.target_mask.sum())], device=numerics.device)
+        sum_over_processes([total])
+        num_tokens += total.item()
+        updater.make([batch], update=update + 1, learning_rate=1e-4, num_tokens=int(total))
+    seconds = time.perf_counter() - started
+    exchange = sum(exchanging)
+    reductions: list[float] = []
+    reduce = timed(reductions, numerics)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    for _ in range(REDUCTIONS):
+        barrier(ranks)
+        reduce(model)
+    return {
+        "tokens_per_second": num_tokens / seconds,
+        "waiting and adding up": exchange / seconds,
+        "adding up gradients": statistics.median(reductions) * num_updates / seconds,
+    }
+
+
+def timed(seconds: list[float], numerics: Numerics) -> Callable[[torch.nn.Module], None]:
+    """Return `sum_gradients` with its time appended to a list."""
+
+    def summing(model: torch.nn.Module) -> None:
+        synchronize(numerics)
+        started = time.perf_counter()
+        sum_gradients(model)
+        synchronize(numerics)
+        seconds.append(time.perf_counter() - started)
+
+    return summing
+
+
+def synchronize(numerics: Numerics) -> None:
+    if numerics.device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def median(found: Sequence[dict[str, float]], key: str) -> float:
+    return statistics.median(each[key] for each in found)
+
+
+if __name__ == "__main__":
+    main()
