@@ -97,8 +97,8 @@ def _template() -> tuple[bytes, bytes]:
         for suffix in (".html", ".css", ".js")
     )
     slots = {
-        "{style_hash}": _hash(style),
-        "{script_hash}": _hash(script),
+        "{style_hash}": content_hash(style),
+        "{script_hash}": content_hash(script),
         "{style}": style,
         "{script}": script,
     }
@@ -108,6 +108,6 @@ def _template() -> tuple[bytes, bytes]:
     return head.encode(), tail.encode()
 
 
-def _hash(text: str) -> str:
+def content_hash(text: str) -> str:
     """Return the hash of a script or style for the content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

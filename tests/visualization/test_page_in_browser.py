@@ -296,6 +296,19 @@ def test_japanese_tokens_are_in_one_row_and_not_rotated(show):
         assert width >= 8 * len(token.removeprefix(START))
 
 
+def test_labels_of_the_matrix_are_cut_along_the_text_and_not_across_it(show):
+    """Letters of Arabic have dots below, which are outside a line as high as a cell."""
+    browser = show(make_sentence(ARABIC, ENGLISH))
+
+    overflows = browser.execute_script(
+        "return ['#rows span', '#columns span'].map((label) => {"
+        "  const style = getComputedStyle(document.querySelector(label));"
+        "  return [style.overflowX, style.overflowY, style.textOverflow]; })"
+    )
+
+    assert overflows == [["clip", "visible", "ellipsis"], ["visible", "clip", "ellipsis"]]
+
+
 def test_tokens_of_a_word_touch_and_words_stand_apart(show):
     browser = show(make_sentence(GERMAN, ENGLISH))
 
