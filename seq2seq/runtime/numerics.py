@@ -1,10 +1,13 @@
 """The device and the numeric precision that a model computes with."""
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
 import torch
+
+from seq2seq.runtime.tf32 import allow_tf32
 
 
 class Precision(Enum):
@@ -12,6 +15,9 @@ class Precision(Enum):
 
     auto = "auto"
     fp32 = "fp32"
+    """Full fp32, on CUDA too, where torch's default would run the encoder's GRU in TF32."""
+    tf32 = "tf32"
+    """CUDA only: factors of products are rounded to 10 bits after the binary point."""
     bf16 = "bf16"
     fp16 = "fp16"
     int8 = "int8"
@@ -27,7 +33,6 @@ class Device(Enum):
 
 
 _DTYPES = {
-    Precision.fp32: torch.float32,
     Precision.bf16: torch.bfloat16,
     Precision.fp16: torch.float16,
 }
@@ -43,14 +48,27 @@ class Numerics:
     device: torch.device
     precision: Precision
 
-    def autocast(self) -> contextlib.AbstractContextManager[object]:
+    @contextlib.contextmanager
+    def autocast(self) -> Iterator[None]:
         """Return a context that computes products in this precision; sums and parameters stay fp32.
 
         For int8 the context does nothing: `seq2seq.inference.quantization` changes the model.
         """
-        if self.precision in (Precision.fp32, Precision.int8):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.float32_products())
+            if self.precision in _DTYPES:
+                stack.enter_context(torch.autocast(self.device.type, dtype=_DTYPES[self.precision]))
+            yield
+
+    def float32_products(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context for those products that stay fp32, in a backward pass for example.
+
+        On CUDA they are in full fp32 only if the precision is fp32; the others allow TF32, which
+        is more precise than bf16.
+        """
+        if self.device.type != "cuda":
             return contextlib.nullcontext()
-        return torch.autocast(self.device.type, dtype=_DTYPES[self.precision])
+        return allow_tf32(self.precision is not Precision.fp32)
 
     def suited_to(self, num_parameters: int) -> "Numerics":
         """Return fp32 numerics if a CPU trains a model of this size faster in fp32 than in bf16.
@@ -85,8 +103,8 @@ def choose_numerics(device: Device, precision: Precision, *, local_rank: int = 0
     if precision is Precision.auto:
         native = torch.cuda.is_bf16_supported(False) if on_cuda else cpu_has_amx()
         precision = Precision.bf16 if native else Precision.fp32
-    if precision is Precision.fp16 and not on_cuda:
-        raise ValueError("precision=fp16 needs a CUDA device; choose bf16 or fp32")
+    if precision in (Precision.fp16, Precision.tf32) and not on_cuda:
+        raise ValueError(f"precision={precision.value} needs a CUDA device; choose bf16 or fp32")
     if precision is Precision.int8 and on_cuda:
         raise ValueError("precision=int8 runs only on a CPU; add device=cpu")
     return Numerics(chosen, precision)

@@ -86,7 +86,8 @@ def beam_search(
         beam = _finish(beam._replace(coverage=coverage, scores=scores))
         live = stop.goes_on(beam, ranking) & (beam.limits > length)
         if not live.all():
-            _store_best(beam.select(~live), endings, n_best=config.n_best)
+            # Places instead of the mask, whose number a GPU would be asked for at each selection.
+            _store_best(beam.select((~live).nonzero().squeeze(1)), endings, n_best=config.n_best)
             kept = live.nonzero().squeeze(1)
             if not len(kept):
                 break

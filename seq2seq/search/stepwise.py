@@ -87,7 +87,8 @@ def stepwise_search(
         state, constraints = step.state, constraints.extend(chosen.tokens)
         stays = progress.live.any(dim=1) & (progress.limits > length)
         if not stays.all():
-            _store_endings(progress.select(~stays), endings)
+            # Places instead of the mask, whose number a GPU would be asked for at each selection.
+            _store_endings(progress.select((~stays).nonzero().squeeze(1)), endings)
             kept = stays.nonzero().squeeze(1)
             if not len(kept):
                 break

@@ -171,7 +171,8 @@ class Updater:
         if loss.coverage is not None:
             total = total + training.coverage_loss * loss.coverage
             others[3] = loss.coverage.detach()
-        self._scaler.scale(total / (num_passes * num_tokens)).backward()  # type: ignore[no-untyped-call]
+        with self._numerics.float32_products():
+            self._scaler.scale(total / (num_passes * num_tokens)).backward()  # type: ignore[no-untyped-call]
         return torch.cat((loss.cross_entropy.unsqueeze(0), others)) / num_passes
 
     def _check_finite(self, cross_entropy: float, norm: float, *, update: int) -> None:

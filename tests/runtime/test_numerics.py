@@ -1,6 +1,8 @@
 import pytest
 import torch
+from pretend_cuda import pretend_cuda
 
+import seq2seq.runtime.numerics
 from seq2seq.runtime.numerics import Device, Numerics, Precision, choose_numerics, cpu_has_amx
 
 CPU = torch.device("cpu")
@@ -44,9 +46,33 @@ def test_missing_cuda_is_an_error_with_a_way_out():
         choose_numerics(Device.cuda, Precision.auto)
 
 
-def test_fp16_on_a_cpu_is_an_error_with_a_way_out():
-    with pytest.raises(ValueError, match=r"precision=fp16 needs a CUDA device; choose bf16"):
-        choose_numerics(Device.auto, Precision.fp16)
+@pytest.mark.parametrize("precision", [Precision.fp16, Precision.tf32])
+def test_precisions_of_cuda_on_a_cpu_are_errors_with_a_way_out(precision):
+    name = precision.value
+    with pytest.raises(ValueError, match=rf"precision={name} needs a CUDA device; choose bf16"):
+        choose_numerics(Device.auto, precision)
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="torch has older flags"
+)
+@pytest.mark.parametrize(
+    ("precision", "products"),
+    [(Precision.fp32, "ieee"), (Precision.tf32, "tf32"), (Precision.bf16, "tf32")],
+)
+def test_fp32_on_cuda_is_full_fp32_in_products_and_in_cudnn(precision, products):
+    numerics = Numerics(torch.device("cuda"), precision)
+    with pretend_cuda(), numerics.autocast():
+        inside = torch.backends.cuda.matmul.fp32_precision, torch.backends.cudnn.rnn.fp32_precision
+
+    assert inside == (products, products)
+
+
+def test_a_cpu_leaves_the_flags_of_cuda_alone(monkeypatch):
+    monkeypatch.setattr(seq2seq.runtime.numerics, "allow_tf32", lambda _: pytest.fail("changed"))
+
+    with Numerics(CPU, Precision.fp32).autocast():
+        pass
 
 
 def test_auto_takes_the_cuda_device_of_the_process(monkeypatch):

@@ -60,16 +60,13 @@ def test_every_type_and_form_is_updated_in_every_precision(cuda, attention, form
         on_cpu, batch = model_of(attention, form), host_batch()
         model = cuda.move(copy.deepcopy(on_cpu))
         updater = make_updater(model, CUDA, precision)
-        # fp16 starts with a loss scale that may overflow; the second update has a smaller one.
-        results = [update(updater, batch.to(CUDA)) for _ in range(1)]
 
-        assert math.isfinite(results[-1].cross_entropy)
-        reference = make_updater(on_cpu, "cpu", Precision.fp32)
-        expected = update(reference, batch)
+        result = update(updater, batch.to(CUDA))
+
+        expected = update(make_updater(on_cpu, "cpu", Precision.fp32), batch)
         tolerance = 1e-5 if precision is Precision.fp32 else 0.05
-        assert results[-1].cross_entropy == pytest.approx(expected.cross_entropy, rel=tolerance)
-        if precision is Precision.fp32:
-            assert results[-1].gradient_norm == pytest.approx(expected.gradient_norm, rel=1e-4)
+        assert result.cross_entropy == pytest.approx(expected.cross_entropy, rel=tolerance)
+        assert result.gradient_norm == pytest.approx(expected.gradient_norm, rel=10 * tolerance)
         for parameter in model.parameters():
             assert parameter.is_cuda and parameter.dtype == torch.float32
 
@@ -99,7 +96,7 @@ def test_the_host_waits_once_in_an_update(cuda, options, precision):
     assert dict(cuda.syncs) == {READ: 1}, cuda.lines
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["conditional", "luong"])
 @pytest.mark.parametrize("attention", sorted(attention_config_types()))
 def test_nothing_that_is_started_depends_on_values(cuda, attention, form):
     """The operations of an update, its shapes included, can be captured and replayed."""
