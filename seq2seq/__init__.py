@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from seq2seq.attention import build_attention
     from seq2seq.config.models import build_model
+    from seq2seq.config.plugins import load_plugins
     from seq2seq.config.schema import TrainConfig, load_config
     from seq2seq.inference.translation import TranslatedHypothesis, Translation
     from seq2seq.inference.translator import Translator
@@ -31,12 +32,14 @@ __all__ = [
     "build_attention",
     "build_model",
     "load_config",
+    "load_plugins",
     "run_training",
 ]
 
 _MODULES = {
     "seq2seq.attention": ("build_attention",),
     "seq2seq.config.models": ("build_model",),
+    "seq2seq.config.plugins": ("load_plugins",),
     "seq2seq.config.schema": ("TrainConfig", "load_config"),
     "seq2seq.inference.translation": ("TranslatedHypothesis", "Translation"),
     "seq2seq.inference.translator": ("Translator",),

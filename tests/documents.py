@@ -6,11 +6,13 @@ import runpy
 import shlex
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+PLUGIN_PAGE = "docs/tutorials/new-attention-type.md"
 INPUT = "Der Hund l\xe4uft.\n\nZwei M\xe4nner.\n"
 
 QUICK_UPDATES = "training.max_updates=2"
@@ -71,6 +73,12 @@ class Page:
         blocks = re.findall(r"^```(\w*)\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
         return [text for name, text in blocks if name == language]
 
+    def indented_blocks(self, language: str) -> list[str]:
+        """Return the code blocks of a language in the items of lists, without their indent."""
+        form = rf"^( +)```{language}\n(.*?)^ +```$"
+        blocks = re.findall(form, self.text, re.MULTILINE | re.DOTALL)
+        return [textwrap.dedent(text) for _, text in blocks]
+
     def _run(self, code: str, workplace: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(workplace)
@@ -119,6 +127,7 @@ def make_workplace(path: Path) -> Path:
     for split in ("train", "test"):
         (mine / f"{split}.align").write_text("1-1 2-2\n1-1\n", encoding="ascii")
     (mine / "input.de").write_text(INPUT, encoding="utf-8")
+    (mine / "cosine.py").write_text(Page(PLUGIN_PAGE).blocks("python")[0], encoding="utf-8")
     run_script(path, "train.py", quickened([]))
     return path
 

@@ -10,6 +10,7 @@ from hydra.core.config_store import ConfigStore
 from seq2seq.checks import check_positive
 from seq2seq.cli.hydra_arguments import quote_plain_values
 from seq2seq.config.composition import compose_yaml, to_dataclass
+from seq2seq.config.plugins import load_plugins_of
 from seq2seq.config.schema import register_schemas
 from seq2seq.files.paths import expand_home
 from seq2seq.kernels.switch import Kernels
@@ -52,6 +53,8 @@ class TranslateConfig:
 
     checkpoint: list[str]
     """A file, or a directory that contains best.pt; several make an ensemble."""
+    plugins: list[str]
+    """Python files or modules that register the attention types and searches in use."""
     text: str | None
     """Text to translate in place of an input."""
     input: list[str] | None
@@ -211,8 +214,10 @@ def load_translate_config(*arguments: str) -> TranslateConfig:
     Args:
         arguments: Command-line arguments, such as `"checkpoint=checkpoints/a"`.
     """
+    quoted = quote_plain_values(arguments)
+    load_plugins_of(quoted)
     register_translate_schema()
-    config = to_dataclass(compose_yaml("translate", quote_plain_values(arguments)))
+    config = to_dataclass(compose_yaml("translate", quoted))
     assert isinstance(config, TranslateConfig)
     return config
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 
-TRANSLATE_LISTS = ("checkpoint", "input", "reference", "prefixes", "output")
+TRANSLATE_LISTS = ("checkpoint", "plugins", "input", "reference", "prefixes", "output")
 """Keys of one path or several."""
 TRANSLATE_PATHS = (
     "alignments",

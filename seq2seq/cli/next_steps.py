@@ -15,8 +15,9 @@ def next_steps(config: TrainConfig, path: Path) -> dict[str, str]:
         config: The configuration of the run.
         path: The run directory.
     """
+    plugins = [f"plugins=[{','.join(config.plugins)}]"] if config.plugins else []
     commands = {
-        "translate": [*command("translate"), f"checkpoint={path}"],
+        "translate": [*command("translate"), f"checkpoint={path}", *plugins],
         "look": [*_tensorboard(), "--logdir", config.checkpoint_dir],
     }
     if config.data.name == "grammar":

@@ -16,7 +16,7 @@ CONFIG = "config.yaml"
 FAILURE = "failed.txt"
 OVERRIDES = "overrides.txt"
 SEED = "seed"
-_NOT_STUDIED = ("resume", "overwrite", "run_name", "checkpoint_dir")
+_NOT_STUDIED = ("resume", "overwrite", "plugins", "run_name", "checkpoint_dir")
 """Keys that say where and how a run is started; they do not describe it."""
 
 MEASURES: Mapping[str, str] = {

@@ -15,10 +15,12 @@ with interrupts_in_one_line():  # these imports take seconds
     from omegaconf import DictConfig
 
     from seq2seq.cli.errors import one_line_errors, run_script
+    from seq2seq.cli.hydra_arguments import quote_plain_values
     from seq2seq.cli.launchers import launched_job, lost_jobs_in_one_line
     from seq2seq.cli.next_steps import command, next_steps, relative
     from seq2seq.cli.sweep import run_job
     from seq2seq.config.composition import config_directory
+    from seq2seq.config.plugins import KEY, load_plugins, load_plugins_of
     from seq2seq.config.schema import TrainConfig, register_schemas, to_train_config
     from seq2seq.config.training import Metric
     from seq2seq.runtime.allocator import keep_freed_memory
@@ -29,9 +31,15 @@ with interrupts_in_one_line():  # these imports take seconds
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
-    register_schemas()
+    sys.argv[1:] = quote_plain_values(sys.argv[1:], lists=(KEY,), paths=())
     with lost_jobs_in_one_line():
-        run_script(_train)
+        run_script(_load_and_train)
+
+
+def _load_and_train() -> None:
+    load_plugins_of(sys.argv[1:])
+    register_schemas()
+    _train()
 
 
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="train")
@@ -39,6 +47,7 @@ def main() -> None:
 def _train(composed: DictConfig) -> float | None:
     """Train once, or one job of a sweep; return the value for a sweeper to maximise."""
     hydra_config = HydraConfig.get()
+    load_plugins(composed.plugins)  # a launcher's process has not read the command line
     try:
         if hydra_config.mode is RunMode.MULTIRUN:
             path = Path(hydra_config.runtime.output_dir)

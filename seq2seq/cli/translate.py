@@ -16,6 +16,7 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.cli.hydra_arguments import quote_plain_values
     from seq2seq.cli.task import translate
     from seq2seq.config.composition import config_directory, to_dataclass
+    from seq2seq.config.plugins import load_plugins_of
     from seq2seq.runtime.allocator import keep_freed_memory
 
 
@@ -25,7 +26,6 @@ def main() -> None:
     keep_freed_memory()
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s: %(message)s")
     sys.argv[1:] = quote_plain_values(sys.argv[1:])
-    register_translate_schema()
     run_script(_check_and_translate)
 
 
@@ -35,6 +35,8 @@ def _check_and_translate() -> None:
             "hypotheses= is a key of the command that scores files of translations; use "
             "python -m seq2seq.cli.score reference=FILE hypotheses=FILE"
         )
+    load_plugins_of(sys.argv[1:])
+    register_translate_schema()
     _translate()
 
 

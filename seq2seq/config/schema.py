@@ -9,7 +9,8 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
 from seq2seq.attention import AttentionConfig, attention_config_types
-from seq2seq.config.composition import compose_yaml, to_dataclass
+from seq2seq.config.composition import compose_yaml, config_directory, to_dataclass
+from seq2seq.config.plugins import load_plugins_of
 from seq2seq.config.training import TrainingConfig
 from seq2seq.data import (
     CharactersConfig,
@@ -48,6 +49,8 @@ class TrainConfig:
     """Checkpoint, or run directory, whose weights and tokenizers the training begins with."""
     resume_changes: list[str] = field(default_factory=list)
     """Keys, or groups of keys, that may change when the run is resumed."""
+    plugins: list[str] = field(default_factory=list)
+    """Python files or modules that register attention types and searches; see `load_plugins`."""
 
     def __post_init__(self) -> None:
         if self.run_name in ("", ".", "..") or Path(self.run_name).name != self.run_name:
@@ -100,6 +103,8 @@ def register_schemas() -> None:
     for group, types in config_groups().items():
         for name, config_type in types.items():
             store.store(group=f"schema/{group}", name=name, node=config_type)
+            if not (config_directory() / group / f"{name}.yaml").exists():  # of a plug-in
+                store.store(group=group, name=name, node=config_type)
 
 
 def to_train_config(composed: DictConfig) -> TrainConfig:
@@ -125,10 +130,12 @@ def load_config(*overrides: str) -> TrainConfig:
         >>> config.attention.name, config.model.decoder.input_feeding
         ('dot', True)
     """
-    return copy.deepcopy(_load_config(overrides))
+    load_plugins_of(overrides)
+    registered = (*attention_config_types().values(), *decoding_config_types().values())
+    return copy.deepcopy(_load_config(overrides, registered))
 
 
 @cache
-def _load_config(overrides: tuple[str, ...]) -> TrainConfig:
+def _load_config(overrides: tuple[str, ...], registered: tuple[type, ...]) -> TrainConfig:
     register_schemas()
     return to_train_config(compose_yaml("train", overrides))

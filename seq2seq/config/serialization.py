@@ -10,6 +10,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from seq2seq.config.errors import describe_error
+from seq2seq.config.plugins import how_to_load
 from seq2seq.config.schema import TrainConfig, config_groups, to_train_config
 from seq2seq.files.atomic import whole_file
 
@@ -30,7 +31,9 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
         for group, types in config_groups().items():
             name = content[group]["name"]
             if name not in types:
-                raise ValueError(f"unknown {group} {name!r}; one of: {', '.join(sorted(types))}")
+                hint = how_to_load(content.get("plugins"))
+                known = ", ".join(sorted(types))
+                raise ValueError(f"unknown {group} {name!r}{hint or f'; one of: {known}'}")
             schema[group] = OmegaConf.structured(types[name])
         if any("${" in str(value) for value in _flatten(content).values()):
             # An interpolation could read the environment on behalf of the file's author.

@@ -13,6 +13,7 @@ logger = logging.getLogger(__name__)
 _MAY_DIFFER = (
     "resume",
     "overwrite",
+    "plugins",  # A plug-in is found by the name of its type, wherever its file is now.
     "run_name",
     "checkpoint_dir",
     "data.cache_dir",

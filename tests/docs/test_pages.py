@@ -66,6 +66,14 @@ def run_in_shell(workplace: Path, command: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def run_with_plugin(workplace: Path, command: str) -> None:
+    """Run it in a process of its own, which alone has the plug-in then."""
+    python, script, *arguments = shlex.split(command)
+    if script == "train.py":
+        arguments = [*quickened(arguments), "overwrite=true"]
+    run_in_shell(workplace, shlex.join([python, script, *arguments]))
+
+
 def run_processes(workplace: Path, command: str) -> None:
     arguments = shlex.split(command)
     run_in_shell(workplace, shlex.join([*arguments[:3], *quickened(arguments[3:])]))
@@ -107,6 +115,7 @@ def help_of(script: str) -> str:
 RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"make \w+( [A-Z_]+=\S+)*": run_make,
     r"pip install .*|source \.venv/bin/activate": run_installation,
+    r"python (train|translate)\.py plugins=.*": run_with_plugin,
     r"python train\.py[^|>*]*": run_training,
     r"torchrun .*": run_processes,
     r"python translate\.py checkpoint=\S+": run_prompt,

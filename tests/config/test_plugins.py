@@ -1,0 +1,209 @@
+import sys
+from pathlib import Path
+
+import pytest
+from tiny_translator import make_checkpoint
+
+from seq2seq.attention import attention_config_types, base, build_attention
+from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
+from seq2seq.config import plugin_modules
+from seq2seq.config.plugins import load_plugins, load_plugins_of
+from seq2seq.config.schema import load_config
+from seq2seq.search import base as search_base
+from seq2seq.search import decoding_config_types
+
+ATTENTION = '''
+from dataclasses import dataclass
+
+from seq2seq.attention import DotAttention, DotConfig, register_attention
+
+
+@dataclass(kw_only=True, slots=True)
+class PluggedConfig(DotConfig):
+    name: str = "{name}"
+    factor: float = 2.0
+
+
+@register_attention(PluggedConfig)
+class PluggedAttention(DotAttention):
+    def score(self, query, keys):
+        return 2 * DotAttention.score(self, query, keys)
+'''
+SEARCH = '''
+from dataclasses import dataclass
+
+from seq2seq.search import GreedyConfig, greedy_search, register_search
+
+
+@dataclass(kw_only=True, slots=True)
+class PluggedSearchConfig(GreedyConfig):
+    name: str = "plugged_search"
+
+
+@register_search(PluggedSearchConfig)
+def plugged_search(model, source_ids, source_mask, config, constraints):
+    return greedy_search(model, source_ids, source_mask, config, constraints)
+'''
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """Work in an empty directory; forget every plug-in at the end."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SEQ2SEQ_PLUGIN_PATH", "")
+    monkeypatch.setattr(plugin_modules, "__path__", [])
+    for registry in (base._registry, search_base._registry):
+        monkeypatch.setattr(registry, "_parts", dict(registry._parts))
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.startswith((f"{plugin_modules.__name__}.", "plugged")):
+            del sys.modules[name]
+
+
+def write(name: str, text: str) -> str:
+    path = Path("my") / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return str(path)
+
+
+def test_file_registers_its_attention_which_is_chosen_without_yaml():
+    plugin = write("plug.py", ATTENTION.format(name="plugged"))
+
+    config = load_config(f"plugins=[{plugin}]", "attention=plugged", "attention.factor=3")
+
+    assert config.attention.name == "plugged"
+    assert config.attention.factor == 3
+    assert config.plugins == [plugin]
+    built = build_attention(config.attention, query_size=4, key_size=4, value_size=4)
+    assert type(built).__name__ == "PluggedAttention"
+
+
+def test_file_registers_a_search():
+    plugin = write("plug_search.py", SEARCH)
+
+    config = load_config(f"plugins=[{plugin}]", "decoding=plugged_search")
+
+    assert type(config.decoding) is decoding_config_types()["plugged_search"]
+
+
+def test_module_is_loaded_by_its_name(monkeypatch):
+    write("plugged_module.py", ATTENTION.format(name="plugged"))
+    monkeypatch.syspath_prepend("my")
+
+    load_plugins(["plugged_module"])
+
+    assert "plugged" in attention_config_types()
+
+
+def test_file_imports_its_neighbour():
+    write("neighbour.py", "NAME = 'by_neighbour'\n")
+    text = "from .neighbour import NAME\n" + ATTENTION.format(name="x").replace('"x"', "NAME")
+
+    load_plugins([write("plug.py", text)])
+
+    assert "by_neighbour" in attention_config_types()
+
+
+def test_second_load_changes_nothing():
+    plugin = write("plug.py", ATTENTION.format(name="plugged"))
+    load_plugins([plugin])
+    before = attention_config_types()["plugged"]
+
+    load_plugins([plugin, str(Path(plugin).resolve())])
+
+    assert attention_config_types()["plugged"] is before
+
+
+def test_last_of_several_overrides_is_loaded_as_hydra_takes_it():
+    plugins = [write(f"plug_{name}.py", ATTENTION.format(name=name)) for name in ("one", "two")]
+
+    load_plugins_of([f"plugins=[{plugins[0]}]", "seed=2", f"plugins=[{plugins[1]}]"])
+
+    assert "two" in attention_config_types()
+    assert "one" not in attention_config_types()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("bad.py", "x = 1\ndef (:\n", r" is not Python: line 2: invalid syntax"),
+        ("boom.py", "x = 1\ny = 1 / 0\n", r", line 2: ZeroDivisionError: division by zero"),
+        ("ends.py", "import sys\nsys.exit(0)\n", r", line 2: SystemExit: 0"),
+        ("lacks.py", "import no_such_thing\n", r", line 1: ModuleNotFoundError: No module named"),
+        (
+            "taken.py",
+            ATTENTION.format(name="additive"),
+            r", line 13: ValueError: attention 'additive' or its config PluggedConfig is taken",
+        ),
+        ("text.txt", "x\n", r" must be a Python file whose name is a Python name, as cosine\.py"),
+        ("a-b.py", "x = 1\n", r" must be a Python file whose name is a Python name, as cosine\.py"),
+    ],
+)
+def test_plugin_that_cannot_be_loaded_is_refused_with_its_line(name, text, message):
+    plugin = write(name, text)
+    before = attention_config_types()
+
+    with pytest.raises(ValueError, match=f"^plugins=my/{name}{message}"):
+        load_plugins([plugin])
+
+    assert attention_config_types() == before
+
+
+def test_plugin_can_be_loaded_after_its_error_was_corrected():
+    plugin = write("plug.py", ATTENTION.format(name="plugged") + "1 / 0\n")
+    with pytest.raises(ValueError, match=r", line 17: ZeroDivisionError"):
+        load_plugins([plugin])
+
+    write("plug.py", ATTENTION.format(name="plugged"))
+    load_plugins([plugin])
+
+    config = load_config("attention=plugged").attention
+    assert build_attention(config, query_size=4, key_size=4, value_size=4).num_heads == 1
+
+
+def test_misspelt_path_is_refused():
+    with pytest.raises(FileNotFoundError, match=r"^plugins=my/cosin\.py: no such file; give an "):
+        load_plugins(["my/cosin.py"])
+
+
+def test_module_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match=r"^plugins=cosin: there is no such module; give a file"):
+        load_plugins(["cosin"])
+
+
+def test_directory_is_refused(monkeypatch):
+    write("a.py", "")
+    monkeypatch.syspath_prepend(".")
+
+    with pytest.raises(ValueError, match=r"^plugins=my is a directory; give a file"):
+        load_plugins(["my"])
+
+
+def test_files_of_one_name_are_refused(tmp_path):
+    load_plugins([write("plug.py", "")])
+    (tmp_path / "plug.py").write_text("")
+
+    with pytest.raises(ValueError, match=r"^plugins=plug\.py has the name of the plug-in /.*my/pl"):
+        load_plugins(["plug.py"])
+
+
+def test_reading_a_configuration_with_plugins_loads_none(tmp_path):
+    plugin = write("plug.py", ATTENTION.format(name="plugged"))
+    config = load_config(f"plugins=[{plugin}]", "attention=plugged", "tokenizer=characters")
+    checkpoint = make_checkpoint("dot")
+    checkpoint.config.attention = config.attention
+    checkpoint.config.plugins = [plugin]
+    save_checkpoint(tmp_path / "best.pt", checkpoint)
+    assert load_checkpoint(tmp_path).config.attention.name == "plugged"
+    del base._registry._parts["plugged"]
+
+    message = (
+        r"unknown attention 'plugged'; its run had the plug-ins plugins=\[my/plug\.py\], which are "
+        r"loaded only if you give this key, or in Python call seq2seq\.load_plugins"
+    )
+    with pytest.raises(ValueError, match=message):
+        load_checkpoint(tmp_path)
+
+    assert "plugged" not in attention_config_types()
