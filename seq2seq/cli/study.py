@@ -1,6 +1,5 @@
 """The runs of a study: their swept keys and results, in groups that differ only in the seed."""
 
-import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from typing import cast
 
 from omegaconf import OmegaConf
 
+from seq2seq.cli.run_results import read_measures
 from seq2seq.files.atomic import whole_file
 
 RESULTS = "results.json"
@@ -145,15 +145,16 @@ def _run_directories(sweep: Path) -> Iterator[Path]:
     """Yield the run directories of a sweep, or the directory itself if it is one."""
     if not sweep.is_dir():
         raise ValueError(f"{sweep}: no such directory; name a sweep or a run directory")
-    if _is_run(sweep):
+    if is_run(sweep):
         yield sweep
         return
     for path in sorted(sweep.iterdir()):
-        if path.is_dir() and (_is_run(path) or _was_begun(path)):
+        if path.is_dir() and (is_run(path) or _was_begun(path)):
             yield path
 
 
-def _is_run(path: Path) -> bool:
+def is_run(path: Path) -> bool:
+    """Return whether a directory is that of a run and not of a sweep."""
     return any((path / name).is_file() for name in (CONFIG, RESULTS, FAILURE))
 
 
@@ -167,21 +168,11 @@ def _read_run(path: Path, name: str) -> Run:
         has_reason = (path / FAILURE).exists()
         failure = _read_lines(path / FAILURE)[0] if has_reason else f"it has no {RESULTS}"
         return Run(name=name, path=path, measures={}, signature="", failure=failure)
-    results = json.loads((path / RESULTS).read_text(encoding="utf-8"))
-    test = results["test"] or {}  # a run may have no test set
-    known = {
-        **test,
-        **{key.removeprefix("attention_"): value for key, value in test.items()},
-        "valid_bleu": results["valid"]["bleu"],
-        "parameters": results["parameters"],
-        "minutes": results["seconds"] / 60,
-        "tokens_per_second": results["target_tokens_per_second"],
-        "best_update": results.get("best_update"),
-    }
-    measures = {key: float(known[key]) for key in MEASURES if known.get(key) is not None}
-    return Run(
-        name=name, path=path, measures=measures, signature=test.get("signature", ""), failure=None
-    )
+    try:
+        measures, signature = read_measures(path / RESULTS, MEASURES)
+    except ValueError as error:  # the other runs of hours of training are compared all the same
+        return Run(name=name, path=path, measures={}, signature="", failure=str(error))
+    return Run(name=name, path=path, measures=measures, signature=signature, failure=None)
 
 
 def _find_swept_keys(runs: Sequence[Run]) -> None:

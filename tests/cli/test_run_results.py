@@ -1,0 +1,63 @@
+import json
+import re
+
+import pytest
+from tiny_study import SIGNATURE, write_run
+
+from seq2seq.cli.run_results import read_measures
+from seq2seq.cli.study import RESULTS, read_runs
+
+
+def results_without(path, *keys):
+    """Write a run whose results lack a value; return the file."""
+    file = write_run(path) / RESULTS
+    results = json.loads(file.read_text())
+    place = results
+    for key in keys[:-1]:
+        place = place[key]
+    del place[keys[-1]]
+    file.write_text(json.dumps(results))
+    return file
+
+
+def test_measures_are_those_that_the_run_has(tmp_path):
+    file = write_run(tmp_path / "run", bleu=31.5, aer=0.25) / RESULTS
+
+    measures, signature = read_measures(file, ["bleu", "minutes", "aer", "coverage"])
+
+    assert measures == {"bleu": 31.5, "minutes": 1.5, "aer": 0.25}
+    assert signature == SIGNATURE
+
+
+def test_a_run_without_a_test_set_has_its_validation_score(tmp_path):
+    file = write_run(tmp_path / "run", bleu=31.5) / RESULTS
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"test": None}))
+
+    assert read_measures(file, ["valid_bleu", "bleu"]) == ({"valid_bleu": 31.5}, "")
+
+
+@pytest.mark.parametrize("name", ["test", "valid.bleu", "parameters", "seconds"])
+def test_a_missing_value_is_named_with_its_file(tmp_path, name):
+    file = results_without(tmp_path / "run", *name.split("."))
+
+    with pytest.raises(ValueError, match=f"^{re.escape(str(file))} has no {name}"):
+        read_measures(file, ["bleu"])
+
+
+def test_a_cut_file_is_named(tmp_path):
+    file = write_run(tmp_path / "run") / RESULTS
+    file.write_text(file.read_text()[:20])
+
+    with pytest.raises(ValueError, match=f"^{re.escape(str(file))} is damaged"):
+        read_measures(file, ["bleu"])
+
+
+def test_a_damaged_run_is_listed_as_failed_beside_the_others(tmp_path):
+    write_run(tmp_path / "0-good", "seed=1")
+    file = results_without(tmp_path / "1-bad", "seconds")
+
+    good, bad = read_runs([tmp_path])
+
+    assert (good.name, good.failure) == ("0-good", None)
+    assert bad.failure is not None
+    assert bad.failure.startswith(f"{file} has no seconds")
