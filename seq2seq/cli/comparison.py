@@ -48,10 +48,12 @@ def compare_with_baseline(
     Raises:
         ValueError: No group fits the baseline, or several of one test set do.
     """
+    if baseline is not None and not baseline.strip():
+        raise ValueError("the baseline is empty; name a group, or compare with the best without it")
     if baseline is not None and not any(_fits(group, baseline) for group in groups):
         labels = ", ".join(group.label for group in groups)
         raise ValueError(f"baseline={baseline} is no group of the study; one of: {labels}")
-    test_sets = [_test_set(group) for group in groups]
+    test_sets = [common_test_set(group) for group in groups]
     comparisons = [
         BaselineComparison(baseline="", result=None, holm=None, reason=_reason(group))
         for group in groups
@@ -94,7 +96,7 @@ def _fits(group: Group, baseline: str) -> bool:
     return all(equals and group.swept.get(key) == value for key, equals, value in pairs)
 
 
-def _test_set(group: Group) -> tuple[bytes, str] | None:
+def common_test_set(group: Group) -> tuple[bytes, str] | None:
     """Return what identifies the test set and the score; None if the runs do not agree in it."""
     found = {_test_set_of_run(run) for run in group.runs}
     return found.pop() if len(found) == 1 else None
@@ -116,10 +118,15 @@ def _reason(group: Group) -> str:
 
 def _statistics(group: Group) -> Array:
     """Return the sentence statistics of the runs, (R, S, K)."""
-    return np.stack([_run_statistics(run) for run in group.runs])
+    return np.stack([run_statistics(run) for run in group.runs])
 
 
-def _run_statistics(run: Run) -> Array:
+def read_scored_lines(run: Run) -> tuple[list[str], list[str]]:
+    """Return the translations and the references of a run's test set.
+
+    Raises:
+        ValueError: Their numbers differ.
+    """
     translations, references = (
         (run.path / name).read_text(encoding="utf-8").split("\n")[:-1]
         for name in (_TRANSLATIONS, _REFERENCES)
@@ -129,10 +136,16 @@ def _run_statistics(run: Run) -> Array:
             f"{run.path / _TRANSLATIONS} has {len(translations)} lines and {_REFERENCES} has "
             f"{len(references)}; train the run again"
         )
-    return sentence_statistics(translations, references, tokenize=_tokenizer(run.signature))
+    return translations, references
 
 
-def _tokenizer(signature: str) -> str:
+def run_statistics(run: Run) -> Array:
+    """Return the sentence statistics of a run's test set, (S, K)."""
+    translations, references = read_scored_lines(run)
+    return sentence_statistics(translations, references, tokenize=bleu_tokenizer(run.signature))
+
+
+def bleu_tokenizer(signature: str) -> str:
     """Return the tokenizer that a signature of sacreBLEU names."""
     fields = dict(part.split(":", 1) for part in signature.split("|") if ":" in part)
     name = fields.get("tok", "13a")

@@ -1,4 +1,4 @@
-"""The tables of a study: leaderboard.csv, groups.csv, a bar chart, and text for a terminal."""
+"""Compare the runs of a study: leaderboard.csv, groups.csv, a bar chart, report.html, and text."""
 
 import csv
 import io
@@ -36,7 +36,7 @@ _COMPARISON = (
 
 
 def write_tables(runs: Sequence[Run], directory: Path, *, baseline: str | None) -> str:
-    """Write leaderboard.csv, groups.csv and leaderboard.png.
+    """Write leaderboard.csv, groups.csv, leaderboard.png and report.html.
 
     Args:
         runs: The runs in the order of the leaderboard.
@@ -59,6 +59,10 @@ def write_tables(runs: Sequence[Run], directory: Path, *, baseline: str | None) 
         figure = bar_chart(labels, scores, title="Test set", unit="BLEU")
         with whole_file(directory / "leaderboard.png") as file:
             figure.savefig(file, format="png")
+    # Imported here because a training needs no translator before the end of its sweep.
+    from seq2seq.cli.study_report.page import write_report
+
+    write_report(runs, groups, comparisons, directory)
     failures = [f"{run.name} failed: {run.failure}" for run in runs if run.failure is not None]
     return "\n".join([_format_groups(groups, comparisons), *failures])
 

@@ -93,7 +93,10 @@ class StudySummary(Callback):
         except ValueError as error:  # after hours of training, the tables are worth more
             print(f"warning: {error}", file=sys.stderr)
             table = write_tables(runs, sweep, baseline=None)
-        print(f"\n{table}\n\n{sweep}/leaderboard.csv\n{sweep}/groups.csv", file=sys.stderr)
+        print(
+            f"\n{table}\n\n{sweep}/leaderboard.csv\n{sweep}/groups.csv\n{sweep}/report.html",
+            file=sys.stderr,
+        )
         if self._lock is not None:
             self._lock.release()
         if any(run.failure is not None for run in runs):

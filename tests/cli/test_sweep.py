@@ -95,7 +95,8 @@ def test_the_summary_writes_the_tables(tmp_path, capsys):
 
     err = capsys.readouterr().err
     assert err.startswith("\nattention ")
-    assert err.endswith(f"\n\n{tmp_path}/leaderboard.csv\n{tmp_path}/groups.csv\n")
+    names = ("leaderboard.csv", "groups.csv", "report.html")
+    assert err.endswith("\n" + "".join(f"\n{tmp_path}/{name}" for name in names) + "\n")
     assert (tmp_path / "leaderboard.csv").exists()
     assert ",none,9" in (tmp_path / "groups.csv").read_text()
 

@@ -1,0 +1,177 @@
+"""Where the groups of a study fail: BLEU by source length, words by their training frequency."""
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from seq2seq.cli.comparison import (
+    bleu_tokenizer,
+    common_test_set,
+    read_scored_lines,
+    run_statistics,
+)
+from seq2seq.cli.study import CONFIG, RESULTS, Group, Run
+from seq2seq.cli.study_report.formats import spread_cell
+from seq2seq.config.errors import USER_ERRORS, describe_error
+from seq2seq.config.serialization import load_saved_config
+from seq2seq.data import load_corpora
+from seq2seq.evaluation.bleu_tokenize import build_bleu
+from seq2seq.evaluation.breakdowns import (
+    FREQUENCY_BINS,
+    Bin,
+    SplitWords,
+    bleu_by_bin,
+    count_words,
+    equal_bins,
+    word_scores_by_frequency,
+)
+from seq2seq.visualization.report_page import Cell, Chart, Column, Section, Series, Table
+
+_NUM_LENGTHS = 5
+Values = Sequence[Sequence[float | None]]
+"""A value for each range of each run of a group."""
+
+
+def breakdowns(groups: Sequence[Group]) -> tuple[Section, list[str]]:
+    """Return the charts and tables of the breakdowns, and what could not be broken down."""
+    notes = []
+    test_set = common_test_set(groups[0]) if groups else None
+    members = [i for i, group in enumerate(groups) if _has(group, test_set)]
+    charts, tables = [], []
+    if members:
+        runs = groups[members[0]].runs
+        sources = read_sources(runs[0])
+        if sources is None:
+            notes.append(f"BLEU by source length needs {runs[0].path / 'test.src'}.")
+        else:
+            chart, table = _by_length(groups, members, sources)
+            charts.append(chart)
+            tables.append(table)
+        try:
+            chart, table = _by_frequency(groups, members)
+            charts.append(chart)
+            tables.append(table)
+        except USER_ERRORS as error:
+            notes.append(f"Words are not scored by training frequency: {describe_error(error)}.")
+    text = (
+        "Left: BLEU of the test sentences in ranges of their source length in words, with about "
+        "equally many sentences in each. Right: F1 of words by their number of occurrences in the "
+        "training data. Bars are standard deviations over the runs."
+    )
+    title = "Length and rare words"
+    paragraphs = [text] if charts else []
+    return Section(title=title, paragraphs=paragraphs, charts=charts, tables=tables), notes
+
+
+def read_sources(run: Run) -> list[str] | None:
+    """Return the test sentences of a run; None if the run has not kept them."""
+    path = run.path / "test.src"
+    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else None
+
+
+def training_counts(run: Run, split: SplitWords) -> Counter[str]:
+    """Count the target words of the training data that a run's configuration names.
+
+    Raises:
+        ValueError: The data are not those of the run.
+        OSError: They cannot be read.
+    """
+    path = run.path / CONFIG
+    if not path.exists():
+        raise ValueError(f"{path} does not exist")
+    corpus = load_corpora(load_saved_config(path).data).train
+    results = json.loads((run.path / RESULTS).read_text(encoding="utf-8"))
+    if not results.get("training_data", "").startswith(corpus.fingerprint):
+        raise ValueError(f"the training data are not those that {run.name} was trained with")
+    return count_words((pair.target for pair in corpus), split)
+
+
+def _has(group: Group, test_set: tuple[bytes, str] | None) -> bool:
+    return test_set is not None and common_test_set(group) == test_set
+
+
+def _by_length(
+    groups: Sequence[Group], members: Sequence[int], sources: Sequence[str]
+) -> tuple[Chart, Table]:
+    lengths = [len(source.split()) for source in sources]
+    bins = equal_bins(lengths, num_bins=_NUM_LENGTHS)
+    values = {
+        index: [bleu_by_bin(run_statistics(run), lengths, bins) for run in groups[index].runs]
+        for index in members
+    }
+    counts = [sum(each.has(length) for length in lengths) for each in bins]
+    chart = _chart("BLEU by source length", "Source words", "BLEU", bins, values)
+    heads = [f"{each.label} ({count} sentences)" for each, count in zip(bins, counts, strict=True)]
+    return chart, _table("BLEU by source length in words", heads, groups, values, ".2f")
+
+
+def _by_frequency(groups: Sequence[Group], members: Sequence[int]) -> tuple[Chart, Table]:
+    first = groups[members[0]].runs[0]
+    metric = build_bleu(bleu_tokenizer(first.signature), key="training.validation.bleu_tokenize")
+
+    def split(line: str) -> list[str]:
+        words: list[str] = metric.tokenizer(line).split()
+        return words
+
+    frequencies = training_counts(first, split)
+    bins = [Bin(*each) for each in FREQUENCY_BINS]
+    scores = {
+        index: [
+            word_scores_by_frequency(*read_scored_lines(run), frequencies, split=split, bins=bins)
+            for run in groups[index].runs
+        ]
+        for index in members
+    }
+    counts = [score.num_words for score in scores[members[0]][0]]
+    used = [i for i, count in enumerate(counts) if count]
+    bins = [bins[i] for i in used]
+    values = {
+        index: [[of_run[i].f1 for i in used] for of_run in of_group]
+        for index, of_group in scores.items()
+    }
+    chart = _chart(
+        "F1 of words by training frequency", "Occurrences in the training data", "F1", bins, values
+    )
+    heads = [f"{bins[k].label} ({counts[i]} words)" for k, i in enumerate(used)]
+    caption = "F1 of words by their occurrences in the training data"
+    return chart, _table(caption, heads, groups, values, ".3f")
+
+
+def _chart(
+    title: str, x_label: str, y_label: str, bins: Sequence[Bin], values: Mapping[int, Values]
+) -> Chart:
+    series = []
+    for group, of_runs in values.items():
+        means, deviations = _means(of_runs)
+        ends = [
+            [None if mean is None else mean + sign * (deviation or 0.0) for mean, deviation in each]
+            for sign in (-1, 1)
+            for each in [list(zip(means, deviations, strict=True))]
+        ]
+        low, high = ends if len(of_runs) > 1 else ((), ())
+        labels = [each.label for each in bins]
+        series.append(Series(group=group, x={"bins": labels}, y=means, low=low, high=high))
+    return Chart(title=title, x_label=x_label, y_label=y_label, kind="bins", series=series)
+
+
+def _table(
+    caption: str,
+    heads: Sequence[str],
+    groups: Sequence[Group],
+    values: Mapping[int, Values],
+    form: str,
+) -> Table:
+    rows = []
+    for group, of_runs in values.items():
+        cells = [spread_cell(*each, form) for each in zip(*_means(of_runs), strict=True)]
+        rows.append([Cell(groups[group].label), *cells])
+    columns = [Column("Group", is_numeric=False), *(Column(head) for head in heads)]
+    return Table(caption=caption, columns=columns, rows=rows, is_folded=True)
+
+
+def _means(of_runs: Values) -> tuple[list[float | None], list[float | None]]:
+    """Return mean and standard deviation of each range over the runs."""
+    ranges = [[value for value in each if value is not None] for each in zip(*of_runs, strict=True)]
+    means = [statistics.fmean(each) if each else None for each in ranges]
+    return means, [statistics.stdev(each) if len(each) > 1 else None for each in ranges]

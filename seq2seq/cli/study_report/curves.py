@@ -1,0 +1,105 @@
+"""The learning curves of a study: the mean and the spread of the runs of each group."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from seq2seq.cli.study import Group
+from seq2seq.training.tensorboard import MINUTES, TARGET_TOKENS, TRAIN_LOSS, VALID_BLEU, VALID_LOSS
+from seq2seq.visualization.report_page import Chart, Section, Series
+
+AXES = {"updates": "Updates", "minutes": "Minutes", "tokens": "Target tokens"}
+_TITLES = {
+    VALID_BLEU: ("Validation BLEU", "BLEU"),
+    VALID_LOSS: ("Validation loss", "nats per token"),
+    TRAIN_LOSS: ("Training loss", "nats per token"),
+}
+Points = Mapping[int, float]
+"""The value of a curve at each update."""
+Curves = Mapping[str, Points]
+"""The points of each curve, by its tag."""
+
+
+def learning_curves(groups: Sequence[Group]) -> tuple[Section, list[str]]:
+    """Return the charts of the learning curves, and what they leave out."""
+    notes = []
+    of_groups = []
+    for group in groups:
+        curves = []
+        for run in group.runs:
+            found = read_curves(run.path / "tensorboard")
+            if _has_axes(found):
+                curves.append(found)
+            else:
+                notes.append(f"{run.name} has no learning curves with minutes and target tokens.")
+        of_groups.append(curves)
+    charts = []
+    for tag, (title, unit) in _TITLES.items():
+        means = [mean_curve(curves, tag, group=i) for i, curves in enumerate(of_groups)]
+        series = [each for each in means if each is not None]
+        if series:
+            charts.append(Chart(title=title, x_label="", y_label=unit, kind="lines", series=series))
+    text = (
+        "Lines are means over the runs of a group, bands reach from the lowest to the highest run. "
+        "A line ends where the first of its runs ended."
+    )
+    section = Section(
+        title="Learning curves",
+        paragraphs=[text] if charts else [],
+        charts=charts,
+        axes=AXES if charts else {},
+    )
+    return section, notes
+
+
+def read_curves(path: Path) -> dict[str, dict[int, float]]:
+    """Read the curves of a run as TensorBoard shows them, without replaced points."""
+    if not path.is_dir():
+        return {}
+    # Imported here because TensorBoard takes long to load.
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    # 0 keeps all points; of the figures and texts, one each is enough.
+    kinds = {"scalars": 0, "images": 1, "tensors": 1, "histograms": 1, "audio": 1}
+    events = EventAccumulator(str(path), size_guidance=kinds)
+    events.Reload()
+    axes = [f"{part}/{name}" for part in ("train", "valid") for name in (MINUTES, TARGET_TOKENS)]
+    known = set(events.Tags()["scalars"])
+    return {
+        tag: {event.step: event.value for event in events.Scalars(tag)}
+        for tag in (*_TITLES, *axes)
+        if tag in known
+    }
+
+
+def mean_curve(runs: Sequence[Curves], tag: str, *, group: int) -> Series | None:
+    """Return the mean of the runs at the updates that all of them have; None if there are none."""
+    part = tag.split("/")[0]
+    tags = (tag, f"{part}/{MINUTES}", f"{part}/{TARGET_TOKENS}")
+    if not runs or any(name not in curves for curves in runs for name in tags):
+        return None
+    shared = set.intersection(*[set(curves[name]) for curves in runs for name in tags])
+    updates = sorted(shared)
+    if not updates:
+        return None
+    values = [[curves[tag][update] for curves in runs] for update in updates]
+    several = len(runs) > 1
+    return Series(
+        group=group,
+        x={
+            "updates": [float(update) for update in updates],
+            "minutes": [_mean([curves[tags[1]][u] for curves in runs]) for u in updates],
+            "tokens": [_mean([curves[tags[2]][u] for curves in runs]) for u in updates],
+        },
+        y=[_mean(each) for each in values],
+        low=[min(each) for each in values] if several else (),
+        high=[max(each) for each in values] if several else (),
+        hints=[f"{min(each):.4g} to {max(each):.4g}" for each in values] if several else (),
+    )
+
+
+def _has_axes(curves: Curves) -> bool:
+    return f"valid/{MINUTES}" in curves and f"valid/{TARGET_TOKENS}" in curves
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,99 @@
+"""Compose the report of a study and write it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from seq2seq.cli.comparison import BaselineComparison
+from seq2seq.cli.study import Group, Run
+from seq2seq.cli.study_report.attention import attention
+from seq2seq.cli.study_report.breakdowns import breakdowns
+from seq2seq.cli.study_report.curves import learning_curves
+from seq2seq.cli.study_report.formats import in_words
+from seq2seq.cli.study_report.results import results
+from seq2seq.cli.study_report.translations import translations
+from seq2seq.files.atomic import whole_file
+from seq2seq.visualization.report_page import Section, StudyPage
+
+REPORT = "report.html"
+
+
+def write_report(
+    runs: Sequence[Run],
+    groups: Sequence[Group],
+    comparisons: Sequence[BaselineComparison],
+    directory: Path,
+) -> None:
+    """Write report.html.
+
+    Args:
+        runs: The runs in the order of the leaderboard.
+        groups: Their groups, best first.
+        comparisons: A comparison with the baseline for each group.
+        directory: An existing directory.
+    """
+    curves, no_curves = learning_curves(groups)
+    details, no_details = breakdowns(groups)
+    sentences, no_sentences = translations(groups)
+    shown = Section(
+        title="Translations",
+        paragraphs=[
+            "Test sentences of all lengths, translated by the run of each group with the best "
+            "validation score. Point at a token, or reach it with Tab and the arrow keys, to see "
+            "what it looked at or what looked at it."
+        ],
+        has_sentences=True,
+    )
+    missing = [*_missing(runs, groups, comparisons), *no_curves, *no_details, *no_sentences]
+    sections = [
+        results(runs, groups, comparisons),
+        curves,
+        attention(groups),
+        details,
+        *([shown] if sentences else []),
+        Section(
+            title="Not compared",
+            paragraphs=[] if missing else ["All runs ended, and all of them are compared."],
+            items=missing,
+        ),
+    ]
+    page = StudyPage(
+        title=f"Study {directory.resolve().name}",
+        groups=[group.label for group in groups],
+        sections=[each for each in sections if each.paragraphs or each.items or each.tables],
+        sentences=sentences,
+    )
+    with whole_file(directory / REPORT) as file:
+        page.write(file)
+
+
+def _missing(
+    runs: Sequence[Run], groups: Sequence[Group], comparisons: Sequence[BaselineComparison]
+) -> list[str]:
+    """Say which runs failed, which seeds are missing and which groups are not compared."""
+    texts = [f"{run.name} failed: {run.failure}." for run in runs if run.failure is not None]
+    seeds = sorted({run.seed for run in runs if run.seed}, key=lambda seed: (len(seed), seed))
+    for group in groups:
+        absent = [seed for seed in seeds if seed not in {run.seed for run in group.runs}]
+        if absent:
+            name = "seed" if len(absent) == 1 else "seeds"
+            texts.append(f"{group.label} has no results with {name} {in_words(absent)}.")
+    if len(groups) > 1 and all(len(group.runs) == 1 for group in groups):
+        texts.append(
+            "Each group has one run, so the tests say nothing about other seeds; add seed=1,2,3 to "
+            "the sweep."
+        )
+    texts += [
+        f"{group.label} is not compared with a baseline: {compared.reason}."
+        for group, compared in zip(groups, comparisons, strict=True)
+        if compared.reason
+    ]
+    signatures = dict.fromkeys(run.signature for run in runs if run.signature)
+    if len(signatures) > 1:
+        pairs = [
+            f"{each} ({sum(run.signature == each for run in runs)} runs)" for each in signatures
+        ]
+        texts.append(
+            f"The scores have different signatures, so BLEU cannot be compared between them: "
+            f"{'; '.join(pairs)}."
+        )
+    return texts

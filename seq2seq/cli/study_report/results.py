@@ -1,0 +1,157 @@
+"""The results of a study: what they say in words, the groups and the runs."""
+
+from collections.abc import Sequence
+
+from seq2seq.cli.comparison import BaselineComparison
+from seq2seq.cli.study import MEASURES, SEED, Group, Run
+from seq2seq.cli.study_report.formats import HINTS, NAMES, in_words, known_measures, spread
+from seq2seq.visualization.report_page import Cell, Column, Section, Table
+
+LEVEL = 0.05
+_COSTS = ("parameters", "minutes", "tokens_per_second", "best_update")
+_FIRST = ("valid_bleu", "bleu")
+"""Measures to the left of the comparison with the baseline."""
+_ATTENTION = ("entropy", "coverage", "sharpness")
+
+
+def results(
+    runs: Sequence[Run], groups: Sequence[Group], comparisons: Sequence[BaselineComparison]
+) -> Section:
+    """Return the summary in words, the table of the groups and that of the runs."""
+    if not groups:
+        return Section(title="Results", paragraphs=["No run has results."])
+    return Section(
+        title="Results",
+        paragraphs=_summary(runs, groups, comparisons),
+        tables=[_group_table(groups, comparisons), _run_table(runs)],
+    )
+
+
+def _summary(
+    runs: Sequence[Run], groups: Sequence[Group], comparisons: Sequence[BaselineComparison]
+) -> list[str]:
+    num_failed = sum(run.failure is not None for run in runs)
+    keys = list(groups[0].swept)
+    by = f", which differ in {in_words(keys)}" if keys else ""
+    failed = f"; {num_failed} without results" if num_failed else ""
+    best = groups[0]
+    texts = [
+        f"{_count(len(runs), 'run')} in {_count(len(groups), 'group')}{by}{failed}.",
+        f"Best on the validation set: {best.label}, with "
+        f"{spread(best, 'valid_bleu').text} BLEU there and {spread(best, 'bleu').text} on the "
+        "test set.",
+    ]
+    return [*texts, *_certainty(groups, comparisons), *_cost(groups)]
+
+
+def _certainty(groups: Sequence[Group], comparisons: Sequence[BaselineComparison]) -> list[str]:
+    """Say which groups differ from each baseline on the test set."""
+    texts = []
+    for baseline in dict.fromkeys(each.baseline for each in comparisons if each.baseline):
+        better: list[str] = []
+        worse: list[str] = []
+        open_: list[str] = []
+        for group, compared in zip(groups, comparisons, strict=True):
+            if compared.baseline != baseline or compared.result is None:
+                continue
+            label = f"{group.label} ({compared.result.effect:+.2f} BLEU)"
+            is_certain = compared.holm is not None and compared.holm < LEVEL
+            of_kind = (better if compared.result.effect > 0 else worse) if is_certain else open_
+            of_kind.append(label)
+        kinds = (
+            (better, "Better"),
+            (worse, "Worse"),
+            (open_, "Not certainly different"),
+        )
+        parts = [f"{name}: {in_words(labels)}" for labels, name in kinds if labels]
+        texts.append(
+            f"BLEU on the test set compared with {baseline}, where p < {LEVEL} after Holm's "
+            f"correction is certain. {'. '.join(parts)}."
+        )
+    return texts
+
+
+def _cost(groups: Sequence[Group]) -> list[str]:
+    known = [group for group in groups if group.mean("minutes") is not None]
+    if len(known) < 2:
+        return []
+    ordered = sorted(known, key=lambda group: group.mean("minutes") or 0.0)
+    quickest, slowest = ordered[0], ordered[-1]
+    return [
+        f"Cost: {quickest.label} trained in {spread(quickest, 'minutes').text} minutes, "
+        f"{slowest.label} in {spread(slowest, 'minutes').text}."
+    ]
+
+
+def _group_table(groups: Sequence[Group], comparisons: Sequence[BaselineComparison]) -> Table:
+    keys = list(groups[0].swept)
+    quality = [name for name in MEASURES if name not in (*_COSTS, *_ATTENTION)]
+    measures, costs = known_measures(groups, quality), known_measures(groups, _COSTS)
+    columns = [Column(key, is_numeric=False) for key in keys] or [Column("group", is_numeric=False)]
+    columns.append(Column("Runs"))
+    columns += [_column(name) for name in measures if name in _FIRST]
+    is_compared = any(each.result is not None for each in comparisons)
+    if is_compared:
+        columns += [
+            Column("Difference", hint="test BLEU minus that of the baseline"),
+            Column("95% interval", hint="of the difference, over seeds and sentences"),
+            Column("p (Holm)", hint="of the difference, corrected for several comparisons"),
+        ]
+    later = [*(name for name in measures if name not in _FIRST), *costs]
+    columns += [_column(name) for name in later]
+    rows = []
+    for group, compared in zip(groups, comparisons, strict=True):
+        names = [Cell(value or "-") for value in group.swept.values()] or [Cell(group.label)]
+        row = [*names, Cell(str(len(group.runs)), len(group.runs))]
+        row += [spread(group, name) for name in measures if name in _FIRST]
+        row += _comparison(compared) if is_compared else []
+        rows.append([*row, *(spread(group, name) for name in later)])
+    caption = "Groups: mean \xb1 standard deviation over the runs; click a head to sort"
+    return Table(caption=caption, columns=columns, rows=rows)
+
+
+def _column(measure: str) -> Column:
+    return Column(NAMES[measure], hint=HINTS.get(measure, ""))
+
+
+def _comparison(compared: BaselineComparison) -> list[Cell]:
+    if compared.result is None:
+        text = "not compared" if compared.reason else "baseline"
+        return [Cell(text), Cell("-"), Cell("-")]
+    effect, (low, high) = compared.result.effect, compared.result.interval
+    corrected = compared.holm or 0.0
+    return [
+        Cell(f"{effect:+.2f}", effect),
+        Cell(f"{low:+.2f} to {high:+.2f}", low),
+        Cell(f"{corrected:.3f}", corrected),
+    ]
+
+
+def _run_table(runs: Sequence[Run]) -> Table:
+    keys = list(runs[0].swept)
+    measures = [name for name in MEASURES if any(name in run.measures for run in runs)]
+    columns = [Column("Run", is_numeric=False)]
+    columns += [Column(key, is_numeric=key == SEED) for key in keys]
+    columns += [_column(name) for name in measures]
+    rows = []
+    for run in runs:
+        row = [Cell(run.name)]
+        row += [Cell(value, _number(value)) for value in run.swept.values()]
+        for name in measures:
+            value = run.measures.get(name)
+            form = MEASURES[name].replace(".0f", ",.0f")
+            row.append(Cell("-") if value is None else Cell(f"{value:{form}}", value))
+        rows.append(row)
+    caption = f"All {len(runs)} runs"
+    return Table(caption=caption, columns=columns, rows=rows, is_folded=True)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}{'' if number == 1 else 's'}"

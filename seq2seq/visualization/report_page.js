@@ -1,0 +1,308 @@
+"use strict";
+const WORD_START = "\u2581", END = "</s>";
+const DASHES = ["solid", "dash", "dot"]; // for more groups than colours
+const STRONGEST = 4; // tokens that the line below a translation names
+
+const find = (id) => document.getElementById(id);
+const data = JSON.parse(find("data").textContent);
+const boxes = [...document.querySelectorAll(".chart")];
+const hasCharts = typeof Plotly !== "undefined";
+const hidden = new Set(); // groups that are not shown
+let current = 0; // the sentence on show
+
+function element(name, text = "", properties = {}) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.textContent = text;
+  return made;
+}
+
+const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function colorOf(group) {
+  const colors = styleOf("--colors").split(/\s+/);
+  return colors[group % colors.length];
+}
+
+function dashOf(group) {
+  const count = styleOf("--colors").split(/\s+/).length;
+  return DASHES[Math.floor(group / count) % DASHES.length];
+}
+
+// Tables ------------------------------------------------------------------------------------------
+
+function sortBy(head) {
+  const table = head.closest("table");
+  const column = head.cellIndex;
+  const isNumeric = head.classList.contains("number");
+  const before = head.getAttribute("aria-sort");
+  const first = isNumeric ? "descending" : "ascending";
+  const order = before === null ? first : before === "ascending" ? "descending" : "ascending";
+  table.querySelectorAll("thead th").forEach((each) => each.removeAttribute("aria-sort"));
+  head.setAttribute("aria-sort", order);
+  const sign = order === "ascending" ? 1 : -1;
+  const valueOf = ({ cells }) => {
+    const cell = cells[column];
+    if (!isNumeric) return cell.textContent;
+    return cell.dataset.value === undefined ? null : Number(cell.dataset.value);
+  };
+  const compare = (one, other) => {
+    const [a, b] = [valueOf(one), valueOf(other)];
+    if (a === null || b === null) return (a === null) - (b === null); // no value comes last
+    return sign * (isNumeric ? a - b : a.localeCompare(b, undefined, { numeric: true }));
+  };
+  const body = table.tBodies[0];
+  body.append(...[...body.rows].sort(compare));
+}
+
+// Charts ------------------------------------------------------------------------------------------
+
+// Plotly reads some HTML in names.
+const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+const alpha = (color, share) => `${color}${Math.round(255 * share).toString(16).padStart(2, "0")}`;
+
+function band(series, x, color) {
+  const known = x.map((_, index) => index).filter((index) => series.high[index] !== null);
+  return {
+    x: [...known, ...[...known].reverse()].map((index) => x[index]),
+    y: [...known.map((index) => series.high[index]),
+      ...[...known].reverse().map((index) => series.low[index])],
+    fill: "toself", fillcolor: alpha(color, 0.18), line: { width: 0 }, mode: "lines",
+    hoverinfo: "skip", type: "scatter",
+  };
+}
+
+function tracesOf(chart) {
+  const axis = document.querySelector("[name=axis]:checked")?.value;
+  return chart.series.filter(({ group }) => !hidden.has(group)).flatMap((series) => {
+    const color = colorOf(series.group);
+    const x = series.x[axis] ?? Object.values(series.x)[0];
+    const trace = {
+      x, y: series.y, name: plain(data.groups[series.group]), type: "scatter",
+      mode: { lines: "lines+markers", bins: "lines+markers", points: "markers" }[chart.kind],
+      line: { color, dash: dashOf(series.group), width: 2 },
+      marker: { color, size: chart.kind === "points" ? 9 : 5, symbol: series.group % 8 },
+      text: series.hints.map(plain),
+      hovertemplate: `%{y:.4~g}${series.hints.length ? " (%{text})" : ""}`,
+    };
+    if (chart.kind === "points") {
+      trace.hovertemplate = "%{text}<br>%{xaxis.title.text} %{x:.4~g}, %{yaxis.title.text} %{y:.4~g}";
+    }
+    if (chart.kind === "bins" && series.high.length) {
+      const spread = (ends, sign) => ends.map((end, index) =>
+        end === null ? 0 : sign * (end - series.y[index]));
+      trace.error_y = { type: "data", symmetric: false, array: spread(series.high, 1),
+        arrayminus: spread(series.low, -1), color, thickness: 1 };
+    }
+    return chart.kind === "lines" && series.high.length ? [band(series, x, color), trace] : [trace];
+  });
+}
+
+function layoutOf(chart) {
+  const chosen = document.querySelector("[name=axis]:checked")?.parentElement.textContent;
+  const axis = (text) => ({ title: { text, standoff: 8 }, gridcolor: styleOf("--line"),
+    zeroline: false, automargin: true });
+  const x = axis(chart.x_label || chosen);
+  if (chart.kind === "bins") x.type = "category";
+  return {
+    xaxis: x, yaxis: axis(chart.y_label), showlegend: false, margin: { t: 30, r: 12, b: 48, l: 52 },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: styleOf("--muted"), activecolor: styleOf("--ink") },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { color: styleOf("--ink"), family: "system-ui, sans-serif", size: 13 },
+    hovermode: chart.kind === "points" ? "closest" : "x unified",
+    hoverlabel: { bgcolor: styleOf("--panel"), bordercolor: styleOf("--line"),
+      font: { color: styleOf("--ink") } },
+  };
+}
+
+function drawCharts() {
+  if (!hasCharts) return;
+  const options = { displaylogo: false, responsive: true,
+    modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+    toImageButtonOptions: { format: "svg" } };
+  boxes.forEach((box, index) => {
+    const chart = data.charts[index];
+    Plotly.react(box, tracesOf(chart), layoutOf(chart), options);
+  });
+}
+
+// Translations ------------------------------------------------------------------------------------
+
+function tokensOf(side, labels) {
+  const box = element("div", "", { className: "tokens", dir: "auto", lang: "" });
+  const hasWordStarts = labels.some((label) => label.startsWith(WORD_START));
+  labels.forEach((label, index) => {
+    const isFirst = !index || !hasWordStarts || label === END || label.startsWith(WORD_START);
+    if (isFirst) box.append(element("span", "", { className: "word" }));
+    const token = element("button", label.replace(/^\u2581(?=.)/u, ""), { type: "button" });
+    token.className = "token";
+    Object.assign(token.dataset, { side, index });
+    token.tabIndex = index ? -1 : 0;
+    box.lastChild.append(token);
+  });
+  return box;
+}
+
+function cardOf(translation) {
+  const { group, text, source_tokens, target_tokens, weights } = translation;
+  const card = element("article", "", { className: "card" });
+  const title = element("h3");
+  title.append(swatch(group), data.groups[group]);
+  const header = element("header");
+  header.append(title);
+  card.append(header, element("p", text || "(no text)", { dir: "auto", lang: "" }));
+  card.translation = translation;
+  if (!weights.length) {
+    card.append(element("p", "No attention.", { className: "muted" }));
+    return card;
+  }
+  if (weights.length > 1) header.append(headChoice(weights.length, group));
+  card.append(element("h4", "Target tokens"), tokensOf("target", target_tokens));
+  card.append(element("h4", "Source tokens"), tokensOf("source", source_tokens));
+  card.append(element("p", "", { className: "readout", ariaLive: "polite" }));
+  return card;
+}
+
+function headChoice(count, group) {
+  const select = element("select", "", { ariaLabel: `Head of ${data.groups[group]}` });
+  select.append(element("option", "mean of all heads", { value: "mean" }));
+  for (let head = 0; head < count; head += 1) {
+    select.append(element("option", `head ${head + 1}`, { value: head }));
+  }
+  return select;
+}
+
+// [target][source], in percent
+function weightsOf(card) {
+  const { weights } = card.translation;
+  const chosen = card.querySelector("select")?.value ?? "mean";
+  if (chosen !== "mean") return weights[chosen];
+  return weights[0].map((row, t) => row.map((_, s) =>
+    weights.reduce((sum, head) => sum + head[t][s], 0) / weights.length));
+}
+
+// A source token is lit in every card that has the same source tokens.
+function point(token) {
+  const card = token?.closest(".card");
+  const place = token && { side: token.dataset.side, index: Number(token.dataset.index) };
+  document.querySelectorAll(".card").forEach((each) => {
+    if (!each.translation.weights.length) return;
+    const isSame = place?.side === "source" && String(each.translation.source_tokens)
+      === String(card.translation.source_tokens);
+    paint(each, each === card || isSame ? place : null);
+  });
+}
+
+function paint(card, place) {
+  const weights = place ? weightsOf(card) : [];
+  const other = place?.side === "target" ? "source" : "target";
+  const shades = !place ? [] : place.side === "target" ? weights[place.index]
+    : weights.map((row) => row[place.index]);
+  card.querySelectorAll(".token").forEach((token) => {
+    const { side, index } = token.dataset;
+    const weight = place && side === other ? shades[index] : 0;
+    token.style.setProperty("--weight", weight / 100);
+    token.classList.toggle("active", place?.side === side && place.index === Number(index));
+  });
+  card.querySelector(".readout").textContent = place ? tell(card, place, other, shades) : "";
+}
+
+function tell(card, { side, index }, other, shades) {
+  const labelOf = (of, at) => card.translation[`${of}_tokens`][at].replace(/^\u2581(?=.)/u, "");
+  const strongest = [...shades.keys()].filter((at) => shades[at] >= 1)
+    .sort((a, b) => shades[b] - shades[a]).slice(0, STRONGEST);
+  const parts = strongest.map((at) => `${labelOf(other, at)} ${Math.round(shades[at])}\u00a0%`);
+  const verb = side === "target" ? "looked at" : "was looked at by";
+  return `${labelOf(side, index)} ${verb} ${parts.join(", ") || "nothing with 1 % or more"}`;
+}
+
+function drawSentence(index) {
+  current = Math.max(0, Math.min(data.sentences.length - 1, index));
+  const { source, reference, translations } = data.sentences[current];
+  find("choice").value = current;
+  find("previous").disabled = current === 0;
+  find("next").disabled = current === data.sentences.length - 1;
+  const texts = element("div");
+  for (const [label, text] of [["Source", source], ["Reference", reference]]) {
+    const line = element("p");
+    line.append(element("strong", `${label}: `), element("bdi", text, { lang: "" }));
+    texts.append(line);
+  }
+  const cards = element("div", "", { className: "cards" });
+  cards.append(...translations.filter(({ group }) => !hidden.has(group)).map(cardOf));
+  find("sentence").replaceChildren(texts, cards);
+}
+
+function listSentences() {
+  const bar = element("div", "", { className: "bar" });
+  const choice = element("select", "", { id: "choice", ariaLabel: "Sentence" });
+  data.sentences.forEach(({ source }, index) => {
+    const short = source.length > 60 ? `${source.slice(0, 60)}\u2026` : source;
+    choice.append(element("option", `${index + 1}: ${short}`, { value: index }));
+  });
+  choice.addEventListener("change", () => drawSentence(Number(choice.value)));
+  const step = (id, text, move) => element("button", text, { id, type: "button",
+    onclick: () => drawSentence(current + move) });
+  bar.append(step("previous", "Previous", -1), step("next", "Next", 1), choice);
+  find("sentences").append(bar, element("div", "", { id: "sentence" }));
+  const cards = find("sentence");
+  cards.addEventListener("mouseover", (event) => point(event.target.closest(".token")));
+  cards.addEventListener("mouseleave", () => point(null));
+  cards.addEventListener("focusin", (event) => point(event.target.closest(".token")));
+  cards.addEventListener("focusout", () => point(null));
+  cards.addEventListener("keydown", moveFocus);
+  drawSentence(0);
+}
+
+function moveFocus(event) {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  const token = event.target.closest(".token");
+  if (!token || !step) return;
+  const box = token.closest(".tokens");
+  const sign = getComputedStyle(box).direction === "rtl" ? -1 : 1;
+  const next = box.querySelectorAll(".token")[Number(token.dataset.index) + sign * step];
+  if (!next) return;
+  token.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+}
+
+// Groups ------------------------------------------------------------------------------------------
+
+function swatch(group) {
+  const made = element("span", "", { className: "swatch" });
+  made.dataset.group = group;
+  made.style.setProperty("--color", colorOf(group));
+  return made;
+}
+
+function listGroups() {
+  data.groups.forEach((name, group) => {
+    const label = element("label");
+    const box = element("input", "", { type: "checkbox", checked: true });
+    box.addEventListener("change", () => {
+      if (box.checked) hidden.delete(group);
+      else hidden.add(group);
+      drawCharts();
+      if (data.sentences.length) drawSentence(current);
+    });
+    label.append(box, swatch(group), name);
+    find("groups").append(label);
+  });
+  find("groups").hidden = data.groups.length < 2;
+}
+
+document.querySelectorAll("thead button").forEach((button) =>
+  button.addEventListener("click", () => sortBy(button.parentElement)));
+find("axis")?.addEventListener("change", drawCharts);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  document.querySelectorAll(".swatch").forEach((made) =>
+    made.style.setProperty("--color", colorOf(Number(made.dataset.group))));
+  drawCharts();
+});
+listGroups();
+if (!hasCharts && boxes.length) {
+  document.querySelectorAll(".charts, #axis").forEach((each) => { each.hidden = true; });
+  find("no-charts").hidden = false;
+}
+drawCharts();
+if (data.sentences.length) listSentences();

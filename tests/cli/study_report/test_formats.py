@@ -1,0 +1,41 @@
+import pytest
+from tiny_study import write_study
+
+from seq2seq.cli.study import MEASURES, group_runs, read_runs
+from seq2seq.cli.study_report.formats import (
+    HINTS,
+    NAMES,
+    in_words,
+    known_measures,
+    spread,
+    spread_cell,
+)
+
+
+def test_every_measure_has_a_name():
+    assert NAMES.keys() == MEASURES.keys()
+    assert HINTS.keys() <= MEASURES.keys()
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "form", "expected"),
+    [
+        (None, None, ".2f", ("-", None)),
+        (1234.5678, None, ".0f", ("1,235", 1234.5678)),
+        (1.25, 0.5, ".2f", ("1.25 \xb1 0.50", 1.25)),
+    ],
+)
+def test_a_cell_shows_mean_and_deviation(mean, deviation, form, expected):
+    assert spread_cell(mean, deviation, form) == expected
+
+
+def test_parameters_have_no_deviation_and_unknown_measures_are_left_out(tmp_path):
+    groups = group_runs(read_runs([write_study(tmp_path)]))
+
+    assert spread(groups[0], "parameters").text == "1,234"
+    assert known_measures(groups, ["aer", "bleu"]) == ["bleu"]
+
+
+def test_values_are_joined_in_words():
+    assert in_words(["a"]) == "a"
+    assert in_words(["a", "b", "c"]) == "a, b and c"

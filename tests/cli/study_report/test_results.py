@@ -1,0 +1,53 @@
+from tiny_study import write_run, write_study
+
+from seq2seq.cli.comparison import compare_with_baseline
+from seq2seq.cli.study import group_runs, read_runs
+from seq2seq.cli.study_report.results import results
+
+
+def section_of(path, baseline=None):
+    runs = read_runs([path])
+    groups = group_runs(runs)
+    comparisons = compare_with_baseline(groups, baseline)
+    return results(runs, groups, comparisons), comparisons
+
+
+def test_the_summary_says_which_group_is_best_and_what_is_certain(tmp_path):
+    section, _ = section_of(write_study(tmp_path))
+
+    first, best, certainty, cost = section.paragraphs
+    assert first == "4 runs in 2 groups, which differ in attention."
+    assert best.startswith("Best on the validation set: dot, with 31.00 \xb1 1.41 BLEU")
+    assert "compared with dot" in certainty
+    assert "Worse: none" in certainty
+    assert cost.startswith("Cost: ")
+
+
+def test_the_table_has_the_means_and_the_comparison(tmp_path):
+    section, comparisons = section_of(write_study(tmp_path))
+
+    table = section.tables[0]
+    labels = [column.label for column in table.columns]
+    dot, none = (dict(zip(labels, row, strict=True)) for row in table.rows)
+    assert (dot["attention"].text, dot["BLEU"].value) == ("dot", 31.0)
+    assert dot["Difference"].text == "baseline"
+    assert none["Difference"].value == comparisons[1].result.effect
+    assert none["p (Holm)"].value == comparisons[1].holm
+    assert none["Parameters"].text == "1,234"
+    assert none["BLEU"].text == "10.00 \xb1 0.71"
+
+
+def test_every_run_has_a_row(tmp_path):
+    section, _ = section_of(write_study(tmp_path))
+
+    names = [row[0].text for row in section.tables[1].rows]
+    assert sorted(names) == sorted(path.name for path in tmp_path.iterdir())
+
+
+def test_runs_without_a_swept_key_are_one_group(tmp_path):
+    write_run(tmp_path / "only")
+
+    section, _ = section_of(tmp_path)
+
+    assert section.paragraphs[0] == "1 run in 1 group."
+    assert [row[0].text for row in section.tables[0].rows] == ["only"]

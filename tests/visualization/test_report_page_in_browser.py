@@ -1,0 +1,316 @@
+"""The page of a study in headless Chromium: sorting, choosing, hovering, narrow screens."""
+
+import os
+import re
+import shutil
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from seq2seq.visualization import report_page
+from seq2seq.visualization.report_page import (
+    Cell,
+    Chart,
+    Column,
+    Section,
+    Series,
+    ShownSentence,
+    ShownTranslation,
+    StudyPage,
+    Table,
+)
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    BROWSER is None or DRIVER is None,
+    reason="needs a browser: no chromium and chromedriver on the path "
+    "(Debian: apt-get install chromium chromium-driver)",
+)
+OPTIONS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+    "--disable-background-networking --disable-component-update --disable-dev-shm-usage "
+    "--window-size=1280,900"
+)
+HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
+START = "\u2581"
+SOURCE = [f"{START}Ein", f"{START}Hund", "</s>"]
+TARGET = [f"{START}A", f"{START}dog", "</s>"]
+WEIGHTS = [[[90, 10, 0], [20, 80, 0], [0, 0, 100]], [[50, 30, 20], [40, 60, 0], [10, 10, 80]]]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for option in OPTIONS.split():
+        options.add_argument(option)
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(DRIVER, log_output=os.devnull)
+    with webdriver.Chrome(options=options, service=service) as driver:
+        yield driver
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    """Return a function that opens the page of a study; the console must stay empty."""
+
+    def open_page(text="dot"):
+        path = tmp_path / "report.html"
+        with path.open("wb") as file:
+            make_page(text).write(file)
+        browser.get(path.as_uri())
+        return browser
+
+    yield open_page
+    assert browser.get_log("browser") == []
+
+
+def make_page(text):
+    columns = [Column("attention", is_numeric=False), Column("BLEU"), Column("Minutes")]
+    columns += [Column(f"Measure {number}") for number in range(12)]
+    rows = [
+        [Cell(name), Cell("-" if bleu is None else f"{bleu:,.1f}", bleu), Cell("1", 1.0)]
+        + [Cell("0.5", 0.5)] * 12
+        for name, bleu in ((text, 9.5), ("none", 1030.0), ("additive", None), ("local", 200.0))
+    ]
+    x = {"updates": [10.0, 20.0], "minutes": [1.5, 3.5], "tokens": [900.0, 1800.0]}
+    curves = [Series(group=i, x=x, y=[i, i + 1], low=[i, i], high=[i + 1, i + 2]) for i in (0, 1)]
+    curve = Chart(title="Validation BLEU", x_label="", y_label="BLEU", kind="lines", series=curves)
+    bins = Series(group=0, x={"bins": ["1-5", "6-9"]}, y=[2.0, None], low=[1, None], high=[3, None])
+    breakdown = Chart(title="Length", x_label="Words", y_label="BLEU", kind="bins", series=[bins])
+    points = Series(group=1, x={"aer": [0.2]}, y=[30.0], hints=[text])
+    aer = Chart(title="AER", x_label="AER", y_label="BLEU", kind="points", series=[points])
+    translations = [
+        ShownTranslation(0, "A dog", SOURCE, TARGET, WEIGHTS),
+        ShownTranslation(1, text, SOURCE, TARGET, WEIGHTS[:1]),
+        ShownTranslation(2, "Nothing", SOURCE, TARGET, []),
+    ]
+    sections = [
+        Section(title="Results", tables=[Table(caption="Groups", columns=columns, rows=rows)]),
+        Section(
+            title="Curves",
+            charts=[curve, breakdown, aer],
+            axes={"updates": "Updates", "minutes": "Minutes", "tokens": "Target tokens"},
+        ),
+        Section(title="Translations", has_sentences=True),
+    ]
+    sentences = [ShownSentence(each, each, translations) for each in (text, "Zwei Hunde")]
+    return StudyPage(
+        title=text, groups=[text, "additive", "none"], sections=sections, sentences=sentences
+    )
+
+
+def names(browser):
+    return [each.text for each in browser.find_elements(By.CSS_SELECTOR, "tbody th")]
+
+
+def click_head(browser, index):
+    browser.find_elements(By.CSS_SELECTOR, "thead button")[index].click()
+
+
+def traces(browser, chart=0):
+    """Return name and x of each line that Plotly shows."""
+    return browser.execute_script(
+        f"return document.querySelectorAll('.chart')[{chart}].data"
+        ".filter(each => each.hoverinfo !== 'skip').map(each => [each.name, each.x])"
+    )
+
+
+def tokens(browser, card, side):
+    selector = f".card:nth-child({card}) [data-side={side}]"
+    return browser.find_elements(By.CSS_SELECTOR, selector)
+
+
+def shades(browser, card, side):
+    """Return the opacity of the shade of each token."""
+    colors = [
+        [float(n) for n in re.findall(r"[\d.]+", each.value_of_css_property("background-color"))]
+        for each in tokens(browser, card, side)
+    ]
+    return [color[3] if len(color) == 4 else 1.0 for color in colors]
+
+
+def point_at(element):
+    driver = element.parent
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+    ActionChains(driver).move_to_element(element).perform()
+
+
+def test_a_click_sorts_by_number_and_by_text(show):
+    browser = show()
+
+    click_head(browser, 1)
+    falling = names(browser)
+    click_head(browser, 1)
+    rising = names(browser)
+    click_head(browser, 0)
+
+    assert falling == ["none", "local", "dot", "additive"]  # without a value last
+    assert rising == ["dot", "local", "none", "additive"]
+    assert names(browser) == ["additive", "dot", "local", "none"]
+    heads = browser.find_elements(By.CSS_SELECTOR, "thead th[aria-sort]")
+    assert [head.get_attribute("aria-sort") for head in heads] == ["ascending"]
+
+
+def test_the_keyboard_sorts_too(show):
+    browser = show()
+
+    browser.find_elements(By.CSS_SELECTOR, "thead button")[1].send_keys(Keys.ENTER)
+
+    assert names(browser)[0] == "none"
+
+
+def test_the_axis_can_be_chosen(show):
+    browser = show()
+    before = traces(browser)
+
+    browser.find_element(By.CSS_SELECTOR, "[name=axis][value=minutes]").click()
+
+    assert before == [["dot", [10, 20]], ["additive", [10, 20]]]
+    assert traces(browser) == [["dot", [1.5, 3.5]], ["additive", [1.5, 3.5]]]
+    title = browser.find_element(By.CSS_SELECTOR, ".chart .xtitle").text
+    assert title == "Minutes"
+    assert traces(browser, chart=1) == [["dot", ["1-5", "6-9"]]]
+
+
+def test_a_group_can_be_hidden_in_charts_and_translations(show):
+    browser = show()
+
+    browser.find_elements(By.CSS_SELECTOR, "#groups input")[0].click()
+
+    assert [name for name, _ in traces(browser)] == ["additive"]
+    titles = browser.find_elements(By.CSS_SELECTOR, ".card h3")
+    assert [title.text for title in titles] == ["additive", "none"]
+
+
+def test_charts_are_drawn(show):
+    browser = show()
+
+    drawn = browser.find_elements(By.CSS_SELECTOR, ".chart .main-svg")
+    points = browser.find_elements(By.CSS_SELECTOR, ".chart .point")
+
+    assert len(drawn) >= 3
+    assert len(points) >= 2 + 2 + 1 + 1
+
+
+def test_pointing_at_a_target_token_shades_the_source_of_its_card(show):
+    browser = show()
+
+    point_at(tokens(browser, 1, "target")[1])
+
+    assert shades(browser, 1, "source") == pytest.approx([0.3, 0.7, 0.0], abs=0.01)
+    assert shades(browser, 2, "source") == [0.0, 0.0, 0.0]
+    readout = browser.find_element(By.CSS_SELECTOR, ".card .readout").text
+    assert readout == "dog looked at Hund 70 %, Ein 30 %"
+
+
+def test_pointing_at_a_source_token_shades_the_targets_of_all_cards(show):
+    browser = show()
+
+    point_at(tokens(browser, 1, "source")[0])
+
+    assert shades(browser, 1, "target") == pytest.approx([0.7, 0.3, 0.05], abs=0.01)
+    assert shades(browser, 2, "target") == pytest.approx([0.9, 0.2, 0.0], abs=0.01)
+    assert len(tokens(browser, 3, "source")) == 0  # without attention
+
+
+def test_a_head_can_be_chosen(show):
+    browser = show()
+
+    browser.find_element(By.CSS_SELECTOR, ".card select option[value='1']").click()
+    point_at(tokens(browser, 1, "target")[0])
+
+    assert shades(browser, 1, "source") == pytest.approx([0.5, 0.3, 0.2], abs=0.01)
+
+
+def test_keys_move_along_the_tokens_and_buttons_to_the_next_sentence(show):
+    browser = show()
+
+    tokens(browser, 1, "target")[0].send_keys(Keys.ARROW_RIGHT)
+    shaded = shades(browser, 1, "source")
+    browser.find_element(By.ID, "next").click()
+
+    assert shaded == pytest.approx([0.3, 0.7, 0.0], abs=0.01)
+    assert browser.find_element(By.CSS_SELECTOR, "#sentence bdi").text == "Zwei Hunde"
+    assert not browser.find_element(By.ID, "next").is_enabled()
+
+
+@pytest.mark.parametrize("text", ["dot", HOSTILE])
+@pytest.mark.parametrize("width", [1400, 400])
+def test_the_page_is_no_wider_than_the_screen(show, text, width):
+    browser = show()
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == 400}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        browser = show(text)
+        overflow = browser.execute_script(
+            "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
+        )
+        chart = browser.find_element(By.CSS_SELECTOR, ".chart svg").rect
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    assert overflow <= 0
+    assert 250 <= chart["width"] <= width
+
+
+def test_text_is_shown_and_never_run(show):
+    browser = show(HOSTILE)
+
+    point_at(browser.find_element(By.CSS_SELECTOR, ".chart:last-child .point"))
+
+    assert browser.find_element(By.TAG_NAME, "h1").text == HOSTILE
+    assert browser.find_element(By.CSS_SELECTOR, "#sentence bdi").text == HOSTILE
+    assert browser.execute_script("return window.hacked") is None
+    assert browser.find_elements(By.TAG_NAME, "img") == []
+
+
+def test_the_page_makes_no_request_and_may_not(show):
+    browser = show()
+
+    loaded = browser.execute_script("return performance.getEntriesByType('resource').length")
+    refused = browser.execute_async_script(
+        "const done = arguments[0];"
+        "addEventListener('securitypolicyviolation', event => done(event.effectiveDirective));"
+        "fetch('http://127.0.0.1:9/').catch(() => {});"
+    )
+
+    assert loaded == 0
+    assert refused == "connect-src"
+    browser.get_log("browser")  # what the refusal left there
+
+
+def test_without_plotly_the_rest_of_the_page_works(show, monkeypatch):
+    monkeypatch.setattr(report_page, "plotly_script", lambda: "")
+
+    browser = show()
+    click_head(browser, 1)
+
+    assert names(browser)[0] == "none"
+    assert "pip install plotly" in browser.find_element(By.ID, "no-charts").text
+    assert not browser.find_element(By.CSS_SELECTOR, ".charts").is_displayed()
+    assert len(browser.find_elements(By.CLASS_NAME, "card")) == 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_lines_and_text_have_the_colours_of_the_scheme(show, scheme):
+    browser = show()
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    try:
+        colors = browser.execute_script("return styleOf('--colors').split(' ')")
+        drawn = browser.execute_script(
+            "return document.querySelector('.chart').data.filter(one => one.name)[0].line.color"
+        )
+        paper = browser.find_element(By.TAG_NAME, "body").value_of_css_property("background-color")
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    assert drawn == colors[0]
+    is_light = int(re.findall(r"\d+", paper)[0]) > 127
+    assert is_light == (scheme == "light")
