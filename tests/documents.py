@@ -89,8 +89,8 @@ def quickened(arguments: list[str]) -> list[str]:
     """Add overrides that make a training small, without changing what the command shows."""
     if "--cfg" in arguments:
         return arguments
-    multi30k = ("multi30k", "multi30k_best", "study_self_attention")
-    if {"data=multi30k", *(f"experiment={name}" for name in multi30k)} & {*arguments}:
+    downloaded = ("multi30k", "multi30k_best", "study_self_attention", "tatoeba")
+    if {"data=multi30k", *(f"experiment={name}" for name in downloaded)} & {*arguments}:
         # The configuration is composed, of a sweep the first job's; nothing is downloaded.
         first = [argument.split(",")[0] for argument in arguments if argument != "-m"]
         return [*first, "--cfg", "job"]
@@ -124,6 +124,9 @@ def make_workplace(path: Path) -> Path:
         (mine / f"{split}.en").write_text("\n".join(english) + "\n", encoding="utf-8")
         rows = "".join(f"{a}\t{b}\n" for a, b in zip(german, english, strict=True))
         (mine / f"{split}.tsv").write_text(rows, encoding="utf-8")
+    french = "Le chien court.\nDeux hommes.\n"
+    for split in ("train", "valid"):
+        (mine / f"{split}.fr").write_text(french, encoding="utf-8")
     for split in ("train", "test"):
         (mine / f"{split}.align").write_text("1-1 2-2\n1-1\n", encoding="ascii")
     (mine / "input.de").write_text(INPUT, encoding="utf-8")

@@ -108,6 +108,8 @@ class FilesConfig(DataConfig):
     test: FileSets
     """None: the run has no test set."""
     # Defaults are also the values of checkpoints that were written before the keys existed.
+    root: str = "."
+    """Directory that relative paths start from."""
     temperature: float = 1.0
     """Above 1, an epoch takes more of small corpora: n pairs count as n ** (1 / temperature)."""
     allow_tabs: bool = False
@@ -115,6 +117,7 @@ class FilesConfig(DataConfig):
 
     def __post_init__(self) -> None:
         DataConfig.__post_init__(self)
+        _check_not_empty("root", self.root)
         for each in (*self.train_sets(), *self.valid_sets(), *self.test_sets()):
             self._check_paths(each)
         if not 1 <= self.temperature < math.inf:

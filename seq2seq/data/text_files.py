@@ -42,9 +42,10 @@ def _load(config: FilesConfig, name: str, sets: Sequence[FileSet]) -> Corpus:
 
 
 def _open(config: FilesConfig, files: FileSet) -> "TextFilesCorpus":
+    root = expand_home(config.root, key="data.root")
     corpus = TextFilesCorpus(
         files.key.removeprefix("data."),
-        paths=[expand_home(path, key=files.key) for path in files.paths],
+        paths=[root / expand_home(path, key=files.key) for path in files.paths],
         empty_lines=config.empty_lines,
         invalid_utf8=config.invalid_utf8,
         allow_tabs=config.allow_tabs,

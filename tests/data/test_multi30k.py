@@ -101,13 +101,13 @@ def test_missing_files_are_downloaded_and_read(
 
     corpora = load_corpora(make_config(root=root, base_url=base_url))
 
-    assert [corpus.name for corpus in corpora] == ["train", "valid", "test"]
+    assert [corpus.name for corpus in corpora[:3]] == ["train", "valid", "test"]
     assert [(pair.source, pair.target) for pair in corpora.train] == [
         ("Ein Hund.", "A dog."),
         ("Zwei M\u00e4nner.", "Two men."),
         ("Schnee.", "Snow."),
     ]
-    assert [len(list(corpus)) for corpus in corpora] == [3, 2, 1]
+    assert [len(list(corpus)) for corpus in corpora[:3]] == [3, 2, 1]
     assert paths == [f"/raw/{name}" for name in list(FILES)[:6]]
     assert sorted(file.name for file in root.iterdir()) == sorted(list(FILES)[:6])
 
@@ -173,7 +173,7 @@ def test_the_real_files_are_read(source: str, target: str) -> None:
     before = sorted(PRESENT.iterdir())
 
     corpora = load_corpora(make_config(root=PRESENT, source=source, target=target))
-    num_pairs = [sum(1 for _ in corpus) for corpus in corpora]
+    num_pairs = [sum(1 for _ in corpus) for corpus in corpora[:3]]
 
     assert num_pairs == [29000, 1014, 1000]
     assert sorted(PRESENT.iterdir()) == before

@@ -50,7 +50,9 @@ def test_load_corpora_reads_pairs_of_files_and_files_of_two_columns(tmp_path: Pa
     corpora = load_corpora(make_config(train=[source, target], valid=[table], test=[table]))
 
     assert isinstance(corpora, Corpora)
-    assert [corpus.name for corpus in corpora] == ["train", "valid", "test"]
+    names = [corpora.train.name, corpora.valid.name, corpora.test.name]
+    assert names == ["train", "valid", "test"]
+    assert corpora.other_valid == {}
     assert list(corpora.train) == [
         Pair("Hund", "dog", None),
         Pair("Katze", "cat", None),
@@ -68,6 +70,37 @@ def test_a_corpus_without_test_files_has_no_test_part(tmp_path: Path) -> None:
 
     assert corpora.test is None
     assert list(corpora.valid) == [Pair("ja", "yes", None)]
+
+
+def test_paths_start_from_the_root(tmp_path: Path) -> None:
+    write(tmp_path / "b.tsv", b"ja\tyes\n")
+    absolute = write(tmp_path / "c.tsv", b"nein\tno\n")
+    config = make_config(train=[Path("b.tsv")], valid=[absolute], test=[absolute])
+
+    corpora = load_corpora(replace(config, root=str(tmp_path)))
+
+    assert list(corpora.train) == [Pair("ja", "yes", None)]
+    assert list(corpora.valid) == [Pair("nein", "no", None)]
+
+
+def test_further_validation_sets_have_their_names(tmp_path: Path) -> None:
+    tables = [write(tmp_path / f"{i}.tsv", b"ja\tyes\n" * i) for i in (1, 2, 3)]
+    config = make_config(train=tables[:1], valid=tables[:1], test=tables[:1])
+    sets = {f"set{i}": [str(table)] for i, table in enumerate(tables)}
+
+    corpora = load_corpora(replace(config, valid=sets))
+
+    assert corpora.valid.num_lines == 1
+    found = {name: (each.name, each.num_lines) for name, each in corpora.other_valid.items()}
+    assert found == {"set1": ("valid.set1", 2), "set2": ("valid.set2", 3)}
+
+
+def test_several_test_sets_are_refused(tmp_path: Path) -> None:
+    table = str(write(tmp_path / "b.tsv", b"ja\tyes\n"))
+    config = make_config(train=[Path(table)], valid=[Path(table)], test=[Path(table)])
+
+    with pytest.raises(ValueError, match=r"^data\.test names 2 sets, but a run scores one; trans"):
+        replace(config, test={"a": [table], "b": [table]})
 
 
 def test_a_home_directory_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

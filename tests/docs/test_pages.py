@@ -112,19 +112,22 @@ def help_of(script: str) -> str:
     return done.stdout
 
 
+ARGUMENTS = r"""(?:[^|>*"']|"[^"]*"|'[^']*')*"""
+"""arguments without a pipe or a file to write, except inside quotes"""
 RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"make \w+( [A-Z_]+=\S+)*": run_make,
     r"pip install .*|source \.venv/bin/activate": run_installation,
     r"python (train|translate)\.py plugins=.*": run_with_plugin,
-    r"python train\.py[^|>*]*": run_training,
+    rf"python train\.py{ARGUMENTS}": run_training,
     r"torchrun .*": run_processes,
     r"python translate\.py checkpoint=\S+": run_prompt,
-    r"python translate\.py [^|>*]*": run_translation,
+    rf"python translate\.py {ARGUMENTS}": run_translation,
     r"python -m seq2seq\.cli\.(score|average|report) .*": run_in_shell,
     r"tensorboard .*": run_tensorboard,
     r"python benchmarks/\w+_speed\.py .*": run_measurement,
     r"(mkdir|gzip|printf) .*": run_in_shell,
-    r"(echo|cat) .* \| python translate\.py .*|python translate\.py .* \| head .*": run_in_shell,
+    r"(echo|cat|sed) .* \| python translate\.py .*": run_in_shell,
+    r"python translate\.py .* \| head .*": run_in_shell,
 }
 """how a command is run, by a pattern of all of it; the first that fits"""
 

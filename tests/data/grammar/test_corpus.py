@@ -85,15 +85,15 @@ def corpora() -> Corpora:
 
 @pytest.fixture(scope="module")
 def pairs(corpora: Corpora) -> list[Pair]:
-    return [pair for corpus in corpora for pair in corpus]
+    return [pair for corpus in corpora[:3] for pair in corpus]
 
 
 def test_corpora_have_their_names_and_sizes(plain: Path) -> None:
     corpora = load_corpora(make_config(plain, sizes=(7, 3, 5)))
 
-    assert all(isinstance(corpus, GrammarCorpus) for corpus in corpora)
-    assert [corpus.name for corpus in corpora] == ["train", "valid", "test"]
-    assert [len(list(corpus)) for corpus in corpora] == [7, 3, 5]
+    assert all(isinstance(corpus, GrammarCorpus) for corpus in corpora[:3])
+    assert [corpus.name for corpus in corpora[:3]] == ["train", "valid", "test"]
+    assert [len(list(corpus)) for corpus in corpora[:3]] == [7, 3, 5]
 
 
 def test_sources_and_targets_are_distinct(pairs: list[Pair]) -> None:
@@ -185,7 +185,7 @@ def test_fingerprint_follows_the_text_of_the_grammar_and_not_its_path(
 def test_every_distinct_sentence_of_a_small_grammar_is_found(small: Path) -> None:
     corpora = load_corpora(make_config(small, sizes=(6, 1, 2)))
 
-    targets = {pair.target for corpus in corpora for pair in corpus}
+    targets = {pair.target for corpus in corpora[:3] for pair in corpus}
 
     assert targets == {f"{n} {w}." for n in ("Two", "Three", "Four") for w in WORDS}
 
@@ -344,7 +344,7 @@ def test_default_amount_is_distinct_and_quick() -> None:
     begin = time.process_time()
 
     corpora = load_corpora(make_config(sizes=(20_000, 500, 500)))
-    pairs = [pair for corpus in corpora for pair in corpus]
+    pairs = [pair for corpus in corpora[:3] for pair in corpus]
 
     assert time.process_time() - begin < 6
     assert len({pair.source for pair in pairs}) == len({pair.target for pair in pairs}) == 21_000
