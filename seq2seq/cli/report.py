@@ -7,17 +7,18 @@ from pathlib import Path
 
 from seq2seq.cli.errors import one_line_errors
 from seq2seq.cli.leaderboard import write_tables
-from seq2seq.cli.study import read_runs
+from seq2seq.cli.study import is_run, read_runs
 
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write leaderboard.csv, groups.csv and leaderboard.png of the runs that are named."""
+    """Write the tables and the report of the runs that are named."""
     parser = argparse.ArgumentParser(
         prog="python -m seq2seq.cli.report",
         description="Compare the runs of one or several sweeps: leaderboard.csv has a row for each "
         "run, groups.csv a row for the runs that differ only in their seed, with the significance "
-        "of the difference from a baseline.",
+        "of the difference from a baseline, and report.html shows both with learning curves, "
+        "attention and translations.",
     )
     parser.add_argument(
         "sweeps", nargs="+", type=Path, metavar="SWEEP", help="a sweep's or a run's directory"
@@ -36,11 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if len(options.sweeps) > 1:
             raise ValueError("several directories have no common place; add --output=DIRECTORY")
         output = options.sweeps[0]
+        if is_run(output):
+            raise ValueError(f"{output} is a single run, not a sweep; add --output=DIRECTORY")
     runs = read_runs(options.sweeps)
     output.mkdir(parents=True, exist_ok=True)
     table = write_tables(runs, output, baseline=options.baseline)
     print(table)
-    print(f"\n{output}/leaderboard.csv\n{output}/groups.csv", file=sys.stderr)
+    print(f"\n{output}/leaderboard.csv\n{output}/groups.csv\n{output}/report.html", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -115,3 +115,11 @@ def test_the_tokenizer_is_that_of_the_runs_scores(tmp_path):
         path.write_text(path.read_text().replace("tok:char", "tok:13a"))
 
     assert by_character != compare(tmp_path, "none")["dot"].result.effect
+
+
+@pytest.mark.parametrize("baseline", ["", "  "])
+def test_an_empty_baseline_is_refused(tmp_path, baseline):
+    groups = group_runs(read_runs([write_study(tmp_path)]))
+
+    with pytest.raises(ValueError, match="the baseline is empty; name a group"):
+        compare_with_baseline(groups, baseline)

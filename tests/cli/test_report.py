@@ -29,7 +29,9 @@ def test_the_tables_of_a_sweep_are_written_again(tmp_path, capsys):
 
     out, err = capsys.readouterr()
     assert "baseline" in out
-    assert err == f"\n{tmp_path}/leaderboard.csv\n{tmp_path}/groups.csv\n"
+    names = ("leaderboard.csv", "groups.csv", "report.html")
+    assert err == "".join(f"\n{tmp_path}/{name}" for name in names) + "\n"
+    assert all((tmp_path / name).stat().st_size for name in names)
     assert len(read(tmp_path / "leaderboard.csv")) == 4
     assert [row["baseline"] for row in read(tmp_path / "groups.csv")] == ["none", ""]
 
@@ -52,10 +54,22 @@ def test_several_sweeps_need_a_place_for_the_files(tmp_path, capsys):
     assert line == "error: several directories have no common place; add --output=DIRECTORY"
 
 
+def test_a_single_run_needs_a_place_for_the_files_too(tmp_path, capsys):
+    run = write_run(tmp_path / "run")
+    before = sorted(run.iterdir())
+
+    line = refusal(capsys, run)
+
+    assert line == f"error: {run} is a single run, not a sweep; add --output=DIRECTORY"
+    assert sorted(run.iterdir()) == before
+
+
 def test_a_mistake_is_one_line(tmp_path, capsys):
     assert "no such directory" in refusal(capsys, tmp_path / "absent")
     line = refusal(capsys, write_study(tmp_path / "a"), "--baseline=odd")
     assert line.startswith("error: baseline=odd is no group")
+    line = refusal(capsys, write_study(tmp_path / "b"), "--baseline=")
+    assert line.startswith("error: the baseline is empty; name a group")
 
 
 def test_the_module_is_a_command(tmp_path, monkeypatch, capsys):
