@@ -79,6 +79,13 @@ def run_processes(workplace: Path, command: str) -> None:
     run_in_shell(workplace, shlex.join([*arguments[:3], *quickened(arguments[3:])]))
 
 
+def run_sweep(workplace: Path, command: str) -> None:
+    """Run a launcher or a search, whose jobs are processes of their own, in one too."""
+    arguments = quickened(shlex.split(command)[2:])
+    few = [re.sub(r"^(hydra\.sweeper\.n_trials)=\d+$", r"\1=2", each) for each in arguments]
+    run_in_shell(workplace, shlex.join(["python", "train.py", *few]))
+
+
 def run_prompt(workplace: Path, command: str) -> None:
     """Type two lines at a pseudo-terminal."""
     pty = pytest.importorskip("pty", reason="pseudo-terminals exist on POSIX only")
