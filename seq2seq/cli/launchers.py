@@ -10,6 +10,7 @@ from concurrent.futures import BrokenExecutor
 from contextvars import ContextVar
 from pathlib import Path
 
+from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
@@ -27,7 +28,7 @@ def prepare_launcher(config: DictConfig) -> None:
     submitit_local starts all jobs at once, so each gets one thread; joblib itself divides the cores
     among its jobs. OMP_NUM_THREADS in the environment goes first.
     """
-    launcher, sweep = _name(config), Path(str(config.hydra.sweep.dir))
+    launcher, sweep = _name(config.hydra), Path(str(config.hydra.sweep.dir))
     _SWEEP.set(sweep)
     if launcher == _SUBMITIT_LOCAL:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -42,7 +43,7 @@ def launched_job(name: str) -> Iterator[None]:
     With a launcher other than Hydra's own, jobs run at the same time: every line on the console
     begins with the name of the run. A job of joblib stops as at SIGTERM if the sweep is killed.
     """
-    launcher = _name(HydraConfig.instance().cfg)
+    launcher = _name(HydraConfig.get())
     with contextlib.ExitStack() as stack:
         if launcher != _BASIC:
             stack.enter_context(labelled_lines(name))
@@ -53,7 +54,7 @@ def launched_job(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stopping_with_parent() -> Iterator[None]:
-    """Send SIGTERM to this process when its parent has ended."""
+    """Stop the run as at SIGTERM when the parent of this process has ended, and then exit."""
     parent, has_ended = os.getppid(), threading.Event()
 
     def watch() -> None:
@@ -62,13 +63,13 @@ def _stopping_with_parent() -> Iterator[None]:
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
 
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
+    threading.Thread(target=watch, daemon=True).start()
     try:
         yield
     finally:
         has_ended.set()
-        thread.join()
+        if os.getppid() != parent:
+            os._exit(128 + signal.SIGTERM)  # joblib's process would wait for its parent for ever
 
 
 @contextlib.contextmanager
@@ -92,5 +93,5 @@ def lost_jobs_in_one_line() -> Iterator[None]:
         sys.exit(1)
 
 
-def _name(config: DictConfig) -> str:
-    return str(config.hydra.runtime.choices["hydra/launcher"])
+def _name(hydra: HydraConf) -> str:
+    return str(hydra.runtime.choices["hydra/launcher"])

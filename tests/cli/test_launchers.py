@@ -1,0 +1,242 @@
+"""Sweeps with real launchers: parallel, labelled, and complete after jobs were killed."""
+
+import csv
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import BrokenExecutor
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+from tiny_training import ROOT, SMALL, corpus_overrides, write_corpus
+
+from seq2seq.cli import launchers
+from seq2seq.cli.launchers import launched_job, lost_jobs_in_one_line, prepare_launcher
+from seq2seq.training.logger import RunLog
+
+SWEEP = "swept"
+
+
+def launcher_config(name, path="swept"):
+    hydra = {"runtime": {"choices": {"hydra/launcher": name}}, "sweep": {"dir": path}}
+    return OmegaConf.create({"hydra": hydra})
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Return the arguments of a sweep over a small corpus."""
+    write_corpus(tmp_path / "text")
+    script = [sys.executable, str(ROOT / "train.py"), "-m"]
+    return [*script, *corpus_overrides(tmp_path / "text"), *SMALL, f"hydra.sweep.dir={SWEEP}"]
+
+
+def start(command, cwd):
+    without = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
+    with (cwd / "err").open("w") as err:
+        return subprocess.Popen(command, cwd=cwd, stderr=err, env=without, start_new_session=True)
+
+
+def run(command, cwd):
+    """Run a command to its end; return its code and what it wrote to stderr."""
+    code = start(command, cwd).wait(timeout=120)
+    return code, (cwd / "err").read_text()
+
+
+def results(path):
+    found = sorted((path / SWEEP).glob("*/results.json"))
+    return {each.parent.name: json.loads(each.read_text()) for each in found}
+
+
+def leaderboard(path):
+    with (path / SWEEP / "leaderboard.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.slow
+def test_joblib_runs_jobs_at_once_with_labelled_lines_and_divided_threads(command, tmp_path):
+    code, err = run(
+        [*command, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "seed=1,2,3"], tmp_path
+    )
+
+    assert code == 0, err
+    found = results(tmp_path)
+    assert [name[-7:] for name in found] == ["-seed-1", "-seed-2", "-seed-3"]
+    threads = max(1, len(os.sched_getaffinity(0)) // 2)
+    assert {each["device"] for each in found.values()} == {f"cpu, {threads} threads"}
+    for name in found:
+        assert re.search(rf"^{name}: update \d+, ", err, re.MULTILINE)
+    assert not re.search(r"^update ", err, re.MULTILINE)
+    assert [row["failure"] for row in leaderboard(tmp_path)] == [""] * 3
+
+
+@pytest.mark.slow
+def test_submitit_runs_jobs_in_processes_of_their_own(command, tmp_path):
+    arguments = ["hydra/launcher=submitit_local", "seed=1,2"]
+    code, err = run([*command, *arguments], tmp_path)
+
+    assert code == 0, err
+    assert {each["device"] for each in results(tmp_path).values()} == {"cpu, 1 threads"}
+    assert [row["failure"] for row in leaderboard(tmp_path)] == ["", ""]
+    assert f"submitit_local: the jobs log to {SWEEP}/.submitit/\n" in err
+    logs = [path.read_text() for path in (tmp_path / SWEEP / ".submitit").glob("*/*_log.err")]
+    assert sum("0-files-additive-seed-1: update" in log for log in logs) == 1
+
+
+@pytest.mark.slow
+def test_a_search_maximises_the_validation_score_and_chooses_the_same_values_again(
+    command, tmp_path
+):
+    # The sizes of the command are fixed; what is left to choose are learning rate and dropout.
+    search = [each for each in command if each != "-m"]
+    search += [
+        "training.threads=1",
+        "hparams_search=optuna",
+        "hydra.sweeper.n_trials=3",
+        "resume=auto",
+    ]
+    code, err = run(search, tmp_path)
+
+    assert code == 0, err
+    first = results(tmp_path)
+    assert len(first) == 3
+    best = OmegaConf.load(tmp_path / SWEEP / "optimization_results.yaml")
+    assert best.best_value == max(each["valid"]["bleu"] for each in first.values())
+    assert set(best.best_params) == {"training.optimizer.learning_rate", "data.dropout"}
+    assert set(best.best_params) <= set(leaderboard(tmp_path)[0])
+    code, err = run(search, tmp_path)
+    assert code == 0, err
+    again = results(tmp_path)
+    assert [each["valid"] for each in again.values()] == [each["valid"] for each in first.values()]
+    assert list(again) == list(first)
+
+
+def running_jobs(path):
+    """Return the processes that hold the locks of run directories."""
+    pids = []
+    for lock in path.glob(f"{SWEEP}/*/.lock"):
+        try:
+            owner = re.search(r"process (\d+)", lock.read_text())
+        except FileNotFoundError:
+            continue
+        if owner and Path(f"/proc/{owner[1]}").exists():
+            pids.append(int(owner[1]))
+    return pids
+
+
+@pytest.mark.slow
+def test_ten_jobs_of_which_three_are_killed_end_in_ten_results(command, tmp_path):
+    long = [each for each in command if not each.startswith("training.max_epochs=")]
+    sweep = [
+        *long,
+        "training.max_epochs=8",
+        "seed=range(10)",
+        "hydra/launcher=joblib",
+        "hydra.launcher.n_jobs=3",
+        "resume=auto",
+    ]
+    process = start(sweep, tmp_path)
+    deadline = time.monotonic() + 60
+    while len(jobs := running_jobs(tmp_path)) < 3 and time.monotonic() < deadline:
+        assert process.poll() is None, (tmp_path / "err").read_text()
+        time.sleep(0.01)
+    for job in jobs:
+        os.kill(job, signal.SIGKILL)
+    assert process.wait(timeout=60) == 1
+    err = (tmp_path / "err").read_text()
+    assert "error: the process of a job was killed, perhaps because memory ran out; " in err
+    assert f"repeat the command with hydra.sweep.dir={SWEEP} resume=auto" in err
+    assert len(results(tmp_path)) < 10
+
+    code, err = run(sweep, tmp_path)
+
+    assert code == 0, err
+    assert len(results(tmp_path)) == 10
+    assert [row["failure"] for row in leaderboard(tmp_path)] == [""] * 10
+
+
+ORPHAN = """
+import os, signal, sys, time
+from seq2seq.cli import launchers
+launchers._POLL_SECONDS = 0.05
+if os.fork():
+    time.sleep(0.5)
+    os._exit(0)
+stopped = []
+signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
+with launchers._stopping_with_parent():
+    while not stopped:
+        time.sleep(0.05)
+    open(sys.argv[1], "w").close()
+"""
+
+
+@pytest.mark.slow
+def test_a_job_stops_when_its_sweep_has_ended(tmp_path):
+    subprocess.run(
+        [sys.executable, "-c", ORPHAN, str(tmp_path / "stopped")], check=True, cwd=ROOT, timeout=60
+    )
+
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "stopped").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert (tmp_path / "stopped").exists()
+
+
+@pytest.mark.parametrize(("launcher", "label"), [("basic", ""), ("submitit_slurm", "0-dot: ")])
+def test_lines_are_labelled_unless_the_runs_follow_each_other(launcher, label, monkeypatch, capsys):
+    config = launcher_config(launcher)
+    monkeypatch.setattr(launchers.HydraConfig, "get", lambda: config.hydra)
+
+    with launched_job("0-dot"), RunLog(quiet=False):
+        logging.getLogger("seq2seq.of_a_test").info("first")
+
+    assert capsys.readouterr().err == f"{label}first\n"
+
+
+def test_jobs_of_submitit_local_get_one_thread_unless_the_user_gives_more(monkeypatch, capsys):
+    monkeypatch.setenv("OMP_NUM_THREADS", "")
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    prepare_launcher(launcher_config("basic"))
+    assert "OMP_NUM_THREADS" not in os.environ
+    prepare_launcher(launcher_config("submitit_local"))
+    assert os.environ["OMP_NUM_THREADS"] == "1"
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    prepare_launcher(launcher_config("submitit_local"))
+    assert os.environ["OMP_NUM_THREADS"] == "2"
+
+
+class LostJobError(RuntimeError):
+    """Named like an error of submitit."""
+
+
+LostJobError.__module__ = "submitit.core.utils"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (BrokenExecutor(), "the process of a job was killed, perhaps because memory ran out; "),
+        (LostJobError(), "a job ended without a result, see there/.submitit/; others may still"),
+    ],
+)
+def test_a_lost_job_is_one_line_that_says_how_to_go_on(error, line, capsys):
+    prepare_launcher(launcher_config("basic", "there"))
+
+    with pytest.raises(SystemExit) as end, lost_jobs_in_one_line():
+        raise error
+
+    assert end.value.code == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"error: {line}")
+    assert err.endswith("repeat the command with hydra.sweep.dir=there resume=auto\n")
+
+
+def test_another_error_of_a_sweep_is_left_alone():
+    with pytest.raises(RuntimeError, match="of the program"), lost_jobs_in_one_line():
+        raise RuntimeError("of the program")
