@@ -1,0 +1,6 @@
+"""Analyse trained runs in a notebook: their sentences, and attention over a whole corpus."""
+
+from seq2seq.analysis.corpus_attention import CorpusAttention, attend
+from seq2seq.analysis.run import Run, ScoredPair, load_run
+
+__all__ = ["CorpusAttention", "Run", "ScoredPair", "attend", "load_run"]

@@ -1,0 +1,146 @@
+"""The attention weights of all sentence pairs of a corpus, with their statistics and figures."""
+
+# N heads, T target length, S source length
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from seq2seq.evaluation.alignment import GoldLinks, Links, alignment_error_rate
+from seq2seq.evaluation.attention_statistics import AttentionStatistics, HeadStatistics
+from seq2seq.inference.translation import Translation
+from seq2seq.inference.translator import Translator
+from seq2seq.visualization.heads import head_figure
+from seq2seq.visualization.plots import attention_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(kw_only=True, slots=True)
+class CorpusAttention:
+    """Attention weights over a corpus; every list has one item for each sentence pair."""
+
+    translator: Translator
+    translations: list[Translation]
+    """Each pair as a source and its known translation."""
+
+    @property
+    def weights(self) -> list[NDArray[np.float32]]:
+        """Attention weights, (N, T, S) each; T and S include the end of the sentence."""
+        return [each.best.attention_weights.numpy() for each in self.translations]
+
+    @property
+    def source_tokens(self) -> list[list[str]]:
+        """Labels of the S columns of each sentence."""
+        return [each.source_tokens for each in self.translations]
+
+    @property
+    def target_tokens(self) -> list[list[str]]:
+        """Labels of the T rows of each sentence."""
+        return [each.best.tokens for each in self.translations]
+
+    def statistics(self, gold: Sequence[GoldLinks] | None = None) -> list[HeadStatistics]:
+        """Return entropy, coverage and sharpness of each head over the corpus.
+
+        Args:
+            gold: Gold links of each pair, for the alignment error rate of each head.
+
+        Raises:
+            ValueError: The number of gold links is not that of the pairs.
+        """
+        num_heads = self.translator.num_heads
+        statistics = AttentionStatistics(num_heads)
+        for each in self.translations:
+            target_length, source_length = each.best.attention_weights.shape[1:]
+            statistics.add(
+                each.best.attention_weights.unsqueeze(0),
+                source_mask=torch.ones(1, source_length, dtype=torch.bool),
+                target_mask=torch.ones(1, target_length, dtype=torch.bool),
+            )
+        if gold is None:
+            return statistics.heads(error_rates=None)
+        rates = [self.alignment_error_rate(gold, head=head) for head in range(num_heads)]
+        return statistics.heads(error_rates=rates)
+
+    def links(self, *, head: int | None = None) -> list[Links]:
+        """Link each target word to its most attended source word, both counted from 0.
+
+        Args:
+            head: The head, from 0; None averages the heads.
+
+        Raises:
+            ValueError: The model has no attention heads.
+        """
+        heads = slice(None) if head is None else slice(head, head + 1)
+        links = []
+        for each in self.translations:
+            weights = each.best.attention_weights[heads]
+            hypothesis = each.best._replace(attention_weights=weights)
+            links.append(self.translator.links(each, hypothesis))
+        return links
+
+    def alignment_error_rate(self, gold: Sequence[GoldLinks], *, head: int | None = None) -> float:
+        """Return the alignment error rate of `links`; 0 is perfect.
+
+        Args:
+            gold: Gold links of each pair.
+            head: As of `links`.
+
+        Raises:
+            ValueError: The number of gold links is not that of the pairs, there are no links on
+                either side, or the model has no attention heads.
+        """
+        if len(gold) != len(self.translations):
+            raise ValueError(
+                f"{len(gold)} gold alignments do not fit {len(self.translations)} sentence pairs; "
+                "give one for each pair"
+            )
+        return alignment_error_rate(self.links(head=head), gold)
+
+    def figure(self, index: int) -> "Figure":
+        """Draw the attention of one pair, a panel for each head.
+
+        Raises:
+            ValueError: The model has no attention heads.
+        """
+        pair = self.translations[index]
+        return attention_figure(pair.best.attention_weights, pair.source_tokens, pair.best.tokens)
+
+    def head_figure(self, gold: Sequence[GoldLinks] | None = None) -> "Figure":
+        """Draw the `statistics` of all heads side by side."""
+        return head_figure(self.statistics(gold))
+
+
+def attend(
+    translator: Translator, pairs: Iterable[tuple[str, str]], *, batch_size: int = 64
+) -> CorpusAttention:
+    """Compute the attention weights of known translations, teacher-forced.
+
+    Args:
+        translator: Model and tokenizers.
+        pairs: Sources and their translations: references, or the translations of any system.
+        batch_size: Pairs processed together.
+
+    Example:
+        >>> from seq2seq import build_model, load_config
+        >>> from seq2seq.data import CharacterTokenizer, TokenizerPair
+        >>> model = build_model(load_config(), source_vocabulary_size=7, target_vocabulary_size=7)
+        >>> tokenizers = TokenizerPair(CharacterTokenizer("abc"), CharacterTokenizer("xyz"))
+        >>> translator = Translator(model, tokenizers=tokenizers)
+        >>> attention = attend(translator, [("abc", "xy"), ("ab", "xyz")])
+        >>> [weights.shape for weights in attention.weights]
+        [(1, 3, 4), (1, 4, 3)]
+        >>> attention.source_tokens[1], attention.target_tokens[1]
+        (['a', 'b', '</s>'], ['x', 'y', 'z', '</s>'])
+        >>> [head] = attention.statistics()
+        >>> 0 < head.entropy < 1.4, attention.weights[0].sum(axis=-1).round(3).tolist()
+        (True, [[1.0, 1.0, 1.0]])
+    """
+    return CorpusAttention(
+        translator=translator, translations=list(translator.score(pairs, batch_size=batch_size))
+    )

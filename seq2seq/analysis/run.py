@@ -1,0 +1,131 @@
+"""A trained run: its configuration, results, sentences and model."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from seq2seq.analysis.corpus_attention import CorpusAttention, attend
+from seq2seq.config.schema import TrainConfig
+from seq2seq.config.serialization import load_saved_config
+from seq2seq.evaluation.alignment import GoldLinks, read_links
+from seq2seq.files.paths import expand_home
+from seq2seq.inference.translator import Translator
+from seq2seq.runtime.numerics import Device
+
+Split = Literal["valid", "test"]
+
+
+@dataclass(kw_only=True, slots=True)
+class ScoredPair:
+    """A sentence of the validation or test set."""
+
+    source: str
+    translation: str
+    """Of the best checkpoint, found by the run's own search."""
+    reference: str
+    gold: GoldLinks | None
+    """Gold links between the words of source and reference; None if the corpus has none."""
+
+
+class Run:
+    """A finished run.
+
+    Attributes:
+        path: The run directory.
+        config: The configuration.
+        results: The content of results.json.
+    """
+
+    def __init__(self, path: Path, *, device: Device | str = Device.auto) -> None:
+        """Read a run directory; raises as `load_run`."""
+        self.path = path
+        self.config: TrainConfig = load_saved_config(path / "config.yaml")
+        self.results: dict[str, object] = json.loads(
+            (path / "results.json").read_text(encoding="utf-8")
+        )
+        self._device = device
+
+    @cached_property
+    def translator(self) -> Translator:
+        """The best checkpoint, loaded at first use."""
+        return Translator.load(self.path, device=self._device)
+
+    def pairs(self, split: Split = "test") -> list[ScoredPair]:
+        """Return the sentences of the validation or test set, in the order of the corpus.
+
+        Raises:
+            OSError: The run has no such set.
+            ValueError: The files have different numbers of lines.
+        """
+        source, translation, reference = (
+            list(self._lines(split, kind)) for kind in ("src", "hyp", "ref")
+        )
+        gold: list[GoldLinks | None] = [None] * len(source)
+        path = self._path(split, "gold")
+        if path.exists():
+            gold = list(read_links(str(path)))
+        if len({len(each) for each in (source, translation, reference, gold)}) > 1:
+            raise ValueError(
+                f"{self._path(split, '*')} have different numbers of lines; train the run again"
+            )
+        columns = zip(source, translation, reference, gold, strict=True)
+        return [ScoredPair(source=a, translation=b, reference=c, gold=d) for a, b, c, d in columns]
+
+    def attention(
+        self, split: Split = "test", *, target: Literal["reference", "translation"] = "reference"
+    ) -> CorpusAttention:
+        """Compute the attention over the validation or test set.
+
+        Args:
+            split: The set.
+            target: What the model is forced to produce: the references, which results.json
+                measures, or its own translations.
+
+        Raises:
+            OSError: The run has no such set.
+        """
+        pairs = self.pairs(split)
+        return attend(self.translator, [(pair.source, getattr(pair, target)) for pair in pairs])
+
+    def gold(self, split: Split = "test") -> list[GoldLinks]:
+        """Return the gold links of the validation or test set.
+
+        Raises:
+            ValueError: The corpus has none.
+        """
+        found = [pair.gold for pair in self.pairs(split) if pair.gold is not None]
+        if not found:
+            raise ValueError(f"{self.path} has no gold links of its {split} set")
+        return found
+
+    def _lines(self, split: Split, kind: str) -> Iterator[str]:
+        # Lines end at line feeds only, as in the corpus.
+        text = self._path(split, kind).read_bytes().decode("utf-8")
+        return iter(text.split("\n")[:-1])
+
+    def _path(self, split: Split, kind: str) -> Path:
+        return self.path / f"{split}.{kind}"
+
+
+def load_run(path: str | Path, *, device: Device | str = Device.auto) -> Run:
+    """Load a finished run for analysis; its model is loaded at first use.
+
+    Args:
+        path: A run directory, such as `checkpoints/grammar-additive`.
+        device: Device to run on.
+
+    Raises:
+        FileNotFoundError: The directory has no finished run.
+        ValueError: The configuration cannot be read, for example because it names an attention
+            type of a plug-in; see `seq2seq.load_plugins`.
+    """
+    directory = expand_home(path, key="run")
+    for name in ("config.yaml", "results.json"):
+        if not (directory / name).is_file():
+            raise FileNotFoundError(
+                f"run={path} has no {name}; give the directory of a run that has ended"
+            )
+    return Run(directory, device=device)

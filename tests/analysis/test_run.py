@@ -1,0 +1,118 @@
+import pytest
+import torch
+from tiny_training import tiny_run
+
+from seq2seq.analysis import load_run
+from seq2seq.config.schema import load_config
+from seq2seq.data import load_corpora
+from seq2seq.evaluation.attention_statistics import mean_over_heads
+from seq2seq.training.run import run_training
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("analysis")
+    return load_config(
+        "tokenizer=characters",
+        "data.num_train=60",
+        "data.num_valid=4",
+        "data.num_test=5",
+        f"data.cache_dir='{folder}/cache'",
+        f"checkpoint_dir='{folder}'",
+        "training.max_updates=2",
+        "training.device=cpu",
+        "training.precision=fp32",
+        "training.threads=1",
+        "training.validation.num_samples=0",
+        "model.encoder.embedding_size=6",
+        "model.encoder.hidden_size=4",
+        "model.decoder.hidden_size=4",
+        "attention=multihead",
+        "attention.size=4",
+        "attention.num_heads=2",
+        "decoding.max_length_ratio=0",
+    )
+
+
+@pytest.fixture(scope="module")
+def run(config):
+    """Train once, with the grammar's gold links."""
+    path = f"{config.checkpoint_dir}/run"
+    run_training(config, path)
+    return load_run(path, device="cpu")
+
+
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_pairs_are_those_of_the_corpus_with_their_translations(run, config, split):
+    corpus = list(getattr(load_corpora(config.data), split))
+
+    pairs = run.pairs(split)
+
+    assert [pair.source for pair in pairs] == [each.source for each in corpus]
+    assert [pair.reference for pair in pairs] == [each.target for each in corpus]
+    assert [gold.possible for gold in run.gold(split)] == [each.links for each in corpus]
+    found = run.translator([pair.source for pair in pairs], config.decoding)
+    assert [pair.translation for pair in pairs] == [each.text for each in found]
+
+
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_statistics_and_error_rate_are_those_of_the_results(run, split):
+    attention, gold = run.attention(split), run.gold(split)
+
+    measured = run.results[split]
+    for name, mean in mean_over_heads(attention.statistics()).items():
+        assert mean == pytest.approx(measured[f"attention_{name}"], rel=1e-5)
+    assert attention.alignment_error_rate(gold) == pytest.approx(measured["aer"])
+
+
+def test_attention_over_translations_reads_them_and_not_the_references(run):
+    attention = run.attention("test", target="translation")
+
+    texts = [each.text for each in attention.translations]
+    assert texts == [pair.translation for pair in run.pairs("test")]
+    assert texts != [pair.reference for pair in run.pairs("test")]
+
+
+def test_configuration_and_results_are_those_of_the_run(run, config):
+    assert run.config.attention == config.attention
+    assert run.results["attention"] == "multihead"
+    assert run.translator is run.translator
+
+
+def test_run_without_gold_links_says_so(tmp_path):
+    tiny_run(tmp_path, "training.max_updates=1", "data.test=null")
+    run = load_run(tmp_path / "runs" / "tiny")
+
+    assert {pair.gold for pair in run.pairs("valid")} == {None}
+    with pytest.raises(ValueError, match=r"tiny has no gold links of its valid set$"):
+        run.gold("valid")
+    with pytest.raises(FileNotFoundError, match=r"test\.src"):
+        run.pairs("test")
+    (run.path / "valid.hyp").write_text("x\n")
+    with pytest.raises(ValueError, match=r"valid\.\* have different numbers of lines; train"):
+        run.pairs("valid")
+
+
+def test_line_separators_in_a_sentence_do_not_split_it(tmp_path, run):
+    for name in ("config.yaml", "results.json"):
+        (tmp_path / name).write_bytes((run.path / name).read_bytes())
+    for kind in ("src", "hyp", "ref"):
+        (tmp_path / f"test.{kind}").write_text("a\u2028b\r\n\n", encoding="utf-8", newline="")
+
+    assert [pair.source for pair in load_run(tmp_path).pairs()] == ["a\u2028b\r", ""]
+
+
+def test_directory_without_a_finished_run_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"^run=.* has no config\.yaml; give the directory"):
+        load_run(tmp_path)
+
+
+def test_weights_do_not_depend_on_the_batch(run):
+    pairs = [(pair.source, pair.reference) for pair in run.pairs("test")]
+
+    alone = [
+        weights.best.attention_weights for weights in run.translator.score(pairs, batch_size=1)
+    ]
+
+    for weights, expected in zip(run.attention("test").weights, alone, strict=True):
+        torch.testing.assert_close(torch.from_numpy(weights), expected)
