@@ -187,7 +187,7 @@ class LuongRecurrence(Recurrence):
         return context, weights
 
 
-class InputFeedingRecurrence(Recurrence):
+class InputFeedingRecurrence(LuongRecurrence):
     """Luong's form that also reads the previous readout (Luong et al. 2015, 3.3)."""
 
     def __init__(self, config: DecoderConfig, *, attention: Attention) -> None:
@@ -197,10 +197,7 @@ class InputFeedingRecurrence(Recurrence):
         )
 
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> RecurrenceStep:
-        projected = projected + self.feedback_projection(state.feedback)
-        hidden = self._upper_layers(self.bottom_cell(projected, state.hidden[0]), state)
-        attended = self.attention.step(self.top(hidden), memory, state.attended)
-        return RecurrenceStep(hidden, *attended)
+        return super().forward(projected + self.feedback_projection(state.feedback), state, memory)
 
     def run(
         self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
