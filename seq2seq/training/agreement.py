@@ -78,6 +78,8 @@ def _checksums(data: PreparedData) -> Iterator[tuple[str, str]]:
     encoded = data.train.epoch(0)
     yield "the training ids", _ids_digest(encoded.source_rows, encoded.target_rows)
     yield "the validation data", _set_digest(data.valid)
+    for name, other in data.other_valid.items():
+        yield f"the validation data {name}", _set_digest(other)
     if data.test is not None:
         yield "the test data", _set_digest(data.test)
 

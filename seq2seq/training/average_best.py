@@ -43,7 +43,7 @@ def average_best(trainer: Trainer) -> BestAverage | None:
     if trainer.ranks.is_first:
         save_checkpoint(directory.average, average)
     model = average.build_model().to(trainer.numerics.device)
-    evaluation = trainer.evaluator.evaluate(model, ter=False)
+    evaluation = trainer.validator.evaluator.evaluate(model, ter=False)
     is_best = metric_value(evaluation, config.validation.metric) > progress.best[0][0]
     if trainer.ranks.is_first:
         best = average if is_best else load_checkpoint(directory.step(progress.best_update))

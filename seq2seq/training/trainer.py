@@ -12,18 +12,10 @@ from seq2seq.config.schema import TrainConfig
 from seq2seq.data import Batch, Batches, collate
 from seq2seq.data.id_rows import Numbers
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.runtime.distributed import (
-    Ranks,
-    check_equal_weights,
-    share_from_first,
-    sum_over_processes,
-)
+from seq2seq.runtime.distributed import Ranks, share_from_first, sum_over_processes
 from seq2seq.runtime.interrupts import Interrupted, StopSignals
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.checkpoint_writer import CheckpointWriter
-from seq2seq.training.evaluator import Evaluator
-from seq2seq.training.logger import describe_validation
-from seq2seq.training.other_sets import OtherSets
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import Interval, Progress
 from seq2seq.training.progress_display import ProgressDisplay
@@ -31,9 +23,9 @@ from seq2seq.training.resume_changes import check_same_data, forget_best
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.save_clock import SaveClock
 from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_ratio
-from seq2seq.training.selection import count_zero_score, metric_value
 from seq2seq.training.tensorboard import TensorBoard
 from seq2seq.training.updates import NonFiniteError, Updater
+from seq2seq.training.validation import Validator
 
 logger = logging.getLogger(__name__)
 
@@ -68,16 +60,9 @@ class Trainer:
             mixture=data.mixture,
         )
         self.writer = CheckpointWriter(config, tokenizers=data.tokenizers, directory=directory)
-        self.evaluator = Evaluator(
-            data=data.valid,
-            tokenizers=data.tokenizers,
-            decoding=config.decoding.as_greedy(),
-            batch_size=config.training.validation.batch_size,
-            numerics=numerics,
-            ranks=ranks,
-            num_samples=config.training.validation.num_samples,
+        self.validator = Validator(
+            config, data=data, numerics=numerics, ranks=ranks, writer=self.writer
         )
-        self._other_sets = OtherSets(self.evaluator, data.other_valid)
         self._clock = time.monotonic()
         self._save_clock = SaveClock(config.training.save_every_minutes)
 
@@ -214,32 +199,8 @@ class Trainer:
 
     def _validate(self, board: TensorBoard) -> None:
         """Score the model, keep it if it is among the best, and write last.pt."""
-        check_equal_weights(self.model, self.ranks)
-        with self.updater.averaged_weights():
-            self._score_and_keep(board)
+        self.validator.validate(self.model, self.updater, self.progress, board)
         self._save_last(board)
-
-    def _score_and_keep(self, board: TensorBoard) -> None:
-        """Score the weights that the model has now, and keep them if they are among the best."""
-        progress, training = self.progress, self.config.training
-        evaluation = self.evaluator.evaluate(self.model, ter=False)
-        logger.info("%s", describe_validation(progress, evaluation))
-        board.validation(evaluation, update=progress.update)
-        board.position("valid", progress)
-        board.samples(
-            evaluation,
-            self.evaluator,
-            num_samples=training.validation.num_samples,
-            update=progress.update,
-        )
-        self._other_sets.score(self.model, board, update=progress.update)
-        value = metric_value(evaluation, training.validation.metric)
-        count_zero_score(progress, value, training.validation.metric)
-        dropped_updates = progress.count_validation(value, training)
-        if self.ranks.is_first:
-            self.writer.keep_best(
-                self.model.state_dict(), progress, dropped_updates=dropped_updates
-            )
 
     def _save_last(self, board: TensorBoard) -> None:
         if not self.ranks.is_first:
