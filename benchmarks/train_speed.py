@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.operations import count_operations, product_rate
 from benchmarks.plain_loop import PlainUpdater
+from seq2seq.attention import attention_config_types
 from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import Batch, Batches, collate
@@ -61,7 +62,8 @@ FORMS = {
 }
 TYPES: dict[str, tuple[str, ...]] = {
     name: ("model=luong", f"attention={name}")
-    for name in ("none", "uniform", "dot", "general", "multihead", "gaussian")
+    for name in attention_config_types()
+    if name != "additive"  # FORMS has it
 }
 TYPES["dot"] = (*TYPES["dot"], "model.encoder.hidden_size=256")  # states of the decoder's size
 WARMUP, UPDATES = 3, 2
