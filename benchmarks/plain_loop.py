@@ -34,7 +34,7 @@ class PlainUpdater:
     ) -> None:
         """Make an update with the batches; the loss is averaged over `num_tokens`."""
         self._model.train()
-        for batch in batches:
+        for batch in (each.to(self._numerics.device) for each in batches):
             with self._numerics.autocast():
                 smoothing = self._training.label_smoothing
                 loss = plain_loss(self._model, batch, label_smoothing=smoothing)

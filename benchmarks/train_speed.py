@@ -168,7 +168,7 @@ class Run:
         for batch, num_tokens in zip(batches, counts, strict=True):
             self._num_updates += 1
             self._updater.make(
-                [batch.to(self._device)],
+                [batch],
                 update=self._num_updates,
                 learning_rate=1e-4,
                 num_tokens=num_tokens,

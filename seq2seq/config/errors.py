@@ -14,6 +14,8 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
+from seq2seq.runtime.device_memory import DeviceMemoryError
+
 # Training raises FloatingPointError when the loss or a gradient is not finite.
 USER_ERRORS = (
     HydraException,
@@ -21,6 +23,7 @@ USER_ERRORS = (
     ValueError,
     OSError,
     FloatingPointError,
+    DeviceMemoryError,
 )
 """Errors that the user can correct; any other error is a bug."""
 

@@ -8,6 +8,7 @@ from seq2seq.checks import check_positive, check_probabilities
 from seq2seq.data.batching import BatchingConfig
 from seq2seq.evaluation.bleu_tokenize import AUTO, check_bleu_tokenize
 from seq2seq.kernels.switch import Kernels
+from seq2seq.runtime.device_memory import OnOutOfMemory
 from seq2seq.runtime.numerics import Device, Precision
 
 
@@ -211,6 +212,8 @@ class TrainingConfig:
     """Minutes between saves of last.pt besides those of validations; None: no others."""
     coverage_loss: float = 0.0
     """Weight of the attention to source tokens that were attended before; 0 disables this loss."""
+    on_out_of_memory: OnOutOfMemory = OnOutOfMemory.stop
+    """Stop, or skip the update, when the memory of a GPU is too small for a batch."""
 
     def __post_init__(self) -> None:
         budgets = (self.max_epochs, self.max_updates, self.max_minutes)

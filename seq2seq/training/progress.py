@@ -1,5 +1,6 @@
 """Count the progress of a run: its state besides the weights and the optimizer."""
 
+import math
 from dataclasses import asdict, dataclass, field
 
 from seq2seq.config.training import TrainingConfig
@@ -14,6 +15,8 @@ class Interval:
     target_tokens: int = 0
     cross_entropy: float = 0.0
     gradient_norm: float = 0.0
+    overflows: int = 0
+    """Updates whose fp16 gradients overflowed; they have no norm."""
     guided_loss: float = 0.0
     num_guided: int = 0
     divergence: float = 0.0
@@ -47,6 +50,8 @@ class Progress:
     """Time of training and validation."""
     update_seconds: float = 0.0
     """Time of the updates alone."""
+    skipped_updates: int = 0
+    """Updates that were not made because a GPU had too little memory."""
     plateaus: int = 0
     """Times that validation did not improve for `plateau_patience` validations."""
     since_best: int = 0
@@ -94,12 +99,18 @@ class Progress:
         if self.updates_of_epoch == updates_per_epoch:
             self.epoch, self.updates_of_epoch = self.epoch + 1, 0
         self.epoch_share = self.updates_of_epoch / updates_per_epoch
-        self.target_tokens += num_tokens
         self.update_seconds += seconds
+        if result.is_skipped:
+            self.skipped_updates += 1
+            return
+        self.target_tokens += num_tokens
         self.interval.updates += 1
         self.interval.target_tokens += num_tokens
         self.interval.cross_entropy += result.cross_entropy
-        self.interval.gradient_norm += result.gradient_norm
+        if math.isfinite(result.gradient_norm):
+            self.interval.gradient_norm += result.gradient_norm
+        else:
+            self.interval.overflows += 1
         self.interval.guided_loss += result.guided_loss
         self.interval.num_guided += result.num_guided
         self.interval.divergence += result.divergence

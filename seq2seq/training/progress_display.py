@@ -31,6 +31,7 @@ class ProgressDisplay:
         self._shown_at = time.monotonic()
         self._shown_counts = (progress.target_tokens, progress.update_seconds)
         self._counted = progress.interval.cross_entropy
+        self._num_skipped = progress.skipped_updates
         self._cross_entropy = 0.0
 
     def __enter__(self) -> "ProgressDisplay":
@@ -51,7 +52,8 @@ class ProgressDisplay:
             progress: The progress after the update, before its interval begins anew.
             updates_per_epoch: Number of updates in the current epoch.
         """
-        if self._is_quiet:
+        if self._is_quiet or progress.skipped_updates > self._num_skipped:
+            self._num_skipped = progress.skipped_updates
             return
         interval = progress.interval
         if interval.updates == 1:

@@ -149,6 +149,7 @@ def _results(trainer: Trainer, found: FinalScores) -> dict[str, object]:
         "test": None if found.test is None else _summary(found.test),
         "other_valid": {name: _summary(each) for name, each in found.other_valid.items()},
         "updates": progress.update,
+        "skipped_updates": progress.skipped_updates,
         "best_update": progress.best_update,
         "epochs": round(progress.epoch + progress.epoch_share, 2),
         "seconds": round(progress.seconds, 1),

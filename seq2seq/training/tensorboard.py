@@ -72,10 +72,12 @@ class TensorBoard:
             TRAIN_LOSS: interval.loss,
             "train/perplexity": perplexity(interval.loss),
             "train/learning_rate": learning_rate,
-            "train/gradient_norm": interval.gradient_norm / interval.updates,
             "train/target_tokens_per_second": interval.target_tokens_per_second,
             "train/teacher_forcing_ratio": teacher_forcing_ratio,
         }
+        if interval.updates > interval.overflows:
+            finite = interval.updates - interval.overflows
+            values["train/gradient_norm"] = interval.gradient_norm / finite
         if interval.num_guided:
             values["train/guided_attention_loss"] = interval.guided_loss / interval.num_guided
         if interval.coverage_loss:

@@ -72,6 +72,7 @@ class Trainer:
         Raises:
             Interrupted: A signal asked to stop; last.pt is written.
             NonFiniteError: The loss or a gradient is not finite; last.pt has not changed.
+            DeviceMemoryError: A batch does not fit into the memory of a GPU; neither has it.
         """
         self._clock = time.monotonic()
         with StopSignals() as signals, self._open_board() as board, self._display() as display:
@@ -133,7 +134,7 @@ class Trainer:
         """Make an update; return the signal that any process received, or 0."""
         progress, training = self.progress, self.config.training
         encoded, links = self.data.train.epoch(progress.epoch), self.data.train_links
-        batches = [collate(encoded, rows, links=links).to(self.numerics.device) for rows in group]
+        batches = [collate(encoded, rows, links=links) for rows in group]
         num_tokens, progress.seconds, stop_signal = self._exchange(batches, signals)
         factor = learning_rate_factor(
             training.schedule,

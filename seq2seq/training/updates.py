@@ -1,5 +1,6 @@
 """Make one update: forward and backward passes, clipping and the optimizer's step."""
 
+import logging
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -7,18 +8,23 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.training import OptimizerConfig, OptimizerName
 from seq2seq.data import Batch
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.device_memory import DeviceMemoryError, OnOutOfMemory
 from seq2seq.runtime.distributed import Ranks, sum_gradients, sum_over_processes
 from seq2seq.runtime.numerics import Numerics, Precision
 from seq2seq.runtime.seeding import derive_seed
 from seq2seq.training.loss import sequence_loss
+from seq2seq.training.out_of_memory import describe_shortage
 from seq2seq.training.r_drop import repeat_rows
 from seq2seq.training.schedules import draw_forced_mask
 from seq2seq.training.weight_average import WeightAverage
+
+logger = logging.getLogger(__name__)
 
 
 class NonFiniteError(FloatingPointError):
@@ -40,6 +46,11 @@ class UpdateResult(NamedTuple):
     """Between the two passes of R-Drop, summed over target tokens, in nats."""
     coverage_loss: float = 0.0
     """Summed over target tokens."""
+    is_skipped: bool = False
+    """Whether a process ran out of memory and no process made the update."""
+
+
+_SKIPPED = UpdateResult(0.0, 0.0, 0.0, 0, is_skipped=True)
 
 
 class Updater:
@@ -65,13 +76,12 @@ class Updater:
     ) -> UpdateResult:
         """Make an update from one batch, or from several with accumulation.
 
-        On a GPU the host waits once, after everything up to clipping has been started: it reads the
-        loss and the gradient's norm together. The optimizer starts only if both are finite, so that
-        the weights are those before the update if they are not. The optimizer itself runs while
-        the host prepares the next batch.
+        On a GPU the host waits once, after everything up to clipping was started: it reads the loss
+        and the gradient's norm together. Only if both are finite, the optimizer starts; it runs
+        while the host prepares the next batch. Otherwise the weights are those before the update.
 
         Args:
-            batches: The batches of this process.
+            batches: The batches of this process, on the CPU.
             update: Number of the update, from 1. It seeds dropout, so that a resumed run draws the
                 same.
             learning_rate: Learning rate of this update.
@@ -80,18 +90,30 @@ class Updater:
 
         Raises:
             NonFiniteError: The loss or a gradient is not finite; the weights have not changed.
+            DeviceMemoryError: A batch did not fit, and the configuration says stop.
         """
         torch.manual_seed(derive_seed(self._config.seed, "update", update, self._ranks.rank))
         self._model.train()
-        losses = [self._backward(batch, update, num_tokens) for batch in batches]
-        sums = torch.stack(losses).sum(0)
+        sums = self._add_gradients(batches, update, num_tokens)
+        if sums is None:
+            self._optimizer.zero_grad()
+            torch.cuda.empty_cache()
+            if self._ranks.world_size == 1:
+                return _SKIPPED
+            # The other processes wait for the sums, and are told by them to skip the update too.
+            sums = torch.tensor([0.0] * 5 + [1.0], device=self._numerics.device)
         sum_over_processes([sums])
         sum_gradients(self._model)
         self._scaler.unscale_(self._optimizer)  # after the sum: every process sees an overflow
         norm = self._clip()
         # The only time that the host waits for a GPU: all results in one read.
         *results, gradient_norm = torch.cat((sums, norm.unsqueeze(0))).tolist()
-        cross_entropy, guided_loss, num_guided, divergence, coverage_loss = results
+        cross_entropy, guided_loss, num_guided, divergence, coverage_loss, num_short = results
+        if num_short:
+            logger.warning("update %d is skipped: %d processes lack memory", update, num_short)
+            self._scaler.update()
+            self._optimizer.zero_grad()
+            return _SKIPPED
         self._check_finite(cross_entropy, gradient_norm, update=update)
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate
@@ -132,6 +154,23 @@ class Updater:
         if self._average is not None:
             self._average.load_state(state["average"])
 
+    def _add_gradients(
+        self, batches: Sequence[Batch], update: int, num_tokens: int
+    ) -> Tensor | None:
+        """Add the gradients of all batches; return the sums of `_backward` and 0, (6,).
+
+        None is returned if memory is short and the update is to be skipped.
+        """
+        try:
+            losses = [self._backward(batch, update, num_tokens) for batch in batches]
+            return functional.pad(torch.stack(losses).sum(0), (0, 1))
+        except torch.OutOfMemoryError as error:
+            shortage = describe_shortage(batches, update, self._config.training)
+            if self._config.training.on_out_of_memory is OnOutOfMemory.stop:
+                raise DeviceMemoryError(shortage) from error
+            logger.warning("%s; the update is skipped", shortage)
+            return None
+
     def _backward(self, batch: Batch, update: int, num_tokens: int) -> Tensor:
         """Add the gradients of a batch.
 
@@ -141,7 +180,7 @@ class Updater:
         Returns:
             Cross-entropy, guided loss, number of guided tokens, divergence and coverage loss, (5,).
         """
-        training = self._config.training
+        batch, training = batch.to(self._numerics.device), self._config.training
         forced_mask = draw_forced_mask(
             training.teacher_forcing,
             update=update,

@@ -1,4 +1,5 @@
 import dataclasses
+import math
 
 import pytest
 
@@ -31,6 +32,29 @@ def after(updates: int, *, updates_per_epoch: int = 5) -> Progress:
             RESULT, num_tokens=7, seconds=0.25, updates_per_epoch=updates_per_epoch
         )
     return progress
+
+
+def test_an_fp16_overflow_has_no_norm():
+    progress = Progress()
+    for norm in (0.5, math.inf, math.nan, 1.5):
+        result = RESULT._replace(gradient_norm=norm)
+        progress.count_update(result, num_tokens=7, seconds=0.25, updates_per_epoch=5)
+
+    interval = progress.interval
+    assert (interval.gradient_norm, interval.overflows, interval.updates) == (2.0, 2, 4)
+    assert interval.cross_entropy == 24.0
+
+
+def test_a_skipped_update_counts_as_such_alone():
+    progress = after(1)
+    before = dataclasses.replace(progress.interval)
+
+    skipped = UpdateResult(0.0, 0.0, 0.0, 0, is_skipped=True)
+    progress.count_update(skipped, num_tokens=7, seconds=0.25, updates_per_epoch=5)
+
+    assert (progress.update, progress.updates_of_epoch, progress.skipped_updates) == (2, 2, 1)
+    assert progress.target_tokens == 7
+    assert progress.interval == before
 
 
 def test_updates_make_epochs():

@@ -86,6 +86,23 @@ def test_an_interval_draws_its_means(tmp_path, num_guided, coverage_loss):
     assert points == pytest.approx(expected | (losses if num_guided else {}))
 
 
+@pytest.mark.parametrize(("overflows", "expected"), [(1, {4: 0.6}), (2, {})])
+def test_the_norm_is_the_mean_of_updates_without_overflow(tmp_path, overflows, expected):
+    interval = Interval(
+        updates=2,
+        target_tokens=5,
+        cross_entropy=7.5,
+        gradient_norm=0.6 if overflows == 1 else 0.0,
+        overflows=overflows,
+        seconds=0.25,
+    )
+
+    with TensorBoard(tmp_path, first_update=1) as board:
+        board.updates(interval, learning_rate=0.1, teacher_forcing_ratio=0.9, update=4)
+
+    assert read_scalars(tmp_path).get("train/gradient_norm", {}) == pytest.approx(expected)
+
+
 def test_points_from_the_first_update_on_are_replaced(tmp_path):
     for first, updates in ((1, (1, 2, 3)), (3, (3, 4))):
         with TensorBoard(tmp_path, first_update=first) as board:

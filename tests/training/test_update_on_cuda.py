@@ -14,6 +14,7 @@ from seq2seq.config.schema import load_config
 from seq2seq.data import Batch
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, Precision
+from seq2seq.training.loss import sequence_loss
 from seq2seq.training.updates import Updater
 
 PRECISIONS = (Precision.fp32, Precision.bf16, Precision.fp16)
@@ -61,7 +62,7 @@ def test_every_type_and_form_is_updated_in_every_precision(cuda, attention, form
         model = cuda.move(copy.deepcopy(on_cpu))
         updater = make_updater(model, CUDA, precision)
 
-        result = update(updater, batch.to(CUDA))
+        result = update(updater, batch)
 
         expected = update(make_updater(on_cpu, "cpu", Precision.fp32), batch)
         tolerance = 1e-5 if precision is Precision.fp32 else 0.05
@@ -87,10 +88,10 @@ OPTIONS = {
 def test_the_host_waits_once_in_an_update(cuda, options, precision):
     model = cuda.move(model_of("multihead", "input_feeding", num_layers=2, self_attention=True))
     updater, batch = make_updater(model, CUDA, precision, *options), host_batch(guided=True)
-    update(updater, batch.to(CUDA))  # makes the optimizer's state
+    update(updater, batch)  # makes the optimizer's state
     cuda.clear()
 
-    result = update(updater, batch.to(CUDA), 2)
+    result = update(updater, batch, 2)
 
     assert math.isfinite(result.gradient_norm)
     assert dict(cuda.syncs) == {READ: 1}, cuda.lines
@@ -105,11 +106,11 @@ def test_nothing_that_is_started_depends_on_values(cuda, attention, form):
     assert first.target_places.tolist() != second.target_places.tolist()
     model = cuda.move(model_of(attention, form))
     updater = make_updater(model, CUDA, Precision.bf16)
-    update(updater, first.to(CUDA))
+    update(updater, first)
     started = []
     for batch in (first, second):
         cuda.clear()
-        update(updater, batch.to(CUDA))
+        update(updater, batch)
         started.append(list(cuda.operations))
 
     assert started[0] == started[1]
@@ -122,7 +123,7 @@ def test_a_batch_left_on_the_cpu_fails(cuda):
     model = cuda.move(model_of("dot", "luong"))
 
     with pytest.raises(DeviceMismatchError, match="beside CUDA tensors"):
-        update(make_updater(model, CUDA, Precision.fp32), host_batch())
+        sequence_loss(model, host_batch(), label_smoothing=0.1)
 
 
 def test_the_batch_reaches_the_device_in_one_copy(cuda):
