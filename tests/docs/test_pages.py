@@ -4,6 +4,7 @@ import gzip
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -14,7 +15,7 @@ from documents import ROOT, Page, make_workplace, quickened, run_script, run_she
 
 from seq2seq.cli.config import TranslateConfig
 from seq2seq.cli.score import ScoreConfig
-from seq2seq.config.schema import TrainConfig, config_groups
+from seq2seq.config.schema import TrainConfig, config_groups, load_config
 from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
 
 PATHS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
@@ -186,6 +187,23 @@ def test_python_examples_run(
     assert printed
     if "/explanation/" in path:  # where nothing is trained
         assert printed == "".join(PAGES[path].blocks(""))
+
+
+EXPERIMENTS = [
+    text for page in HERE for text in page.blocks("yaml") if text.startswith("# @package _global_")
+]
+
+
+@pytest.mark.parametrize("text", EXPERIMENTS)
+def test_experiments_of_pages_compose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    configs = tmp_path / "configs"
+    shutil.copytree(ROOT / "configs", configs)
+    monkeypatch.setattr("seq2seq.config.composition.resource", lambda name: configs)
+    (configs / "experiment" / "of_a_page.yaml").write_text(text)
+
+    assert load_config("experiment=of_a_page") != load_config()
 
 
 @pytest.mark.parametrize("path", PAGES)
