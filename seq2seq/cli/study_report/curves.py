@@ -13,6 +13,8 @@ _TITLES = {
     VALID_LOSS: ("Validation loss", "nats per token"),
     TRAIN_LOSS: ("Training loss", "nats per token"),
 }
+_MAX_POINTS = 400
+"""Points of a line, which bounds the size of the page."""
 Points = Mapping[int, float]
 """The value of a curve at each update."""
 Curves = Mapping[str, Points]
@@ -40,7 +42,8 @@ def learning_curves(groups: Sequence[Group]) -> tuple[Section, list[str]]:
             charts.append(Chart(title=title, x_label="", y_label=unit, kind="lines", series=series))
     text = (
         "Lines are means over the runs of a group, bands reach from the lowest to the highest run. "
-        "A line ends where the first of its runs ended."
+        f"A line ends where the first of its runs ended; of more than {_MAX_POINTS} points it has "
+        f"{_MAX_POINTS} at equal distances."
     )
     section = Section(
         title="Learning curves",
@@ -78,7 +81,7 @@ def mean_curve(runs: Sequence[Curves], tag: str, *, group: int) -> Series | None
     if not runs or any(name not in curves for curves in runs for name in tags):
         return None
     shared = set.intersection(*[set(curves[name]) for curves in runs for name in tags])
-    updates = sorted(shared)
+    updates = _thinned(sorted(shared))
     if not updates:
         return None
     values = [[curves[tag][update] for curves in runs] for update in updates]
@@ -99,6 +102,13 @@ def mean_curve(runs: Sequence[Curves], tag: str, *, group: int) -> Series | None
 
 def _has_axes(curves: Curves) -> bool:
     return f"valid/{MINUTES}" in curves and f"valid/{TARGET_TOKENS}" in curves
+
+
+def _thinned(updates: Sequence[int]) -> list[int]:
+    """Return at most `_MAX_POINTS` of the updates, the first and the last among them."""
+    if len(updates) <= _MAX_POINTS:
+        return list(updates)
+    return [updates[k * (len(updates) - 1) // (_MAX_POINTS - 1)] for k in range(_MAX_POINTS)]
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -40,6 +40,16 @@ def test_a_single_run_has_no_band():
     assert (found.y, found.low, found.high) == ([4.0, 2.0], (), ())
 
 
+def test_a_long_line_is_thinned_and_keeps_its_ends():
+    values = [float(number) for number in range(1000)]
+
+    found = mean_curve([curves(values, values)], TAG, group=0)
+
+    assert len(found.y) == len(set(found.y)) == 400
+    assert (found.y[0], found.y[-1]) == (0.0, 999.0)
+    assert found.y == sorted(found.y)
+
+
 def test_the_curves_are_those_of_tensorboard(trained):
     path = trained / "none-1" / "tensorboard"
 
