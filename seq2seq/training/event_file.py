@@ -6,14 +6,16 @@ import secrets
 import struct
 import time
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from matplotlib.figure import Figure
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from seq2seq.files.atomic import create_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _SIZE = struct.Struct(">II")
 """Width and height in a PNG file, after 16 bytes."""
@@ -60,7 +62,7 @@ def event_file_name(suffix: str = "") -> str:
     return f"events.out.tfevents.{time.time():017.6f}.{os.getpid()}-{secrets.token_hex(2)}{suffix}"
 
 
-def image_summary(tag: str, figure: Figure) -> Summary:
+def image_summary(tag: str, figure: "Figure") -> Summary:
     """Return a figure as an image."""
     png = io.BytesIO()
     figure.savefig(png, format="png")
