@@ -11,7 +11,7 @@ TORCH_OPTIONS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 TORCH ?= torch
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-newest check docs wheel bench clean
+.PHONY: help train test test-newest faults check docs wheel bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,10 @@ test-newest:  ## run the tests with the newest versions that pyproject.toml allo
 	.venv-newest/bin/python $(PIP) $(TORCH_OPTIONS) $(TORCH)
 	.venv-newest/bin/python $(PIP) --editable .[test]
 	OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest --numprocesses auto --dist loadscope
+
+faults: $(VENV)/.test  ## kill, starve and mislead runs for hours; see docs/explanation/reliability.md
+	OMP_NUM_THREADS=1 FAULTS_KILLS=200 FAULTS_DISK=100 FAULTS_LINES=250000 \
+		$(BIN)/python -m pytest -s tests/faults
 
 check: $(VENV)/.check  ## lint, check format, types and imports
 	$(BIN)/ruff check .

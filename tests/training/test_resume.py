@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from same_run import assert_equal, assert_same_run
 from tiny_training import read_scalars, tiny_run, write_corpus
 
 from seq2seq.data import SampledCorpus
@@ -44,7 +45,6 @@ OVERRIDES = (
     "model.decoder.readout_dropout=0.2",
     "model.decoder.word_dropout=0.1",
 )
-MEASURED = ("seconds", "update_seconds", "interval", "target_tokens_per_second")
 
 
 class Killed(BaseException):
@@ -98,45 +98,6 @@ def send_in(monkeypatch, *, update: int, number: int) -> None:
         return original(self, batches, **keywords)
 
     monkeypatch.setattr(Updater, "make", make)
-
-
-def assert_same_run(first: Path, second: Path) -> None:
-    names = {path.name for path in first.iterdir()}
-    assert names == {path.name for path in second.iterdir()}
-    for name in sorted(name for name in names if name.endswith(".pt")):
-        contents = (torch.load(path / name, weights_only=True) for path in (first, second))
-        assert_equal(*(each["model"] for each in contents))
-    states = [
-        torch.load(path / "last.pt", weights_only=True)["training"] for path in (first, second)
-    ]
-    assert_equal(states[0]["updater"], states[1]["updater"])
-    assert without_times(states[0]["progress"]) == without_times(states[1]["progress"])
-    texts = {name for name in names if name.startswith(("valid.", "test."))}
-    assert len(texts) == 6
-    for name in texts:
-        assert (first / name).read_bytes() == (second / name).read_bytes()
-    results = [json.loads((path / "results.json").read_text()) for path in (first, second)]
-    assert without_times(results[0]) == without_times(results[1])
-    curves = [read_scalars(path / "tensorboard") for path in (first, second)]
-    for each in curves:
-        for name in ("train/target_tokens_per_second", "train/minutes", "valid/minutes"):
-            del each[name]
-    assert curves[0] == curves[1]
-
-
-def assert_equal(first: object, second: object) -> None:
-    if isinstance(first, dict):
-        assert first.keys() == second.keys()
-        for key in first:
-            assert_equal(first[key], second[key])
-    elif isinstance(first, torch.Tensor):
-        assert torch.equal(first, second)
-    else:
-        assert first == second
-
-
-def without_times(content: dict) -> dict:
-    return {key: value for key, value in content.items() if key not in MEASURED}
 
 
 def test_the_run_has_validations_curves_and_schedules(uninterrupted):

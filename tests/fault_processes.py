@@ -1,0 +1,173 @@
+"""Train in processes that share nothing but a server that has imported the package."""
+
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+from tiny_training import SMALL, corpus_overrides
+
+TIMEOUT = 120
+"""Seconds; no process of these tests runs longer."""
+OVERRIDES = (
+    "training.batching.size=2",
+    "training.accumulation=2",
+    "training.max_updates=18",
+    "training.schedule.name=cosine",
+    "training.teacher_forcing.schedule=linear",
+    "training.teacher_forcing.end=0.4",
+    "training.teacher_forcing.updates=15",
+    "training.validation.every_updates=4",
+    "training.validation.metric=loss",
+    "training.validation.keep_best=2",
+    "training.optimizer.learning_rate=0.02",
+    "training.ema_decay=0.8",
+    "training.average_best=true",
+    "model.encoder.hidden_dropout=0.2",
+)
+"""A run of 18 updates with 5 validations that writes every kind of file."""
+PRELOADED = ["seq2seq.cli.train", "seq2seq.training.event_file", "sacrebleu", "fault_processes"]
+
+_servers = multiprocessing.get_context("forkserver")
+_servers.set_forkserver_preload(PRELOADED)
+
+Prepare = Callable[[], None]
+"""Called in a new process before it trains."""
+
+
+def arguments(corpus: Path, place: Path, *overrides: str) -> list[str]:
+    """Return the arguments of a run that writes its cache and its directory into a place."""
+    keys = {each.partition("=")[0] for each in (*OVERRIDES, *overrides)}
+    small = [each for each in SMALL if each.partition("=")[0] not in keys]
+    data = [each for each in corpus_overrides(corpus) if not each.startswith("data.cache_dir")]
+    places = [f"data.cache_dir='{place}/cache'", f"checkpoint_dir='{place}/runs'", "run_name=tiny"]
+    return [*data, *small, *OVERRIDES, *places, *overrides]
+
+
+def start(given: Sequence[str], output: Path, prepare: Prepare | None = None) -> ForkServerProcess:
+    """Start train.py with these arguments in a new process, whose output goes to a file."""
+    process = _servers.Process(target=_train, args=(list(given), output, prepare))
+    process.start()
+    return process
+
+
+def finish(process: ForkServerProcess) -> int:
+    """Wait for the end of a process; return its exit code."""
+    process.join(TIMEOUT)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        raise TimeoutError("the process does not end")
+    assert process.exitcode is not None
+    return process.exitcode
+
+
+def train(given: Sequence[str], output: Path, prepare: Prepare | None = None) -> int:
+    """Train in a new process; return its exit code."""
+    return finish(start(given, output, prepare))
+
+
+def kill_after(seconds: float, process: ForkServerProcess) -> None:
+    """Kill a process at a moment, unless it has ended."""
+    process.join(seconds)
+    process.kill()
+    process.join()
+
+
+class CountChanges:
+    """Writes a byte to a file at each change of a file below a place."""
+
+    def __init__(self, output: Path, place: Path) -> None:
+        self._output = output
+        self._place = str(place)
+
+    def __call__(self) -> None:
+        descriptor = os.open(self._output, os.O_WRONLY | os.O_CREAT)
+
+        def hook(event: str, details: tuple[object, ...]) -> None:
+            if changes_file(event, details, self._place):
+                os.write(descriptor, b".")
+
+        sys.addaudithook(hook)
+
+
+class KillAt:
+    """Kills the process at its n-th change of a file below a place."""
+
+    def __init__(self, number: int, place: Path) -> None:
+        self._number = number
+        self._place = str(place)
+
+    def __call__(self) -> None:
+        count = 0
+
+        def hook(event: str, details: tuple[object, ...]) -> None:
+            nonlocal count
+            if changes_file(event, details, self._place):
+                count += 1
+                if count == self._number:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(hook)
+
+
+class FailAt:
+    """Raises an error of the operating system at each change of a file from the n-th on."""
+
+    def __init__(self, number: int, error: int, place: Path) -> None:
+        self._number = number
+        self._error = error
+        self._place = str(place)
+
+    def __call__(self) -> None:
+        count = 0
+
+        def hook(event: str, details: tuple[object, ...]) -> None:
+            nonlocal count
+            if changes_file(event, details, self._place) and event not in _DELETIONS:
+                count += 1
+                if count >= self._number:
+                    raise OSError(self._error, os.strerror(self._error), str(details[0]))
+
+        sys.addaudithook(hook)
+
+
+class LimitFileSize:
+    """Lets no file grow over a number of bytes, as a full disk."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __call__(self) -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self._size, self._size))
+
+
+_DELETIONS = ("os.remove", "os.rmdir", "shutil.rmtree")
+
+
+def changes_file(event: str, details: tuple[object, ...], place: str) -> bool:
+    """Return whether an audit event is a change below a place, or an opening for one."""
+    if event == "open":
+        path, _, flags = details
+        is_write = isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
+        return is_write and str(path).startswith(place)
+    if event in ("os.rename", "os.mkdir", *_DELETIONS):
+        return str(details[0]).startswith(place)
+    return False
+
+
+def _train(given: list[str], output: Path, prepare: Prepare | None) -> None:
+    from seq2seq.cli.train import main
+
+    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(descriptor, stream)
+    sys.argv = ["train.py", *given]
+    if prepare is not None:
+        prepare()
+    main()

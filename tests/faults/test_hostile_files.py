@@ -1,0 +1,141 @@
+"""Crafted files run no code, exhaust no memory, block nothing and end in one line."""
+
+import gzip
+import os
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_training import tiny_config, tiny_run
+from tiny_translator import make_checkpoint
+
+from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
+from seq2seq.files.lines import open_lines
+from seq2seq.training.preparation import prepare_data
+
+
+class Touch:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (str(self.path),)
+
+
+def payload_alone(path: Path, proof: Path) -> None:
+    path.write_bytes(pickle.dumps(Touch(proof)))
+
+
+def payload_in_an_archive(path: Path, proof: Path) -> None:
+    torch.save({"format": 1, "model": Touch(proof)}, path)
+
+
+def payload_beside_the_content(path: Path, proof: Path) -> None:
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("best/data.pkl", pickle.dumps(Touch(proof)))
+
+
+def payload_in_the_configuration(path: Path, proof: Path) -> None:
+    content = torch.load(path, weights_only=True)
+    content["config"]["run_name"] = f"${{oc.env:PATH}}{proof}"
+    torch.save(content, path)
+
+
+def forged_layers(path: Path, proof: Path) -> None:
+    content = torch.load(path, weights_only=True)
+    content["config"]["model"]["encoder"]["num_layers"] = 10_000_000
+    torch.save(content, path)
+
+
+def forged_length(path: Path, proof: Path) -> None:
+    content = torch.load(path, weights_only=True)
+    content["config"]["decoding"]["max_length_offset"] = 10**18
+    torch.save(content, path)
+
+
+def configuration_in_itself(path: Path, proof: Path) -> None:
+    content = torch.load(path, weights_only=True)
+    content["config"]["model"]["encoder"] = content["config"]
+    torch.save(content, path)
+
+
+def zip_bomb(path: Path, proof: Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("best/data.pkl", b"\0" * 50_000_000)
+
+
+def cut_off(path: Path, proof: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def pipe(path: Path, proof: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def endless_device(path: Path, proof: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+CRAFTED = [
+    payload_alone,
+    payload_in_an_archive,
+    payload_beside_the_content,
+    payload_in_the_configuration,
+    forged_layers,
+    forged_length,
+    configuration_in_itself,
+    zip_bomb,
+    cut_off,
+    pipe,
+    endless_device,
+]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("craft", CRAFTED)
+def test_a_crafted_checkpoint_is_refused_by_name(
+    tmp_path: Path, craft: Callable[[Path, Path], None]
+) -> None:
+    path, proof = tmp_path / "best.pt", tmp_path / "proof"
+    save_checkpoint(path, make_checkpoint())
+    craft(path, proof)
+
+    with pytest.raises(ValueError, match=r"^checkpoint=.*best\.pt") as refused:
+        load_checkpoint(path)
+
+    assert not proof.exists()
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("craft", [pipe, payload_alone, endless_device])
+def test_a_crafted_last_checkpoint_is_refused_when_a_run_is_resumed(
+    tmp_path: Path, craft: Callable[[Path, Path], None]
+) -> None:
+    tiny_run(tmp_path, "training.max_updates=2")
+    craft(tmp_path / "runs" / "tiny" / "last.pt", tmp_path / "proof")
+
+    with pytest.raises(ValueError, match=r"last\.pt .*overwrite=true"):
+        tiny_run(tmp_path, "training.max_updates=2", "resume=true")
+
+    assert not (tmp_path / "proof").exists()
+
+
+def test_a_bomb_of_one_line_is_refused_in_input_and_data(tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.gz"
+    bomb.write_bytes(gzip.compress(b"x" * 50_000_000, compresslevel=1))
+
+    with (
+        open_lines(str(bomb), key="input") as lines,
+        pytest.raises(ValueError, match="1: the line has more than 1,048,576 bytes"),
+    ):
+        next(iter(lines))
+    config = tiny_config(tmp_path, f"data.train=['{bomb}','{bomb}']", "data.target=a")
+    with pytest.raises(ValueError, match=r"bomb\.gz:1: the line has more than 1,048,576 bytes"):
+        prepare_data(config)

@@ -1,0 +1,118 @@
+"""Runs killed by SIGKILL at random moments and resumed equal a run that nothing disturbed.
+
+FAULTS_KILLS is the number of kills; each is followed by a run with resume=auto, to the end or to
+the next kill. Half of them come at a random time, half at a random change of a file.
+"""
+
+import os
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from fault_processes import CountChanges, KillAt, Prepare, arguments, kill_after, start, train
+from same_run import assert_same_run
+from tiny_training import write_corpus
+
+from seq2seq.files.atomic import is_temporary
+
+NUM_KILLS = int(os.environ.get("FAULTS_KILLS", "4"))
+
+
+class Undisturbed(NamedTuple):
+    """A run to compare with, and the moments at which it can be killed."""
+
+    directory: Path
+    seconds: float
+    num_changes: int
+
+
+@dataclass
+class Disturbed:
+    """A run that is killed again and again."""
+
+    place: Path
+    corpus: Path
+    num_processes: int = 0
+
+    @property
+    def directory(self) -> Path:
+        return self.place / "runs" / "tiny"
+
+    def log(self) -> Path:
+        self.num_processes += 1
+        return self.place / f"output{self.num_processes}"
+
+    def kill(self, draw: random.Random, longest: Undisturbed) -> str:
+        """Start or resume the run and kill it; return the moment."""
+        given = arguments(self.corpus, self.place, "resume=auto")
+        if draw.random() < 0.5:
+            kill_after(draw.uniform(0, longest.seconds), start(given, self.log()))
+        else:
+            train(given, self.log(), KillAt(draw.randint(1, longest.num_changes), self.place))
+        return phase(self.place)
+
+    def finish(self, prepare: Prepare | None = None) -> None:
+        given, log = arguments(self.corpus, self.place, "resume=auto"), self.log()
+        assert train(given, log, prepare) == 0, log.read_text()
+
+
+def phase(place: Path) -> str:
+    """Name what a killed run was doing, by its files."""
+    run = place / "runs" / "tiny"
+    if list(run.glob(".*.pt.*")):
+        return "checkpoint"
+    if not (run / "config.yaml").exists():
+        return "cache" if (place / "cache").exists() else "start"
+    if (run / "results.json").exists():
+        return "end"
+    if (run / "average.pt").exists():
+        return "scoring"
+    log = (run / "train.log").read_text() if (run / "train.log").exists() else ""
+    return "update or validation" if " update " in log else "before the first validation"
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    write_corpus(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, corpus: Path) -> Undisturbed:
+    first, second = (
+        Disturbed(tmp_path_factory.mktemp(f"undisturbed{number}"), corpus) for number in range(2)
+    )
+    changes = first.place / "changes"
+    first.finish(CountChanges(changes, first.place))
+    started = time.monotonic()
+    second.finish()  # the server has imported everything now
+    seconds = time.monotonic() - started
+    return Undisturbed(second.directory, seconds, changes.stat().st_size)
+
+
+@pytest.mark.slow
+def test_killed_runs_equal_an_undisturbed_one(
+    tmp_path: Path, corpus: Path, undisturbed: Undisturbed
+) -> None:
+    draw = random.Random(1)
+    phases: Counter[str] = Counter()
+    while phases.total() < NUM_KILLS:
+        run = Disturbed(tmp_path / str(phases.total()), corpus)
+        run.place.mkdir()
+        for _ in range(draw.randint(1, 3)):
+            phases[run.kill(draw, undisturbed)] += 1
+        run.finish()
+
+        assert_same_run(undisturbed.directory, run.directory)
+        assert leftovers(run.place) == []
+        print(f"\n{phases.total()} kills: {dict(phases)}", flush=True)
+
+
+def leftovers(place: Path) -> list[Path]:
+    """Return the unfinished files and locks in the run directory and the cache."""
+    return [path for path in place.rglob("*") if is_temporary(path) or path.name == ".lock"]

@@ -1,0 +1,94 @@
+"""Two processes that want the same thing share it or refuse; neither spoils the other's."""
+
+import hashlib
+import multiprocessing
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from fault_processes import arguments, finish, start, train
+from same_run import assert_same_run
+from tiny_training import write_corpus
+
+from seq2seq.data.download import fetch
+
+CONTENT = bytes(range(256)) * 4000
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    write_corpus(tmp_path / "corpus")
+    return tmp_path / "corpus"
+
+
+@pytest.mark.slow
+def test_of_two_runs_with_one_name_one_is_refused_and_the_other_undisturbed(
+    tmp_path: Path, corpus: Path
+) -> None:
+    alone, shared = tmp_path / "alone", tmp_path / "shared"
+    logs = [tmp_path / f"log{number}" for number in range(2)]
+    assert train(arguments(corpus, alone), tmp_path / "log") == 0
+
+    given = arguments(corpus, shared, "resume=auto")
+    exits = [finish(each) for each in [start(given, log) for log in logs]]
+
+    refusals = [log for log, code in zip(logs, exits, strict=True) if code == 2]
+    assert sorted(exits) in ([0, 2], [0, 0])  # both, if one ended before the other began
+    for log in refusals:
+        assert "is in use by process " in log.read_text().splitlines()[-1]
+    assert_same_run(alone / "runs" / "tiny", shared / "runs" / "tiny")
+
+
+@pytest.mark.slow
+def test_two_runs_fill_one_cache_at_a_time(tmp_path: Path, corpus: Path) -> None:
+    names = ("tiny", "other")
+    given = [arguments(corpus, tmp_path, f"run_name={name}") for name in names]
+    logs = [tmp_path / f"log-{name}" for name in names]
+
+    exits = [finish(each) for each in [start(*each) for each in zip(given, logs, strict=True)]]
+
+    assert exits == [0, 0], [log.read_text() for log in logs]
+    assert_same_run(tmp_path / "runs" / "tiny", tmp_path / "runs" / "other")
+    assert len(list((tmp_path / "cache").iterdir())) == 4  # tokenizers and three corpora
+
+
+class _Site(BaseHTTPRequestHandler):
+    num_requests = 0
+
+    def do_GET(self) -> None:
+        type(self).num_requests += 1
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(CONTENT)))
+        self.end_headers()
+        self.wfile.write(CONTENT)
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+def _download(url: str, path: Path) -> None:
+    fetch(url, path=path, sha256=hashlib.sha256(CONTENT).hexdigest())
+
+
+@pytest.mark.slow
+def test_of_two_downloads_of_one_file_one_is_made(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Site) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/a.gz"
+        processes = [
+            multiprocessing.get_context("forkserver").Process(
+                target=_download, args=(url, tmp_path / "root" / "a.gz")
+            )
+            for _ in range(2)
+        ]
+        for each in processes:
+            each.start()
+        for each in processes:
+            each.join(60)
+        server.shutdown()
+
+    assert [each.exitcode for each in processes] == [0, 0]
+    assert (tmp_path / "root" / "a.gz").read_bytes() == CONTENT
+    assert [path.name for path in (tmp_path / "root").iterdir()] == ["a.gz"]
+    assert _Site.num_requests == 1
