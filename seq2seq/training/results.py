@@ -24,6 +24,8 @@ from seq2seq.training.trainer import Trainer
 logger = logging.getLogger(__name__)
 
 NUM_SAMPLES = 3
+_OF_RUN = ("parameters", "seconds", "target_tokens_per_second", "updates", "best_update")
+"""Measures of a run that are not scores."""
 
 
 class FinalScores(NamedTuple):
@@ -72,11 +74,8 @@ def _write(trainer: Trainer, found: FinalScores, average: BestAverage | None) ->
             "valid": _summary(average.evaluation),
         }
     directory.write("results.json", json.dumps(results, indent=2, ensure_ascii=False) + "\n")
-    if test is not None:
-        measures = _summary(test).items()
-        scores = {name: value for name, value in measures if isinstance(value, float)}
-        update = trainer.progress.best_update
-        draw_results(directory.tensorboard, trainer.config, scores, update=update)
+    update = trainer.progress.best_update
+    draw_results(directory.tensorboard, trainer.config, _measures(found, results), update=update)
 
 
 def log_results(trainer: Trainer, found: FinalScores, next_steps: Mapping[str, str]) -> None:
@@ -178,6 +177,17 @@ def _summary(evaluation: Evaluation) -> dict[str, object]:
         summary["aer"] = evaluation.alignment.error_rate
         summary["aer_of_diagonal"] = evaluation.alignment.diagonal_error_rate
     return summary
+
+
+def _measures(found: FinalScores, results: Mapping[str, object]) -> dict[str, float]:
+    """Return what the table of hyperparameters shows beside the configuration, by tag."""
+    test = {} if found.test is None else _summary(found.test)
+    named = {
+        **{f"test/{name}": value for name, value in test.items()},
+        **{f"results/valid_{name}": value for name, value in _summary(found.valid).items()},
+        **{f"results/{name}": results[name] for name in _OF_RUN},
+    }
+    return {tag: float(value) for tag, value in named.items() if isinstance(value, int | float)}
 
 
 def _device_name(numerics: Numerics) -> str:

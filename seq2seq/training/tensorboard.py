@@ -159,29 +159,30 @@ class TensorBoard:
 
 
 def draw_results(
-    path: Path, config: TrainConfig, scores: Mapping[str, float], *, update: int
+    path: Path, config: TrainConfig, measures: Mapping[str, float], *, update: int
 ) -> None:
-    """Write the configuration and the test scores of an update for the table of hyperparameters.
+    """Write the configuration and the measures of a run for the table of hyperparameters.
 
     They have a file of their own, which replaces that of an earlier end of the run.
 
     Args:
         path: Directory of the curves.
         config: The configuration of the run.
-        scores: Scores on the test set.
+        measures: Measures of the finished run by tag, such as `test/bleu`.
         update: The update whose weights were scored.
     """
     values = {
         key: value if isinstance(value, int | float | str) else str(value)
         for key, value in flatten_config(config).items()
     }
-    metrics = {f"test/{name}": value for name, value in scores.items()}
     for earlier in path.glob(f"*{_RESULTS}*"):  # also a hidden one, of a killed process
         earlier.unlink()
     with whole_file(path / event_file_name(_RESULTS)) as content:
         file = EventFile(content)
-        table = hparams(values, metrics)  # type: ignore[no-untyped-call]
-        for summary in (*table, *_points(metrics)):
+        # Without a description of the experiment, which is of this run alone, TensorBoard collects
+        # the keys and measures of all runs, and knows which keys differ.
+        _, start, end = hparams(values, dict(measures))  # type: ignore[no-untyped-call]
+        for summary in (start, end, *_points(measures)):
             file.add(summary, update)
 
 

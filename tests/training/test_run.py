@@ -88,6 +88,11 @@ def test_tensorboard_gets_curves_texts_maps_and_hyperparameters(run):
     assert {"chrf", "ter", "perplexity", "attention_entropy"} <= numbers
     for name in numbers:
         assert curves[f"test/{name}"] == pytest.approx({best: results["test"][name]})
+    assert curves["results/valid_bleu"] == pytest.approx({best: results["valid"]["bleu"]})
+    for name in ("parameters", "seconds", "best_update"):
+        assert curves[f"results/{name}"] == pytest.approx({best: results[name]})
+    # It would show the keys of one run for all.
+    assert "_hparams_/experiment" not in tags
 
 
 def test_parts_that_do_not_fit_are_refused_before_data_are_read(tmp_path):

@@ -119,7 +119,7 @@ def test_the_results_of_a_later_end_replace_those_of_an_earlier_one(tmp_path):
         draw(board, 0.5, update=1)
     config = tiny_config(tmp_path)
     for update, bleu in ((1, 10.0), (1, 10.0), (2, 12.5)):
-        draw_results(path, config, {"bleu": bleu}, update=update)
+        draw_results(path, config, {"test/bleu": bleu}, update=update)
 
     events = [event for file in event_files(path) for event in EventFileLoader(str(file)).Load()]
     tags = [value.tag for event in events for value in event.summary.value]
