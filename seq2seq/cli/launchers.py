@@ -32,7 +32,7 @@ def prepare_launcher(config: DictConfig) -> None:
     _SWEEP.set(sweep)
     if launcher == _SUBMITIT_LOCAL:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    if launcher not in (_BASIC, _JOBLIB):
+    if launcher.startswith("submitit"):
         print(f"{launcher}: the jobs log to {sweep / '.submitit'}/", file=sys.stderr)
 
 

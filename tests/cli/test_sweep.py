@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
@@ -5,6 +7,7 @@ from tiny_study import write_study
 
 from seq2seq.cli.study import FAILURE, OVERRIDES
 from seq2seq.cli.sweep import StudySummary, name_suffix, run_job, unnamed_keys
+from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.runtime.interrupts import Interrupted
 
 
@@ -44,6 +47,18 @@ def test_a_bug_of_the_program_is_recorded_and_shows_its_traceback(tmp_path, caps
     assert "Traceback" in capsys.readouterr().err
 
 
+def test_a_job_leaves_no_trace_in_the_directory_of_a_live_run(tmp_path, capsys):
+    (tmp_path / "0-dot").mkdir()
+    advice = "wait"
+    with DirectoryLock(tmp_path / "0-dot", advice=advice):
+        second = DirectoryLock(tmp_path / "0-dot", advice=advice)
+
+        assert run_job(tmp_path / "0-dot", second.acquire) is None
+
+        assert [path.name for path in (tmp_path / "0-dot").iterdir()] == [LOCK_NAME]
+    assert "0-dot failed: " in capsys.readouterr().err
+
+
 def test_an_interrupt_ends_the_sweep(tmp_path):
     with pytest.raises(Interrupted):
         run_job(tmp_path / "0-dot", fail_with(Interrupted(2)))
@@ -51,9 +66,13 @@ def test_an_interrupt_ends_the_sweep(tmp_path):
     assert not (tmp_path / "0-dot" / FAILURE).exists()
 
 
-def sweep_config(path):
-    hydra = {"sweep": {"dir": str(path)}, "overrides": {"task": [], "hydra": []}}
-    return OmegaConf.create({"run_name": "x", "hydra": hydra})
+def sweep_config(path, *, resume=False):
+    hydra = {
+        "sweep": {"dir": str(path)},
+        "overrides": {"task": [], "hydra": []},
+        "runtime": {"choices": {"hydra/launcher": "basic"}},
+    }
+    return OmegaConf.create({"run_name": "x", "resume": resume, "hydra": hydra})
 
 
 def summarise(path, **options):
@@ -76,6 +95,29 @@ def test_two_sweeps_in_one_directory_are_refused(tmp_path, capsys):
     second = StudySummary()
     second.on_multirun_start(config)
     second.on_multirun_end(config)
+
+
+@pytest.mark.parametrize("resume", [True, "auto"])
+def test_a_sweep_is_not_resumed_in_a_new_directory(tmp_path, capsys, resume):
+    config = sweep_config(tmp_path / "sweep-${now:%Y}", resume=resume)
+
+    with pytest.raises(SystemExit) as exit_:
+        StudySummary().on_multirun_start(config)
+
+    assert exit_.value.code == 2
+    line = f"error: resume={str(resume).lower()}: a sweep is resumed in its directory; add "
+    assert capsys.readouterr().err.startswith(line)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_launcher_gets_no_lock(tmp_path):
+    study = StudySummary("dot")
+    study.on_multirun_start(sweep_config(tmp_path))
+
+    copy = pickle.loads(pickle.dumps(study))
+
+    assert copy.baseline == "dot"
+    assert copy._lock is None
 
 
 def test_the_other_processes_of_a_sweep_do_not_lock_it(tmp_path, monkeypatch):

@@ -1,5 +1,5 @@
 import pytest
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.config.errors import describe_error
@@ -91,3 +91,12 @@ def test_an_error_of_the_system_names_its_file_without_a_number(tmp_path):
         (tmp_path / "file" / "run").mkdir()
 
     assert describe_error(refused.value) == f"{tmp_path}/file/run: not a directory"
+
+
+@pytest.mark.parametrize("options", [["basic"], ["basic", "joblib"]])
+def test_a_launcher_that_is_not_installed_names_the_extra(options):
+    error = MissingConfigException("", missing_cfg_file="hydra/launcher/slurm", options=options)
+
+    has_hint = describe_error(error).endswith("; others come with the extra sweep")
+
+    assert has_hint == (options == ["basic"])
