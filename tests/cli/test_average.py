@@ -7,6 +7,7 @@ from tiny_translator import make_checkpoint
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.cli.average import main
+from seq2seq.config import plugin_modules
 
 
 @pytest.fixture
@@ -50,6 +51,20 @@ def test_an_error_is_one_line(paths, tmp_path, capsys):
 
     assert line.startswith(f"error: checkpoint={tmp_path}/nowhere.pt: no such file")
     assert not (tmp_path / "mean.pt").exists()
+
+
+def test_plugins_are_loaded_and_are_no_checkpoints(paths, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(plugin_modules, "__path__", [])
+    monkeypatch.setenv("SEQ2SEQ_PLUGIN_PATH", "")
+    plugin = tmp_path / "plugin_of_an_average.py"
+    plugin.write_text("print('loaded')\n")
+
+    main([str(tmp_path / "mean.pt"), f"plugins={plugin}", *paths])
+
+    assert capsys.readouterr().out == "loaded\n"
+    assert (tmp_path / "mean.pt").exists()
+    line = refusal(capsys, tmp_path / "b.pt", *paths, "plugins=[gone.py]")
+    assert line.startswith("error: plugins=gone.py: no such file")
 
 
 def test_the_module_is_a_command(paths, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from tiny_training import ROOT
 
 from seq2seq.cli.hydra_arguments import quote_plain_values
@@ -50,6 +51,17 @@ def test_paths_are_quoted_for_the_shell_and_for_the_command():
     assert look[-2:] == ["--logdir", "my runs"]
     [argument] = quote_plain_values(translate[-1:])  # as translate.py reads it
     assert load_checkpoint_paths(argument) == [str(path)]
+
+
+def test_translating_names_the_plugins_of_the_run():
+    config = load_config()
+    config.plugins = ["my plugins/cosine.py", "kernels"]
+
+    *_, plugins = shlex.split(next_steps(config, Path("a"))["translate"])
+
+    assert plugins == "plugins=[my plugins/cosine.py,kernels]"
+    [quoted] = quote_plain_values([plugins])
+    assert OverridesParser.create().parse_override(quoted).value() == config.plugins
 
 
 def load_checkpoint_paths(argument: str) -> list[str]:
