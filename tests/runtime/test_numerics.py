@@ -88,7 +88,9 @@ def test_a_process_without_a_gpu_of_its_own_is_told_so(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
 
-    with pytest.raises(ValueError, match=r"^process 2 of this machine has no GPU of its own: .* 2;"):
+    with pytest.raises(
+        ValueError, match=r"^process 2 of this machine has no GPU of its own: .* 2;"
+    ):
         choose_numerics(Device.auto, Precision.fp32, local_rank=2)
 
     assert choose_numerics(Device.cpu, Precision.fp32, local_rank=2).device.type == "cpu"
