@@ -11,7 +11,7 @@ TORCH_OPTIONS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 TORCH ?= torch
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-newest faults check docs wheel bench clean
+.PHONY: help train test test-newest faults check docs wheel bench gpu clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,12 @@ wheel: $(VENV)/.check  ## build sdist and wheel, and use the wheel in an empty e
 
 bench: $(VENV)/.train  ## measure the speed of training on this machine
 	$(BIN)/python benchmarks/train_speed.py
+
+# CHECKPOINT is a trained model, whose translation is measured.
+gpu: $(VENV)/.test  ## check and measure everything that needs a GPU
+	$(BIN)/python -m pytest tests/cuda
+	$(BIN)/python benchmarks/train_speed.py --memory training.device=cuda
+	$(if $(CHECKPOINT),$(BIN)/python benchmarks/translate_speed.py checkpoint=$(CHECKPOINT) device=cuda)
 
 clean:  ## remove the environments and what was built
 	rm -rf $(VENV) .venv-newest dist docs/_build

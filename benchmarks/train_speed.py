@@ -223,9 +223,16 @@ def measure_memory(overrides: Sequence[str]) -> float:
     # The first update allocates Adam's state, which is not counted; then the longest batches.
     batches = sorted(make_batches(config, data, 100), key=lambda batch: batch.target_ids.numel())
     run.measure(batches[:1])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = _peak_megabytes(numerics)
     run.measure(batches[-2:])
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return _peak_megabytes(numerics) - before
+
+
+def _peak_megabytes(numerics: Numerics) -> float:
+    """Return the most memory that was in use so far: of the GPU, or of this process."""
+    if numerics.device.type == "cuda":
+        return torch.cuda.max_memory_allocated(numerics.device) / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

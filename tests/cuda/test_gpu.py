@@ -1,0 +1,150 @@
+"""Checks that only a real GPU can make; skipped without one. `make gpu` runs them."""
+
+import contextlib
+import copy
+
+import pytest
+import torch
+from tiny_attention import attention_config
+from tiny_models import FORMS, tiny_batch, tiny_model
+from tiny_training import tiny_run
+from torch import distributed
+
+from seq2seq.attention import attention_config_types
+from seq2seq.checkpoints.checkpoint import load_checkpoint
+from seq2seq.config.schema import load_config
+from seq2seq.data import Batch
+from seq2seq.runtime.device_memory import DeviceMemoryError
+from seq2seq.runtime.distributed import Ranks, sum_gradients
+from seq2seq.runtime.numerics import Numerics, Precision
+from seq2seq.search import BeamConfig, GreedyConfig, search
+from seq2seq.training.updates import Updater
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+CUDA = torch.device("cuda", 0)
+TOLERANCES = {
+    Precision.fp32: 1e-5,
+    Precision.tf32: 1e-2,
+    Precision.bf16: 5e-2,
+    Precision.fp16: 1e-2,
+}
+"""Largest relative distance of loss and gradient norm from those of the CPU in fp32."""
+every_form = pytest.mark.parametrize("form", FORMS)
+every_type = pytest.mark.parametrize("attention", sorted(attention_config_types()))
+
+
+def model_of(attention="additive", form="luong"):
+    return tiny_model(attention_config(attention), form, dtype=torch.float32)
+
+
+def host_batch() -> Batch:
+    return Batch(*tiny_batch(), torch.arange(3))
+
+
+def updater_of(model, device, precision, *overrides: str) -> Updater:
+    numerics = Numerics(torch.device(device), precision)
+    config = load_config(*overrides)
+    return Updater(config, model=model, numerics=numerics, ranks=Ranks(0, 0, 1))
+
+
+def update(updater: Updater, number: int = 1):
+    batch = host_batch()
+    return updater.make(
+        [batch], update=number, learning_rate=0.01, num_tokens=batch.num_target_tokens
+    )
+
+
+@every_form
+@every_type
+@pytest.mark.parametrize("precision", TOLERANCES, ids=lambda each: each.value)
+def test_losses_and_gradients_are_those_of_the_cpu(attention, form, precision):
+    model = model_of(attention, form)
+    expected = update(updater_of(copy.deepcopy(model), "cpu", Precision.fp32))
+
+    found = update(updater_of(model.to(CUDA), CUDA, precision))
+
+    tolerance = TOLERANCES[precision]
+    assert found.cross_entropy == pytest.approx(expected.cross_entropy, rel=tolerance)
+    assert found.gradient_norm == pytest.approx(expected.gradient_norm, rel=10 * tolerance)
+
+
+@pytest.mark.parametrize("precision", TOLERANCES, ids=lambda each: each.value)
+def test_an_update_waits_nowhere_but_at_its_one_read(precision, monkeypatch):
+    updater = updater_of(model_of().to(CUDA), CUDA, precision)
+    update(updater)
+    original = torch.Tensor.tolist
+
+    def read(tensor):
+        torch.cuda.set_sync_debug_mode("default")
+        try:
+            return original(tensor)
+        finally:
+            torch.cuda.set_sync_debug_mode("error")
+
+    monkeypatch.setattr(torch.Tensor, "tolist", read)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        update(updater, 2)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@every_form
+@pytest.mark.parametrize("config", [GreedyConfig(), BeamConfig(beam_size=3)])
+def test_searches_find_what_they_find_on_the_cpu(form, config):
+    model = model_of("additive", form).eval()
+    batch = tiny_batch()
+    expected = search(model, batch.source_ids, batch.source_mask, config)
+
+    with Numerics(CUDA, Precision.fp32).autocast():
+        found = search(
+            model.to(CUDA), batch.source_ids.to(CUDA), batch.source_mask.to(CUDA), config
+        )
+
+    assert [each[0].ids for each in found] == [each[0].ids for each in expected]
+
+
+def test_a_resumed_run_ends_with_the_weights_of_the_other(tmp_path):
+    options = ("training.device=cuda", "training.precision=fp32", "training.max_epochs=null")
+    tiny_run(tmp_path / "whole", *options, "training.max_updates=6")
+    tiny_run(tmp_path / "again", *options, "training.max_updates=6")
+
+    whole, again = (
+        load_checkpoint(tmp_path / name / "runs" / "tiny" / "last.pt").model_state
+        for name in ("whole", "again")
+    )
+    for name, value in whole.items():
+        torch.testing.assert_close(again[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_nccl_sums_the_gradients_of_one_process(tmp_path):
+    model = model_of().to(CUDA)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    before = [parameter.grad.clone() for parameter in model.parameters()]
+    store = distributed.FileStore(str(tmp_path / "store"), 1)
+    distributed.init_process_group("nccl", store=store, rank=0, world_size=1)
+    with contextlib.ExitStack() as stack:
+        stack.callback(distributed.destroy_process_group)
+        sum_gradients(model)
+
+    for parameter, gradient in zip(model.parameters(), before, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=0, atol=0)
+
+
+def test_too_little_memory_stops_in_one_line_and_changes_no_weight():
+    model = model_of().to(CUDA)
+    before = copy.deepcopy(model.state_dict())
+    updater = updater_of(model, CUDA, Precision.fp32)
+    held = torch.empty(2 << 20, dtype=torch.uint8, device=CUDA)
+    torch.cuda.set_per_process_memory_fraction(1e-9)
+    try:
+        with pytest.raises(DeviceMemoryError, match=r"^update 1: the memory of a GPU is too small"):
+            batch = tiny_batch((4000,) * 64, (4000,) * 64)
+            big = Batch(*batch, torch.arange(64))
+            updater.make([big], update=1, learning_rate=0.1, num_tokens=big.num_target_tokens)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert held.is_cuda
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])
