@@ -42,7 +42,7 @@ def test_a_run_on_cuda_gives_the_files_of_one_on_the_cpu(tmp_path, precision):
     results = json.loads((cuda / "results.json").read_text())
     assert (results["updates"], results["device"]) == (6, "pretended GPU")
     expected = json.loads((cpu / "results.json").read_text())
-    # Close, not equal: a GPU draws other numbers for dropout. test_update_on_cuda.py compares the numbers.
+    # Close, not equal: a GPU draws other numbers for dropout.
     assert results["test"]["loss"] == pytest.approx(expected["test"]["loss"], rel=0.05)
     norms = read_scalars(cuda / "tensorboard")["train/gradient_norm"].values()
     assert all(torch.tensor(list(norms)).isfinite())
