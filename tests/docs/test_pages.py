@@ -126,6 +126,7 @@ RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"make \w+( [A-Z_]+=\S+)*": run_make,
     r"pip install .*|source \.venv/bin/activate": run_installation,
     r"python (train|translate)\.py plugins=.*": run_with_plugin,
+    r"python train\.py .*(hydra/launcher|hparams_search)=.*": run_sweep,
     rf"python train\.py{ARGUMENTS}": run_training,
     r"torchrun .*": run_processes,
     r"python translate\.py checkpoint=\S+": run_prompt,
