@@ -6,6 +6,8 @@ The names below are loaded on first use, so that `import seq2seq` takes no time.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from seq2seq.version import __version__
+
 if TYPE_CHECKING:
     from seq2seq.attention import build_attention
     from seq2seq.config.models import build_model
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     from seq2seq.model.seq2seq import Seq2Seq
     from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
     from seq2seq.training.run import run_training
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BeamConfig",

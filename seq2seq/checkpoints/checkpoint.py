@@ -8,7 +8,6 @@ from typing import TypedDict, cast
 import torch
 from torch import Tensor
 
-from seq2seq import __version__
 from seq2seq.config.compatibility import config_from_checkpoint
 from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig
@@ -19,6 +18,7 @@ from seq2seq.files.archive import DamagedFileError, load_archive
 from seq2seq.files.atomic import whole_file
 from seq2seq.files.paths import expand_home
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.version import __version__
 
 FORMAT = 1
 

@@ -9,7 +9,6 @@ import torch
 from sentencepiece import SentencePieceTrainer
 from tiny_translator import make_checkpoint
 
-from seq2seq import __version__
 from seq2seq.checkpoints.checkpoint import (
     FORMAT,
     Checkpoint,
@@ -25,6 +24,7 @@ from seq2seq.data import (
     TokenizerPair,
     WordTokenizer,
 )
+from seq2seq.version import __version__
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,3 @@
+"""The version of the package; checkpoints name the one that wrote them."""
+
+__version__ = "0.1.0"
