@@ -9,8 +9,8 @@ from torch import Tensor
 
 from seq2seq.attention import Memory
 from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
-from seq2seq.cli.config import LongLines, OutputFormat, TranslateConfig, UnknownTokens
 from seq2seq.cli.hydra_arguments import TRANSLATE_LISTS
+from seq2seq.cli.translation.config import LongLines, OutputFormat, TranslateConfig, UnknownTokens
 from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import CharacterTokenizer, TokenizerPair

@@ -11,10 +11,10 @@ with interrupts_in_one_line():  # these imports take seconds
     import hydra
     from omegaconf import DictConfig
 
-    from seq2seq.cli.config import TranslateConfig, register_translate_schema
     from seq2seq.cli.errors import one_line_errors, run_script
     from seq2seq.cli.hydra_arguments import quote_plain_values
-    from seq2seq.cli.task import translate
+    from seq2seq.cli.translation.config import TranslateConfig, register_translate_schema
+    from seq2seq.cli.translation.task import translate
     from seq2seq.config.composition import config_directory, to_dataclass
     from seq2seq.config.plugins import load_plugins_of
     from seq2seq.runtime.allocator import keep_freed_memory

@@ -65,7 +65,7 @@ def test_translating_names_the_plugins_of_the_run():
 
 
 def load_checkpoint_paths(argument: str) -> list[str]:
-    from seq2seq.cli.config import load_translate_config
+    from seq2seq.cli.translation.config import load_translate_config
 
     return list(load_translate_config(argument).checkpoint)
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from tiny_translator import write_checkpoint
 
-from seq2seq.cli.config import TranslateConfig
 from seq2seq.cli.hydra_arguments import TRANSLATE_LISTS, TRANSLATE_PATHS, quote_plain_values
+from seq2seq.cli.translation.config import TranslateConfig
 
 ROOT = Path(__file__).parents[2]
 

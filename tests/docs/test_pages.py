@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from documents import ROOT, Page, make_workplace, quickened, run_script, run_shell
 
-from seq2seq.cli.config import TranslateConfig
 from seq2seq.cli.score import ScoreConfig
+from seq2seq.cli.translation.config import TranslateConfig
 from seq2seq.config.schema import TrainConfig, config_groups, load_config
 from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
 

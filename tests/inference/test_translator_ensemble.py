@@ -10,7 +10,7 @@ import torch
 from tiny_translator import SENTENCES, make_checkpoint, make_translate_config, write_checkpoint
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
-from seq2seq.cli.task import translate
+from seq2seq.cli.translation.task import translate
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Device

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from seq2seq.cli.config import TranslateConfig, UnknownTokens
+from seq2seq.cli.translation.config import TranslateConfig, UnknownTokens
 from seq2seq.files.lines import LineReader, open_lines
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator

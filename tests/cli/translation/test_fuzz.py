@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tiny_translator import GREEDY, make_config, make_translate_config
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
-from seq2seq.cli.config import LongLines, OutputFormat
-from seq2seq.cli.task import translate
+from seq2seq.cli.translation.config import LongLines, OutputFormat
+from seq2seq.cli.translation.task import translate
 from seq2seq.config.models import build_model
 from seq2seq.data import Pair, SentencePieceConfig, SentencePieceModel, train_tokenizers
 from seq2seq.files.lines import LineReader

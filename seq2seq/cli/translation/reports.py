@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
-from seq2seq.cli.config import TranslateConfig, shown
 from seq2seq.cli.outputs import open_output
+from seq2seq.cli.translation.config import TranslateConfig, shown
 from seq2seq.evaluation.alignment import Agreement, check_links, format_links, parse_links
 from seq2seq.files.atomic import NewFile
 from seq2seq.files.lines import open_lines

@@ -13,8 +13,8 @@ from tiny_translator import (
     make_translator,
 )
 
-from seq2seq.cli.config import LongLines, OutputFormat
-from seq2seq.cli.task import translate
+from seq2seq.cli.translation.config import LongLines, OutputFormat
+from seq2seq.cli.translation.task import translate
 from seq2seq.inference.batches import BatchTranslator
 
 FIRST, SECOND = SENTENCES[:5], SENTENCES[5:]
@@ -262,7 +262,7 @@ def test_a_closed_pipe_does_not_end_the_other_outputs(checkpoint, inputs, tmp_pa
         written.append(output.name)
         return False
 
-    monkeypatch.setattr("seq2seq.cli.task.write", stop)
+    monkeypatch.setattr("seq2seq.cli.translation.task.write", stop)
     paths = [str(tmp_path / "a.en"), str(tmp_path / "b.en")]
 
     translate(make_translate_config(checkpoint, input=inputs, output=paths))

@@ -6,13 +6,13 @@ from typing import BinaryIO
 
 import torch
 
-from seq2seq.cli.config import LongLines, TranslateConfig
-from seq2seq.cli.formats import format_scored, format_translation
-from seq2seq.cli.inputs import Inputs, open_inputs
 from seq2seq.cli.outputs import open_output, write
-from seq2seq.cli.progress import TranslationProgress, open_progress
-from seq2seq.cli.reports import Report, open_reports
-from seq2seq.cli.word_rules import WordRules, open_word_rules
+from seq2seq.cli.translation.config import LongLines, TranslateConfig
+from seq2seq.cli.translation.formats import format_scored, format_translation
+from seq2seq.cli.translation.inputs import Inputs, open_inputs
+from seq2seq.cli.translation.progress import TranslationProgress, open_progress
+from seq2seq.cli.translation.reports import Report, open_reports
+from seq2seq.cli.translation.word_rules import WordRules, open_word_rules
 from seq2seq.files.atomic import whole_files
 from seq2seq.inference.lexical_constraints import PrefixError
 from seq2seq.inference.sentence_splitting import SentenceSplitter

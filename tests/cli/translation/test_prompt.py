@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.cli.prompt import Prompt
+from seq2seq.cli.translation.prompt import Prompt
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 pty = pytest.importorskip("pty", reason="there are pseudo-terminals on POSIX alone")
 PATIENCE = 20
 """seconds"""
 ECHO = """
-from seq2seq.cli.prompt import Prompt
+from seq2seq.cli.translation.prompt import Prompt
 for line in Prompt(): print(ascii(line), flush=True)
 """
 

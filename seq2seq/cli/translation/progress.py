@@ -10,8 +10,8 @@ from typing import NoReturn
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from seq2seq.cli.config import TranslateConfig
-from seq2seq.cli.inputs import is_prompt
+from seq2seq.cli.translation.config import TranslateConfig
+from seq2seq.cli.translation.inputs import is_prompt
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import is_gzip
 from seq2seq.inference.translation import Translation

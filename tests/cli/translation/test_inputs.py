@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from seq2seq.cli.inputs import InputLine, Inputs
+from seq2seq.cli.translation.inputs import InputLine, Inputs
 from seq2seq.files.lines import LineReader
 
 

@@ -4,8 +4,8 @@ import math
 import pytest
 import torch
 
-from seq2seq.cli.config import OutputFormat
-from seq2seq.cli.formats import format_scored, format_translation
+from seq2seq.cli.translation.config import OutputFormat
+from seq2seq.cli.translation.formats import format_scored, format_translation
 from seq2seq.inference.translation import TranslatedHypothesis, Translation
 
 

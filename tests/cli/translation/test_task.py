@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from tiny_translator import BEAM, SENTENCES, make_translate_config
 
-from seq2seq.cli.config import OutputFormat
-from seq2seq.cli.task import translate
+from seq2seq.cli.translation.config import OutputFormat
+from seq2seq.cli.translation.task import translate
 from seq2seq.inference.batches import BatchTranslator
 from seq2seq.inference.translator import Translator
 from seq2seq.kernels.switch import Kernels, kernels_are_fast
 from seq2seq.runtime.numerics import Device, Precision
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TEXT = "".join(f"{line}\n" for line in SENTENCES).encode()
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 from tiny_translator import make_translate_config
 
-from seq2seq.cli.progress import MANY, open_progress
+from seq2seq.cli.translation.progress import MANY, open_progress
 from seq2seq.inference.translation import Translation
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple, Protocol
 
-from seq2seq.cli.config import TranslateConfig, shown
-from seq2seq.cli.prompt import Prompt
+from seq2seq.cli.translation.config import TranslateConfig, shown
+from seq2seq.cli.translation.prompt import Prompt
 from seq2seq.files.lines import LineReader, open_lines, open_standard_input, parallel
 
 

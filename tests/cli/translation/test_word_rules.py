@@ -3,9 +3,9 @@ import json
 import pytest
 from tiny_translator import GREEDY, SENTENCES, make_translate_config
 
-from seq2seq.cli.config import LongLines, OutputFormat, UnknownTokens
 from seq2seq.cli.hydra_arguments import quote_plain_values
-from seq2seq.cli.task import translate
+from seq2seq.cli.translation.config import LongLines, OutputFormat, UnknownTokens
+from seq2seq.cli.translation.task import translate
 from seq2seq.data.tokenizers.base import UNKNOWN_SURFACE
 from seq2seq.inference.unknown_words import UnknownWords
 

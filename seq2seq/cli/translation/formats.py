@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 
-from seq2seq.cli.config import OutputFormat
+from seq2seq.cli.translation.config import OutputFormat
 from seq2seq.inference.translation import Translation
 
 

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 from tiny_translator import GREEDY, make_translate_config
 
-from seq2seq.cli.config import LongLines, OutputFormat
+from seq2seq.cli.translation.config import LongLines, OutputFormat
 
 
 @pytest.mark.parametrize(

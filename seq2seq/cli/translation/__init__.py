@@ -1,0 +1,1 @@
+"""What translate.py does: its configuration, inputs, outputs and reports."""
