@@ -79,6 +79,12 @@ class PretendTensor(torch.Tensor):
     is_meta = property(lambda self: False)
     is_cpu = property(lambda self: False)
 
+    def _refuse_data(self, value: torch.Tensor) -> None:
+        # Python would replace the shell and leave `held` as it was.
+        raise NotImplementedError("a pretended tensor can't get other data; copy into it")
+
+    data = property(torch.Tensor.data.__get__, _refuse_data)
+
     def __repr__(self, *, tensor_contents=None) -> str:
         return f"PretendTensor({self.held})"
 

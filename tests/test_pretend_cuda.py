@@ -28,10 +28,17 @@ def test_tensors_say_that_they_are_on_cuda_and_compute(cuda):
 def test_a_cpu_tensor_beside_cuda_tensors_fails(cuda):
     scores = torch.zeros(2, 1, 3).to(CUDA)
 
-    with pytest.raises(
-        DeviceMismatchError, match=r"shape \(2, 1, 3\).* at attention/softmax"
-    ):
+    with pytest.raises(DeviceMismatchError, match=r"shape \(2, 1, 3\).* at attention/softmax"):
         masked_softmax(scores, torch.ones(2, 3, dtype=torch.bool))
+
+
+def test_data_that_would_not_reach_the_numbers_is_refused(cuda):
+    x = nn.Parameter(torch.zeros(3).to(CUDA))
+
+    with pytest.raises(NotImplementedError, match="copy into it"):
+        x.data = torch.ones(3).to(CUDA)
+    x.data.add_(1)
+    assert x.tolist() == [1, 1, 1]
 
 
 def test_a_sync_is_recorded_with_its_line(cuda):

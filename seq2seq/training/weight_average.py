@@ -39,18 +39,26 @@ class WeightAverage:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Give the model the average, and at the end its own weights back, bit by bit."""
+        """Give the model the average, and at the end its own weights back, bit by bit.
+
+        The numbers are copied and the parameters stay where they are in memory, because cuDNN
+        reads those of a GRU from one block.
+        """
         if self._num_updates == 0:
             yield
             return
-        own = {name: parameter.data for name, parameter in self._parameters.items()}
+        own = {name: each.detach().clone() for name, each in self._parameters.items()}
         try:
-            for name, parameter in self._parameters.items():
-                parameter.data = self._average[name]
+            self._copy(self._average)
             yield
         finally:
-            for name, parameter in self._parameters.items():
-                parameter.data = own[name]
+            self._copy(own)
+
+    @torch.no_grad()
+    def _copy(self, values: dict[str, Tensor]) -> None:
+        """Copy values into the parameters of their names."""
+        for name, parameter in self._parameters.items():
+            parameter.copy_(values[name])
 
     def state(self) -> dict[str, object]:
         """Return the average and the number of its updates, as tensors and plain types."""
