@@ -26,6 +26,7 @@ from seq2seq.data.batching import (
 from seq2seq.data.config import DataConfig, FilesConfig, GrammarConfig, Multi30kConfig, OnInvalid
 from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
 from seq2seq.data.encoded import EncodedCorpus, cached_tokenizers, encode_corpus
+from seq2seq.data.files.corpus import TextFilesCorpus
 from seq2seq.data.grammar.corpus import GrammarCorpus
 from seq2seq.data.segmentation import (
     SampledCorpus,
@@ -33,7 +34,6 @@ from seq2seq.data.segmentation import (
     samples_segmentations,
     training_corpus,
 )
-from seq2seq.data.text_files import TextFilesCorpus
 from seq2seq.data.token_links import TokenLinks, link_tokens
 from seq2seq.data.tokenizers.base import Tokenizer, TokenizerPair
 from seq2seq.data.tokenizers.characters import CharacterTokenizer

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from seq2seq.checks import check_positive
 from seq2seq.data.encoded import EncodedCorpus
+from seq2seq.data.files.mixing import Mixture
 from seq2seq.data.id_rows import IdRows, Numbers
-from seq2seq.data.mixing import Mixture
 from seq2seq.data.segmentation import TrainingCorpus
 from seq2seq.data.token_links import TokenLinks
 from seq2seq.runtime.seeding import derive_seed

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from seq2seq.checks import check_positive
-from seq2seq.data.file_sets import FileSet, FileSets, read_file_sets
+from seq2seq.data.files.sets import FileSet, FileSets, read_file_sets
 
 
 class OnInvalid(Enum):

@@ -11,7 +11,7 @@ from pathlib import Path
 import requests
 from tqdm import tqdm
 
-from seq2seq.data.text_files import file_sha256
+from seq2seq.data.files.corpus import file_sha256
 from seq2seq.files.atomic import create_file
 from seq2seq.files.paths import nearest_existing
 

@@ -2,7 +2,7 @@
 
 from seq2seq.data.config import Multi30kConfig
 from seq2seq.data.corpus import Corpora, load_corpora
-from seq2seq.data.text_files import TextFilesCorpus
+from seq2seq.data.files.corpus import TextFilesCorpus
 from seq2seq.files.paths import expand_home
 
 SHA256 = {

@@ -23,7 +23,7 @@ from seq2seq.data import (
 )
 from seq2seq.data.cache import digest, is_cached, new_folder
 from seq2seq.data.encoded import encoding_key
-from seq2seq.data.text_files import file_sha256
+from seq2seq.data.files.corpus import file_sha256
 from seq2seq.data.token_links import LinkedTokens
 from seq2seq.evaluation.alignment import Links, check_links, read_links
 from seq2seq.files.paths import expand_home

@@ -17,8 +17,8 @@ from seq2seq.data import (
     training_corpus,
 )
 from seq2seq.data.cache import check_cache
-from seq2seq.data.mixing import Mixture
-from seq2seq.data.several_files import check_tags, training_mixture, with_tags
+from seq2seq.data.files.mixing import Mixture
+from seq2seq.data.files.tags import check_tags, training_mixture, with_tags
 from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.bleu_tokenize import (
     DEFAULT,

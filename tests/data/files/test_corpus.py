@@ -12,7 +12,7 @@ from tiny_data import shared
 from tiny_training import read_tags, tiny_run, write_corpus
 
 from seq2seq.data import Corpora, FilesConfig, OnInvalid, Pair, load_corpora
-from seq2seq.data.text_files import TextFilesCorpus, file_sha256
+from seq2seq.data.files.corpus import TextFilesCorpus, file_sha256
 
 BOM = b"\xef\xbb\xbf"
 
@@ -432,7 +432,7 @@ def test_swapped_names_are_reported_for_each_part(
 
 
 def test_file_sha256_is_that_of_the_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seq2seq.data.text_files._CHUNK_SIZE", 3)
+    monkeypatch.setattr("seq2seq.data.files.corpus._CHUNK_SIZE", 3)
     path = write(tmp_path / "x", b"longer than a chunk")
 
     assert file_sha256(path) == hashlib.sha256(b"longer than a chunk").hexdigest()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from seq2seq.data.config import FilesConfig, OnInvalid
 from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
-from seq2seq.data.file_checks import check_files, warn_if_swapped
-from seq2seq.data.file_sets import FileSet
-from seq2seq.data.joined import JoinedCorpus, Part
+from seq2seq.data.files.checks import check_files, warn_if_swapped
+from seq2seq.data.files.joined import JoinedCorpus, Part
+from seq2seq.data.files.sets import FileSet
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import decode_line, is_gzip, open_text
 

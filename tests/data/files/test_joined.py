@@ -3,7 +3,7 @@
 from tiny_data import TinyCorpus
 
 from seq2seq.data import Pair
-from seq2seq.data.joined import JoinedCorpus, Part
+from seq2seq.data.files.joined import JoinedCorpus, Part
 
 FIRST = TinyCorpus([Pair("a b", "A B", None), None, Pair("c", "C", None)], fingerprint="first")
 SECOND = TinyCorpus([Pair("d", "D", None)], fingerprint="second")

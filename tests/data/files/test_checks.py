@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.data.file_checks import check_files, warn_if_swapped
+from seq2seq.data.files.checks import check_files, warn_if_swapped
 
 TEXT = "Ein Hund l\u00e4uft.\nZwei M\u00e4nner.\n"
 
@@ -17,7 +17,7 @@ TEXT = "Ein Hund l\u00e4uft.\nZwei M\u00e4nner.\n"
 def test_all_lines_are_counted_whatever_ends_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, ending: bytes
 ) -> None:
-    monkeypatch.setattr("seq2seq.data.file_checks._CHUNK_SIZE", 3)
+    monkeypatch.setattr("seq2seq.data.files.checks._CHUNK_SIZE", 3)
     path = tmp_path / f"a.tsv{suffix}"
     content = b"a\tb\n\nc\td" + ending
     path.write_bytes(gzip.compress(content) if suffix else content)
@@ -114,7 +114,7 @@ def test_a_line_over_the_limit_is_refused(
     is_refused: bool,
 ) -> None:
     for name in ("_CHUNK_SIZE", "MAX_LINE"):
-        monkeypatch.setattr(f"seq2seq.data.file_checks.{name}", 6)
+        monkeypatch.setattr(f"seq2seq.data.files.checks.{name}", 6)
     path = tmp_path / f"a.de{suffix}"
     content = b"b" * before + b"\n" + b"a" * length + b"\nc\n"
     path.write_bytes(gzip.compress(content) if suffix else content)

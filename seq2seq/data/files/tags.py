@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from seq2seq.data.config import DataConfig, FilesConfig
 from seq2seq.data.encoded import EncodedCorpus
-from seq2seq.data.mixing import Mixture, mix
+from seq2seq.data.files.mixing import Mixture, mix
 from seq2seq.data.tokenizers.base import TokenizerPair
 from seq2seq.data.tokenizers.config import TokenizerConfig
 from seq2seq.special_tokens import UNK

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from seq2seq.data.file_sets import FileSet, read_file_sets
+from seq2seq.data.files.sets import FileSet, read_file_sets
 
 KEY = "data.train"
 

@@ -17,7 +17,7 @@ from seq2seq.data import (
     load_corpora,
     train_tokenizers,
 )
-from seq2seq.data.several_files import check_tags, training_mixture, with_tags
+from seq2seq.data.files.tags import check_tags, training_mixture, with_tags
 
 
 def several(folder, **entries: str) -> FilesConfig:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seq2seq.data.mixing import Mixture, mix
+from seq2seq.data.files.mixing import Mixture, mix
 
 
 @pytest.mark.parametrize(

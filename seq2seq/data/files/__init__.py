@@ -1,0 +1,1 @@
+"""The corpora of `data=files`: text files of the user, one corpus or several."""
