@@ -30,7 +30,12 @@ OVERRIDES = (
     "model.encoder.hidden_dropout=0.2",
 )
 """A run of 18 updates with 5 validations that writes every kind of file."""
-PRELOADED = ["seq2seq.cli.train", "seq2seq.training.event_file", "sacrebleu", "fault_processes"]
+PRELOADED = [
+    "seq2seq.cli.train",
+    "seq2seq.training.monitoring.event_file",
+    "sacrebleu",
+    "fault_processes",
+]
 
 _servers = multiprocessing.get_context("forkserver")
 _servers.set_forkserver_preload(PRELOADED)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.training.evaluator import Evaluator
+from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.preparation import EvaluationSet
-from seq2seq.training.tensorboard import TensorBoard
 
 logger = logging.getLogger(__name__)
 

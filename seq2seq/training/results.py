@@ -16,9 +16,9 @@ from seq2seq.runtime.distributed import compute_in_first
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.average_best import BestAverage, average_best
 from seq2seq.training.evaluator import Evaluation, Evaluator
+from seq2seq.training.monitoring.tensorboard import draw_results
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.run_directory import RunDirectory
-from seq2seq.training.tensorboard import draw_results
 from seq2seq.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)

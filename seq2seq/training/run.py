@@ -27,7 +27,7 @@ from seq2seq.runtime.numerics import Numerics, Precision, choose_numerics
 from seq2seq.runtime.seeding import derive_seed
 from seq2seq.training.agreement import check_same_config, prepare_in_turn
 from seq2seq.training.fine_tuning import freeze_embeddings, load_initial_checkpoint
-from seq2seq.training.logger import RunLog
+from seq2seq.training.monitoring.logger import RunLog
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.results import FinalScores, log_results, write_results
 from seq2seq.training.run_directory import RunDirectory

@@ -8,12 +8,12 @@ from seq2seq.runtime.distributed import Ranks, check_equal_weights
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.checkpoint_writer import CheckpointWriter
 from seq2seq.training.evaluator import Evaluator
-from seq2seq.training.logger import describe_validation
+from seq2seq.training.monitoring.logger import describe_validation
+from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.other_sets import OtherSets
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import Progress
 from seq2seq.training.selection import count_zero_score, metric_value
-from seq2seq.training.tensorboard import TensorBoard
 from seq2seq.training.updates import Updater
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from tiny_training import ROOT, SMALL, corpus_overrides, write_corpus
 
 from seq2seq.cli import launchers
 from seq2seq.cli.launchers import launched_job, lost_jobs_in_one_line, prepare_launcher
-from seq2seq.training.logger import RunLog
+from seq2seq.training.monitoring.logger import RunLog
 
 SWEEP = "swept"
 

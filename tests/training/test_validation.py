@@ -5,7 +5,7 @@ from tiny_training import tiny_trainer
 
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.training import validation
-from seq2seq.training.tensorboard import TensorBoard
+from seq2seq.training.monitoring.tensorboard import TensorBoard
 
 
 @pytest.fixture

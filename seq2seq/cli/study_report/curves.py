@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from seq2seq.cli.study import Group
-from seq2seq.training.tensorboard import MINUTES, TARGET_TOKENS, TRAIN_LOSS, VALID_BLEU, VALID_LOSS
+from seq2seq.training.monitoring.tensorboard import (
+    MINUTES,
+    TARGET_TOKENS,
+    TRAIN_LOSS,
+    VALID_BLEU,
+    VALID_LOSS,
+)
 from seq2seq.visualization.report_page import Chart, Section, Series
 
 AXES = {"updates": "Updates", "minutes": "Minutes", "tokens": "Target tokens"}

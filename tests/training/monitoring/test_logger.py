@@ -4,7 +4,7 @@ import sys
 
 from seq2seq.evaluation.metrics import Scores
 from seq2seq.training.evaluator import Alignment, Evaluation
-from seq2seq.training.logger import ProgressBar, RunLog, describe_validation
+from seq2seq.training.monitoring.logger import ProgressBar, RunLog, describe_validation
 from seq2seq.training.progress import Progress
 
 logger = logging.getLogger("seq2seq.of_a_test")

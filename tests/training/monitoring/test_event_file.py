@@ -8,7 +8,12 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from torch.utils.tensorboard.summary import scalar
 
 from seq2seq.files.atomic import create_file
-from seq2seq.training.event_file import EventFile, event_file_name, image_summary, new_event_file
+from seq2seq.training.monitoring.event_file import (
+    EventFile,
+    event_file_name,
+    image_summary,
+    new_event_file,
+)
 
 
 def read(path: Path) -> list[tuple[int, str]]:

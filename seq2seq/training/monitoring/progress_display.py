@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 
 from seq2seq.config.training import TrainingConfig
-from seq2seq.training.logger import ProgressBar
+from seq2seq.training.monitoring.logger import ProgressBar
 from seq2seq.training.progress import Progress
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,13 @@ from seq2seq.evaluation.attention_statistics import HeadStatistics, mean_over_he
 from seq2seq.files.atomic import whole_file
 from seq2seq.special_tokens import EOS
 from seq2seq.training.evaluator import Evaluation, Evaluator
-from seq2seq.training.event_file import EventFile, event_file_name, image_summary, new_event_file
 from seq2seq.training.loss import perplexity
+from seq2seq.training.monitoring.event_file import (
+    EventFile,
+    event_file_name,
+    image_summary,
+    new_event_file,
+)
 from seq2seq.training.progress import Interval, Progress
 from seq2seq.visualization.heads import head_figure
 from seq2seq.visualization.plots import attention_figure

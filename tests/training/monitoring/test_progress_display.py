@@ -6,12 +6,12 @@ import pytest
 
 from seq2seq.config.schema import load_config
 from seq2seq.training import progress_display
-from seq2seq.training.progress import Interval, Progress
-from seq2seq.training.progress_display import (
+from seq2seq.training.monitoring.progress_display import (
     ProgressDisplay,
     describe_estimate,
     describe_seconds,
 )
+from seq2seq.training.progress import Interval, Progress
 from seq2seq.training.updates import UpdateResult
 
 NOON = datetime(2026, 5, 4, 12, 0)

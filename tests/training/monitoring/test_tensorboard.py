@@ -10,8 +10,8 @@ from seq2seq.evaluation.attention_statistics import HeadStatistics
 from seq2seq.evaluation.metrics import Scores
 from seq2seq.search import Hypothesis
 from seq2seq.training.evaluator import Alignment, Evaluation
+from seq2seq.training.monitoring.tensorboard import TensorBoard, draw_results
 from seq2seq.training.progress import Interval, Progress
-from seq2seq.training.tensorboard import TensorBoard, draw_results
 
 HEADS = [
     HeadStatistics(0.5, 0.25, 0.75, 0.125),
