@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 
 from seq2seq.config.schema import load_config
-from seq2seq.training import progress_display
+from seq2seq.training.monitoring import progress_display
 from seq2seq.training.monitoring.progress_display import (
     ProgressDisplay,
     describe_estimate,
