@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from types import FrameType, TracebackType
+from types import FrameType
 
 from seq2seq.runtime.torchrun import is_first_process
 
@@ -51,12 +51,7 @@ class StopSignals:
             self._previous[number] = signal.signal(number, self._record)
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._restore()
 
     def _record(self, number: int, frame: FrameType | None) -> None:

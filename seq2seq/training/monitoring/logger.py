@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from logging.handlers import MemoryHandler
 from pathlib import Path
-from types import TracebackType
 from typing import NoReturn
 
 from tqdm import tqdm
@@ -53,12 +52,7 @@ class RunLog:
             package.addHandler(handler)
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         package = logging.getLogger("seq2seq")
         package.setLevel(self._level)
         for handler in self._handlers:
@@ -134,12 +128,7 @@ class ProgressBar:
     def __enter__(self) -> "ProgressBar":
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._bar.close()
 
     @property

@@ -3,7 +3,6 @@
 import logging
 import time
 from datetime import datetime, timedelta
-from types import TracebackType
 
 from seq2seq.config.training import TrainingConfig
 from seq2seq.training.monitoring.logger import ProgressBar
@@ -37,13 +36,8 @@ class ProgressDisplay:
     def __enter__(self) -> "ProgressDisplay":
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._bar.__exit__(exception_type, exception, traceback)
+    def __exit__(self, *exception: object) -> None:
+        self._bar.__exit__(*exception)
 
     def update(self, progress: Progress, *, updates_per_epoch: int) -> None:
         """Count an update and show the progress if it is time to.
