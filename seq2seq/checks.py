@@ -1,4 +1,10 @@
-"""Range checks for configurations; their errors name the key, the value and the rule."""
+"""Range checks for configurations; their errors name the key, the value and the rule.
+
+A field that is None passes. The section of a top-level key is "".
+"""
+
+import math
+from collections.abc import Iterable, Iterator
 
 MAX_LAYERS = 100
 MAX_SIZE = 20_000
@@ -6,28 +12,31 @@ MAX_SIZE = 20_000
 
 
 def check_positive(section: str, config: object, *fields: str) -> None:
-    """Raise ValueError unless each field is at least 1; the section of a top-level key is ""."""
-    for field in fields:
-        value = getattr(config, field)
+    """Raise ValueError unless each field is at least 1."""
+    for key, value in _values(section, config, fields):
         if value < 1:
-            key = f"{section}.{field}" if section else field
             raise ValueError(f"{key}={value} must be at least 1")
+
+
+def check_not_negative(section: str, config: object, *fields: str) -> None:
+    """Raise ValueError unless each field is a finite number of at least 0."""
+    for key, value in _values(section, config, fields):
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{key}={value} must be a number of at least 0")
 
 
 def check_at_most(section: str, config: object, most: int, *fields: str) -> None:
     """Raise ValueError if a field is more than the limit, far above all useful values."""
-    for field in fields:
-        value = getattr(config, field)
+    for key, value in _values(section, config, fields):
         if value > most:
-            raise ValueError(f"{section}.{field}={value} must be at most {most:,}")
+            raise ValueError(f"{key}={value} must be at most {most:,}")
 
 
 def check_probabilities(section: str, config: object, *fields: str) -> None:
     """Raise ValueError unless each field lies in [0, 1)."""
-    for field in fields:
-        value = getattr(config, field)
+    for key, value in _values(section, config, fields):
         if not 0 <= value < 1:
-            raise ValueError(f"{section}.{field}={value} must lie in [0, 1)")
+            raise ValueError(f"{key}={value} must lie in [0, 1)")
 
 
 def check_residual(section: str, *, residual: bool, num_layers: int) -> None:
@@ -37,3 +46,11 @@ def check_residual(section: str, *, residual: bool, num_layers: int) -> None:
             f"{section}.residual=true connects layers, but {section}.num_layers=1; set num_layers "
             "to 2 or more, or residual=false"
         )
+
+
+def _values(section: str, config: object, fields: Iterable[str]) -> Iterator[tuple[str, float]]:
+    """Yield the key and the value of each field that is not None."""
+    for field in fields:
+        value: float | None = getattr(config, field)
+        if value is not None:
+            yield f"{section}.{field}" if section else field, value

@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from seq2seq.checks import check_positive, check_probabilities
+from seq2seq.checks import check_not_negative, check_positive, check_probabilities
 
 
 def test_values_in_range_pass():
@@ -18,6 +18,21 @@ def test_size_below_one_is_refused_by_key_and_value(value):
 
     with pytest.raises(ValueError, match=f"^model.encoder.layers={value} must be at least 1$"):
         check_positive("model.encoder", config, "size", "layers")
+
+
+@pytest.mark.parametrize("value", [-0.5, float("nan"), float("inf")])
+def test_negative_and_infinite_numbers_are_refused_by_key_and_value(value):
+    config = SimpleNamespace(penalty=0.0, other=value)
+
+    with pytest.raises(ValueError, match=rf"^decoding.other={value} must be a number of at leas"):
+        check_not_negative("decoding", config, "penalty", "other")
+
+
+def test_a_field_that_is_none_passes():
+    config = SimpleNamespace(threads=None)
+
+    check_positive("", config, "threads")
+    check_probabilities("", config, "threads")
 
 
 def test_a_top_level_key_is_named_without_a_section():

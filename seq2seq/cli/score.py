@@ -72,8 +72,7 @@ class ScoreConfig:
             if not (names and all(names)):
                 raise ValueError(f"{key}={names} must name a file, or several: [a.en,b.en]")
         check_bleu_tokenize(self.bleu_tokenize, key="bleu_tokenize")
-        if self.significance_samples is not None:
-            check_positive("", self, "significance_samples")
+        check_positive("", self, "significance_samples")
         self._check_output()
 
     def _check_output(self) -> None:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from seq2seq.checks import check_positive, check_probabilities
+from seq2seq.checks import check_not_negative, check_positive, check_probabilities
 from seq2seq.data.batching import BatchingConfig
 from seq2seq.evaluation.bleu_tokenize import AUTO, check_bleu_tokenize
 from seq2seq.kernels.switch import Kernels
@@ -69,11 +69,7 @@ class OptimizerConfig:
             raise ValueError(
                 f"training.optimizer.learning_rate={self.learning_rate} must be above 0"
             )
-        for key in ("weight_decay", "clip_norm"):
-            if not 0 <= getattr(self, key) < math.inf:
-                raise ValueError(
-                    f"training.optimizer.{key}={getattr(self, key)} must be a number of at least 0"
-                )
+        check_not_negative("training.optimizer", self, "weight_decay", "clip_norm")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -91,10 +87,7 @@ class ScheduleConfig:
     """Validations without a new best that make a plateau."""
 
     def __post_init__(self) -> None:
-        if self.warmup_updates < 0:
-            raise ValueError(
-                f"training.schedule.warmup_updates={self.warmup_updates} must not be negative"
-            )
+        check_not_negative("training.schedule", self, "warmup_updates")
         check_probabilities("training.schedule", self, "minimum_ratio", "plateau_factor")
         check_positive("training.schedule", self, "plateau_patience")
 
@@ -129,10 +122,7 @@ class GuidedAttentionConfig:
     """File of Pharaoh text, parallel to the training files; None uses the links of the corpus."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.weight < math.inf:
-            raise ValueError(
-                f"training.guided_attention.weight={self.weight} must be a number of at least 0"
-            )
+        check_not_negative("training.guided_attention", self, "weight")
         if self.alignments is not None and not self.alignments.strip():
             raise ValueError(
                 f"training.guided_attention.alignments={self.alignments!r} must be a path; give "
@@ -162,15 +152,9 @@ class ValidationConfig:
 
     def __post_init__(self) -> None:
         check_bleu_tokenize(self.bleu_tokenize, key="training.validation.bleu_tokenize")
-        if self.every_updates is not None:
-            check_positive("training.validation", self, "every_updates")
-        if self.patience is not None:
-            check_positive("training.validation", self, "patience")
-        check_positive("training.validation", self, "keep_best", "batch_size")
-        if self.num_samples < 0:
-            raise ValueError(
-                f"training.validation.num_samples={self.num_samples} must be at least 0"
-            )
+        counts = ("every_updates", "patience", "keep_best", "batch_size")
+        check_positive("training.validation", self, *counts)
+        check_not_negative("training.validation", self, "num_samples")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -222,26 +206,18 @@ class TrainingConfig:
                 "training needs a budget: set training.max_epochs, training.max_updates or "
                 "training.max_minutes"
             )
-        for key in ("max_epochs", "max_updates", "threads"):
-            if getattr(self, key) is not None:
-                check_positive("training", self, key)
         for key in ("max_minutes", "save_every_minutes"):
             if getattr(self, key) is not None and not 0 < getattr(self, key) < math.inf:
                 raise ValueError(f"training.{key}={getattr(self, key)} must be above 0")
-        check_positive("training", self, "accumulation", "log_every")
-        check_probabilities("training", self, "label_smoothing")
-        for key in ("r_drop", "coverage_loss"):
-            if not 0 <= getattr(self, key) < math.inf:
-                raise ValueError(
-                    f"training.{key}={getattr(self, key)} must be a number of at least 0"
-                )
+        counts = ("max_epochs", "max_updates", "accumulation", "threads", "log_every")
+        check_positive("training", self, *counts)
+        check_probabilities("training", self, "label_smoothing", "ema_decay")
+        check_not_negative("training", self, "r_drop", "coverage_loss")
         if self.average_best and self.validation.keep_best == 1:
             raise ValueError(
                 "training.average_best=true averages the best checkpoints, but "
                 "training.validation.keep_best=1 keeps one; keep several, for example 5"
             )
-        if self.ema_decay is not None:
-            check_probabilities("training", self, "ema_decay")
         if self.precision is Precision.int8:
             raise ValueError(
                 "training.precision=int8 has no gradients; choose auto, fp32, bf16 or fp16, and "

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from seq2seq.checks import check_positive
+from seq2seq.checks import check_not_negative, check_positive
 from seq2seq.data.files.sets import FileSet, FileSets, read_file_sets
 
 
@@ -73,8 +73,7 @@ class GrammarConfig(DataConfig):
         _check_languages_differ(self)
         if self.grammar is not None:
             _check_not_empty("grammar", self.grammar)
-        if self.seed < 0:
-            raise ValueError(f"data.seed={self.seed} must be at least 0")
+        check_not_negative("data", self, "seed")
         check_positive("data", self, "num_train", "num_valid", "num_test")
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from seq2seq.checks import check_at_most, check_positive
+from seq2seq.checks import check_at_most, check_not_negative, check_positive
 
 MAX_LENGTH = 1_000_000
 """Limit of `max_length_offset` and `max_length_ratio`."""
@@ -52,10 +52,10 @@ class DecodingConfig:
     """Length of token sequences that may not occur twice (Paulus et al. 2017); 0: off."""
 
     def __post_init__(self) -> None:
-        _check_not_negative(self, "min_length", "min_length_ratio", "max_length_ratio")
+        numbers = ("min_length", "min_length_ratio", "max_length_ratio", "no_repeat_ngram")
+        check_not_negative("decoding", self, *numbers)
         check_positive("decoding", self, "max_length_offset")
         check_at_most("decoding", self, MAX_LENGTH, "max_length_offset", "max_length_ratio")
-        _check_not_negative(self, "no_repeat_ngram")
         # Both together keep the minimum length within the maximum length for every source.
         if self.min_length > self.max_length_offset:
             raise ValueError(
@@ -120,7 +120,7 @@ class BeamConfig(DecodingConfig):
         check_positive("decoding", self, "beam_size", "n_best")
         check_at_most("decoding", self, MAX_HYPOTHESES, "beam_size")
         _check_n_best(self, "beam_size")
-        _check_not_negative(self, "length_penalty", "coverage_penalty")
+        check_not_negative("decoding", self, "length_penalty", "coverage_penalty")
         if self.length_penalty > MAX_LENGTH_PENALTY:
             raise ValueError(
                 f"decoding.length_penalty={self.length_penalty} must be at most "
@@ -171,7 +171,7 @@ class SamplingConfig(DecodingConfig):
                 f"decoding.temperature={self.temperature} must be a number above 0; "
                 "for the most probable token choose decoding=greedy"
             )
-        _check_not_negative(self, "top_k")
+        check_not_negative("decoding", self, "top_k")
         if not 0 < self.top_p <= 1:
             raise ValueError(
                 f"decoding.top_p={self.top_p} must lie in (0, 1]; 1 samples from all tokens"
@@ -179,17 +179,6 @@ class SamplingConfig(DecodingConfig):
         check_positive("decoding", self, "num_samples", "n_best")
         check_at_most("decoding", self, MAX_HYPOTHESES, "num_samples")
         _check_n_best(self, "num_samples")
-
-
-def _check_not_negative(config: object, *fields: str) -> None:
-    """Raise ValueError unless each field is a finite number of at least 0."""
-    for field in fields:
-        value = getattr(config, field)
-        if not 0 <= value < float("inf"):
-            raise ValueError(
-                f"decoding.{field}={value} must be a number of at least 0; leave it out for "
-                "its default"
-            )
 
 
 def _check_n_best(config: BeamConfig | SamplingConfig, bound: str) -> None:

@@ -21,7 +21,7 @@ def training() -> TrainingConfig:
         ("optimizer", "learning_rate", float("inf"), "must be above 0"),
         ("optimizer", "weight_decay", -0.1, "must be a number of at least 0"),
         ("optimizer", "clip_norm", float("nan"), "must be a number of at least 0"),
-        ("schedule", "warmup_updates", -1, "must not be negative"),
+        ("schedule", "warmup_updates", -1, "must be a number of at least 0"),
         ("schedule", "minimum_ratio", 1.0, r"must lie in \[0, 1\)"),
         ("schedule", "plateau_factor", -0.5, r"must lie in \[0, 1\)"),
         ("schedule", "plateau_patience", 0, "must be at least 1"),
@@ -35,7 +35,7 @@ def training() -> TrainingConfig:
         ("validation", "patience", 0, "must be at least 1"),
         ("validation", "keep_best", 0, "must be at least 1"),
         ("validation", "batch_size", 0, "must be at least 1"),
-        ("validation", "num_samples", -1, "must be at least 0"),
+        ("validation", "num_samples", -1, "must be a number of at least 0"),
     ],
 )
 def test_a_value_of_a_part_out_of_its_range_is_refused_with_its_key(part, key, value, rule):

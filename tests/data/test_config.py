@@ -50,7 +50,7 @@ def test_grammar_sizes_below_one_are_refused(key: str) -> None:
 
 
 def test_negative_seed_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"data\.seed=-1 must be at least 0"):
+    with pytest.raises(ValueError, match=r"data\.seed=-1 must be a number of at least 0"):
         dataclasses.replace(GRAMMAR, seed=-1)
 
 

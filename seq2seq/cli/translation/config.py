@@ -97,9 +97,7 @@ class TranslateConfig:
     decoding: DecodingConfig
 
     def __post_init__(self) -> None:
-        check_positive("", self, "batch_size", "split_length")
-        if self.threads is not None:
-            check_positive("", self, "threads")
+        check_positive("", self, "batch_size", "split_length", "threads")
         if not (self.checkpoint and all(self.checkpoint)):
             raise ValueError(
                 f"checkpoint={self.checkpoint} must name a checkpoint, or several: [a.pt,b.pt]"
