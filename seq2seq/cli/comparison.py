@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from seq2seq.cli.study import Group, Run
+from seq2seq.evaluation.bleu_tokenize import ScoringRule
 from seq2seq.evaluation.study_significance import (
     Array,
     GroupComparison,
@@ -142,15 +143,9 @@ def read_scored_lines(run: Run) -> tuple[list[str], list[str]]:
 def run_statistics(run: Run) -> Array:
     """Return the sentence statistics of a run's test set, (S, K)."""
     translations, references = read_scored_lines(run)
-    return sentence_statistics(translations, references, tokenize=bleu_tokenizer(run.signature))
-
-
-def bleu_tokenizer(signature: str) -> str:
-    """Return the tokenizer that a signature of sacreBLEU names."""
-    fields = dict(part.split(":", 1) for part in signature.split("|") if ":" in part)
-    name = fields.get("tok", "13a")
-    # Those of Japanese and Korean add the version of a dictionary to the name.
-    return next((known for known in ("ja-mecab", "ko-mecab") if name.startswith(known)), name)
+    return sentence_statistics(
+        translations, references, rule=ScoringRule.of_signature(run.signature)
+    )
 
 
 def _same_seeds(group: Group, baseline: Group) -> list[tuple[int, int]]:

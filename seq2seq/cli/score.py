@@ -19,6 +19,7 @@ from seq2seq.cli.hydra_arguments import quote_plain_values
 from seq2seq.cli.outputs import open_output, write
 from seq2seq.config.composition import config_directory, to_dataclass
 from seq2seq.evaluation.bleu_tokenize import (
+    ScoringRule,
     check_bleu_tokenize,
     choose_bleu_tokenize,
     describe_missing_spaces,
@@ -59,6 +60,8 @@ class ScoreConfig:
     """Files of reference translations, line for line; several are alternatives."""
     bleu_tokenize: str
     """sacreBLEU's tokenizer for BLEU; auto: by the language that ends the name of the reference."""
+    lowercase: bool
+    """Ignore the case of letters in BLEU and chrF2; TER always does."""
     output: str | None
     """None: standard output."""
     output_format: ScoreFormat
@@ -134,7 +137,7 @@ def score_systems(config: ScoreConfig) -> None:
             references,
             significance=config.significance,
             num_samples=config.significance_samples,
-            bleu_tokenize=bleu_tokenize,
+            rule=ScoringRule(bleu_tokenize, config.lowercase),
         )
         format_scores = _json if config.output_format is ScoreFormat.json else _table
         # `write` returns False for a closed pipe, which is not an error.

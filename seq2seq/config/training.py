@@ -146,9 +146,10 @@ class ValidationConfig:
     """Number of sentences whose translations and attention maps go to TensorBoard."""
     batch_size: int
     """Sentences translated together."""
-    # The default is also the value of checkpoints that were written before the key existed.
     bleu_tokenize: str = AUTO
     """sacreBLEU's tokenizer for BLEU, in validation and results; auto: by the target language."""
+    lowercase: bool | None = None
+    """Ignore the case of letters in BLEU and chrF; None: if the tokenizer makes text lower case."""
 
     def __post_init__(self) -> None:
         check_bleu_tokenize(self.bleu_tokenize, key="training.validation.bleu_tokenize")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         HeadStatistics,
         mean_over_heads,
     )
-    from seq2seq.evaluation.bleu_tokenize import choose_bleu_tokenize
+    from seq2seq.evaluation.bleu_tokenize import ScoringRule, choose_bleu_tokenize
     from seq2seq.evaluation.metrics import Scores, score
     from seq2seq.evaluation.significance import (
         MetricScore,
@@ -44,6 +44,7 @@ __all__ = [
     "Links",
     "MetricScore",
     "Scores",
+    "ScoringRule",
     "Significance",
     "SystemScores",
     "alignment_error_rate",
@@ -77,7 +78,7 @@ _MODULES = {
         "word_weights",
     ),
     "attention_statistics": ("AttentionStatistics", "HeadStatistics", "mean_over_heads"),
-    "bleu_tokenize": ("choose_bleu_tokenize",),
+    "bleu_tokenize": ("ScoringRule", "choose_bleu_tokenize"),
     "metrics": ("Scores", "score"),
     "significance": ("MetricScore", "Significance", "SystemScores", "compare_systems"),
 }

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
@@ -11,6 +11,32 @@ AUTO = "auto"
 DEFAULT = "13a"
 CHOICES = (AUTO, DEFAULT, "intl", "zh", "ja-mecab", "ko-mecab", "char", "flores200", "none")
 """The tokenizers of sacreBLEU that can be chosen; "auto" means the one of the language."""
+
+
+class ScoringRule(NamedTuple):
+    """How sacreBLEU compares lines; its signatures name both parts."""
+
+    bleu_tokenize: str = DEFAULT
+    """Tokenizer of BLEU: one of `CHOICES` but "auto"."""
+    lowercase: bool = False
+    """Whether the case of letters is ignored."""
+
+    @classmethod
+    def of_signature(cls, signature: str) -> "ScoringRule":
+        """Return the rule that a signature of BLEU names.
+
+        Example:
+            >>> ScoringRule.of_signature("nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:2.6.0")
+            ScoringRule(bleu_tokenize='13a', lowercase=True)
+        """
+        parts = dict(part.split(":", 1) for part in signature.split("|") if ":" in part)
+        name = parts.get("tok", DEFAULT)
+        # Those of Japanese and Korean add the version of a dictionary to the name.
+        tokenize = next((known for known in _EXTRAS if name.startswith(known)), name)
+        return cls(tokenize, parts.get("case") == "lc")
+
+
+DEFAULT_RULE = ScoringRule()
 
 _OF_LANGUAGES = {
     "zh": "zh",
@@ -58,11 +84,11 @@ def choose_bleu_tokenize(value: str, *, language: str) -> str:
     return _OF_LANGUAGES.get(re.split("[-_]", language.lower())[0], DEFAULT)
 
 
-def build_bleu(tokenize: str, *, key: str) -> "BLEU":
-    """Return sacreBLEU's cased BLEU with a tokenizer.
+def build_bleu(rule: ScoringRule, *, key: str) -> "BLEU":
+    """Return sacreBLEU's BLEU.
 
     Args:
-        tokenize: One of `CHOICES` but "auto".
+        rule: Tokenizer and case.
         key: Configuration key of the tokenizer, for the message.
 
     Raises:
@@ -72,8 +98,9 @@ def build_bleu(tokenize: str, *, key: str) -> "BLEU":
     # Training does not score until after its first updates, so its start does not wait for this.
     from sacrebleu.metrics.bleu import BLEU
 
+    tokenize = rule.bleu_tokenize
     try:
-        return BLEU(tokenize=tokenize)
+        return BLEU(tokenize=tokenize, lowercase=rule.lowercase)
     except (RuntimeError, ImportError, OSError) as error:
         if tokenize in _EXTRAS:
             extra = _EXTRAS[tokenize]
@@ -87,7 +114,7 @@ def build_bleu(tokenize: str, *, key: str) -> "BLEU":
 def check_bleu_is_available(tokenize: str, *, key: str) -> None:
     """Raise ValueError unless BLEU can be computed with a tokenizer; raises as `build_bleu`."""
     if tokenize in _EXTRAS or tokenize == "flores200":
-        build_bleu(tokenize, key=key)
+        build_bleu(ScoringRule(tokenize), key=key)
 
 
 def describe_missing_spaces(references: Sequence[str], tokenize: str, *, key: str) -> str | None:

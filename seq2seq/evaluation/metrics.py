@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seq2seq.evaluation.bleu_tokenize import DEFAULT, build_bleu
+from seq2seq.evaluation.bleu_tokenize import DEFAULT_RULE, ScoringRule, build_bleu
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
@@ -30,15 +30,16 @@ def score(
     references: Sequence[str],
     *,
     ter: bool = True,
-    bleu_tokenize: str = DEFAULT,
+    rule: ScoringRule = DEFAULT_RULE,
 ) -> Scores:
-    """Score translations with cased BLEU, chrF2 and TER.
+    """Score translations with BLEU, chrF2 and TER.
 
     Args:
         hypotheses: Detokenised translations.
         references: One detokenised reference for each translation.
         ter: Whether to compute TER, which takes longer than the other two together.
-        bleu_tokenize: sacreBLEU's tokenizer for BLEU, as `choose_bleu_tokenize` returns it.
+        rule: Tokenizer of BLEU, and whether BLEU and chrF2 ignore the case of letters, which TER
+            always does.
 
     Raises:
         ValueError: There is nothing to score, the numbers of lines differ, or the tokenizer needs
@@ -56,7 +57,7 @@ def score(
         )
     if not hypotheses:
         raise ValueError("there are no translations to score; give at least one sentence")
-    metrics = build_metrics(bleu_tokenize)
+    metrics = build_metrics(rule)
     values = {
         name: clip_score(name, metric.corpus_score(hypotheses, [references]).score)
         for name, metric in metrics.items()
@@ -70,17 +71,14 @@ def score(
     )
 
 
-def build_metrics(bleu_tokenize: str = DEFAULT) -> "dict[str, Metric]":
-    """Return sacreBLEU's cased BLEU, chrF2 and TER by the names `bleu`, `chrf` and `ter`.
-
-    Args:
-        bleu_tokenize: sacreBLEU's tokenizer for BLEU, as `choose_bleu_tokenize` returns it.
-    """
+def build_metrics(rule: ScoringRule) -> "dict[str, Metric]":
+    """Return sacreBLEU's BLEU, chrF2 and TER by the names `bleu`, `chrf` and `ter`."""
     # Training does not score until after its first updates, so its start does not wait for these.
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
-    return {"bleu": build_bleu(bleu_tokenize, key="bleu_tokenize"), "chrf": CHRF(), "ter": TER()}
+    bleu = build_bleu(rule, key="bleu_tokenize")
+    return {"bleu": bleu, "chrf": CHRF(lowercase=rule.lowercase), "ter": TER()}
 
 
 def clip_score(name: str, value: float) -> float:

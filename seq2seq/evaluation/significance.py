@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, Result
 
-from seq2seq.evaluation.bleu_tokenize import DEFAULT
+from seq2seq.evaluation.bleu_tokenize import DEFAULT_RULE, ScoringRule
 from seq2seq.evaluation.metrics import build_metrics, clip_score
 
 
@@ -53,7 +53,7 @@ def compare_systems(
     *,
     significance: Significance,
     num_samples: int | None,
-    bleu_tokenize: str = DEFAULT,
+    rule: ScoringRule = DEFAULT_RULE,
 ) -> SystemScores:
     """Score systems with BLEU, chrF2 and TER, and test whether they differ from the first.
 
@@ -62,7 +62,7 @@ def compare_systems(
         references: One or more reference texts, each with one line for each translation.
         significance: The paired test.
         num_samples: Number of resamples or permutations; None for sacreBLEU's default.
-        bleu_tokenize: sacreBLEU's tokenizer for BLEU, as `choose_bleu_tokenize` returns it.
+        rule: Tokenizer of BLEU, and whether BLEU and chrF2 ignore the case of letters.
 
     Example:
         >>> references = [["A dog runs.", "Two men sit."]]
@@ -73,7 +73,7 @@ def compare_systems(
         >>> [round(each.score, 1) for each in found.scores["chrf"]]
         [76.6, 7.2]
     """
-    metrics = build_metrics(bleu_tokenize)
+    metrics = build_metrics(rule)
     if len(systems) == 1:
         return _score_alone(*systems[0], metrics, references)
     test = PairedTest(

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from seq2seq.evaluation.bleu_tokenize import DEFAULT_RULE, ScoringRule
+
 Array = NDArray[np.float64]
 
 NUM_SAMPLES = 1000
@@ -41,14 +43,14 @@ class GroupComparison(NamedTuple):
 
 
 def sentence_statistics(
-    hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a"
+    hypotheses: Sequence[str], references: Sequence[str], *, rule: ScoringRule = DEFAULT_RULE
 ) -> Array:
     """Return sacreBLEU's statistics of each sentence, whose sum gives the BLEU of the corpus.
 
     Args:
         hypotheses: Detokenised translations.
         references: One detokenised reference for each translation.
-        tokenize: A tokenizer of sacreBLEU.
+        rule: Tokenizer of BLEU, and whether it ignores the case of letters.
 
     Returns:
         (S, K)
@@ -60,7 +62,7 @@ def sentence_statistics(
     """
     from sacrebleu.metrics.bleu import BLEU
 
-    metric = BLEU(tokenize=tokenize, force=True)
+    metric = BLEU(tokenize=rule.bleu_tokenize, lowercase=rule.lowercase, force=True)
     rows = metric._extract_corpus_statistics(hypotheses, [references])
     return np.array(rows, dtype=np.float64).reshape(len(hypotheses), 2 + 2 * _ORDERS)
 

@@ -86,7 +86,7 @@ def _checksums(data: PreparedData) -> Iterator[tuple[str, str]]:
 
 def _set_digest(data: EvaluationSet) -> str:
     ids = _ids_digest(data.encoded.source_rows, data.encoded.target_rows)
-    return _digest([ids, data.sources, data.references, data.bleu_tokenize])
+    return _digest([ids, data.sources, data.references, *data.scoring_rule])
 
 
 def _ids_digest(*sides: IdRows) -> str:

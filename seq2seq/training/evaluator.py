@@ -154,9 +154,7 @@ class Evaluator:
         error_rates = self._error_rates(links) if links else []
         texts = [translations[row] for row in sorted(translations)]
         return Evaluation(
-            scores=score(
-                texts, self.data.references, ter=ter, bleu_tokenize=self.data.bleu_tokenize
-            ),
+            scores=score(texts, self.data.references, ter=ter, rule=self.data.scoring_rule),
             loss=sum(each.cross_entropy for each in batches) / sum(b.num_tokens for b in batches),
             heads=statistics.heads(error_rates=error_rates[1:] or None),
             alignment=Alignment(error_rates[0], self._diagonal_error_rate()) if links else None,

@@ -8,6 +8,8 @@ from seq2seq.data import (
     Corpus,
     DataConfig,
     EncodedCorpus,
+    Normalization,
+    SentencePieceConfig,
     TokenizerPair,
     TokenLinks,
     TrainingCorpus,
@@ -21,7 +23,8 @@ from seq2seq.data.files.mixing import Mixture
 from seq2seq.data.files.tags import check_tags, training_mixture, with_tags
 from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.bleu_tokenize import (
-    DEFAULT,
+    DEFAULT_RULE,
+    ScoringRule,
     check_bleu_is_available,
     choose_bleu_tokenize,
     describe_missing_spaces,
@@ -44,8 +47,8 @@ class EvaluationSet:
     references: list[str]
     gold: list[GoldLinks] | None
     """None if a sentence has no gold alignment."""
-    bleu_tokenize: str = DEFAULT
-    """sacreBLEU's tokenizer for BLEU on the references."""
+    scoring_rule: ScoringRule = DEFAULT_RULE
+    """Tokenizer and case of BLEU on the references."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -79,10 +82,8 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         OSError: A file cannot be read or written.
     """
     check_guided_attention(config)
-    tokenize = choose_bleu_tokenize(
-        config.training.validation.bleu_tokenize, language=config.data.target
-    )
-    check_bleu_is_available(tokenize, key=_BLEU_KEY)
+    rule = choose_scoring_rule(config)
+    check_bleu_is_available(rule.bleu_tokenize, key=_BLEU_KEY)
     check_cache(config.data.cache_dir)
     corpora = load_corpora(config.data)
     if tokenizers is None:
@@ -94,11 +95,11 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     links = _training_links(config, corpora.train, encoded, tokenizers)
     if links is not None:
         fingerprint = f"{fingerprint}-{links.digest()}"
-    valid = _evaluation_set(corpora.valid, tokenizers, config.data, bleu_tokenize=tokenize)
+    valid = _evaluation_set(corpora.valid, tokenizers, config.data, rule=rule)
     test = None
     if corpora.test is not None:
-        test = _evaluation_set(corpora.test, tokenizers, config.data, bleu_tokenize=tokenize)
-    if warning := describe_missing_spaces(valid.references, tokenize, key=_BLEU_KEY):
+        test = _evaluation_set(corpora.test, tokenizers, config.data, rule=rule)
+    if warning := describe_missing_spaces(valid.references, rule.bleu_tokenize, key=_BLEU_KEY):
         logger.warning("%s", warning)
     return PreparedData(
         tokenizers=tokenizers,
@@ -116,9 +117,22 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         valid=valid,
         test=test,
         other_valid={
-            name: _evaluation_set(corpus, tokenizers, config.data, bleu_tokenize=tokenize)
+            name: _evaluation_set(corpus, tokenizers, config.data, rule=rule)
             for name, corpus in corpora.other_valid.items()
         },
+    )
+
+
+def choose_scoring_rule(config: TrainConfig) -> ScoringRule:
+    """Return the rule for BLEU: by the target language and the tokenizer, unless it is set."""
+    validation, tokenizer = config.training.validation, config.tokenizer
+    is_folded = (
+        isinstance(tokenizer, SentencePieceConfig)
+        and tokenizer.normalization is Normalization.nmt_nfkc_cf
+    )
+    return ScoringRule(
+        choose_bleu_tokenize(validation.bleu_tokenize, language=config.data.target),
+        is_folded if validation.lowercase is None else validation.lowercase,
     )
 
 
@@ -135,7 +149,7 @@ def _training_links(
 
 
 def _evaluation_set(
-    corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig, *, bleu_tokenize: str
+    corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig, *, rule: ScoringRule
 ) -> EvaluationSet:
     encoded = encode_corpus(corpus, tokenizers, replace(config, max_length=UNLIMITED))
     pairs = list(corpus)
@@ -145,5 +159,5 @@ def _evaluation_set(
         sources=[pair.source for pair in pairs],
         references=[pair.target for pair in pairs],
         gold=[GoldLinks(each, each) for each in links] if len(links) == len(pairs) else None,
-        bleu_tokenize=bleu_tokenize,
+        scoring_rule=rule,
     )

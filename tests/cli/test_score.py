@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from seq2seq.cli.score import ScoreConfig, ScoreFormat, score_systems
+from seq2seq.evaluation.bleu_tokenize import ScoringRule
 from seq2seq.evaluation.metrics import score
 from seq2seq.evaluation.significance import Significance
 
@@ -40,6 +41,7 @@ CONFIG = ScoreConfig(
     hypotheses=["a.en"],
     reference=["ref.en"],
     bleu_tokenize="auto",
+    lowercase=False,
     output="scores",
     output_format=ScoreFormat.json,
     significance=Significance.bootstrap,
@@ -140,7 +142,7 @@ def test_the_name_of_the_reference_chooses_the_tokenizer_of_bleu(reference, valu
     found = json.loads(scored(reference=[reference], bleu_tokenize=value))
 
     assert f"tok:{tokenize}" in found["signatures"]["bleu"].split("|")
-    expected = score(SYSTEMS["a.en"], REFERENCE, bleu_tokenize=tokenize)
+    expected = score(SYSTEMS["a.en"], REFERENCE, rule=ScoringRule(tokenize))
     assert found["systems"][0]["bleu"]["score"] == expected.bleu
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from seq2seq.evaluation.bleu_tokenize import (
     CHOICES,
+    ScoringRule,
     build_bleu,
     check_bleu_is_available,
     check_bleu_tokenize,
@@ -70,17 +71,38 @@ def test_another_tokenizer_is_refused() -> None:
 
 @pytest.mark.parametrize("tokenize", ["13a", "intl", "zh", "char", "none"])
 def test_the_signature_names_the_tokenizer(tokenize: str) -> None:
-    scores = score(ENGLISH, ENGLISH, bleu_tokenize=tokenize)
+    scores = score(ENGLISH, ENGLISH, rule=ScoringRule(tokenize))
 
     assert scores.bleu == 100
     assert f"tok:{tokenize}" in scores.signature.split("|")
+
+
+def test_without_case_lower_case_is_right():
+    cased, lower = ["Der Hund sieht die Katze."], ["der hund sieht die katze."]
+
+    scores = score(lower, cased, rule=ScoringRule(lowercase=True))
+
+    assert (scores.bleu, scores.chrf, scores.ter) == (100, 100, 0)
+    assert "case:lc" in scores.signature.split("|")
+    assert score(lower, cased).bleu < 50
+
+
+@pytest.mark.parametrize("rule", [ScoringRule(), ScoringRule("char", lowercase=True)])
+def test_a_signature_gives_its_rule_back(rule):
+    assert ScoringRule.of_signature(score(ENGLISH, ENGLISH, rule=rule).signature) == rule
+
+
+def test_a_signature_of_japanese_words_gives_its_rule_back():
+    signature = "nrefs:1|case:mixed|eff:no|tok:ja-mecab-0.996-IPA|smooth:exp|version:2.6.0"
+
+    assert ScoringRule.of_signature(signature) == ScoringRule("ja-mecab")
 
 
 def test_japanese_is_scored_by_words() -> None:
     pytest.importorskip("MeCab", reason="the extra ja is not installed")
 
     by_13a = score(HYPOTHESES, REFERENCES, ter=False)
-    by_words = score(HYPOTHESES, REFERENCES, ter=False, bleu_tokenize="ja-mecab")
+    by_words = score(HYPOTHESES, REFERENCES, ter=False, rule=ScoringRule("ja-mecab"))
 
     assert by_13a.bleu == pytest.approx(0)  # a sentence is one word, which has no 4-gram
     assert 50 < by_words.bleu < 90
@@ -94,12 +116,12 @@ def test_systems_are_compared_with_the_tokenizer() -> None:
         [REFERENCES],
         significance=Significance.bootstrap,
         num_samples=20,
-        bleu_tokenize="char",
+        rule=ScoringRule("char"),
     )
 
     assert "tok:char" in found.signatures["bleu"].split("|")
     first, second = found.scores["bleu"]
-    expected = score(HYPOTHESES, REFERENCES, bleu_tokenize="char").bleu
+    expected = score(HYPOTHESES, REFERENCES, rule=ScoringRule("char")).bleu
     assert (first.score, second.score) == (pytest.approx(expected), 100)
 
 
@@ -133,7 +155,7 @@ def test_a_failed_download_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         ValueError, match=r"^BLEU cannot use x=flores200: no route; set x=char$"
     ) as caught:
-        build_bleu("flores200", key="x")
+        build_bleu(ScoringRule("flores200"), key="x")
 
     assert "\n" not in str(caught.value)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
+from seq2seq.evaluation.bleu_tokenize import ScoringRule
 from seq2seq.evaluation.study_significance import (
     compare_groups,
     corpus_bleu,
@@ -93,7 +94,7 @@ def test_bleu_of_many_sums_is_computed_at_once():
 
 def test_the_tokenizer_of_sacrebleu_can_be_chosen():
     hypotheses = TRANSLATIONS[0]
-    statistics = sentence_statistics(hypotheses, REFERENCES, tokenize="char")
+    statistics = sentence_statistics(hypotheses, REFERENCES, rule=ScoringRule("char"))
 
     expected = BLEU(tokenize="char").corpus_score(hypotheses, [REFERENCES]).score
     assert corpus_bleu(statistics.sum(axis=0)) == pytest.approx(expected)

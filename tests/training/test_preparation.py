@@ -8,7 +8,8 @@ from tiny_training import corpus_overrides, tiny_config, tiny_run, write_corpus
 
 from seq2seq.cli.study import read_runs
 from seq2seq.config.schema import load_config
-from seq2seq.training.preparation import prepare_data
+from seq2seq.evaluation.bleu_tokenize import ScoringRule
+from seq2seq.training.preparation import choose_scoring_rule, prepare_data
 
 
 def test_rows_of_an_evaluation_set_are_the_lines_of_its_files(tmp_path):
@@ -97,7 +98,27 @@ def test_the_same_corpus_gives_the_same_ids_from_the_cache(tmp_path):
 def test_the_target_language_chooses_the_tokenizer_of_bleu(tmp_path):
     data = prepare_data(tiny_config(tmp_path, "data.target=zh"))
 
-    assert data.valid.bleu_tokenize == data.test.bleu_tokenize == "zh"
+    assert data.valid.scoring_rule == data.test.scoring_rule == ScoringRule("zh")
+
+
+@pytest.mark.parametrize(
+    ("normalization", "lowercase", "is_lower"),
+    [
+        ("identity", "null", False),
+        ("nmt_nfkc", "null", False),
+        ("nmt_nfkc_cf", "null", True),
+        ("nmt_nfkc_cf", "false", False),
+        ("identity", "true", True),
+    ],
+)
+def test_scores_ignore_case_if_the_tokenizer_does(normalization, lowercase, is_lower):
+    config = load_config(
+        "tokenizer=unigram",
+        f"tokenizer.normalization={normalization}",
+        f"training.validation.lowercase={lowercase}",
+    )
+
+    assert choose_scoring_rule(config) == ScoringRule(lowercase=is_lower)
 
 
 def test_the_results_say_how_bleu_was_computed(tmp_path):

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from seq2seq.cli.comparison import (
-    bleu_tokenizer,
     common_test_set,
     read_scored_lines,
     run_statistics,
@@ -16,7 +15,7 @@ from seq2seq.cli.study_report.formats import spread_cell
 from seq2seq.config.errors import USER_ERRORS, describe_error
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.data import load_corpora
-from seq2seq.evaluation.bleu_tokenize import build_bleu
+from seq2seq.evaluation.bleu_tokenize import ScoringRule, build_bleu
 from seq2seq.evaluation.breakdowns import (
     FREQUENCY_BINS,
     Bin,
@@ -108,7 +107,9 @@ def _by_length(
 
 def _by_frequency(groups: Sequence[Group], members: Sequence[int]) -> tuple[Chart, Table]:
     first = groups[members[0]].runs[0]
-    metric = build_bleu(bleu_tokenizer(first.signature), key="training.validation.bleu_tokenize")
+    metric = build_bleu(
+        ScoringRule.of_signature(first.signature), key="training.validation.bleu_tokenize"
+    )
 
     def split(line: str) -> list[str]:
         words: list[str] = metric.tokenizer(line).split()
