@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seq2seq.cli.errors import one_line_errors
-from seq2seq.cli.leaderboard import write_tables
-from seq2seq.cli.study import is_run, read_runs
+from seq2seq.cli.studies.leaderboard import write_tables
+from seq2seq.cli.studies.runs import is_run, read_runs
 
 
 @one_line_errors

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tiny_training import corpus_overrides, tiny_config, tiny_run, write_corpus
 
-from seq2seq.cli.study import read_runs
+from seq2seq.cli.studies.runs import read_runs
 from seq2seq.config.schema import load_config
 from seq2seq.evaluation.bleu_tokenize import ScoringRule
 from seq2seq.training.preparation import choose_scoring_rule, prepare_data

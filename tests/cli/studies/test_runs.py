@@ -1,7 +1,7 @@
 import pytest
 from tiny_study import write_run, write_study
 
-from seq2seq.cli.study import FAILURE, group_runs, read_runs, record_failure
+from seq2seq.cli.studies.runs import FAILURE, group_runs, read_runs, record_failure
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import save_config
 

@@ -1,8 +1,8 @@
 from tiny_study import write_run, write_study
 
-from seq2seq.cli.comparison import compare_with_baseline
-from seq2seq.cli.study import group_runs, read_runs
-from seq2seq.cli.study_report.results import results
+from seq2seq.cli.studies.comparison import compare_with_baseline
+from seq2seq.cli.studies.results import results
+from seq2seq.cli.studies.runs import group_runs, read_runs
 
 
 def section_of(path, baseline=None):

@@ -5,8 +5,8 @@ import os
 import pytest
 from tiny_study import write_run, write_study
 
-from seq2seq.cli.leaderboard import write_tables
-from seq2seq.cli.study import read_runs, record_failure
+from seq2seq.cli.studies.leaderboard import write_tables
+from seq2seq.cli.studies.runs import read_runs, record_failure
 
 
 def tables(path, *, baseline=None):

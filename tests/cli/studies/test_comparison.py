@@ -1,8 +1,8 @@
 import pytest
 from tiny_study import REFERENCES, write_run, write_study
 
-from seq2seq.cli.comparison import compare_with_baseline
-from seq2seq.cli.study import group_runs, read_runs
+from seq2seq.cli.studies.comparison import compare_with_baseline
+from seq2seq.cli.studies.runs import group_runs, read_runs
 
 BAD = ["A runs ."] * len(REFERENCES)
 

@@ -8,7 +8,7 @@ from typing import cast
 
 from omegaconf import OmegaConf
 
-from seq2seq.cli.run_results import read_measures
+from seq2seq.cli.studies.run_files import read_measures
 from seq2seq.files.atomic import whole_file
 
 RESULTS = "results.json"

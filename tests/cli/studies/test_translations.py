@@ -1,7 +1,7 @@
 import pytest
 
-from seq2seq.cli.study_report import translations as module
-from seq2seq.cli.study_report.translations import best_run, choose_sentences, translations
+from seq2seq.cli.studies import translations as module
+from seq2seq.cli.studies.translations import best_run, choose_sentences, translations
 
 
 def test_each_group_translates_the_same_sentences_with_its_best_run(groups, trained):

@@ -4,8 +4,8 @@ import re
 import pytest
 from tiny_study import SIGNATURE, write_run
 
-from seq2seq.cli.run_results import read_measures
-from seq2seq.cli.study import RESULTS, read_runs
+from seq2seq.cli.studies.run_files import read_measures
+from seq2seq.cli.studies.runs import RESULTS, read_runs
 
 
 def results_without(path, *keys):

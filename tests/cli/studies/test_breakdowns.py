@@ -4,8 +4,8 @@ import shutil
 import pytest
 import sacrebleu
 
-from seq2seq.cli.study import group_runs, read_runs
-from seq2seq.cli.study_report.breakdowns import breakdowns, training_counts
+from seq2seq.cli.studies.breakdowns import breakdowns, training_counts
+from seq2seq.cli.studies.runs import group_runs, read_runs
 
 
 def test_the_bleu_of_a_range_is_the_mean_over_the_runs(groups):

@@ -1,8 +1,8 @@
 import pytest
 from tiny_training import read_scalars
 
-from seq2seq.cli.study import group_runs, read_runs
-from seq2seq.cli.study_report.curves import learning_curves, mean_curve, read_curves
+from seq2seq.cli.studies.curves import learning_curves, mean_curve, read_curves
+from seq2seq.cli.studies.runs import group_runs, read_runs
 from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.progress import Progress
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from seq2seq.cli.study import MEASURES, Group
+from seq2seq.cli.studies.runs import MEASURES, Group
 from seq2seq.visualization.report_page import Cell
 
 NAMES = {

@@ -5,10 +5,10 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
+from seq2seq.cli.studies.runs import MEASURES, SEED, Group, Run, group_runs
 from tabulate import tabulate
 
-from seq2seq.cli.comparison import BaselineComparison, compare_with_baseline
-from seq2seq.cli.study import MEASURES, SEED, Group, Run, group_runs
+from seq2seq.cli.studies.comparison import BaselineComparison, compare_with_baseline
 from seq2seq.files.atomic import whole_file
 from seq2seq.visualization.plots import bar_chart
 
@@ -60,7 +60,7 @@ def write_tables(runs: Sequence[Run], directory: Path, *, baseline: str | None) 
         with whole_file(directory / "leaderboard.png") as file:
             figure.savefig(file, format="png")
     # Imported here because a training needs no translator before the end of its sweep.
-    from seq2seq.cli.study_report.page import write_report
+    from seq2seq.cli.studies.page import write_report
 
     write_report(runs, groups, comparisons, directory)
     failures = [f"{run.name} failed: {run.failure}" for run in runs if run.failure is not None]

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2seq.cli.comparison import BaselineComparison
-from seq2seq.cli.study import Group, Run
-from seq2seq.cli.study_report.attention import attention
-from seq2seq.cli.study_report.breakdowns import breakdowns
-from seq2seq.cli.study_report.curves import learning_curves
-from seq2seq.cli.study_report.formats import in_words
-from seq2seq.cli.study_report.results import results
-from seq2seq.cli.study_report.translations import translations
+from seq2seq.cli.studies.attention import attention
+from seq2seq.cli.studies.breakdowns import breakdowns
+from seq2seq.cli.studies.comparison import BaselineComparison
+from seq2seq.cli.studies.curves import learning_curves
+from seq2seq.cli.studies.formats import in_words
+from seq2seq.cli.studies.results import results
+from seq2seq.cli.studies.runs import Group, Run
+from seq2seq.cli.studies.translations import translations
 from seq2seq.files.atomic import whole_file
 from seq2seq.visualization.report_page import Section, StudyPage
 

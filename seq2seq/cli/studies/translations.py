@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from seq2seq.cli.comparison import common_test_set, read_scored_lines
-from seq2seq.cli.study import Group, Run
-from seq2seq.cli.study_report.breakdowns import read_sources
+from seq2seq.cli.studies.breakdowns import read_sources
+from seq2seq.cli.studies.comparison import common_test_set, read_scored_lines
+from seq2seq.cli.studies.runs import Group, Run
 from seq2seq.config.errors import USER_ERRORS, describe_error
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from seq2seq.cli.comparison import BaselineComparison
-from seq2seq.cli.study import MEASURES, SEED, Group, Run
-from seq2seq.cli.study_report.formats import HINTS, NAMES, in_words, known_measures, spread
+from seq2seq.cli.studies.comparison import BaselineComparison
+from seq2seq.cli.studies.formats import HINTS, NAMES, in_words, known_measures, spread
+from seq2seq.cli.studies.runs import MEASURES, SEED, Group, Run
 from seq2seq.visualization.report_page import Cell, Column, Section, Table
 
 LEVEL = 0.05

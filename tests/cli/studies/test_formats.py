@@ -1,8 +1,7 @@
 import pytest
 from tiny_study import write_study
 
-from seq2seq.cli.study import MEASURES, group_runs, read_runs
-from seq2seq.cli.study_report.formats import (
+from seq2seq.cli.studies.formats import (
     HINTS,
     NAMES,
     in_words,
@@ -10,6 +9,7 @@ from seq2seq.cli.study_report.formats import (
     spread,
     spread_cell,
 )
+from seq2seq.cli.studies.runs import MEASURES, group_runs, read_runs
 
 
 def test_every_measure_has_a_name():

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Sequence
 
-from seq2seq.cli.study import RESULTS, Group, Run
-from seq2seq.cli.study_report.formats import HINTS, NAMES, known_measures, spread
+from seq2seq.cli.studies.formats import HINTS, NAMES, known_measures, spread
+from seq2seq.cli.studies.runs import RESULTS, Group, Run
 from seq2seq.visualization.report_page import Cell, Chart, Column, Section, Series, Table
 
 _MEASURES = ("entropy", "coverage", "sharpness", "aer")

@@ -5,13 +5,13 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from seq2seq.cli.comparison import (
+from seq2seq.cli.studies.comparison import (
     common_test_set,
     read_scored_lines,
     run_statistics,
 )
-from seq2seq.cli.study import CONFIG, RESULTS, Group, Run
-from seq2seq.cli.study_report.formats import spread_cell
+from seq2seq.cli.studies.formats import spread_cell
+from seq2seq.cli.studies.runs import CONFIG, RESULTS, Group, Run
 from seq2seq.config.errors import USER_ERRORS, describe_error
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.data import load_corpora

@@ -1,7 +1,7 @@
 from tiny_study import write_run
 
-from seq2seq.cli.study import group_runs, read_runs
-from seq2seq.cli.study_report.attention import attention, read_heads
+from seq2seq.cli.studies.attention import attention, read_heads
+from seq2seq.cli.studies.runs import group_runs, read_runs
 
 
 def test_each_head_of_each_run_has_a_row_and_a_point(groups):

@@ -4,9 +4,9 @@ import re
 import pytest
 from tiny_training import tiny_config
 
-from seq2seq.cli.comparison import compare_with_baseline
-from seq2seq.cli.study import group_runs, read_runs, record_overrides
-from seq2seq.cli.study_report.page import write_report
+from seq2seq.cli.studies.comparison import compare_with_baseline
+from seq2seq.cli.studies.page import write_report
+from seq2seq.cli.studies.runs import group_runs, read_runs, record_overrides
 from seq2seq.training.run import run_training
 
 
