@@ -1,1 +1,1 @@
-"""The report of a study, report.html, from the directories of its runs."""
+"""The runs of a study: read, grouped, compared and shown in tables and on a page."""
