@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from seq2seq.cli.studies.runs import Group, Run
 
+from seq2seq.cli.studies.runs import Group, Run
 from seq2seq.evaluation.bleu_tokenize import ScoringRule
 from seq2seq.evaluation.study_significance import (
     Array,

@@ -5,10 +5,10 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2seq.cli.studies.runs import MEASURES, SEED, Group, Run, group_runs
 from tabulate import tabulate
 
 from seq2seq.cli.studies.comparison import BaselineComparison, compare_with_baseline
+from seq2seq.cli.studies.runs import MEASURES, SEED, Group, Run, group_runs
 from seq2seq.files.atomic import whole_file
 from seq2seq.visualization.plots import bar_chart
 
