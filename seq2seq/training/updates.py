@@ -8,20 +8,15 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from seq2seq.config.schema import TrainConfig
-from seq2seq.config.training import OptimizerConfig, OptimizerName
 from seq2seq.data import Batch
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.runtime.device_memory import DeviceMemoryError, OnOutOfMemory
 from seq2seq.runtime.distributed import Ranks, sum_gradients, sum_over_processes
 from seq2seq.runtime.numerics import Numerics, Precision
 from seq2seq.runtime.seeding import derive_seed
-from seq2seq.training.loss import sequence_loss
-from seq2seq.training.out_of_memory import describe_shortage
-from seq2seq.training.r_drop import repeat_rows
-from seq2seq.training.schedules import draw_forced_mask
+from seq2seq.training.gradients import GradientAdder
+from seq2seq.training.optimizer import build_optimizer
 from seq2seq.training.weight_average import WeightAverage
 
 logger = logging.getLogger(__name__)
@@ -68,6 +63,11 @@ class Updater:
         self._scaler = torch.amp.GradScaler(
             numerics.device.type, enabled=numerics.precision is Precision.fp16
         )
+        # Makes the scale, which the first update needs even if memory is too short to make it.
+        self._scaler.scale(torch.zeros((), device=numerics.device))
+        self._gradients = GradientAdder(
+            config.training, model=model, numerics=numerics, scaler=self._scaler
+        )
         decay = config.training.ema_decay
         self._average = None if decay is None else WeightAverage(model, decay)
 
@@ -94,34 +94,18 @@ class Updater:
         """
         torch.manual_seed(derive_seed(self._config.seed, "update", update, self._ranks.rank))
         self._model.train()
-        sums = self._add_gradients(batches, update, num_tokens)
-        if sums is None:
-            self._optimizer.zero_grad()
-            torch.cuda.empty_cache()
-            if self._ranks.world_size == 1:
-                return _SKIPPED
-            # The other processes wait for the sums, and are told by them to skip the update too.
-            sums = torch.tensor([0.0] * 5 + [1.0], device=self._numerics.device)
+        sums = self._gradients.add(batches, update=update, num_tokens=num_tokens)
         sum_over_processes([sums])
         sum_gradients(self._model)
-        self._scaler.unscale_(self._optimizer)  # after the sum: every process sees an overflow
         norm = self._clip()
         # The only time that the host waits for a GPU: all results in one read.
-        *results, gradient_norm = torch.cat((sums, norm.unsqueeze(0))).tolist()
-        cross_entropy, guided_loss, num_guided, divergence, coverage_loss, num_short = results
+        *results, num_short, gradient_norm = torch.cat((sums, norm.unsqueeze(0))).tolist()
+        cross_entropy, guided_loss, num_guided, divergence, coverage_loss = results
         if num_short:
-            logger.warning("update %d is skipped: %d processes lack memory", update, num_short)
-            self._scaler.update()
-            self._optimizer.zero_grad()
+            self._leave_out(update, int(num_short))
             return _SKIPPED
         self._check_finite(cross_entropy, gradient_norm, update=update)
-        for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate
-        self._scaler.step(self._optimizer)  # an fp16 overflow skips the step and lowers the scale
-        self._scaler.update()
-        self._optimizer.zero_grad()
-        if self._average is not None:
-            self._average.add()
+        self._step(learning_rate)
         return UpdateResult(
             cross_entropy, gradient_norm, guided_loss, int(num_guided), divergence, coverage_loss
         )
@@ -154,66 +138,6 @@ class Updater:
         if self._average is not None:
             self._average.load_state(state["average"])
 
-    def _add_gradients(
-        self, batches: Sequence[Batch], update: int, num_tokens: int
-    ) -> Tensor | None:
-        """Add the gradients of all batches; return the sums of `_backward` and 0, (6,).
-
-        None is returned if memory is short and the update is to be skipped.
-        """
-        try:
-            losses = [self._backward(batch, update, num_tokens) for batch in batches]
-            return functional.pad(torch.stack(losses).sum(0), (0, 1))
-        except torch.OutOfMemoryError as error:
-            shortage = describe_shortage(batches, update, self._config.training)
-            if self._config.training.on_out_of_memory is OnOutOfMemory.stop:
-                raise DeviceMemoryError(shortage) from error
-            logger.warning("%s; the update is skipped", shortage)
-            return None
-
-    def _backward(self, batch: Batch, update: int, num_tokens: int) -> Tensor:
-        """Add the gradients of a batch.
-
-        R-Drop's loss (Wu et al. 2021, eq. 4) is that of two passes; half of it is the loss here, so
-        that its scale is that of one pass.
-
-        Returns:
-            Cross-entropy, guided loss, number of guided tokens, divergence and coverage loss, (5,).
-        """
-        batch, training = batch.to(self._numerics.device), self._config.training
-        forced_mask = draw_forced_mask(
-            training.teacher_forcing,
-            update=update,
-            shape=batch.target_ids.shape,
-            device=self._numerics.device,
-        )
-        num_passes = 1
-        if training.r_drop > 0:
-            num_passes, batch = 2, repeat_rows(batch)
-            forced_mask = None if forced_mask is None else forced_mask.repeat(2, 1)
-        with self._numerics.autocast():
-            loss = sequence_loss(
-                self._model,
-                batch,
-                label_smoothing=training.label_smoothing,
-                forced_mask=forced_mask,
-                is_repeated=num_passes == 2,
-                with_coverage=training.coverage_loss > 0,
-            )
-        total, others = loss.smoothed, loss.cross_entropy.new_zeros(4)
-        if loss.guided is not None:
-            total = total + training.guided_attention.weight * loss.guided.cross_entropy
-            others[:2] = torch.stack(loss.guided).detach()
-        if loss.divergence is not None:
-            total = total + training.r_drop * loss.divergence
-            others[2] = num_passes * loss.divergence.detach()
-        if loss.coverage is not None:
-            total = total + training.coverage_loss * loss.coverage
-            others[3] = loss.coverage.detach()
-        with self._numerics.float32_products():
-            self._scaler.scale(total / (num_passes * num_tokens)).backward()  # type: ignore[no-untyped-call]
-        return torch.cat((loss.cross_entropy.unsqueeze(0), others)) / num_passes
-
     def _check_finite(self, cross_entropy: float, norm: float, *, update: int) -> None:
         """Raise NonFiniteError if the loss or the gradient is not finite."""
         if not math.isfinite(cross_entropy):
@@ -225,26 +149,31 @@ class Updater:
             raise NonFiniteError(f"update {update}: the gradient's norm is {norm}")
 
     def _clip(self) -> Tensor:
+        """Scale the gradients down to the limit; return their norm before."""
+        self._scaler.unscale_(self._optimizer)  # after the sum: every process sees an overflow
         limit = self._config.training.optimizer.clip_norm
-        return torch.nn.utils.clip_grad_norm_(self._model.parameters(), limit or float("inf"))
+        norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), limit or float("inf"))
+        return norm.to(self._numerics.device)  # it is on the CPU if there are no gradients
 
+    def _step(self, learning_rate: float) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
+        self._scaler.step(self._optimizer)  # an fp16 overflow skips the step and lowers the scale
+        self._scaler.update()
+        self._optimizer.zero_grad()
+        if self._average is not None:
+            self._average.add()
 
-def build_optimizer(config: OptimizerConfig, model: Seq2Seq) -> torch.optim.Optimizer:
-    """Build the optimizer of the parameters that are trained.
-
-    Biases and the scales of layer norms get no weight decay.
-    """
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    matrices = [parameter for parameter in trained if parameter.dim() > 1]
-    vectors = [parameter for parameter in trained if parameter.dim() <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": config.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
-    if config.name is OptimizerName.sgd:
-        # On a GPU the fused form skips an fp16 overflow by itself; the host need not ask for it.
-        is_fused = any(parameter.is_cuda for parameter in trained) or None
-        return torch.optim.SGD(groups, lr=config.learning_rate, fused=is_fused)
-    if config.name is OptimizerName.adamw:
-        return torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
-    return torch.optim.Adam(groups, lr=config.learning_rate, fused=True)
+    def _leave_out(self, update: int, num_short: int) -> None:
+        """Forget the gradients of an update for which processes lacked memory."""
+        if self._ranks.world_size > 1:
+            logger.warning(
+                "update %d is skipped: memory was too small in %d of %d processes; "
+                "training.batching.size=%d is the key to lower",
+                update,
+                num_short,
+                self._ranks.world_size,
+                self._config.training.batching.size,
+            )
+        self._scaler.update(self._scaler.get_scale())  # it is neither a success nor an overflow
+        self._optimizer.zero_grad()

@@ -12,7 +12,7 @@ from seq2seq.data import load_corpora, train_tokenizers
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.model.sequence_dropout import DropoutMode
 from seq2seq.search import decoding_config_types, search
-from seq2seq.training.updates import build_optimizer
+from seq2seq.training.optimizer import build_optimizer
 
 CONFIGS = ROOT / "configs"
 CHOICES = sorted(path.relative_to(CONFIGS).with_suffix("") for path in CONFIGS.glob("*/*.yaml"))

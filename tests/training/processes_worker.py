@@ -1,7 +1,8 @@
 """Run commands in a process of torchrun, for test_processes.py.
 
 The arguments are a file with a JSON list of steps. Each is a command of train.py, and what happens
-in it: `kill` is a list of [restart, rank, update], in which the process kills itself.
+in it: `kill` is a list of [restart, rank, update], in which the process kills itself, and `short` a
+list of [rank, update], in which the memory of its GPU is too small.
 """
 
 import json
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from short_memory import run_short
 
 from seq2seq.cli.train import main
 from seq2seq.runtime.torchrun import is_first_process, share_text
@@ -59,6 +61,7 @@ def prepare(patch: pytest.MonkeyPatch, step: dict) -> None:
         return original(self, batches, **keywords)
 
     patch.setattr(Updater, "make", make)
+    run_short(patch, [update for each, update in step.get("short", []) if each == rank])
 
 
 def fail(*arguments: object) -> None:

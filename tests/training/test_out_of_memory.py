@@ -8,6 +8,7 @@ import pytest
 import torch
 from tiny_training import tiny_run, tiny_trainer
 
+import seq2seq.training.gradients
 import seq2seq.training.updates
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.data import collate
@@ -32,7 +33,7 @@ def fail_in(monkeypatch):
                 raise torch.OutOfMemoryError("CUDA out of memory")
             return result
 
-        monkeypatch.setattr(seq2seq.training.updates, "sequence_loss", loss)
+        monkeypatch.setattr(seq2seq.training.gradients, "sequence_loss", loss)
 
     return set_up
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from short_memory import run_short
 from tiny_training import (
     ROOT,
     SMALL,
@@ -42,6 +43,7 @@ OVERRIDES = (
 )
 
 
+SKIP = "training.on_out_of_memory=skip"
 MEASURED = {"train/target_tokens_per_second", "train/minutes", "valid/minutes"}
 SEPARATOR = "next step\n"
 
@@ -108,7 +110,9 @@ def steps(text):
             **command(text, *relative, "data.cache_dir=cache", "run_name=differing"),
             "folders": [str(text / "first"), str(text / "second")],
         },
+        {**command(text, "run_name=stopped_short"), "short": [[1, 3]]},
         command(text, "run_name=afterwards", "training.max_updates=1"),
+        {**command(text, "run_name=skipped_short", SKIP), "short": [[1, 3], [0, 5], [1, 5]]},
     )
     codes = [json.loads((text / f"codes-{rank}.json").read_text()) for rank in (0, 1)]
     assert codes[0] == codes[1], errors
@@ -158,6 +162,7 @@ def test_a_sweep_of_several_processes_ends_in_a_full_leaderboard(text, steps):
         (3, r"\S*/runs/whole has a run already; .*"),
         (4, r"process 1 on \S+: the second process cannot read its data"),
         (5, r"process 1 on \S+: the training data and the training ids differ from .*"),
+        (6, r"process 1 on \S+: update 3: the memory of a GPU is too small; this process has .*"),
     ],
 )
 def test_an_error_is_one_line_of_one_process(steps, step, line):
@@ -174,7 +179,27 @@ def matching(line: str, text: str) -> str:
 
 
 def test_processes_train_after_a_run_that_failed(steps):
-    assert steps[6][0] == 0, steps[6][1]
+    assert steps[7][0] == 0, steps[7][1]
+
+
+def test_all_processes_leave_out_the_updates_for_which_one_lacks_memory(
+    text, steps, monkeypatch, tmp_path
+):
+    """The run of one process that lacks memory for the same updates has the same weights."""
+    code, errors = steps[8]
+    assert code == 0, errors
+    lines = re.findall(r"update (\d) is skipped: memory was too small in (\d) of 2", errors)
+    assert lines == [("3", "1"), ("5", "2")]  # the first process warns
+
+    run_short(monkeypatch, [3, 5])
+    tiny_run(tmp_path, *OVERRIDES, SKIP)
+
+    found, alone = text / "runs" / "skipped_short", tmp_path / "runs" / "tiny"
+    for each in (found, alone):
+        assert json.loads((each / "results.json").read_text())["skipped_updates"] == 2
+    expected = weights(alone, "last.pt")
+    for name, value in weights(found, "last.pt").items():
+        torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-6, msg=name)
 
 
 @pytest.mark.skipif(VERSION < (2, 13), reason="a restarted group hangs with torch 2.6 and 2.7")

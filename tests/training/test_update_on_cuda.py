@@ -19,8 +19,8 @@ from seq2seq.training.updates import Updater
 
 PRECISIONS = (Precision.fp32, Precision.bf16, Precision.fp16)
 READ = (
-    "training/updates.py: *results, gradient_norm = torch.cat((sums, norm.unsqueeze(0))).tolist() "
-    "[tolist]"
+    "training/updates.py: *results, num_short, gradient_norm = "
+    "torch.cat((sums, norm.unsqueeze(0))).tolist() [tolist]"
 )
 """The one line of an update at which the host waits."""
 
@@ -57,14 +57,18 @@ def model_of(attention: str, form: str, **options):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("attention", sorted(attention_config_types()))
 def test_every_type_and_form_is_updated_in_every_precision(cuda, attention, form):
+    on_cpu, batch = model_of(attention, form), host_batch()
+    before = copy.deepcopy(on_cpu.state_dict())
+    expected = update(make_updater(on_cpu, "cpu", Precision.fp32), batch)
+    on_cpu.load_state_dict(before)
     for precision in PRECISIONS:
-        on_cpu, batch = model_of(attention, form), host_batch()
         model = cuda.move(copy.deepcopy(on_cpu))
         updater = make_updater(model, CUDA, precision)
+        cuda.clear()
 
         result = update(updater, batch)
 
-        expected = update(make_updater(on_cpu, "cpu", Precision.fp32), batch)
+        assert dict(cuda.syncs) == {READ: 1}, cuda.lines
         tolerance = 1e-5 if precision is Precision.fp32 else 0.05
         assert result.cross_entropy == pytest.approx(expected.cross_entropy, rel=tolerance)
         assert result.gradient_norm == pytest.approx(expected.gradient_norm, rel=10 * tolerance)
@@ -83,8 +87,14 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("precision", PRECISIONS, ids=lambda each: each.value)
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize(
+    ("options", "precision"),
+    [
+        *((options, Precision.fp16) for options in OPTIONS.values()),  # which scales the loss too
+        *(((), precision) for precision in (Precision.fp32, Precision.bf16)),
+    ],
+    ids=[*OPTIONS, "fp32", "bf16"],
+)
 def test_the_host_waits_once_in_an_update(cuda, options, precision):
     model = cuda.move(model_of("multihead", "input_feeding", num_layers=2, self_attention=True))
     updater, batch = make_updater(model, CUDA, precision, *options), host_batch(guided=True)
@@ -97,8 +107,8 @@ def test_the_host_waits_once_in_an_update(cuda, options, precision):
     assert dict(cuda.syncs) == {READ: 1}, cuda.lines
 
 
-@pytest.mark.parametrize("form", ["conditional", "luong"])
-@pytest.mark.parametrize("attention", sorted(attention_config_types()))
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("attention", ["location", "multihead"])  # with a state, with heads
 def test_nothing_that_is_started_depends_on_values(cuda, attention, form):
     """The operations of an update, its shapes included, can be captured and replayed."""
     first = host_batch((5, 2, 3), (3, 4, 1))

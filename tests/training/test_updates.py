@@ -17,7 +17,7 @@ from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.seeding import derive_seed
 from seq2seq.training.loss import sequence_loss
 from seq2seq.training.preparation import PreparedData, prepare_data
-from seq2seq.training.updates import NonFiniteError, Updater, build_optimizer
+from seq2seq.training.updates import NonFiniteError, Updater
 
 NO_DROPOUT = (
     "model.encoder.embedding_dropout=0",
@@ -407,29 +407,6 @@ def test_an_updater_continues_from_its_state(folder):
 
     assert is_equal(first.weights(), second.weights())
     assert second.updater.learning_rate == 0.003
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW), ("sgd", torch.optim.SGD)],
-)
-def test_weight_decay_spares_biases_and_norms(folder, name, kind):
-    subject = setup(
-        folder,
-        f"training.optimizer.name={name}",
-        "training.optimizer.weight_decay=0.2",
-        "model.encoder.layer_norm=true",
-    )
-
-    optimizer = build_optimizer(subject.config.training.optimizer, subject.model)
-
-    assert type(optimizer) is kind
-    decayed, spared = optimizer.param_groups
-    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.2, 0.0)
-    assert all(parameter.dim() > 1 for parameter in decayed["params"])
-    assert all(parameter.dim() == 1 for parameter in spared["params"])
-    every = {id(parameter) for parameter in subject.model.parameters()}
-    assert {id(p) for group in optimizer.param_groups for p in group["params"]} == every
 
 
 def test_scheduled_sampling_changes_the_update(folder):
