@@ -1,7 +1,8 @@
 """Quote the arguments of a command as Hydra expects them."""
 
-import re
 from collections.abc import Collection, Sequence
+
+from seq2seq.config.quoting import quote_value
 
 TRANSLATE_LISTS = ("checkpoint", "plugins", "input", "reference", "prefixes", "output")
 """Keys of one path or several."""
@@ -40,15 +41,8 @@ def _quote(argument: str, *, lists: Collection[str], paths: Collection[str]) -> 
     if equals and key in lists:
         return f"{key}={_quote_list(value)}"
     if equals and (key == "text" or (key in paths and not _is_hydra_value(value))):
-        return f"{key}={_quote_value(value)}"
+        return f"{key}={quote_value(value)}"
     return argument
-
-
-def _quote_value(value: str) -> str:
-    # Hydra unescapes backslashes before a quote, OmegaConf those before "${".
-    value = re.sub(r"(\\*)('|\Z)", lambda match: match[1] * 2 + "\\'" * bool(match[2]), value)
-    value = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
-    return f"'{value}'"
 
 
 def _quote_list(value: str) -> str:
@@ -56,11 +50,11 @@ def _quote_list(value: str) -> str:
     if value in ("null", "???"):
         return value
     if not (value.startswith("[") and value.endswith("]")):
-        return f"[{value if value and _is_hydra_value(value) else _quote_value(value)}]"
+        return f"[{value if value and _is_hydra_value(value) else quote_value(value)}]"
     paths = value[1:-1].strip()
     if not paths or any(quote in paths for quote in "'\""):
         return value
-    return f"[{','.join(_quote_value(path.strip()) for path in paths.split(','))}]"
+    return f"[{','.join(quote_value(path.strip()) for path in paths.split(','))}]"
 
 
 def _is_hydra_value(value: str) -> bool:

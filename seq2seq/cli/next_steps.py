@@ -5,6 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from seq2seq.config.plugins import as_argument
 from seq2seq.config.schema import TrainConfig
 
 
@@ -15,10 +16,10 @@ def next_steps(config: TrainConfig, path: Path) -> dict[str, str]:
         config: The configuration of the run.
         path: The run directory.
     """
-    plugins = [f"plugins=[{','.join(config.plugins)}]"] if config.plugins else []
+    plugins = [as_argument(config.plugins)] if config.plugins else []
     commands = {
         "translate": [*command("translate"), f"checkpoint={path}", *plugins],
-        "look": [*_tensorboard(), "--logdir", config.checkpoint_dir],
+        "look": [*_tensorboard(), "--logdir", str(path.parent)],
     }
     if config.data.name == "grammar":
         commands["real text"] = [*command("train"), "data=multi30k"]

@@ -21,6 +21,7 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.cli.sweep import run_job
     from seq2seq.config.composition import config_directory
     from seq2seq.config.plugins import KEY, load_plugins, load_plugins_of
+    from seq2seq.config.quoting import quote_where_needed
     from seq2seq.config.schema import TrainConfig, register_schemas, to_train_config
     from seq2seq.config.training import Metric
     from seq2seq.runtime.allocator import keep_freed_memory
@@ -84,7 +85,8 @@ def _resume_command() -> str:
     overrides = list(hydra_config.overrides.task)
     if hydra_config.mode is RunMode.MULTIRUN:
         path = Path(hydra_config.runtime.output_dir)
-        overrides += [f"checkpoint_dir={path.parent}", f"run_name={path.name}"]
+        places = {"checkpoint_dir": str(path.parent), "run_name": path.name}
+        overrides += [f"{key}={quote_where_needed(value)}" for key, value in places.items()]
     kept = [each for each in overrides if not each.startswith(("resume=", "overwrite="))]
     return shlex.join([*_own_command(), *kept, "resume=true"])
 

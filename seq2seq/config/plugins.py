@@ -14,6 +14,7 @@ from pathlib import Path
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from seq2seq.config import plugin_modules
+from seq2seq.config.quoting import quote_where_needed
 from seq2seq.files.paths import check_readable, expand_home
 
 KEY = "plugins"
@@ -59,14 +60,18 @@ def load_plugins_of(overrides: Sequence[str]) -> None:
     load_plugins([str(each) for each in value])
 
 
+def as_argument(plugins: Sequence[object]) -> str:
+    """Return the argument of a command that names plug-ins."""
+    return f"{KEY}=[{','.join(quote_where_needed(str(each)) for each in plugins)}]"
+
+
 def how_to_load(plugins: object) -> str:
     """Say how the plug-ins that a file names are given; "" if it names none."""
     if not isinstance(plugins, list) or not plugins:
         return ""
-    names = ",".join(map(str, plugins))
     return (
-        f"; its run had the plug-ins {KEY}=[{names}], which are loaded only if you give this key, "
-        "or in Python call seq2seq.load_plugins"
+        f"; its run had the plug-ins {as_argument(plugins)}, which are loaded only if you give this "
+        "key, or in Python call seq2seq.load_plugins"
     )
 
 

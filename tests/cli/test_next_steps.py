@@ -42,9 +42,8 @@ def test_real_text_is_proposed_only_after_the_generated_corpus(overrides, purpos
 
 def test_paths_are_quoted_for_the_shell_and_for_the_command():
     path = Path("my runs/it's, grüße=1")
-    config = replace(load_config(), checkpoint_dir="my runs")
 
-    steps = next_steps(config, path)
+    steps = next_steps(load_config(), path)
 
     translate, look = (shlex.split(steps[purpose]) for purpose in ("translate", "look"))
     assert translate[-1] == f"checkpoint={path}"
@@ -53,13 +52,24 @@ def test_paths_are_quoted_for_the_shell_and_for_the_command():
     assert load_checkpoint_paths(argument) == [str(path)]
 
 
-def test_translating_names_the_plugins_of_the_run():
+def test_tensorboard_shows_the_sweep_of_a_job():
+    config = replace(load_config(), checkpoint_dir="checkpoints")
+
+    steps = next_steps(config, Path("checkpoints/sweep/0-grammar-dot"))
+
+    assert shlex.split(steps["look"])[-2:] == ["--logdir", "checkpoints/sweep"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [["my plugins/cosine.py", "kernels"], ["my, plugins/cosine.py"], ["it's/a.py", "b c.py"]],
+)
+def test_translating_names_the_plugins_of_the_run(given):
     config = load_config()
-    config.plugins = ["my plugins/cosine.py", "kernels"]
+    config.plugins = given
 
     *_, plugins = shlex.split(next_steps(config, Path("a"))["translate"])
 
-    assert plugins == "plugins=[my plugins/cosine.py,kernels]"
     [quoted] = quote_plain_values([plugins])
     assert OverridesParser.create().parse_override(quoted).value() == config.plugins
 

@@ -290,7 +290,8 @@ def test_a_signal_stops_a_sweep_and_names_the_command_that_continues_its_run(
     arguments = [each for each in corpus if not each.startswith("attention.")]
     with monkeypatch.context() as patch:
         patch.setattr(trainer_module.Trainer, "_update", update)
-        code, out, err = train("-m", *arguments, "attention=none,uniform", "hydra.sweep.dir=swept")
+        sweep = "hydra.sweep.dir='swept, two'"
+        code, out, err = train("-m", *arguments, "attention=none,uniform", sweep)
 
     assert (code, out) == (130, "")
     last = err.splitlines()[-1]

@@ -1,0 +1,27 @@
+"""Write values as Hydra reads them on a command line."""
+
+import re
+
+
+def quote_value(value: str) -> str:
+    """Put a text in quotes, between which Hydra takes it literally.
+
+    Example:
+        >>> print(quote_value("it's, 1"))
+        'it\\'s, 1'
+    """
+    # Hydra unescapes backslashes before a quote, OmegaConf those before "${".
+    value = re.sub(r"(\\*)('|\Z)", lambda match: match[1] * 2 + "\\'" * bool(match[2]), value)
+    value = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
+    return f"'{value}'"
+
+
+def quote_where_needed(value: str) -> str:
+    """Put a path in quotes unless Hydra takes it literally without them.
+
+    Example:
+        >>> quote_where_needed("my runs/a.py"), quote_where_needed("a,b")
+        ('my runs/a.py', "'a,b'")
+    """
+    is_plain = re.fullmatch(r"[\w./@%+-]+( [\w./@%+-]+)*", value, flags=re.ASCII)
+    return value if is_plain else quote_value(value)
