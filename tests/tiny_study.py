@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2seq.cli.studies.runs import OVERRIDES
+from seq2seq.cli.studies.run_files import OVERRIDES
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 REFERENCES = [f"The {noun} runs through the deep snow ." for noun in ("dog", "cat", "man")] * 10

@@ -1,7 +1,6 @@
 """A trained run: its configuration, results, sentences and model."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +11,7 @@ from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.evaluation.alignment import GoldLinks, read_links
 from seq2seq.files.paths import expand_home
+from seq2seq.files.text import read_lines
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Device
 
@@ -61,7 +61,7 @@ class Run:
             ValueError: The files have different numbers of lines.
         """
         source, translation, reference = (
-            list(self._lines(split, kind)) for kind in ("src", "hyp", "ref")
+            read_lines(self._path(split, kind)) for kind in ("src", "hyp", "ref")
         )
         gold: list[GoldLinks | None] = [None] * len(source)
         path = self._path(split, "gold")
@@ -100,11 +100,6 @@ class Run:
         if not found:
             raise ValueError(f"{self.path} has no gold links of its {split} set")
         return found
-
-    def _lines(self, split: Split, kind: str) -> Iterator[str]:
-        # Lines end at line feeds only, as in the corpus.
-        text = self._path(split, kind).read_bytes().decode("utf-8")
-        return iter(text.split("\n")[:-1])
 
     def _path(self, split: Split, kind: str) -> Path:
         return self.path / f"{split}.{kind}"

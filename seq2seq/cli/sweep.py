@@ -14,7 +14,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from seq2seq.cli.errors import describe_failure
 from seq2seq.cli.launchers import prepare_launcher
 from seq2seq.cli.studies.leaderboard import write_tables
-from seq2seq.cli.studies.runs import read_runs, record_failure, record_overrides
+from seq2seq.cli.studies.run_files import record_failure, record_overrides
+from seq2seq.cli.studies.runs import read_runs
 from seq2seq.config.errors import USER_ERRORS, describe_error
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
 from seq2seq.runtime.interrupts import Interrupted

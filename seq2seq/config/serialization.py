@@ -35,7 +35,7 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
                 known = ", ".join(sorted(types))
                 raise ValueError(f"unknown {group} {name!r}{hint or f'; one of: {known}'}")
             schema[group] = OmegaConf.structured(types[name])
-        if any("${" in str(value) for value in _flatten(content).values()):
+        if any("${" in str(value) for value in flatten(content).values()):
             # An interpolation could read the environment on behalf of the file's author.
             raise ValueError("it contains an interpolation, which no saved configuration does")
         return to_train_config(cast(DictConfig, OmegaConf.merge(schema, content)))
@@ -58,7 +58,7 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
 
 def flatten_config(config: TrainConfig) -> dict[str, object]:
     """Return every value under its dotted key."""
-    return _flatten(config_to_dict(config))
+    return flatten(config_to_dict(config))
 
 
 def config_differences(first: TrainConfig, second: TrainConfig) -> list[str]:
@@ -105,10 +105,11 @@ def _plain_dict(items: list[tuple[str, object]]) -> dict[str, object]:
     return {key: value.name if isinstance(value, Enum) else value for key, value in items}
 
 
-def _flatten(content: object, prefix: str = "") -> dict[str, object]:
+def flatten(content: object, prefix: str = "") -> dict[str, object]:
+    """Return the values of nested dictionaries under dotted keys."""
     if not isinstance(content, dict):
         return {prefix.removesuffix("."): content}
     flat: dict[str, object] = {}
     for key, value in content.items():
-        flat |= _flatten(value, f"{prefix}{key}.")
+        flat |= flatten(value, f"{prefix}{key}.")
     return flat

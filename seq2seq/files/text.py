@@ -26,6 +26,12 @@ def open_text(path: Path) -> Iterator[BinaryIO]:
         raise damaged_gzip(str(path), error) from error
 
 
+def read_lines(path: Path) -> list[str]:
+    r"""Return the lines of a file that this package wrote: UTF-8 text, lines end at `\n` only."""
+    *lines, last = path.read_bytes().decode("utf-8").split("\n")
+    return [*lines, last] if last else lines
+
+
 def decode_line(line: bytes, *, number: int, errors: str = "strict") -> str:
     r"""Decode a line of UTF-8 text.
 

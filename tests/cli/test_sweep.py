@@ -5,7 +5,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 from tiny_study import write_study
 
-from seq2seq.cli.studies.runs import FAILURE, OVERRIDES
+from seq2seq.cli.studies.run_files import FAILURE, OVERRIDES
 from seq2seq.cli.sweep import StudySummary, name_suffix, run_job, unnamed_keys
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.runtime.interrupts import Interrupted

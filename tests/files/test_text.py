@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from seq2seq.files.text import decode_line, is_gzip, open_text
+from seq2seq.files.text import decode_line, is_gzip, open_text, read_lines
 
 
 @pytest.mark.parametrize("name", ["plain.txt", "packed.txt.gz"])
@@ -46,3 +46,10 @@ def test_bytes_that_are_not_utf8_are_refused_or_replaced():
         decode_line(b"a\xff\n", number=1)
 
     assert decode_line(b"a\xff\n", number=1, errors="replace") == "a\ufffd"
+
+
+def test_own_lines_end_at_line_feeds_only(tmp_path):
+    path = tmp_path / "test.hyp"
+    path.write_bytes("a\rb\u2028c\n\nd\n".encode())
+
+    assert read_lines(path) == ["a\rb\u2028c", "", "d"]

@@ -1,16 +1,15 @@
 """The attention of a study: statistics of each type and of each head, and AER beside BLEU."""
 
-import json
 from collections.abc import Sequence
 
-from seq2seq.cli.studies.formats import HINTS, NAMES, known_measures, spread
-from seq2seq.cli.studies.runs import RESULTS, Group, Run
+from seq2seq.cli.studies.formats import column, known_measures, number_cell, spread
+from seq2seq.cli.studies.run_files import MEASURES, RESULTS, Head, read_heads
+from seq2seq.cli.studies.runs import Group, Run
 from seq2seq.visualization.report_page import Cell, Chart, Column, Section, Series, Table
 
 _MEASURES = ("entropy", "coverage", "sharpness", "aer")
 _HEAD = ("entropy", "coverage", "sharpness", "alignment_error_rate")
 _HEAD_NAMES = dict(zip(_HEAD, _MEASURES, strict=True))
-Head = dict[str, float | None]
 
 
 def attention(groups: Sequence[Group]) -> Section:
@@ -18,7 +17,11 @@ def attention(groups: Sequence[Group]) -> Section:
     measures = known_measures(groups, _MEASURES)
     if not measures:
         return Section(title="Attention")
-    heads = [(i, run, read_heads(run)) for i, group in enumerate(groups) for run in group.runs]
+    heads = [
+        (i, run, read_heads(run.path / RESULTS))
+        for i, group in enumerate(groups)
+        for run in group.runs
+    ]
     charts = [chart for chart in (_aer_chart(groups), _head_chart(heads)) if chart.series]
     tables = [_group_table(groups, measures)]
     if any(of_run for _, _, of_run in heads):
@@ -31,13 +34,6 @@ def attention(groups: Sequence[Group]) -> Section:
         "is not head 1 of another."
     )
     return Section(title="Attention", paragraphs=[text], charts=charts, tables=tables)
-
-
-def read_heads(run: Run) -> list[Head]:
-    """Return the statistics of each head of a run on the test set."""
-    results = json.loads((run.path / RESULTS).read_text(encoding="utf-8"))
-    heads: list[Head] = (results["test"] or {}).get("heads", [])
-    return heads
 
 
 def _aer_chart(groups: Sequence[Group]) -> Chart:
@@ -75,15 +71,14 @@ def _head_chart(heads: Sequence[tuple[int, Run, list[Head]]]) -> Chart:
         )
         for group, each in points.items()
     ]
-    label = NAMES[_HEAD_NAMES[vertical]]
+    label = MEASURES[_HEAD_NAMES[vertical]].title
     title = f"Entropy and {label if has_aer else 'sharpness'}: a point for each head of each run"
     return Chart(title=title, x_label="Entropy", y_label=label, kind="points", series=series)
 
 
 def _group_table(groups: Sequence[Group], measures: Sequence[str]) -> Table:
-    columns = [Column("Group", is_numeric=False)]
     names = [*measures, "bleu"]
-    columns += [Column(NAMES[name], hint=HINTS.get(name, "")) for name in names]
+    columns = [Column("Group", is_numeric=False), *map(column, names)]
     rows = [[Cell(group.label), *(spread(group, name) for name in names)] for group in groups]
     caption = "Attention of each group: mean over heads, \xb1 standard deviation over the runs"
     return Table(caption=caption, columns=columns, rows=rows)
@@ -91,16 +86,17 @@ def _group_table(groups: Sequence[Group], measures: Sequence[str]) -> Table:
 
 def _head_table(groups: Sequence[Group], heads: Sequence[tuple[int, Run, list[Head]]]) -> Table:
     columns = [Column("Group", is_numeric=False), Column("Run", is_numeric=False), Column("Head")]
-    columns += [Column(NAMES[name], hint=HINTS.get(name, "")) for name in _MEASURES]
-    rows = []
-    for group, run, of_run in heads:
-        for number, head in enumerate(of_run, start=1):
-            values = [
-                Cell("-") if (value := head[name]) is None else Cell(f"{value:.3f}", value)
-                for name in _HEAD
-            ]
-            label = groups[group].label
-            rows.append([Cell(label), Cell(run.name), Cell(str(number), number), *values])
+    columns += map(column, _MEASURES)
+    rows = [
+        [
+            Cell(groups[group].label),
+            Cell(run.name),
+            Cell(str(index), index),
+            *(number_cell(head[name], ".3f") for name in _HEAD),
+        ]
+        for group, run, of_run in heads
+        for index, head in enumerate(of_run, start=1)
+    ]
     return Table(caption="Attention of each head", columns=columns, rows=rows, is_folded=True)
 
 

@@ -1,17 +1,17 @@
 """Where the groups of a study fail: BLEU by source length, words by their training frequency."""
 
 import json
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from seq2seq.cli.studies.comparison import (
-    common_test_set,
+    groups_with_first_test_set,
     read_scored_lines,
     run_statistics,
 )
 from seq2seq.cli.studies.formats import spread_cell
-from seq2seq.cli.studies.runs import CONFIG, RESULTS, Group, Run
+from seq2seq.cli.studies.run_files import CONFIG, RESULTS
+from seq2seq.cli.studies.runs import Group, Run, Spread
 from seq2seq.config.errors import USER_ERRORS, describe_error
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.data import load_corpora
@@ -25,6 +25,7 @@ from seq2seq.evaluation.breakdowns import (
     equal_bins,
     word_scores_by_frequency,
 )
+from seq2seq.files.text import read_lines
 from seq2seq.visualization.report_page import Cell, Chart, Column, Section, Series, Table
 
 _NUM_LENGTHS = 5
@@ -35,8 +36,7 @@ Values = Sequence[Sequence[float | None]]
 def breakdowns(groups: Sequence[Group]) -> tuple[Section, list[str]]:
     """Return the charts and tables of the breakdowns, and what could not be broken down."""
     notes = []
-    test_set = common_test_set(groups[0]) if groups else None
-    members = [i for i, group in enumerate(groups) if _has(group, test_set)]
+    members = groups_with_first_test_set(groups)
     charts, tables = [], []
     if members:
         runs = groups[members[0]].runs
@@ -66,7 +66,7 @@ def breakdowns(groups: Sequence[Group]) -> tuple[Section, list[str]]:
 def read_sources(run: Run) -> list[str] | None:
     """Return the test sentences of a run; None if the run has not kept them."""
     path = run.path / "test.src"
-    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else None
+    return read_lines(path) if path.exists() else None
 
 
 def training_counts(run: Run, split: SplitWords) -> Counter[str]:
@@ -84,10 +84,6 @@ def training_counts(run: Run, split: SplitWords) -> Counter[str]:
     if not results.get("training_data", "").startswith(corpus.fingerprint):
         raise ValueError(f"the training data are not those that {run.name} was trained with")
     return count_words((pair.target for pair in corpus), split)
-
-
-def _has(group: Group, test_set: tuple[bytes, str] | None) -> bool:
-    return test_set is not None and common_test_set(group) == test_set
 
 
 def _by_length(
@@ -144,15 +140,24 @@ def _chart(
 ) -> Chart:
     series = []
     for group, of_runs in values.items():
-        means, deviations = _means(of_runs)
-        ends = [
-            [None if mean is None else mean + sign * (deviation or 0.0) for mean, deviation in each]
+        spreads = _spreads(of_runs)
+        low, high = (
+            [
+                None if each.mean is None else each.mean + sign * (each.deviation or 0.0)
+                for each in spreads
+            ]
             for sign in (-1, 1)
-            for each in [list(zip(means, deviations, strict=True))]
-        ]
-        low, high = ends if len(of_runs) > 1 else ((), ())
-        labels = [each.label for each in bins]
-        series.append(Series(group=group, x={"bins": labels}, y=means, low=low, high=high))
+        )
+        several = len(of_runs) > 1
+        series.append(
+            Series(
+                group=group,
+                x={"bins": [each.label for each in bins]},
+                y=[each.mean for each in spreads],
+                low=low if several else (),
+                high=high if several else (),
+            )
+        )
     return Chart(title=title, x_label=x_label, y_label=y_label, kind="bins", series=series)
 
 
@@ -165,14 +170,13 @@ def _table(
 ) -> Table:
     rows = []
     for group, of_runs in values.items():
-        cells = [spread_cell(*each, form) for each in zip(*_means(of_runs), strict=True)]
+        cells = [spread_cell(each, form) for each in _spreads(of_runs)]
         rows.append([Cell(groups[group].label), *cells])
     columns = [Column("Group", is_numeric=False), *(Column(head) for head in heads)]
     return Table(caption=caption, columns=columns, rows=rows, is_folded=True)
 
 
-def _means(of_runs: Values) -> tuple[list[float | None], list[float | None]]:
-    """Return mean and standard deviation of each range over the runs."""
-    ranges = [[value for value in each if value is not None] for each in zip(*of_runs, strict=True)]
-    means = [statistics.fmean(each) if each else None for each in ranges]
-    return means, [statistics.stdev(each) if len(each) > 1 else None for each in ranges]
+def _spreads(of_runs: Values) -> list[Spread]:
+    """Return the spread of each range over the runs."""
+    ranges = zip(*of_runs, strict=True)
+    return [Spread.of([value for value in each if value is not None]) for each in ranges]

@@ -15,8 +15,11 @@ from seq2seq.evaluation.study_significance import (
     holm,
     sentence_statistics,
 )
+from seq2seq.files.text import read_lines
 
 _TRANSLATIONS, _REFERENCES = "test.hyp", "test.ref"
+TestSet = tuple[bytes, str]
+"""Hash of the references, and the signature of the score."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -97,13 +100,19 @@ def _fits(group: Group, baseline: str) -> bool:
     return all(equals and group.swept.get(key) == value for key, equals, value in pairs)
 
 
-def common_test_set(group: Group) -> tuple[bytes, str] | None:
+def common_test_set(group: Group) -> TestSet | None:
     """Return what identifies the test set and the score; None if the runs do not agree in it."""
     found = {_test_set_of_run(run) for run in group.runs}
     return found.pop() if len(found) == 1 else None
 
 
-def _test_set_of_run(run: Run) -> tuple[bytes, str] | None:
+def groups_with_first_test_set(groups: Sequence[Group]) -> list[int]:
+    """Return the indices of the groups with the test set of the first; none if it has none."""
+    sets = [common_test_set(group) for group in groups]
+    return [i for i, each in enumerate(sets) if each is not None and each == sets[0]]
+
+
+def _test_set_of_run(run: Run) -> TestSet | None:
     if not all((run.path / name).exists() for name in (_TRANSLATIONS, _REFERENCES)):
         return None
     return hashlib.sha256((run.path / _REFERENCES).read_bytes()).digest(), run.signature
@@ -129,8 +138,7 @@ def read_scored_lines(run: Run) -> tuple[list[str], list[str]]:
         ValueError: Their numbers differ.
     """
     translations, references = (
-        (run.path / name).read_text(encoding="utf-8").split("\n")[:-1]
-        for name in (_TRANSLATIONS, _REFERENCES)
+        read_lines(run.path / name) for name in (_TRANSLATIONS, _REFERENCES)
     )
     if len(translations) != len(references):
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 
 from seq2seq.cli.studies.runs import Group
 from seq2seq.training.monitoring.tensorboard import (
@@ -96,10 +97,10 @@ def mean_curve(runs: Sequence[Curves], tag: str, *, group: int) -> Series | None
         group=group,
         x={
             "updates": [float(update) for update in updates],
-            "minutes": [_mean([curves[tags[1]][u] for curves in runs]) for u in updates],
-            "tokens": [_mean([curves[tags[2]][u] for curves in runs]) for u in updates],
+            "minutes": [fmean([curves[tags[1]][u] for curves in runs]) for u in updates],
+            "tokens": [fmean([curves[tags[2]][u] for curves in runs]) for u in updates],
         },
-        y=[_mean(each) for each in values],
+        y=[fmean(each) for each in values],
         low=[min(each) for each in values] if several else (),
         high=[max(each) for each in values] if several else (),
         hints=[f"{min(each):.4g} to {max(each):.4g}" for each in values] if several else (),
@@ -115,7 +116,3 @@ def _thinned(updates: Sequence[int]) -> list[int]:
     if len(updates) <= _MAX_POINTS:
         return list(updates)
     return [updates[k * (len(updates) - 1) // (_MAX_POINTS - 1)] for k in range(_MAX_POINTS)]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

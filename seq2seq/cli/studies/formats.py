@@ -2,54 +2,43 @@
 
 from collections.abc import Sequence
 
-from seq2seq.cli.studies.runs import MEASURES, Group
-from seq2seq.visualization.report_page import Cell
+from seq2seq.cli.studies.run_files import MEASURES
+from seq2seq.cli.studies.runs import Group, Spread
+from seq2seq.visualization.report_page import Cell, Column
 
-NAMES = {
-    "valid_bleu": "Validation BLEU",
-    "bleu": "BLEU",
-    "chrf": "chrF",
-    "ter": "TER",
-    "perplexity": "Perplexity",
-    "aer": "AER",
-    "entropy": "Entropy",
-    "coverage": "Coverage",
-    "sharpness": "Sharpness",
-    "parameters": "Parameters",
-    "minutes": "Minutes",
-    "tokens_per_second": "Tokens/s",
-    "best_update": "Best update",
-}
-HINTS = {
-    "valid_bleu": "of the best checkpoint on the validation set",
-    "bleu": "on the test set; higher is better",
-    "chrf": "on the test set; higher is better",
-    "ter": "on the test set; lower is better",
-    "perplexity": "of the references of the test set; lower is better",
-    "aer": "alignment error rate of the attention against gold links; lower is better",
-    "entropy": "of the weights of a target token, in nats",
-    "coverage": "weight that a source token gets in all, at most 1",
-    "sharpness": "largest weight of a target token",
-    "minutes": "training and validation",
-    "tokens_per_second": "target tokens per second in training",
-}
+
+def column(measure: str) -> Column:
+    """Return the column of a measure."""
+    return Column(MEASURES[measure].title, hint=MEASURES[measure].hint)
+
+
+def number_cell(value: float | None, form: str) -> Cell:
+    """Return a number; a dash if it is None."""
+    return spread_cell(Spread(value, None), form)
 
 
 def spread(group: Group, measure: str) -> Cell:
     """Return the mean of a measure, with its standard deviation over the runs."""
-    mean, deviation = group.mean(measure), group.deviation(measure)
-    if measure == "parameters":
-        deviation = None
-    return spread_cell(mean, deviation, MEASURES[measure])
+    return spread_cell(shown_spread(group, measure), MEASURES[measure].form)
 
 
-def spread_cell(mean: float | None, deviation: float | None, form: str) -> Cell:
-    """Return a mean with its standard deviation, if there is one."""
-    if mean is None:
-        return Cell("-")
-    form = form.replace(".0f", ",.0f")
-    text = f"{mean:{form}}"
-    return Cell(text if deviation is None else f"{text} \xb1 {deviation:{form}}", mean)
+def spread_cell(spread: Spread, form: str) -> Cell:
+    """Return a mean, with its standard deviation if there is one; with commas in large numbers."""
+    return Cell(spread_text(spread, form.replace(".0f", ",.0f")), spread.mean)
+
+
+def spread_text(spread: Spread, form: str) -> str:
+    """Format a mean, with its standard deviation if there is one."""
+    if spread.mean is None:
+        return "-"
+    text = f"{spread.mean:{form}}"
+    return text if spread.deviation is None else f"{text} \xb1 {spread.deviation:{form}}"
+
+
+def shown_spread(group: Group, measure: str) -> Spread:
+    """Return the spread of a measure; the number of parameters does not depend on the seed."""
+    found = group.spread(measure)
+    return found._replace(deviation=None) if measure == "parameters" else found
 
 
 def known_measures(groups: Sequence[Group], measures: Sequence[str]) -> list[str]:

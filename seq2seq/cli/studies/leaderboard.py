@@ -8,7 +8,9 @@ from pathlib import Path
 from tabulate import tabulate
 
 from seq2seq.cli.studies.comparison import BaselineComparison, compare_with_baseline
-from seq2seq.cli.studies.runs import MEASURES, SEED, Group, Run, group_runs
+from seq2seq.cli.studies.formats import known_measures, shown_spread, spread_text
+from seq2seq.cli.studies.run_files import MEASURES
+from seq2seq.cli.studies.runs import SEED, Group, Run, group_runs
 from seq2seq.files.atomic import whole_file
 from seq2seq.visualization.plots import bar_chart
 
@@ -73,8 +75,8 @@ def _leaderboard(runs: Sequence[Run]) -> list[list[str]]:
     rows = [["run", *keys, *MEASURES, "failure"]]
     for run in runs:
         values = [
-            format(run.measures[name], form) if name in run.measures else ""
-            for name, form in MEASURES.items()
+            format(run.measures[name], measure.form) if name in run.measures else ""
+            for name, measure in MEASURES.items()
         ]
         rows.append([run.name, *run.swept.values(), *values, run.failure or ""])
     return rows
@@ -88,7 +90,7 @@ def _group_table(
     measures = [f"{name}{end}" for name in MEASURES for end in ("", "_deviation")]
     rows = [[*keys, "runs", "failed_runs", *measures, *_COMPARISON]]
     for group, compared in zip(groups, comparisons, strict=True):
-        values = [value for name in MEASURES for value in (group.mean(name), group.deviation(name))]
+        values = [value for name in MEASURES for value in group.spread(name)]
         counts = [str(len(group.runs)), str(group.num_failed)]
         found = compared.result
         numbers = (
@@ -127,14 +129,13 @@ def _format_groups(groups: Sequence[Group], comparisons: Sequence[BaselineCompar
     has_seeds = any(len(group.runs) > 1 or SEED in group.runs[0].swept for group in groups)
     keys = list(groups[0].swept)
     names = [*keys, "runs"] if has_seeds else ["run"]
-    measures = [
-        name for name in _IN_TERMINAL if any(group.mean(name) is not None for group in groups)
-    ]
+    measures = known_measures(groups, _IN_TERMINAL)
     headers = [*names, *measures]
     rows = []
     for group in groups:
         label = [*group.swept.values(), str(len(group.runs))] if has_seeds else [group.runs[0].name]
-        rows.append([*label, *(_cell(group, name) for name in measures)])
+        cells = [spread_text(shown_spread(group, name), MEASURES[name].form) for name in measures]
+        rows.append([*label, *cells])
     if len(groups) > 1:
         headers += ["difference", "p"]
         for row, compared in zip(rows, comparisons, strict=True):
@@ -143,17 +144,6 @@ def _format_groups(groups: Sequence[Group], comparisons: Sequence[BaselineCompar
     return tabulate(
         rows, headers=headers, tablefmt="plain", disable_numparse=True, colalign=alignment
     )
-
-
-def _cell(group: Group, measure: str) -> str:
-    """Format a mean, with the deviation over the seeds."""
-    mean, deviation = group.mean(measure), group.deviation(measure)
-    if mean is None:
-        return "-"
-    form = MEASURES[measure]
-    if deviation is None or measure == "parameters":
-        return f"{mean:{form}}"
-    return f"{mean:{form}} \xb1 {deviation:{form}}"
 
 
 def _comparison_cells(compared: BaselineComparison) -> list[str]:

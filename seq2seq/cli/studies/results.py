@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from seq2seq.cli.studies.comparison import BaselineComparison
-from seq2seq.cli.studies.formats import HINTS, NAMES, in_words, known_measures, spread
-from seq2seq.cli.studies.runs import MEASURES, SEED, Group, Run
+from seq2seq.cli.studies.formats import column, in_words, known_measures, number_cell, spread
+from seq2seq.cli.studies.run_files import MEASURES
+from seq2seq.cli.studies.runs import SEED, Group, Run
 from seq2seq.visualization.report_page import Cell, Column, Section, Table
 
 LEVEL = 0.05
@@ -89,7 +90,7 @@ def _group_table(groups: Sequence[Group], comparisons: Sequence[BaselineComparis
     measures, costs = known_measures(groups, quality), known_measures(groups, _COSTS)
     columns = [Column(key, is_numeric=False) for key in keys] or [Column("group", is_numeric=False)]
     columns.append(Column("Runs"))
-    columns += [_column(name) for name in measures if name in _FIRST]
+    columns += [column(name) for name in measures if name in _FIRST]
     is_compared = any(each.result is not None for each in comparisons)
     if is_compared:
         columns += [
@@ -98,7 +99,7 @@ def _group_table(groups: Sequence[Group], comparisons: Sequence[BaselineComparis
             Column("p (Holm)", hint="of the difference, corrected for several comparisons"),
         ]
     later = [*(name for name in measures if name not in _FIRST), *costs]
-    columns += [_column(name) for name in later]
+    columns += map(column, later)
     rows = []
     for group, compared in zip(groups, comparisons, strict=True):
         names = [Cell(value or "-") for value in group.swept.values()] or [Cell(group.label)]
@@ -108,10 +109,6 @@ def _group_table(groups: Sequence[Group], comparisons: Sequence[BaselineComparis
         rows.append([*row, *(spread(group, name) for name in later)])
     caption = "Groups: mean \xb1 standard deviation over the runs; click a head to sort"
     return Table(caption=caption, columns=columns, rows=rows)
-
-
-def _column(measure: str) -> Column:
-    return Column(NAMES[measure], hint=HINTS.get(measure, ""))
 
 
 def _comparison(compared: BaselineComparison) -> list[Cell]:
@@ -132,15 +129,12 @@ def _run_table(runs: Sequence[Run]) -> Table:
     measures = [name for name in MEASURES if any(name in run.measures for run in runs)]
     columns = [Column("Run", is_numeric=False)]
     columns += [Column(key, is_numeric=key == SEED) for key in keys]
-    columns += [_column(name) for name in measures]
+    columns += map(column, measures)
     rows = []
     for run in runs:
         row = [Cell(run.name)]
         row += [Cell(value, _number(value)) for value in run.swept.values()]
-        for name in measures:
-            value = run.measures.get(name)
-            form = MEASURES[name].replace(".0f", ",.0f")
-            row.append(Cell("-") if value is None else Cell(f"{value:{form}}", value))
+        row += [number_cell(run.measures.get(name), MEASURES[name].form) for name in measures]
         rows.append(row)
     caption = f"All {len(runs)} runs"
     return Table(caption=caption, columns=columns, rows=rows, is_folded=True)

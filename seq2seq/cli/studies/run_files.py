@@ -1,19 +1,104 @@
-"""Read the measures of a finished run from its results.json."""
+"""Read the files of a finished or failed run, and write those of a sweep's job."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
+from omegaconf import OmegaConf
+
+from seq2seq.config.serialization import flatten
+from seq2seq.files.atomic import whole_file
+from seq2seq.files.text import read_lines
+
+RESULTS = "results.json"
+CONFIG = "config.yaml"
+FAILURE = "failed.txt"
+OVERRIDES = "overrides.txt"
+_NOT_STUDIED = ("resume", "overwrite", "plugins", "run_name", "checkpoint_dir")
+"""Keys that say where and how a run is started; they do not describe it."""
 _WAY_OUT = "train the run again, or remove its directory from the comparison"
 
 
-def read_measures(path: Path, names: Iterable[str]) -> tuple[dict[str, float], str]:
-    """Read measures of a run, and sacreBLEU's signature of its test score.
+class Measure(NamedTuple):
+    """A number of a finished run."""
+
+    title: str
+    form: str
+    """Number format."""
+    hint: str = ""
+    """What the number means."""
+
+
+MEASURES = {
+    "valid_bleu": Measure("Validation BLEU", ".2f", "of the best checkpoint on the validation set"),
+    "bleu": Measure("BLEU", ".2f", "on the test set; higher is better"),
+    "chrf": Measure("chrF", ".2f", "on the test set; higher is better"),
+    "ter": Measure("TER", ".2f", "on the test set; lower is better"),
+    "perplexity": Measure(
+        "Perplexity", ".2f", "of the references of the test set; lower is better"
+    ),
+    "aer": Measure(
+        "AER", ".3f", "alignment error rate of the attention against gold links; lower is better"
+    ),
+    "entropy": Measure("Entropy", ".2f", "of the weights of a target token, in nats"),
+    "coverage": Measure("Coverage", ".3f", "weight that a source token gets in all, at most 1"),
+    "sharpness": Measure("Sharpness", ".3f", "largest weight of a target token"),
+    "parameters": Measure("Parameters", ".0f"),
+    "minutes": Measure("Minutes", ".1f", "training and validation"),
+    "tokens_per_second": Measure("Tokens/s", ".0f", "target tokens per second in training"),
+    "best_update": Measure("Best update", ".0f"),
+}
+"""By their keys in the tables. All but `valid_bleu` and the last four are of the test set."""
+Head = dict[str, float | None]
+"""The statistics of one attention head on the test set."""
+
+
+def record_overrides(path: Path, overrides: Sequence[str]) -> None:
+    """Write a job's overrides into its run directory, one a line."""
+    _write_lines(path / OVERRIDES, overrides)
+
+
+def record_failure(path: Path, reason: str, overrides: Sequence[str] = ()) -> None:
+    """Write the reason and the overrides into the run's directory, a line each.
+
+    The directory gets no other file: a run may start in it after a failure.
+    """
+    if (path / RESULTS).exists():
+        return  # the results of an earlier sweep are kept
+    path.mkdir(parents=True, exist_ok=True)
+    _write_lines(path / FAILURE, [reason, *overrides])
+
+
+def read_overrides(path: Path) -> dict[str, str] | None:
+    """Read a job's overrides; None of a run that was not a job of a sweep."""
+    if (path / FAILURE).exists():
+        lines = read_lines(path / FAILURE)[1:]
+    elif (path / OVERRIDES).exists():
+        lines = read_lines(path / OVERRIDES)
+    else:
+        return None
+    pairs = (line.lstrip("+").partition("=") for line in lines)
+    return {key: value for key, _, value in pairs if key not in _NOT_STUDIED} or None
+
+
+def read_config(path: Path) -> dict[str, str]:
+    """Read the saved configuration, with dotted keys; a part's name stands under the part's key."""
+    if not (path / CONFIG).exists():
+        return {}
+    content = OmegaConf.to_container(OmegaConf.load(path / CONFIG))
+    return {
+        key.removesuffix(".name"): str(value)
+        for key, value in flatten(content).items()
+        if key not in _NOT_STUDIED
+    }
+
+
+def read_measures(path: Path) -> tuple[dict[str, float], str]:
+    """Read those of `MEASURES` that a run has, and sacreBLEU's signature of its test score.
 
     Args:
         path: The run's results.json.
-        names: The measures to return, as far as the run has them.
 
     Raises:
         ValueError: The file is not JSON, or lacks what every run has.
@@ -32,9 +117,16 @@ def read_measures(path: Path, names: Iterable[str]) -> tuple[dict[str, float], s
         "tokens_per_second": _value(results, "target_tokens_per_second", path),
         "best_update": cast(dict[str, object], results).get("best_update"),
     }
-    found = {name: known[name] for name in names if known.get(name) is not None}
+    found = {name: known[name] for name in MEASURES if known.get(name) is not None}
     measures = {name: float(cast(float, value)) for name, value in found.items()}
     return measures, str(test.get("signature", ""))
+
+
+def read_heads(path: Path) -> list[Head]:
+    """Return the statistics of each head on the test set from a run's results.json."""
+    results = json.loads(path.read_text(encoding="utf-8"))
+    heads: list[Head] = (results["test"] or {}).get("heads", [])
+    return heads
 
 
 def _value(results: object, name: str, path: Path) -> object:
@@ -44,3 +136,8 @@ def _value(results: object, name: str, path: Path) -> object:
             raise ValueError(f"{path} has no {name}; {_WAY_OUT}")
         results = results[key]
     return results
+
+
+def _write_lines(path: Path, lines: Sequence[str]) -> None:
+    with whole_file(path) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode("utf-8"))

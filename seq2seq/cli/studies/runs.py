@@ -1,40 +1,22 @@
 """The runs of a study: their swept keys and results, in groups that differ only in the seed."""
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple
 
-from omegaconf import OmegaConf
+from seq2seq.cli.studies.run_files import (
+    CONFIG,
+    FAILURE,
+    RESULTS,
+    read_config,
+    read_measures,
+    read_overrides,
+)
+from seq2seq.files.text import read_lines
 
-from seq2seq.cli.studies.run_files import read_measures
-from seq2seq.files.atomic import whole_file
-
-RESULTS = "results.json"
-CONFIG = "config.yaml"
-FAILURE = "failed.txt"
-OVERRIDES = "overrides.txt"
 SEED = "seed"
-_NOT_STUDIED = ("resume", "overwrite", "plugins", "run_name", "checkpoint_dir")
-"""Keys that say where and how a run is started; they do not describe it."""
-
-MEASURES: Mapping[str, str] = {
-    "valid_bleu": ".2f",
-    "bleu": ".2f",
-    "chrf": ".2f",
-    "ter": ".2f",
-    "perplexity": ".2f",
-    "aer": ".3f",
-    "entropy": ".2f",
-    "coverage": ".3f",
-    "sharpness": ".3f",
-    "parameters": ".0f",
-    "minutes": ".1f",
-    "tokens_per_second": ".0f",
-    "best_update": ".0f",
-}
-"""Number format of each measure. All but `valid_bleu` and the last four are of the test set."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -76,32 +58,28 @@ class Group:
 
     def mean(self, measure: str) -> float | None:
         """Return the mean over the runs that have the measure; None if there are none."""
-        values = self._values(measure)
-        return statistics.fmean(values) if values else None
+        return self.spread(measure).mean
 
-    def deviation(self, measure: str) -> float | None:
-        """Return the standard deviation over the runs; None of fewer than two."""
-        values = self._values(measure)
-        return statistics.stdev(values) if len(values) > 1 else None
-
-    def _values(self, measure: str) -> list[float]:
-        return [run.measures[measure] for run in self.runs if measure in run.measures]
+    def spread(self, measure: str) -> "Spread":
+        """Return mean and deviation over the runs that have the measure."""
+        return Spread.of([run.measures[measure] for run in self.runs if measure in run.measures])
 
 
-def record_overrides(path: Path, overrides: Sequence[str]) -> None:
-    """Write a job's overrides into its run directory, one a line."""
-    _write_lines(path / OVERRIDES, overrides)
+class Spread(NamedTuple):
+    """A number of several runs."""
 
+    mean: float | None
+    """None without runs."""
+    deviation: float | None
+    """The standard deviation over the runs; None of fewer than two."""
 
-def record_failure(path: Path, reason: str, overrides: Sequence[str] = ()) -> None:
-    """Write the reason and the overrides into the run's directory, a line each.
-
-    The directory gets no other file: a run may start in it after a failure.
-    """
-    if (path / RESULTS).exists():
-        return  # the results of an earlier sweep are kept
-    path.mkdir(parents=True, exist_ok=True)
-    _write_lines(path / FAILURE, [reason, *overrides])
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        """Return the spread of the values of several runs."""
+        return cls(
+            statistics.fmean(values) if values else None,
+            statistics.stdev(values) if len(values) > 1 else None,
+        )
 
 
 def read_runs(paths: Sequence[Path]) -> list[Run]:
@@ -166,10 +144,10 @@ def _was_begun(path: Path) -> bool:
 def _read_run(path: Path, name: str) -> Run:
     if (path / FAILURE).exists() or not (path / RESULTS).exists():
         has_reason = (path / FAILURE).exists()
-        failure = _read_lines(path / FAILURE)[0] if has_reason else f"it has no {RESULTS}"
+        failure = read_lines(path / FAILURE)[0] if has_reason else f"it has no {RESULTS}"
         return Run(name=name, path=path, measures={}, signature="", failure=failure)
     try:
-        measures, signature = read_measures(path / RESULTS, MEASURES)
+        measures, signature = read_measures(path / RESULTS)
     except ValueError as error:  # the other runs of hours of training are compared all the same
         return Run(name=name, path=path, measures={}, signature="", failure=str(error))
     return Run(name=name, path=path, measures=measures, signature=signature, failure=None)
@@ -177,8 +155,8 @@ def _read_run(path: Path, name: str) -> Run:
 
 def _find_swept_keys(runs: Sequence[Run]) -> None:
     """Fill `swept` with the overrides that differ; if a run has none, with the configuration."""
-    overrides = [_read_overrides(run.path) for run in runs]
-    configs = [_read_config(run.path) for run in runs]
+    overrides = [read_overrides(run.path) for run in runs]
+    configs = [read_config(run.path) for run in runs]
     known = [i for i in range(len(runs)) if overrides[i] is not None or configs[i]]
     if any(overrides[i] is None and runs[i].failure is None for i in known):
         keys = _differing_config_keys([configs[i] for i in known])
@@ -192,47 +170,6 @@ def _find_swept_keys(runs: Sequence[Run]) -> None:
         if len({of_key[i] for i in known}) > 1:
             for run, value in zip(runs, of_key, strict=True):
                 run.swept[key] = value
-
-
-def _read_overrides(path: Path) -> dict[str, str] | None:
-    """Read a job's overrides; None of a run that was not a job of a sweep."""
-    if (path / FAILURE).exists():
-        lines = _read_lines(path / FAILURE)[1:]
-    elif (path / OVERRIDES).exists():
-        lines = _read_lines(path / OVERRIDES)
-    else:
-        return None
-    pairs = (line.lstrip("+").partition("=") for line in lines)
-    return {key: value for key, _, value in pairs if key not in _NOT_STUDIED} or None
-
-
-def _write_lines(path: Path, lines: Sequence[str]) -> None:
-    with whole_file(path) as file:
-        file.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
-
-
-def _read_lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()
-
-
-def _read_config(path: Path) -> dict[str, str]:
-    """Read the saved configuration, with dotted keys; a part's name stands under the part's key."""
-    if not (path / CONFIG).exists():
-        return {}
-    content = OmegaConf.to_container(OmegaConf.load(path / CONFIG))
-    return {
-        key.removesuffix(".name"): value
-        for key, value in _flatten(cast(dict[str, object], content))
-        if key not in _NOT_STUDIED
-    }
-
-
-def _flatten(content: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for key, value in content.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", str(value)
 
 
 def _differing_config_keys(configs: Sequence[dict[str, str]]) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from seq2seq.cli.studies.breakdowns import read_sources
-from seq2seq.cli.studies.comparison import common_test_set, read_scored_lines
+from seq2seq.cli.studies.comparison import groups_with_first_test_set, read_scored_lines
 from seq2seq.cli.studies.runs import Group, Run
 from seq2seq.config.errors import USER_ERRORS, describe_error
 from seq2seq.inference.translation import Translation
@@ -21,12 +21,7 @@ def translations(groups: Sequence[Group]) -> tuple[list[ShownSentence], list[str
     Returns:
         The sentences, and what could not be translated.
     """
-    test_set = common_test_set(groups[0]) if groups else None
-    members = [
-        i
-        for i, group in enumerate(groups)
-        if test_set is not None and common_test_set(group) == test_set
-    ]
+    members = groups_with_first_test_set(groups)
     sources = read_sources(groups[members[0]].runs[0]) if members else None
     if not sources:
         return [], ["No sentences are shown, because no run has kept its test.src."]

@@ -6,7 +6,8 @@ from tiny_training import tiny_config
 
 from seq2seq.cli.studies.comparison import compare_with_baseline
 from seq2seq.cli.studies.page import write_report
-from seq2seq.cli.studies.runs import group_runs, read_runs, record_overrides
+from seq2seq.cli.studies.run_files import record_overrides
+from seq2seq.cli.studies.runs import group_runs, read_runs
 from seq2seq.training.run import run_training
 
 

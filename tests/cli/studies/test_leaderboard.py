@@ -6,7 +6,8 @@ import pytest
 from tiny_study import write_run, write_study
 
 from seq2seq.cli.studies.leaderboard import write_tables
-from seq2seq.cli.studies.runs import read_runs, record_failure
+from seq2seq.cli.studies.run_files import record_failure
+from seq2seq.cli.studies.runs import read_runs
 
 
 def tables(path, *, baseline=None):

@@ -2,7 +2,7 @@ import shutil
 
 from tiny_study import SIGNATURE, write_run, write_study
 
-from seq2seq.cli.studies.runs import record_failure
+from seq2seq.cli.studies.run_files import record_failure
 from seq2seq.visualization.report_page import plotly_script
 
 

@@ -1,7 +1,8 @@
 import pytest
 from tiny_study import write_run, write_study
 
-from seq2seq.cli.studies.runs import FAILURE, group_runs, read_runs, record_failure
+from seq2seq.cli.studies.run_files import FAILURE, record_failure
+from seq2seq.cli.studies.runs import group_runs, read_runs
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import save_config
 
@@ -120,8 +121,8 @@ def test_groups_differ_in_a_key_other_than_the_seed_and_the_best_comes_first(tmp
     assert [group.label for group in groups] == ["dot", "none"]
     assert [[run.seed for run in group.runs] for group in groups] == [["1", "2"], ["1", "2"]]
     assert groups[0].mean("bleu") == 31.0
-    assert groups[0].deviation("bleu") == pytest.approx(2**0.5)
-    assert groups[0].mean("aer") is groups[0].deviation("aer") is None
+    assert groups[0].spread("bleu").deviation == pytest.approx(2**0.5)
+    assert groups[0].spread("aer") == (None, None)
 
 
 def test_a_group_counts_its_failed_runs(tmp_path):
@@ -132,7 +133,7 @@ def test_a_group_counts_its_failed_runs(tmp_path):
     [group] = group_runs(read_runs([tmp_path]))
 
     assert (group.label, len(group.runs), group.num_failed) == ("none", 1, 1)
-    assert group.deviation("bleu") is None
+    assert group.spread("bleu").deviation is None
 
 
 def test_a_label_names_the_keys_where_several_are_swept(tmp_path):
