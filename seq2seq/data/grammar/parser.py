@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from seq2seq.data.grammar.grammar import START, Grammar, Location, Row, Rule, Table
 from seq2seq.data.grammar.rule import Declarations, parse_rule
@@ -84,18 +83,13 @@ def parse_grammar(text: str, *, path: str) -> Grammar:
     )
 
 
-class _Line(NamedTuple):
-    location: Location
-    text: str
-
-
 @dataclass(slots=True)
 class _Statement:
     location: Location
     keyword: str
     head: str
     body: str
-    rows: list[_Line] = field(default_factory=list)
+    rows: list[tuple[Location, str]] = field(default_factory=list)
 
 
 def _statements(text: str, path: str) -> Iterator[_Statement]:
@@ -114,7 +108,7 @@ def _statements(text: str, path: str) -> Iterator[_Statement]:
         elif statement is None:
             raise location.error("the first line is indented; an indented line continues another")
         elif statement.keyword == "words":
-            statement.rows.append(_Line(location, content))
+            statement.rows.append((location, content))
         else:
             statement.body += " " + content.strip()
     if statement is not None:
@@ -207,7 +201,7 @@ def _declare_table(declarations: Declarations, statement: _Statement) -> None:
         category=category,
         columns=columns,
         rows=tuple(
-            _parse_row(declarations, line, category=category, columns=columns)
+            _parse_row(declarations, *line, category=category, columns=columns)
             for line in statement.rows
         ),
     )
@@ -215,34 +209,35 @@ def _declare_table(declarations: Declarations, statement: _Statement) -> None:
 
 def _parse_row(
     declarations: Declarations,
-    line: _Line,
+    location: Location,
+    text: str,
     *,
     category: str,
     columns: tuple[tuple[frozenset[str], ...], ...],
 ) -> Row:
     features = declarations.signatures[category]
-    head, _, body = line.text.rpartition(":") if features else ("", "", line.text)
+    head, _, body = text.rpartition(":") if features else ("", "", text)
     specs = head.split()
     if len(specs) != len(features):
-        raise line.location.error(
+        raise location.error(
             f"{len(specs)} values before the colon, but {category} has the features "
             f"{', '.join(features)}; write one value for each, m/n for several"
         )
     for spec, feature in zip(specs, features, strict=True):
-        if declarations.feature(spec, location=line.location) != feature:
-            raise line.location.error(
+        if declarations.feature(spec, location=location) != feature:
+            raise location.error(
                 f"{spec} is not a value of {feature}; one of: "
                 f"{', '.join(declarations.features[feature])}"
             )
-    forms = _cells(declarations, body, location=line.location)
+    forms = _cells(declarations, body, location=location)
     for language, side, labels in zip(declarations.languages, forms, columns, strict=True):
         if len(side) != len(labels):
-            raise line.location.error(
+            raise location.error(
                 f"{len(side)} forms for {language}, but {category} has {len(labels)} columns "
                 "there; write - for no word"
             )
     return Row(
-        location=line.location,
+        location=location,
         values=tuple(declarations.domain(spec) for spec in specs),
         forms=tuple(tuple("" if form == "-" else form for form in side) for side in forms),
     )
