@@ -12,7 +12,6 @@ from seq2seq.registry import Registry
 from seq2seq.search.config import DecodingConfig
 from seq2seq.search.constraints import Constraints, build_constraints
 from seq2seq.search.protocols import SearchedModel
-from seq2seq.special_tokens import BOS, PAD
 
 
 class Hypothesis(NamedTuple):
@@ -118,17 +117,6 @@ def search(
     found = _registry.find(config)(model, source_ids, source_mask, config, constraints)
     constraints.report()
     return found
-
-
-def allowed_log_probabilities(logits: Tensor) -> Tensor:
-    """Return log-probabilities (R, V) with those of PAD and BOS set to -inf.
-
-    The others are not renormalised: a hypothesis keeps the probability that the model gives it.
-    """
-    log_probabilities = torch.log_softmax(logits.float(), dim=-1)
-    # A slice selects both; a list of indices would be copied to the device at every step.
-    log_probabilities[:, PAD : BOS + 1 : BOS - PAD].fill_(-torch.inf)
-    return log_probabilities
 
 
 def length_limits(source_mask: Tensor, config: DecodingConfig) -> list[int]:

@@ -13,7 +13,6 @@ from torch import Tensor
 from seq2seq.search.backpointers import ROOT, Ending, History
 from seq2seq.search.base import (
     Hypotheses,
-    allowed_log_probabilities,
     length_limits,
     register_search,
 )
@@ -74,10 +73,8 @@ def beam_search(
     history = History()
     for length in count(1):
         step = model.decoder.step(state, beam.tokens.flatten(), memory)
-        log_probabilities = constraints.apply(
-            allowed_log_probabilities(step.logits),
-            live=(beam.log_probabilities > -torch.inf).flatten(),
-        )
+        live = (beam.log_probabilities > -torch.inf).flatten()
+        log_probabilities = constraints.log_probabilities(step.logits, live=live)
         beam, rows = _extend(
             beam, log_probabilities, step.attention_weights, history, config.beam_size
         )

@@ -18,7 +18,22 @@ logger = logging.getLogger(__name__)
 
 
 class Constraints:
-    """No constraints; also the interface of constraints."""
+    """No constraints but those of every search; also the interface of constraints."""
+
+    def log_probabilities(self, logits: Tensor, *, live: Tensor) -> Tensor:
+        """Return log-probabilities (R, V), -inf for tokens that are not allowed.
+
+        The others are not renormalised: a hypothesis keeps the probability that the model gives
+        it. PAD and BOS are never allowed.
+
+        Args:
+            logits: (R, V).
+            live: (R,) bool, False = finished or impossible.
+        """
+        log_probabilities = torch.log_softmax(logits.float(), dim=-1)
+        # A slice selects both; a list of indices would be copied to the device at every step.
+        log_probabilities[:, PAD : BOS + 1 : BOS - PAD].fill_(-torch.inf)
+        return self.apply(log_probabilities, live=live)
 
     def apply(self, log_probabilities: Tensor, *, live: Tensor) -> Tensor:
         """Set the log-probabilities of tokens that are not allowed to -inf, in place.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.search.backpointers import ROOT, Ending, History
-from seq2seq.search.base import Hypotheses, allowed_log_probabilities
+from seq2seq.search.base import Hypotheses
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.protocols import SearchedModel
 from seq2seq.special_tokens import BOS, EOS
@@ -79,9 +79,8 @@ def stepwise_search(
     history = History()
     for length in count(1):
         step = model.decoder.step(state, progress.tokens.flatten(), memory)
-        log_probabilities = constraints.apply(
-            allowed_log_probabilities(step.logits), live=progress.live.flatten()
-        )
+        live = progress.live.flatten()
+        log_probabilities = constraints.log_probabilities(step.logits, live=live)
         chosen = choose(log_probabilities, sentences=progress.sentences, length=length)
         progress = _append(progress, chosen, step.attention_weights, history)
         state, constraints = step.state, constraints.extend(chosen.tokens)
