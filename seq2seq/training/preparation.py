@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass, replace
+from functools import partial
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import (
@@ -20,7 +21,12 @@ from seq2seq.data import (
 )
 from seq2seq.data.cache import check_cache
 from seq2seq.data.files.mixing import Mixture
-from seq2seq.data.files.tags import check_tags, training_mixture, with_tags
+from seq2seq.data.files.tags import (
+    check_tags,
+    check_user_symbols,
+    training_mixture,
+    with_tags,
+)
 from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.bleu_tokenize import (
     DEFAULT_RULE,
@@ -89,16 +95,17 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     if tokenizers is None:
         symbols = with_tags(config.tokenizer, config.data)
         tokenizers = cached_tokenizers(symbols, corpora.train, config.data.cache_dir)
+    else:
+        check_user_symbols(config.tokenizer, tokenizers)
     check_tags(config.data, tokenizers)
     encoded = encode_corpus(corpora.train, tokenizers, config.data)
     fingerprint = corpora.train.fingerprint
     links = _training_links(config, corpora.train, encoded, tokenizers)
     if links is not None:
         fingerprint = f"{fingerprint}-{links.digest()}"
-    valid = _evaluation_set(corpora.valid, tokenizers, config.data, rule=rule)
-    test = None
-    if corpora.test is not None:
-        test = _evaluation_set(corpora.test, tokenizers, config.data, rule=rule)
+    to_score = partial(_evaluation_set, tokenizers=tokenizers, config=config.data, rule=rule)
+    valid = to_score(corpora.valid)
+    test = None if corpora.test is None else to_score(corpora.test)
     if warning := describe_missing_spaces(valid.references, rule.bleu_tokenize, key=_BLEU_KEY):
         logger.warning("%s", warning)
     return PreparedData(
@@ -116,10 +123,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         fingerprint=fingerprint,
         valid=valid,
         test=test,
-        other_valid={
-            name: _evaluation_set(corpus, tokenizers, config.data, rule=rule)
-            for name, corpus in corpora.other_valid.items()
-        },
+        other_valid={name: to_score(corpus) for name, corpus in corpora.other_valid.items()},
     )
 
 
@@ -149,7 +153,7 @@ def _training_links(
 
 
 def _evaluation_set(
-    corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig, *, rule: ScoringRule
+    corpus: Corpus, *, tokenizers: TokenizerPair, config: DataConfig, rule: ScoringRule
 ) -> EvaluationSet:
     encoded = encode_corpus(corpus, tokenizers, replace(config, max_length=UNLIMITED))
     pairs = list(corpus)
