@@ -22,7 +22,9 @@ from seq2seq.inference.translation import (
     scored_translation,
 )
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.device_memory import naming_batch
 from seq2seq.runtime.numerics import Numerics
+from seq2seq.runtime.transfer import copy_to_device
 from seq2seq.runtime.workers import map_in_threads
 from seq2seq.search import DecodingConfig, search
 from seq2seq.special_tokens import EOS, PAD
@@ -139,8 +141,15 @@ class BatchTranslator:
         on_translation: OnTranslation,
     ) -> Iterator[Translation]:
         num_heads = self._model.attention.num_heads
+
+        def run(rows: Sequence[int]) -> list[Translation]:
+            longest = max(lengths[row] for row in rows) + 1  # EOS
+            size = f"{len(rows)} sentences of at most {longest} tokens at a time"
+            with naming_batch(size, f"lower batch_size={batch_size}"):
+                return function([pairs[row] for row in rows])
+
         return map_batches(
-            lambda rows: function([pairs[row] for row in rows]),
+            run,
             lengths=lengths,
             batch_size=batch_size,
             known={
@@ -160,4 +169,5 @@ class BatchTranslator:
             [[*line.ids, EOS] + [PAD] * (longest - len(line.ids) - 1) for line in lines]
         )
         mask = torch.arange(longest) < lengths.unsqueeze(1)
-        return ids.to(self._numerics.device), mask.to(self._numerics.device)
+        ids, mask = copy_to_device([ids, mask], self._numerics.device)
+        return ids, mask

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from seq2seq.inference.ensemble import Ensemble
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.special_tokens import BOS, PAD
+from seq2seq.special_tokens import BOS
 
 _ROWS = 1024
 """Tokens whose logits over the vocabulary are held at once."""
@@ -53,7 +53,7 @@ def score_targets(
     """
     assert not model.training, "dropout would make log-probabilities random"
     previous_ids = functional.pad(target_ids[:, :-1], (1, 0), value=BOS)
-    output = model(source_ids, source_mask, previous_ids.masked_fill(~target_mask, PAD))
+    output = model(source_ids, source_mask, previous_ids)
     by_token = _log_probabilities(model, output.readouts[target_mask], target_ids[target_mask])
     if by_token.isnan().any():
         raise ValueError(

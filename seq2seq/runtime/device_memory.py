@@ -1,6 +1,10 @@
-"""The choice of what training does when the memory of a GPU is too small."""
+"""Report that the memory of a GPU is too small, and choose what training does then."""
 
+import contextlib
+from collections.abc import Iterator
 from enum import Enum
+
+import torch
 
 
 class OnOutOfMemory(Enum):
@@ -12,4 +16,22 @@ class OnOutOfMemory(Enum):
 
 
 class DeviceMemoryError(MemoryError):
-    """A batch does not fit into the memory of a GPU; the weights are those before the update."""
+    """A batch does not fit into the memory of a GPU; no weight has changed."""
+
+
+@contextlib.contextmanager
+def naming_batch(batch: str, way_out: str) -> Iterator[None]:
+    """Return a context that says what did not fit if the memory of a GPU is too small.
+
+    Args:
+        batch: What is computed, for example `3 sentences`.
+        way_out: What to do if it does not fit.
+
+    Raises:
+        DeviceMemoryError: Memory is too small.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        text = f"the memory of a GPU is too small for {batch}; {way_out}"
+        raise DeviceMemoryError(text) from error

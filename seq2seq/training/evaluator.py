@@ -21,6 +21,7 @@ from seq2seq.evaluation.alignment import (
 from seq2seq.evaluation.attention_statistics import AttentionStatistics, HeadStatistics
 from seq2seq.evaluation.metrics import Scores, score
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.device_memory import naming_batch
 from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks, gather_in_first, share_from_first
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.search import DecodingConfig, Hypothesis, search
@@ -90,7 +91,7 @@ class Evaluator:
         batches = batches_by_length(self.data.encoded, self.batch_size)
         own = batches[self.ranks.rank :: self.ranks.world_size]
         with torch.inference_mode():
-            found = [self._score(model, rows) for rows in own]
+            found = [self._score_or_name(model, rows) for rows in own]
         model.train(was_training)
         turns = zip_longest(*gather_in_first(found, self.ranks))
         scored = [each for turn in turns for each in turn if each is not None]
@@ -101,6 +102,14 @@ class Evaluator:
         shared = share_from_first(shared, self.ranks)
         assert shared is not None
         return evaluation or shared
+
+    def _score_or_name(self, model: Seq2Seq, rows: Numbers) -> "_BatchScores":
+        """Score some rows; name them if they do not fit into the memory of a GPU."""
+        source_lengths = self.data.encoded.source_lengths[rows]
+        size = f"{len(rows)} sentences of at most {source_lengths.max() + 1} tokens at a time"
+        key = f"training.validation.batch_size={self.batch_size}"
+        with naming_batch(size, f"lower {key}"):
+            return self._score(model, rows)
 
     def _score(self, model: Seq2Seq, rows: Numbers) -> "_BatchScores":
         """Score the references of some rows, teacher-forced, and translate the sources."""

@@ -2,9 +2,14 @@ import threading
 
 import pytest
 import torch
+from pretend_cuda import CUDA, pretend_cuda
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_translator, record_shapes
 
+from seq2seq.config.errors import describe_error
 from seq2seq.inference.streaming import LONG_SENTENCE
+from seq2seq.inference.translator import Translator
+from seq2seq.runtime.device_memory import DeviceMemoryError
+from seq2seq.runtime.numerics import Numerics, Precision
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +81,44 @@ def test_long_targets_share_smaller_batches_too(translator, monkeypatch):
     list(translator.score(pairs, batch_size=4))
 
     assert shapes == [(1, 3), (1, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("scored", [False, True])
+def test_a_gpu_gets_each_batch_in_one_copy_and_finds_the_same(scored):
+    def run(translator):
+        if scored:
+            pairs = [("ja", "a"), ("nein und ja", "b a d")]
+            return [(each.text, each.score) for each in translator.score(pairs)]
+        return [(each.text, each.score) for each in translator(SENTENCES, GREEDY)]
+
+    plain = make_translator()
+    expected = run(plain)
+    with pretend_cuda() as cuda:
+        numerics = Numerics(CUDA, Precision.fp32)
+        moved = Translator(plain._model, tokenizers=plain.tokenizers, numerics=numerics)
+        cuda.clear()
+
+        found = run(moved)
+
+    assert [text for text, _ in found] == [text for text, _ in expected]
+    assert [score for _, score in found] == pytest.approx([score for _, score in expected])
+    assert not any("inference/batches" in line for line in cuda.syncs)
+
+
+@pytest.mark.parametrize("scored", [False, True])
+def test_too_little_memory_of_a_gpu_names_the_batch_and_the_key(monkeypatch, scored):
+    translator = make_translator()
+
+    def fail(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(translator._model, "encode", fail)
+    with pytest.raises(DeviceMemoryError) as caught:
+        if scored:
+            list(translator.score([("ja", "yes"), ("nein", "never")], batch_size=7))
+        else:
+            translator(["ja", "nein und"], GREEDY, batch_size=7)
+
+    size = "2 sentences of at most 6 tokens" if scored else "2 sentences of at most 9 tokens"
+    line = f"the memory of a GPU is too small for {size} at a time; lower batch_size=7"
+    assert describe_error(caught.value) == line

@@ -11,6 +11,7 @@ from seq2seq.config.schema import load_config
 from seq2seq.data import CharacterTokenizer, Pair, TokenizerPair, encode_corpus
 from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.attention_statistics import HeadStatistics
+from seq2seq.runtime.device_memory import DeviceMemoryError
 from seq2seq.search import Hypothesis
 from seq2seq.training import evaluator as module
 from seq2seq.training.evaluator import Evaluation, Evaluator
@@ -206,6 +207,21 @@ def test_the_batch_size_changes_no_score(tmp_path):
 
 def flatten(heads: list[HeadStatistics]) -> list[float]:
     return [value for head in heads for value in head[:3]]
+
+
+def test_too_little_memory_of_a_gpu_names_the_batch_and_the_key(tmp_path, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(module, "sequence_loss", fail)
+
+    with pytest.raises(DeviceMemoryError) as caught:
+        evaluator(tmp_path, batch_size=2).evaluate(FakeModel(1), ter=False)
+
+    assert str(caught.value) == (
+        "the memory of a GPU is too small for 2 sentences of at most 4 tokens at a time; "
+        "lower training.validation.batch_size=2"
+    )
 
 
 @pytest.mark.parametrize("training", [True, False])
