@@ -201,6 +201,9 @@ class PretendCuda(TorchDispatchMode):
                     self.count_sync("boolean index")
                 if index is not None and not isinstance(index, PretendTensor):
                     self.count_sync("index from the CPU")
+        elif func is aten.where.self:
+            if any(not isinstance(each, PretendTensor) for each in args):
+                self.count_sync("number from the CPU")
         elif func is aten._to_copy.default:
             is_fast = kwargs.get("non_blocking") and getattr(args[0], "is_pretend_pinned", False)
             if has_pretended and torch.device(kwargs.get("device") or CUDA).type == "cpu":

@@ -62,6 +62,7 @@ def test_a_sync_is_recorded_with_its_line(cuda):
         (lambda x: x.cpu(), "copy to the CPU"),
         (lambda x: x.nonzero(), "nonzero"),
         (lambda x: x[x > 1], "boolean index"),
+        (lambda x: torch.where(x > 1, x, torch.tensor(0.0)), "number from the CPU"),
         (lambda x: x[torch.tensor([1])], "index from the CPU"),
         (lambda x: torch.tensor([1.0], device=x.device), "pageable copy"),
         (lambda x: torch.ones(1).to(x.device), "pageable copy"),
