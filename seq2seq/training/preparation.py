@@ -21,7 +21,12 @@ from seq2seq.data import (
 )
 from seq2seq.data.cache import check_cache
 from seq2seq.data.files.mixing import Mixture
-from seq2seq.data.files.tags import check_tags, training_mixture, with_tags
+from seq2seq.data.files.tags import (
+    check_tags,
+    check_user_symbols,
+    training_mixture,
+    with_tags,
+)
 from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.bleu_tokenize import (
     DEFAULT_RULE,
@@ -90,6 +95,8 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     if tokenizers is None:
         symbols = with_tags(config.tokenizer, config.data)
         tokenizers = cached_tokenizers(symbols, corpora.train, config.data.cache_dir)
+    else:
+        check_user_symbols(config.tokenizer, tokenizers)
     check_tags(config.data, tokenizers)
     encoded = encode_corpus(corpora.train, tokenizers, config.data)
     fingerprint = corpora.train.fingerprint

@@ -6,7 +6,7 @@ from dataclasses import replace
 from seq2seq.data.config import DataConfig, FilesConfig
 from seq2seq.data.encoded import EncodedCorpus
 from seq2seq.data.files.mixing import Mixture, mix
-from seq2seq.data.tokenizers.base import TokenizerPair
+from seq2seq.data.tokenizers.base import Tokenizer, TokenizerPair
 from seq2seq.data.tokenizers.config import TokenizerConfig
 from seq2seq.special_tokens import UNK
 
@@ -27,6 +27,21 @@ def with_tags(config: TokenizerConfig, data: DataConfig) -> TokenizerConfig:
     return replace(config, user_symbols=[*config.user_symbols, *new]) if new else config
 
 
+def check_user_symbols(config: TokenizerConfig, tokenizers: TokenizerPair) -> None:
+    """Check that tokenizers that were not trained for a configuration keep its symbols whole.
+
+    Raises:
+        ValueError: A symbol is none of the tokenizers.
+    """
+    for symbol in config.user_symbols:
+        for tokenizer in (tokenizers.source, tokenizers.target):
+            if not _is_whole(symbol, tokenizer):
+                raise ValueError(
+                    f"tokenizer.user_symbols: {symbol} is no symbol of the checkpoint's tokenizers; "
+                    "remove it, or train a model with it from the start"
+                )
+
+
 def check_tags(data: DataConfig, tokenizers: TokenizerPair) -> None:
     """Check that the tokenizer of the source keeps every tag whole.
 
@@ -36,14 +51,16 @@ def check_tags(data: DataConfig, tokenizers: TokenizerPair) -> None:
     if not isinstance(data, FilesConfig):
         return
     for each in (*data.train_sets(), *data.valid_sets(), *data.test_sets()):
-        if each.tag is None:
-            continue
-        [ids] = tokenizers.source.encode([each.tag])
-        if len(ids) != 1 or ids[0] == UNK:
+        if each.tag is not None and not _is_whole(each.tag, tokenizers.source):
             raise ValueError(
                 f"{each.key}.tag={each.tag} is no symbol of the tokenizer; use a tag of the "
                 "training corpora, or train a tokenizer with it in tokenizer.user_symbols"
             )
+
+
+def _is_whole(symbol: str, tokenizer: Tokenizer) -> bool:
+    [ids] = tokenizer.encode([symbol])
+    return len(ids) == 1 and ids[0] != UNK
 
 
 def training_mixture(data: DataConfig, encoded: EncodedCorpus) -> Mixture | None:

@@ -17,7 +17,12 @@ from seq2seq.data import (
     load_corpora,
     train_tokenizers,
 )
-from seq2seq.data.files.tags import check_tags, training_mixture, with_tags
+from seq2seq.data.files.tags import (
+    check_tags,
+    check_user_symbols,
+    training_mixture,
+    with_tags,
+)
 
 
 def several(folder, **entries: str) -> FilesConfig:
@@ -104,6 +109,20 @@ def test_a_tag_that_the_tokenizer_would_split_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match=r"^data\.train\.large\.tag=<2b> is no symbol of the tok"):
         check_tags(tagged, tokenizers)
+
+
+def test_symbols_that_the_tokenizers_of_a_checkpoint_lack_are_refused(tmp_path):
+    _, tokenizers = encoded(several(tmp_path, large=", tag: '<2b>'"))
+
+    check_user_symbols(
+        tiny_config(tmp_path, "tokenizer.user_symbols=['<2b>']").tokenizer, tokenizers
+    )
+    with pytest.raises(
+        ValueError, match=r"^tokenizer\.user_symbols: <z> is no symbol of the check"
+    ):
+        check_user_symbols(
+            tiny_config(tmp_path, "tokenizer.user_symbols=['<2b>','<z>']").tokenizer, tokenizers
+        )
 
 
 def test_a_corpus_of_long_pairs_alone_is_refused(tmp_path):
