@@ -176,6 +176,11 @@ def _last_checkpoint(directory: RunDirectory) -> Checkpoint | None:
                 f"the run wrote; restore it, {_START_AGAIN}"
             )
         return checkpoint
+    if directory.results.exists():
+        raise ValueError(
+            f"resume=true: {directory.path} is a run that has ended, without {directory.last.name}, "
+            f"from which it would continue; restore the file, {_START_AGAIN}"
+        )
     logger.info("resume=true: no checkpoint was written yet; the run starts again")
     return None
 

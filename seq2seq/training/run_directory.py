@@ -40,6 +40,7 @@ class RunDirectory:
         self.best = path / "best.pt"
         self.last = path / "last.pt"
         self.average = path / "average.pt"
+        self.results = path / "results.json"
         self.log = path / "train.log"
         self.tensorboard = path / "tensorboard"
         self._failure = path / "failed.txt"
@@ -73,7 +74,7 @@ class RunDirectory:
                 resume, the run has another configuration, or the directory is not writable.
         """
         if config.resume and config.overwrite:
-            raise ValueError("resume=true and overwrite=true exclude each other; choose one")
+            raise ValueError("resume and overwrite=true exclude each other; choose one")
         if config.resume_changes and not config.resume:
             raise ValueError("resume_changes names keys to change in a run: add resume=true")
         self._check_writable()

@@ -215,6 +215,19 @@ def test_a_damaged_last_checkpoint_is_refused_with_the_way_out(tmp_path, damage)
         tiny_run(tmp_path, "training.max_updates=2", "resume=true")
 
 
+@pytest.mark.parametrize("resume", ["true", "auto"])
+def test_a_finished_run_without_its_last_checkpoint_does_not_start_again(tmp_path, resume):
+    tiny_run(tmp_path, "training.max_updates=1")
+    last = tmp_path / "runs" / "tiny" / "last.pt"
+    last.unlink()
+
+    with pytest.raises(
+        ValueError, match=r"^resume=true: .*ended, without last\.pt.*overwrite=true"
+    ):
+        tiny_run(tmp_path, "training.max_updates=1", f"resume={resume}")
+    assert not last.exists()
+
+
 def test_resuming_before_the_first_checkpoint_starts_again(tmp_path, monkeypatch, caplog):
     class Killed(BaseException):
         pass
