@@ -178,8 +178,8 @@ def _last_checkpoint(directory: RunDirectory) -> Checkpoint | None:
         return checkpoint
     if directory.results.exists():
         raise ValueError(
-            f"resume=true: {directory.path} is a run that has ended, without {directory.last.name}, "
-            f"from which it would continue; restore the file, {_START_AGAIN}"
+            f"resume=true: {directory.path} is a run that has ended, without last.pt, from which "
+            f"it would continue; restore the file, {_START_AGAIN}"
         )
     logger.info("resume=true: no checkpoint was written yet; the run starts again")
     return None

@@ -37,8 +37,8 @@ def check_user_symbols(config: TokenizerConfig, tokenizers: TokenizerPair) -> No
         for tokenizer in (tokenizers.source, tokenizers.target):
             if not _is_whole(symbol, tokenizer):
                 raise ValueError(
-                    f"tokenizer.user_symbols: {symbol} is no symbol of the checkpoint's tokenizers; "
-                    "remove it, or train a model with it from the start"
+                    f"tokenizer.user_symbols: {symbol} is no symbol of the tokenizers of the "
+                    "checkpoint; remove it, or train a model with it from the start"
                 )
 
 
