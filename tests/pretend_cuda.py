@@ -267,6 +267,8 @@ class CudaAutocast(TorchFunctionMode):
         dtype = None
         if name in LOW:
             dtype = torch.get_autocast_dtype("cuda")
+        elif name == "gru":  # whatever the type of autocast is
+            dtype = torch.float16
         elif name in EXACT or (name in EXACT_BY_DEFAULT and kwargs.get("dtype") is None):
             dtype = torch.float32
         elif name in WIDEST:

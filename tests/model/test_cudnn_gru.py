@@ -79,6 +79,22 @@ def test_cpu_and_cuda_agree_on_a_sentence_without_a_real_position():
         assert not last[3].any()
 
 
+def test_autocast_leaves_the_states_in_fp32():
+    """They accumulate over the steps, and autocast runs cuDNN in fp16 even for bf16."""
+    gru = make_gru(1).float()
+    inputs, mask = draw_inputs()
+    with pretend_cuda() as cuda:
+        cuda.move(gru)
+        inputs, mask = inputs.detach().float().to(CUDA), mask.to(CUDA)
+        expected, _ = gru(inputs, mask)
+
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            states, last = gru(inputs, mask)
+
+        assert states.dtype == last.dtype == torch.float32
+        torch.testing.assert_close(states.cpu(), expected.cpu(), rtol=0, atol=0)
+
+
 def test_the_forward_direction_keeps_its_last_state_at_padding():
     inputs, mask = draw_inputs()
     parameters = direction_parameters(make_gru(1), "l0")

@@ -84,6 +84,21 @@ def test_auto_takes_the_cuda_device_of_the_process(monkeypatch):
     assert numerics == Numerics(torch.device("cuda", 3), Precision.fp16)
 
 
+@pytest.mark.parametrize(("is_native", "expected"), [(True, "bf16"), (False, "fp32")])
+def test_auto_takes_bf16_only_on_a_gpu_that_multiplies_it_natively(
+    monkeypatch, is_native, expected
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    # Older GPUs emulate bf16, which is slower than fp32.
+    monkeypatch.setattr(
+        torch.cuda,
+        "is_bf16_supported",
+        lambda including_emulation=True: including_emulation or is_native,
+    )
+
+    assert choose_numerics(Device.auto, Precision.auto).precision is Precision(expected)
+
+
 def test_a_process_without_a_gpu_of_its_own_is_told_so(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

@@ -6,16 +6,18 @@ import math
 import pytest
 import torch
 from pretend_cuda import CUDA, DeviceMismatchError, pretend_cuda
+from short_memory import run_short
 from tiny_attention import attention_config
 from tiny_models import FORMS, tiny_batch, tiny_model
 
+import seq2seq.training.gradients
 from seq2seq.attention import attention_config_types
 from seq2seq.config.schema import load_config
 from seq2seq.data import Batch
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, Precision
 from seq2seq.training.loss import sequence_loss
-from seq2seq.training.updates import Updater
+from seq2seq.training.updates import NonFiniteError, Updater
 
 PRECISIONS = (Precision.fp32, Precision.bf16, Precision.fp16)
 READ = (
@@ -127,6 +129,78 @@ def test_nothing_that_is_started_depends_on_values(cuda, attention, form):
     names = [name for name, _ in started[0]]
     waits = names.index("aten.clamp.default")  # of clipping
     assert not {"aten.nonzero.default", "aten._local_scalar_dense.default"} & set(names[:waits])
+
+
+@pytest.fixture
+def fp16(cuda):
+    """Return a model, its updater in fp16, and a function that sets the loss scale."""
+    model = cuda.move(model_of("additive", "luong"))
+    updater = make_updater(model, CUDA, Precision.fp16, "training.on_out_of_memory=skip")
+
+    def set_scale(scale: float) -> None:
+        state = updater.state()
+        updater.load_state({**state, "scaler": {**state["scaler"], "scale": scale}})
+
+    return model, updater, set_scale
+
+
+def weights_of(model):
+    return {name: value.cpu().clone() for name, value in model.state_dict().items()}
+
+
+def overflow(gradient):
+    return gradient * math.inf
+
+
+@pytest.mark.parametrize("scale", [65536.0, 1.0])
+def test_an_fp16_overflow_skips_the_step_and_halves_the_scale(fp16, scale):
+    model, updater, set_scale = fp16
+    update(updater, host_batch())
+    set_scale(scale)
+    before = weights_of(model)
+    hook = model.decoder.output.bias.register_hook(overflow)
+
+    result = update(updater, host_batch(), 2)
+
+    assert not math.isfinite(result.gradient_norm)
+    assert updater.state()["scaler"]["scale"] == scale / 2
+    assert all(torch.equal(value, before[name]) for name, value in weights_of(model).items())
+    hook.remove()
+    assert math.isfinite(update(updater, host_batch(), 3).gradient_norm)
+    assert any(not torch.equal(value, before[name]) for name, value in weights_of(model).items())
+
+
+def test_a_gradient_that_overflows_below_a_scale_of_1_stops_training(fp16):
+    model, updater, set_scale = fp16
+    set_scale(0.5)
+    before = weights_of(model)
+    model.decoder.output.bias.register_hook(overflow)
+
+    with pytest.raises(NonFiniteError, match=r"^update 1: the gradient's norm is (nan|inf)"):
+        update(updater, host_batch())
+
+    assert all(torch.equal(value, before[name]) for name, value in weights_of(model).items())
+
+
+def test_too_little_memory_leaves_the_loss_scale_as_it_was(fp16, monkeypatch):
+    """Also in the first update, of which no loss has been scaled."""
+    _, updater, _ = fp16
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.Tensor, "backward", lambda *_: pytest.fail("is not reached"))
+        patched.setattr(seq2seq.training.gradients, "sequence_loss", out_of_memory)
+        assert update(updater, host_batch(), 1).is_skipped
+    update(updater, host_batch(), 2)
+    before = updater.state()["scaler"]
+    run_short(monkeypatch, [3])
+
+    assert update(updater, host_batch(), 3).is_skipped
+
+    assert updater.state()["scaler"] == before
+    assert before["_growth_tracker"] == 1
+
+
+def out_of_memory(*_: object, **__: object) -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory")
 
 
 def test_a_batch_left_on_the_cpu_fails(cuda):
