@@ -1,31 +1,18 @@
 """The page in a browser: opened from a file in headless Chromium, with a pointer and keys."""
 
-import os
 import re
-import shutil
 from itertools import pairwise
 
 import pytest
 import torch
-from selenium import webdriver
+from headless_browser import needs_browser, open_browser
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from seq2seq.visualization.page import AttentionPage
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    BROWSER is None or DRIVER is None,
-    reason="needs a browser: no chromium and chromedriver on the path "
-    "(Debian: apt-get install chromium chromium-driver)",
-)
-OPTIONS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-    "--disable-background-networking --disable-component-update --disable-dev-shm-usage "
-    "--window-size=1280,900"
-)
+pytestmark = needs_browser
 START = "\u2581"
 GERMAN = [f"{START}Ein", f"{START}Hund", f"{START}renn", "t", "</s>"]
 ENGLISH = [f"{START}A", f"{START}dog", "</s>"]
@@ -40,15 +27,7 @@ HOSTILE = (
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    for option in OPTIONS.split():
-        options.add_argument(option)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(DRIVER, log_output=os.devnull)
-    with webdriver.Chrome(options=options, service=service) as driver:
-        yield driver
+    yield from open_browser(tmp_path_factory.mktemp("profile"))
 
 
 @pytest.fixture

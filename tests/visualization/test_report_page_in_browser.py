@@ -1,11 +1,9 @@
 """The page of a study in headless Chromium: sorting, choosing, hovering, narrow screens."""
 
-import os
 import re
-import shutil
 
 import pytest
-from selenium import webdriver
+from headless_browser import needs_browser, open_browser
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -23,18 +21,7 @@ from seq2seq.visualization.report_page import (
     Table,
 )
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    BROWSER is None or DRIVER is None,
-    reason="needs a browser: no chromium and chromedriver on the path "
-    "(Debian: apt-get install chromium chromium-driver)",
-)
-OPTIONS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-    "--disable-background-networking --disable-component-update --disable-dev-shm-usage "
-    "--window-size=1280,900"
-)
+pytestmark = needs_browser
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
 START = "\u2581"
 SOURCE = [f"{START}Ein", f"{START}Hund", "</s>"]
@@ -44,15 +31,7 @@ WEIGHTS = [[[90, 10, 0], [20, 80, 0], [0, 0, 100]], [[50, 30, 20], [40, 60, 0], 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    for option in OPTIONS.split():
-        options.add_argument(option)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(DRIVER, log_output=os.devnull)
-    with webdriver.Chrome(options=options, service=service) as driver:
-        yield driver
+    yield from open_browser(tmp_path_factory.mktemp("profile"))
 
 
 @pytest.fixture

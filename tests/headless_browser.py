@@ -1,0 +1,35 @@
+"""Chromium without a window, for the tests of pages."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+
+_BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+_DRIVER = shutil.which("chromedriver")
+_OPTIONS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+    "--disable-background-networking --disable-component-update --disable-dev-shm-usage "
+    "--window-size=1280,900"
+)
+needs_browser = pytest.mark.skipif(
+    _BROWSER is None or _DRIVER is None,
+    reason="needs a browser: no chromium and chromedriver on the path "
+    "(Debian: apt-get install chromium chromium-driver)",
+)
+
+
+def open_browser(profile: Path) -> Iterator[webdriver.Chrome]:
+    """Yield a browser that keeps its data in a folder and its console for the tests to read."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = _BROWSER
+    for option in _OPTIONS.split():
+        options.add_argument(option)
+    options.add_argument(f"--user-data-dir={profile}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(_DRIVER, log_output=os.devnull)
+    with webdriver.Chrome(options=options, service=service) as driver:
+        yield driver
