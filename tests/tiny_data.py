@@ -1,9 +1,16 @@
 """Data configurations and a small grammar for tests."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
 
-from seq2seq.data import DataConfig, OnInvalid, Pair
+from seq2seq.data import (
+    DataConfig,
+    OnInvalid,
+    Pair,
+    SentencePieceConfig,
+    SentencePieceModel,
+    WordsConfig,
+)
 from seq2seq.data.grammar.grammar import Grammar
 from seq2seq.data.grammar.parser import parse_grammar
 
@@ -27,6 +34,41 @@ BASE = DataConfig(
 def shared(**changes: object) -> dict[str, object]:
     """Return the fields that all data configurations share, some of them changed."""
     return {field.name: getattr(BASE, field.name) for field in fields(BASE)} | changes
+
+
+def unigram_config(**changes: object) -> SentencePieceConfig:
+    """Return a configuration of small sub-words, some of its fields changed."""
+    return replace(_UNIGRAM, **changes)
+
+
+def words_config(**changes: object) -> WordsConfig:
+    """Return a configuration of words by Moses, some of its fields changed."""
+    return replace(_WORDS, **changes)
+
+
+_UNIGRAM = SentencePieceConfig(
+    name="unigram",
+    vocabulary_size=60,
+    model_type=SentencePieceModel.unigram,
+    joint=False,
+    character_coverage=1.0,
+    max_training_lines=1000,
+)
+_WORDS = WordsConfig(
+    name="words",
+    vocabulary_size=50,
+    source_tokenizer="moses",
+    target_tokenizer="moses",
+    source_language="de",
+    target_language="en",
+    min_frequency=1,
+    lowercase=False,
+)
+
+
+def list_corpus(pairs: Iterable[tuple[str, str]], **fields: str) -> "TinyCorpus":
+    """Return a corpus of pairs without gold links."""
+    return TinyCorpus([Pair(source, target, None) for source, target in pairs], **fields)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import numpy as np
 import pytest
-from tiny_data import shared
+from tiny_data import shared, unigram_config
 
 from seq2seq.data import (
     CharactersConfig,
@@ -33,14 +33,7 @@ from seq2seq.special_tokens import UNK
 PAIRS = [("ab", "abc"), ("c", "a"), ("abcab", "cb"), ("", "cc"), ("ba", "abcabca")]
 TOKENIZERS = TokenizerPair(CharacterTokenizer("abc"), CharacterTokenizer("cba"))
 CHARACTERS = CharactersConfig(name="characters", vocabulary_size=9, min_frequency=1)
-UNIGRAM = SentencePieceConfig(
-    name="unigram",
-    vocabulary_size=12,
-    model_type=SentencePieceModel.unigram,
-    joint=True,
-    character_coverage=1.0,
-    max_training_lines=50,
-)
+UNIGRAM = unigram_config(vocabulary_size=12, joint=True)
 
 
 class ListCorpus:

@@ -2,13 +2,12 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_data import shared
+from tiny_data import list_corpus, shared
 
 from seq2seq.config.schema import load_config
 from seq2seq.data import (
@@ -18,7 +17,6 @@ from seq2seq.data import (
     DataConfig,
     EncodedCorpus,
     OnInvalid,
-    Pair,
     SampledCorpus,
     SentencePieceConfig,
     TokenizerPair,
@@ -36,16 +34,7 @@ PAIRS.insert(7, ("zu lang " * 5, "kurz"))
 SEED = 3
 
 
-class ListCorpus:
-    name = "train"
-    fingerprint = "list"
-    num_lines = len(PAIRS)
-
-    def __iter__(self) -> Iterator[Pair]:
-        return (Pair(source, target, None) for source, target in PAIRS)
-
-    def lines(self) -> Iterator[Pair | None]:
-        return iter(self)
+CORPUS = list_corpus(PAIRS)
 
 
 def config_of(model_type: str, *, alpha: float) -> SentencePieceConfig:
@@ -59,7 +48,7 @@ def config_of(model_type: str, *, alpha: float) -> SentencePieceConfig:
 
 
 CONFIGS = {"unigram": config_of("unigram", alpha=0.02), "bpe": config_of("bpe", alpha=0.5)}
-TOKENIZERS = {name: train_tokenizers(config, ListCorpus()) for name, config in CONFIGS.items()}
+TOKENIZERS = {name: train_tokenizers(config, CORPUS) for name, config in CONFIGS.items()}
 
 
 @pytest.fixture(params=CONFIGS)
@@ -79,8 +68,8 @@ def sampled(
 ) -> SampledCorpus:
     tokenizers = tokenizers or TOKENIZERS[name]
     corpus = training_corpus(
-        encode_corpus(ListCorpus(), tokenizers, data),
-        ListCorpus(),
+        encode_corpus(CORPUS, tokenizers, data),
+        CORPUS,
         tokenizers,
         config=CONFIGS[name],
         data=data,
@@ -108,7 +97,7 @@ def test_every_segmentation_has_the_text_of_its_pair(name: str, data: DataConfig
 
 def test_epochs_and_seeds_differ_and_repeat(name: str, data: DataConfig) -> None:
     corpus, other = sampled(name, data), sampled(name, data, seed=4)
-    plain = ids(encode_corpus(ListCorpus(), TOKENIZERS[name], data))
+    plain = ids(encode_corpus(CORPUS, TOKENIZERS[name], data))
     first, second = ids(corpus.epoch(0)), ids(corpus.epoch(1))
     different = ids(other.epoch(0))
 
@@ -214,12 +203,12 @@ def test_text_is_stored_once_and_does_not_depend_on_the_files_any_more(
     data: DataConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = ids(sampled("bpe", data).epoch(1))
-    plain = encode_corpus(ListCorpus(), TOKENIZERS["bpe"], data)
+    plain = encode_corpus(CORPUS, TOKENIZERS["bpe"], data)
     monkeypatch.setattr(f"{__name__}.PAIRS", [])
 
     again = training_corpus(
         plain,
-        ListCorpus(),
+        CORPUS,
         TOKENIZERS["bpe"],
         config=CONFIGS["bpe"],
         data=data,
@@ -239,10 +228,10 @@ def test_damaged_text_is_stored_again(data: DataConfig) -> None:
 
 def test_without_sampling_the_encoded_corpus_is_used(data: DataConfig) -> None:
     config = replace(CONFIGS["bpe"], sampling_alpha=0.0)
-    encoded = encode_corpus(ListCorpus(), TOKENIZERS["bpe"], data)
+    encoded = encode_corpus(CORPUS, TOKENIZERS["bpe"], data)
 
     corpus = training_corpus(
-        encoded, ListCorpus(), TOKENIZERS["bpe"], config=config, data=data, seed=SEED
+        encoded, CORPUS, TOKENIZERS["bpe"], config=config, data=data, seed=SEED
     )
 
     assert corpus is encoded
@@ -253,7 +242,7 @@ def test_without_sampling_the_encoded_corpus_is_used(data: DataConfig) -> None:
 
 def test_other_tokenizers_are_refused(data: DataConfig) -> None:
     characters = load_config("tokenizer=characters").tokenizer
-    tokenizers = train_tokenizers(characters, ListCorpus())
+    tokenizers = train_tokenizers(characters, CORPUS)
 
     with pytest.raises(ValueError, match=r"^tokenizer\.sampling_alpha is for SentencePiece models"):
         sampled("bpe", replace(data, max_length=100), tokenizers=tokenizers)

@@ -5,10 +5,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_data import list_corpus, unigram_config
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_config, make_translator
 
 from seq2seq.config.models import build_model
-from seq2seq.data import Pair, SentencePieceConfig, TokenizerPair, train_tokenizers
+from seq2seq.data import TokenizerPair, train_tokenizers
 from seq2seq.data.tokenizers.config import SentencePieceModel
 from seq2seq.inference.lexical_constraints import BannedPhrases
 from seq2seq.inference.translator import Translator
@@ -26,21 +27,8 @@ def translator():
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    class Corpus:
-        name = fingerprint = "tiny"
-
-        def __iter__(self):
-            return (Pair(TEXT, TEXT, None) for _ in range(9))
-
-    config = SentencePieceConfig(
-        name="sentencepiece",
-        vocabulary_size=48,
-        model_type=SentencePieceModel.bpe,
-        joint=True,
-        character_coverage=1.0,
-        max_training_lines=10,
-    )
-    return train_tokenizers(config, Corpus()).target
+    config = unigram_config(vocabulary_size=48, model_type=SentencePieceModel.bpe, joint=True)
+    return train_tokenizers(config, list_corpus([(TEXT, TEXT)] * 9)).target
 
 
 @pytest.fixture(scope="module")

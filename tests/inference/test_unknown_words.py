@@ -5,18 +5,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_data import list_corpus, unigram_config
 from tiny_translator import BEAM, make_translator
 
 from seq2seq.data import (
     CharacterTokenizer,
-    Pair,
-    SentencePieceConfig,
     TokenizerPair,
     WordTokenizer,
     train_tokenizers,
 )
 from seq2seq.data.tokenizers.base import UNKNOWN_SURFACE
-from seq2seq.data.tokenizers.config import SentencePieceModel
 from seq2seq.inference.translation import EncodedLine, found_translation, hypothesis_links
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 from seq2seq.search import Hypothesis
@@ -176,22 +174,9 @@ def test_sub_words_are_joined_to_their_word():
 
 
 def sentence_tokens():
-    class Corpus:
-        name = fingerprint = "tiny"
-
-        def __iter__(self):
-            text = "der schnee ist hoch ( G a r m i s c h ) , "
-            return (Pair(text, text, None) for _ in range(3))
-
-    config = SentencePieceConfig(
-        name="sentencepiece",
-        vocabulary_size=30,
-        model_type=SentencePieceModel.unigram,
-        joint=True,
-        character_coverage=1.0,
-        max_training_lines=10,
-    )
-    return train_tokenizers(config, Corpus()).source
+    text = "der schnee ist hoch ( G a r m i s c h ) , "
+    config = unigram_config(vocabulary_size=30, joint=True)
+    return train_tokenizers(config, list_corpus([(text, text)] * 3)).source
 
 
 @settings(max_examples=40, deadline=None)

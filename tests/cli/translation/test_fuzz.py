@@ -10,13 +10,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_data import list_corpus, unigram_config
 from tiny_translator import GREEDY, make_config, make_translate_config
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.cli.translation.config import LongLines, OutputFormat
 from seq2seq.cli.translation.task import translate
 from seq2seq.config.models import build_model
-from seq2seq.data import Pair, SentencePieceConfig, SentencePieceModel, train_tokenizers
+from seq2seq.data import train_tokenizers
 from seq2seq.files.lines import LineReader
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Device
@@ -38,29 +39,18 @@ ATOMS = [atom.encode() if isinstance(atom, str) else atom for atom in ATOMS]
 LONG = [b"x" * 5000, "\u65e5".encode() * 5000, b"\xff" * 5000, b"<s>" * 1500, b". " * 2000]
 
 
-class SmallCorpus:
-    name = "train"
-    fingerprint = "small"
-
-    def __iter__(self):
-        words = ("hund", "Katze", "schnee", "ein", "zwei", "B\xe4r")
-        for left, right in itertools.product(words, words):
-            yield Pair(f"{left} {right}.", f"{right.upper()} {left}", None)
+WORDS = ("hund", "Katze", "schnee", "ein", "zwei", "B\xe4r")
+CORPUS = list_corpus(
+    (f"{left} {right}.", f"{right.upper()} {left}")
+    for left, right in itertools.product(WORDS, WORDS)
+)
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     """Write a tiny model that reads and writes sub-words, and return its path."""
     config = make_config()
-    tokens = SentencePieceConfig(
-        name="unigram",
-        vocabulary_size=60,
-        model_type=SentencePieceModel.unigram,
-        joint=False,
-        character_coverage=1.0,
-        max_training_lines=1000,
-    )
-    tokenizers = train_tokenizers(tokens, SmallCorpus())
+    tokenizers = train_tokenizers(unigram_config(), CORPUS)
     torch.manual_seed(3)
     model = build_model(
         config,

@@ -1,19 +1,16 @@
 """Properties of all kinds of tokenizers."""
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from tiny_data import list_corpus, unigram_config, words_config
 
 from seq2seq.data import (
     CharactersConfig,
-    Pair,
-    SentencePieceConfig,
     SentencePieceModel,
     TokenizerPair,
-    WordsConfig,
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,
@@ -21,30 +18,13 @@ from seq2seq.data import (
 from seq2seq.data.tokenizers.base import word_indices
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
-UNIGRAM = SentencePieceConfig(
-    name="unigram",
-    vocabulary_size=60,
-    model_type=SentencePieceModel.unigram,
-    joint=False,
-    character_coverage=1.0,
-    max_training_lines=100,
-)
-WORDS = WordsConfig(
-    name="words",
-    vocabulary_size=50,
-    source_tokenizer="moses",
-    target_tokenizer="basic_english",
-    source_language="de",
-    target_language="en",
-    min_frequency=1,
-    lowercase=False,
-)
+UNIGRAM = unigram_config()
 CHARACTERS = CharactersConfig(name="characters", vocabulary_size=40, min_frequency=1)
 CONFIGS = {
     "unigram": UNIGRAM,
     "bpe": dataclasses.replace(UNIGRAM, model_type=SentencePieceModel.bpe),
     "joint": dataclasses.replace(UNIGRAM, joint=True),
-    "words": WORDS,
+    "words": words_config(target_tokenizer="basic_english"),
     "characters": CHARACTERS,
 }
 SENTENCES = [
@@ -54,17 +34,12 @@ SENTENCES = [
 ]
 
 
-class SmallCorpus:
-    name = "train"
-    fingerprint = "small"
-
-    def __iter__(self) -> Iterator[Pair]:
-        return (Pair(source, target, None) for source, target in SENTENCES)
+CORPUS = list_corpus(SENTENCES)
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
 def tokenizers(request: pytest.FixtureRequest) -> TokenizerPair:
-    return train_tokenizers(CONFIGS[request.param], SmallCorpus())
+    return train_tokenizers(CONFIGS[request.param], CORPUS)
 
 
 def test_special_tokens_have_the_same_ids_everywhere(tokenizers: TokenizerPair) -> None:
@@ -178,15 +153,15 @@ def test_state_survives_a_safe_load(tokenizers: TokenizerPair, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_only_a_joint_vocabulary_is_one_object(name: str) -> None:
-    trained = train_tokenizers(CONFIGS[name], SmallCorpus())
+    trained = train_tokenizers(CONFIGS[name], CORPUS)
 
     assert (trained.source is trained.target) == (name == "joint")
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_training_twice_gives_the_same_vocabulary(name: str) -> None:
-    first = train_tokenizers(CONFIGS[name], SmallCorpus())
-    second = train_tokenizers(CONFIGS[name], SmallCorpus())
+    first = train_tokenizers(CONFIGS[name], CORPUS)
+    second = train_tokenizers(CONFIGS[name], CORPUS)
 
     for left, right in zip(first, second, strict=True):
         assert left.tokens(range(len(left))) == right.tokens(range(len(right)))
@@ -194,12 +169,8 @@ def test_training_twice_gives_the_same_vocabulary(name: str) -> None:
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_corpus_without_text_is_refused(name: str) -> None:
-    class EmptyCorpus(SmallCorpus):
-        def __iter__(self) -> Iterator[Pair]:
-            return iter(())
-
     with pytest.raises(ValueError, match=r"train .*: no text to train a tokenizer on; give"):
-        train_tokenizers(CONFIGS[name], EmptyCorpus())
+        train_tokenizers(CONFIGS[name], list_corpus([]))
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,12 @@
 """Characters are chosen by frequency."""
 
 import logging
-from collections.abc import Iterator
 
 import pytest
+from tiny_data import list_corpus
 
-from seq2seq.data import CharactersConfig, CharacterTokenizer, Pair, train_tokenizers
+from seq2seq.data import CharactersConfig, CharacterTokenizer, train_tokenizers
 from seq2seq.special_tokens import UNK
-
-
-class ListCorpus:
-    name = "train"
-    fingerprint = "list"
-
-    def __init__(self, pairs: list[tuple[str, str]]) -> None:
-        self._pairs = pairs
-
-    def __iter__(self) -> Iterator[Pair]:
-        return (Pair(source, target, None) for source, target in self._pairs)
 
 
 def config(*, vocabulary_size: int = 99, min_frequency: int = 1) -> CharactersConfig:
@@ -28,7 +17,7 @@ def config(*, vocabulary_size: int = 99, min_frequency: int = 1) -> CharactersCo
 
 def characters(config: CharactersConfig, *lines: str) -> list[str]:
     """Return the source vocabulary learnt from the lines, without special tokens."""
-    tokenizer = train_tokenizers(config, ListCorpus([(line, "x") for line in lines])).source
+    tokenizer = train_tokenizers(config, list_corpus([(line, "x") for line in lines])).source
     return tokenizer.tokens(range(4, len(tokenizer)))
 
 
@@ -49,7 +38,7 @@ def test_rare_characters_are_unknown() -> None:
 
 
 def test_each_language_has_its_own_characters() -> None:
-    tokenizers = train_tokenizers(config(), ListCorpus([("aä", "bc"), ("a", "b")]))
+    tokenizers = train_tokenizers(config(), list_corpus([("aä", "bc"), ("a", "b")]))
 
     assert tokenizers.source.tokens(range(4, len(tokenizers.source))) == ["a", "ä"]
     assert tokenizers.target.tokens(range(4, len(tokenizers.target))) == ["b", "c"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_data import unigram_config
 
 from seq2seq.data import (
     Normalization,
@@ -19,14 +20,7 @@ from seq2seq.data import (
 )
 from seq2seq.special_tokens import UNK
 
-CONFIG = SentencePieceConfig(
-    name="unigram",
-    vocabulary_size=48,
-    model_type=SentencePieceModel.unigram,
-    joint=False,
-    character_coverage=1.0,
-    max_training_lines=1000,
-)
+CONFIG = unigram_config(vocabulary_size=48)
 MODEL_TYPES = list(SentencePieceModel)
 CHARACTERS = "abcdehlnouäöüß .,\u00a0\u00bd\ufb01"
 ODD_CHARACTERS = "ab. \t\r\x00\u00a0\u0301\u2028\u2047\u2581\u3000\u65e5\U0001f600"

@@ -4,18 +4,15 @@ import dataclasses
 import itertools
 
 import pytest
-from tiny_data import TinyCorpus
+from tiny_data import list_corpus, unigram_config, words_config
 
 from seq2seq.data import (
     CharactersConfig,
     CharacterTokenizer,
-    Pair,
-    SentencePieceConfig,
     SentencePieceModel,
     SymbolTokenizer,
     TokenizerConfig,
     TokenizerPair,
-    WordsConfig,
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,
@@ -24,30 +21,12 @@ from seq2seq.data.tokenizers.symbols import WithoutSymbols
 from seq2seq.special_tokens import BOS, EOS
 
 SYMBOLS = ["<2de>", "<2fr>"]
-UNIGRAM = SentencePieceConfig(
-    name="unigram",
-    vocabulary_size=60,
-    model_type=SentencePieceModel.unigram,
-    joint=False,
-    character_coverage=1.0,
-    max_training_lines=100,
-    user_symbols=SYMBOLS,
-)
+UNIGRAM = unigram_config(user_symbols=SYMBOLS)
 CONFIGS: dict[str, TokenizerConfig] = {
     "unigram": UNIGRAM,
     "bpe": dataclasses.replace(UNIGRAM, name="bpe", model_type=SentencePieceModel.bpe),
     "joint": dataclasses.replace(UNIGRAM, joint=True),
-    "words": WordsConfig(
-        name="words",
-        vocabulary_size=50,
-        source_tokenizer="moses",
-        target_tokenizer="basic_english",
-        source_language="de",
-        target_language="en",
-        min_frequency=1,
-        lowercase=True,
-        user_symbols=SYMBOLS,
-    ),
+    "words": words_config(lowercase=True, user_symbols=SYMBOLS),
     "characters": CharactersConfig(
         name="characters", vocabulary_size=40, min_frequency=1, user_symbols=SYMBOLS
     ),
@@ -59,7 +38,7 @@ PAIRS = [
 ]
 
 
-CORPUS = TinyCorpus([Pair(source, target, None) for source, target in PAIRS])
+CORPUS = list_corpus(PAIRS)
 
 
 @pytest.fixture(params=CONFIGS)

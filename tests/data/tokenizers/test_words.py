@@ -1,15 +1,14 @@
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from tiny_data import list_corpus, words_config
 
 from seq2seq.config.schema import load_config
 from seq2seq.data import (
     CharacterTokenizer,
-    Pair,
     WordsConfig,
     WordTokenizer,
     load_corpora,
@@ -21,32 +20,12 @@ from seq2seq.data import (
 from seq2seq.data.tokenizers.torchtext_words import splitter
 from seq2seq.special_tokens import EOS, UNK
 
-CONFIG = WordsConfig(
-    name="words",
-    vocabulary_size=99,
-    source_tokenizer="moses",
-    target_tokenizer="moses",
-    source_language="de",
-    target_language="en",
-    min_frequency=1,
-    lowercase=False,
-)
-
-
-class ListCorpus:
-    name = "train"
-    fingerprint = "list"
-
-    def __init__(self, pairs: list[tuple[str, str]]) -> None:
-        self._pairs = pairs
-
-    def __iter__(self) -> Iterator[Pair]:
-        return (Pair(source, target, None) for source, target in self._pairs)
+CONFIG = words_config(vocabulary_size=99)
 
 
 def words(config: WordsConfig, *lines: str) -> list[str]:
     """Return the source vocabulary learnt from the lines, without special tokens."""
-    tokenizer = train_tokenizers(config, ListCorpus([(line, "x") for line in lines])).source
+    tokenizer = train_tokenizers(config, list_corpus([(line, "x") for line in lines])).source
     return tokenizer.tokens(range(4, len(tokenizer)))
 
 
@@ -103,7 +82,7 @@ def test_contractions_of_other_tokenizers_are_joined() -> None:
 
 def test_basic_english_is_for_english() -> None:
     with pytest.raises(ValueError, match="basic_english is for en, not de; choose moses"):
-        train_tokenizers(replace(CONFIG, source_tokenizer="basic_english"), ListCorpus([]))
+        train_tokenizers(replace(CONFIG, source_tokenizer="basic_english"), list_corpus([]))
 
 
 def test_an_unknown_tokenizer_is_refused_with_the_choices() -> None:
@@ -111,7 +90,7 @@ def test_an_unknown_tokenizer_is_refused_with_the_choices() -> None:
         ValueError,
         match="unknown word tokenizer 'mosess'; one of: basic_english, moses, spacy, toktok",
     ):
-        train_tokenizers(replace(CONFIG, target_tokenizer="mosess"), ListCorpus([]))
+        train_tokenizers(replace(CONFIG, target_tokenizer="mosess"), list_corpus([]))
 
 
 def test_words_are_sorted_by_frequency_then_alphabetically() -> None:
@@ -141,7 +120,7 @@ def test_lower_case_is_a_choice() -> None:
 def test_each_side_has_its_own_words_and_tokenizer() -> None:
     config = replace(CONFIG, target_tokenizer="basic_english")
 
-    tokenizers = train_tokenizers(config, ListCorpus([("Ein Hund", "A Dog")]))
+    tokenizers = train_tokenizers(config, list_corpus([("Ein Hund", "A Dog")]))
 
     assert tokenizers.source.tokens([4, 5]) == ["Ein", "Hund"]
     assert tokenizers.target.tokens([4, 5]) == ["a", "dog"]
@@ -239,7 +218,7 @@ def test_languages_without_moses_rules_use_english_ones_with_one_warning(
     config = replace(CONFIG, source_language="source", target_language="target")
     line = "isn't it? e.g. l'eau"
 
-    tokenizers = train_tokenizers(config, ListCorpus([(line, line)]))
+    tokenizers = train_tokenizers(config, list_corpus([(line, line)]))
 
     english = knowing(line, tokenizer="moses", language="en")
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
@@ -265,14 +244,14 @@ def test_only_moses_takes_english_rules_for_an_unknown_language(
     )
 
     with pytest.raises(ValueError, match="basic_english is for en, not xx"):
-        train_tokenizers(config, ListCorpus([("a", "b")]))
+        train_tokenizers(config, list_corpus([("a", "b")]))
 
     assert "no rules for 'xx' and splits" in caplog.text
 
 
 def test_restored_tokenizers_do_not_warn_again(caplog: pytest.LogCaptureFixture) -> None:
     config = replace(CONFIG, source_language="xx")
-    state = tokenizers_state(train_tokenizers(config, ListCorpus([("isn't", "b")])))
+    state = tokenizers_state(train_tokenizers(config, list_corpus([("isn't", "b")])))
     caplog.clear()
 
     restored = tokenizers_from_state(state)
@@ -296,7 +275,5 @@ def test_words_of_own_files_need_no_language(tmp_path: Path) -> None:
 def test_vectors_that_are_not_finite_are_refused(tmp_path: Path, number: str) -> None:
     path = vectors_file(tmp_path, "hund 1 2 3", f"katze 4 {number} 6", "maus nan nan nan")
 
-    with pytest.raises(
-        ValueError, match=r"2 vectors .* not finite, the first .* 'katze'"
-    ):
+    with pytest.raises(ValueError, match=r"2 vectors .* not finite, the first .* 'katze'"):
         load_vectors(path, vocabulary("hund"), 3)
