@@ -46,9 +46,11 @@ def test_every_choice_is_accepted_under_its_name(choice):
         assert getattr(config, group).name == name
 
 
-@pytest.mark.parametrize("model", names_of("model"))
+# Every size doubles the same keys, so one model is enough for a larger one.
+@pytest.mark.parametrize(
+    ("model", "size"), [*((model, "small") for model in names_of("model")), ("luong", "base")]
+)
 @pytest.mark.parametrize("attention", names_of("attention"))
-@pytest.mark.parametrize("size", names_of("model_size"))
 def test_every_attention_fits_every_model_of_every_size(attention, model, size):
     built = small_model(f"attention={attention}", f"model={model}", f"model_size={size}").eval()
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -88,6 +89,15 @@ def kill_in(monkeypatch, owner: type, name: str, *, call: int) -> None:
     monkeypatch.setattr(owner, name, method)
 
 
+def kill_and_resume(folder: Path, *overrides: str, monkeypatch, call: int) -> None:
+    """Train into folder/runs/tiny, which is deleted first, in two parts."""
+    shutil.rmtree(folder / "runs" / "tiny", ignore_errors=True)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_in(patch, Updater, "make", call=call)
+        train(folder, *overrides)
+    train(folder, *overrides, "resume=true")
+
+
 def send_in(monkeypatch, *, update: int, number: int) -> None:
     """Send a signal during an update."""
     original = Updater.make
@@ -143,29 +153,25 @@ def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(
         ("tokenizer=unigram", "tokenizer.sampling_alpha=0.1"),
     ],
 )
-@pytest.mark.parametrize("call", [4, 11])
-def test_a_resumed_run_draws_the_same_segmentations(tmp_path, monkeypatch, tokenizer, call):
+def test_a_resumed_run_draws_the_same_segmentations(tmp_path, monkeypatch, tokenizer):
     overrides = (*tokenizer, "tokenizer.vocabulary_size=30", "training.max_updates=13")
     drawn = record_segmentations(monkeypatch)
     train(tmp_path, *overrides)
     uninterrupted = (tmp_path / "runs" / "tiny").rename(tmp_path / "uninterrupted")
     expected = dict(drawn)
-    drawn.clear()
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_in(patch, Updater, "make", call=call)
-        train(tmp_path, *overrides)
-    train(tmp_path, *overrides, "resume=true")
-
-    assert_same_run(uninterrupted, tmp_path / "runs" / "tiny")
-    assert {epoch: drawn[epoch] for epoch in range(3)} == {
-        epoch: expected[epoch] for epoch in range(3)
-    }
     assert len({str(expected[epoch]) for epoch in range(3)}) == 3
 
+    for call in (4, 11):
+        drawn.clear()
+        kill_and_resume(tmp_path, *overrides, monkeypatch=monkeypatch, call=call)
 
-@pytest.mark.parametrize("call", [4, 11])
-def test_a_resumed_run_takes_the_same_pairs_of_several_corpora(tmp_path, monkeypatch, call):
+        assert_same_run(uninterrupted, tmp_path / "runs" / "tiny")
+        assert {epoch: drawn[epoch] for epoch in range(3)} == {
+            epoch: expected[epoch] for epoch in range(3)
+        }
+
+
+def test_a_resumed_run_takes_the_same_pairs_of_several_corpora(tmp_path, monkeypatch):
     write_corpus(tmp_path)
     large, small = (f"['{tmp_path}/a.{name}','{tmp_path}/b.{name}']" for name in ("train", "valid"))
     overrides = (
@@ -179,12 +185,10 @@ def test_a_resumed_run_takes_the_same_pairs_of_several_corpora(tmp_path, monkeyp
     train(tmp_path, *overrides)
     uninterrupted = (tmp_path / "runs" / "tiny").rename(tmp_path / "uninterrupted")
 
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_in(patch, Updater, "make", call=call)
-        train(tmp_path, *overrides)
-    train(tmp_path, *overrides, "resume=true")
+    for call in (4, 11):
+        kill_and_resume(tmp_path, *overrides, monkeypatch=monkeypatch, call=call)
 
-    assert_same_run(uninterrupted, tmp_path / "runs" / "tiny")
+        assert_same_run(uninterrupted, tmp_path / "runs" / "tiny")
 
 
 def record_segmentations(monkeypatch) -> dict[int, list[list[int]]]:
