@@ -4,13 +4,9 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from seq2seq.cli.studies.comparison import (
-    groups_with_first_test_set,
-    read_scored_lines,
-    run_statistics,
-)
+from seq2seq.cli.studies.comparison import groups_with_first_test_set, run_statistics
 from seq2seq.cli.studies.formats import spread_cell
-from seq2seq.cli.studies.run_files import CONFIG, RESULTS
+from seq2seq.cli.studies.run_files import CONFIG, REFERENCES, RESULTS, read_scored_lines
 from seq2seq.cli.studies.runs import Group, Run, Spread
 from seq2seq.config.errors import USER_ERRORS, describe_error
 from seq2seq.config.serialization import load_saved_config
@@ -42,7 +38,8 @@ def breakdowns(groups: Sequence[Group]) -> tuple[Section, list[str]]:
         runs = groups[members[0]].runs
         sources = read_sources(runs[0])
         if sources is None:
-            notes.append(f"BLEU by source length needs {runs[0].path / 'test.src'}.")
+            path = runs[0].path / "test.src"
+            notes.append(f"BLEU by source length needs {path}, with a line for each reference.")
         else:
             chart, table = _by_length(groups, members, sources)
             charts.append(chart)
@@ -64,9 +61,12 @@ def breakdowns(groups: Sequence[Group]) -> tuple[Section, list[str]]:
 
 
 def read_sources(run: Run) -> list[str] | None:
-    """Return the test sentences of a run; None if the run has not kept them."""
+    """Return the test sentences of a run; None if the run has not kept all of them."""
     path = run.path / "test.src"
-    return read_lines(path) if path.exists() else None
+    if not path.exists():
+        return None
+    sources = read_lines(path)
+    return sources if len(sources) == len(read_lines(run.path / REFERENCES)) else None
 
 
 def training_counts(run: Run, split: SplitWords) -> Counter[str]:
@@ -115,7 +115,9 @@ def _by_frequency(groups: Sequence[Group], members: Sequence[int]) -> tuple[Char
     bins = [Bin(*each) for each in FREQUENCY_BINS]
     scores = {
         index: [
-            word_scores_by_frequency(*read_scored_lines(run), frequencies, split=split, bins=bins)
+            word_scores_by_frequency(
+                *read_scored_lines(run.path), frequencies, split=split, bins=bins
+            )
             for run in groups[index].runs
         ]
         for index in members

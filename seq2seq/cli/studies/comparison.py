@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from seq2seq.cli.studies.run_files import REFERENCES, TRANSLATIONS, read_scored_lines
 from seq2seq.cli.studies.runs import Group, Run
 from seq2seq.evaluation.bleu_tokenize import ScoringRule
 from seq2seq.evaluation.study_significance import (
@@ -15,9 +16,7 @@ from seq2seq.evaluation.study_significance import (
     holm,
     sentence_statistics,
 )
-from seq2seq.files.text import read_lines
 
-_TRANSLATIONS, _REFERENCES = "test.hyp", "test.ref"
 TestSet = tuple[bytes, str]
 """Hash of the references, and the signature of the score."""
 
@@ -94,10 +93,18 @@ def _find_baseline(groups: Sequence[Group], baseline: str | None) -> Group | Non
 
 
 def _fits(group: Group, baseline: str) -> bool:
-    if baseline == group.label or baseline in group.swept.values():
+    if baseline == group.label or any(_is_same(baseline, each) for each in group.swept.values()):
         return True
     pairs = [pair.partition("=") for pair in baseline.split()]
-    return all(equals and group.swept.get(key) == value for key, equals, value in pairs)
+    return all(equals and _is_same(value, group.swept.get(key, "")) for key, equals, value in pairs)
+
+
+def _is_same(typed: str, value: str) -> bool:
+    """Return whether a typed value is a swept one: 0 is 0.0, and 1e-3 is 0.001."""
+    try:
+        return typed == value or float(typed) == float(value)
+    except ValueError:
+        return False
 
 
 def common_test_set(group: Group) -> TestSet | None:
@@ -113,16 +120,16 @@ def groups_with_first_test_set(groups: Sequence[Group]) -> list[int]:
 
 
 def _test_set_of_run(run: Run) -> TestSet | None:
-    if not all((run.path / name).exists() for name in (_TRANSLATIONS, _REFERENCES)):
+    if not all((run.path / name).exists() for name in (TRANSLATIONS, REFERENCES)):
         return None
-    return hashlib.sha256((run.path / _REFERENCES).read_bytes()).digest(), run.signature
+    return hashlib.sha256((run.path / REFERENCES).read_bytes()).digest(), run.signature
 
 
 def _reason(group: Group) -> str:
     """Say why a group has no test set of its own; an empty text if it has one."""
     found = {_test_set_of_run(run) for run in group.runs}
     if None in found:
-        return f"a run has no {_TRANSLATIONS} or {_REFERENCES}"
+        return f"a run has no {TRANSLATIONS} or {REFERENCES}"
     return "" if len(found) == 1 else "its runs have different test sets"
 
 
@@ -131,26 +138,9 @@ def _statistics(group: Group) -> Array:
     return np.stack([run_statistics(run) for run in group.runs])
 
 
-def read_scored_lines(run: Run) -> tuple[list[str], list[str]]:
-    """Return the translations and the references of a run's test set.
-
-    Raises:
-        ValueError: Their numbers differ.
-    """
-    translations, references = (
-        read_lines(run.path / name) for name in (_TRANSLATIONS, _REFERENCES)
-    )
-    if len(translations) != len(references):
-        raise ValueError(
-            f"{run.path / _TRANSLATIONS} has {len(translations)} lines and {_REFERENCES} has "
-            f"{len(references)}; train the run again"
-        )
-    return translations, references
-
-
 def run_statistics(run: Run) -> Array:
     """Return the sentence statistics of a run's test set, (S, K)."""
-    translations, references = read_scored_lines(run)
+    translations, references = read_scored_lines(run.path)
     return sentence_statistics(
         translations, references, rule=ScoringRule.of_signature(run.signature)
     )

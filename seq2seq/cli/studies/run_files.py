@@ -5,8 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError  # type: ignore[import-untyped]
 
+from seq2seq.config.errors import describe_error
 from seq2seq.config.serialization import flatten
 from seq2seq.files.atomic import whole_file
 from seq2seq.files.text import read_lines
@@ -15,6 +20,7 @@ RESULTS = "results.json"
 CONFIG = "config.yaml"
 FAILURE = "failed.txt"
 OVERRIDES = "overrides.txt"
+TRANSLATIONS, REFERENCES = "test.hyp", "test.ref"
 _NOT_STUDIED = ("resume", "overwrite", "plugins", "run_name", "checkpoint_dir")
 """Keys that say where and how a run is started; they do not describe it."""
 _WAY_OUT = "train the run again, or remove its directory from the comparison"
@@ -71,27 +77,52 @@ def record_failure(path: Path, reason: str, overrides: Sequence[str] = ()) -> No
 
 
 def read_overrides(path: Path) -> dict[str, str] | None:
-    """Read a job's overrides; None of a run that was not a job of a sweep."""
+    """Read a job's overrides; None of a run that was not a job of a sweep.
+
+    Equal values are equal texts, however they were typed.
+
+    Raises:
+        ValueError: The file is damaged.
+    """
     if (path / FAILURE).exists():
-        lines = read_lines(path / FAILURE)[1:]
+        lines = _read_own(path / FAILURE)[1:]
     elif (path / OVERRIDES).exists():
-        lines = read_lines(path / OVERRIDES)
+        lines = _read_own(path / OVERRIDES)
     else:
         return None
     pairs = (line.lstrip("+").partition("=") for line in lines)
-    return {key: value for key, _, value in pairs if key not in _NOT_STUDIED} or None
+    return {
+        key: _value_of_override(key, value) for key, _, value in pairs if key not in _NOT_STUDIED
+    } or None
 
 
 def read_config(path: Path) -> dict[str, str]:
-    """Read the saved configuration, with dotted keys; a part's name stands under the part's key."""
-    if not (path / CONFIG).exists():
+    """Read the saved configuration, with dotted keys; a part's name stands under the part's key.
+
+    Raises:
+        ValueError: The file is damaged.
+    """
+    file = path / CONFIG
+    if not file.exists():
         return {}
-    content = OmegaConf.to_container(OmegaConf.load(path / CONFIG))
+    try:
+        content = OmegaConf.to_container(OmegaConf.load(file))
+    except (ValueError, YAMLError, OmegaConfBaseException, OSError) as error:
+        raise ValueError(f"{file} is damaged ({describe_error(error)}); {_WAY_OUT}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{file} is no configuration; {_WAY_OUT}")
     return {
-        key.removesuffix(".name"): str(value)
+        key.removesuffix(".name"): _as_typed(value)
         for key, value in flatten(content).items()
         if key not in _NOT_STUDIED
     }
+
+
+def read_failure(path: Path) -> str | None:
+    """Return why a run failed; None if it did not."""
+    if (path / FAILURE).exists():
+        return next(iter(_read_own(path / FAILURE)), "") or f"its {FAILURE} is empty"
+    return None if (path / RESULTS).exists() else f"it has no {RESULTS}"
 
 
 def read_measures(path: Path) -> tuple[dict[str, float], str]:
@@ -118,8 +149,26 @@ def read_measures(path: Path) -> tuple[dict[str, float], str]:
         "best_update": cast(dict[str, object], results).get("best_update"),
     }
     found = {name: known[name] for name in MEASURES if known.get(name) is not None}
+    for name, value in found.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{path}: {name}={value!r} is no number; {_WAY_OUT}")
     measures = {name: float(cast(float, value)) for name, value in found.items()}
     return measures, str(test.get("signature", ""))
+
+
+def read_scored_lines(path: Path) -> tuple[list[str], list[str]]:
+    """Return the translations and the references of the test set of the run in a directory.
+
+    Raises:
+        ValueError: Their numbers differ, or a file is damaged.
+    """
+    translations, references = (_read_own(path / name) for name in (TRANSLATIONS, REFERENCES))
+    if len(translations) != len(references):
+        raise ValueError(
+            f"{path / TRANSLATIONS} has {len(translations)} lines and {REFERENCES} has "
+            f"{len(references)}; {_WAY_OUT}"
+        )
+    return translations, references
 
 
 def read_heads(path: Path) -> list[Head]:
@@ -136,6 +185,32 @@ def _value(results: object, name: str, path: Path) -> object:
             raise ValueError(f"{path} has no {name}; {_WAY_OUT}")
         results = results[key]
     return results
+
+
+def _read_own(file: Path) -> list[str]:
+    try:
+        return read_lines(file)
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged ({error}); {_WAY_OUT}") from error
+
+
+def _value_of_override(key: str, text: str) -> str:
+    try:
+        return _as_typed(OverridesParser.create().parse_override(f"{key}={text}").value())
+    except HydraException:  # of a damaged file
+        return text
+
+
+def _as_typed(value: object) -> str:
+    """Write a value as it is typed in an override."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, list):
+        return f"[{','.join(map(_as_typed, value))}]"
+    if isinstance(value, dict):
+        pairs = (f"{key}: {_as_typed(each)}" for key, each in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    return str(value)
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:

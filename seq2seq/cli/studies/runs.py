@@ -9,12 +9,15 @@ from typing import NamedTuple
 from seq2seq.cli.studies.run_files import (
     CONFIG,
     FAILURE,
+    REFERENCES,
     RESULTS,
+    TRANSLATIONS,
     read_config,
+    read_failure,
     read_measures,
     read_overrides,
+    read_scored_lines,
 )
-from seq2seq.files.text import read_lines
 
 SEED = "seed"
 
@@ -142,28 +145,41 @@ def _was_begun(path: Path) -> bool:
 
 
 def _read_run(path: Path, name: str) -> Run:
-    if (path / FAILURE).exists() or not (path / RESULTS).exists():
-        has_reason = (path / FAILURE).exists()
-        failure = read_lines(path / FAILURE)[0] if has_reason else f"it has no {RESULTS}"
-        return Run(name=name, path=path, measures={}, signature="", failure=failure)
+    """Read a run; a damaged one has failed, so that the others are compared all the same."""
+    run = Run(name=name, path=path, measures={}, signature="", failure=None)
     try:
-        measures, signature = read_measures(path / RESULTS)
-    except ValueError as error:  # the other runs of hours of training are compared all the same
-        return Run(name=name, path=path, measures={}, signature="", failure=str(error))
-    return Run(name=name, path=path, measures=measures, signature=signature, failure=None)
+        run.failure = read_failure(path)
+        if run.failure is None:
+            run.measures, run.signature = read_measures(path / RESULTS)
+            if all((path / each).exists() for each in (TRANSLATIONS, REFERENCES)):
+                read_scored_lines(path)
+    except ValueError as error:
+        run.measures, run.failure = {}, str(error)
+    return run
+
+
+def _read_description(run: Run) -> tuple[dict[str, str] | None, dict[str, str]]:
+    """Return the overrides and the configuration of a run, which has failed if they are damaged."""
+    try:
+        return read_overrides(run.path), read_config(run.path)
+    except ValueError as error:
+        run.measures, run.failure = {}, run.failure or str(error)
+        return None, {}
 
 
 def _find_swept_keys(runs: Sequence[Run]) -> None:
     """Fill `swept` with the overrides that differ; if a run has none, with the configuration."""
-    overrides = [read_overrides(run.path) for run in runs]
-    configs = [read_config(run.path) for run in runs]
+    descriptions = [_read_description(run) for run in runs]
+    overrides = [each for each, _ in descriptions]
+    configs = [config for _, config in descriptions]
     known = [i for i in range(len(runs)) if overrides[i] is not None or configs[i]]
     if any(overrides[i] is None and runs[i].failure is None for i in known):
         keys = _differing_config_keys([configs[i] for i in known])
     else:
         keys = list(dict.fromkeys(key for i in known for key in overrides[i] or ()))
     values = {
-        key: [(overrides[i] or {}).get(key, configs[i].get(key, "")) for i in range(len(runs))]
+        # The configuration first: it has 0.0 where 0 was typed.
+        key: [configs[i].get(key, (overrides[i] or {}).get(key, "")) for i in range(len(runs))]
         for key in keys
     }
     for key, of_key in values.items():

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from seq2seq.cli.studies.breakdowns import read_sources
-from seq2seq.cli.studies.comparison import groups_with_first_test_set, read_scored_lines
+from seq2seq.cli.studies.comparison import groups_with_first_test_set
+from seq2seq.cli.studies.run_files import read_scored_lines
 from seq2seq.cli.studies.runs import Group, Run
 from seq2seq.config.errors import USER_ERRORS, describe_error
 from seq2seq.inference.translation import Translation
@@ -25,7 +26,7 @@ def translations(groups: Sequence[Group]) -> tuple[list[ShownSentence], list[str
     sources = read_sources(groups[members[0]].runs[0]) if members else None
     if not sources:
         return [], ["No sentences are shown, because no run has kept its test.src."]
-    _, references = read_scored_lines(groups[members[0]].runs[0])
+    _, references = read_scored_lines(groups[members[0]].runs[0].path)
     chosen = choose_sentences(sources, NUM_SENTENCES)
     found, notes = {}, []
     for index in members:

@@ -3,8 +3,9 @@ import shutil
 
 import pytest
 import sacrebleu
+from tiny_study import write_run
 
-from seq2seq.cli.studies.breakdowns import breakdowns, training_counts
+from seq2seq.cli.studies.breakdowns import breakdowns, read_sources, training_counts
 from seq2seq.cli.studies.runs import group_runs, read_runs
 
 
@@ -56,3 +57,12 @@ def test_missing_training_data_leave_out_the_frequencies(trained, tmp_path):
 
     assert len(section.charts) == len(notes) == 1
     assert "absent" in notes[0]
+
+
+def test_sources_that_were_cut_off_are_not_used(tmp_path):
+    [run] = read_runs([write_run(tmp_path / "run")])
+    assert read_sources(run) is None
+    (run.path / "test.src").write_text("Ein Hund\n" * 30)
+    assert read_sources(run) == ["Ein Hund"] * 30
+    (run.path / "test.src").write_text("Ein Hund\n" * 29)
+    assert read_sources(run) is None

@@ -95,13 +95,21 @@ def test_a_baseline_that_fits_several_groups_is_refused(tmp_path):
         compare(tmp_path, "dot")
 
 
-def test_translations_that_were_cut_off_are_refused(tmp_path):
+def test_a_run_whose_translations_were_cut_off_is_left_out(tmp_path):
     (write_study(tmp_path) / "0-grammar-none-seed-1" / "test.hyp").write_text("A\n")
 
-    with pytest.raises(
-        ValueError, match=r"test.hyp has 1 lines and test.ref has 30; train the run"
-    ):
-        compare(tmp_path)
+    groups = {group.label: group for group in group_runs(read_runs([tmp_path]))}
+
+    assert [run.seed for run in groups["none"].runs] == ["2"]
+    assert compare(tmp_path)["none"].result is not None
+
+
+def test_a_baseline_may_be_typed_as_another_number(tmp_path):
+    for name, smoothing, bleu in (("0", "0.0", 20.0), ("1", "0.001", 30.0)):
+        write_run(tmp_path / name, f"training.label_smoothing={smoothing}", bleu=bleu)
+
+    assert compare(tmp_path, "0")["0.001"].baseline == "0.0"
+    assert compare(tmp_path, "training.label_smoothing=1e-3")["0.0"].baseline == "0.001"
 
 
 def test_the_tokenizer_is_that_of_the_runs_scores(tmp_path):

@@ -4,7 +4,7 @@ import re
 import pytest
 from tiny_study import SIGNATURE, write_run
 
-from seq2seq.cli.studies.run_files import RESULTS, read_measures
+from seq2seq.cli.studies.run_files import RESULTS, read_config, read_measures, read_overrides
 from seq2seq.cli.studies.runs import read_runs
 
 
@@ -67,3 +67,62 @@ def test_a_damaged_run_is_listed_as_failed_beside_the_others(tmp_path):
     assert (good.name, good.failure) == ("0-good", None)
     assert bad.failure is not None
     assert bad.failure.startswith(f"{file} has no seconds")
+
+
+def test_equal_values_are_equal_texts_however_they_were_typed(tmp_path):
+    overrides = ("rate=1e-3", "a.b=null", "c=TRUE", "data.train=['x.de', y.en]", "+model=luong")
+    found = read_overrides(write_run(tmp_path / "run", *overrides))
+
+    assert found == {
+        "rate": "0.001",
+        "a.b": "null",
+        "c": "true",
+        "data.train": "[x.de,y.en]",
+        "model": "luong",
+    }
+    (tmp_path / "run" / "config.yaml").write_text(
+        "rate: 0.001\na: {b: null}\nc: true\ndata: {train: [x.de, y.en]}\n"
+    )
+    assert read_config(tmp_path / "run").items() <= found.items()
+
+
+@pytest.mark.parametrize("text", ["a: [", "- a", "\x00", "x: ${y"])
+def test_a_damaged_configuration_is_named(tmp_path, text):
+    file = write_run(tmp_path / "run") / "config.yaml"
+    file.write_text(text)
+
+    with pytest.raises(ValueError, match=f"^{re.escape(str(file))} is "):
+        read_config(file.parent)
+
+
+def test_a_measure_that_is_no_number_is_named(tmp_path):
+    file = write_run(tmp_path / "run") / RESULTS
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"valid": {"bleu": "high"}}))
+
+    with pytest.raises(
+        ValueError, match=f"^{re.escape(str(file))}: valid_bleu='high' is no number"
+    ):
+        read_measures(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("config.yaml", b"a: [", "config.yaml is damaged"),
+        ("overrides.txt", b"\xff\xfe", "overrides.txt is damaged"),
+        ("failed.txt", b"", "its failed.txt is empty"),
+        ("failed.txt", b"\xff", "failed.txt is damaged"),
+        ("test.hyp", b"one line\n", "test.hyp has 1 lines and test.ref has 30"),
+        ("test.ref", b"\xff\n" * 30, "test.ref is damaged"),
+    ],
+)
+def test_a_damaged_file_fails_its_run_alone(tmp_path, name, content, reason):
+    write_run(tmp_path / "0-good", "seed=1")
+    (write_run(tmp_path / "1-bad", "seed=2") / name).write_bytes(content)
+
+    good, bad = read_runs([tmp_path])
+
+    assert (good.name, good.failure) == ("0-good", None)
+    assert (bad.name, bad.measures) == ("1-bad", {})
+    assert bad.failure is not None
+    assert reason in bad.failure

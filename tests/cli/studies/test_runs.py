@@ -54,6 +54,17 @@ def test_a_value_that_one_sweep_leaves_to_its_default_comes_from_the_configurati
     assert swept(tmp_path) == {"0": {"attention": "additive"}, "1": {"attention": "dot"}}
 
 
+def test_a_value_is_one_group_however_it_was_typed(tmp_path):
+    typed = ["seed=1", "training.label_smoothing=0", "training.validation.patience=null"]
+    given = {"0": typed, "1": ["seed=2", "training.label_smoothing=0.0", "attention=additive"]}
+    for name, overrides in given.items():
+        save_config(load_config(*overrides), write_run(tmp_path / name, *overrides) / "config.yaml")
+
+    [group] = group_runs(read_runs([tmp_path]))
+
+    assert [run.seed for run in group.runs] == ["1", "2"]
+
+
 def test_runs_of_no_sweep_are_compared_by_their_configurations(tmp_path):
     for name, overrides in {
         "a": ["attention=multihead", "seed=1"],
