@@ -49,11 +49,9 @@ def average_best(trainer: Trainer) -> BestAverage | None:
         best = average if is_best else load_checkpoint(directory.step(progress.best_update))
         save_checkpoint(directory.best, best)
     logger.info(
-        "average of updates %s: valid perplexity %.2f, BLEU %.1f, chrF %.1f; best.pt is %s",
+        "average of updates %s: valid %s; best.pt is %s",
         ", ".join(map(str, sorted(updates))),
-        evaluation.perplexity,
-        evaluation.scores.bleu,
-        evaluation.scores.chrf,
+        evaluation,
         "the average" if is_best else f"update {progress.best_update}",
     )
     return BestAverage(updates, evaluation, is_best)

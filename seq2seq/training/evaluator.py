@@ -58,6 +58,11 @@ class Evaluation:
     def perplexity(self) -> float:
         return perplexity(self.loss)
 
+    def __str__(self) -> str:
+        """Return the scores in a few words, for a log."""
+        scores = self.scores
+        return f"perplexity {self.perplexity:.2f}, BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f}"
+
 
 @dataclass(kw_only=True, slots=True)
 class Evaluator:

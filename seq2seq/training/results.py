@@ -11,6 +11,7 @@ import torch
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.evaluation.alignment import format_links
 from seq2seq.evaluation.attention_statistics import mean_over_heads
+from seq2seq.evaluation.metrics import Scores
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.distributed import compute_in_first
 from seq2seq.runtime.numerics import Numerics
@@ -84,15 +85,10 @@ def log_results(trainer: Trainer, found: FinalScores, next_steps: Mapping[str, s
     data = trainer.data.test or trainer.data.valid
     scores, alignment = evaluation.scores, evaluation.alignment
     lines = [
-        f"{'test' if found.test else 'validation'} BLEU {scores.bleu:.2f}, chrF {scores.chrf:.2f}, "
-        f"TER {scores.ter:.2f}"
+        f"{'test' if found.test else 'validation'} {_describe(scores)}",
+        f"  {scores.signature}",
     ]
-    lines.append(f"  {scores.signature}")
-    lines += [
-        f"valid.{name} BLEU {each.scores.bleu:.2f}, chrF {each.scores.chrf:.2f}, "
-        f"TER {each.scores.ter:.2f}"
-        for name, each in found.other_valid.items()
-    ]
+    lines += [f"valid.{name} {_describe(each.scores)}" for name, each in found.other_valid.items()]
     if found.test is None:
         lines.append("no test score, because data.test=null")
     if alignment is not None:
@@ -111,6 +107,10 @@ def log_results(trainer: Trainer, found: FinalScores, next_steps: Mapping[str, s
         lines += ["", "Next:"]
         lines += [f"  {purpose:<{width}}  {command}" for purpose, command in next_steps.items()]
     logger.info("%s", "\n".join(lines))
+
+
+def _describe(scores: Scores) -> str:
+    return f"BLEU {scores.bleu:.2f}, chrF {scores.chrf:.2f}, TER {scores.ter:.2f}"
 
 
 def _write_texts(

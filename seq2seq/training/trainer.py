@@ -15,14 +15,13 @@ from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, share_from_first, sum_over_processes
 from seq2seq.runtime.interrupts import Interrupted, StopSignals
 from seq2seq.runtime.numerics import Numerics
-from seq2seq.training.checkpoint_writer import CheckpointWriter
+from seq2seq.training.checkpoint_writer import CheckpointWriter, SaveClock
 from seq2seq.training.monitoring.progress_display import ProgressDisplay
 from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import Interval, Progress
 from seq2seq.training.resume_changes import check_same_data, forget_best
 from seq2seq.training.run_directory import RunDirectory
-from seq2seq.training.save_clock import SaveClock
 from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_ratio
 from seq2seq.training.updates import NonFiniteError, Updater
 from seq2seq.training.validation import Validator

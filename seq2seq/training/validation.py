@@ -1,6 +1,7 @@
 """Validate a model in training, and keep the best checkpoints."""
 
 import logging
+from dataclasses import replace
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.model.seq2seq import Seq2Seq
@@ -10,7 +11,6 @@ from seq2seq.training.checkpoint_writer import CheckpointWriter
 from seq2seq.training.evaluator import Evaluator
 from seq2seq.training.monitoring.logger import describe_validation
 from seq2seq.training.monitoring.tensorboard import TensorBoard
-from seq2seq.training.other_sets import OtherSets
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import Progress
 from seq2seq.training.selection import count_zero_score, metric_value
@@ -43,7 +43,10 @@ class Validator:
             ranks=ranks,
             num_samples=config.training.validation.num_samples,
         )
-        self._other_sets = OtherSets(self.evaluator, data.other_valid)
+        self._others = {
+            name: replace(self.evaluator, data=other, num_samples=0)
+            for name, other in data.other_valid.items()
+        }
 
     def validate(
         self, model: Seq2Seq, updater: Updater, progress: Progress, board: TensorBoard
@@ -76,7 +79,10 @@ class Validator:
             num_samples=validation.num_samples,
             update=progress.update,
         )
-        self._other_sets.score(model, board, update=progress.update)
+        for name, evaluator in self._others.items():
+            other = evaluator.evaluate(model, ter=False)
+            logger.info("update %d, valid.%s %s", progress.update, name, other)
+            board.other_validation(name, other, update=progress.update)
         value = metric_value(evaluation, validation.metric)
         count_zero_score(progress, value, validation.metric)
         dropped_updates = progress.count_validation(value, self._config)

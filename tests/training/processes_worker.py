@@ -17,7 +17,7 @@ from short_memory import run_short
 
 from seq2seq.cli.train import main
 from seq2seq.runtime.torchrun import is_first_process, share_text
-from seq2seq.training import agreement, save_clock
+from seq2seq.training import agreement, checkpoint_writer
 from seq2seq.training.updates import Updater
 
 TIMES_OUT = 120
@@ -45,7 +45,8 @@ def run_steps(steps: list[dict]) -> list[int]:
 
 def prepare(patch: pytest.MonkeyPatch, step: dict) -> None:
     rank, restart = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-    patch.setattr(save_clock, "_LARGEST_SHARE", 1e9)  # even if saving takes longer than training
+    # Even if saving takes longer than training.
+    patch.setattr(checkpoint_writer, "_LARGEST_SHARE", 1e9)
     if step.get("bad_data") and rank == 1:
         patch.setattr(agreement, "prepare_data", fail)
     if step.get("folders"):

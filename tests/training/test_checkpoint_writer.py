@@ -3,7 +3,7 @@ import torch
 from tiny_training import tiny_trainer
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
-from seq2seq.training.checkpoint_writer import CheckpointWriter
+from seq2seq.training.checkpoint_writer import CheckpointWriter, SaveClock
 from seq2seq.training.progress import Progress
 
 
@@ -31,3 +31,53 @@ def test_the_best_are_written_and_the_others_deleted(tmp_path, keep_best, expect
     best = load_checkpoint(directory.best)
     assert best.model_state["decoder.output.bias"][0] == 3.0
     assert best.training_state is None
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a list whose only number is the time in seconds."""
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    return now
+
+
+def test_a_save_is_due_when_the_interval_has_passed(clock):
+    saves = SaveClock(2)
+
+    clock[0] += 119
+    assert not saves.is_due()
+    clock[0] += 1
+    assert saves.is_due()
+
+
+def test_every_save_starts_the_interval_anew(clock):
+    saves = SaveClock(2)
+    clock[0] += 100
+
+    with saves.saving():
+        pass
+
+    clock[0] += 119
+    assert not saves.is_due()
+    clock[0] += 1
+    assert saves.is_due()
+
+
+def test_a_slow_save_is_made_less_often_and_costs_one_percent(clock):
+    saves = SaveClock(2)
+
+    with saves.saving():
+        clock[0] += 3
+
+    clock[0] += 299
+    assert not saves.is_due()
+    clock[0] += 1
+    assert saves.is_due()
+
+
+def test_without_an_interval_no_save_is_due(clock):
+    saves = SaveClock(None)
+
+    clock[0] += 1e9
+
+    assert not saves.is_due()

@@ -1,7 +1,9 @@
 """A validation takes part in every process; test_trainer.py has whole runs."""
 
+import json
+
 import pytest
-from tiny_training import tiny_trainer
+from tiny_training import read_scalars, tiny_run, tiny_trainer, write_corpus
 
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.training import validation
@@ -49,3 +51,29 @@ def test_other_weights_than_those_of_the_first_process_stop_before_scoring(train
 
     assert trainer.progress.validated_update == 0
     assert not trainer.directory.best.exists()
+
+
+def test_every_validation_set_is_scored_and_the_first_one_chooses(tmp_path):
+    write_corpus(tmp_path)
+    sets = {name: f"['{tmp_path}/a.{name}','{tmp_path}/b.{name}']" for name in ("valid", "test")}
+    first = tmp_path / "first"
+    short = ("training.max_epochs=2", "training.validation.metric=loss")
+    tiny_run(tmp_path, f"data.valid={{first: {sets['valid']}, talks: {sets['test']}}}", *short)
+    (tmp_path / "runs" / "tiny").rename(first)
+    tiny_run(tmp_path, f"data.valid={sets['valid']}", *short)
+
+    several, one = (
+        json.loads((path / "results.json").read_text()) for path in (first, tmp_path / "runs/tiny")
+    )
+    assert several["valid"] == one["valid"]
+    assert several["best_update"] == one["best_update"]
+    assert one["other_valid"] == {}
+    # The other set is the test set here.
+    assert several["other_valid"] == {"talks": one["test"]}
+    curves, single = read_scalars(first), read_scalars(tmp_path / "runs" / "tiny")
+    assert curves["valid/loss"] == single["valid/loss"]
+    assert curves["valid.talks/loss"].keys() == curves["valid/loss"].keys()
+    assert not [tag for tag in single if tag.startswith("valid.")]
+    log = (first / "train.log").read_text()
+    assert log.count("valid.talks perplexity") == 2
+    assert f"valid.talks BLEU {one['test']['bleu']:.2f}" in log

@@ -153,9 +153,7 @@ def describe_validation(progress: Progress, evaluation: Evaluation) -> str:
         f"update {progress.update}",
         f"epoch {progress.epoch + progress.epoch_share:.1f}",
         f"{progress.seconds / 60:.1f} min",
-        f"valid perplexity {evaluation.perplexity:.2f}",
-        f"BLEU {evaluation.scores.bleu:.1f}",
-        f"chrF {evaluation.scores.chrf:.1f}",
+        f"valid {evaluation}",
     ]
     if evaluation.alignment is not None:
         parts.append(f"AER {evaluation.alignment.error_rate:.3f}")
