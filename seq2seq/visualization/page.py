@@ -84,18 +84,15 @@ class AttentionPage:
         self._output.write(self._tail)
 
     def _write(self, name: str, content: Mapping[str, object]) -> None:
-        """Write a block of data as ASCII without `<`, so no text can end the block."""
-        data = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
+        """Write a block of data."""
+        data = json_block(content)
         block = f'<script type="application/json" class="{name}">{data}</script>\n'
         self._output.write(block.encode("ascii"))
 
 
 def _template() -> tuple[bytes, bytes]:
     """Return the page before and after the sentences."""
-    page, style, script = (
-        Path(__file__).with_suffix(suffix).read_text(encoding="utf-8")
-        for suffix in (".html", ".css", ".js")
-    )
+    page, style, script = read_parts(Path(__file__))
     slots = {
         "{style_hash}": content_hash(style),
         "{script_hash}": content_hash(script),
@@ -106,6 +103,17 @@ def _template() -> tuple[bytes, bytes]:
         page = page.replace(slot, content)
     head, tail = page.split("{sentences}\n")
     return head.encode(), tail.encode()
+
+
+def read_parts(module: Path) -> list[str]:
+    """Return the page, the style and the script beside the module of a page."""
+    suffixes = (".html", ".css", ".js")
+    return [module.with_suffix(suffix).read_text(encoding="utf-8") for suffix in suffixes]
+
+
+def json_block(content: Mapping[str, object]) -> str:
+    """Return data as ASCII JSON without `<`, so no text can end its block in a page."""
+    return json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def content_hash(text: str) -> str:

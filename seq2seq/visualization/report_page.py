@@ -1,13 +1,12 @@
 """HTML page of a study: tables, charts and translations in one file that needs no server."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from seq2seq.visualization.page import content_hash
+from seq2seq.visualization.page import content_hash, json_block, read_parts
 
 
 class Cell(NamedTuple):
@@ -117,10 +116,7 @@ class StudyPage:
         policy allows its own scripts only and no requests.
         """
         plotly = plotly_script()
-        page, style, script = (
-            Path(__file__).with_suffix(suffix).read_text(encoding="utf-8")
-            for suffix in (".html", ".css", ".js")
-        )
+        page, style, script = read_parts(Path(__file__))
         slots = {
             "title": escape(self.title),
             "style": style,
@@ -138,16 +134,11 @@ class StudyPage:
 
     def _data(self) -> str:
         charts = [asdict(chart) for section in self.sections for chart in section.charts]
-        data = {
-            "groups": list(self.groups),
-            "charts": charts,
-            "sentences": [
-                {**each._asdict(), "translations": [one._asdict() for one in each.translations]}
-                for each in self.sentences
-            ],
-        }
-        # ASCII without `<`, so no text can end the block.
-        return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+        sentences = [
+            {**each._asdict(), "translations": [one._asdict() for one in each.translations]}
+            for each in self.sentences
+        ]
+        return json_block({"groups": list(self.groups), "charts": charts, "sentences": sentences})
 
 
 def plotly_script() -> str:
