@@ -2,13 +2,10 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import seq2seq
-
-ROOT = Path(__file__).parents[1]
 
 
 def test_all_names_are_loaded_from_their_modules():
@@ -28,9 +25,3 @@ def test_import_loads_nothing_slow():
     code = "import seq2seq, sys; sys.exit('torch' in sys.modules or 'hydra' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_citation_names_the_version():
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-
-    assert f"\nversion: {seq2seq.__version__}\n" in citation
