@@ -57,7 +57,7 @@ def choose_sentences(sources: Sequence[str], number: int) -> list[int]:
 
     Example:
         >>> choose_sentences(["a b c", "a", "", "a b", "a b c d"], 2)
-        [3, 0]
+        [3, 4]
     """
     known = [i for i, source in enumerate(sources) if source.strip()]
     ordered = sorted(known, key=lambda i: (len(sources[i].split()), i))
