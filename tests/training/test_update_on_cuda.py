@@ -10,6 +10,7 @@ from short_memory import run_short
 from tiny_attention import attention_config
 from tiny_models import FORMS, tiny_batch, tiny_model
 
+import seq2seq.model.recurrence
 import seq2seq.training.gradients
 from seq2seq.attention import attention_config_types
 from seq2seq.config.schema import load_config
@@ -201,6 +202,44 @@ def test_too_little_memory_leaves_the_loss_scale_as_it_was(fp16, monkeypatch):
 
 def out_of_memory(*_: object, **__: object) -> None:
     raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def test_kernels_that_only_a_cpu_needs_are_off(cuda, monkeypatch):
+    monkeypatch.setattr(
+        seq2seq.model.recurrence, "LoopGradients", lambda *_, **__: pytest.fail("is used")
+    )
+    model = cuda.move(model_of("additive", "conditional", dropout=0.3))
+    updater = make_updater(model, CUDA, Precision.bf16)
+    cuda.clear()
+
+    update(updater, host_batch())
+
+    names = {name for name, _ in cuda.operations}
+    assert any(name.startswith("aten.bernoulli_") for name in names)  # torch's own dropout
+    assert not any(name.startswith("aten.random_") for name in names)
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="torch has older flags"
+)
+@pytest.mark.parametrize(
+    ("precision", "products"),
+    [(Precision.fp32, "ieee"), (Precision.tf32, "tf32"), (Precision.bf16, "tf32")],
+)
+def test_both_passes_multiply_in_the_chosen_precision(cuda, precision, products):
+    model, seen = cuda.move(model_of("additive", "luong")), {}
+    layer = model.decoder.output
+
+    def note(name: str) -> None:
+        backends = torch.backends.cuda.matmul, torch.backends.cudnn.rnn
+        seen[name] = {backend.fp32_precision for backend in backends}
+
+    model.register_forward_hook(lambda *_: note("forward"))
+    layer.bias.register_hook(lambda _: note("backward"))
+
+    update(make_updater(model, CUDA, precision), host_batch())
+
+    assert seen == {"forward": {products}, "backward": {products}}
 
 
 def test_a_batch_left_on_the_cpu_fails(cuda):
