@@ -106,7 +106,7 @@ def search(
         >>> config = load_config("attention=dot")
         >>> model = build_model(config, source_vocabulary_size=9, target_vocabulary_size=9).eval()
         >>> ids = torch.tensor([[5, 6, 7, 3]])
-        >>> [[best]] = search(model, ids, ids != PAD, GreedyConfig(), prefixes=[[4, 3]])
+        >>> [[best]] = search(model, ids, ids > 0, GreedyConfig(), prefixes=[[4, 3]])
         >>> best.ids, best.finished, best.attention_weights.shape
         ([4], True, torch.Size([1, 2, 4]))
     """
