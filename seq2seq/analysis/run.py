@@ -43,9 +43,7 @@ class Run:
         """Read a run directory; raises as `load_run`."""
         self.path = path
         self.config: TrainConfig = load_saved_config(path / "config.yaml")
-        self.results: dict[str, object] = json.loads(
-            (path / "results.json").read_text(encoding="utf-8")
-        )
+        self.results: dict[str, object] = _read_results(path / "results.json")
         self._device = device
 
     @cached_property
@@ -105,6 +103,14 @@ class Run:
         return self.path / f"{split}.{kind}"
 
 
+def _read_results(path: Path) -> dict[str, object]:
+    try:
+        results: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}); train the run again") from error
+    return results
+
+
 def load_run(path: str | Path, *, device: Device | str = Device.auto) -> Run:
     """Load a finished run for analysis; its model is loaded at first use.
 
@@ -114,8 +120,8 @@ def load_run(path: str | Path, *, device: Device | str = Device.auto) -> Run:
 
     Raises:
         FileNotFoundError: The directory has no finished run.
-        ValueError: The configuration cannot be read, for example because it names an attention
-            type of a plug-in; see `seq2seq.load_plugins`.
+        ValueError: A file is damaged, or the configuration cannot be read, for example because it
+            names an attention type of a plug-in; see `seq2seq.load_plugins`.
     """
     directory = expand_home(path, key="run")
     for name in ("config.yaml", "results.json"):

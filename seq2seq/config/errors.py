@@ -60,6 +60,8 @@ def describe_error(error: Exception) -> str:
         return f"unknown key {found[1]!r}; --cfg job lists the keys"
     if text.endswith("is not a ListConfig, list or tuple."):
         return f"{key} must be a list; write it in brackets, '{key}=[...]'"
+    if re.fullmatch(r"Cannot merge (Dict|List)Config with (Dict|List)Config", text):
+        return f"{key} is given as a list and as a dictionary, also in a file; give it in one form"
     return f"{key}: {text}" if key else text
 
 

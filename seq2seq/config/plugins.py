@@ -30,6 +30,7 @@ def load_plugins(plugins: Sequence[str]) -> None:
     Raises:
         ValueError: A plug-in is not Python, raises an error or has the name of another module.
         OSError: There is no such file.
+        TypeError: The plug-ins are one text.
 
     Example:
         >>> from pathlib import Path
@@ -41,6 +42,8 @@ def load_plugins(plugins: Sequence[str]) -> None:
         ...     load_plugins([str(path)])
         loaded
     """
+    if isinstance(plugins, str):
+        raise TypeError(f"the plug-ins must be a list: load_plugins([{plugins!r}])")
     for plugin in plugins:
         is_file = plugin.endswith(".py") or os.sep in plugin
         _import(plugin, _make_importable(plugin) if is_file else plugin)

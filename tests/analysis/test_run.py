@@ -116,3 +116,11 @@ def test_weights_do_not_depend_on_the_batch(run):
 
     for weights, expected in zip(run.attention("test").weights, alone, strict=True):
         torch.testing.assert_close(torch.from_numpy(weights), expected)
+
+
+def test_damaged_results_are_named(run, tmp_path):
+    (tmp_path / "config.yaml").write_bytes((run.path / "config.yaml").read_bytes())
+    (tmp_path / "results.json").write_text("{")
+
+    with pytest.raises(ValueError, match=r"results\.json is damaged \(.*\); train the run again"):
+        load_run(tmp_path)

@@ -47,7 +47,7 @@ def error_of(*overrides: str) -> str:
         ("resume=maybe", "resume=maybe must be true, false or auto"),
         (
             "training.precision=fp8",
-            "training.precision: Invalid value 'fp8', expected one of [auto, fp32, bf16, fp16, ",
+            "training.precision: Invalid value 'fp8', expected one of [auto, fp32, tf32, ",
         ),
         ("data=files", "data.train has no value; give it, data.train=..."),
         ("experiment=nope", "unknown experiment 'nope'; one of: multi30k, multi30k_best"),
@@ -100,3 +100,10 @@ def test_a_launcher_that_is_not_installed_names_the_extra(options):
     has_hint = describe_error(error).endswith("; others come with the extra sweep")
 
     assert has_hint == (options == ["basic"])
+
+
+@pytest.mark.parametrize("values", [("[a,b]", "{x: [a,b]}"), ("{x: [a,b]}", "[a,b]")])
+def test_a_list_and_a_dictionary_of_one_key_are_no_riddle(values):
+    line = error_of("data=files", "data.valid=[a,b]", *(f"data.train={each}" for each in values))
+
+    assert line.startswith("data.train is given as a list and as a dictionary")

@@ -12,7 +12,7 @@ from seq2seq.config.schema import load_config
 from seq2seq.search import base as search_base
 from seq2seq.search import decoding_config_types
 
-ATTENTION = '''
+ATTENTION = """
 from dataclasses import dataclass
 
 from seq2seq.attention import DotAttention, DotConfig, register_attention
@@ -28,8 +28,8 @@ class PluggedConfig(DotConfig):
 class PluggedAttention(DotAttention):
     def score(self, query, keys):
         return 2 * DotAttention.score(self, query, keys)
-'''
-SEARCH = '''
+"""
+SEARCH = """
 from dataclasses import dataclass
 
 from seq2seq.search import GreedyConfig, greedy_search, register_search
@@ -43,7 +43,7 @@ class PluggedSearchConfig(GreedyConfig):
 @register_search(PluggedSearchConfig)
 def plugged_search(model, source_ids, source_mask, config, constraints):
     return greedy_search(model, source_ids, source_mask, config, constraints)
-'''
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -207,3 +207,8 @@ def test_reading_a_configuration_with_plugins_loads_none(tmp_path):
         load_checkpoint(tmp_path)
 
     assert "plugged" not in attention_config_types()
+
+
+def test_one_text_is_no_list_of_plugins():
+    with pytest.raises(TypeError, match=r"must be a list: load_plugins\(\['a\.py'\]\)"):
+        load_plugins("a.py")

@@ -63,6 +63,8 @@ def read_file_sets(key: str, value: object) -> list[FileSet]:
         named = [(str(number), entry) for number, entry in enumerate(value, start=1)]
     else:
         raise ValueError(f"{key}={value} must be a list; write it in brackets, '{key}=[...]'")
+    if not named:
+        raise ValueError(f"{key}={value} names no corpus; give one, '{key}={_EXAMPLE}'")
     sets = []
     for name, entry in named:
         if not re.fullmatch(r"[\w.-]+", name):
@@ -101,7 +103,7 @@ def _read(key: str, name: str, value: object) -> FileSet:
         raise ValueError(f"{key}.files={files} must be a list of one or two paths")
     weight, tag = value.get("weight", 1.0), value.get("tag")
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
-        raise ValueError(f"{key}.weight={weight} must be a number above 0")
+        raise ValueError(f"{key}.weight={weight!r} must be a number above 0")
     if tag is not None:
         if not isinstance(tag, str):
             raise ValueError(f"{key}.tag={tag} must be a text, such as '<2de>'")
