@@ -36,6 +36,16 @@ def quote_plain_values(
     return [_quote(argument, lists=lists, paths=paths) for argument in arguments]
 
 
+def multirun_first(arguments: Sequence[str]) -> list[str]:
+    """Put -m before the other arguments; argparse refuses keys on both sides of it.
+
+    Example:
+        >>> multirun_first(["seed=1,2", "-m", "attention=dot"])
+        ['-m', 'seed=1,2', 'attention=dot']
+    """
+    return sorted(arguments, key=lambda each: each not in ("-m", "--multirun"))
+
+
 def _quote(argument: str, *, lists: Collection[str], paths: Collection[str]) -> str:
     key, equals, value = argument.partition("=")
     if equals and key in lists:

@@ -15,7 +15,7 @@ with interrupts_in_one_line():  # these imports take seconds
     from omegaconf import DictConfig
 
     from seq2seq.cli.errors import one_line_errors, run_script
-    from seq2seq.cli.hydra_arguments import quote_plain_values
+    from seq2seq.cli.hydra_arguments import multirun_first, quote_plain_values
     from seq2seq.cli.launchers import launched_job, lost_jobs_in_one_line
     from seq2seq.cli.next_steps import command, next_steps, relative
     from seq2seq.cli.sweep import run_job
@@ -32,7 +32,8 @@ with interrupts_in_one_line():  # these imports take seconds
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
-    sys.argv[1:] = quote_plain_values(sys.argv[1:], lists=(KEY,), paths=())
+    arguments = multirun_first(sys.argv[1:])
+    sys.argv[1:] = quote_plain_values(arguments, lists=(KEY,), paths=())
     with lost_jobs_in_one_line():
         run_script(_load_and_train)
 

@@ -1,6 +1,6 @@
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from seq2seq.cli.hydra_arguments import quote_plain_values
+from seq2seq.cli.hydra_arguments import multirun_first, quote_plain_values
 
 
 def values(*arguments, **keys):
@@ -24,3 +24,8 @@ def test_the_command_chooses_which_keys_are_paths():
     )
 
     assert found == [["r\xe4f, 1.en"], ["a b.en", "c=d.en"], "[x]"]
+
+
+def test_the_option_of_a_sweep_may_stand_anywhere():
+    assert multirun_first(["a=1", "--multirun", "b=2"]) == ["--multirun", "a=1", "b=2"]
+    assert multirun_first(["b=1", "a=2", "--cfg", "job"]) == ["b=1", "a=2", "--cfg", "job"]

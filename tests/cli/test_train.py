@@ -269,7 +269,7 @@ def test_a_fault_of_the_program_in_a_sweep_shows_its_traceback_and_the_sweep_goe
 
 
 def test_an_unknown_choice_in_a_sweep_is_one_line_before_any_run(train, tmp_path):
-    code, out, err = train("-m", "attention=none,dott", "hydra.sweep.dir=swept")
+    code, out, err = train("seed=1", "-m", "attention=none,dott", "hydra.sweep.dir=swept")
 
     assert (code, out) == (2, "")
     assert err.startswith("error: ")
