@@ -35,14 +35,14 @@ def test_extreme_weights_leave_each_corpus_a_pair():
 
 
 def test_an_epoch_takes_whole_copies_and_a_rest_without_repetition():
-    mixture = Mixture(sizes=(4, 5, 3), counts=(10, 2, 0))
+    mixture = Mixture(sizes=(40, 50, 30), counts=(100, 20, 0))
     rows = mixture.rows(1, 0)
 
-    counts = np.bincount(rows, minlength=12)
-    assert len(rows) == 12
-    assert sorted(counts[:4]) == [2, 2, 3, 3]
-    assert sorted(counts[4:9]) == [0, 0, 0, 1, 1]
-    assert counts[9:].tolist() == [0, 0, 0]
+    counts = np.bincount(rows, minlength=120)
+    assert len(rows) == 120
+    assert sorted(counts[:40]) == [2] * 20 + [3] * 20
+    assert sorted(counts[40:90]) == [0] * 30 + [1] * 20
+    assert counts[90:].tolist() == [0] * 30
 
 
 def test_rows_depend_on_seed_and_epoch_alone():
