@@ -20,11 +20,10 @@ from seq2seq.data import (
     training_corpus,
 )
 from seq2seq.data.cache import check_cache
-from seq2seq.data.files.mixing import Mixture
+from seq2seq.data.files.mixing import Mixture, training_mixture
 from seq2seq.data.files.tags import (
     check_tags,
     check_user_symbols,
-    training_mixture,
     with_tags,
 )
 from seq2seq.evaluation.alignment import GoldLinks

@@ -1,12 +1,17 @@
 """Choose how often an epoch takes the pairs of each of several corpora."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from seq2seq.data.config import DataConfig, FilesConfig
+from seq2seq.data.encoded import EncodedCorpus
 from seq2seq.data.id_rows import Numbers
 from seq2seq.runtime.seeding import derive_seed
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,3 +78,36 @@ def mix(sizes: Sequence[int], weights: Sequence[float], *, temperature: float) -
         counts[empty] += 1
         counts[counts.argmax()] -= 1
     return Mixture(sizes=tuple(map(int, sizes)), counts=tuple(map(int, counts)))
+
+
+def training_mixture(data: DataConfig, encoded: EncodedCorpus) -> Mixture | None:
+    """Return the rows of an epoch, or None if it takes each pair once; log the corpora.
+
+    Args:
+        data: Configuration of the corpora.
+        encoded: The training corpora, joined.
+
+    Raises:
+        ValueError: All pairs of a corpus were left out.
+    """
+    if not isinstance(data, FilesConfig) or len(data.train_sets()) == 1:
+        return None
+    sets = data.train_sets()
+    sizes = [*encoded.part_sizes, *[0] * (len(sets) - len(encoded.part_sizes))]
+    for each, size in zip(sets, sizes, strict=True):
+        if size == 0:
+            raise ValueError(
+                f"{each.key}: all pairs are longer than data.max_length={data.max_length} tokens; "
+                "raise it or leave the corpus out"
+            )
+    mixture = mix(sizes, [each.weight for each in sets], temperature=data.temperature)
+    for each, size, count in zip(sets, mixture.sizes, mixture.counts, strict=True):
+        logger.info(
+            "train: corpus %s, %s: %d pairs, each taken %.2f times an epoch",
+            each.name,
+            ",".join(each.paths),
+            size,
+            count / size,
+        )
+    logger.info("train: an epoch has %d pairs", sum(mixture.counts))
+    return None if mixture.counts == mixture.sizes else mixture

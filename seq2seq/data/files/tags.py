@@ -1,16 +1,11 @@
-"""Apply the weights and tags of the corpora of data=files."""
+"""Apply the tags of the corpora of data=files, and check that tokenizers keep them whole."""
 
-import logging
 from dataclasses import replace
 
 from seq2seq.data.config import DataConfig, FilesConfig
-from seq2seq.data.encoded import EncodedCorpus
-from seq2seq.data.files.mixing import Mixture, mix
 from seq2seq.data.tokenizers.base import Tokenizer, TokenizerPair
 from seq2seq.data.tokenizers.config import TokenizerConfig
 from seq2seq.special_tokens import UNK
-
-logger = logging.getLogger(__name__)
 
 
 def with_tags(config: TokenizerConfig, data: DataConfig) -> TokenizerConfig:
@@ -61,36 +56,3 @@ def check_tags(data: DataConfig, tokenizers: TokenizerPair) -> None:
 def _is_whole(symbol: str, tokenizer: Tokenizer) -> bool:
     [ids] = tokenizer.encode([symbol])
     return len(ids) == 1 and ids[0] != UNK
-
-
-def training_mixture(data: DataConfig, encoded: EncodedCorpus) -> Mixture | None:
-    """Return the rows of an epoch, or None if it takes each pair once; log the corpora.
-
-    Args:
-        data: Configuration of the corpora.
-        encoded: The training corpora, joined.
-
-    Raises:
-        ValueError: All pairs of a corpus were left out.
-    """
-    if not isinstance(data, FilesConfig) or len(data.train_sets()) == 1:
-        return None
-    sets = data.train_sets()
-    sizes = [*encoded.part_sizes, *[0] * (len(sets) - len(encoded.part_sizes))]
-    for each, size in zip(sets, sizes, strict=True):
-        if size == 0:
-            raise ValueError(
-                f"{each.key}: all pairs are longer than data.max_length={data.max_length} tokens; "
-                "raise it or leave the corpus out"
-            )
-    mixture = mix(sizes, [each.weight for each in sets], temperature=data.temperature)
-    for each, size, count in zip(sets, mixture.sizes, mixture.counts, strict=True):
-        logger.info(
-            "train: corpus %s, %s: %d pairs, each taken %.2f times an epoch",
-            each.name,
-            ",".join(each.paths),
-            size,
-            count / size,
-        )
-    logger.info("train: an epoch has %d pairs", sum(mixture.counts))
-    return None if mixture.counts == mixture.sizes else mixture

@@ -17,10 +17,10 @@ from seq2seq.data import (
     load_corpora,
     train_tokenizers,
 )
+from seq2seq.data.files.mixing import training_mixture
 from seq2seq.data.files.tags import (
     check_tags,
     check_user_symbols,
-    training_mixture,
     with_tags,
 )
 
