@@ -37,17 +37,6 @@ class CoverageAttention(RememberingAttention):
         [3.0, 3.0]
     """
 
-    def __init__(
-        self, config: CoverageConfig, *, query_size: int, key_size: int, value_size: int
-    ) -> None:
-        super().__init__(
-            config,
-            query_size=query_size,
-            key_size=key_size,
-            value_size=value_size,
-            num_features=1,
-        )
-
     def features(self, state: Tensor) -> Tensor:
         return state.unsqueeze(-1)
 

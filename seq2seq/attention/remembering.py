@@ -27,7 +27,7 @@ class RememberingAttention(AdditiveAttention, ABC):
         query_size: int,
         key_size: int,
         value_size: int,
-        num_features: int,
+        num_features: int = 1,
     ) -> None:
         super().__init__(config, query_size=query_size, key_size=key_size, value_size=value_size)
         self.feature_projection = nn.Linear(num_features, config.size, bias=False)

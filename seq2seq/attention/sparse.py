@@ -40,18 +40,8 @@ def masked_entmax15(scores: Tensor, valid: Tensor) -> Tensor:
 
     The weights are max(0, e_i / 2 - tau)^2 with the threshold tau that makes them sum to 1. They
     are sparser than those of softmax and smoother than those of sparsemax. Sorting the scores
-    gives the exact threshold (algorithm 2 of the paper).
-
-    Args:
-        scores: Scores, as in `masked_softmax`.
-        valid: Lengths or a mask, as in `masked_softmax`.
-
-    Returns:
-        Weights of the shape of `scores`, computed in single precision or better. A row without a
-        real position is all zeros.
-
-    Raises:
-        ValueError: The shape of `valid` does not fit the scores, or a length is out of range.
+    gives the exact threshold (algorithm 2 of the paper). Arguments, result and errors are those of
+    `masked_sparsemax`.
 
     Example:
         >>> import torch
