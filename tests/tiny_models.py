@@ -22,8 +22,29 @@ SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE = 11, 13
 FORMS = ("bahdanau", "conditional", "luong", "input_feeding")
 
 
-def decoder_config(
-    form: str = "bahdanau",
+def decoder_config(form: str = "bahdanau", **options: object) -> DecoderConfig:
+    """Configure a decoder; for the options see `_options`."""
+    chosen = _options(**options)
+    sizes = {"embedding_size": 7, "hidden_size": 6, "readout_size": 9}
+    return DecoderConfig(
+        **_shipped("decoder")
+        | chosen
+        | sizes
+        | {
+            "form": DecoderForm.luong if form == "input_feeding" else DecoderForm(form),
+            "input_feeding": form == "input_feeding",
+            "readout_dropout": chosen["hidden_dropout"],
+        }
+    )
+
+
+def encoder_config(*, hidden_size: int = 5, **options: object) -> EncoderConfig:
+    """Configure an encoder; for the options see `_options`."""
+    sizes = {"embedding_size": 8, "hidden_size": hidden_size}
+    return EncoderConfig(**_shipped("encoder") | _options(**options) | sizes)
+
+
+def _options(
     *,
     num_layers: int = 1,
     layer_norm: bool = False,
@@ -31,48 +52,19 @@ def decoder_config(
     dropout_mode: DropoutMode = DropoutMode.step,
     residual: bool = False,
     self_attention: bool = False,
-) -> DecoderConfig:
-    values = _shipped("decoder") | {
-        "dropout_mode": dropout_mode,
-        "residual": residual,
-        "form": DecoderForm.luong if form == "input_feeding" else DecoderForm(form),
-        "input_feeding": form == "input_feeding",
-        "embedding_size": 7,
-        "hidden_size": 6,
-        "num_layers": num_layers,
-        "readout_size": 9,
-        "layer_norm": layer_norm,
-        "self_attention": self_attention,
-        "self_attention_heads": 2,
-        "readout_dropout": dropout,
-    }
-    return DecoderConfig(**values | dict.fromkeys(_DROPOUTS, dropout))
-
-
-def encoder_config(
-    *,
-    hidden_size: int = 5,
-    num_layers: int = 1,
-    layer_norm: bool = False,
-    dropout: float = 0.0,
-    dropout_mode: DropoutMode = DropoutMode.step,
-    residual: bool = False,
-    self_attention: bool = False,
-) -> EncoderConfig:
-    values = _shipped("encoder") | {
-        "dropout_mode": dropout_mode,
-        "residual": residual,
-        "embedding_size": 8,
-        "hidden_size": hidden_size,
+) -> dict[str, object]:
+    """Return what encoder and decoder both have; `dropout` is that of all their parts."""
+    return {
         "num_layers": num_layers,
         "layer_norm": layer_norm,
+        "dropout_mode": dropout_mode,
+        "residual": residual,
         "self_attention": self_attention,
         "self_attention_heads": 2,
+        "word_dropout": dropout,
+        "embedding_dropout": dropout,
+        "hidden_dropout": dropout,
     }
-    return EncoderConfig(**values | dict.fromkeys(_DROPOUTS, dropout))
-
-
-_DROPOUTS = ("word_dropout", "embedding_dropout", "hidden_dropout")
 
 
 def _shipped(part: str) -> dict[str, object]:
@@ -85,26 +77,13 @@ def tiny_model(
     attention: AttentionConfig,
     form: str = "bahdanau",
     *,
-    num_layers: int = 1,
-    layer_norm: bool = False,
-    dropout: float = 0.0,
-    dropout_mode: DropoutMode = DropoutMode.step,
-    residual: bool = False,
-    self_attention: bool = False,
     bridge: Bridge = Bridge.projection,
     dtype: torch.dtype = torch.float64,
+    **options: object,
 ) -> Seq2Seq:
-    """Build a model whose parameters, biases included, are random."""
+    """Build a model whose parameters, biases included, are random; see `_options`."""
     torch.manual_seed(1)
     hidden_size = attention_sizes(attention)[1] // 2
-    options = {
-        "num_layers": num_layers,
-        "layer_norm": layer_norm,
-        "dropout": dropout,
-        "dropout_mode": dropout_mode,
-        "residual": residual,
-        "self_attention": self_attention,
-    }
     config = ModelConfig(
         name="tiny",
         encoder=encoder_config(hidden_size=hidden_size, **options),
