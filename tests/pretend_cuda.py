@@ -27,7 +27,6 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 PACKAGE = str(Path(__file__).parent.parent / "seq2seq") + "/"
 CUDA = torch.device("cuda", 0)
@@ -157,7 +156,7 @@ class PretendCuda(TorchDispatchMode):
 
     def run(self, func, args, kwargs):
         """Run an operation on the CPU, and record it if it belongs to the device."""
-        tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        tensors = list(_tensors((args, kwargs)))
         pretended = [each for each in tensors if isinstance(each, PretendTensor)]
         device = kwargs.get("device")
         target = None if device is None else torch.device(device).type
@@ -169,7 +168,7 @@ class PretendCuda(TorchDispatchMode):
         self.operations.append((str(func), tuple(tuple(each.shape) for each in tensors)))
         if device is not None:
             kwargs = {**kwargs, "device": torch.device("cpu")}
-        real_args, real_kwargs = tree_map_only(PretendTensor, lambda t: t.held, (args, kwargs))
+        real_args, real_kwargs = _map(_held, (args, kwargs))
         result = func(*real_args, **real_kwargs)
         if target == "cpu":
             return result.clone() if result is pretended[0].held else result
@@ -178,7 +177,7 @@ class PretendCuda(TorchDispatchMode):
         written = _written_arguments(func, args, kwargs)
         if written:  # an operation in place returns its own argument
             return written[0] if len(func._schema.returns) == 1 else tuple(written)
-        return tree_map_only(torch.Tensor, PretendTensor, result)
+        return _map(PretendTensor, result)
 
     def _check_devices(self, func, name, tensors, *, has_pretended: bool) -> None:
         """Raise unless all tensors are on the device; CPU scalars may stand beside them."""
@@ -212,6 +211,32 @@ class PretendCuda(TorchDispatchMode):
                 self.count_sync("pageable copy")
         elif func is aten.copy_.default and len({type(each) for each in args[:2]}) == 2:
             self.count_sync("copy between devices")
+
+
+def _tensors(tree: object) -> Iterator[torch.Tensor]:
+    """Yield the tensors of nested lists, tuples and dictionaries; torch's own is slower."""
+    if isinstance(tree, torch.Tensor):
+        yield tree
+    elif isinstance(tree, list | tuple):
+        for each in tree:
+            yield from _tensors(each)
+    elif isinstance(tree, dict):
+        yield from _tensors(list(tree.values()))
+
+
+def _map(function: Callable[[torch.Tensor], torch.Tensor], tree):
+    """Apply a function to the tensors of nested lists, tuples and dictionaries."""
+    if isinstance(tree, torch.Tensor):
+        return function(tree)
+    if type(tree) in (list, tuple):
+        return type(tree)([_map(function, each) for each in tree])
+    if isinstance(tree, dict):
+        return type(tree)((key, _map(function, each)) for key, each in tree.items())
+    return tree
+
+
+def _held(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.held if isinstance(tensor, PretendTensor) else tensor
 
 
 def _caller() -> tuple[str, int]:
@@ -272,11 +297,11 @@ class CudaAutocast(TorchFunctionMode):
         elif name in EXACT or (name in EXACT_BY_DEFAULT and kwargs.get("dtype") is None):
             dtype = torch.float32
         elif name in WIDEST:
-            floats = (each for each in tree_leaves((args, kwargs)) if _is_float(each))
+            floats = (each for each in _tensors((args, kwargs)) if _is_float(each))
             dtype = torch.float32 if any(each.dtype == torch.float32 for each in floats) else None
         if dtype is not None:
             convert = _converter(dtype)
-            args, kwargs = tree_map_only(PretendTensor, convert, (args, kwargs))
+            args, kwargs = _map(convert, (args, kwargs))
         return func(*args, **kwargs)
 
 
@@ -286,9 +311,7 @@ def _is_float(each: object) -> bool:
 
 def _converter(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda each: (
-        each.to(dtype)
-        if each.is_floating_point() and each.dtype not in (torch.float64, dtype)
-        else each
+        each.to(dtype) if _is_float(each) and each.dtype not in (torch.float64, dtype) else each
     )
 
 
@@ -309,7 +332,7 @@ def _module_to(original):
 
 def _saver(original):
     def save(content, *args, **kwargs):
-        original(tree_map_only(PretendTensor, lambda each: each.held, content), *args, **kwargs)
+        original(_map(_held, content), *args, **kwargs)
 
     return save
 
