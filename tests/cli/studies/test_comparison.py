@@ -79,6 +79,17 @@ def test_runs_of_a_group_with_different_test_sets_are_not_compared(tmp_path):
     assert found["uniform"].reason == "a run has no test.hyp or test.ref"
 
 
+def test_scores_with_different_signatures_are_not_compared(tmp_path):
+    write_run(tmp_path / "0", "attention=dot")
+    file = write_run(tmp_path / "1", "attention=none") / "results.json"
+    file.write_text(file.read_text().replace("tok:13a", "tok:char"))
+
+    found = compare(tmp_path, "dot")
+
+    assert found["none"].result is None
+    assert found["none"].reason == "the baseline has another test set"
+
+
 def test_an_unknown_baseline_names_the_groups(tmp_path):
     with pytest.raises(
         ValueError, match="baseline=odd is no group of the study; one of: dot, none"
