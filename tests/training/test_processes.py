@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from same_run import assert_same_run
 from short_memory import run_short
 from tiny_training import (
     ROOT,
     SMALL,
     corpus_overrides,
     fits,
-    read_scalars,
     tiny_run,
     write_corpus,
 )
@@ -44,7 +44,6 @@ OVERRIDES = (
 
 
 SKIP = "training.on_out_of_memory=skip"
-MEASURED = {"train/target_tokens_per_second", "train/minutes", "valid/minutes"}
 SEPARATOR = "next step\n"
 
 
@@ -128,19 +127,6 @@ def whole(text, steps):
 def weights(path: Path, name: str) -> dict[str, torch.Tensor]:
     model: dict[str, torch.Tensor] = torch.load(path / name, weights_only=True)["model"]
     return model
-
-
-def assert_same_run(first: Path, second: Path) -> None:
-    for name in ("best.pt", "last.pt"):
-        expected, found = weights(first, name), weights(second, name)
-        assert all(torch.equal(expected[key], found[key]) for key in expected | found), name
-    for name in ("test.hyp", "valid.hyp"):
-        assert (first / name).read_bytes() == (second / name).read_bytes()
-    curves = [read_scalars(path / "tensorboard") for path in (first, second)]
-    for each in curves:
-        for tag in MEASURED & each.keys():
-            del each[tag]
-    assert curves[0] == curves[1]
 
 
 def test_a_sweep_of_several_processes_ends_in_a_full_leaderboard(text, steps):
