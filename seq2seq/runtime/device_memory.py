@@ -4,8 +4,6 @@ import contextlib
 from collections.abc import Iterator
 from enum import Enum
 
-import torch
-
 
 class OnOutOfMemory(Enum):
     """What training does when a batch does not fit into the memory of a GPU."""
@@ -30,6 +28,9 @@ def naming_batch(batch: str, way_out: str) -> Iterator[None]:
     Raises:
         DeviceMemoryError: Memory is too small.
     """
+    # Imported here because the scores of files need the error above, but no torch.
+    import torch
+
     try:
         yield
     except torch.OutOfMemoryError as error:
