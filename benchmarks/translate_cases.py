@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-from seq2seq.cli.translation.config import TranslateConfig, shown
-from seq2seq.cli.translation.inputs import open_inputs
 from torch import Tensor
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
+from seq2seq.cli.translation.config import TranslateConfig, shown
+from seq2seq.cli.translation.inputs import open_inputs
 from seq2seq.data import load_corpora
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Precision

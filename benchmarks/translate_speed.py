@@ -22,8 +22,6 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from seq2seq.cli.translation.config import TranslateConfig, load_translate_config
-
 from benchmarks.translate_cases import (
     Case,
     Command,
@@ -32,6 +30,7 @@ from benchmarks.translate_cases import (
     read_test_set,
     time_in_turn,
 )
+from seq2seq.cli.translation.config import TranslateConfig, load_translate_config
 from seq2seq.evaluation.metrics import score
 from seq2seq.inference.translator import Translator
 from seq2seq.kernels.switch import use_kernels

@@ -117,9 +117,7 @@ def test_symbols_that_the_tokenizers_of_a_checkpoint_lack_are_refused(tmp_path):
     check_user_symbols(
         tiny_config(tmp_path, "tokenizer.user_symbols=['<2b>']").tokenizer, tokenizers
     )
-    with pytest.raises(
-        ValueError, match=r"^tokenizer\.user_symbols: <z> is no symbol of the tok"
-    ):
+    with pytest.raises(ValueError, match=r"^tokenizer\.user_symbols: <z> is no symbol of the tok"):
         check_user_symbols(
             tiny_config(tmp_path, "tokenizer.user_symbols=['<2b>','<z>']").tokenizer, tokenizers
         )
