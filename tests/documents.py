@@ -85,6 +85,12 @@ class Page:
             exec(compile(code, f"<{self.name}>", "exec"), {})
 
 
+def pages() -> dict[str, Page]:
+    """Return the pages of docs/ by their paths."""
+    paths = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
+    return {path: Page(path) for path in paths if "_build" not in path}
+
+
 def quickened(arguments: list[str]) -> list[str]:
     """Add overrides that make a training small, without changing what the command shows."""
     if "--cfg" in arguments:
@@ -98,6 +104,7 @@ def quickened(arguments: list[str]) -> list[str]:
         # A few runs of the study; a test of the experiment composes all.
         few_types = [] if "attention=dot" in arguments else ["attention=none,dot"]
         arguments = [*arguments, *few_types, "seed=1,2"]
+    arguments = [each for each in arguments if not each.startswith("data.num_")]
     extra = QUICK + ([] if "data=files" in arguments else QUICK_GRAMMAR)
     chosen = next(
         (a.partition("=")[2] for a in arguments if a.startswith("attention=")), "additive"
@@ -144,6 +151,18 @@ def run_script(workplace: Path, script: str, arguments: list[str]) -> None:
             runpy.run_path(str(workplace / script), run_name="__main__")
         except SystemExit as end:
             assert not end.code, f"{script} {shlex.join(arguments)} ended with {end.code}"
+
+
+def run_module(workplace: Path, module: str, arguments: list[str]) -> None:
+    """Run a module of the package as `python -m` does, in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(workplace)
+        patch.setattr(sys, "argv", [module, *arguments])
+        patch.delitem(sys.modules, module, raising=False)
+        try:
+            runpy.run_module(module, run_name="__main__")
+        except SystemExit as end:
+            assert not end.code, f"{module} {shlex.join(arguments)} ended with {end.code}"
 
 
 def run_shell(
