@@ -166,3 +166,13 @@ def test_symbols_that_the_tokenizers_lack_are_refused(folder, general):
     with pytest.raises(ValueError, match=r"^tokenizer\.user_symbols: <z> is no symbol"):
         run_training(config, folder / "runs" / "symbols")
     assert not (folder / "runs" / "symbols" / "config.yaml").exists()
+
+
+def test_the_training_state_of_a_checkpoint_is_left_behind(folder, general):
+    config = tiny_config(folder, f"init_from='{general}/last.pt'")
+
+    initial = load_initial_checkpoint(config)
+
+    assert load_checkpoint(general / "last.pt").training_state is not None
+    assert initial is not None
+    assert initial.training_state is None
