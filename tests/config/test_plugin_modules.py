@@ -38,8 +38,6 @@ def test_process_that_is_started_later_can_read_a_pickled_class(folder):
     path.write_bytes(pickle.dumps(import_module(NAME).Part))
     code = f"import pickle, json; print(pickle.load(open({str(path)!r}, 'rb')).__name__)"
 
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert done.stdout == "Part\n", done.stderr
