@@ -36,16 +36,19 @@ def config_from_checkpoint(content: dict[str, dict[str, str]]) -> TrainConfig:
 def _adapt(content: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
     """Add the keys of this version to the parts that only describe the training."""
     groups = config_groups()
-    # A name goes into an override, whose syntax could refer to the environment.
-    overrides = [
-        f"{group}={content[group]['name']}"
-        for group in ("data", "tokenizer")
-        if content[group]["name"] in groups[group]
-    ]
+    described = {part: content[part] for part in content if part not in _READ_BY_TRANSLATION}
+    overrides = []
+    for group in ("data", "tokenizer"):
+        name = content.get(group, {}).get("name")
+        # A name goes into an override, whose syntax could refer to the environment.
+        if name in groups[group]:
+            overrides.append(f"{group}={name}")
+        else:
+            described.pop(group, None)
     register_schemas()
     composed = compose_yaml("train", overrides)
     defaults = cast(dict[str, object], OmegaConf.to_container(composed, resolve=True))
-    adapted = _fit(content, {k: v for k, v in defaults.items() if k not in _READ_BY_TRANSLATION})
+    adapted = _fit(described, {k: v for k, v in defaults.items() if k not in _READ_BY_TRANSLATION})
     read = {part: content[part] for part in _READ_BY_TRANSLATION}
     return cast(dict[str, dict[str, str]], {**adapted, **read})
 

@@ -4,8 +4,6 @@ from seq2seq.config.compatibility import config_from_checkpoint
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import config_to_dict
 
-FILES = ("data=files", "data.source=de", "data.target=en", "data.train=a", "data.valid=b")
-
 
 @pytest.fixture
 def content():
@@ -82,15 +80,29 @@ def test_an_unknown_key_that_translating_would_read_is_an_error(content, part):
         config_from_checkpoint(content)
 
 
-@pytest.mark.parametrize("name", ["${oc.env:HOME}", "sqlite", ["multi30k"], None])
-def test_a_name_is_not_composed_unless_it_is_known(content, name):
-    content["data"]["name"] = name
+@pytest.mark.parametrize("name", ["${oc.env:HOME}", "sqlite", None])
+def test_data_of_an_unknown_kind_become_the_default_and_are_not_composed(content, name):
+    content["data"] = {"name": name, "server": "localhost"}
 
-    with pytest.raises(ValueError, match=r"cannot read the configuration|unknown data"):
-        config_from_checkpoint(content)
+    assert config_from_checkpoint(content).data == load_config().data
+
+
+def test_a_configuration_without_data_gets_the_default(content):
+    del content["data"]
+
+    assert config_from_checkpoint(content).data == load_config().data
 
 
 @pytest.mark.parametrize("content", [{}, [], {"model": 3}, {"data": []}])
 def test_content_of_another_shape_is_an_error(content):
     with pytest.raises(ValueError, match=r"cannot read the configuration|lacks"):
         config_from_checkpoint(content)
+
+
+def test_a_configuration_of_own_files_keeps_them():
+    files = ("data.train=[a.de,a.en]", "data.valid=[b.de,b.en]", "data.test=[c.de,c.en]")
+    config = load_config("data=files", *files)
+    content = config_to_dict(config)
+    del content["training"]["kernels"]
+
+    assert config_from_checkpoint(content) == config
