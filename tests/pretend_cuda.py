@@ -365,6 +365,12 @@ def pretend_cuda() -> Iterator[PretendCuda]:
         (torch.Tensor, "pin_memory", _pin),
         (nn.Module, "to", _module_to(nn.Module.to)),
     ]
+    # An optimizer of torch 2.15 asks the accelerator of a CUDA build whether it records a graph.
+    replaced += [
+        (torch.optim.Optimizer, name, lambda _: None)
+        for name in ("_accelerator_graph_capture_health_check", "_cuda_graph_capture_health_check")
+        if hasattr(torch.optim.Optimizer, name)
+    ]
     before = torch._C._only_lift_cpu_tensors()
     with contextlib.ExitStack() as stack:
         for owner, name, value in replaced:
