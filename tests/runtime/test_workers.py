@@ -1,4 +1,5 @@
 import threading
+import time
 
 import pytest
 import torch
@@ -58,6 +59,7 @@ def test_an_error_reaches_the_caller_and_stops_the_work():
         begun.append(item)
         if item == 1:
             raise ValueError("the second")
+        time.sleep(0.001)  # else a fast thread may take all items before the caller sees the error
 
     with pytest.raises(ValueError, match="the second"):
         list(map_in_threads(work, range(1000)))
