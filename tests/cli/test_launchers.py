@@ -118,22 +118,23 @@ def running_jobs(path):
 
 @pytest.fixture(scope="module")
 def completed(tmp_path_factory):
-    """Kill the processes of two of five parallel jobs, repeat the command; return what it wrote."""
+    """Kill the processes of three of ten jobs, repeat the command; return what it wrote."""
     folder = tmp_path_factory.mktemp("killed")
     long = [each for each in sweep_command(folder) if not each.startswith("training.max_epochs=")]
     sweep = [
         *long,
         "training.max_epochs=8",
-        "seed=range(5)",
+        "seed=range(10)",
         "hydra/launcher=joblib",
-        "hydra.launcher.n_jobs=2",
+        "hydra.launcher.n_jobs=3",
         "resume=auto",
     ]
     process = start(sweep, folder)
     deadline = time.monotonic() + 120
-    while len(jobs := running_jobs(folder)) < 2 and time.monotonic() < deadline:
+    while len(jobs := running_jobs(folder)) < 3 and time.monotonic() < deadline:
         assert process.poll() is None, (folder / "err").read_text()
         time.sleep(0.01)
+    assert len(jobs) == 3
     for job in jobs:
         os.kill(job, signal.SIGKILL)
     assert process.wait(timeout=120) == 1
@@ -145,14 +146,14 @@ def completed(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_five_jobs_of_which_two_are_killed_end_in_five_results(completed):
+def test_ten_jobs_of_which_three_are_killed_end_in_ten_results(completed):
     folder, num_first, first, _ = completed
 
     assert "error: the process of a job was killed, perhaps because memory ran out; " in first
     assert f"repeat the command with hydra.sweep.dir={SWEEP} resume=auto" in first
-    assert num_first < 5
-    assert len(results(folder)) == 5
-    assert [row["failure"] for row in leaderboard(folder)] == [""] * 5
+    assert num_first <= 7
+    assert len(results(folder)) == 10
+    assert [row["failure"] for row in leaderboard(folder)] == [""] * 10
 
 
 @pytest.mark.slow
@@ -160,8 +161,8 @@ def test_joblib_labels_the_lines_of_jobs_and_divides_the_threads(completed):
     folder, _, first, second = completed
 
     found = results(folder)
-    assert [name[-7:] for name in found] == [f"-seed-{seed}" for seed in range(5)]
-    threads = max(1, len(os.sched_getaffinity(0)) // 2)
+    assert [name[-7:] for name in found] == [f"-seed-{seed}" for seed in range(10)]
+    threads = max(1, len(os.sched_getaffinity(0)) // 3)
     assert {each["device"] for each in found.values()} == {f"cpu, {threads} threads"}
     for name in found:
         assert re.search(rf"^{name}: update \d+, ", first + second, re.MULTILINE)
