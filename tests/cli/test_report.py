@@ -67,7 +67,7 @@ def test_a_single_run_needs_a_place_for_the_files_too(tmp_path, capsys):
 def test_a_mistake_is_one_line(tmp_path, capsys):
     assert "no such directory" in refusal(capsys, tmp_path / "absent")
     line = refusal(capsys, write_study(tmp_path / "a"), "--baseline=odd")
-    assert line.startswith("error: baseline=odd is no group")
+    assert line.startswith("error: baseline=odd is not a group")
     line = refusal(capsys, write_study(tmp_path / "b"), "--baseline=")
     assert line.startswith("error: the baseline is empty; name a group")
 

@@ -63,7 +63,7 @@ def breakdowns(groups: Sequence[Group]) -> tuple[Section, list[str]]:
 def read_sources(run: Run) -> list[str] | None:
     """Return the test sentences of a run; None if the run has not kept all of them."""
     path = run.path / "test.src"
-    if not path.exists():
+    if not path.is_file():
         return None
     sources = read_lines(path)
     return sources if len(sources) == len(read_lines(run.path / REFERENCES)) else None
@@ -77,7 +77,7 @@ def training_counts(run: Run, split: SplitWords) -> Counter[str]:
         OSError: They cannot be read.
     """
     path = run.path / CONFIG
-    if not path.exists():
+    if not path.is_file():
         raise ValueError(f"{path} does not exist")
     corpus = load_corpora(load_saved_config(path).data).train
     results = json.loads((run.path / RESULTS).read_text(encoding="utf-8"))

@@ -55,7 +55,7 @@ def compare_with_baseline(
         raise ValueError("the baseline is empty; name a group, or compare with the best without it")
     if baseline is not None and not any(_fits(group, baseline) for group in groups):
         labels = ", ".join(group.label for group in groups)
-        raise ValueError(f"baseline={baseline} is no group of the study; one of: {labels}")
+        raise ValueError(f"baseline={baseline} is not a group of the study; one of: {labels}")
     test_sets = [common_test_set(group) for group in groups]
     comparisons = [
         BaselineComparison(baseline="", result=None, holm=None, reason=_reason(group))
@@ -120,7 +120,7 @@ def groups_with_first_test_set(groups: Sequence[Group]) -> list[int]:
 
 
 def _test_set_of_run(run: Run) -> TestSet | None:
-    if not all((run.path / name).exists() for name in (TRANSLATIONS, REFERENCES)):
+    if not all((run.path / name).is_file() for name in (TRANSLATIONS, REFERENCES)):
         return None
     return hashlib.sha256((run.path / REFERENCES).read_bytes()).digest(), run.signature
 

@@ -33,7 +33,7 @@ class Measure(NamedTuple):
     form: str
     """Number format."""
     hint: str = ""
-    """What the number means."""
+    """Meaning of the number."""
 
 
 MEASURES = {
@@ -84,9 +84,9 @@ def read_overrides(path: Path) -> dict[str, str] | None:
     Raises:
         ValueError: The file is damaged.
     """
-    if (path / FAILURE).exists():
+    if (path / FAILURE).is_file():
         lines = _read_own(path / FAILURE)[1:]
-    elif (path / OVERRIDES).exists():
+    elif (path / OVERRIDES).is_file():
         lines = _read_own(path / OVERRIDES)
     else:
         return None
@@ -103,16 +103,16 @@ def read_config(path: Path) -> dict[str, str]:
         ValueError: The file is damaged.
     """
     file = path / CONFIG
-    if not file.exists():
+    if not file.is_file():  # a named pipe would be awaited for ever
         return {}
     try:
         content = OmegaConf.to_container(OmegaConf.load(file))
-    except (ValueError, YAMLError, OmegaConfBaseException, OSError) as error:
+    except (ValueError, YAMLError, OmegaConfBaseException, OSError, RecursionError) as error:
         raise ValueError(f"{file} is damaged ({describe_error(error)}); {_WAY_OUT}") from error
     if not isinstance(content, dict):
-        raise ValueError(f"{file} is no configuration; {_WAY_OUT}")
+        raise ValueError(f"{file} is not a configuration; {_WAY_OUT}")
     return {
-        key.removesuffix(".name"): _as_typed(value)
+        key.removesuffix(".name"): as_typed(value)
         for key, value in flatten(content).items()
         if key not in _NOT_STUDIED
     }
@@ -120,9 +120,9 @@ def read_config(path: Path) -> dict[str, str]:
 
 def read_failure(path: Path) -> str | None:
     """Return why a run failed; None if it did not."""
-    if (path / FAILURE).exists():
+    if (path / FAILURE).is_file():
         return next(iter(_read_own(path / FAILURE)), "") or f"its {FAILURE} is empty"
-    return None if (path / RESULTS).exists() else f"it has no {RESULTS}"
+    return None if (path / RESULTS).is_file() else f"it has no {RESULTS}"
 
 
 def read_measures(path: Path) -> tuple[dict[str, float], str]:
@@ -136,23 +136,27 @@ def read_measures(path: Path) -> tuple[dict[str, float], str]:
     """
     try:
         results: object = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is damaged ({error}); {_WAY_OUT}") from error
-    test = cast(dict[str, object], _value(results, "test", path) or {})  # there may be no test set
+    test = _value(results, "test", path) or {}  # there may be no test set
+    if not isinstance(test, dict):
+        raise ValueError(f"{path}: test={test!r} is not a set of scores; {_WAY_OUT}")
     known = {
         **test,
         **{key.removeprefix("attention_"): value for key, value in test.items()},
         "valid_bleu": _value(results, "valid.bleu", path),
         "parameters": _value(results, "parameters", path),
-        "minutes": cast(float, _value(results, "seconds", path)) / 60,
+        "minutes": _value(results, "seconds", path),
         "tokens_per_second": _value(results, "target_tokens_per_second", path),
         "best_update": cast(dict[str, object], results).get("best_update"),
     }
-    found = {name: known[name] for name in MEASURES if known.get(name) is not None}
-    for name, value in found.items():
+    measures = {}
+    for name in MEASURES:
+        if (value := known.get(name)) is None:
+            continue
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"{path}: {name}={value!r} is no number; {_WAY_OUT}")
-    measures = {name: float(cast(float, value)) for name, value in found.items()}
+            raise ValueError(f"{path}: {name}={value!r} is not a number; {_WAY_OUT}")
+        measures[name] = value / 60 if name == "minutes" else float(value)
     return measures, str(test.get("signature", ""))
 
 
@@ -196,19 +200,19 @@ def _read_own(file: Path) -> list[str]:
 
 def _value_of_override(key: str, text: str) -> str:
     try:
-        return _as_typed(OverridesParser.create().parse_override(f"{key}={text}").value())
+        return as_typed(OverridesParser.create().parse_override(f"{key}={text}").value())
     except HydraException:  # of a damaged file
         return text
 
 
-def _as_typed(value: object) -> str:
+def as_typed(value: object) -> str:
     """Write a value as it is typed in an override."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     if isinstance(value, list):
-        return f"[{','.join(map(_as_typed, value))}]"
+        return f"[{','.join(map(as_typed, value))}]"
     if isinstance(value, dict):
-        pairs = (f"{key}: {_as_typed(each)}" for key, each in value.items())
+        pairs = (f"{key}: {as_typed(each)}" for key, each in value.items())
         return f"{{{', '.join(pairs)}}}"
     return str(value)
 

@@ -92,11 +92,15 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
         The runs by validation BLEU, best first and failed runs last.
 
     Raises:
-        ValueError: A directory does not exist, or there is no run.
+        ValueError: A directory does not exist, a run is named twice, or there is no run.
     """
     found = [(path, sweep) for sweep in paths for path in _run_directories(sweep)]
     if not found:
         raise ValueError(f"{', '.join(map(str, paths))}: no runs; name a sweep or a run directory")
+    places = [path.resolve() for path, _ in found]
+    for place in places:
+        if places.count(place) > 1:  # it would count as several seeds
+            raise ValueError(f"{place} is named twice; name each sweep or run once")
     runs = []
     for path, sweep in found:
         is_ambiguous = len(paths) > 1 and path != sweep
@@ -151,7 +155,7 @@ def _read_run(path: Path, name: str) -> Run:
         run.failure = read_failure(path)
         if run.failure is None:
             run.measures, run.signature = read_measures(path / RESULTS)
-            if all((path / each).exists() for each in (TRANSLATIONS, REFERENCES)):
+            if all((path / each).is_file() for each in (TRANSLATIONS, REFERENCES)):
                 read_scored_lines(path)
     except ValueError as error:
         run.measures, run.failure = {}, str(error)

@@ -92,7 +92,7 @@ def test_scores_with_different_signatures_are_not_compared(tmp_path):
 
 def test_an_unknown_baseline_names_the_groups(tmp_path):
     with pytest.raises(
-        ValueError, match="baseline=odd is no group of the study; one of: dot, none"
+        ValueError, match="baseline=odd is not a group of the study; one of: dot, none"
     ):
         compare(write_study(tmp_path), "odd")
 

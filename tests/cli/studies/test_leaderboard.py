@@ -124,7 +124,7 @@ def test_a_single_run_is_compared_with_nothing(tmp_path):
 
 
 def test_an_unknown_baseline_writes_nothing(tmp_path):
-    with pytest.raises(ValueError, match="baseline=odd is no group"):
+    with pytest.raises(ValueError, match="baseline=odd is not a group"):
         tables(write_study(tmp_path), baseline="odd")
 
     assert not (tmp_path / "groups.csv").exists()

@@ -1,11 +1,13 @@
 import json
+import os
 import re
 
 import pytest
 from tiny_study import SIGNATURE, write_run
 
+from seq2seq.cli.studies.comparison import compare_with_baseline
 from seq2seq.cli.studies.run_files import RESULTS, read_config, read_measures, read_overrides
-from seq2seq.cli.studies.runs import read_runs
+from seq2seq.cli.studies.runs import group_runs, read_runs
 
 
 def results_without(path, *keys):
@@ -86,7 +88,7 @@ def test_equal_values_are_equal_texts_however_they_were_typed(tmp_path):
     assert read_config(tmp_path / "run").items() <= found.items()
 
 
-@pytest.mark.parametrize("text", ["a: [", "- a", "\x00", "x: ${y"])
+@pytest.mark.parametrize("text", ["a: [", "- a", "\x00", "x: ${y", "a: &a [*a]", "[" * 3000])
 def test_a_damaged_configuration_is_named(tmp_path, text):
     file = write_run(tmp_path / "run") / "config.yaml"
     file.write_text(text)
@@ -95,20 +97,41 @@ def test_a_damaged_configuration_is_named(tmp_path, text):
         read_config(file.parent)
 
 
-def test_a_measure_that_is_no_number_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"valid": {"bleu": "high"}}, "valid_bleu='high' is not a number"),
+        ({"seconds": "long"}, "minutes='long' is not a number"),
+        ({"seconds": True}, "minutes=True is not a number"),
+        ({"test": [1]}, r"test=\[1\] is not a set of scores"),
+        ({"test": "high"}, "test='high' is not a set of scores"),
+    ],
+)
+def test_a_measure_that_is_not_a_number_is_named(tmp_path, content, reason):
     file = write_run(tmp_path / "run") / RESULTS
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"valid": {"bleu": "high"}}))
+    file.write_text(json.dumps(json.loads(file.read_text()) | content))
 
-    with pytest.raises(
-        ValueError, match=f"^{re.escape(str(file))}: valid_bleu='high' is no number"
-    ):
+    with pytest.raises(ValueError, match=f"^{re.escape(str(file))}: {reason}"):
         read_measures(file)
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "overrides.txt", "failed.txt", "test.hyp"])
+def test_a_named_pipe_is_not_awaited(tmp_path, name):
+    path = write_run(tmp_path / "run", "seed=1")
+    (path / name).unlink(missing_ok=True)
+    os.mkfifo(path / name)
+
+    [run] = read_runs([path])
+
+    assert run.failure is None
+    assert compare_with_baseline(group_runs([run]), None)[0].result is None
 
 
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
         ("config.yaml", b"a: [", "config.yaml is damaged"),
+        ("results.json", b"[" * 100_000, "results.json is damaged"),
         ("overrides.txt", b"\xff\xfe", "overrides.txt is damaged"),
         ("failed.txt", b"", "its failed.txt is empty"),
         ("failed.txt", b"\xff", "failed.txt is damaged"),

@@ -154,3 +154,13 @@ def test_a_label_names_the_keys_where_several_are_swept(tmp_path):
     labels = {group.label for group in group_runs(read_runs([tmp_path]))}
 
     assert labels == {"attention=none model=luong", "attention=dot model=bahdanau"}
+
+
+@pytest.mark.parametrize("again", ["", "0-grammar-none-seed-1", "link"])
+def test_a_run_is_not_counted_twice(tmp_path, again):
+    sweep = write_study(tmp_path / "sweep")
+    (sweep / "link").symlink_to(sweep / "0-grammar-none-seed-1")
+    paths = [sweep] if again == "link" else [sweep, sweep / again]
+
+    with pytest.raises(ValueError, match=r"is named twice; name each sweep or run once$"):
+        read_runs(paths)
