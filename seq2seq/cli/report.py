@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seq2seq.cli.errors import one_line_errors
-from seq2seq.cli.studies.leaderboard import write_tables
+from seq2seq.cli.studies.leaderboard import list_files, write_tables
 from seq2seq.cli.studies.runs import is_run, read_runs
+from seq2seq.files.paths import expand_home
 
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the tables and the report of the runs that are named."""
     parser = argparse.ArgumentParser(
-        prog="python -m seq2seq.cli.report",
+        prog="seq2seq-report",
         description="Compare the runs of one or several sweeps: leaderboard.csv has a row for each "
         "run, groups.csv a row for the runs that differ only in their seed, with the significance "
         "of the difference from a baseline, and report.html shows both with learning curves, "
@@ -32,18 +33,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--output", type=Path, help="directory of the files; default: that of a single sweep"
     )
     options = parser.parse_args(arguments)
-    output = options.output
-    if output is None:
+    if options.output is None:
         if len(options.sweeps) > 1:
             raise ValueError("several directories have no common place; add --output=DIRECTORY")
         output = options.sweeps[0]
         if is_run(output):
             raise ValueError(f"{output} is a single run, not a sweep; add --output=DIRECTORY")
-    runs = read_runs(options.sweeps)
-    output.mkdir(parents=True, exist_ok=True)
-    table = write_tables(runs, output, baseline=options.baseline)
-    print(table)
-    print(f"\n{output}/leaderboard.csv\n{output}/groups.csv\n{output}/report.html", file=sys.stderr)
+    else:
+        output = expand_home(options.output, key="--output")
+    print(write_tables(read_runs(options.sweeps), output, baseline=options.baseline))
+    print(f"\n{list_files(output)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

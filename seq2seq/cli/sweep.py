@@ -1,9 +1,10 @@
 """The jobs of a sweep, their names, and the summary at its end."""
 
+import contextlib
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
@@ -13,8 +14,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from seq2seq.cli.errors import describe_failure
 from seq2seq.cli.launchers import prepare_launcher
-from seq2seq.cli.studies.leaderboard import write_tables
-from seq2seq.cli.studies.run_files import record_failure, record_overrides
+from seq2seq.cli.studies.leaderboard import list_files, write_tables
+from seq2seq.cli.studies.run_files import as_typed, record_failure, record_overrides
 from seq2seq.cli.studies.runs import read_runs
 from seq2seq.config.errors import USER_ERRORS, describe_error
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
@@ -39,7 +40,7 @@ def run_job(path: Path, train: Callable[[], float]) -> float | None:
         if not isinstance(error, (*USER_ERRORS, LostProcessError)):
             traceback.print_exc()
         report = describe_failure(error)
-        # The directory of another process is no place to note that this one was refused.
+        # A directory that another process uses gets no file of this one.
         if is_first_process() and not isinstance(error, DirectoryInUseError):
             record_failure(path, report.text, overrides)
         if report.is_own:
@@ -53,13 +54,14 @@ def run_job(path: Path, train: Callable[[], float]) -> float | None:
 class StudySummary(Callback):
     """Name the runs of a sweep by their swept keys, and compare the runs when all have ended."""
 
-    def __init__(self, baseline: str | None = None) -> None:
+    def __init__(self, baseline: object = None) -> None:
         """Store the options.
 
         Args:
-            baseline: The group that the others are compared with; None: the best by validation.
+            baseline: The group that the others are compared with, a text, number or truth value;
+                None: the best by validation.
         """
-        self.baseline = baseline
+        self.baseline = None if baseline is None else as_typed(baseline)
         self._lock: DirectoryLock | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -71,9 +73,10 @@ class StudySummary(Callback):
 
         The names leave out the keys that are equal in all runs or in `run_name`.
         """
-        _check_resume(config)
-        sweep = share_text("sweep", str(config.hydra.sweep.dir))  # it may name the time
-        self._lock = _lock_sweep(Path(sweep))
+        with _errors_end_sweep():
+            _check_resume(config)
+            sweep = share_text("sweep", str(config.hydra.sweep.dir))  # it may name the time
+            self._lock = _lock_sweep(Path(sweep))
         content = OmegaConf.to_container(config, resolve=False)
         assert isinstance(content, dict)
         keys = unnamed_keys(list(config.hydra.overrides.task), str(content["run_name"]))
@@ -88,47 +91,48 @@ class StudySummary(Callback):
         if not is_first_process():
             return
         sweep = Path(config.hydra.sweep.dir)
-        runs = read_runs([sweep])
-        try:
-            table = write_tables(runs, sweep, baseline=self.baseline)
-        except ValueError as error:  # after hours of training, the tables are worth more
-            print(f"warning: {error}", file=sys.stderr)
-            table = write_tables(runs, sweep, baseline=None)
-        print(
-            f"\n{table}\n\n{sweep}/leaderboard.csv\n{sweep}/groups.csv\n{sweep}/report.html",
-            file=sys.stderr,
-        )
+        with _errors_end_sweep():
+            runs = read_runs([sweep])
+            try:
+                table = write_tables(runs, sweep, baseline=self.baseline)
+            except ValueError as error:  # after hours of training, the tables are worth more
+                print(f"warning: {error}", file=sys.stderr)
+                table = write_tables(runs, sweep, baseline=None)
+        print(f"\n{table}\n\n{list_files(sweep)}", file=sys.stderr)
         if self._lock is not None:
             self._lock.release()
         if any(run.failure is not None for run in runs):
             sys.exit(1)
 
 
-def _check_resume(config: DictConfig) -> None:
-    """Exit with 2 if a sweep is to be resumed, but would get a new directory."""
-    content = OmegaConf.to_container(config, resolve=False)
-    assert isinstance(content, dict)
-    if content["resume"] and "${now:" in str(content["hydra"]["sweep"]["dir"]):
-        # Hydra would turn an error into a warning.
-        resume = f"resume={content['resume']}".lower()
-        print(
-            f"error: {resume}: a sweep is resumed in its directory; add hydra.sweep.dir=DIRECTORY",
-            file=sys.stderr,
-        )
+@contextlib.contextmanager
+def _errors_end_sweep() -> Iterator[None]:
+    """Exit with 2 and one line at a user's error, which Hydra would turn into a warning."""
+    try:
+        yield
+    except USER_ERRORS as error:
+        print(f"error: {describe_error(error)}", file=sys.stderr)
         sys.exit(2)
 
 
+def _check_resume(config: DictConfig) -> None:
+    """Raise ValueError if a sweep is to be resumed, but would get a new directory."""
+    content = OmegaConf.to_container(config, resolve=False)
+    assert isinstance(content, dict)
+    if content["resume"] and "${now:" in str(content["hydra"]["sweep"]["dir"]):
+        resume = f"resume={content['resume']}".lower()
+        raise ValueError(
+            f"{resume}: a sweep is resumed in its directory; add hydra.sweep.dir=DIRECTORY"
+        )
+
+
 def _lock_sweep(path: Path) -> DirectoryLock | None:
-    """Lock a sweep's directory to the end of the process; exit with 2 if it is in use."""
+    """Lock a sweep's directory to the end of the process."""
     if not is_first_process():
         return None  # the first process has the lock
     advice = "wait until that sweep ends, stop it or choose another hydra.sweep.dir"
     lock = DirectoryLock(path, advice=advice)
-    try:
-        lock.acquire()
-    except USER_ERRORS as error:  # Hydra would turn an error into a warning
-        print(f"error: {describe_error(error)}", file=sys.stderr)
-        sys.exit(2)
+    lock.acquire()
     return lock
 
 

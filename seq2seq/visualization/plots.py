@@ -1,4 +1,4 @@
-"""Figures drawn without a display: attention maps with token labels, and bar charts."""
+"""Figures drawn without a display: attention maps with token labels, and bars."""
 
 # N heads, T target length, S source length
 
@@ -85,38 +85,11 @@ def attention_figure(
     return figure
 
 
-def bar_chart(names: Sequence[str], values: Sequence[float], *, title: str, unit: str) -> "Figure":
+def draw_bars(axes: "Axes", names: Sequence[str], values: Sequence[float]) -> None:
     """Draw one horizontal bar for each name, the first on top, with its value beside it.
 
-    Args:
-        names: Labels of the bars, from top to bottom.
-        values: A value for each name; NaN gets a dash instead of a bar.
-        title: Title above the bars.
-        unit: Label of the axis of values.
-
-    Raises:
-        ValueError: There are no names.
-
-    Example:
-        >>> figure = bar_chart(["dot", "additive"], [33.1, 33.4], title="Test set", unit="BLEU")
-        >>> figure.axes[0].get_title()
-        'Test set'
+    NaN gets a dash in place of a bar.
     """
-    if not names:
-        raise ValueError("a bar chart needs at least one bar")
-    fonts = Fonts([*names, title, unit])
-    figure = _figure(6.4, BAR * len(names) + 1.2)
-    figure.set_layout_engine("constrained")
-    axes = figure.add_subplot()
-    draw_bars(axes, list(map(fonts.clean, names)), values)
-    axes.set_title(fonts.clean(title), parse_math=False, fontfamily=fonts.families)
-    axes.set_xlabel(fonts.clean(unit), parse_math=False, fontfamily=fonts.families)
-    axes.tick_params(labelfontfamily=fonts.families)
-    return figure
-
-
-def draw_bars(axes: "Axes", names: Sequence[str], values: Sequence[float]) -> None:
-    """Draw one horizontal bar for each name into a panel; see `bar_chart`."""
     lengths = [0.0 if math.isnan(value) else value for value in values]
     labels = ["-" if math.isnan(value) else f"{value:.2f}" for value in values]
     bars = axes.barh(range(len(names)), lengths, height=0.7, color="#4477aa")

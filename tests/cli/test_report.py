@@ -72,6 +72,22 @@ def test_a_mistake_is_one_line(tmp_path, capsys):
     assert line.startswith("error: the baseline is empty; name a group")
 
 
+def test_a_mistake_leaves_no_directory(tmp_path, capsys):
+    refusal(capsys, write_study(tmp_path / "a"), "--baseline=odd", f"--output={tmp_path / 'new'}")
+
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_output_may_be_in_the_home_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    main([str(write_study(tmp_path / "a")), "--output=~/new"])
+
+    assert (tmp_path / "new" / "groups.csv").exists()
+    assert not (tmp_path / "~").exists()
+
+
 def test_the_module_is_a_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["report", str(write_study(tmp_path))])
     monkeypatch.delitem(sys.modules, "seq2seq.cli.report")

@@ -3,7 +3,7 @@ import pickle
 import pytest
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
-from tiny_study import write_study
+from tiny_study import write_run, write_study
 
 from seq2seq.cli.studies.run_files import FAILURE, OVERRIDES
 from seq2seq.cli.sweep import StudySummary, name_suffix, run_job, unnamed_keys
@@ -158,6 +158,26 @@ def test_an_unknown_baseline_does_not_cost_the_tables(tmp_path, capsys):
 
     assert capsys.readouterr().err.startswith("warning: baseline=odd is not a group of the study")
     assert (tmp_path / "groups.csv").exists()
+
+
+@pytest.mark.parametrize(("baseline", "values"), [(0.1, ("0.1", "0.2")), (True, ("true", "false"))])
+def test_a_baseline_may_be_a_number_or_a_truth_value(tmp_path, baseline, values):
+    for value in values:
+        write_run(tmp_path / f"0-{value}", f"data.dropout={value}", bleu=30.0 - len(value))
+
+    summarise(tmp_path, baseline=baseline)
+
+    assert f",{values[0]}," in (tmp_path / "groups.csv").read_text()
+
+
+def test_tables_that_cannot_be_written_fail_the_sweep(tmp_path, capsys):
+    write_study(tmp_path)
+    (tmp_path / "groups.csv").mkdir()
+
+    with pytest.raises(SystemExit, match="2"):
+        summarise(tmp_path)
+
+    assert capsys.readouterr().err == f"error: {tmp_path}/groups.csv: is a directory\n"
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,6 @@ def test_a_sweep_goes_on_after_a_failure_and_compares_the_runs(swept, train):
     for name in ("0-files-none", "2-files-general"):
         assert (path / name / "results.json").exists()
     assert len((path / "leaderboard.csv").read_text().splitlines()) == 4
-    assert (path / "leaderboard.png").read_bytes().startswith(b"\x89PNG")
     assert {each.name for each in path.iterdir() if each.is_dir()} == {
         "0-files-none",
         "1-files-dot",

@@ -1,4 +1,4 @@
-"""Compare the runs of a study: leaderboard.csv, groups.csv, a bar chart, report.html, and text."""
+"""Compare the runs of a study: leaderboard.csv, groups.csv, report.html, and text."""
 
 import csv
 import io
@@ -12,8 +12,8 @@ from seq2seq.cli.studies.formats import known_measures, shown_spread, spread_tex
 from seq2seq.cli.studies.run_files import MEASURES
 from seq2seq.cli.studies.runs import SEED, Group, Run, group_runs
 from seq2seq.files.atomic import whole_file
-from seq2seq.visualization.plots import bar_chart
 
+LEADERBOARD, GROUPS, REPORT = "leaderboard.csv", "groups.csv", "report.html"
 _IN_TERMINAL = (
     "valid_bleu",
     "bleu",
@@ -38,11 +38,11 @@ _COMPARISON = (
 
 
 def write_tables(runs: Sequence[Run], directory: Path, *, baseline: str | None) -> str:
-    """Write leaderboard.csv, groups.csv, leaderboard.png and report.html.
+    """Write leaderboard.csv, groups.csv and report.html.
 
     Args:
         runs: The runs in the order of the leaderboard.
-        directory: An existing directory.
+        directory: Created if it does not exist.
         baseline: The group that the others are compared with; see `compare_with_baseline`.
 
     Returns:
@@ -53,20 +53,20 @@ def write_tables(runs: Sequence[Run], directory: Path, *, baseline: str | None) 
     """
     groups = group_runs(runs)
     comparisons = compare_with_baseline(groups, baseline)
-    _write_csv(directory / "leaderboard.csv", _leaderboard(runs))
-    _write_csv(directory / "groups.csv", _group_table(groups, comparisons))
-    if groups:
-        scores = [group.mean("bleu") or 0.0 for group in groups]
-        labels = [group.label for group in groups]
-        figure = bar_chart(labels, scores, title="Test set", unit="BLEU")
-        with whole_file(directory / "leaderboard.png") as file:
-            figure.savefig(file, format="png")
+    directory.mkdir(parents=True, exist_ok=True)
+    _write_csv(directory / LEADERBOARD, _leaderboard(runs))
+    _write_csv(directory / GROUPS, _group_table(groups, comparisons))
     # Imported here because a training needs no translator before the end of its sweep.
     from seq2seq.cli.studies.page import write_report
 
-    write_report(runs, groups, comparisons, directory)
+    write_report(runs, groups, comparisons, directory / REPORT)
     failures = [f"{run.name} failed: {run.failure}" for run in runs if run.failure is not None]
     return "\n".join([_format_groups(groups, comparisons), *failures])
+
+
+def list_files(directory: Path) -> str:
+    """Return the paths of the files that `write_tables` writes, one a line."""
+    return "\n".join(f"{directory}/{name}" for name in (LEADERBOARD, GROUPS, REPORT))
 
 
 def _leaderboard(runs: Sequence[Run]) -> list[list[str]]:

@@ -14,22 +14,20 @@ from seq2seq.cli.studies.translations import translations
 from seq2seq.files.atomic import whole_file
 from seq2seq.visualization.report_page import Section, StudyPage
 
-REPORT = "report.html"
-
 
 def write_report(
     runs: Sequence[Run],
     groups: Sequence[Group],
     comparisons: Sequence[BaselineComparison],
-    directory: Path,
+    path: Path,
 ) -> None:
-    """Write report.html.
+    """Write the report.
 
     Args:
         runs: The runs in the order of the leaderboard.
         groups: Their groups, best first.
         comparisons: A comparison with the baseline for each group.
-        directory: An existing directory.
+        path: Its file; the name of the directory is that of the study.
     """
     curves, no_curves = learning_curves(groups)
     details, no_details = breakdowns(groups)
@@ -57,12 +55,12 @@ def write_report(
         ),
     ]
     page = StudyPage(
-        title=f"Study {directory.resolve().name}",
+        title=f"Study {path.resolve().parent.name}",
         groups=[group.label for group in groups],
         sections=[each for each in sections if each.paragraphs or each.items or each.tables],
         sentences=sentences,
     )
-    with whole_file(directory / REPORT) as file:
+    with whole_file(path) as file:
         page.write(file)
 
 

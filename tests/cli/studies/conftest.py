@@ -36,7 +36,7 @@ def report():
     def write(path):
         runs = read_runs([path])
         groups = group_runs(runs)
-        write_report(runs, groups, compare_with_baseline(groups, None), path)
+        write_report(runs, groups, compare_with_baseline(groups, None), path / "report.html")
         page = (path / "report.html").read_text(encoding="utf-8")
         return page, json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
 

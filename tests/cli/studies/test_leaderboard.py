@@ -97,20 +97,13 @@ def test_the_table_shows_runs_if_no_seeds_are_swept_and_names_failures_below(tmp
     ]
 
 
-def test_the_chart_is_a_picture(tmp_path):
-    tables(sweep(tmp_path))
-
-    assert (tmp_path / "leaderboard.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_study_whose_runs_all_failed_has_no_chart(tmp_path):
+def test_a_study_whose_runs_all_failed_says_so(tmp_path):
     record_failure(tmp_path / "0-none", "no such file")
 
     text, rows, groups = tables(tmp_path)
 
     assert text == "no run has results\n0-none failed: no such file"
     assert ([row["run"] for row in rows], groups) == (["0-none"], [])
-    assert not (tmp_path / "leaderboard.png").exists()
 
 
 def test_a_single_run_is_compared_with_nothing(tmp_path):
