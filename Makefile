@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python $(PIP) --constraint constraints.txt
 # For example https://download.pytorch.org/whl/cpu, which has no CUDA libraries.
 TORCH_INDEX ?=
 TORCH_OPTIONS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-# What test-newest installs as torch.
+# The torch that test-newest installs, for example torch==2.6.
 TORCH ?= torch
 
 .DEFAULT_GOAL := help
@@ -28,7 +28,7 @@ test-newest:  ## run the tests with the newest versions that pyproject.toml allo
 	.venv-newest/bin/python $(PIP) --editable .[test]
 	OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest --numprocesses auto --dist loadscope
 
-faults: $(VENV)/.test  ## kill, starve and mislead runs for hours; see docs/explanation/reliability.md
+faults: $(VENV)/.test  ## kill runs, fill the disk and damage files for hours; see docs/explanation/reliability.md
 	OMP_NUM_THREADS=1 FAULTS_KILLS=200 FAULTS_DISK=100 FAULTS_LINES=250000 \
 		$(BIN)/python -m pytest -s tests/faults
 

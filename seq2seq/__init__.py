@@ -47,7 +47,7 @@ _MODULES = {
     "seq2seq.search": ("BeamConfig", "GreedyConfig", "SamplingConfig"),
     "seq2seq.training.run": ("run_training",),
 }
-"""the module of each public name"""
+"""The module of each public name."""
 
 
 def __getattr__(name: str) -> object:

@@ -79,8 +79,8 @@ class Run:
 
         Args:
             split: The set.
-            target: What the model is forced to produce: the references, which results.json
-                measures, or its own translations.
+            target: The text that the decoder reads: the references, as for results.json, or the
+                translations of the model.
 
         Raises:
             OSError: The run has no such set.

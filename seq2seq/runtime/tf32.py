@@ -12,8 +12,8 @@ _KEY = "fp32_precision"
 def allow_tf32(allowed: bool) -> Iterator[None]:
     """Return a context in which products and cuDNN use TF32, or full fp32.
 
-    By default torch's products are in full fp32 and cuDNN's in TF32. What a program that uses this
-    package has chosen is restored at the end.
+    By default torch's products are in full fp32 and cuDNN's in TF32. The settings of the program
+    that uses this package are restored at the end.
 
     Args:
         allowed: True rounds the factors to 10 bits after the binary point; sums stay fp32.

@@ -14,7 +14,7 @@ class Cell(NamedTuple):
 
     text: str
     value: float | None = None
-    """What a numeric column is sorted by; None sorts last."""
+    """The number that a numeric column is sorted by; None sorts last."""
 
 
 class Column(NamedTuple):
@@ -23,7 +23,7 @@ class Column(NamedTuple):
     label: str
     is_numeric: bool = True
     hint: str = ""
-    """What the numbers mean, shown to a pointer that rests on the label."""
+    """Meaning of the numbers, shown to a pointer that rests on the label."""
 
 
 @dataclass(kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""What translate.py writes is whole, whatever it is written to."""
+"""The outputs of translate.py are whole, whatever they are written to."""
 
 import contextlib
 import gzip

@@ -1,1 +1,1 @@
-"""What translate.py does: its configuration, inputs, outputs and reports."""
+"""The parts of translate.py: configuration, inputs, outputs and reports."""
