@@ -36,7 +36,7 @@ def config_from_checkpoint(content: dict[str, dict[str, str]]) -> TrainConfig:
 def _adapt(content: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
     """Add the keys of this version to the parts that only describe the training."""
     groups = config_groups()
-    described = {part: content[part] for part in content if part not in _READ_BY_TRANSLATION}
+    saved: dict[str, object] = {**content}
     overrides = []
     for group in ("data", "tokenizer"):
         name = content.get(group, {}).get("name")
@@ -44,13 +44,12 @@ def _adapt(content: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
         if name in groups[group]:
             overrides.append(f"{group}={name}")
         else:
-            described.pop(group, None)
+            saved.pop(group, None)
     register_schemas()
     composed = compose_yaml("train", overrides)
     defaults = cast(dict[str, object], OmegaConf.to_container(composed, resolve=True))
-    adapted = _fit(described, {k: v for k, v in defaults.items() if k not in _READ_BY_TRANSLATION})
     read = {part: content[part] for part in _READ_BY_TRANSLATION}
-    return cast(dict[str, dict[str, str]], {**adapted, **read})
+    return cast(dict[str, dict[str, str]], {**_fit(saved, defaults), **read})
 
 
 def _fit(saved: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, object]:
