@@ -27,6 +27,7 @@ USER_ERRORS = (
 )
 """Errors that the user can correct; any other error is a bug."""
 
+_PLUGGED = ("attention", "decoding")
 _OF_EXTRA_SWEEP = ("hydra/launcher", "hydra/sweeper")
 _NOISE = ("full_key:", "reference_type=", "object_type=", "Set the environment")
 
@@ -43,8 +44,9 @@ def describe_error(error: Exception) -> str:
         return f"{error.full_key} has no value; give it, {error.full_key}=..."
     if isinstance(error, MissingConfigException) and error.options:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
-        is_missing = group in _OF_EXTRA_SWEEP and error.options == ["basic"]
-        hint = "; others come with the extra sweep" if is_missing else ""
+        hint = "; one of your own needs plugins=[FILE.py]" if group in _PLUGGED else ""
+        if group in _OF_EXTRA_SWEEP and error.options == ["basic"]:
+            hint = "; others come with the extra sweep"
         return f"unknown {group} {name!r}; one of: {', '.join(error.options)}{hint}"
     if isinstance(error, OverrideParseException):
         return _unreadable(error.override)

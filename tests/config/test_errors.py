@@ -31,7 +31,11 @@ def error_of(*overrides: str) -> str:
         (
             "attention=dott",
             "unknown attention 'dott'; one of: additive, coverage, dot, gaussian, general, local, "
-            "location, multihead, none, uniform",
+            "location, multihead, none, uniform; one of your own needs plugins=[FILE.py]",
+        ),
+        (
+            "decoding=beem",
+            "unknown decoding 'beem'; one of: beam, greedy, sampling; one of your own needs plug",
         ),
         ("data=wmt", "unknown data 'wmt'; one of: files, grammar, multi30k"),
         ("attention=null", "a part is chosen by its name, for example attention=none; this is not"),
