@@ -9,6 +9,7 @@ from torch import Tensor
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoints, save_checkpoint
 from seq2seq.config.serialization import config_differences
+from seq2seq.files.paths import expand_home
 
 _WEIGHT_KEYS = ("seed", "attention.", "model.")
 """Keys that determine the shapes and the initial values of the weights."""
@@ -27,7 +28,7 @@ def average_files(paths: Sequence[str | Path], *, output: str | Path) -> None:
         OSError: A file cannot be read, or the output cannot be written or exists already.
         ValueError: A file is not a checkpoint, or the checkpoints are of different models.
     """
-    target = Path(output)
+    target = expand_home(output, key="output")
     if target.exists():
         # If the output is forgotten on the command line, the first checkpoint stands there.
         raise FileExistsError(f"output {output} exists already; delete it or give another name")

@@ -27,9 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "checkpoints", nargs="+", metavar="checkpoint", help="a file, or a directory: its best.pt"
     )
-    given = quote_plain_values(sys.argv[1:] if arguments is None else arguments)
+    given = sys.argv[1:] if arguments is None else arguments
     plugins = [each for each in given if each.startswith(f"{KEY}=")]
-    load_plugins_of(plugins)
+    load_plugins_of(quote_plain_values(plugins))
     options = parser.parse_args([each for each in given if each not in plugins])
     average_files(options.checkpoints, output=options.output)
     logger.info("wrote %s, the average of %d checkpoints", options.output, len(options.checkpoints))

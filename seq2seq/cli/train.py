@@ -24,6 +24,7 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.config.quoting import quote_where_needed
     from seq2seq.config.schema import TrainConfig, register_schemas, to_train_config
     from seq2seq.config.training import Metric
+    from seq2seq.files.paths import expand_home
     from seq2seq.runtime.allocator import keep_freed_memory
     from seq2seq.runtime.torchrun import is_first_process
     from seq2seq.training.run import train_and_score
@@ -56,7 +57,8 @@ def _train(composed: DictConfig) -> float | None:
             with launched_job(path.name):
                 return run_job(path, lambda: _train_job(to_train_config(composed), path))
         config = to_train_config(composed)
-        return _train_into(config, Path(config.checkpoint_dir) / config.run_name)
+        parent = expand_home(config.checkpoint_dir, key="checkpoint_dir")
+        return _train_into(config, parent / config.run_name)
     except Interrupted as stop:
         if is_first_process():
             print(f"stopped: {stop}; continue with: {_resume_command()}", file=sys.stderr)

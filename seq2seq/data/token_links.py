@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from seq2seq.data.id_rows import Ids, Numbers, map_array
+from seq2seq.files.atomic import create_file
 
 
 class LinkedTokens(NamedTuple):
@@ -53,8 +54,10 @@ class TokenLinks:
     def save(self, folder: Path) -> None:
         """Write the links into a folder."""
         for name in ("targets", "sources", "offsets"):
-            (folder / name).write_bytes(getattr(self, name).tobytes())
-        (folder / "num_lost").write_text(f"{self.num_lost}\n", encoding="ascii")
+            with create_file(folder / name) as file:
+                file.write(getattr(self, name).tobytes())
+        with create_file(folder / "num_lost") as file:
+            file.write(f"{self.num_lost}\n".encode("ascii"))
 
     @classmethod
     def open(cls, folder: Path) -> "TokenLinks":

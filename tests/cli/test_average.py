@@ -46,6 +46,15 @@ def test_a_forgotten_output_overwrites_no_checkpoint(paths, capsys):
         assert torch.equal(weights, before.model_state[name])
 
 
+def test_the_output_may_be_in_the_home_directory(paths, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+
+    main(["~/mean.pt", *paths])
+
+    assert (tmp_path / "home" / "mean.pt").exists()
+
+
 def test_an_error_is_one_line(paths, tmp_path, capsys):
     line = refusal(capsys, tmp_path / "mean.pt", paths[0], tmp_path / "nowhere.pt")
 

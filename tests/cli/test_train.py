@@ -98,6 +98,18 @@ def test_a_mistake_in_a_real_process_is_one_line_too(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_runs_may_be_in_the_home_directory(train, corpus, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    code, _, err = train(
+        *corpus, "training.max_updates=1", "checkpoint_dir='~/runs'", "run_name=mine"
+    )
+
+    assert code == 0, err
+    assert (tmp_path / "home" / "runs" / "mine" / "results.json").exists()
+    assert not (tmp_path / "work" / "~").exists()
+
+
 def test_a_directory_that_holds_a_run_is_refused_unless_told_what_to_do(train, corpus, tmp_path):
     arguments = [*corpus, "training.max_updates=1", "run_name=mine"]
     run = tmp_path / "work" / "checkpoints" / "mine"

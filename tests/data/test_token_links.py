@@ -91,3 +91,14 @@ def test_damaged_links_are_named(tmp_path: Path, name: str) -> None:
 
     with pytest.raises(OSError, match=r"damaged cache; delete this directory"):
         TokenLinks.open(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
+@pytest.mark.parametrize("name", ["targets", "sources", "offsets", "num_lost"])
+def test_a_full_disk_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).symlink_to("/dev/full")
+
+    with pytest.raises(OSError, match=name) as error:
+        TokenLinks.of(map(linked, ROWS)).save(tmp_path)
+
+    assert error.value.filename == str(tmp_path / name)

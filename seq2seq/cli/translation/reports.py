@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from seq2seq.cli.outputs import open_output
 from seq2seq.cli.translation.config import TranslateConfig, shown
 from seq2seq.evaluation.alignment import Agreement, check_links, format_links, parse_links
-from seq2seq.files.atomic import NewFile
+from seq2seq.files.atomic import NewFile, whole_file
 from seq2seq.files.lines import open_lines
 from seq2seq.files.paths import expand_home
 from seq2seq.inference.translation import Translation
@@ -74,7 +74,8 @@ def _plots(config: TranslateConfig, translator: Translator, new_file: NewFile) -
                 found.attention_weights, translation.source_tokens, found.tokens
             )
             name = f"{index:06d}" if rank == 0 else f"{index:06d}-{rank + 1}"
-            figure.savefig(directory / f"{name}.png")
+            with whole_file(directory / f"{name}.png") as file:
+                figure.savefig(file, format="png")
 
     yield report
 

@@ -1,3 +1,5 @@
+import resource
+
 import pytest
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_translate_config, write_checkpoint
 
@@ -70,6 +72,19 @@ def test_each_hypothesis_with_text_gets_a_picture(checkpoint, tmp_path, capfdbin
     names = sorted(path.name for path in directory.iterdir())
     assert names == ["000000-2.png", "000000.png", "000002-2.png", "000002.png"]
     assert (directory / "000000.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_that_does_not_fit_on_the_disk_is_named_and_absent(checkpoint, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="large") as error:
+            translate(make_translate_config(checkpoint, text="ja", attention_plot=str(tmp_path)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert error.value.filename == str(tmp_path / "000000.png")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("key", ["alignments", "attention_plot", "attention_html", "gold"])
