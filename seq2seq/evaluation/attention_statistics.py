@@ -38,10 +38,9 @@ class AttentionStatistics:
     """
 
     def __init__(self, num_heads: int) -> None:
-        self._entropy = torch.zeros(num_heads, dtype=torch.float64)
-        self._coverage = torch.zeros(num_heads, dtype=torch.float64)
-        self._sharpness = torch.zeros(num_heads, dtype=torch.float64)
-        self._num_source = self._num_target = 0
+        self._num_heads = num_heads
+        # Entropy, coverage and sharpness of each head; numbers of source and of target tokens.
+        self._sums = torch.zeros(3 * num_heads + 2, dtype=torch.float64)
 
     def add(self, attention_weights: Tensor, *, source_mask: Tensor, target_mask: Tensor) -> None:
         """Add a batch.
@@ -57,19 +56,16 @@ class AttentionStatistics:
         # A real token with another one after it is not EOS.
         before_eos = source_mask[:, None, 1:]  # (B, 1, S - 1)
         received = real.sum(dim=2)[..., :-1].clamp(max=1)  # (B, N, S - 1)
-        self._entropy -= torch.xlogy(real, real).sum(dim=(0, 2, 3)).cpu()
-        self._coverage += (received * before_eos).sum(dim=(0, 2)).cpu()
-        self._sharpness += real.amax(dim=3).sum(dim=(0, 2)).cpu()
-        self._num_source += int(before_eos.sum())
-        self._num_target += int(target_mask.sum())
+        entropy = -torch.xlogy(real, real).sum(dim=(0, 2, 3))
+        coverage = (received * before_eos).sum(dim=(0, 2))
+        sharpness = real.amax(dim=3).sum(dim=(0, 2))
+        counts = torch.stack((before_eos.sum(), target_mask.sum()))
+        # The host waits for a GPU once, because there is one copy.
+        self._sums += torch.cat((entropy, coverage, sharpness, counts)).cpu()
 
     def merge(self, other: "AttentionStatistics") -> None:
         """Add the batches of other statistics."""
-        self._entropy += other._entropy
-        self._coverage += other._coverage
-        self._sharpness += other._sharpness
-        self._num_source += other._num_source
-        self._num_target += other._num_target
+        self._sums += other._sums
 
     def heads(self, *, error_rates: Sequence[float] | None) -> list[HeadStatistics]:
         """Return the statistics of each head; NaN if there were no tokens to average over.
@@ -77,11 +73,13 @@ class AttentionStatistics:
         Args:
             error_rates: Alignment error rate of each head; None without gold alignments.
         """
+        entropy, coverage, sharpness = self._sums[:-2].view(3, self._num_heads)
+        num_source, num_target = self._sums[-2:]
         means = zip(
-            (self._entropy / self._num_target).tolist(),
-            (self._coverage / self._num_source).tolist(),
-            (self._sharpness / self._num_target).tolist(),
-            [None] * len(self._entropy) if error_rates is None else error_rates,
+            (entropy / num_target).tolist(),
+            (coverage / num_source).tolist(),
+            (sharpness / num_target).tolist(),
+            [None] * self._num_heads if error_rates is None else error_rates,
             strict=True,
         )
         return [HeadStatistics(*each) for each in means]

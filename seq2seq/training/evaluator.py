@@ -2,6 +2,7 @@
 
 # B batch, N heads, T target length, S source length
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -118,10 +119,12 @@ class Evaluator:
 
     def _score(self, model: Seq2Seq, rows: Numbers) -> "_BatchScores":
         """Score the references of some rows, teacher-forced, and translate the sources."""
-        batch = collate(self.data.encoded, rows).to(self.numerics.device)
+        on_host = collate(self.data.encoded, rows)
+        batch = on_host.to(self.numerics.device)
         with self.numerics.autocast():
             loss = sequence_loss(model, batch, label_smoothing=0.0)
-            if loss.cross_entropy.isnan():
+            cross_entropy = loss.cross_entropy.item()
+            if math.isnan(cross_entropy):
                 raise FloatingPointError(
                     "the loss on the validation or test set is not a number (NaN); train again "
                     "with a lower training.optimizer.learning_rate or training.precision=fp32"
@@ -133,13 +136,13 @@ class Evaluator:
         )
         links = {}
         if self.data.gold is not None and model.attention.num_heads > 0:
-            links = self._links(batch, loss.attention_weights.float().cpu())
+            links = self._links(on_host, loss.attention_weights.float().cpu())
         best = {
             row: hypotheses[0]
-            for row, hypotheses in zip(batch.indices.tolist(), found, strict=True)
+            for row, hypotheses in zip(on_host.indices.tolist(), found, strict=True)
         }
         return _BatchScores(
-            cross_entropy=loss.cross_entropy.item(),
+            cross_entropy=cross_entropy,
             num_tokens=batch.num_target_tokens,
             statistics=statistics,
             links=links,
@@ -178,6 +181,10 @@ class Evaluator:
 
     def _links(self, batch: Batch, weights: Tensor) -> dict[int, list[Links]]:
         """Link each target word of a batch to its most attended source word.
+
+        Args:
+            batch: The batch, on the CPU.
+            weights: Attention weights on the CPU, (B, N, T, S).
 
         Returns:
             For each sentence the links of the mean of the heads, then those of each head.

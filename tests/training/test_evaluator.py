@@ -3,7 +3,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tiny_training import tiny_config, tiny_numerics
+from pretend_cuda import pretend_cuda
+from tiny_training import tiny_config, tiny_numerics, tiny_trainer
 from tiny_translator import GREEDY
 
 from seq2seq.config.models import build_model
@@ -244,3 +245,21 @@ def test_a_loss_beyond_floats_has_a_perplexity():
     )
 
     assert evaluation.perplexity == math.exp(700)
+
+
+@pytest.mark.parametrize("has_gold", [False, True])
+def test_beside_its_search_the_host_waits_for_a_batch_once_for_each_result(tmp_path, has_gold):
+    with pretend_cuda() as cuda:
+        trainer = tiny_trainer(tmp_path, "training.device=cuda", "training.validation.batch_size=2")
+        scored = trainer.validator.evaluator
+        if has_gold:
+            links = frozenset({(0, 0)})
+            scored.data.gold = [GoldLinks(links, links)] * len(scored.data.sources)
+        model = cuda.move(trainer.model)
+        cuda.clear()
+        scored.evaluate(model, ter=False)
+
+    waits = [count for line, count in cuda.syncs.items() if not line.startswith("search/")]
+    num_batches = 3  # of 5 sentences
+    # The loss, the statistics of attention, and the weights that word links are computed from.
+    assert waits == [num_batches] * (3 if has_gold else 2)
