@@ -4,7 +4,9 @@ import multiprocessing
 import os
 import resource
 import signal
+import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -74,6 +76,72 @@ def finish(process: ForkServerProcess) -> int:
 def train(given: Sequence[str], output: Path, prepare: Prepare | None = None) -> int:
     """Train in a new process; return its exit code."""
     return finish(start(given, output, prepare))
+
+
+def start_several(
+    num_processes: int, given: Sequence[str], output: Path, prepare: Prepare | None = None
+) -> list[ForkServerProcess]:
+    """Start a run of several processes, with the environment that torchrun would give them.
+
+    `prepare` is called in the first process, which writes the files.
+    """
+    if num_processes == 1:
+        return [start(given, output, prepare)]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    return [
+        start(given, output, Join(rank, num_processes, port, prepare if rank == 0 else None))
+        for rank in range(num_processes)
+    ]
+
+
+def finish_several(processes: Sequence[ForkServerProcess]) -> int:
+    """Wait for the end of a run; return the exit code of the first process that failed, or 0.
+
+    The end of one that fails stops the others, as torchrun does: by SIGTERM, then by SIGKILL.
+    """
+    deadline = time.monotonic() + TIMEOUT
+    while any(each.is_alive() for each in processes):
+        failed = next((each.exitcode for each in processes if each.exitcode), 0)
+        if failed:
+            _stop(processes)
+            return failed
+        if time.monotonic() > deadline:
+            _stop(processes)
+            raise TimeoutError("the processes do not end")
+        time.sleep(0.02)
+    return next((each.exitcode for each in processes if each.exitcode), 0)
+
+
+def _stop(processes: Sequence[ForkServerProcess]) -> None:
+    for each in processes:
+        each.terminate()
+    for each in processes:
+        each.join(10)
+        each.kill()
+        each.join()
+
+
+class Join:
+    """Gives a process its rank, as torchrun does."""
+
+    def __init__(
+        self, rank: int, world_size: int, port: int, prepare: Prepare | None = None
+    ) -> None:
+        self._variables = {
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(world_size),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+        }
+        self._prepare = prepare
+
+    def __call__(self) -> None:
+        os.environ.update(self._variables)
+        if self._prepare is not None:
+            self._prepare()
 
 
 def kill_after(seconds: float, process: ForkServerProcess) -> None:

@@ -1,7 +1,8 @@
 """Runs killed by SIGKILL at random moments and resumed equal a run that nothing disturbed.
 
-FAULTS_KILLS is the number of kills; each is followed by a run with resume=auto, to the end or to
-the next kill. Half of them come at a random time, half at a random change of a file.
+FAULTS_KILLS is the number of kills of runs of one process, and of runs of two; each is followed by
+a run with resume=auto, to the end or to the next kill. Half of them come at a random time, in any
+process, half at a random change of a file, in the process that writes.
 """
 
 import os
@@ -9,11 +10,20 @@ import random
 import time
 from collections import Counter
 from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from fault_processes import CountChanges, KillAt, Prepare, arguments, kill_after, start, train
+from fault_processes import (
+    CountChanges,
+    KillAt,
+    Prepare,
+    arguments,
+    finish_several,
+    kill_after,
+    start_several,
+)
 from same_run import assert_same_run
 from tiny_training import write_corpus
 
@@ -36,28 +46,32 @@ class Disturbed:
 
     place: Path
     corpus: Path
-    num_processes: int = 0
+    num_processes: int
+    num_starts: int = 0
 
     @property
     def directory(self) -> Path:
         return self.place / "runs" / "tiny"
 
-    def log(self) -> Path:
-        self.num_processes += 1
-        return self.place / f"output{self.num_processes}"
+    def start(self, prepare: Prepare | None = None) -> list[ForkServerProcess]:
+        self.num_starts += 1
+        given = arguments(self.corpus, self.place, "resume=auto")
+        output = self.place / f"output{self.num_starts}"
+        return start_several(self.num_processes, given, output, prepare)
 
     def kill(self, draw: random.Random, longest: Undisturbed) -> str:
-        """Start or resume the run and kill it; return the moment."""
-        given = arguments(self.corpus, self.place, "resume=auto")
+        """Start or resume the run and kill a process of it; return the moment."""
         if draw.random() < 0.5:
-            kill_after(draw.uniform(0, longest.seconds), start(given, self.log()))
+            processes = self.start()
+            kill_after(draw.uniform(0, longest.seconds), draw.choice(processes))
         else:
-            train(given, self.log(), KillAt(draw.randint(1, longest.num_changes), self.place))
+            processes = self.start(KillAt(draw.randint(1, longest.num_changes), self.place))
+        finish_several(processes)
         return phase(self.place)
 
     def finish(self, prepare: Prepare | None = None) -> None:
-        given, log = arguments(self.corpus, self.place, "resume=auto"), self.log()
-        assert train(given, log, prepare) == 0, log.read_text()
+        code = finish_several(self.start(prepare))
+        assert code == 0, (self.place / f"output{self.num_starts}").read_text()
 
 
 def phase(place: Path) -> str:
@@ -82,10 +96,19 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module", params=[1, 2], ids=["one process", "two processes"])
+def num_processes(request: pytest.FixtureRequest) -> int:
+    number: int = request.param
+    return number
+
+
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, corpus: Path) -> Undisturbed:
+def undisturbed(
+    tmp_path_factory: pytest.TempPathFactory, corpus: Path, num_processes: int
+) -> Undisturbed:
     first, second = (
-        Disturbed(tmp_path_factory.mktemp(f"undisturbed{number}"), corpus) for number in range(2)
+        Disturbed(tmp_path_factory.mktemp(f"undisturbed{number}"), corpus, num_processes)
+        for number in range(2)
     )
     changes = first.place / "changes"
     first.finish(CountChanges(changes, first.place))
@@ -97,12 +120,12 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, corpus: Path) -> Undis
 
 @pytest.mark.slow
 def test_killed_runs_equal_an_undisturbed_one(
-    tmp_path: Path, corpus: Path, undisturbed: Undisturbed
+    tmp_path: Path, corpus: Path, undisturbed: Undisturbed, num_processes: int
 ) -> None:
     draw = random.Random(1)
     phases: Counter[str] = Counter()
     while phases.total() < NUM_KILLS:
-        run = Disturbed(tmp_path / str(phases.total()), corpus)
+        run = Disturbed(tmp_path / str(phases.total()), corpus, num_processes)
         run.place.mkdir()
         for _ in range(draw.randint(1, 3)):
             phases[run.kill(draw, undisturbed)] += 1
