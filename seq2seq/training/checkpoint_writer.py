@@ -2,11 +2,16 @@
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from torch import Tensor
 
-from seq2seq.checkpoints.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from seq2seq.checkpoints.checkpoint import (
+    Checkpoint,
+    TrainingState,
+    load_checkpoint,
+    save_checkpoint,
+)
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import TokenizerPair
 from seq2seq.training.progress import Progress
@@ -26,34 +31,43 @@ class CheckpointWriter:
         self._tokenizers = tokenizers
         self._directory = directory
 
-    def keep_best(
-        self,
-        model_state: dict[str, Tensor],
-        progress: Progress,
-        *,
-        dropped_updates: Sequence[int],
-    ) -> None:
-        """Write best.pt and, if several are kept, step-<n>.pt; delete the checkpoints dropped.
+    def keep_best(self, model_state: dict[str, Tensor], progress: Progress) -> None:
+        """Write best.pt and, if several are kept, step-<n>.pt.
 
         Args:
             model_state: The weights that were validated last.
             progress: The counters, with this validation.
-            dropped_updates: Updates whose checkpoints are no longer among the best.
         """
-        checkpoint = self._checkpoint(model_state, training_state=None)
+        checkpoint, directory = self._checkpoint(model_state, training_state=None), self._directory
+        for update in self._updates_to_keep(progress):
+            if update == progress.update:
+                save_checkpoint(directory.step(update), checkpoint)
+            elif not directory.step(update).exists():
+                # The run kept one checkpoint before it was resumed.
+                save_checkpoint(directory.step(update), load_checkpoint(directory.best))
         if progress.best_update == progress.update:
-            save_checkpoint(self._directory.best, checkpoint)
-        if self._config.training.validation.keep_best == 1:
-            return
-        if progress.update not in dropped_updates:
-            save_checkpoint(self._directory.step(progress.update), checkpoint)
-        for dropped in dropped_updates:
-            self._directory.step(dropped).unlink(missing_ok=True)
+            save_checkpoint(directory.best, checkpoint)
 
-    def save_last(self, model_state: dict[str, Tensor], training_state: TrainingState) -> None:
-        """Write last.pt, from which the run can be resumed."""
+    def save_last(
+        self, model_state: dict[str, Tensor], training_state: TrainingState, progress: Progress
+    ) -> None:
+        """Write last.pt, from which the run can be resumed; delete step-<n>.pt of other updates.
+
+        They are deleted last, so that a killed run has all checkpoints that its last.pt names.
+
+        Args:
+            model_state: The weights in training.
+            training_state: The state that resuming needs.
+            progress: The counters, whose best checkpoints are kept.
+        """
         checkpoint = self._checkpoint(model_state, training_state=training_state)
         save_checkpoint(self._directory.last, checkpoint)
+        self._directory.keep_steps(self._updates_to_keep(progress))
+
+    def _updates_to_keep(self, progress: Progress) -> list[int]:
+        """Return the updates of the step-<n>.pt to keep; none if best.pt is the only one kept."""
+        is_alone = self._config.training.validation.keep_best == 1
+        return [] if is_alone else [update for _, update in progress.best]
 
     def _checkpoint(
         self, model_state: dict[str, Tensor], *, training_state: TrainingState | None

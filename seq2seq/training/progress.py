@@ -117,7 +117,7 @@ class Progress:
         self.interval.coverage_loss += result.coverage_loss
         self.interval.seconds += seconds
 
-    def count_validation(self, value: float, config: TrainingConfig) -> list[int]:
+    def count_validation(self, value: float, config: TrainingConfig) -> None:
         """Count a validation.
 
         Of equal values, the later one is the best checkpoint, because it has trained longer; it
@@ -126,9 +126,6 @@ class Progress:
         Args:
             value: Value of the metric; higher is better.
             config: Number of checkpoints to keep, and length of a plateau.
-
-        Returns:
-            Updates whose checkpoints are no longer among the best.
         """
         self.validated_update = self.update
         is_better = not self.best or value > self.best[0][0]
@@ -137,7 +134,6 @@ class Progress:
             self.plateaus += 1
         ranked = sorted([*self.best, (value, self.update)], reverse=True)
         self.best = ranked[: config.validation.keep_best]
-        return [update for _, update in ranked[config.validation.keep_best :]]
 
     def to_dict(self) -> dict[str, object]:
         """Convert to plain types, for a checkpoint."""

@@ -57,11 +57,29 @@ _FIXED = (
     "training.freeze_embeddings",
     "training.ema_decay",
 )
-"""Keys of what last.pt contains, so that another value would have no effect or not fit."""
+"""Keys of what last.pt contains; another value would have no effect, or would not fit."""
 _NOT_FIXED = ("tokenizer.sampling_",)
 _OF_DATA = ("data", "training.guided_attention")
-_OF_CHOICE = ("data.valid", "training.validation.metric", "training.validation.bleu_tokenize")
-"""Keys without which values of the validations cannot be compared."""
+_NOT_OF_TRAINING = ("data.valid", "data.num_valid", "data.test", "data.num_test")
+"""Keys of other data than those of training."""
+_OF_SCORES = (
+    "data.valid",
+    "data.num_valid",
+    "data.seed",
+    "data.grammar",
+    "data.name",
+    "data.source",
+    "data.target",
+    "data.empty_lines",
+    "data.invalid_utf8",
+    "decoding.min_length",
+    "decoding.max_length",
+    "decoding.no_repeat_ngram",
+    "training.validation.metric",
+    "training.validation.bleu_tokenize",
+    "training.validation.lowercase",
+)
+"""Keys that validation scores depend on; scores with other values cannot be compared."""
 
 
 def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> None:
@@ -123,7 +141,8 @@ def check_same_data(config: TrainConfig, saved: str, fingerprint: str, *, last: 
     Raises:
         ValueError: The training data have changed.
     """
-    if saved == fingerprint or any(key.startswith(_OF_DATA) for key in config.resume_changes):
+    given = [key for key in config.resume_changes if not key.startswith(_NOT_OF_TRAINING)]
+    if saved == fingerprint or any(key.startswith(_OF_DATA) for key in given):
         return
     raise ValueError(
         f"resume=true: the training data, or the alignments of guided attention, have changed "
@@ -132,24 +151,19 @@ def check_same_data(config: TrainConfig, saved: str, fingerprint: str, *, last: 
     )
 
 
-def forget_best(progress: Progress, saved: TrainConfig, config: TrainConfig) -> list[int]:
+def forget_best(progress: Progress, saved: TrainConfig, config: TrainConfig) -> None:
     """Forget the best checkpoints if their scores cannot be compared with those to come.
 
     Args:
         progress: The counters of the run.
         saved: The configuration that the scores were computed with.
         config: The new configuration.
-
-    Returns:
-        The updates of the forgotten checkpoints.
     """
-    if not any(key.startswith(_OF_CHOICE) for key in changes(saved, config)):
-        return []
-    forgotten = [update for _, update in progress.best]
+    if not any(key.startswith(_OF_SCORES) for key in changes(saved, config)):
+        return
     progress.best, progress.since_best, progress.zero_scores = [], 0, 0
     progress.validated_update = 0  # a run that was complete is validated again
     logger.warning("resume_changes: the best checkpoint is chosen anew, by the new scores alone")
-    return forgotten
 
 
 def _is_given(key: str, config: TrainConfig) -> bool:

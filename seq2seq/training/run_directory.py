@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,6 +107,13 @@ class RunDirectory:
             config, resume=False, overwrite=False, resume_changes=self._all_changes(config)
         )
         save_config(saved, self.path / _CONFIG)
+
+    def keep_steps(self, updates: Collection[int]) -> None:
+        """Delete the checkpoints of other updates."""
+        for path in self.path.glob("step-*.pt"):
+            number = path.stem.removeprefix("step-")
+            if number.isdecimal() and int(number) not in updates:
+                path.unlink()
 
     def write(self, name: str, text: str) -> None:
         """Write a file atomically: it is complete or absent."""

@@ -71,7 +71,8 @@ class Trainer:
         Raises:
             Interrupted: A signal asked to stop; last.pt is written.
             NonFiniteError: The loss or a gradient is not finite; last.pt has not changed.
-            DeviceMemoryError: A batch does not fit into the memory of a GPU; neither has it.
+            DeviceMemoryError: A batch does not fit into the memory of a GPU; last.pt has not
+                changed.
         """
         self._clock = time.monotonic()
         with StopSignals() as signals, self._open_board() as board, self._display() as display:
@@ -106,13 +107,13 @@ class Trainer:
             self.config, state["fingerprint"], self.data.fingerprint, last=self.directory.last
         )
         self.progress = Progress.from_dict(state["progress"])
-        for update in forget_best(self.progress, saved, self.config):
-            if self.ranks.is_first:
-                self.directory.step(update).unlink(missing_ok=True)
+        forget_best(self.progress, saved, self.config)
         self.updater.load_state(state["updater"])
-        if self.progress.updates_of_epoch >= len(self._groups_of_epoch()):
-            # The run had fewer processes, and therefore more updates per epoch.
-            self.progress.epoch, self.progress.updates_of_epoch = self.progress.epoch + 1, 0
+        progress, updates_per_epoch = self.progress, len(self._groups_of_epoch())
+        # Another number of processes, or of accumulated batches, makes other updates per epoch.
+        if progress.updates_of_epoch >= updates_per_epoch:
+            progress.epoch, progress.updates_of_epoch = progress.epoch + 1, 0
+        progress.epoch_share = progress.updates_of_epoch / updates_per_epoch
 
     def _remaining_updates(self) -> Iterator[tuple[list[Numbers], int]]:
         """Yield the batches of each update and the number of updates in its epoch."""
@@ -212,7 +213,7 @@ class Trainer:
                 "progress": self.progress.to_dict(),
                 "updater": self.updater.state(),
             }
-            self.writer.save_last(self.model.state_dict(), state)
+            self.writer.save_last(self.model.state_dict(), state, self.progress)
 
     def _open_board(self) -> TensorBoard:
         path = self.directory.tensorboard if self.ranks.is_first else None

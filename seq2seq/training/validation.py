@@ -85,6 +85,6 @@ class Validator:
             board.other_validation(name, other, update=progress.update)
         value = metric_value(evaluation, validation.metric)
         count_zero_score(progress, value, validation.metric)
-        dropped_updates = progress.count_validation(value, self._config)
+        progress.count_validation(value, self._config)
         if self._ranks.is_first:
-            self._writer.keep_best(model.state_dict(), progress, dropped_updates=dropped_updates)
+            self._writer.keep_best(model.state_dict(), progress)

@@ -3,7 +3,7 @@ import torch
 from tiny_training import tiny_trainer
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
-from seq2seq.training.checkpoint_writer import CheckpointWriter, SaveClock
+from seq2seq.training.checkpoint_writer import SaveClock
 from seq2seq.training.progress import Progress
 
 
@@ -11,26 +11,88 @@ def names(writer_directory):
     return {path.name for path in writer_directory.path.glob("*.pt")}
 
 
+class Validations:
+    """Counts validations as a run does and writes their checkpoints."""
+
+    def __init__(self, folder, keep_best: int, progress: Progress | None = None) -> None:
+        trainer = tiny_trainer(folder, f"training.validation.keep_best={keep_best}")
+        self.config, self.directory = trainer.config.training, trainer.directory
+        self.writer = trainer.writer
+        self.state = trainer.model.state_dict()
+        self.progress = progress or Progress()
+
+    def validate(self, update: int, value: float) -> None:
+        """Keep weights that contain the value."""
+        self.progress.update = update
+        bias = torch.full_like(self.state["decoder.output.bias"], value)
+        self.progress.count_validation(value, self.config)
+        self.writer.keep_best({**self.state, "decoder.output.bias": bias}, self.progress)
+
+    def save_last(self) -> None:
+        state = {"fingerprint": "", "progress": self.progress.to_dict(), "updater": {}}
+        self.writer.save_last(self.state, state, self.progress)
+
+    def kept(self, name: str) -> float:
+        """Return the value in the weights of a checkpoint."""
+        checkpoint = load_checkpoint(self.directory.path / name)
+        assert checkpoint.training_state is None
+        return checkpoint.model_state["decoder.output.bias"][0].item()
+
+
 @pytest.mark.parametrize(
     ("keep_best", "expected"),
-    [(1, {"best.pt"}), (2, {"best.pt", "step-2.pt", "step-4.pt"})],
+    [
+        (1, {"best.pt": 3.0}),
+        (2, {"best.pt": 3.0, "step-2.pt": 3.0, "step-4.pt": 2.0}),
+    ],
 )
 def test_the_best_are_written_and_the_others_deleted(tmp_path, keep_best, expected):
-    trainer = tiny_trainer(tmp_path, f"training.validation.keep_best={keep_best}")
-    config, directory = trainer.config, trainer.directory
-    writer = CheckpointWriter(config, tokenizers=trainer.data.tokenizers, directory=directory)
-    progress = Progress()
+    run = Validations(tmp_path, keep_best)
 
-    for progress.update, value in ((1, 1.0), (2, 3.0), (3, 0.5), (4, 2.0)):
-        state = trainer.model.state_dict()
-        state["decoder.output.bias"] = torch.full_like(state["decoder.output.bias"], value)
-        dropped = progress.count_validation(value, config.training)
-        writer.keep_best(state, progress, dropped_updates=dropped)
+    for update, value in ((1, 1.0), (2, 3.0), (3, 0.5), (4, 2.0)):
+        run.validate(update, value)
+        run.save_last()
 
-    assert names(directory) == expected
-    best = load_checkpoint(directory.best)
-    assert best.model_state["decoder.output.bias"][0] == 3.0
-    assert best.training_state is None
+    assert names(run.directory) == {*expected, "last.pt"}
+    assert {name: run.kept(name) for name in expected} == expected
+
+
+def test_a_run_killed_before_last_is_written_has_all_checkpoints_that_last_names(tmp_path):
+    run = Validations(tmp_path, keep_best=2)
+    for update, value in ((1, 1.0), (2, 3.0)):
+        run.validate(update, value)
+    run.save_last()
+
+    run.validate(3, 2.0)
+
+    assert {"step-1.pt", "step-2.pt"} <= names(run.directory)
+
+
+def test_more_checkpoints_may_be_kept_after_resuming(tmp_path):
+    run = Validations(tmp_path, keep_best=1)
+    run.validate(1, 2.0)
+    run.save_last()
+
+    resumed = Validations(tmp_path, keep_best=2, progress=run.progress)
+    resumed.validate(2, 3.0)
+    resumed.save_last()
+
+    expected = {"best.pt": 3.0, "step-1.pt": 2.0, "step-2.pt": 3.0}
+    assert {name: resumed.kept(name) for name in expected} == expected
+
+
+def test_fewer_checkpoints_may_be_kept_after_resuming_and_files_of_others_stay(tmp_path):
+    run = Validations(tmp_path, keep_best=3)
+    for update in (1, 2, 3):
+        run.validate(update, float(update))
+    (run.directory.path / "step-mine.pt").touch()
+
+    resumed = Validations(tmp_path, keep_best=1, progress=run.progress)
+    resumed.validate(4, 2.5)
+    resumed.save_last()
+
+    assert names(resumed.directory) == {"best.pt", "last.pt", "step-mine.pt"}
+    assert resumed.kept("best.pt") == 3.0
 
 
 @pytest.fixture

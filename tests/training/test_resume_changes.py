@@ -83,19 +83,32 @@ def test_keys_of_the_data_allow_other_data() -> None:
     last = Path("last.pt")
     for key in ("data.train", "data", "training.guided_attention.weight"):
         check_same_data(load_config(f"resume_changes=[{key}]"), "old", "new", last=last)
-    with pytest.raises(ValueError, match=r"changed since last\.pt was written; .*\[data\.train\]$"):
-        check_same_data(load_config("resume_changes=[seed]"), "old", "new", last=last)
+    for key in ("seed", "data.valid", "data.test"):
+        with pytest.raises(ValueError, match=r"changed since last\.pt was .*\[data\.train\]$"):
+            check_same_data(load_config(f"resume_changes=[{key}]"), "old", "new", last=last)
     check_same_data(load_config(), "same", "same", last=last)
 
 
-def test_scores_of_another_metric_are_forgotten() -> None:
-    progress = Progress(best=[(3.0, 8), (2.0, 4)], since_best=1, update=9, validated_update=9)
-    before, after = load_config(), load_config("training.validation.metric=loss")
+@pytest.mark.parametrize(
+    ("override", "is_forgotten"),
+    [
+        ("training.validation.metric=loss", True),
+        ("training.validation.lowercase=true", True),
+        ("data.num_valid=7", True),
+        ("decoding.max_length_offset=3", True),
+        ("decoding=beam", False),  # validations search greedily
+        ("training.label_smoothing=0.2", False),
+        ("data.max_epochs=9", False),
+    ],
+)
+def test_scores_that_cannot_be_compared_are_forgotten(override, is_forgotten) -> None:
+    best = [(3.0, 8), (2.0, 4)]
+    progress = Progress(best=best, since_best=1, update=9, validated_update=9)
 
-    assert forget_best(progress, before, before) == []
-    assert progress.best_update == 8
-    assert forget_best(progress, before, after) == [8, 4]
-    assert (progress.best, progress.since_best, progress.validated_update) == ([], 0, 0)
+    forget_best(progress, load_config(), load_config(override))
+
+    expected = ([], 0, 0) if is_forgotten else (best, 1, 9)
+    assert (progress.best, progress.since_best, progress.validated_update) == expected
 
 
 def test_a_run_continues_with_the_changes_and_config_yaml_names_them(tmp_path) -> None:

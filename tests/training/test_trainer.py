@@ -380,6 +380,7 @@ def test_changed_training_data_are_refused(make):
 def test_a_position_beyond_the_end_of_an_epoch_is_the_next_epoch(make):
     trainer = make()
     trainer.progress.update = trainer.progress.updates_of_epoch = 6
+    trainer.progress.epoch_share = 0.75
     state = {
         "fingerprint": trainer.data.fingerprint,
         "progress": trainer.progress.to_dict(),
@@ -389,7 +390,23 @@ def test_a_position_beyond_the_end_of_an_epoch_is_the_next_epoch(make):
     # Of a run with fewer processes, whose epochs had more updates.
     trainer.load_state(state, saved=trainer.config)
 
-    assert (trainer.progress.epoch, trainer.progress.updates_of_epoch) == (1, 0)
+    progress = trainer.progress
+    assert (progress.epoch, progress.updates_of_epoch, progress.epoch_share) == (1, 0, 0.0)
+
+
+def test_the_share_of_an_epoch_is_that_of_its_updates_now(make):
+    trainer = make("training.accumulation=2")  # 6 batches make 3 updates
+    trainer.progress.update = trainer.progress.updates_of_epoch = 2
+    trainer.progress.epoch_share = 2 / 6
+    state = {
+        "fingerprint": trainer.data.fingerprint,
+        "progress": trainer.progress.to_dict(),
+        "updater": trainer.updater.state(),
+    }
+
+    trainer.load_state(state, saved=trainer.config)
+
+    assert trainer.progress.epoch_share == 2 / 3
 
 
 def test_there_is_no_progress_bar_without_a_terminal(make, capsys):
