@@ -18,8 +18,8 @@ from seq2seq.training.monitoring.logger import labelled_lines
 
 _BASIC, _JOBLIB, _SUBMITIT_LOCAL = "basic", "joblib", "submitit_local"
 _POLL_SECONDS = 1.0
-_SWEEP: ContextVar[Path] = ContextVar("sweep", default=Path())
-"""Directory of the sweep that this process runs."""
+_SWEEP: ContextVar[Path | None] = ContextVar("sweep", default=None)
+"""Directory of the sweep that this process runs, if it runs one."""
 
 
 def prepare_launcher(config: DictConfig) -> None:
@@ -73,24 +73,31 @@ def _stopping_with_parent() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def lost_jobs_in_one_line() -> Iterator[None]:
-    """End a sweep in one line and with code 1 if the process of a job ended without a result."""
+def stopped_sweeps_in_one_line() -> Iterator[None]:
+    """Say how to continue a sweep at Ctrl-C, and if the process of a job ended without a result."""
+    _SWEEP.set(None)
     try:
         yield
-    except RuntimeError as error:
-        sweep = _SWEEP.get()
+    except (KeyboardInterrupt, RuntimeError) as error:
+        if (sweep := _SWEEP.get()) is None:
+            raise
+        code = 1
         again = f"repeat the command with hydra.sweep.dir={sweep} resume=auto"
-        if isinstance(error, BrokenExecutor):  # joblib has ended the other processes too
-            line = f"the process of a job was killed, perhaps because memory ran out; {again}"
+        if isinstance(error, KeyboardInterrupt):
+            line, code = f"stopped by Ctrl-C; to continue, {again}", 128 + signal.SIGINT
+        elif isinstance(error, BrokenExecutor):  # joblib has ended the other processes too
+            line = (
+                f"error: the process of a job was killed, perhaps because memory ran out; {again}"
+            )
         elif type(error).__module__.startswith("submitit."):
             line = (
-                f"a job ended without a result, see {sweep / '.submitit'}/; others may still run, "
-                f"and when they have ended, {again}"
+                f"error: a job ended without a result, see {sweep / '.submitit'}/; others may "
+                f"still run, and when they have ended, {again}"
             )
         else:
             raise
-        print(f"error: {line}", file=sys.stderr)
-        sys.exit(1)
+        print(line, file=sys.stderr)
+        sys.exit(code)
 
 
 def _name(hydra: HydraConf) -> str:

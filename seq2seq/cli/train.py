@@ -16,7 +16,7 @@ with interrupts_in_one_line():  # these imports take seconds
 
     from seq2seq.cli.errors import one_line_errors, run_script
     from seq2seq.cli.hydra_arguments import multirun_first, quote_plain_values
-    from seq2seq.cli.launchers import launched_job, lost_jobs_in_one_line
+    from seq2seq.cli.launchers import launched_job, stopped_sweeps_in_one_line
     from seq2seq.cli.next_steps import command, next_steps, relative
     from seq2seq.cli.sweep import run_job
     from seq2seq.config.composition import config_directory
@@ -35,14 +35,14 @@ def main() -> None:
     keep_freed_memory()
     arguments = multirun_first(sys.argv[1:])
     sys.argv[1:] = quote_plain_values(arguments, lists=(KEY,), paths=())
-    with lost_jobs_in_one_line():
-        run_script(_load_and_train)
+    run_script(_load_and_train)
 
 
 def _load_and_train() -> None:
     load_plugins_of(sys.argv[1:])
     register_schemas()
-    _train()
+    with stopped_sweeps_in_one_line():
+        _train()
 
 
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="train")

@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 from tiny_training import ROOT, SMALL, corpus_overrides, write_corpus
 
 from seq2seq.cli import launchers
-from seq2seq.cli.launchers import launched_job, lost_jobs_in_one_line, prepare_launcher
+from seq2seq.cli.launchers import launched_job, prepare_launcher, stopped_sweeps_in_one_line
 from seq2seq.training.monitoring.logger import RunLog
 
 SWEEP = "swept"
@@ -235,9 +235,8 @@ LostJobError.__module__ = "submitit.core.utils"
     ],
 )
 def test_a_lost_job_is_one_line_that_says_how_to_go_on(error, line, capsys):
-    prepare_launcher(launcher_config("basic", "there"))
-
-    with pytest.raises(SystemExit) as end, lost_jobs_in_one_line():
+    with pytest.raises(SystemExit) as end, stopped_sweeps_in_one_line():
+        prepare_launcher(launcher_config("basic", "there"))
         raise error
 
     assert end.value.code == 1
@@ -247,5 +246,22 @@ def test_a_lost_job_is_one_line_that_says_how_to_go_on(error, line, capsys):
 
 
 def test_another_error_of_a_sweep_is_left_alone():
-    with pytest.raises(RuntimeError, match="of the program"), lost_jobs_in_one_line():
+    with pytest.raises(RuntimeError, match="of the program"), stopped_sweeps_in_one_line():
+        prepare_launcher(launcher_config("basic", "there"))
         raise RuntimeError("of the program")
+
+
+def test_ctrl_c_in_a_sweep_says_how_to_continue_it(capsys):
+    with pytest.raises(SystemExit, match="130"), stopped_sweeps_in_one_line():
+        prepare_launcher(launcher_config("joblib", "there"))
+        raise KeyboardInterrupt
+
+    line = (
+        "stopped by Ctrl-C; to continue, repeat the command with hydra.sweep.dir=there resume=auto"
+    )
+    assert capsys.readouterr().err == f"{line}\n"
+
+
+def test_ctrl_c_in_a_single_run_is_left_to_the_command():
+    with pytest.raises(KeyboardInterrupt), stopped_sweeps_in_one_line():
+        raise KeyboardInterrupt
