@@ -293,3 +293,18 @@ def test_lines_and_text_have_the_colours_of_the_scheme(show, scheme):
     assert drawn == colors[0]
     is_light = int(re.findall(r"\d+", paper)[0]) > 127
     assert is_light == (scheme == "light")
+
+
+def test_the_first_column_stays_in_sight_with_its_head(show):
+    browser = show()
+    browser.set_window_size(500, 900)
+
+    lefts = browser.execute_script(
+        "const box = document.querySelector('.scroll'); box.scrollLeft = 150;"
+        "return [...box.querySelectorAll('tr > :first-child')]"
+        ".map(each => each.getBoundingClientRect().left - box.getBoundingClientRect().left)"
+    )
+
+    assert len(lefts) == 5
+    assert len(set(lefts)) == 1
+    assert 0 <= lefts[0] <= 1
