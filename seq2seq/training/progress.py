@@ -49,7 +49,7 @@ class Progress:
     seconds: float = 0.0
     """Time of training and validation."""
     update_seconds: float = 0.0
-    """Time of the updates alone."""
+    """Time of the updates, with their batches but without validation."""
     skipped_updates: int = 0
     """Updates that were not made because a GPU had too little memory."""
     plateaus: int = 0

@@ -54,6 +54,7 @@ def run_training(
         ValueError: The configuration, the data or the run directory do not allow the run.
         Interrupted: A signal stopped the run; it can be resumed.
         NonFiniteError: The loss or a gradient was not finite.
+        DeviceMemoryError: A batch does not fit into the memory of a GPU.
     """
     return train_and_score(config, path, next_steps=next_steps).bleu
 
@@ -63,9 +64,8 @@ def train_and_score(
 ) -> FinalScores:
     """Do what `run_training` does, and return all scores of the best checkpoint."""
     training, directory = config.training, RunDirectory(Path(path))
-    numerics = choose_numerics(
-        training.device, training.precision, local_rank=read_ranks().local_rank
-    )
+    local_rank = read_ranks().local_rank
+    numerics = choose_numerics(training.device, training.precision, local_rank=local_rank)
     with contextlib.ExitStack() as stack:
         ranks = stack.enter_context(process_group(numerics.device))
         log = stack.enter_context(RunLog(quiet=not ranks.is_first))
@@ -192,7 +192,7 @@ def _naming(checkpoint: Checkpoint) -> Iterator[None]:
         yield
     except (LookupError, TypeError, RuntimeError, AttributeError) as error:
         raise ValueError(
-            f"resume=true: {checkpoint.origin} does not fit the run; restore it, {_START_AGAIN}"
+            f"{checkpoint.origin} does not fit the run; restore it, {_START_AGAIN}"
         ) from error
 
 

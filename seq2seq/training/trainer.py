@@ -132,6 +132,7 @@ class Trainer:
 
     def _update(self, group: list[Numbers], updates_per_epoch: int, signals: StopSignals) -> int:
         """Make an update; return the signal that any process received, or 0."""
+        started = time.monotonic()
         progress, training = self.progress, self.config.training
         encoded, links = self.data.train.epoch(progress.epoch), self.data.train_links
         batches = [collate(encoded, rows, links=links) for rows in group]
@@ -142,7 +143,6 @@ class Trainer:
             progress=progress.share(training),
             plateaus=progress.plateaus,
         )
-        started = time.monotonic()
         try:
             result = self.updater.make(
                 batches,

@@ -169,7 +169,7 @@ class Updater:
         if self._ranks.world_size > 1:
             logger.warning(
                 "update %d is skipped: memory was too small in %d of %d processes; "
-                "training.batching.size=%d is the key to lower",
+                "lower training.batching.size=%d",
                 update,
                 num_short,
                 self._ranks.world_size,

@@ -5,6 +5,8 @@ import pytest
 import torch
 from tiny_training import read_scalars, tiny_trainer
 
+from seq2seq.data import collate
+from seq2seq.training import trainer as trainer_module
 from seq2seq.training.evaluator import Evaluator
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.updates import NonFiniteError, Updater
@@ -375,6 +377,22 @@ def test_changed_training_data_are_refused(make):
 
     with pytest.raises(ValueError, match="the training data, or the alignments"):
         trainer.load_state(state, saved=trainer.config)
+
+
+def test_the_time_of_updates_has_that_of_their_batches(make, monkeypatch):
+    now = [100.0]
+
+    def slow_collate(*arguments, **keywords):
+        now[0] += 3.0
+        return collate(*arguments, **keywords)
+
+    monkeypatch.setattr(trainer_module, "collate", slow_collate)
+    monkeypatch.setattr(trainer_module.time, "monotonic", lambda: now[0])
+    trainer = make("training.max_updates=2", "training.accumulation=2")
+
+    trainer.train()
+
+    assert trainer.progress.update_seconds == 2 * 2 * 3.0
 
 
 def test_a_position_beyond_the_end_of_an_epoch_is_the_next_epoch(make):
