@@ -67,7 +67,7 @@ def write_report(
 def _missing(
     runs: Sequence[Run], groups: Sequence[Group], comparisons: Sequence[BaselineComparison]
 ) -> list[str]:
-    """Say which runs failed, which seeds are missing and which groups are not compared."""
+    """Say which runs failed, which seeds are missing or repeated, and what is not compared."""
     texts = [f"{run.name} failed: {run.failure}." for run in runs if run.failure is not None]
     seeds = sorted({run.seed for run in runs if run.seed}, key=lambda seed: (len(seed), seed))
     for group in groups:
@@ -75,6 +75,11 @@ def _missing(
         if absent:
             name = "seed" if len(absent) == 1 else "seeds"
             texts.append(f"{group.label} has no results with {name} {in_words(absent)}.")
+        if len({run.seed for run in group.runs}) < len(group.runs):
+            texts.append(
+                f"{group.label} has several runs with one seed; they count as different seeds, so "
+                "its deviations and intervals may be too small."
+            )
     if len(groups) > 1 and all(len(group.runs) == 1 for group in groups):
         texts.append(
             "Each group has one run, so the tests say nothing about other seeds; add seed=1,2,3 to "
