@@ -14,7 +14,7 @@ CHOICES = (AUTO, DEFAULT, "intl", "zh", "ja-mecab", "ko-mecab", "char", "flores2
 
 
 class ScoringRule(NamedTuple):
-    """How sacreBLEU compares lines; its signatures name both parts."""
+    """Tokenizer and case of sacreBLEU's scores; their signatures name both."""
 
     bleu_tokenize: str = DEFAULT
     """Tokenizer of BLEU: one of `CHOICES` but "auto"."""
@@ -84,12 +84,13 @@ def choose_bleu_tokenize(value: str, *, language: str) -> str:
     return _OF_LANGUAGES.get(re.split("[-_]", language.lower())[0], DEFAULT)
 
 
-def build_bleu(rule: ScoringRule, *, key: str) -> "BLEU":
+def build_bleu(rule: ScoringRule, *, key: str, force: bool = False) -> "BLEU":
     """Return sacreBLEU's BLEU.
 
     Args:
         rule: Tokenizer and case.
         key: Configuration key of the tokenizer, for the message.
+        force: Do not warn of lines that look tokenized.
 
     Raises:
         ValueError: The tokenizer needs a package that is not installed, or a file that cannot be
@@ -100,7 +101,7 @@ def build_bleu(rule: ScoringRule, *, key: str) -> "BLEU":
 
     tokenize = rule.bleu_tokenize
     try:
-        return BLEU(tokenize=tokenize, lowercase=rule.lowercase)
+        return BLEU(tokenize=tokenize, lowercase=rule.lowercase, force=force)
     except (RuntimeError, ImportError, OSError) as error:
         if tokenize in _EXTRAS:
             extra = _EXTRAS[tokenize]
@@ -112,7 +113,7 @@ def build_bleu(rule: ScoringRule, *, key: str) -> "BLEU":
 
 
 def check_bleu_is_available(tokenize: str, *, key: str) -> None:
-    """Raise ValueError unless BLEU can be computed with a tokenizer; raises as `build_bleu`."""
+    """Raise ValueError, as `build_bleu` does, unless BLEU can be computed with a tokenizer."""
     if tokenize in _EXTRAS or tokenize == "flores200":
         build_bleu(ScoringRule(tokenize), key=key)
 

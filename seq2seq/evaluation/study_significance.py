@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq.evaluation.bleu_tokenize import DEFAULT_RULE, ScoringRule
+from seq2seq.evaluation.bleu_tokenize import DEFAULT_RULE, ScoringRule, build_bleu
 
 Array = NDArray[np.float64]
 
@@ -55,14 +55,15 @@ def sentence_statistics(
     Returns:
         (S, K)
 
+    Raises:
+        ValueError: The tokenizer needs a package that is not installed.
+
     Example:
         >>> statistics = sentence_statistics(["A dog runs fast."], ["A dog runs very fast."])
         >>> round(float(corpus_bleu(statistics.sum(axis=0))), 1)
         40.9
     """
-    from sacrebleu.metrics.bleu import BLEU
-
-    metric = BLEU(tokenize=rule.bleu_tokenize, lowercase=rule.lowercase, force=True)
+    metric = build_bleu(rule, key="bleu_tokenize", force=True)
     rows = metric._extract_corpus_statistics(hypotheses, [references])
     return np.array(rows, dtype=np.float64).reshape(len(hypotheses), 2 + 2 * _ORDERS)
 

@@ -1,3 +1,4 @@
+import sys
 import time
 
 import numpy as np
@@ -90,6 +91,14 @@ def test_bleu_of_many_sums_is_computed_at_once():
     sums = np.stack([sentence_statistics(each, REFERENCES).sum(axis=0) for each in TRANSLATIONS])
 
     assert corpus_bleu(sums).tolist() == [float(corpus_bleu(each)) for each in sums]
+
+
+def test_a_missing_package_of_the_tokenizer_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mecab_ko", None)
+    monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ko_mecab", raising=False)
+
+    with pytest.raises(ValueError, match="packages are missing; pip install"):
+        sentence_statistics(["a"], ["a"], rule=ScoringRule("ko-mecab"))
 
 
 def test_the_tokenizer_of_sacrebleu_can_be_chosen():
