@@ -39,11 +39,6 @@ class IdRows:
             map_array(folder / f"{side}.offsets", np.int64),
         )
 
-    @property
-    def is_complete(self) -> bool:
-        """Return whether the offsets fit the ids."""
-        return bool(self.offsets[-1] == len(self.ids))
-
 
 class RowWriter:
     """Writer of the two files of one side of a corpus."""

@@ -21,7 +21,6 @@ def test_rows_written_in_parts_are_read_back(folder):
 
     assert [rows[i].tolist() for i in range(3)] == ROWS
     assert rows.lengths.tolist() == [3, 0, 1]
-    assert rows.is_complete
 
 
 def test_writing_returns_the_concatenated_ids(tmp_path):
@@ -29,13 +28,6 @@ def test_writing_returns_the_concatenated_ids(tmp_path):
         ids = writer.write(ROWS)
 
     assert ids.tolist() == [7, 5, 9, 4]
-
-
-def test_a_truncated_file_is_not_complete(folder):
-    path = folder / "source.ids"
-    path.write_bytes(path.read_bytes()[:-4])
-
-    assert not IdRows.open(folder, "source").is_complete
 
 
 def test_an_empty_file_is_an_empty_array(tmp_path):
