@@ -26,7 +26,7 @@ class Corpus(Protocol):
 
     @property
     def name(self) -> str:
-        """Return "train", "valid" or "test", for messages."""
+        """Return "train", "valid" or "test", or "train.news" for one of several, for messages."""
 
     @property
     def fingerprint(self) -> str:

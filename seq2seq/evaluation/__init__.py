@@ -82,7 +82,7 @@ _MODULES = {
     "metrics": ("Scores", "score"),
     "significance": ("MetricScore", "Significance", "SystemScores", "compare_systems"),
 }
-"""the module of each public name"""
+"""The names that each module defines."""
 
 
 def __getattr__(name: str) -> object:

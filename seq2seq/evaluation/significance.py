@@ -64,6 +64,9 @@ def compare_systems(
         num_samples: Number of resamples or permutations; None for sacreBLEU's default.
         rule: Tokenizer of BLEU, and whether BLEU and chrF2 ignore the case of letters.
 
+    Raises:
+        ValueError: The tokenizer needs a package that is not installed.
+
     Example:
         >>> references = [["A dog runs.", "Two men sit."]]
         >>> systems = [("a", ["A dog runs.", "Two men stand."]), ("b", ["A cat.", "Men."])]

@@ -7,7 +7,7 @@ from torch.nn import functional
 from seq2seq.kernels.switch import kernels_are_fast
 
 _LEVELS = 1 << 16
-"""number of values of a 16-bit integer"""
+"""Number of values of a 16-bit integer."""
 
 
 class Dropout(nn.Module):

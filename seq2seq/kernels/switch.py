@@ -20,7 +20,7 @@ class Kernels(Enum):
 
 
 _chosen: Kernels | None = None
-"""None until the first use"""
+"""None until the first use."""
 
 
 def use_kernels(kernels: Kernels) -> None:

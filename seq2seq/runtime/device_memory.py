@@ -1,4 +1,4 @@
-"""Report that the memory of a GPU is too small, and choose what training does then."""
+"""Report that the memory of a GPU is too small, and choose how training reacts."""
 
 import contextlib
 from collections.abc import Iterator
@@ -6,9 +6,10 @@ from enum import Enum
 
 
 class OnOutOfMemory(Enum):
-    """What training does when a batch does not fit into the memory of a GPU."""
+    """Reaction of training to a batch that does not fit into the memory of a GPU."""
 
     stop = "stop"
+    """End the training with an error; last.pt has not changed."""
     skip = "skip"
     """Make no update of this batch, and go on with the next one."""
 

@@ -20,7 +20,7 @@ def check_files(name: str, paths: Sequence[Path]) -> int:
     """Return the number of lines of each file of a corpus.
 
     Args:
-        name: "train", "valid" or "test".
+        name: Name of the corpus, as in `Corpus.name`.
         paths: A source and a target file, or one file of two columns.
 
     Raises:
@@ -62,7 +62,7 @@ def warn_if_swapped(name: str, paths: Sequence[Path], *, source: str, target: st
     """Warn if the names of source and target file contain each other's language code.
 
     Args:
-        name: "train", "valid" or "test".
+        name: Name of the corpus, as in `Corpus.name`.
         paths: A source and a target file, or one file of two columns, which is not checked.
         source: Language code of the source.
         target: Language code of the target.

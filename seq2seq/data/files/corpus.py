@@ -85,7 +85,7 @@ class TextFilesCorpus:
         """Check that the files exist and have equally many lines.
 
         Args:
-            name: "train", "valid" or "test".
+            name: Name of the corpus, as in `Corpus.name`.
             paths: A source and a target file, or one file with a tab between the two.
             empty_lines: Treatment of pairs with an empty side.
             invalid_utf8: Treatment of pairs that are not UTF-8.

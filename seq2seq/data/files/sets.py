@@ -29,7 +29,7 @@ class FileSet:
     paths: tuple[str, ...]
     """A source and a target file, or one file of two columns."""
     weight: float = 1.0
-    """How often each pair is seen, compared with those of a corpus of weight 1."""
+    """Factor of the corpus's share of an epoch; see `mix`."""
     tag: str | None = None
     """Symbol that is put before each source."""
 

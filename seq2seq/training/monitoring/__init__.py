@@ -1,1 +1,1 @@
-"""What a run shows: log lines, a progress bar, and curves for TensorBoard."""
+"""Log lines, a progress bar, and curves for TensorBoard."""
