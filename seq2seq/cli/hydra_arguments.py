@@ -15,6 +15,7 @@ TRANSLATE_PATHS = (
     "dictionary",
 )
 """Keys of one path."""
+_SWEEP_OPTIONS = ("-m", "--multirun")
 
 
 def quote_plain_values(
@@ -43,7 +44,14 @@ def multirun_first(arguments: Sequence[str]) -> list[str]:
         >>> multirun_first(["seed=1,2", "-m", "attention=dot"])
         ['-m', 'seed=1,2', 'attention=dot']
     """
-    return sorted(arguments, key=lambda each: each not in ("-m", "--multirun"))
+    return sorted(arguments, key=lambda each: each not in _SWEEP_OPTIONS)
+
+
+def refuse_sweep(arguments: Sequence[str]) -> None:
+    """Raise ValueError if a command without sweeps gets -m, for which Hydra creates directories."""
+    for each in arguments:
+        if each in (*_SWEEP_OPTIONS, "hydra.mode=MULTIRUN"):
+            raise ValueError(f"{each}: only train.py sweeps; run this command for each combination")
 
 
 def _quote(argument: str, *, lists: Collection[str], paths: Collection[str]) -> str:

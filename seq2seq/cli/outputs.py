@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from seq2seq.files.atomic import NewFile
+from seq2seq.files.atomic import NewFile, create_file, naming
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import is_gzip
 
@@ -35,7 +35,7 @@ def open_output(path: str | None, *, key: str, new_file: NewFile) -> Iterator[Bi
         return
     final = _check_output(path, key=key)
     if final.exists() and not final.is_file():
-        with final.open("wb") as device_or_pipe:
+        with create_file(final) as device_or_pipe:
             yield device_or_pipe
         return
     with _pack(new_file(final), final) as content:
@@ -44,11 +44,13 @@ def open_output(path: str | None, *, key: str, new_file: NewFile) -> Iterator[Bi
 
 def write(output: BinaryIO, content: bytes) -> bool:
     """Write without delay; return False if the reader has closed the pipe."""
+    is_standard = sys.stdout is not None and output is sys.stdout.buffer
     try:
-        output.write(content)
-        # A flush would end a block of a compressed file.
-        if not isinstance(output, gzip.GzipFile):
-            output.flush()
+        with naming(Path("standard output")) if is_standard else contextlib.nullcontext():
+            output.write(content)
+            # A flush would end a block of a compressed file.
+            if not isinstance(output, gzip.GzipFile):
+                output.flush()
     except BrokenPipeError:
         # Otherwise closing the output would write the rest again and fail.
         with Path(os.devnull).open("wb") as nowhere:

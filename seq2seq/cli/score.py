@@ -15,7 +15,7 @@ from tabulate import tabulate
 
 from seq2seq.checks import check_positive
 from seq2seq.cli.errors import one_line_errors, run_script
-from seq2seq.cli.hydra_arguments import quote_plain_values
+from seq2seq.cli.hydra_arguments import quote_plain_values, refuse_sweep
 from seq2seq.cli.outputs import open_output, write
 from seq2seq.config.composition import config_directory, to_dataclass
 from seq2seq.evaluation.bleu_tokenize import (
@@ -101,8 +101,13 @@ def main() -> None:
     sys.argv[1:] = quote_plain_values(
         sys.argv[1:], lists=("hypotheses", "reference"), paths=("output",)
     )
+    run_script(_check_and_score)
+
+
+def _check_and_score() -> None:
+    refuse_sweep(sys.argv[1:])
     ConfigStore.instance().store(name="score_schema", node=ScoreConfig)
-    run_script(_score)
+    _score()
 
 
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="score")

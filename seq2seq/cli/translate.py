@@ -12,7 +12,7 @@ with interrupts_in_one_line():  # these imports take seconds
     from omegaconf import DictConfig
 
     from seq2seq.cli.errors import one_line_errors, run_script
-    from seq2seq.cli.hydra_arguments import quote_plain_values
+    from seq2seq.cli.hydra_arguments import quote_plain_values, refuse_sweep
     from seq2seq.cli.translation.config import TranslateConfig, register_translate_schema
     from seq2seq.cli.translation.task import translate
     from seq2seq.config.composition import config_directory, to_dataclass
@@ -35,6 +35,7 @@ def _check_and_translate() -> None:
             "hypotheses= is a key of the command that scores files of translations; use "
             "python -m seq2seq.cli.score reference=FILE hypotheses=FILE"
         )
+    refuse_sweep(sys.argv[1:])
     load_plugins_of(sys.argv[1:])
     register_translate_schema()
     _translate()

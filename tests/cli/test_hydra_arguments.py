@@ -1,6 +1,7 @@
+import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from seq2seq.cli.hydra_arguments import multirun_first, quote_plain_values
+from seq2seq.cli.hydra_arguments import multirun_first, quote_plain_values, refuse_sweep
 
 
 def values(*arguments, **keys):
@@ -29,3 +30,13 @@ def test_the_command_chooses_which_keys_are_paths():
 def test_the_option_of_a_sweep_may_stand_anywhere():
     assert multirun_first(["a=1", "--multirun", "b=2"]) == ["--multirun", "a=1", "b=2"]
     assert multirun_first(["b=1", "a=2", "--cfg", "job"]) == ["b=1", "a=2", "--cfg", "job"]
+
+
+@pytest.mark.parametrize("option", ["-m", "--multirun", "hydra.mode=MULTIRUN"])
+def test_a_command_without_sweeps_refuses_their_options(option):
+    with pytest.raises(ValueError, match=f"^{option}: only train.py sweeps"):
+        refuse_sweep(["text=-m", option])
+
+
+def test_a_text_may_name_the_option_of_a_sweep():
+    refuse_sweep(["text=-m"])

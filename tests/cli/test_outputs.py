@@ -1,15 +1,22 @@
 """The outputs of translate.py are whole, whatever they are written to."""
 
 import contextlib
+import errno
 import gzip
 import os
 import stat
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from seq2seq.cli.outputs import open_output, write
 from seq2seq.files.atomic import whole_files
+
+needs_full_device = pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="only Linux has a full device"
+)
 
 
 @contextlib.contextmanager
@@ -66,6 +73,25 @@ def test_a_device_is_written_to_and_not_replaced():
         file.write(b"a\n")
 
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)  # noqa: PTH116
+
+
+@needs_full_device
+def test_a_full_device_is_named():
+    with pytest.raises(OSError, match="/dev/full") as error, opened("/dev/full") as file:
+        write(file, b"a\n")
+
+    assert error.value.filename == "/dev/full"
+
+
+@needs_full_device
+def test_full_standard_output_is_named(monkeypatch):
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=full))
+        with pytest.raises(OSError, match="standard output") as error, opened(None) as file:
+            write(file, b"a\n")
+        monkeypatch.undo()
+
+    assert (error.value.filename, error.value.errno) == ("standard output", errno.ENOSPC)
 
 
 def test_a_pipe_without_a_path_is_written_to():

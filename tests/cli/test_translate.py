@@ -120,6 +120,18 @@ def test_scoring_files_of_translations_is_left_to_its_own_command(tmp_path):
     assert b"python -m seq2seq.cli.score" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["translate", "score"])
+def test_a_sweep_is_refused_and_leaves_no_traces(tmp_path, command):
+    script = [sys.executable, "-m", f"seq2seq.cli.{command}", "-m", "decoding=greedy,beam"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    done = subprocess.run(script, cwd=tmp_path, env=environment, capture_output=True, check=False)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"error: -m: only train.py sweeps; run this command for each")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_closed_pipe_is_not_an_error(checkpoint, tmp_path):
     command = f"'{sys.executable}' '{ROOT}/translate.py' device=cpu checkpoint='{checkpoint}'"
     many = b"ja\n" * 50_000

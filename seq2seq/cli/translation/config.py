@@ -8,7 +8,7 @@ from pathlib import Path
 from hydra.core.config_store import ConfigStore
 
 from seq2seq.checks import check_positive
-from seq2seq.cli.hydra_arguments import quote_plain_values
+from seq2seq.cli.hydra_arguments import TRANSLATE_PATHS, quote_plain_values
 from seq2seq.config.composition import compose_yaml, to_dataclass
 from seq2seq.config.plugins import load_plugins_of
 from seq2seq.config.schema import register_schemas
@@ -104,6 +104,9 @@ class TranslateConfig:
             )
         if self.text is not None and self.input is not None:
             raise ValueError(f"text={self.text!r} and input={shown(self.input)} exclude each other")
+        for key in TRANSLATE_PATHS:
+            if getattr(self, key) == "":
+                raise ValueError(f"{key}= is empty; give a path, or remove it")
         self._check_counts()
         self._check_reference()
         self._check_words()

@@ -21,6 +21,10 @@ from seq2seq.cli.translation.config import LongLines, OutputFormat
             {"output": "a", "alignments": "a"},
             "alignments=a would overwrite the file of output=a",
         ),
+        *(
+            ({key: ""}, f"^{key}= is empty; give a path, or remove it$")
+            for key in ("alignments", "attention_plot", "attention_html", "banned_phrases")
+        ),
         ({"input": []}, r"input=\[\] must name a file, or several: \[a,b\]"),
         ({"output": ["a", ""]}, r"output=\[a,\] must name a file"),
         (
