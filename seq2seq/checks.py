@@ -5,10 +5,16 @@ A field that is None passes. The section of a top-level key is "".
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 
-MAX_LAYERS = 100
-MAX_SIZE = 20_000
+_MAX_LAYERS = 100
+_MAX_SIZE = 20_000
 """Limits of the layers and sizes of a model, so that a forged file cannot ask for more."""
+
+
+class _Layers(Protocol):
+    num_layers: int
+    residual: bool
 
 
 def check_positive(section: str, config: object, *fields: str) -> None:
@@ -39,9 +45,17 @@ def check_probabilities(section: str, config: object, *fields: str) -> None:
             raise ValueError(f"{key}={value} must lie in [0, 1)")
 
 
-def check_residual(section: str, *, residual: bool, num_layers: int) -> None:
-    """Raise ValueError if there are no layers that residual connections could connect."""
-    if residual and num_layers == 1:
+def check_sizes(section: str, config: object, *fields: str) -> None:
+    """Raise ValueError unless each field is at least 1 and at most the limit of a model's sizes."""
+    check_positive(section, config, *fields)
+    check_at_most(section, config, _MAX_SIZE, *fields)
+
+
+def check_layers(section: str, config: _Layers) -> None:
+    """Raise ValueError if there are no or too many layers, or none that residuals connect."""
+    check_positive(section, config, "num_layers")
+    check_at_most(section, config, _MAX_LAYERS, "num_layers")
+    if config.residual and config.num_layers == 1:
         raise ValueError(
             f"{section}.residual=true connects layers, but {section}.num_layers=1; set num_layers "
             "to 2 or more, or residual=false"

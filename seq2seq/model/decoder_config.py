@@ -3,14 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from seq2seq.checks import (
-    MAX_LAYERS,
-    MAX_SIZE,
-    check_at_most,
-    check_positive,
-    check_probabilities,
-    check_residual,
-)
+from seq2seq.checks import check_layers, check_probabilities, check_sizes
 from seq2seq.model.sequence_dropout import DropoutMode
 
 
@@ -54,16 +47,14 @@ class DecoderConfig:
     """Whether dropout draws anew at each step or once for all steps of a target."""
 
     def __post_init__(self) -> None:
-        sizes = ("embedding_size", "hidden_size", "num_layers", "readout_size")
-        check_positive("model.decoder", self, *sizes, "self_attention_heads")
-        check_at_most("model.decoder", self, MAX_LAYERS, "num_layers")
-        check_at_most("model.decoder", self, MAX_SIZE, *sizes)
+        sizes = ("embedding_size", "hidden_size", "readout_size", "self_attention_heads")
+        check_sizes("model.decoder", self, *sizes)
+        check_layers("model.decoder", self)
         if self.self_attention and self.hidden_size % self.self_attention_heads:
             raise ValueError(
                 f"model.decoder.self_attention_heads={self.self_attention_heads} must divide "
                 f"model.decoder.hidden_size={self.hidden_size}"
             )
-        check_residual("model.decoder", residual=self.residual, num_layers=self.num_layers)
         dropouts = ("word_dropout", "embedding_dropout", "hidden_dropout", "readout_dropout")
         check_probabilities("model.decoder", self, *dropouts)
         if self.input_feeding and self.form is not DecoderForm.luong:

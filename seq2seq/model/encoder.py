@@ -6,14 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from seq2seq.checks import (
-    MAX_LAYERS,
-    MAX_SIZE,
-    check_at_most,
-    check_positive,
-    check_probabilities,
-    check_residual,
-)
+from seq2seq.checks import check_layers, check_probabilities, check_sizes
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.model.gru import BidirectionalGRU
 from seq2seq.model.self_attention import NoSelfAttention, SelfAttentionLayer
@@ -47,16 +40,13 @@ class EncoderConfig:
     """Whether dropout draws anew at each step or once for all steps of a source."""
 
     def __post_init__(self) -> None:
-        counts = ("embedding_size", "hidden_size", "num_layers", "self_attention_heads")
-        check_positive("model.encoder", self, *counts)
-        check_at_most("model.encoder", self, MAX_LAYERS, "num_layers")
-        check_at_most("model.encoder", self, MAX_SIZE, "embedding_size", "hidden_size")
+        check_sizes("model.encoder", self, "embedding_size", "hidden_size", "self_attention_heads")
+        check_layers("model.encoder", self)
         if self.self_attention and 2 * self.hidden_size % self.self_attention_heads:
             raise ValueError(
                 f"model.encoder.self_attention_heads={self.self_attention_heads} must divide "
                 f"2 * model.encoder.hidden_size={2 * self.hidden_size}"
             )
-        check_residual("model.encoder", residual=self.residual, num_layers=self.num_layers)
         check_probabilities(
             "model.encoder", self, "word_dropout", "embedding_dropout", "hidden_dropout"
         )
