@@ -29,7 +29,7 @@ class LoopGradients(TorchFunctionMode):
     step returns g_t M^T and stores the pair (x_t, g_t); after the last step one product computes
     the gradient of M. The result differs from that of the plain loop only in the order of
     additions. M is a parameter or one of the given constants, such as the values that attention
-    mixes. The code of a step is unaware of the context, so every attention type gains.
+    averages. The code of a step is unaware of the context, so every attention type gains.
 
     A gradient computed this way cannot be differentiated again.
     """

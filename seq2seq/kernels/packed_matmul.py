@@ -10,7 +10,7 @@ from torch import Tensor
 from seq2seq.kernels.switch import kernels_are_fast
 
 _WORTH_PACKING = 4
-"""uses; packing costs about one product and makes each a quarter faster (measured)"""
+"""Uses; packing costs about one product and makes each a quarter faster (measured)."""
 
 
 def product_with(weight: Tensor, *, num_rows: int, num_uses: int) -> Callable[[Tensor], Tensor]:

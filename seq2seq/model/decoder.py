@@ -28,7 +28,7 @@ class DecoderStep(NamedTuple):
 class DecoderOutput(NamedTuple):
     """Result for a whole target; `AttnDecoderRNN.logits` turns the readouts into logits."""
 
-    readouts: Tensor  # (B, T, F), already dropped where the state has factors
+    readouts: Tensor  # (B, T, F), after dropout if the state has its factors
     attention_weights: Tensor  # (B, N, T, S)
 
 

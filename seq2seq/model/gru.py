@@ -91,8 +91,8 @@ class BidirectionalGRU(nn.GRU):
 
         Returns:
             States (B, T, 2H), undefined at padding, and the last state of each direction in the
-            top layer, (B, 2H), which is 0 for a sequence without a real position. With residual
-            connections, the first are the outputs of the top layer: its states and its input.
+            top layer, (B, 2H), which is 0 for a sequence without a real position. Residual
+            connections add the input of a layer to its states, but not to its last state.
         """
         direction = self._cudnn_direction if inputs.is_cuda else self._direction
         return run_bidirectional(

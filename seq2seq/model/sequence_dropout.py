@@ -9,18 +9,19 @@ from torch import Tensor
 
 
 class DropoutMode(Enum):
-    """How often dropout draws a mask."""
+    """Number of masks that dropout draws for a sequence."""
 
     step = "step"
-    """Anew at every step of a sequence."""
+    """One at every step."""
     sequence = "sequence"
-    """Once for all steps of a sequence."""
+    """One for all steps."""
 
 
 class DropoutFactors(NamedTuple):
     """The factors, 0 or 1 / (1 - p), that drop the same elements at every step of a decoder.
 
-    They are drawn once with the first state and are a part of it. None draws at every step.
+    They are drawn once with the first state and are a part of it. Where they are None, dropout
+    draws at every step.
     """
 
     embedding: Tensor | None = None  # (R, E)
