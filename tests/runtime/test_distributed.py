@@ -1,16 +1,15 @@
 """Two processes with half of each batch make the same updates as one process with all of it."""
 
 import json
-import os
 import shutil
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-from tiny_training import ROOT, read_scalars, tiny_config, tiny_run
+from tiny_training import read_scalars, tiny_config, tiny_run
+from worker_processes import COMPARABLE, start_python
 
 from seq2seq.runtime.distributed import (
     Ranks,
@@ -26,42 +25,24 @@ from seq2seq.runtime.distributed import (
 )
 
 OVERRIDES = (
+    *COMPARABLE,
     "training.max_epochs=1",
     "training.validation.every_updates=4",
-    "training.validation.metric=loss",
     "training.log_every=3",
     "training.validation.batch_size=2",
-    "training.threads=1",
-    # Adam divides by the gradients' size and so makes rounding errors of small ones large.
-    "training.optimizer.name=sgd",
-    "training.optimizer.learning_rate=0.5",
-    "model.encoder.embedding_dropout=0",
-    "model.encoder.hidden_dropout=0",
-    "model.decoder.embedding_dropout=0",
-    "model.decoder.hidden_dropout=0",
-    "model.decoder.readout_dropout=0",
 )
 
 
 def start(folder: Path, rank: int, port: int) -> subprocess.Popen[str]:
     environment = {
-        **os.environ,
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": "2",
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
     }
     script = Path(__file__).with_name("distributed_worker.py")
-    return subprocess.Popen(
-        [sys.executable, str(script), str(folder), *OVERRIDES],
-        env=environment,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    return start_python([script, folder, *OVERRIDES], cwd=folder, environment=environment)
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,9 @@
 
 import csv
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,56 +12,29 @@ import pytest
 import torch
 from same_run import assert_same_run
 from short_memory import run_short
-from tiny_training import (
-    ROOT,
-    SMALL,
-    corpus_overrides,
-    fits,
-    tiny_run,
-    write_corpus,
-)
+from tiny_training import SMALL, corpus_overrides, fits, tiny_run, write_corpus
+from worker_processes import COMPARABLE, start_python
 
 VERSION = tuple(int(number) for number in torch.__version__.split(".")[:2])
 pytestmark = pytest.mark.slow
 
 # 22 pairs in batches of 4 make 6 updates an epoch; validations follow updates 6 and 12.
 OVERRIDES = (
+    *COMPARABLE,
     "training.max_epochs=2",
-    "training.validation.metric=loss",
     "training.log_every=2",
     "training.save_every_minutes=1e-9",
-    "training.threads=1",
-    "training.optimizer.name=sgd",
-    "training.optimizer.learning_rate=0.5",
-    "model.encoder.embedding_dropout=0",
-    "model.encoder.hidden_dropout=0",
-    "model.decoder.embedding_dropout=0",
-    "model.decoder.hidden_dropout=0",
-    "model.decoder.readout_dropout=0",
 )
-
-
 SKIP = "training.on_out_of_memory=skip"
 SEPARATOR = "next step\n"
 
 
 def start(folder: Path, *steps: dict, restarts: int = 0) -> subprocess.Popen[str]:
     (folder / "steps.json").write_text(json.dumps(steps))
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
-    }
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     script = Path(__file__).with_name("processes_worker.py")
-    return subprocess.Popen(
-        [sys.executable, *torchrun, f"--max-restarts={restarts}", str(script), "steps.json"],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    arguments = [*torchrun, f"--max-restarts={restarts}", script, "steps.json"]
+    return start_python(arguments, cwd=folder)
 
 
 def run(folder: Path, *steps: dict, restarts: int = 0) -> tuple[int, str]:
