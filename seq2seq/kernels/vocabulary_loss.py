@@ -14,9 +14,9 @@ from seq2seq.kernels.packed_matmul import product_dtype
 from seq2seq.kernels.switch import kernels_are_fast
 
 _CHUNK = 32 << 20
-"""bytes of logits per product: enough rows for fast products"""
+"""Bytes of logits per product: enough rows for fast products."""
 _BLOCK = 1 << 18
-"""logits that a CPU scores at once, few enough to stay in its cache"""
+"""Logits that a CPU scores at once, few enough to stay in its cache."""
 
 
 def vocabulary_loss(
