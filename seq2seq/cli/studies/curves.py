@@ -49,8 +49,8 @@ def learning_curves(groups: Sequence[Group]) -> tuple[Section, list[str]]:
             charts.append(Chart(title=title, x_label="", y_label=unit, kind="lines", series=series))
     text = (
         "Lines are means over the runs of a group, bands reach from the lowest to the highest run. "
-        f"A line ends where the first of its runs ended; of more than {_MAX_POINTS} points it has "
-        f"{_MAX_POINTS} at equal distances."
+        f"A line ends where the first of its runs ended. Of more than {_MAX_POINTS} points, "
+        f"{_MAX_POINTS} at equal distances are drawn."
     )
     section = Section(
         title="Learning curves",

@@ -1,4 +1,4 @@
-"""The results of a study: what they say in words, the groups and the runs."""
+"""The results of a study: a summary in words, and tables of the groups and the runs."""
 
 from collections.abc import Sequence
 
@@ -42,32 +42,28 @@ def _summary(
         f"{spread(best, 'valid_bleu').text} BLEU there and {spread(best, 'bleu').text} on the "
         "test set.",
     ]
-    return [*texts, *_certainty(groups, comparisons), *_cost(groups)]
+    return [*texts, *_significance(groups, comparisons), *_cost(groups)]
 
 
-def _certainty(groups: Sequence[Group], comparisons: Sequence[BaselineComparison]) -> list[str]:
-    """Say which groups differ from each baseline on the test set."""
+def _significance(groups: Sequence[Group], comparisons: Sequence[BaselineComparison]) -> list[str]:
+    """Say which groups differ significantly from each baseline on the test set."""
     texts = []
     for baseline in dict.fromkeys(each.baseline for each in comparisons if each.baseline):
         better: list[str] = []
         worse: list[str] = []
-        open_: list[str] = []
+        others: list[str] = []
         for group, compared in zip(groups, comparisons, strict=True):
             if compared.baseline != baseline or compared.result is None:
                 continue
             label = f"{group.label} ({compared.result.effect:+.2f} BLEU)"
-            is_certain = compared.holm is not None and compared.holm < LEVEL
-            of_kind = (better if compared.result.effect > 0 else worse) if is_certain else open_
-            of_kind.append(label)
-        kinds = (
-            (better, "Better"),
-            (worse, "Worse"),
-            (open_, "Not certainly different"),
-        )
+            is_significant = compared.holm is not None and compared.holm < LEVEL
+            kind = better if compared.result.effect > 0 else worse
+            (kind if is_significant else others).append(label)
+        kinds = ((better, "Better"), (worse, "Worse"), (others, "No significant difference"))
         parts = [f"{name}: {in_words(labels)}" for labels, name in kinds if labels]
         texts.append(
-            f"BLEU on the test set compared with {baseline}, where p < {LEVEL} after Holm's "
-            f"correction is certain. {'. '.join(parts)}."
+            f"BLEU on the test set compared with {baseline}; a difference is significant if "
+            f"p < {LEVEL} after Holm's correction. {'. '.join(parts)}."
         )
     return texts
 

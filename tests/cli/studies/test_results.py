@@ -12,14 +12,14 @@ def section_of(path, baseline=None):
     return results(runs, groups, comparisons), comparisons
 
 
-def test_the_summary_says_which_group_is_best_and_what_is_certain(tmp_path):
+def test_the_summary_says_which_group_is_best_and_what_is_significant(tmp_path):
     section, _ = section_of(write_study(tmp_path))
 
-    first, best, certainty, cost = section.paragraphs
+    first, best, significance, cost = section.paragraphs
     assert first == "4 runs in 2 groups, which differ in attention."
     assert best.startswith("Best on the validation set: dot, with 31.00 \xb1 1.41 BLEU")
-    assert "compared with dot" in certainty
-    assert "Worse: none" in certainty
+    assert "compared with dot; a difference is significant if p < 0.05" in significance
+    assert "Worse: none" in significance
     assert cost.startswith("Cost: ")
 
 
