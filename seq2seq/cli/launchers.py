@@ -26,7 +26,7 @@ def prepare_launcher(config: DictConfig) -> None:
     """Prepare the process of a sweep, before its launcher starts jobs.
 
     submitit_local starts all jobs at once, so each gets one thread; joblib itself divides the cores
-    among its jobs. OMP_NUM_THREADS in the environment goes first.
+    among its jobs. OMP_NUM_THREADS in the environment takes precedence.
     """
     launcher, sweep = _name(config.hydra), Path(str(config.hydra.sweep.dir))
     _SWEEP.set(sweep)

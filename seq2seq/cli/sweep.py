@@ -137,7 +137,7 @@ def _lock_sweep(path: Path) -> DirectoryLock | None:
 
 
 def unnamed_keys(overrides: Sequence[str], run_name: str) -> list[str]:
-    """Return the keys of a sweep's overrides that the name of a run need not carry.
+    """Return the keys of a sweep's overrides that the name of a run leaves out.
 
     Args:
         overrides: The arguments of the sweep.

@@ -69,7 +69,7 @@ def as_argument(plugins: Sequence[object]) -> str:
 
 
 def how_to_load(plugins: object) -> str:
-    """Say how the plug-ins that a file names are given; "" if it names none."""
+    """Return a hint at the key for the plug-ins that a file names; "" if it names none."""
     if not isinstance(plugins, list) or not plugins:
         return ""
     return (

@@ -31,8 +31,7 @@ def load_archive(path: Path) -> object:
             content: object = torch.load(path, map_location="cpu", weights_only=True)
         except MemoryError:
             raise
-        # zipfile, torch and pickle raise more than ten types of errors for what a damaged file
-        # tells them: methods of compression, passwords, sizes, positions, names.
+        # zipfile, torch and pickle raise more than ten types of errors for a damaged file.
         except Exception as error:
             raise DamagedFileError(path) from error
     return content

@@ -25,7 +25,7 @@ NewFile = Callable[[Path], BinaryIO]
 
 
 class _NamedFile(io.FileIO):
-    """A file for writing, whose errors name a path; those of the system name none."""
+    """A file for writing that names a path in its errors; the system does not."""
 
     def __init__(self, path: Path, mode: str, *, shown: Path) -> None:
         self._shown = shown
@@ -49,7 +49,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def create_file(path: Path, *, append: bool = False, shown: Path | None = None) -> BinaryIO:
-    """Open a file for writing, whose errors name it: that of a full disk too.
+    """Open a file for writing; every error names its path, also that of a full disk.
 
     Args:
         path: Path of the file; an existing one is replaced.

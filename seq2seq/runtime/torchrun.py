@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import PrefixStore
 
 _PRECEDENCE = 1.0
-"""Seconds that the other processes leave the first one to report an error that all have."""
+"""Seconds that the others wait, so that the first process reports an error that all have."""
 _TIME_OF_CAUSE = 3.0
-"""Seconds that a process which lost another one leaves it to report the cause."""
+"""Seconds that a process waits until one that it lost has reported the cause."""
 _TIMEOUT = timedelta(minutes=5)
 """Time to wait for a text of another process, which may still import torch."""
 
@@ -32,7 +32,7 @@ class Report(NamedTuple):
 
     text: str
     is_own: bool
-    """Whether this process reports it; another process does otherwise."""
+    """Whether this process reports it; otherwise another one does."""
 
 
 def is_first_process() -> bool:
@@ -94,7 +94,7 @@ def _announce(text: str) -> Report:
 
 
 def _has_store() -> bool:
-    """Return whether torchrun has a store; otherwise it ends with the first process."""
+    """Return whether torchrun keeps the store; any other ends with the first process."""
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 

@@ -7,8 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 _ALIGNMENT = 16
-"""Bytes that the start of each tensor is a multiple of, as kernels need that read numbers in groups
-of four."""
+"""Bytes; every tensor starts at a multiple, as kernels that read four numbers at once need it."""
 
 
 def copy_to_device(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Where the groups of a study fail: BLEU by source length, words by their training frequency."""
+"""Break down the scores of a study: BLEU by source length, words by training frequency."""
 
 import json
 from collections import Counter

@@ -108,7 +108,7 @@ def _is_same(typed: str, value: str) -> bool:
 
 
 def common_test_set(group: Group) -> TestSet | None:
-    """Return what identifies the test set and the score; None if the runs do not agree in it."""
+    """Return the test set of the runs and its score; None if the runs do not agree in them."""
     found = {_test_set_of_run(run) for run in group.runs}
     return found.pop() if len(found) == 1 else None
 
