@@ -89,7 +89,7 @@ def load_saved_config(path: Path) -> TrainConfig:
     try:
         content = OmegaConf.to_container(OmegaConf.create(path.read_text(encoding="utf-8")))
         return config_from_dict(content)  # type: ignore[arg-type]
-    except (ValueError, YAMLError, OmegaConfBaseException) as error:
+    except (ValueError, YAMLError, OmegaConfBaseException, RecursionError) as error:
         raise ValueError(
             f"{path}: {describe_error(error)}; restore the file or delete its directory"
         ) from error

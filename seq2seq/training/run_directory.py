@@ -49,7 +49,7 @@ class RunDirectory:
     @property
     def has_run(self) -> bool:
         """Return whether the directory contains a run."""
-        return (self.path / _CONFIG).exists()
+        return (self.path / _CONFIG).is_file()
 
     def step(self, update: int) -> Path:
         """Return the path of the checkpoint of an update."""

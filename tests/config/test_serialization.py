@@ -76,6 +76,15 @@ def test_a_value_out_of_range_in_a_saved_file_names_the_file(tmp_path):
         load_saved_config(path)
 
 
+@pytest.mark.parametrize("text", ["[" * 3000, "a: &a [*a]", "a: [", "- b"])
+def test_a_damaged_saved_file_is_named(tmp_path, text):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+
+    with pytest.raises(ValueError, match=r"config\.yaml: .*; restore the file or delete its dir"):
+        load_saved_config(path)
+
+
 def test_differences_name_keys_and_both_values():
     first = load_config("seed=1", "attention=additive", "attention.size=64")
     second = load_config("seed=3", "attention=none")

@@ -1,3 +1,6 @@
+import os
+from dataclasses import replace
+
 import pytest
 
 from seq2seq.config.schema import TrainConfig, load_config
@@ -302,3 +305,11 @@ def test_overwriting_refuses_another_programs_configuration(tmp_path):
         RunDirectory(path).check(config("overwrite=true"))
 
     assert (path / "best.pt").read_bytes() == b"theirs"
+
+
+@pytest.mark.parametrize("options", [{"resume": True}, {"overwrite": True}, {}])
+def test_a_named_pipe_in_place_of_the_configuration_is_not_awaited(tmp_path, options):
+    os.mkfifo(tmp_path / "config.yaml")
+
+    with pytest.raises(ValueError, match=r"has no run; remove|exists and is not a run; choose"):
+        RunDirectory(tmp_path).check(replace(config(), **options))
