@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from seq2seq.files.atomic import create_file, is_abandoned, is_temporary, temporary_path
-from seq2seq.files.paths import nearest_existing
+from seq2seq.files.paths import expand_home, nearest_existing
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +32,14 @@ def digest(value: object) -> str:
     return hashed.hexdigest()[:16]
 
 
+def cache_path(cache_dir: str) -> Path:
+    """Return the path of the cache directory, which may begin with `~`."""
+    return expand_home(cache_dir, key="data.cache_dir")
+
+
 def check_cache(cache_dir: str) -> None:
     """Raise ValueError if the cache directory cannot be created because of a file."""
-    existing = nearest_existing(Path(cache_dir))
+    existing = nearest_existing(cache_path(cache_dir))
     if not existing.is_dir():
         raise ValueError(
             f"data.cache_dir={cache_dir}: {existing} is not a directory; choose another, which is "

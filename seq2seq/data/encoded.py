@@ -15,6 +15,7 @@ import torch
 from tqdm import tqdm
 
 from seq2seq.data.cache import (
+    cache_path,
     digest,
     is_cached,
     new_folder,
@@ -98,7 +99,7 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
         OSError: The cache cannot be read or written.
     """
     key = encoding_key(corpus, tokenizers, config)
-    folder = Path(config.cache_dir) / f"{corpus.name}-{key}"
+    folder = cache_path(config.cache_dir) / f"{corpus.name}-{key}"
     if not is_cached(folder):
         with new_folder(folder) as temporary:
             counts = _encode_into(temporary, corpus, tokenizers, config)
@@ -130,7 +131,7 @@ def cached_tokenizers(config: TokenizerConfig, corpus: Corpus, cache_dir: str) -
         if key not in SAMPLING_KEYS
     }
     key = digest([_FORMAT, corpus.fingerprint, type(config).__name__, settings])
-    path = Path(cache_dir) / f"tokenizers-{key}.pt"
+    path = cache_path(cache_dir) / f"tokenizers-{key}.pt"
     if path.exists():
         try:
             return _load_tokenizers(path)

@@ -21,7 +21,7 @@ from seq2seq.data import (
     link_tokens,
     samples_segmentations,
 )
-from seq2seq.data.cache import digest, is_cached, new_folder
+from seq2seq.data.cache import cache_path, digest, is_cached, new_folder
 from seq2seq.data.encoded import encoding_key
 from seq2seq.data.files.corpus import file_sha256
 from seq2seq.data.token_links import LinkedTokens
@@ -86,7 +86,7 @@ def read_token_links(
     path = _alignments_path(alignments)
     file = None if path is None else file_sha256(path)
     key = digest([_FORMAT, encoding_key(corpus, tokenizers, config), file])
-    folder = Path(config.cache_dir) / f"links-{key}"
+    folder = cache_path(config.cache_dir) / f"links-{key}"
     if not is_cached(folder):
         pairs = _gold_pairs(corpus) if path is None else _aligned_pairs(corpus, str(path))
         links = TokenLinks.of(

@@ -102,11 +102,16 @@ def test_runs_may_be_in_the_home_directory(train, corpus, tmp_path, monkeypatch)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
     code, _, err = train(
-        *corpus, "training.max_updates=1", "checkpoint_dir='~/runs'", "run_name=mine"
+        *corpus,
+        "training.max_updates=1",
+        "checkpoint_dir='~/runs'",
+        "data.cache_dir='~/cache'",
+        "run_name=mine",
     )
 
     assert code == 0, err
     assert (tmp_path / "home" / "runs" / "mine" / "results.json").exists()
+    assert list((tmp_path / "home" / "cache").glob("tokenizers-*.pt"))
     assert not (tmp_path / "work" / "~").exists()
 
 
