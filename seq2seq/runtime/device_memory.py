@@ -15,7 +15,7 @@ class OnOutOfMemory(Enum):
 
 
 class DeviceMemoryError(MemoryError):
-    """A batch does not fit into the memory of a GPU; no weight has changed."""
+    """A batch or a model does not fit into the memory of a GPU."""
 
 
 @contextlib.contextmanager

@@ -1,11 +1,14 @@
-"""Begin a training with the weights and the tokenizers of a checkpoint."""
+"""Begin a training with the weights of a checkpoint, or with pretrained word vectors."""
 
 import logging
 from dataclasses import replace
 
+import torch
+
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import config_differences
+from seq2seq.data import TokenizerPair, load_vectors
 from seq2seq.model.seq2seq import Seq2Seq
 
 logger = logging.getLogger(__name__)
@@ -54,6 +57,29 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
         )
     logger.info("weights and tokenizers of %s", checkpoint.origin)
     return replace(checkpoint, training_state=None)
+
+
+def load_embedding_vectors(config: TrainConfig, model: Seq2Seq, tokenizers: TokenizerPair) -> None:
+    """Fill the embeddings with pretrained vectors, where the configuration names a file.
+
+    Raises:
+        OSError: A file cannot be read.
+        ValueError: The vectors do not fit the embedding, or are not finite.
+    """
+    sides = (
+        ("encoder", config.model.encoder, model.encoder.embedding, tokenizers.source),
+        ("decoder", config.model.decoder, model.decoder.embedding, tokenizers.target),
+    )
+    for name, part, embedding, tokenizer in sides:
+        if part.vectors is None:
+            continue
+        vectors = load_vectors(part.vectors, tokenizer, part.embedding_size)
+        with torch.no_grad():
+            found = vectors.matrix.any(dim=1)
+            embedding.weight[found] = vectors.matrix[found]
+        logger.info(
+            "model.%s.vectors: %d of %d tokens found", name, vectors.num_found, len(tokenizer)
+        )
 
 
 def freeze_embeddings(model: Seq2Seq) -> None:

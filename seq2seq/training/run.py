@@ -12,9 +12,9 @@ import torch
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.config.models import build_model, check_model
 from seq2seq.config.schema import TrainConfig
-from seq2seq.data import load_vectors
 from seq2seq.kernels.switch import kernels_in_use
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters, count_shared_parameters
+from seq2seq.runtime.device_memory import naming_batch
 from seq2seq.runtime.distributed import (
     Ranks,
     compute_in_first,
@@ -26,7 +26,11 @@ from seq2seq.runtime.distributed import (
 from seq2seq.runtime.numerics import Numerics, Precision, choose_numerics
 from seq2seq.runtime.seeding import derive_seed
 from seq2seq.training.agreement import check_same_config, prepare_in_turn
-from seq2seq.training.fine_tuning import freeze_embeddings, load_initial_checkpoint
+from seq2seq.training.fine_tuning import (
+    freeze_embeddings,
+    load_embedding_vectors,
+    load_initial_checkpoint,
+)
 from seq2seq.training.monitoring.logger import RunLog
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.results import FinalScores, log_results, write_results
@@ -72,6 +76,9 @@ def train_and_score(
         check_same_config(config, ranks)
         if ranks.is_first:
             stack.enter_context(directory.lock())
+        # Updates and validations name their own batches.
+        way_out = "choose a smaller model, or lower training.batching.size"
+        stack.enter_context(naming_batch("the model and its optimizer", way_out))
         stack.enter_context(kernels_in_use(training.kernels))
         stack.enter_context(_threads(training.threads))
         return _run(config, directory, numerics, ranks, log, next_steps or {})
@@ -191,9 +198,11 @@ def _naming(checkpoint: Checkpoint) -> Iterator[None]:
     try:
         yield
     except (LookupError, TypeError, RuntimeError, AttributeError) as error:
-        raise ValueError(
-            f"{checkpoint.origin} does not fit the run; restore it, {_START_AGAIN}"
-        ) from error
+        key, other = "init_from", "or name another"
+        if checkpoint.training_state is not None:
+            key, other = "resume=true", _START_AGAIN
+        text = f"{key}: {checkpoint.origin} does not fit the run; restore it, {other}"
+        raise ValueError(text) from error
 
 
 def _initial_model(
@@ -207,29 +216,11 @@ def _initial_model(
         target_vocabulary_size=len(data.tokenizers.target),
     )
     if checkpoint is None:
-        _load_vectors(config, model, data)
+        load_embedding_vectors(config, model, data.tokenizers)
     else:
         with _naming(checkpoint):
             model.load_state_dict(checkpoint.model_state)
     return model
-
-
-def _load_vectors(config: TrainConfig, model: Seq2Seq, data: PreparedData) -> None:
-    """Fill the embeddings with pretrained vectors, where the configuration names a file."""
-    sides = (
-        ("encoder", config.model.encoder, model.encoder.embedding, data.tokenizers.source),
-        ("decoder", config.model.decoder, model.decoder.embedding, data.tokenizers.target),
-    )
-    for name, part, embedding, tokenizer in sides:
-        if part.vectors is None:
-            continue
-        vectors = load_vectors(part.vectors, tokenizer, part.embedding_size)
-        with torch.no_grad():
-            found = vectors.matrix.any(dim=1)
-            embedding.weight[found] = vectors.matrix[found]
-        logger.info(
-            "model.%s.vectors: %d of %d tokens found", name, vectors.num_found, len(tokenizer)
-        )
 
 
 def _log_start(trainer: Trainer) -> None:

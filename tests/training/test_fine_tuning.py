@@ -61,7 +61,7 @@ def test_weights_that_do_not_fit_the_model_are_named(domain, general, tmp_path):
     damaged = tmp_path / "damaged.pt"
     torch.save(content, damaged)
 
-    with pytest.raises(ValueError, match=r"^checkpoint=\S*damaged\.pt does not fit the run; r"):
+    with pytest.raises(ValueError, match=r"^init_from: .*damaged\.pt does not fit the run; "):
         tiny_run(domain, *GENERAL, f"init_from='{damaged}'")
 
 

@@ -13,6 +13,8 @@ from tiny_training import (
 
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
+from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.device_memory import DeviceMemoryError
 from seq2seq.training.run import run_training
 from seq2seq.training.updates import Updater
 
@@ -243,3 +245,19 @@ def test_resuming_before_the_first_checkpoint_starts_again(tmp_path, monkeypatch
 
     assert "no checkpoint was written yet; the run starts again" in caplog.text
     assert (tmp_path / "runs" / "tiny" / "results.json").exists()
+
+
+@pytest.mark.parametrize("place", [(Seq2Seq, "to"), (Updater, "_step")])
+def test_too_little_memory_for_the_model_or_its_optimizer_is_one_line(tmp_path, monkeypatch, place):
+    def fail(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(*place, fail)
+
+    with pytest.raises(DeviceMemoryError) as caught:
+        tiny_run(tmp_path)
+
+    assert str(caught.value) == (
+        "the memory of a GPU is too small for the model and its optimizer; choose a smaller model, "
+        "or lower training.batching.size"
+    )
