@@ -67,7 +67,7 @@ class _Entmax(Function):
     def forward(ctx: FunctionCtx, scores: Tensor, mask: Tensor, alpha: float) -> Tensor:
         exact = scores.to(torch.promote_types(scores.dtype, torch.float32))
         highest = torch.where(mask, exact, torch.finfo(exact.dtype).min).amax(-1, keepdim=True)
-        # The threshold is at least -1 below the highest score, so lower scores have no weight.
+        # The threshold is at most 1 below the highest score, so lower scores have no weight.
         gaps = torch.where(mask, (alpha - 1) * (exact - highest), -1.0).clamp_(min=-1)
         threshold = _sparsemax_threshold(gaps) if alpha == 2 else _entmax15_threshold(gaps)
         # A row without a real position has equal gaps and would get equal weights.
@@ -110,7 +110,7 @@ def _in_order(gaps: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _last(thresholds: Tensor, *, of: Tensor) -> Tensor:
-    """Return the threshold of the support, which is the first positions that are True in `of`."""
+    """Return the threshold at the end of the support: the first positions, True in `of`."""
     # NaN gives no support at all; the result is NaN then, as that of softmax.
     support = of.sum(-1, keepdim=True).clamp(min=1)
     return thresholds.gather(-1, support - 1)

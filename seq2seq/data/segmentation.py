@@ -25,7 +25,7 @@ from seq2seq.data.tokenizers.symbols import SymbolTokenizer
 from seq2seq.runtime.seeding import derive_seed
 
 _BLOCK = 100
-"""Lines that share a seed; with another number the segmentations would be others."""
+"""Lines that share a seed; another number would give other segmentations."""
 
 
 class TrainingCorpus(Protocol):

@@ -20,8 +20,8 @@ from seq2seq.training.schedules import draw_forced_mask
 logger = logging.getLogger(__name__)
 
 NUM_SUMS = 6
-"""Cross-entropy, guided loss, number of guided tokens, divergence, coverage loss, and 1 for a
-process without enough memory: what the processes add up beside the gradients."""
+"""Number of sums that the processes exchange beside the gradients: cross-entropy, guided loss,
+number of guided tokens, divergence, coverage loss, and 1 if memory was too small."""
 
 
 class GradientAdder:

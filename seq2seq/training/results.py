@@ -180,7 +180,7 @@ def _summary(evaluation: Evaluation) -> dict[str, object]:
 
 
 def _measures(found: FinalScores, results: Mapping[str, object]) -> dict[str, float]:
-    """Return what the table of hyperparameters shows beside the configuration, by tag."""
+    """Return the measures for the table of hyperparameters, by tag."""
     test = {} if found.test is None else _summary(found.test)
     named = {
         **{f"test/{name}": value for name, value in test.items()},

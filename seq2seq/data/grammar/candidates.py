@@ -9,7 +9,7 @@ from math import prod
 from seq2seq.data.grammar.grammar import START, Grammar, Location, Mention, Row, Rule
 
 MAX_COMBINATIONS = 10_000
-"""Limit for the values of the features of one rule, each of which makes it a rule of its own."""
+"""Limit of the combinations of feature values of one rule; each makes a rule of its own."""
 Key = tuple[str, tuple[str | None, ...]]
 """A category with a value for each of its features; None allows any value."""
 
