@@ -83,15 +83,20 @@ def _train_into(config: TrainConfig, path: Path) -> float:
 
 
 def _resume_command() -> str:
-    """Return the command that continues the interrupted run; of a sweep, that job alone."""
+    """Return the command that continues the run or sweep, or in a launched process its job alone."""
     hydra_config = HydraConfig.get()
-    overrides = list(hydra_config.overrides.task)
+    given, resume = list(hydra_config.overrides.task), "resume=true"
+    places: dict[str, str] = {}
     if hydra_config.mode is RunMode.MULTIRUN:
         path = Path(hydra_config.runtime.output_dir)
         places = {"checkpoint_dir": str(path.parent), "run_name": path.name}
-        overrides += [f"{key}={quote_where_needed(value)}" for key, value in places.items()]
-    kept = [each for each in overrides if not each.startswith(("resume=", "overwrite="))]
-    return shlex.join([*_own_command(), *kept, "resume=true"])
+        if str(hydra_config.runtime.choices["hydra/launcher"]) == "basic":
+            given, resume = sys.argv[1:], "resume=auto"
+            places = {"hydra.sweep.dir": str(hydra_config.sweep.dir)}
+    replaced = tuple(f"{key}=" for key in ("resume", "overwrite", *places))
+    kept = [each for each in given if not each.startswith(replaced)]
+    kept += [f"{key}={quote_where_needed(value)}" for key, value in places.items()]
+    return shlex.join([*_own_command(), *kept, resume])
 
 
 def _own_command() -> list[str]:

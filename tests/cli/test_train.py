@@ -294,7 +294,7 @@ def test_an_unknown_choice_in_a_sweep_is_one_line_before_any_run(train, tmp_path
     assert "dott" in err
 
 
-def test_a_signal_stops_a_sweep_and_names_the_command_that_continues_its_run(
+def test_a_signal_stops_a_sweep_and_names_the_command_that_continues_it(
     train, corpus, monkeypatch
 ):
     original = trainer_module.Trainer._update
@@ -318,3 +318,5 @@ def test_a_signal_stops_a_sweep_and_names_the_command_that_continues_its_run(
     code, out, err = train(*command)
     assert (code, out) == (0, "")
     assert "resumed after update 3" in err
+    assert "1-files-uniform" in err
+    assert "swept, two/report.html" in err
