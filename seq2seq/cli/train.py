@@ -83,7 +83,7 @@ def _train_into(config: TrainConfig, path: Path) -> float:
 
 
 def _resume_command() -> str:
-    """Return the command that continues the run or sweep, or in a launched process its job alone."""
+    """Return the command that continues the run or the sweep; in a launched process, its job."""
     hydra_config = HydraConfig.get()
     given, resume = list(hydra_config.overrides.task), "resume=true"
     places: dict[str, str] = {}
