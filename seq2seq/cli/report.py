@@ -16,6 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Write the tables and the report of the runs that are named."""
     parser = argparse.ArgumentParser(
         prog="seq2seq-report",
+        allow_abbrev=False,
         description="Compare the runs of one or several sweeps: leaderboard.csv has a row for each "
         "run, groups.csv a row for the runs that differ only in their seed, with the significance "
         "of the difference from a baseline, and report.html shows both with learning curves, "

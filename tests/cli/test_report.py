@@ -72,6 +72,13 @@ def test_a_mistake_is_one_line(tmp_path, capsys):
     assert line.startswith("error: the baseline is empty; name a group")
 
 
+def test_a_cut_option_is_unknown(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main([str(write_study(tmp_path)), "--basel=none"])
+
+    assert "unrecognized arguments: --basel=none" in capsys.readouterr().err
+
+
 def test_a_mistake_leaves_no_directory(tmp_path, capsys):
     refusal(capsys, write_study(tmp_path / "a"), "--baseline=odd", f"--output={tmp_path / 'new'}")
 
