@@ -73,12 +73,19 @@ class StudySummary(Callback):
 
         The names leave out the keys that are equal in all runs or in `run_name`.
         """
-        with _errors_end_sweep():
-            _check_resume(config)
-            sweep = share_text("sweep", str(config.hydra.sweep.dir))  # it may name the time
-            self._lock = _lock_sweep(Path(sweep))
         content = OmegaConf.to_container(config, resolve=False)
         assert isinstance(content, dict)
+        with _errors_end_sweep():
+            if content["resume"] and "${now:" in str(content["hydra"]["sweep"]["dir"]):
+                resume = f"resume={content['resume']}".lower()
+                raise ValueError(
+                    f"{resume}: a sweep is resumed in its directory; add hydra.sweep.dir=DIRECTORY"
+                )
+            sweep = share_text("sweep", str(config.hydra.sweep.dir))  # it may name the time
+            if is_first_process():
+                advice = "wait until that sweep ends, stop it or choose another hydra.sweep.dir"
+                self._lock = DirectoryLock(Path(sweep), advice=advice)
+                self._lock.acquire()
         keys = unnamed_keys(list(config.hydra.overrides.task), str(content["run_name"]))
         option = f"hydra.job.config.override_dirname.exclude_keys=[{','.join(keys)}]"
         with read_write(config), open_dict(config):
@@ -113,27 +120,6 @@ def _errors_end_sweep() -> Iterator[None]:
     except USER_ERRORS as error:
         print(f"error: {describe_error(error)}", file=sys.stderr)
         sys.exit(2)
-
-
-def _check_resume(config: DictConfig) -> None:
-    """Raise ValueError if a sweep is to be resumed, but would get a new directory."""
-    content = OmegaConf.to_container(config, resolve=False)
-    assert isinstance(content, dict)
-    if content["resume"] and "${now:" in str(content["hydra"]["sweep"]["dir"]):
-        resume = f"resume={content['resume']}".lower()
-        raise ValueError(
-            f"{resume}: a sweep is resumed in its directory; add hydra.sweep.dir=DIRECTORY"
-        )
-
-
-def _lock_sweep(path: Path) -> DirectoryLock | None:
-    """Lock a sweep's directory to the end of the process."""
-    if not is_first_process():
-        return None  # the first process has the lock
-    advice = "wait until that sweep ends, stop it or choose another hydra.sweep.dir"
-    lock = DirectoryLock(path, advice=advice)
-    lock.acquire()
-    return lock
 
 
 def unnamed_keys(overrides: Sequence[str], run_name: str) -> list[str]:
