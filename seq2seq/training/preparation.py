@@ -69,6 +69,8 @@ class PreparedData:
     fingerprint: str
     """Hash of the training corpus and of its links."""
     valid: EvaluationSet
+    valid_fingerprint: str
+    """Hash of the validation corpus that chooses the best checkpoint."""
     test: EvaluationSet | None
     """None if the run has no test set."""
     other_valid: dict[str, EvaluationSet]
@@ -121,6 +123,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         mixture=training_mixture(config.data, encoded),
         fingerprint=fingerprint,
         valid=valid,
+        valid_fingerprint=corpora.valid.fingerprint,
         test=test,
         other_valid={name: to_score(corpus) for name, corpus in corpora.other_valid.items()},
     )

@@ -62,6 +62,8 @@ class Progress:
     """(value, update) of the checkpoints to keep, best first."""
     validated_update: int = 0
     """Update of the last validation."""
+    valid_fingerprint: str = ""
+    """Hash of the validation corpus; empty in checkpoints that were written before this field."""
     interval: Interval = field(default_factory=Interval)
 
     @property

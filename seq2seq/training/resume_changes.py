@@ -63,15 +63,7 @@ _OF_DATA = ("data", "training.guided_attention")
 _NOT_OF_TRAINING = ("data.valid", "data.num_valid", "data.test", "data.num_test")
 """Keys of other data than those of training."""
 _OF_SCORES = (
-    "data.valid",
-    "data.num_valid",
-    "data.seed",
-    "data.grammar",
-    "data.name",
-    "data.source",
     "data.target",
-    "data.empty_lines",
-    "data.invalid_utf8",
     "decoding.min_length",
     "decoding.max_length",
     "decoding.no_repeat_ngram",
@@ -79,7 +71,7 @@ _OF_SCORES = (
     "training.validation.bleu_tokenize",
     "training.validation.lowercase",
 )
-"""Keys that validation scores depend on; scores with other values cannot be compared."""
+"""Keys that validation scores depend on, besides the data."""
 
 
 def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> None:
@@ -151,19 +143,26 @@ def check_same_data(config: TrainConfig, saved: str, fingerprint: str, *, last: 
     )
 
 
-def forget_best(progress: Progress, saved: TrainConfig, config: TrainConfig) -> None:
+def forget_best(
+    progress: Progress, saved: TrainConfig, config: TrainConfig, valid_fingerprint: str
+) -> None:
     """Forget the best checkpoints if their scores cannot be compared with those to come.
 
     Args:
         progress: The counters of the run.
         saved: The configuration that the scores were computed with.
         config: The new configuration.
+        valid_fingerprint: Hash of the validation corpus now.
     """
-    if not any(key.startswith(_OF_SCORES) for key in changes(saved, config)):
+    is_other_data = progress.valid_fingerprint not in ("", valid_fingerprint)
+    progress.valid_fingerprint = valid_fingerprint
+    keys = [key for key in changes(saved, config) if key.startswith(_OF_SCORES)]
+    if not is_other_data and not keys:
         return
     progress.best, progress.since_best, progress.zero_scores = [], 0, 0
     progress.validated_update = 0  # a run that was complete is validated again
-    logger.warning("resume_changes: the best checkpoint is chosen anew, by the new scores alone")
+    reason = ", ".join([*["the validation data"] * is_other_data, *keys])
+    logger.warning("the best checkpoint is chosen anew, because %s changed", reason)
 
 
 def _is_given(key: str, config: TrainConfig) -> bool:

@@ -48,7 +48,7 @@ class Trainer:
         self.numerics = numerics
         self.ranks = ranks
         self.directory = directory
-        self.progress = Progress()
+        self.progress = Progress(valid_fingerprint=data.valid_fingerprint)
         self.updater = Updater(config, model=model, numerics=numerics, ranks=ranks)
         self.batches = Batches(
             data.train,
@@ -107,7 +107,7 @@ class Trainer:
             self.config, state["fingerprint"], self.data.fingerprint, last=self.directory.last
         )
         self.progress = Progress.from_dict(state["progress"])
-        forget_best(self.progress, saved, self.config)
+        forget_best(self.progress, saved, self.config, self.data.valid_fingerprint)
         self.updater.load_state(state["updater"])
         progress, updates_per_epoch = self.progress, len(self._groups_of_epoch())
         # Another number of processes, or of accumulated batches, makes other updates per epoch.

@@ -94,7 +94,7 @@ def test_keys_of_the_data_allow_other_data() -> None:
     [
         ("training.validation.metric=loss", True),
         ("training.validation.lowercase=true", True),
-        ("data.num_valid=7", True),
+        ("data.target=fr", True),
         ("decoding.max_length_offset=3", True),
         ("decoding=beam", False),  # validations search greedily
         ("training.label_smoothing=0.2", False),
@@ -105,10 +105,37 @@ def test_scores_that_cannot_be_compared_are_forgotten(override, is_forgotten) ->
     best = [(3.0, 8), (2.0, 4)]
     progress = Progress(best=best, since_best=1, update=9, validated_update=9)
 
-    forget_best(progress, load_config(), load_config(override))
+    forget_best(progress, load_config(), load_config(override), "the same")
 
     expected = ([], 0, 0) if is_forgotten else (best, 1, 9)
     assert (progress.best, progress.since_best, progress.validated_update) == expected
+
+
+@pytest.mark.parametrize(("before", "is_forgotten"), [("old", True), ("new", False), ("", False)])
+def test_scores_on_other_validation_data_are_forgotten(before, is_forgotten, caplog) -> None:
+    progress = Progress(best=[(3.0, 8)], update=9, valid_fingerprint=before)
+
+    forget_best(progress, load_config(), load_config(), "new")
+
+    assert (progress.best == []) == is_forgotten
+    assert progress.valid_fingerprint == "new"
+    expected = "the best checkpoint is chosen anew, because the validation data changed"
+    assert caplog.messages == [expected] * is_forgotten
+
+
+def test_a_changed_validation_file_is_noticed_when_the_run_is_resumed(tmp_path) -> None:
+    tiny_run(tmp_path, *SHORT, "training.validation.metric=loss")
+    for side in ("a", "b"):
+        path = tmp_path / f"{side}.valid"
+        path.write_text(path.read_text().replace("a", "b"))
+
+    longer = ("training.max_updates=6", "training.validation.metric=loss", "resume=true")
+    tiny_run(tmp_path, *SHORT[1:], *longer)
+
+    log = (tmp_path / "runs" / "tiny" / "train.log").read_text()
+    assert log.count("chosen anew, because the validation data changed") == 1
+    last = torch.load(tmp_path / "runs" / "tiny" / "last.pt", weights_only=True)["training"]
+    assert [update for _, update in last["progress"]["best"]] == [6]
 
 
 def test_a_run_continues_with_the_changes_and_config_yaml_names_them(tmp_path) -> None:
