@@ -121,11 +121,7 @@ class BeamConfig(DecodingConfig):
         check_at_most("decoding", self, MAX_HYPOTHESES, "beam_size")
         _check_n_best(self, "beam_size")
         check_not_negative("decoding", self, "length_penalty", "coverage_penalty")
-        if self.length_penalty > MAX_LENGTH_PENALTY:
-            raise ValueError(
-                f"decoding.length_penalty={self.length_penalty} must be at most "
-                f"{MAX_LENGTH_PENALTY}; 1 is usual"
-            )
+        check_at_most("decoding", self, MAX_LENGTH_PENALTY, "length_penalty")
 
     def check_without_attention(self) -> None:
         """Raise ValueError if these settings need attention."""

@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import NamedTuple
 
 import torch
@@ -16,7 +16,7 @@ from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.distributed import compute_in_first
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.average_best import BestAverage, average_best
-from seq2seq.training.evaluator import Evaluation, Evaluator
+from seq2seq.training.evaluator import Evaluation
 from seq2seq.training.monitoring.tensorboard import draw_results
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.run_directory import RunDirectory
@@ -131,14 +131,9 @@ def _write_texts(
 
 
 def _evaluate(trainer: Trainer, model: Seq2Seq, data: EvaluationSet) -> Evaluation:
-    return Evaluator(
-        data=data,
-        tokenizers=trainer.data.tokenizers,
-        decoding=trainer.config.decoding,
-        batch_size=trainer.config.training.validation.batch_size,
-        numerics=trainer.numerics,
-        ranks=trainer.ranks,
-    ).evaluate(model, ter=True)
+    validating, decoding = trainer.validator.evaluator, trainer.config.decoding
+    scoring = replace(validating, data=data, decoding=decoding, num_samples=0)
+    return scoring.evaluate(model, ter=True)
 
 
 def _results(trainer: Trainer, found: FinalScores) -> dict[str, object]:

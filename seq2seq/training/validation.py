@@ -74,10 +74,7 @@ class Validator:
         board.validation(evaluation, update=progress.update)
         board.position("valid", progress)
         board.samples(
-            evaluation,
-            self.evaluator,
-            num_samples=validation.num_samples,
-            update=progress.update,
+            evaluation, self.evaluator, num_samples=validation.num_samples, update=progress.update
         )
         for name, evaluator in self._others.items():
             other = evaluator.evaluate(model, ter=False)

@@ -26,7 +26,7 @@ class ProgressDisplay:
         self._bar = ProgressBar(progress.share(config), quiet=quiet)
         self._has_estimate = quiet
         self._start: tuple[int, float] | None = None  # updates and seconds after the first update
-        self._clock = _Clock(progress.share(config))
+        self._began = (time.monotonic(), progress.share(config))
         self._shown_at = time.monotonic()
         self._shown_counts = (progress.target_tokens, progress.update_seconds)
         self._counted = progress.interval.cross_entropy
@@ -69,7 +69,8 @@ class ProgressDisplay:
         self._bar.update(share, loss=loss, target_tokens_per_second=speed)
         if not self._bar.is_shown:
             epoch = progress.epoch + progress.epoch_share
-            left = self._clock.seconds_left(share)
+            began, first_share = self._began
+            left = (time.monotonic() - began) * (1 - share) / max(share - first_share, 1e-9)
             logger.info(
                 "training %.0f%%: update %d, epoch %.1f, loss %.3f, %.0f tokens/s, %s left",
                 100 * share,
@@ -101,18 +102,6 @@ class ProgressDisplay:
                 now=datetime.now(),
             )
             logger.info("%s", estimate)
-
-
-class _Clock:
-    """Extrapolates the time that the rest of the budget takes from the time since it was made."""
-
-    def __init__(self, share: float) -> None:
-        self._start, self._first_share = time.monotonic(), share
-
-    def seconds_left(self, share: float) -> float:
-        """Return the seconds until the share of the budget is 1."""
-        elapsed = time.monotonic() - self._start
-        return elapsed * (1 - share) / max(share - self._first_share, 1e-9)
 
 
 def describe_estimate(

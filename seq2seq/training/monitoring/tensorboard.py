@@ -59,12 +59,7 @@ class TensorBoard:
             self._file.flush()
 
     def updates(
-        self,
-        interval: Interval,
-        *,
-        learning_rate: float,
-        teacher_forcing_ratio: float,
-        update: int,
+        self, interval: Interval, *, learning_rate: float, teacher_forcing_ratio: float, update: int
     ) -> None:
         """Add the means over an interval of updates to the curves of training."""
         values = {
@@ -92,12 +87,7 @@ class TensorBoard:
 
     def validation(self, evaluation: Evaluation, *, update: int) -> None:
         """Add the scores of a validation to the curves, and a figure that compares the heads."""
-        values = {
-            VALID_LOSS: evaluation.loss,
-            "valid/perplexity": evaluation.perplexity,
-            VALID_BLEU: evaluation.scores.bleu,
-            "valid/chrf": evaluation.scores.chrf,
-        }
+        values = _scores("valid", evaluation)
         if evaluation.alignment is not None:
             values["valid/alignment_error_rate"] = evaluation.alignment.error_rate
         for name, mean in mean_over_heads(evaluation.heads).items():
@@ -111,21 +101,10 @@ class TensorBoard:
 
     def other_validation(self, name: str, evaluation: Evaluation, *, update: int) -> None:
         """Add the scores of a validation set that chooses nothing to curves of its own."""
-        values = {
-            "loss": evaluation.loss,
-            "perplexity": evaluation.perplexity,
-            "bleu": evaluation.scores.bleu,
-            "chrf": evaluation.scores.chrf,
-        }
-        self._scalars({f"valid.{name}/{key}": value for key, value in values.items()}, update)
+        self._scalars(_scores(f"valid.{name}", evaluation), update)
 
     def samples(
-        self,
-        evaluation: Evaluation,
-        evaluator: Evaluator,
-        *,
-        num_samples: int,
-        update: int,
+        self, evaluation: Evaluation, evaluator: Evaluator, *, num_samples: int, update: int
     ) -> None:
         """Add the first translations, each with one attention map per head."""
         if self._file is None:
@@ -183,6 +162,16 @@ def draw_results(
         _, start, end = hparams(values, dict(measures))  # type: ignore[no-untyped-call]
         for summary in (start, end, *_points(measures)):
             file.add(summary, update)
+
+
+def _scores(part: str, evaluation: Evaluation) -> dict[str, float]:
+    """Return the scores of a validation set under their tags."""
+    return {
+        f"{part}/loss": evaluation.loss,
+        f"{part}/perplexity": evaluation.perplexity,
+        f"{part}/bleu": evaluation.scores.bleu,
+        f"{part}/chrf": evaluation.scores.chrf,
+    }
 
 
 def _points(values: Mapping[str, float]) -> Iterator[Summary]:
