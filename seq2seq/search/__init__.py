@@ -1,11 +1,6 @@
 """Greedy search, beam search and sampling, for any model that encodes and steps."""
 
-from seq2seq.search.base import (
-    Hypothesis,
-    decoding_config_types,
-    register_search,
-    search,
-)
+from seq2seq.search.base import Hypothesis, decoding_config_types, register_search, search
 from seq2seq.search.beam import beam_search
 from seq2seq.search.config import (
     BeamConfig,

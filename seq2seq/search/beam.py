@@ -11,11 +11,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.search.backpointers import ROOT, Ending, History
-from seq2seq.search.base import (
-    Hypotheses,
-    length_limits,
-    register_search,
-)
+from seq2seq.search.base import Hypotheses, length_limits, register_search
 from seq2seq.search.config import BeamConfig, EarlyStopping
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.protocols import SearchedModel

@@ -13,12 +13,7 @@ from torch import Tensor
 
 from seq2seq.data import Batch, TokenizerPair, batches_by_length, collate
 from seq2seq.data.id_rows import Numbers
-from seq2seq.evaluation.alignment import (
-    Links,
-    alignment_error_rate,
-    diagonal_links,
-    word_links,
-)
+from seq2seq.evaluation.alignment import Links, alignment_error_rate, diagonal_links, word_links
 from seq2seq.evaluation.attention_statistics import AttentionStatistics, HeadStatistics
 from seq2seq.evaluation.metrics import Scores, score
 from seq2seq.model.seq2seq import Seq2Seq

@@ -21,11 +21,7 @@ from seq2seq.data import (
 )
 from seq2seq.data.cache import check_cache
 from seq2seq.data.files.mixing import Mixture, training_mixture
-from seq2seq.data.files.tags import (
-    check_tags,
-    check_user_symbols,
-    with_tags,
-)
+from seq2seq.data.files.tags import check_tags, check_user_symbols, with_tags
 from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.bleu_tokenize import (
     DEFAULT_RULE,

@@ -7,11 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from seq2seq.config.schema import TrainConfig
-from seq2seq.config.serialization import (
-    is_saved_config,
-    load_saved_config,
-    save_config,
-)
+from seq2seq.config.serialization import is_saved_config, load_saved_config, save_config
 from seq2seq.files.atomic import is_temporary, whole_file
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.files.paths import nearest_existing

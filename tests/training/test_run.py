@@ -3,13 +3,7 @@ import logging
 
 import pytest
 import torch
-from tiny_training import (
-    read_scalars,
-    read_tags,
-    tiny_config,
-    tiny_run,
-    write_corpus,
-)
+from tiny_training import read_scalars, read_tags, tiny_config, tiny_run, write_corpus
 
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config

@@ -9,11 +9,7 @@ from io import BytesIO
 
 import numpy as np
 import torch
-from sentencepiece import (
-    SentencePieceProcessor,
-    SentencePieceTrainer,
-    set_random_generator_seed,
-)
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_random_generator_seed
 from torch import Tensor
 
 from seq2seq.data.corpus import Corpus

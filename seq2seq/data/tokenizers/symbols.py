@@ -5,12 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from seq2seq.data.corpus import Corpus, Pair
-from seq2seq.data.tokenizers.base import (
-    SamplingTokenizer,
-    Tokenizer,
-    TokenizerState,
-    word_indices,
-)
+from seq2seq.data.tokenizers.base import SamplingTokenizer, Tokenizer, TokenizerState, word_indices
 from seq2seq.special_tokens import UNK
 
 SYMBOLS = "symbols"

@@ -18,11 +18,7 @@ from seq2seq.data import (
     train_tokenizers,
 )
 from seq2seq.data.files.mixing import training_mixture
-from seq2seq.data.files.tags import (
-    check_tags,
-    check_user_symbols,
-    with_tags,
-)
+from seq2seq.data.files.tags import check_tags, check_user_symbols, with_tags
 
 
 def several(folder, **entries: str) -> FilesConfig:

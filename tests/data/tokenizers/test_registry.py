@@ -3,12 +3,7 @@
 import pytest
 from tiny_data import TinyCorpus
 
-from seq2seq.data import (
-    CharactersConfig,
-    TokenizerConfig,
-    tokenizers_from_state,
-    train_tokenizers,
-)
+from seq2seq.data import CharactersConfig, TokenizerConfig, tokenizers_from_state, train_tokenizers
 from seq2seq.data.tokenizers.registry import register_tokenizer
 
 
