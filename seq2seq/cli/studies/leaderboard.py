@@ -112,7 +112,7 @@ def _group_table(
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
+    return "" if value is None else f"{value:.12g}"
 
 
 def _write_csv(path: Path, rows: Sequence[Sequence[str]]) -> None:

@@ -63,7 +63,7 @@ def test_groups_have_means_deviations_and_the_difference_from_the_baseline(tmp_p
     none = rows[1]
     assert "seed" not in none
     assert (none["runs"], none["failed_runs"]) == ("2", "0")
-    assert (none["bleu"], none["bleu_deviation"]) == ("10", "0.707107")
+    assert (none["bleu"], none["bleu_deviation"]) == ("10", "0.707106781187")
     assert (none["minutes"], none["minutes_deviation"]) == ("1.5", "0")
     assert (none["aer"], none["aer_deviation"]) == ("", "")
     assert none["baseline"] == "dot"
