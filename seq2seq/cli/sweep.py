@@ -139,16 +139,18 @@ def unnamed_keys(overrides: Sequence[str], run_name: str) -> list[str]:
     return list(dict.fromkeys([*fixed, *referred]))
 
 
-def name_suffix(override_dirname: str) -> str:
-    """Return the overrides of a run as the end of a directory's name.
+def job_name(run_name: object, override_dirname: str) -> str:
+    """Return the name of a job's directory, from `run_name` and the overrides that it leaves out.
+
+    It stays within the sweep also if `run_name` is a path, which the job itself will refuse.
 
     Example:
-        >>> name_suffix("seed-1-data.root-a/b c"), name_suffix("")
-        ('-seed-1-data.root-a_b_c', '')
+        >>> job_name("dot", "seed-1-data.root-a/b c"), job_name("../dot", "")
+        ('dot-seed-1-data.root-a_b_c', '.._dot')
     """
-    text = re.sub(r"[^\w.+-]+", "_", override_dirname).strip("_")
-    return f"-{text}" if text else ""
+    suffix = re.sub(r"[^\w.+-]+", "_", override_dirname).strip("_")
+    return str(run_name).replace("/", "_") + (f"-{suffix}" if suffix else "")
 
 
 # configs/train.yaml uses it; in a process of a launcher too, which imports this module.
-OmegaConf.register_new_resolver("name_suffix", name_suffix, replace=True)
+OmegaConf.register_new_resolver("job_name", job_name, replace=True)

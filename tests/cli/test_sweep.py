@@ -6,7 +6,7 @@ from omegaconf import OmegaConf
 from tiny_study import write_run, write_study
 
 from seq2seq.cli.studies.run_files import FAILURE, OVERRIDES
-from seq2seq.cli.sweep import StudySummary, name_suffix, run_job, unnamed_keys
+from seq2seq.cli.sweep import StudySummary, job_name, run_job, unnamed_keys
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.runtime.interrupts import Interrupted
 
@@ -197,7 +197,9 @@ def test_a_name_of_ones_own_does_not_have_the_attention_in_it():
     assert unnamed_keys(["attention=none,dot"], "mine") == []
 
 
-def test_the_end_of_a_name_is_one_part_of_a_path():
-    assert name_suffix("") == ""
-    assert name_suffix("data.root-/home/me-seed-2") == "-data.root-_home_me-seed-2"
-    assert name_suffix("a-[x, 'y']") == "-a-_x_y"
+def test_the_name_of_a_job_is_one_part_of_a_path():
+    assert job_name("dot", "") == "dot"
+    assert job_name("dot", "data.root-/home/me-seed-2") == "dot-data.root-_home_me-seed-2"
+    assert job_name("dot", "a-[x, 'y']") == "dot-a-_x_y"
+    assert job_name("../../x", "") == ".._.._x"
+    assert job_name(3, "seed-1") == "3-seed-1"
