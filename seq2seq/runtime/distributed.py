@@ -132,11 +132,13 @@ def sum_over_processes(tensors: Iterable[Tensor]) -> None:
 
 
 def sum_gradients(model: nn.Module) -> None:
-    """Replace the gradients by their sums over all processes, in one exchange."""
+    """Replace the gradients of the trained parameters by their sums over all processes."""
     if not distributed.is_initialized():
         return
     gradients = []
     for parameter in model.parameters():
+        if not parameter.requires_grad:
+            continue
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
         gradients.append(parameter.grad)

@@ -47,7 +47,8 @@ def exchange(path: Path, ranks: Ranks) -> None:
     """Sum, gather and broadcast values that differ between the processes."""
     total = torch.tensor([1.0 + ranks.rank])
     sum_over_processes([total])
-    layers = nn.ModuleList([nn.Linear(2, 3), nn.Linear(3, 1)])
+    frozen = nn.Linear(1, 1).requires_grad_(False)
+    layers = nn.ModuleList([nn.Linear(2, 3), nn.Linear(3, 1), frozen])
     first = layers[0]
     assert isinstance(first, nn.Linear)
     first.weight.grad = torch.full((3, 2), 10.0 * (1 + ranks.rank))

@@ -138,11 +138,12 @@ def test_no_process_passes_a_barrier_before_all_have_reached_it(folder):
 def test_gradients_are_summed_if_a_process_has_none(folder, rank):
     gradients = torch.load(folder / f"exchange-{rank}.pt", weights_only=True)["gradients"]
 
-    weight, bias, unused_weight, unused_bias = gradients
+    weight, bias, unused_weight, unused_bias, *frozen = gradients
     assert torch.equal(weight, torch.full((3, 2), 30.0))
     assert torch.equal(bias, torch.arange(3.0))
     assert not unused_weight.any()
     assert not unused_bias.any()
+    assert frozen == [None, None]
 
 
 def test_a_single_process_exchanges_nothing(monkeypatch):
