@@ -1,6 +1,24 @@
 "use strict";
 const WORD_START = "\u2581", END = "</s>";
 const DASHES = ["solid", "dash", "dot"]; // for more groups than colours
+// Plotly's names of the markers, and their shapes for the list of groups. Shapes tell groups apart
+// where colours do not; with ten colours, 110 groups differ in colour or shape.
+const SYMBOLS = [
+  ["circle", "circle(46%)"],
+  ["square", "inset(8%)"],
+  ["diamond", "polygon(50% 0, 100% 50%, 50% 100%, 0 50%)"],
+  ["cross", "polygon(33% 0, 67% 0, 67% 33%, 100% 33%, 100% 67%, 67% 67%, 67% 100%, 33% 100%, "
+    + "33% 67%, 0 67%, 0 33%, 33% 33%)"],
+  ["x", "polygon(22% 0, 50% 28%, 78% 0, 100% 22%, 72% 50%, 100% 78%, 78% 100%, 50% 72%, "
+    + "22% 100%, 0 78%, 28% 50%, 0 22%)"],
+  ["triangle-up", "polygon(50% 0, 100% 92%, 0 92%)"],
+  ["triangle-down", "polygon(50% 100%, 100% 8%, 0 8%)"],
+  ["triangle-left", "polygon(0 50%, 92% 0, 92% 100%)"],
+  ["triangle-right", "polygon(100% 50%, 8% 0, 8% 100%)"],
+  ["star", "polygon(50% 0, 62% 36%, 100% 38%, 70% 60%, 81% 97%, 50% 75%, 19% 97%, 30% 60%, "
+    + "0 38%, 38% 36%)"],
+  ["hourglass", "polygon(0 0, 100% 0, 50% 50%, 100% 100%, 0 100%, 50% 50%)"],
+];
 const STRONGEST = 4; // tokens that the line below a translation names
 
 const find = (id) => document.getElementById(id);
@@ -80,7 +98,8 @@ function tracesOf(chart) {
       x, y: series.y, name: plain(data.groups[series.group]), type: "scatter",
       mode: { lines: "lines+markers", bins: "lines+markers", points: "markers" }[chart.kind],
       line: { color, dash: dashOf(series.group), width: 2 },
-      marker: { color, size: chart.kind === "points" ? 9 : 5, symbol: series.group % 8 },
+      marker: { color, size: chart.kind === "points" ? 9 : 6,
+        symbol: SYMBOLS[series.group % SYMBOLS.length][0] },
       text: series.hints.map(plain),
       hovertemplate: `%{y:.4~g}${series.hints.length ? " (%{text})" : ""}`,
     };
@@ -272,6 +291,7 @@ function swatch(group) {
   const made = element("span", "", { className: "swatch" });
   made.dataset.group = group;
   made.style.setProperty("--color", colorOf(group));
+  made.style.setProperty("--shape", SYMBOLS[group % SYMBOLS.length][1]);
   return made;
 }
 
@@ -279,16 +299,26 @@ function listGroups() {
   data.groups.forEach((name, group) => {
     const label = element("label");
     const box = element("input", "", { type: "checkbox", checked: true });
-    box.addEventListener("change", () => {
-      if (box.checked) hidden.delete(group);
-      else hidden.add(group);
-      drawCharts();
-      if (data.sentences.length) drawSentence(current);
-    });
+    box.addEventListener("change", showGroups);
     label.append(box, swatch(group), name);
     find("groups").append(label);
   });
+  for (const [text, checked] of [["All", true], ["None", false]]) {
+    find("groups").append(element("button", text, { type: "button", onclick: () => {
+      groupBoxes().forEach((box) => { box.checked = checked; });
+      showGroups();
+    } }));
+  }
   find("groups").hidden = data.groups.length < 2;
+}
+
+const groupBoxes = () => [...find("groups").querySelectorAll("input")];
+
+function showGroups() {
+  hidden.clear();
+  groupBoxes().forEach((box, group) => { if (!box.checked) hidden.add(group); });
+  drawCharts();
+  if (data.sentences.length) drawSentence(current);
 }
 
 document.querySelectorAll("thead button").forEach((button) =>

@@ -167,6 +167,61 @@ def test_a_group_can_be_hidden_in_charts_and_translations(show):
     assert [title.text for title in titles] == ["additive", "none"]
 
 
+def test_all_groups_can_be_shown_and_hidden_at_once(show):
+    browser = show()
+    everything, nothing = browser.find_elements(By.CSS_SELECTOR, "#groups button")
+
+    nothing.click()
+    hidden = traces(browser)
+    browser.find_elements(By.CSS_SELECTOR, "#groups input")[1].click()
+    one = traces(browser)
+    everything.click()
+
+    assert hidden == []
+    assert [name for name, _ in one] == ["additive"]
+    assert [name for name, _ in traces(browser)] == ["dot", "additive"]
+
+
+def test_the_list_of_groups_stays_in_sight(show):
+    browser = show()
+
+    top = browser.execute_script(
+        "scrollTo(0, document.body.scrollHeight);"
+        "return [scrollY, document.getElementById('groups').getBoundingClientRect().top]"
+    )
+
+    assert top[0] > 200
+    assert top[1] == pytest.approx(0, abs=1)
+
+
+def test_groups_differ_in_the_colour_or_the_shape_of_the_list_and_the_markers(show):
+    browser = show()
+
+    styles = browser.execute_script(
+        "return Array.from({ length: 110 }, (_, group) => {"
+        "  const { style } = swatch(group);"
+        "  return style.getPropertyValue('--color') + style.getPropertyValue('--shape'); })"
+    )
+    invalid = browser.execute_script(
+        "return SYMBOLS.filter(([symbol]) =>"
+        " Plotly.validate([{ type: 'scatter', x: [1], marker: { symbol } }], {}))"
+    )
+    drawn = browser.execute_script(
+        "return document.querySelector('.chart').data.filter(one => one.name)"
+        ".map(one => SYMBOLS.findIndex(([symbol]) => symbol === one.marker.symbol))"
+    )
+    shapes = browser.execute_script(
+        "return [...document.querySelectorAll('#groups .swatch')]"
+        ".map(each => getComputedStyle(each).clipPath)"
+    )
+
+    assert len(set(styles)) == 110
+    assert invalid == []
+    assert drawn == [0, 1]
+    assert len(set(shapes)) == 3
+    assert "none" not in shapes
+
+
 def test_charts_are_drawn(show):
     browser = show()
 
