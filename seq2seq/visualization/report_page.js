@@ -128,6 +128,7 @@ function layoutOf(chart) {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: styleOf("--ink"), family: "system-ui, sans-serif", size: 13 },
     hovermode: chart.kind === "points" ? "closest" : "x unified",
+    dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", // a finger scrolls the page
     hoverlabel: { bgcolor: styleOf("--panel"), bordercolor: styleOf("--line"),
       font: { color: styleOf("--ink") } },
   };

@@ -7,6 +7,7 @@ from headless_browser import needs_browser, open_browser
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 
 from seq2seq.visualization import report_page
 from seq2seq.visualization.report_page import (
@@ -220,6 +221,31 @@ def test_groups_differ_in_the_colour_or_the_shape_of_the_list_and_the_markers(sh
     assert drawn == [0, 1]
     assert len(set(shapes)) == 3
     assert "none" not in shapes
+
+
+def test_a_finger_scrolls_the_page_over_a_chart(show):
+    browser = show()
+    browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    try:
+        browser = show()
+        chart = browser.find_element(By.CSS_SELECTOR, ".chart")
+        before, left, top = browser.execute_script(
+            "arguments[0].scrollIntoView({ block: 'center' });"
+            "const { x, y, width, height } = arguments[0].getBoundingClientRect();"
+            "return [scrollY, x + width / 2, y + height / 2]",
+            chart,
+        )
+        for kind, offset in (("Start", 0), *(("Move", -20 * step) for step in range(1, 8))):
+            points = [{"x": left, "y": top + offset}]
+            event = {"type": f"touch{kind}", "touchPoints": points}
+            browser.execute_cdp_cmd("Input.dispatchTouchEvent", event)
+        end = {"type": "touchEnd", "touchPoints": []}
+        browser.execute_cdp_cmd("Input.dispatchTouchEvent", end)
+        WebDriverWait(browser, 10).until(
+            lambda _: browser.execute_script("return scrollY") > before
+        )
+    finally:
+        browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
 def test_charts_are_drawn(show):
