@@ -78,6 +78,12 @@ function sortBy(head) {
 const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
 const alpha = (color, share) => `${color}${Math.round(255 * share).toString(16).padStart(2, "0")}`;
 
+// One box for all groups would name one position for values of several.
+function hasCommonX(chart) {
+  const axes = [...document.querySelectorAll("[name=axis]")];
+  return chart.kind === "bins" || (chart.kind === "lines" && !axes.findIndex((axis) => axis.checked));
+}
+
 function band(series, x, color) {
   const known = x.map((_, index) => index).filter((index) => series.high[index] !== null);
   return {
@@ -103,8 +109,10 @@ function tracesOf(chart) {
       text: series.hints.map(plain),
       hovertemplate: `%{y:.4~g}${series.hints.length ? " (%{text})" : ""}`,
     };
-    if (chart.kind === "points") {
-      trace.hovertemplate = "%{text}<br>%{xaxis.title.text} %{x:.4~g}, %{yaxis.title.text} %{y:.4~g}";
+    if (!hasCommonX(chart)) {
+      const place = "%{xaxis.title.text} %{x:.4~g}, %{yaxis.title.text} %{y:.4~g}";
+      trace.hovertemplate = chart.kind === "points" ? `%{text}<br>${place}<extra></extra>`
+        : `%{fullData.name}<br>${place}${series.hints.length ? " (%{text})" : ""}<extra></extra>`;
     }
     if (chart.kind === "bins" && series.high.length) {
       const spread = (ends, sign) => ends.map((end, index) =>
@@ -127,7 +135,7 @@ function layoutOf(chart) {
     modebar: { bgcolor: "rgba(0,0,0,0)", color: styleOf("--muted"), activecolor: styleOf("--ink") },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: styleOf("--ink"), family: "system-ui, sans-serif", size: 13 },
-    hovermode: chart.kind === "points" ? "closest" : "x unified",
+    hovermode: hasCommonX(chart) ? "x unified" : "closest",
     dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", // a finger scrolls the page
     hoverlabel: { bgcolor: styleOf("--panel"), bordercolor: styleOf("--line"),
       font: { color: styleOf("--ink") } },

@@ -223,6 +223,16 @@ def test_groups_differ_in_the_colour_or_the_shape_of_the_list_and_the_markers(sh
     assert "none" not in shapes
 
 
+def test_a_box_with_all_groups_appears_only_where_they_share_positions(show):
+    browser = show()
+    mode = "return document.querySelector('.chart').layout.hovermode"
+    updates = browser.execute_script(mode)
+
+    browser.find_element(By.CSS_SELECTOR, "[name=axis][value=minutes]").click()
+
+    assert (updates, browser.execute_script(mode)) == ("x unified", "closest")
+
+
 def test_a_finger_scrolls_the_page_over_a_chart(show):
     browser = show()
     browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
