@@ -178,6 +178,9 @@ function cardOf(translation) {
   const header = element("header");
   header.append(title);
   card.append(header, element("p", text || "(no text)", { dir: "auto", lang: "" }));
+  if (text === data.sentences[current].reference) {
+    header.append(element("span", "same as the reference", { className: "same" }));
+  }
   card.translation = translation;
   if (!weights.length) {
     card.append(element("p", "No attention.", { className: "muted" }));

@@ -258,6 +258,14 @@ def test_a_finger_scrolls_the_page_over_a_chart(show):
         browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
+def test_a_translation_like_the_reference_is_marked(show):
+    browser = show()
+
+    marked = browser.find_elements(By.CSS_SELECTOR, ".card:has(.same) h3")
+
+    assert [title.text for title in marked] == ["additive"]
+
+
 def test_charts_are_drawn(show):
     browser = show()
 
