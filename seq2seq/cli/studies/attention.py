@@ -30,8 +30,9 @@ def attention(groups: Sequence[Group]) -> Section:
         "Attention to the sources of the test set while the references are read. Entropy is low "
         "and sharpness is high where a target token looks at few source tokens; coverage is 1 "
         "where no source token is left out. AER, where there are gold links, says how far the "
-        "most attended words are from them; 0 is perfect. Heads have no order: head 1 of one seed "
-        "is not head 1 of another."
+        "most attended words are from them; 0 is perfect. That of a run with several heads "
+        "is the AER of their mean. Heads have no order: head 1 of one seed is not head 1 of "
+        "another."
     )
     return Section(title="Attention", paragraphs=[text], charts=charts, tables=tables)
 
@@ -73,14 +74,14 @@ def _head_chart(heads: Sequence[tuple[int, Run, list[Head]]]) -> Chart:
     ]
     label = MEASURES[_HEAD_NAMES[vertical]].title
     title = f"Entropy and {label if has_aer else 'sharpness'}: a point for each head of each run"
-    return Chart(title=title, x_label="Entropy", y_label=label, kind="points", series=series)
+    return Chart(title=title, x_label="Entropy (nats)", y_label=label, kind="points", series=series)
 
 
 def _group_table(groups: Sequence[Group], measures: Sequence[str]) -> Table:
     names = [*measures, "bleu"]
     columns = [Column("Group", is_numeric=False), *map(column, names)]
     rows = [[Cell(group.label), *(spread(group, name) for name in names)] for group in groups]
-    caption = "Attention of each group: mean over heads, \xb1 standard deviation over the runs"
+    caption = "Attention of each group: all heads, mean \xb1 standard deviation over the runs"
     return Table(caption=caption, columns=columns, rows=rows)
 
 

@@ -51,9 +51,9 @@ def breakdowns(groups: Sequence[Group]) -> tuple[Section, list[str]]:
         except USER_ERRORS as error:
             notes.append(f"Words are not scored by training frequency: {describe_error(error)}.")
     text = (
-        "Left: BLEU of the test sentences in ranges of their source length in words, with about "
-        "equally many sentences in each. Right: F1 of words by their number of occurrences in the "
-        "training data. Bars are standard deviations over the runs."
+        "BLEU of the test sentences in ranges of their source length in words, with about equally "
+        "many sentences in each, and F1 of words by their number of occurrences in the training "
+        "data. Bars are standard deviations over the runs."
     )
     title = "Length and rare words"
     paragraphs = [text] if charts else []
