@@ -9,6 +9,8 @@ from seq2seq.cli.studies.runs import SEED, Group, Run
 from seq2seq.visualization.report_page import Cell, Column, Section, Table
 
 LEVEL = 0.05
+_NOTABLE_RATIO = 1.25
+"""Ratio of the speeds of a group's runs from which the page warns; they do the same work."""
 _COSTS = ("parameters", "minutes", "tokens_per_second", "best_update")
 _FIRST = ("valid_bleu", "bleu")
 """Measures to the left of the comparison with the baseline."""
@@ -63,20 +65,43 @@ def _significance(groups: Sequence[Group], comparisons: Sequence[BaselineCompari
         parts = [f"{name}: {in_words(labels)}" for labels, name in kinds if labels]
         texts.append(
             f"BLEU on the test set compared with {baseline}; a difference is significant if "
-            f"p < {LEVEL} after Holm's correction. {'. '.join(parts)}."
+            f"p < {LEVEL} after Holm's correction; the 95% intervals are not corrected. "
+            f"{'. '.join(parts)}."
         )
     return texts
 
 
 def _cost(groups: Sequence[Group]) -> list[str]:
-    known = [group for group in groups if group.mean("minutes") is not None]
-    if len(known) < 2:
+    """Say what the best group costs beside the quickest and the slowest, and how sure that is."""
+    if len(groups) < 2:
         return []
-    ordered = sorted(known, key=lambda group: group.mean("minutes") or 0.0)
-    quickest, slowest = ordered[0], ordered[-1]
+    best = groups[0]
+    ordered = sorted(groups, key=lambda group: group.mean("minutes") or 0.0)
+    times = [f"trained in {spread(best, 'minutes').text} minutes"]
+    times += [
+        f"the {name} group, {group.label}, in {spread(group, 'minutes').text}"
+        for name, group in (("quickest", ordered[0]), ("slowest", ordered[-1]))
+        if group is not best
+    ]
+    parameters = spread(best, "parameters").text
+    cost = f"Cost: {best.label} has {parameters} parameters and {'; '.join(times)}."
+    return [cost, *_unsteady_speed(groups)]
+
+
+def _unsteady_speed(groups: Sequence[Group]) -> list[str]:
+    """Warn if runs of one group, which differ in the seed only, were not equally fast."""
+    ratios = []
+    for group in groups:
+        speeds = [run.measures.get("tokens_per_second", 0.0) for run in group.runs]
+        if min(speeds) > 0:
+            ratios.append((max(speeds) / min(speeds), group.label))
+    ratio, label = max(ratios, default=(1.0, ""))
+    if ratio < _NOTABLE_RATIO:
+        return []
     return [
-        f"Cost: {quickest.label} trained in {spread(quickest, 'minutes').text} minutes, "
-        f"{slowest.label} in {spread(slowest, 'minutes').text}."
+        f"Times and speeds are uncertain: one run of {label} was {ratio:.1f} times as fast as "
+        "another, though they differ in the seed only. Other work on the machine is a likely "
+        "reason."
     ]
 
 
@@ -91,7 +116,10 @@ def _group_table(groups: Sequence[Group], comparisons: Sequence[BaselineComparis
     if is_compared:
         columns += [
             Column("Difference", hint="test BLEU minus that of the baseline"),
-            Column("95% interval", hint="of the difference, over seeds and sentences"),
+            Column(
+                "95% interval",
+                hint="of the difference, over seeds and sentences; not corrected",
+            ),
             Column("p (Holm)", hint="of the difference, corrected for several comparisons"),
         ]
     later = [*(name for name in measures if name not in _FIRST), *costs]
