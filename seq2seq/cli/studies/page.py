@@ -10,6 +10,7 @@ from seq2seq.cli.studies.curves import learning_curves
 from seq2seq.cli.studies.formats import in_words
 from seq2seq.cli.studies.results import results
 from seq2seq.cli.studies.runs import Group, Run
+from seq2seq.cli.studies.settings import devices
 from seq2seq.cli.studies.translations import translations
 from seq2seq.files.atomic import whole_file
 from seq2seq.visualization.report_page import Section, StudyPage
@@ -98,5 +99,10 @@ def _missing(
         texts.append(
             f"The scores have different signatures, so BLEU cannot be compared between them: "
             f"{'; '.join(pairs)}."
+        )
+    if len(found := devices(runs)) > 1:
+        texts.append(
+            f"The runs were trained on different devices, so their times cannot be compared: "
+            f"{'; '.join(found)}."
         )
     return texts

@@ -6,6 +6,7 @@ from seq2seq.cli.studies.comparison import BaselineComparison
 from seq2seq.cli.studies.formats import column, in_words, known_measures, number_cell, spread
 from seq2seq.cli.studies.run_files import MEASURES
 from seq2seq.cli.studies.runs import SEED, Group, Run
+from seq2seq.cli.studies.settings import settings_table
 from seq2seq.visualization.report_page import Cell, Column, Section, Table
 
 LEVEL = 0.05
@@ -26,7 +27,7 @@ def results(
     return Section(
         title="Results",
         paragraphs=_summary(runs, groups, comparisons),
-        tables=[_group_table(groups, comparisons), _run_table(runs)],
+        tables=[_group_table(groups, comparisons), _run_table(runs), *settings_table(runs)],
     )
 
 

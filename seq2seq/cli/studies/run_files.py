@@ -182,6 +182,11 @@ def read_heads(path: Path) -> list[Head]:
     return heads
 
 
+def read_device(path: Path) -> str:
+    """Return the device from a run's results.json; empty if it is not known."""
+    return str(json.loads(path.read_text(encoding="utf-8")).get("device", ""))
+
+
 def _value(results: object, name: str, path: Path) -> object:
     """Return a value by its dotted name."""
     for key in name.split("."):

@@ -1,3 +1,4 @@
+import json
 import shutil
 
 from tiny_study import SIGNATURE, write_run, write_study
@@ -34,6 +35,17 @@ def test_failures_missing_seeds_and_other_signatures_are_named(tmp_path, report)
     assert SIGNATURE in page
     assert SIGNATURE.replace("13a", "char") in page
     assert "All runs ended" not in page
+
+
+def test_different_devices_are_named(tmp_path, report):
+    for number, device in enumerate(("cpu, 1 threads", "NVIDIA H100")):
+        write_run(tmp_path / f"{number}", f"attention={number}")
+        results = tmp_path / f"{number}" / "results.json"
+        results.write_text(json.dumps({**json.loads(results.read_text()), "device": device}))
+
+    page, _ = report(tmp_path)
+
+    assert "times cannot be compared: cpu, 1 threads; NVIDIA H100.</li>" in page
 
 
 def test_runs_of_one_seed_in_a_group_are_named(tmp_path, report):
