@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import BinaryIO, Protocol
 
 from seq2seq.files.paths import check_readable, expand_home
-from seq2seq.files.text import MAX_LINE, damaged_gzip, decode_line, is_gzip, too_long
+from seq2seq.files.text import MAX_LINE, UTF16_MARKS, damaged_gzip, decode_line, is_gzip, too_long
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,8 @@ class Bytes(Protocol):
 class LineReader:
     r"""Iterator over the lines of a file or pipe, which end at `\n` only.
 
-    A line of more than `MAX_LINE` bytes raises ValueError when it is its turn.
+    A line of more than `MAX_LINE` bytes raises ValueError when it is its turn, and so does a first
+    line with a byte order mark of UTF-16.
     A byte order mark at the start and a `\r` at the end of a line are removed. Bytes that are
     not UTF-8 are replaced by U+FFFD; a warning at the end counts the lines with such bytes.
     """
@@ -61,6 +62,10 @@ class LineReader:
             line = self._lines.popleft()
             if len(line) > MAX_LINE:
                 raise too_long(self.name, number)
+            if number == 1 and line.startswith(UTF16_MARKS):
+                raise ValueError(
+                    f"{self.name} is UTF-16, not UTF-8; convert it with iconv -f UTF-16 -t UTF-8"
+                )
             yield self._decode(line, number)
         if self._num_invalid:
             logger.warning(

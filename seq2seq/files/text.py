@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 BYTE_ORDER_MARK = "\ufeff"
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+"""Byte order marks of UTF-16, neither of which occurs in UTF-8."""
 MAX_LINE = 1 << 20
 """Bytes; a longer line is refused, since memory grows with it."""
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.files.lines import CHUNK, LineReader, open_lines, open_standard_input, parallel
-from seq2seq.files.text import MAX_LINE
+from seq2seq.files.text import MAX_LINE, UTF16_MARKS
 
 LONG = b"\xc3\xa4" * CHUNK
 
@@ -45,7 +45,11 @@ def test_lines_end_at_line_feeds_alone(tmp_path, content, lines):
     assert read(path) == lines
 
 
-@given(content=st.binary(max_size=60).map(lambda content: content.replace(b"A", b"\n")))
+@given(
+    content=st.binary(max_size=60)
+    .filter(lambda content: not content.startswith(UTF16_MARKS))
+    .map(lambda content: content.replace(b"A", b"\n"))
+)
 def test_any_bytes_have_as_many_lines_as_line_feeds(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("any") / "a.txt"
     path.write_bytes(content)
@@ -66,6 +70,21 @@ def test_bytes_that_are_not_utf8_are_replaced_and_counted_in_one_warning(tmp_pat
     message = record.getMessage()
     assert message.startswith("input=a.txt: bytes that are not UTF-8")
     assert message.endswith("lines affected: 2")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_byte_order_mark_of_utf16_is_an_error_before_any_line(tmp_path, encoding):
+    path = tmp_path / "a.txt"
+    path.write_bytes("\ufeffDer B\xe4r\nDie Katze\n".encode(encoding))
+
+    with path.open("rb", buffering=0) as file:
+        lines = iter(LineReader(file, name="input=a.txt"))
+        with pytest.raises(ValueError) as caught:
+            next(lines)
+
+    assert str(caught.value) == (
+        "input=a.txt is UTF-16, not UTF-8; convert it with iconv -f UTF-16 -t UTF-8"
+    )
 
 
 def test_valid_text_gives_no_warning(tmp_path, caplog):

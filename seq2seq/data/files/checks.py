@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seq2seq.files.paths import check_readable
-from seq2seq.files.text import MAX_LINE, open_text, too_long
+from seq2seq.files.text import MAX_LINE, UTF16_MARKS, open_text, too_long
 
 logger = logging.getLogger(__name__)
 
 _CHUNK_SIZE = MAX_LINE
 """Bytes; at most the limit of a line, so that only a line across two chunks can exceed it."""
-_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _UTF16_SHARE = 0.4
 """Smallest share of zero bytes that shows UTF-16 without a byte order mark."""
 
@@ -89,7 +88,7 @@ def _check_encoding(name: str, path: Path) -> None:
     """Raise ValueError if the file is UTF-16."""
     with open_text(path) as file:
         start = file.read(_CHUNK_SIZE)
-    if start.startswith(_BYTE_ORDER_MARKS) or start.count(0) > _UTF16_SHARE * len(start):
+    if start.startswith(UTF16_MARKS) or start.count(0) > _UTF16_SHARE * len(start):
         raise ValueError(
             f"data.{name}={path}: the file is UTF-16, not UTF-8; convert it: "
             f"iconv -f UTF-16 -t UTF-8 {path} > {path}.utf8"
