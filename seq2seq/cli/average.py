@@ -9,6 +9,7 @@ from seq2seq.checkpoints.average import average_files
 from seq2seq.cli.errors import one_line_errors
 from seq2seq.cli.hydra_arguments import quote_plain_values
 from seq2seq.config.plugins import KEY, load_plugins_of
+from seq2seq.runtime.console import log_to_stderr
 
 logger = logging.getLogger(__name__)
 
@@ -16,7 +17,7 @@ logger = logging.getLogger(__name__)
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """Average the checkpoints that the command line names."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s: %(message)s")
+    log_to_stderr()
     parser = argparse.ArgumentParser(
         prog="seq2seq-average",
         description="Average the weights of several checkpoints of one run into one file, which "

@@ -33,6 +33,7 @@ from seq2seq.evaluation.significance import (
 from seq2seq.files.atomic import whole_files
 from seq2seq.files.lines import open_lines
 from seq2seq.files.paths import expand_home
+from seq2seq.runtime.console import log_to_stderr
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +96,7 @@ class ScoreConfig:
 
 def main() -> None:
     """Run the command with the arguments of this process."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s: %(message)s")
+    log_to_stderr()
     # sacreBLEU logs the steps of its tests at INFO.
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)
     sys.argv[1:] = quote_plain_values(

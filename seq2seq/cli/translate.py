@@ -1,6 +1,5 @@
 """Translate with a trained model, for example `translate.py checkpoint=checkpoints/NAME`."""
 
-import logging
 import signal
 import sys
 from types import FrameType
@@ -18,13 +17,14 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.config.composition import config_directory, to_dataclass
     from seq2seq.config.plugins import load_plugins_of
     from seq2seq.runtime.allocator import keep_freed_memory
+    from seq2seq.runtime.console import log_to_stderr
 
 
 def main() -> None:
     """Run the command with the arguments of this process."""
     signal.signal(signal.SIGTERM, _exit)
     keep_freed_memory()
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s: %(message)s")
+    log_to_stderr()
     sys.argv[1:] = quote_plain_values(sys.argv[1:])
     run_script(_check_and_translate)
 

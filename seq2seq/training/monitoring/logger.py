@@ -12,6 +12,7 @@ from typing import NoReturn
 from tqdm import tqdm
 
 from seq2seq.files.atomic import create_file
+from seq2seq.runtime.console import ConsoleFormatter
 from seq2seq.training.evaluator import Evaluation
 from seq2seq.training.progress import Progress
 
@@ -94,13 +95,11 @@ class _ConsoleHandler(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFormatter(logging.Formatter("%(message)s"))
+        self.setFormatter(ConsoleFormatter())
         self._label = _LABEL.get()  # read here, because lines may come from other threads
 
     def emit(self, record: logging.LogRecord) -> None:
         text = self.format(record)
-        if record.levelno >= logging.WARNING:
-            text = f"{record.levelname.lower()}: {text}"
         if self._label:
             text = "\n".join(f"{self._label}: {line}".rstrip() for line in text.splitlines())
         tqdm.write(text, file=sys.stderr)
