@@ -133,8 +133,10 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     try:
         config = config_from_checkpoint(content["config"])
     except ValueError as error:
-        versions = f"version {content['version']} wrote it, this is version {__version__}"
-        raise ValueError(f"checkpoint={path}: {error} ({versions})") from error
+        version = content["version"]
+        versions = f" (version {version} wrote it, this is version {__version__})"
+        hint = "" if version == __version__ else versions
+        raise ValueError(f"checkpoint={path}: {error}{hint}") from error
     try:
         tokenizers = tokenizers_from_state(content["tokenizers"])
     except Exception as error:  # each tokenizer, and SentencePiece, has its own
