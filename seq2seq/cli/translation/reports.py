@@ -96,7 +96,7 @@ def _page(config: TranslateConfig, translator: Translator, new_file: NewFile) ->
                 source_tokens=translation.source_tokens,
                 target_tokens=best.tokens,
                 attention_weights=best.attention_weights,
-                note=f"{index + 1}: log-probability {best.log_probability:.2f}",
+                note=f"line {index + 1}, log-probability {best.log_probability:.2f}",
             )
 
         yield report

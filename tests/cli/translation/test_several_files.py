@@ -108,7 +108,7 @@ def test_reports_and_json_have_all_inputs(checkpoint, inputs, tmp_path):
     sources = [[json.loads(line)["source"] for line in read(path)] for path in paths]
     assert sources == [FIRST, SECOND]
     assert len(gzip.decompress(links.read_bytes()).split(b"\n")) == len(SENTENCES) + 1
-    assert "8: log-probability" in page.read_text(encoding="utf-8")
+    assert "line 8, log-probability" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
