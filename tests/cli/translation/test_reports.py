@@ -125,7 +125,9 @@ def test_the_page_has_the_best_translation_of_each_line_with_text(
 
     page = path.read_bytes()
     assert page.rstrip().endswith(b"</html>")
-    notes = [f'"note":"line {row}, log-probability -' for row, s in enumerate(SENTENCES, 1) if s.strip()]
+    notes = [
+        f'"note":"line {row}, log-probability -' for row, s in enumerate(SENTENCES, 1) if s.strip()
+    ]
     assert all(page.count(note.encode()) == 1 for note in notes)
     assert page.count(b'"note":') == len(notes)
 
