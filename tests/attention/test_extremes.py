@@ -40,7 +40,7 @@ def draw_valid(kind, shape, generator):
 
 
 @pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(
     shape=st.tuples(*[st.integers(1, 4)] * 2, st.integers(1, 9)),
     kind=st.sampled_from(["lengths", "step_lengths", "mask", "step_mask"]),

@@ -132,7 +132,7 @@ def test_infinite_score_of_padding_is_ignored():
     assert torch.equal(scores.grad[..., 2], torch.zeros(2, 1))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(
     shape=st.tuples(*[st.integers(1, 4)] * 3, st.integers(1, 9)),
     with_heads=st.booleans(),

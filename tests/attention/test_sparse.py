@@ -160,7 +160,7 @@ def test_nan_of_a_real_position_stays_nan(normalize):
 
 
 @both
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(
     rows=st.lists(
         st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0]) | st.floats(-4, 4), min_size=1, max_size=9),

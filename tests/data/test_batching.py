@@ -21,7 +21,7 @@ from seq2seq.data.id_rows import IdRows, Numbers
 from seq2seq.data.token_links import LinkedTokens, TokenLinks
 from seq2seq.special_tokens import BOS, EOS, PAD
 
-SETTINGS = settings(max_examples=40, deadline=None, database=None)
+SETTINGS = settings(max_examples=40, database=None)
 SOURCE = [[10, 11], [12, 13, 14, 15], [], [16]]
 TARGET = [[20, 21, 22], [23], [24, 25], []]
 

@@ -81,7 +81,7 @@ def test_statistics_are_those_of_the_definitions(batch_size):
     assert len({head.entropy for head in heads}) == NUM_HEADS
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     lengths=st.lists(st.tuples(st.integers(2, 6), st.integers(1, 6)), min_size=1, max_size=6),
     batch_size=st.integers(1, 6),

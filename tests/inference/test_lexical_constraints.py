@@ -47,7 +47,7 @@ def sub_words(tokenizer):
     return Translator(model, tokenizers=tokenizers, numerics=numerics, decoding=config.decoding)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     prefixes=st.lists(
         st.lists(st.sampled_from([*WORDS, "  ", "gun"]), max_size=4), min_size=1, max_size=5

@@ -83,7 +83,7 @@ def test_no_lines_give_no_translations(translator):
     assert list(translator.translate([], GREEDY, batch_size=2)) == []
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(lines=st.lists(st.text(max_size=12), max_size=6))
 def test_any_line_gets_one_line(translator, lines):
     translations = list(translator.translate(lines, GREEDY, batch_size=4))

@@ -179,7 +179,7 @@ def sentence_tokens():
     return train_tokenizers(config, list_corpus([(text, text)] * 3)).source
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     source=st.text(alphabet="ab \u0141.,\u0130\u00df\u4e00", max_size=12),
     ids=st.lists(st.sampled_from([UNK, 4, 5, 6]), max_size=5),

@@ -45,7 +45,7 @@ def assert_same(found, expected, score):
         assert hypothesis.log_probability == pytest.approx(output.log_probability, abs=1e-4)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     model=MODELS,
     options=OPTIONS,
@@ -67,7 +67,7 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive(tools, model, options, n_best
         assert_same(found, expected, lambda output: tools.score(output, config))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     model=MODELS,
     options=OPTIONS,
@@ -92,7 +92,7 @@ def test_exact_stopping_and_leaving_the_batch_change_no_result(
         assert_same(found, expected, lambda output: tools.score(output, config))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     model=MODELS,
     options=OPTIONS,

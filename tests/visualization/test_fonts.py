@@ -20,6 +20,9 @@ HOUSE = "H\u00e4user"
 def _new_process(monkeypatch):
     """Let each test be the first of a process, on a machine without further fonts."""
     monkeypatch.setattr(fonts_module, "_has_warned", False)
+    known = font_manager.fontManager.ttflist
+    brought = [each for each in known if each.fname.startswith(matplotlib.get_data_path())]
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", brought)
     monkeypatch.setattr(font_manager, "findSystemFonts", list)
     for function in (fonts_module._add_new_fonts, fonts_module._characters):
         function.cache_clear()

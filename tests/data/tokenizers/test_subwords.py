@@ -24,7 +24,7 @@ CONFIG = unigram_config(vocabulary_size=48)
 MODEL_TYPES = list(SentencePieceModel)
 CHARACTERS = "abcdehlnouäöüß .,\u00a0\u00bd\ufb01"
 ODD_CHARACTERS = "ab. \t\r\x00\u00a0\u0301\u2028\u2047\u2581\u3000\u65e5\U0001f600"
-SETTINGS = settings(max_examples=50, deadline=None, database=None)
+SETTINGS = settings(max_examples=50, database=None)
 WORDS = ["hund", "haus", "blau", "ab", "neben", "schön", "über", "fuß", "haben", "hundeleben"]
 
 
