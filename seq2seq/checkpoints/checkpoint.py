@@ -133,10 +133,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     try:
         config = config_from_checkpoint(content["config"])
     except ValueError as error:
-        version = content["version"]
-        versions = f" (version {version} wrote it, this is version {__version__})"
-        hint = "" if version == __version__ else versions
-        raise ValueError(f"checkpoint={path}: {error}{hint}") from error
+        raise ValueError(f"checkpoint={path}: {error}{_versions(content)}") from error
     try:
         tokenizers = tokenizers_from_state(content["tokenizers"])
     except Exception as error:  # each tokenizer, and SentencePiece, has its own
@@ -190,6 +187,14 @@ def _read(path: Path) -> _Content:
     if content.keys() != _Content.__annotations__.keys():
         raise ValueError(_refusal(path))
     return cast(_Content, content)
+
+
+def _versions(content: _Content) -> str:
+    """Name the version that wrote a checkpoint, if it is not this one."""
+    version = content["version"]
+    if version == __version__:
+        return ""
+    return f" (version {version} wrote it, this is version {__version__})"
 
 
 def _refusal(path: Path) -> str:
