@@ -294,9 +294,7 @@ def test_an_unknown_choice_in_a_sweep_is_one_line_before_any_run(train, tmp_path
     assert "dott" in err
 
 
-def test_a_signal_stops_a_sweep_and_names_the_command_that_continues_it(
-    train, corpus, monkeypatch
-):
+def test_a_signal_stops_a_sweep_and_names_the_command_that_continues_it(train, corpus, monkeypatch):
     original = trainer_module.Trainer._update
 
     def update(self, *arguments):
