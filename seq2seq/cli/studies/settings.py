@@ -14,7 +14,7 @@ def settings_table(runs: Sequence[Run]) -> list[Table]:
     """Return a table of the settings that are equal in all runs with results.
 
     Returns:
-        The table; nothing if a run has no configuration or if the runs share no setting.
+        A list with the table; empty if a run has no configuration or the runs share no setting.
     """
     finished = [run for run in runs if run.failure is None]
     configs = [read_config(run.path) for run in finished]
