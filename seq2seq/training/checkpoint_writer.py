@@ -62,6 +62,10 @@ class CheckpointWriter:
         """
         checkpoint = self._checkpoint(model_state, training_state=training_state)
         save_checkpoint(self._directory.last, checkpoint)
+        self.delete_others(progress)
+
+    def delete_others(self, progress: Progress) -> None:
+        """Delete each step-<n>.pt that is not among the best checkpoints."""
         self._directory.keep_steps(self._updates_to_keep(progress))
 
     def _updates_to_keep(self, progress: Progress) -> list[int]:

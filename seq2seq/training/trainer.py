@@ -89,6 +89,8 @@ class Trainer:
                     raise Interrupted(stop_signal)
             if self.progress.validated_update < self.progress.update:
                 self._validate(board)
+            elif self.ranks.is_first:  # a run killed after its last save has not deleted them
+                self.writer.delete_others(self.progress)
             late_signal = share_from_first(signals.received, self.ranks)
             if late_signal:
                 raise Interrupted(late_signal)

@@ -14,6 +14,7 @@ from tiny_training import read_scalars, tiny_run, write_corpus
 from seq2seq.data import SampledCorpus
 from seq2seq.runtime.interrupts import Interrupted
 from seq2seq.training.evaluator import Evaluator
+from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.updates import Updater
 
@@ -130,6 +131,7 @@ def test_the_run_has_validations_curves_and_schedules(uninterrupted):
         pytest.param(Updater, "make", 11, id="between-validations"),
         pytest.param(Evaluator, "evaluate", 2, id="in-a-validation"),
         pytest.param(Trainer, "_save_last", 3, id="between-best-and-last"),
+        pytest.param(RunDirectory, "keep_steps", 5, id="before-old-checkpoints-are-deleted"),
         pytest.param(Evaluator, "evaluate", 6, id="while-scoring-the-average"),
         pytest.param(Evaluator, "evaluate", 8, id="while-scoring-the-test-set"),
     ],
