@@ -51,10 +51,14 @@ class Registry(Generic[_Config, _Part]):
         """Add a part under its config type and the default of the type's field `name`.
 
         Raises:
-            ValueError: The type has no default name, or the name or the type is taken.
+            ValueError: The type has no default name, the name or the type is taken, or the part is
+                a class that lacks a method.
         """
         self.check(config_type)
-        self._parts[self._name(config_type)] = config_type, part
+        name = self._name(config_type)
+        if missing := sorted(getattr(part, "__abstractmethods__", ())):
+            raise ValueError(f"{self._kind} {name!r} must define {' and '.join(missing)}")
+        self._parts[name] = config_type, part
 
     def config_types(self) -> dict[str, type[_Config]]:
         """Return the config type of each name."""

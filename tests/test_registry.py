@@ -1,3 +1,4 @@
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import pytest
@@ -41,6 +42,28 @@ def test_name_or_config_that_is_taken_is_refused(config_type):
         registry.add(config_type, 5)
 
     assert registry.find(SquareConfig()) == 4
+
+
+def test_class_that_lacks_methods_is_refused_with_their_names():
+    class Sided(ABC):
+        @abstractmethod
+        def sides(self) -> int: ...
+
+        @abstractmethod
+        def area(self) -> float: ...
+
+    class Square(Sided):
+        def sides(self) -> int:
+            return 4
+
+    registry = Registry[ShapeConfig, type[Sided]]("shape")
+
+    with pytest.raises(ValueError, match=r"^shape 'square' must define area and sides$"):
+        registry.add(SquareConfig, Sided)
+    with pytest.raises(ValueError, match=r"^shape 'square' must define area$"):
+        registry.add(SquareConfig, Square)
+
+    assert not registry.config_types()
 
 
 def test_config_without_a_default_name_is_refused():

@@ -29,6 +29,21 @@ class PluggedAttention(DotAttention):
     def score(self, query, keys):
         return 2 * DotAttention.score(self, query, keys)
 """
+METHODLESS = """
+from dataclasses import dataclass
+
+from seq2seq.attention import Attention, AttentionConfig, register_attention
+
+
+@dataclass(kw_only=True, slots=True)
+class PluggedConfig(AttentionConfig):
+    name: str = "plugged"
+
+
+@register_attention(PluggedConfig)
+class PluggedAttention(Attention):
+    pass
+"""
 SEARCH = """
 from dataclasses import dataclass
 
@@ -136,6 +151,11 @@ def test_last_of_several_overrides_is_loaded_as_hydra_takes_it():
             "taken.py",
             ATTENTION.format(name="additive"),
             r", line 13: ValueError: attention 'additive' or its config PluggedConfig is taken",
+        ),
+        (
+            "methodless.py",
+            METHODLESS,
+            r", line 12: ValueError: attention 'plugged' must define score$",
         ),
         ("text.txt", "x\n", r" must be a Python file whose name is a Python name, as cosine\.py"),
         ("a-b.py", "x = 1\n", r" must be a Python file whose name is a Python name, as cosine\.py"),
