@@ -114,9 +114,7 @@ def _check_and_score() -> None:
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="score")
 @one_line_errors
 def _score(composed: DictConfig) -> None:
-    config = to_dataclass(composed)
-    assert isinstance(config, ScoreConfig)
-    score_systems(config)
+    score_systems(to_dataclass(composed, ScoreConfig))
 
 
 def score_systems(config: ScoreConfig) -> None:

@@ -19,10 +19,10 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.cli.launchers import launched_job, stopped_sweeps_in_one_line
     from seq2seq.cli.next_steps import command, next_steps, relative
     from seq2seq.cli.sweep import run_job
-    from seq2seq.config.composition import config_directory
+    from seq2seq.config.composition import config_directory, to_dataclass
     from seq2seq.config.plugins import KEY, load_plugins, load_plugins_of
     from seq2seq.config.quoting import quote_where_needed
-    from seq2seq.config.schema import TrainConfig, register_schemas, to_train_config
+    from seq2seq.config.schema import TrainConfig, register_schemas
     from seq2seq.config.training import Metric
     from seq2seq.files.paths import expand_home
     from seq2seq.runtime.allocator import keep_freed_memory
@@ -55,8 +55,8 @@ def _train(composed: DictConfig) -> float | None:
         if hydra_config.mode is RunMode.MULTIRUN:
             path = Path(hydra_config.runtime.output_dir)
             with launched_job(path.name):
-                return run_job(path, lambda: _train_job(to_train_config(composed), path))
-        config = to_train_config(composed)
+                return run_job(path, lambda: _train_job(to_dataclass(composed, TrainConfig), path))
+        config = to_dataclass(composed, TrainConfig)
         parent = expand_home(config.checkpoint_dir, key="checkpoint_dir")
         return _train_into(config, parent / config.run_name)
     except Interrupted as stop:

@@ -44,9 +44,7 @@ def _check_and_translate() -> None:
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="translate")
 @one_line_errors
 def _translate(composed: DictConfig) -> None:
-    config = to_dataclass(composed)
-    assert isinstance(config, TranslateConfig)
-    translate(config)
+    translate(to_dataclass(composed, TranslateConfig))
 
 
 def _exit(number: int, frame: FrameType | None) -> None:

@@ -3,12 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from seq2seq.files.resources import resource
+
+_Config = TypeVar("_Config")
 
 
 def config_directory() -> Path:
@@ -28,7 +31,7 @@ def compose_yaml(name: str, overrides: Sequence[str]) -> DictConfig:
         GlobalHydra.instance().hydra = outer
 
 
-def to_dataclass(composed: DictConfig) -> object:
+def to_dataclass(composed: DictConfig, schema: type[_Config]) -> _Config:
     """Convert a composed configuration into the dataclass of its schema, which checks the values.
 
     Raises:
@@ -37,7 +40,9 @@ def to_dataclass(composed: DictConfig) -> object:
     """
     for key in _added_keys(composed):
         raise ValueError(f"unknown key {key!r}; remove it")
-    return OmegaConf.to_object(composed)
+    config = OmegaConf.to_object(composed)
+    assert isinstance(config, schema)
+    return config
 
 
 def _added_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:

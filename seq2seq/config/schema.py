@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig
 
 from seq2seq.attention import AttentionConfig, attention_config_types
 from seq2seq.config.composition import compose_yaml, config_directory, to_dataclass
@@ -107,13 +106,6 @@ def register_schemas() -> None:
                 store.store(group=group, name=name, node=config_type)
 
 
-def to_train_config(composed: DictConfig) -> TrainConfig:
-    """Convert a composed training configuration; raises as `to_dataclass`."""
-    config = to_dataclass(composed)
-    assert isinstance(config, TrainConfig)
-    return config
-
-
 def load_config(*overrides: str) -> TrainConfig:
     """Compose the configuration that `train.py` would train with.
 
@@ -138,4 +130,4 @@ def load_config(*overrides: str) -> TrainConfig:
 @cache
 def _load_config(overrides: tuple[str, ...], registered: tuple[type, ...]) -> TrainConfig:
     register_schemas()
-    return to_train_config(compose_yaml("train", overrides))
+    return to_dataclass(compose_yaml("train", overrides), TrainConfig)

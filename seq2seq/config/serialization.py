@@ -9,9 +9,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
+from seq2seq.config.composition import to_dataclass
 from seq2seq.config.errors import describe_error
 from seq2seq.config.plugins import how_to_load
-from seq2seq.config.schema import TrainConfig, config_groups, to_train_config
+from seq2seq.config.schema import TrainConfig, config_groups
 from seq2seq.files.atomic import whole_file
 
 
@@ -38,7 +39,7 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
         if any("${" in str(value) for value in flatten(content).values()):
             # An interpolation could read the environment on behalf of the file's author.
             raise ValueError("it contains an interpolation, which no saved configuration does")
-        return to_train_config(cast(DictConfig, OmegaConf.merge(schema, content)))
+        return to_dataclass(cast(DictConfig, OmegaConf.merge(schema, content)), TrainConfig)
     except MissingMandatoryValue as error:
         raise ValueError(
             f"the configuration lacks {error.full_key}, which this version needs; use the version "

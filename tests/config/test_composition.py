@@ -28,7 +28,7 @@ def test_composing_leaves_the_state_of_hydra_as_it_was():
 
 
 def test_a_composed_file_is_converted_to_its_dataclass():
-    config = to_dataclass(compose_yaml("train", ["seed=7"]))
+    config = to_dataclass(compose_yaml("train", ["seed=7"]), TrainConfig)
 
     assert isinstance(config, TrainConfig)
     assert config.seed == 7
@@ -39,4 +39,4 @@ def test_an_added_key_is_refused(key):
     composed = compose_yaml("train", [f"+{key}=1"])
 
     with pytest.raises(ValueError, match=f"^unknown key '{key}'; remove it$"):
-        to_dataclass(composed)
+        to_dataclass(composed, TrainConfig)

@@ -218,9 +218,7 @@ def load_translate_config(*arguments: str) -> TranslateConfig:
     quoted = quote_plain_values(arguments)
     load_plugins_of(quoted)
     register_translate_schema()
-    config = to_dataclass(compose_yaml("translate", quoted))
-    assert isinstance(config, TranslateConfig)
-    return config
+    return to_dataclass(compose_yaml("translate", quoted), TranslateConfig)
 
 
 def register_translate_schema() -> None:
