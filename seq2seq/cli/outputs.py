@@ -1,4 +1,4 @@
-"""Open the outputs of translate.py: standard output, pipes, or files that appear when complete."""
+"""Open the outputs of a command: standard output, pipes, or files that appear when complete."""
 
 import contextlib
 import gzip
@@ -12,6 +12,30 @@ from typing import BinaryIO, cast
 from seq2seq.files.atomic import NewFile, create_file, naming
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import is_gzip
+
+
+def check_overwrites(*, read: dict[str, list[str]], written: dict[str, list[str]]) -> None:
+    """Raise ValueError if an output would overwrite a file of another key.
+
+    Args:
+        read: Paths to read, by their configuration keys; a directory under `checkpoint` means its
+            best.pt.
+        written: Paths to write, likewise.
+    """
+    taken: dict[Path, str] = {}
+    named = [(key, name) for key, names in (read | written).items() for name in names]
+    for key, name in named:
+        path = expand_home(name, key=key).resolve()
+        if key == "checkpoint" and path.is_dir():
+            path /= "best.pt"
+        # Several keys may name the same device or pipe.
+        if path.exists() and not path.is_file():
+            continue
+        if path in taken and key in written:
+            raise ValueError(
+                f"{key}={name} would overwrite the file of {taken[path]}; give it another name"
+            )
+        taken[path] = f"{key}={name}"
 
 
 @contextlib.contextmanager

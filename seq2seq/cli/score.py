@@ -16,7 +16,7 @@ from tabulate import tabulate
 from seq2seq.checks import check_positive
 from seq2seq.cli.errors import one_line_errors, run_script
 from seq2seq.cli.hydra_arguments import quote_plain_values, refuse_sweep
-from seq2seq.cli.outputs import open_output, write
+from seq2seq.cli.outputs import check_overwrites, open_output, write
 from seq2seq.config.composition import config_directory, to_dataclass
 from seq2seq.evaluation.bleu_tokenize import (
     ScoringRule,
@@ -32,7 +32,6 @@ from seq2seq.evaluation.significance import (
 )
 from seq2seq.files.atomic import whole_files
 from seq2seq.files.lines import open_lines
-from seq2seq.files.paths import expand_home
 from seq2seq.runtime.console import log_to_stderr
 
 logger = logging.getLogger(__name__)
@@ -77,21 +76,10 @@ class ScoreConfig:
                 raise ValueError(f"{key}={names} must name a file, or several: [a.en,b.en]")
         check_bleu_tokenize(self.bleu_tokenize, key="bleu_tokenize")
         check_positive("", self, "significance_samples")
-        self._check_output()
-
-    def _check_output(self) -> None:
-        """Raise ValueError if the output would overwrite a file that is read."""
-        if self.output is None:
-            return
-        output = expand_home(self.output, key="output")
-        for key in ("hypotheses", "reference"):
-            for name in getattr(self, key):
-                path = expand_home(name, key=key)
-                if output.is_file() and path.exists() and path.samefile(output):
-                    raise ValueError(
-                        f"output={self.output} would overwrite the file of {key}={name}; "
-                        "give it another name"
-                    )
+        check_overwrites(
+            read={"hypotheses": self.hypotheses, "reference": self.reference},
+            written={"output": [] if self.output is None else [self.output]},
+        )
 
 
 def main() -> None:

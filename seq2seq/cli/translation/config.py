@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
 from hydra.core.config_store import ConfigStore
 
 from seq2seq.checks import check_positive
 from seq2seq.cli.hydra_arguments import TRANSLATE_PATHS, quote_plain_values
+from seq2seq.cli.outputs import check_overwrites
 from seq2seq.config.composition import compose_yaml, to_dataclass
 from seq2seq.config.plugins import load_plugins_of
 from seq2seq.config.schema import register_schemas
-from seq2seq.files.paths import expand_home
 from seq2seq.kernels.switch import Kernels
 from seq2seq.runtime.numerics import Device, Precision
 from seq2seq.search import DecodingConfig, decoding_config_types
@@ -110,7 +109,11 @@ class TranslateConfig:
         self._check_counts()
         self._check_reference()
         self._check_words()
-        self._check_outputs()
+        read = ("checkpoint", "input", "reference", "prefixes", "banned_phrases")
+        check_overwrites(
+            read={key: self._paths(key) for key in (*read, "dictionary", "gold")},
+            written={key: self._paths(key) for key in ("output", "alignments", "attention_html")},
+        )
         self._check_long_lines()
         if decoding_config_types().get(self.decoding.name) is not type(self.decoding):
             raise ValueError(
@@ -187,26 +190,6 @@ class TranslateConfig:
         """Return the paths that a key names, which may be none."""
         value: list[str] | str | None = getattr(self, key)
         return [value] if isinstance(value, str) else value or []
-
-    def _check_outputs(self) -> None:
-        """Raise ValueError if an output would overwrite a file of another key."""
-        taken: dict[Path, str] = {}
-        read = ["checkpoint", "input", "reference", "prefixes", "banned_phrases"]
-        read += ["dictionary", "gold"]
-        written = ("output", "alignments", "attention_html")
-        named = [(key, name) for key in (*read, *written) for name in self._paths(key)]
-        for key, name in named:
-            path = expand_home(name, key=key).resolve()
-            if key == "checkpoint" and path.is_dir():
-                path /= "best.pt"
-            # Several keys may name the same device or pipe.
-            if path.exists() and not path.is_file():
-                continue
-            if path in taken and key in written:
-                raise ValueError(
-                    f"{key}={name} would overwrite the file of {taken[path]}; give it another name"
-                )
-            taken[path] = f"{key}={name}"
 
 
 def load_translate_config(*arguments: str) -> TranslateConfig:
