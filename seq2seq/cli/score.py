@@ -30,14 +30,13 @@ from seq2seq.evaluation.significance import (
     SystemScores,
     compare_systems,
 )
+from seq2seq.evaluation.study_significance import LEVEL
 from seq2seq.files.atomic import whole_files
 from seq2seq.files.lines import open_lines
 from seq2seq.runtime.console import log_to_stderr
 
 logger = logging.getLogger(__name__)
 
-LEVEL = 0.05
-"""p-values below this level are marked."""
 TITLES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
 
 

@@ -20,6 +20,8 @@ from seq2seq.evaluation.bleu_tokenize import DEFAULT_RULE, ScoringRule, build_bl
 
 Array = NDArray[np.float64]
 
+LEVEL = 0.05
+"""A difference with a p-value below this level is significant."""
 NUM_SAMPLES = 1000
 _SEED = 12345
 _CHUNK = 50
@@ -132,7 +134,7 @@ def compare_groups(
     else:
         error, errors = float(np.sqrt(sentences)), effects.std()
     statistics = np.abs(_ratio(effects, errors))
-    margin = float(np.quantile(statistics, 0.95)) * error
+    margin = float(np.quantile(statistics, 1 - LEVEL)) * error
     return GroupComparison(
         effect,
         (effect - margin, effect + margin),

@@ -7,9 +7,9 @@ from seq2seq.cli.studies.formats import column, in_words, known_measures, number
 from seq2seq.cli.studies.run_files import MEASURES
 from seq2seq.cli.studies.runs import SEED, Group, Run
 from seq2seq.cli.studies.settings import settings_table
+from seq2seq.evaluation.study_significance import LEVEL
 from seq2seq.visualization.report_page import Cell, Column, Section, Table
 
-LEVEL = 0.05
 _NOTABLE_RATIO = 1.25
 """Ratio of the speeds of a group's runs from which the page warns; they do the same work."""
 _COSTS = ("parameters", "minutes", "tokens_per_second", "best_update")
