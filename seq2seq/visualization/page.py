@@ -5,6 +5,7 @@
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -13,6 +14,8 @@ from torch import Tensor
 
 FULL = 1000
 """A weight of 1 on the page; weights are rounded to thousandths."""
+_SENTENCES = "\0"
+"""Marks the place of the sentences in the page."""
 
 
 class AttentionPage:
@@ -41,7 +44,8 @@ class AttentionPage:
     def __init__(self, output: BinaryIO) -> None:
         """Write the beginning of the page to `output`, which stays open after `close`."""
         self._output = output
-        head, self._tail = _template()
+        page = fill_template(Path(__file__), {"sentences": _SENTENCES})
+        head, self._tail = page.encode().split(f"{_SENTENCES}\n".encode())
         self._output.write(head)
 
     def add(
@@ -90,25 +94,20 @@ class AttentionPage:
         self._output.write(block.encode("ascii"))
 
 
-def _template() -> tuple[bytes, bytes]:
-    """Return the page before and after the sentences."""
-    page, style, script = read_parts(Path(__file__))
-    slots = {
-        "{style_hash}": content_hash(style),
-        "{script_hash}": content_hash(script),
-        "{style}": style,
-        "{script}": script,
-    }
-    for slot, content in slots.items():
-        page = page.replace(slot, content)
-    head, tail = page.split("{sentences}\n")
-    return head.encode(), tail.encode()
+def fill_template(module: Path, slots: Mapping[str, str]) -> str:
+    """Return the HTML beside a module, with its style, its script and the contents of its slots.
 
-
-def read_parts(module: Path) -> list[str]:
-    """Return the page, the style and the script beside the module of a page."""
-    suffixes = (".html", ".css", ".js")
-    return [module.with_suffix(suffix).read_text(encoding="utf-8") for suffix in suffixes]
+    Args:
+        module: The file of the module.
+        slots: The content of each `{{slot}}`; a content that contains `{{` stays as it is.
+    """
+    page, style, script = (
+        module.with_suffix(suffix).read_text(encoding="utf-8")
+        for suffix in (".html", ".css", ".js")
+    )
+    hashes = {"style_hash": content_hash(style), "script_hash": content_hash(script)}
+    content = {**slots, **hashes, "style": style, "script": script}
+    return re.sub(r"\{\{(\w+)\}\}", lambda slot: content[slot[1]], page)
 
 
 def json_block(content: Mapping[str, object]) -> str:

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from seq2seq.visualization.page import content_hash, json_block, read_parts
+from seq2seq.visualization.page import content_hash, fill_template, json_block
 
 
 class Cell(NamedTuple):
@@ -116,21 +116,15 @@ class StudyPage:
         policy allows its own scripts only and no requests.
         """
         plotly = plotly_script()
-        page, style, script = read_parts(Path(__file__))
         slots = {
             "title": escape(self.title),
-            "style": style,
-            "hashes": f"'{content_hash(script)}' '{content_hash(plotly)}'",
             "links": _links(self.sections),
             "body": "\n".join(_section(each) for each in self.sections),
             "data": self._data(),
             "plotly": plotly,
-            "script": script,
+            "plotly_hash": content_hash(plotly),
         }
-        # Slot by slot, so that a text with the name of a slot is not taken for one.
-        for part in page.split("{{"):
-            name, end, rest = part.partition("}}")
-            output.write((slots[name] + rest if end else part).encode("utf-8", "replace"))
+        output.write(fill_template(Path(__file__), slots).encode("utf-8", "replace"))
 
     def _data(self) -> str:
         charts = [asdict(chart) for section in self.sections for chart in section.charts]
