@@ -14,7 +14,7 @@ from torch import Tensor, distributed, nn
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from seq2seq.runtime.torchrun import LostProcessError
+from seq2seq.runtime.torchrun import LostProcessError, name_start
 
 _Value = TypeVar("_Value")
 
@@ -101,8 +101,7 @@ def _join(device: torch.device) -> None:
     store, rank, world_size = next(rendezvous("env://"))
     # A restart by torchrun and the next run of a sweep meet in the same store. In a part of
     # it of its own, a group does not read the keys of an earlier one.
-    restarts = _read_number("TORCHELASTIC_RESTART_COUNT", default=0)
-    store = PrefixStore(f"restart-{restarts}/join-{next(_joins)}", store)
+    store = PrefixStore(f"{name_start()}/join-{next(_joins)}", store)
     if device.type == "cuda":
         torch.cuda.set_device(device)
         # Both backends are needed: Python objects use gloo.

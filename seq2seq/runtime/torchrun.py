@@ -5,13 +5,14 @@ import json
 import os
 import socket
 import time
+import uuid
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from torch.distributed.distributed_c10d import PrefixStore
+    from torch.distributed.distributed_c10d import PrefixStore, Store
 
 _PRECEDENCE = 1.0
 """Seconds that the others wait, so that the first process reports an error that all have."""
@@ -19,6 +20,9 @@ _TIME_OF_CAUSE = 3.0
 """Seconds that a process waits until one that it lost has reported the cause."""
 _TIMEOUT = timedelta(minutes=5)
 """Time to wait for a text of another process, which may still import torch."""
+
+_POLL = 0.02
+"""Seconds between two looks of the first process for the others."""
 
 _reports = itertools.count()
 
@@ -98,12 +102,49 @@ def _has_store() -> bool:
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
-@cache
+def name_start() -> str:
+    """Return a name of this start of the processes, the same in all of them.
+
+    torchrun's store outlives a restart, so keys need the name of the start that they belong to. Its
+    count of restarts cannot be that name: with several machines, each counts its own failures.
+    """
+    return _connect()[1] if _has_store() else ""
+
+
 def _store() -> "PrefixStore":
-    """Connect to the part of torchrun's store that belongs to this start of the processes."""
+    """Return the part of torchrun's store that belongs to this start of the processes."""
     from torch.distributed.distributed_c10d import PrefixStore
+
+    store, start = _connect()
+    return PrefixStore(f"seq2seq/{start}", store)
+
+
+@cache
+def _connect() -> "tuple[Store, str]":
     from torch.distributed.rendezvous import rendezvous
 
-    store, _, _ = next(rendezvous("env://", timeout=_TIMEOUT))
-    restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return PrefixStore(f"seq2seq/restart-{restarts}", store)
+    store, rank, world_size = next(rendezvous("env://", timeout=_TIMEOUT))
+    return store, agree_on_start(store, rank, world_size)
+
+
+def agree_on_start(store: "Store", rank: int, world_size: int) -> str:
+    """Agree with the other processes on a name that no earlier start had.
+
+    Every process writes a random name of its own under its rank. The first one answers each name
+    that it finds with its own, until all have confirmed. A name of an earlier start is answered in
+    vain, since its process has ended, and is replaced by that of the new process.
+    """
+    own, prefix = uuid.uuid4().hex, "seq2seq/start"
+    if rank:
+        store.set(f"{prefix}/rank-{rank}", own)
+        name = store.get(f"{prefix}/answer-{own}").decode()
+        store.set(f"{prefix}/{name}/rank-{rank}", "")
+        return name
+    waiting = list(range(1, world_size))
+    while waiting:
+        for other in waiting:
+            name = store.get(f"{prefix}/rank-{other}").decode()
+            store.set(f"{prefix}/answer-{name}", own)
+        time.sleep(_POLL)
+        waiting = [other for other in waiting if not store.check([f"{prefix}/{own}/rank-{other}"])]
+    return own

@@ -4,15 +4,19 @@ import json
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
 from tiny_training import ROOT
+from torch.distributed import HashStore
 
 from seq2seq.runtime import torchrun
 from seq2seq.runtime.torchrun import (
     Report,
+    agree_on_start,
     is_first_process,
     name_cause,
     report_failure,
@@ -39,6 +43,20 @@ def test_processes_join_again_after_leaving_and_after_a_restart(tmp_path: Path) 
 
     assert done.returncode == 0, done.stderr
     assert [(tmp_path / rank).read_text() for rank in "01"] == ["[3.0, 30.0]"] * 2
+
+
+def test_all_processes_agree_on_a_name_that_an_earlier_start_did_not_have() -> None:
+    """The store holds the names of the earlier start until each process has written its own."""
+    store, names = HashStore(), []
+    for _ in range(2):
+        with ThreadPoolExecutor() as pool:
+            first = pool.submit(agree_on_start, store, 0, 3)
+            time.sleep(0.05)  # it answers the names of the earlier start
+            others = [pool.submit(agree_on_start, store, rank, 3) for rank in (2, 1)]
+            [name] = {each.result(timeout=10) for each in (first, *others)}
+            names.append(name)
+
+    assert names[0] != names[1]
 
 
 class Store(dict):

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -170,6 +171,29 @@ def test_a_run_killed_twice_and_restarted_equals_an_undisturbed_one(text, whole)
     assert code == 0, errors
     assert re.findall(r"resumed after update (\d+)", errors) == ["3", "8"]
     assert_same_run(whole, text / "runs" / "killed")
+
+
+@pytest.mark.skipif(VERSION < (2, 13), reason="a restarted group hangs with torch 2.6 and 2.7")
+def test_a_run_on_two_machines_is_restarted(text, whole):
+    """One torchrun counts the failure of its process, the other one a new member."""
+    step = command(text, "run_name=two-machines", "data.cache_dir=own-cache", "resume=auto")
+    (text / "steps.json").write_text(json.dumps([{**step, "kill": [[0, 1, 4]]}]))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{free.getsockname()[1]}"
+    machines = []
+    for name in ("here", "there"):
+        (text / name).mkdir()
+        group = ["--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint={place}"]
+        torchrun = ["-m", "torch.distributed.run", *group, "--max-restarts=2"]
+        script = Path(__file__).with_name("processes_worker.py")
+        machines.append(start_python([*torchrun, script, text / "steps.json"], cwd=text / name))
+
+    errors = [machine.communicate(timeout=150)[1] for machine in machines]
+
+    assert [machine.returncode for machine in machines] == [0, 0], errors
+    assert re.findall(r"resumed after update (\d+)", "".join(errors)) == ["3"]
+    assert_same_run(whole, text / "runs" / "two-machines")
 
 
 def test_a_dead_process_ends_the_run_and_another_number_of_processes_continues_it(text, whole):
