@@ -103,13 +103,10 @@ def build_bleu(rule: ScoringRule, *, key: str, force: bool = False) -> "BLEU":
     try:
         return BLEU(tokenize=tokenize, lowercase=rule.lowercase, force=force)
     except (RuntimeError, ImportError, OSError) as error:
-        if tokenize in _EXTRAS:
-            extra = _EXTRAS[tokenize]
-            way_out = f"pip install 'attention-seq2seq[{extra}]', or set {key}=char"
-        else:
-            way_out = f"set {key}=char"
-        reason = "packages are missing" if tokenize in _EXTRAS else " ".join(str(error).split())
-        raise ValueError(f"BLEU cannot use {key}={tokenize}: {reason}; {way_out}") from error
+        reason = f"{' '.join(str(error).split())}; "
+        if extra := _EXTRAS.get(tokenize):
+            reason = f"packages are missing; pip install 'attention-seq2seq[{extra}]', or "
+        raise ValueError(f"BLEU cannot use {key}={tokenize}: {reason}set {key}=char") from error
 
 
 def check_bleu_is_available(tokenize: str, *, key: str) -> None:
