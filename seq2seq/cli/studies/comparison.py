@@ -25,12 +25,12 @@ TestSet = tuple[bytes, str]
 class BaselineComparison:
     """A group's difference from the baseline in test BLEU."""
 
-    baseline: str
+    baseline: str = ""
     """Label of the baseline; empty for the baseline itself and a group without one."""
-    result: GroupComparison | None
+    result: GroupComparison | None = None
     """None for the baseline itself and for a group that cannot be compared."""
-    holm: float | None
-    """The p-value, corrected for the number of comparisons in the study."""
+    holm: float = 1.0
+    """The p-value of the result, corrected for the number of comparisons in the study."""
     reason: str
     """Why there is no comparison; empty for the baseline itself."""
 
@@ -57,37 +57,36 @@ def compare_with_baseline(
         labels = ", ".join(group.label for group in groups)
         raise ValueError(f"baseline={baseline} is not a group of the study; one of: {labels}")
     test_sets = [common_test_set(group) for group in groups]
-    comparisons = [
-        BaselineComparison(baseline="", result=None, holm=None, reason=_reason(group))
-        for group in groups
-    ]
+    comparisons = [BaselineComparison(reason=_reason(group)) for group in groups]
     for test_set in dict.fromkeys(each for each in test_sets if each is not None):
         members = [i for i, each in enumerate(test_sets) if each == test_set]
-        first = _find_baseline([groups[i] for i in members], baseline)
+        first = _find_baseline(groups, members, baseline)
         statistics = {i: _statistics(groups[i]) for i in members} if len(members) > 1 else {}
         for i in members:
             if first is None:
                 comparisons[i].reason = "the baseline has another test set"
-            elif groups[i] is not first:
-                j = next(j for j in members if groups[j] is first)
-                comparisons[i].baseline = first.label
+            elif i != first:
+                comparisons[i].baseline = groups[first].label
                 comparisons[i].result = compare_groups(
-                    statistics[i], statistics[j], same_seeds=_same_seeds(groups[i], first)
+                    statistics[i],
+                    statistics[first],
+                    same_seeds=_same_seeds(groups[i], groups[first]),
                 )
-    compared = [each for each in comparisons if each.result is not None]
-    corrected = holm([each.result.p_value for each in compared if each.result is not None])
-    for each, value in zip(compared, corrected, strict=True):
-        each.holm = value
+    p_values = {i: each.result.p_value for i, each in enumerate(comparisons) if each.result}
+    for i, value in zip(p_values, holm(list(p_values.values())), strict=True):
+        comparisons[i].holm = value
     return comparisons
 
 
-def _find_baseline(groups: Sequence[Group], baseline: str | None) -> Group | None:
-    """Return the baseline among groups of one test set, the best first."""
+def _find_baseline(
+    groups: Sequence[Group], members: Sequence[int], baseline: str | None
+) -> int | None:
+    """Return the index of the baseline among the members of one test set, the best first."""
     if baseline is None:
-        return groups[0]
-    fitting = [group for group in groups if _fits(group, baseline)]
+        return members[0]
+    fitting = [i for i in members if _fits(groups[i], baseline)]
     if len(fitting) > 1:
-        labels = "; ".join(group.label for group in fitting)
+        labels = "; ".join(groups[i].label for i in fitting)
         raise ValueError(f"baseline={baseline} fits several groups: {labels}; give more key=value")
     return fitting[0] if fitting else None
 

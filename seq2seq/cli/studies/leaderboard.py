@@ -151,5 +151,4 @@ def _comparison_cells(compared: BaselineComparison) -> list[str]:
     if compared.result is None:
         return ["-" if compared.reason else "baseline", "-"]
     low, high = compared.result.interval
-    p_value = compared.holm or 0.0
-    return [f"{compared.result.effect:+.2f} [{low:.2f}, {high:.2f}]", f"{p_value:.3f}"]
+    return [f"{compared.result.effect:+.2f} [{low:.2f}, {high:.2f}]", f"{compared.holm:.3f}"]

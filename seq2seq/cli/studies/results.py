@@ -52,18 +52,16 @@ def _significance(groups: Sequence[Group], comparisons: Sequence[BaselineCompari
     """Say which groups differ significantly from each baseline on the test set."""
     texts = []
     for baseline in dict.fromkeys(each.baseline for each in comparisons if each.baseline):
-        better: list[str] = []
-        worse: list[str] = []
-        others: list[str] = []
+        kinds: dict[str, list[str]] = {"Better": [], "Worse": [], "No significant difference": []}
         for group, compared in zip(groups, comparisons, strict=True):
             if compared.baseline != baseline or compared.result is None:
                 continue
-            label = f"{group.label} ({compared.result.effect:+.2f} BLEU)"
-            is_significant = compared.holm is not None and compared.holm < LEVEL
-            kind = better if compared.result.effect > 0 else worse
-            (kind if is_significant else others).append(label)
-        kinds = ((better, "Better"), (worse, "Worse"), (others, "No significant difference"))
-        parts = [f"{name}: {in_words(labels)}" for labels, name in kinds if labels]
+            effect = compared.result.effect
+            kind = "Better" if effect > 0 else "Worse"
+            if compared.holm >= LEVEL:
+                kind = "No significant difference"
+            kinds[kind].append(f"{group.label} ({effect:+.2f} BLEU)")
+        parts = [f"{kind}: {in_words(labels)}" for kind, labels in kinds.items() if labels]
         texts.append(
             f"BLEU on the test set compared with {baseline}; a difference is significant if "
             f"p < {LEVEL} after Holm's correction; the 95% intervals are not corrected. "
@@ -141,11 +139,10 @@ def _comparison(compared: BaselineComparison) -> list[Cell]:
         text = "not compared" if compared.reason else "baseline"
         return [Cell(text), Cell("-"), Cell("-")]
     effect, (low, high) = compared.result.effect, compared.result.interval
-    corrected = compared.holm or 0.0
     return [
         Cell(f"{effect:+.2f}", effect),
         Cell(f"{low:+.2f} to {high:+.2f}", low),
-        Cell(f"{corrected:.3f}", corrected),
+        Cell(f"{compared.holm:.3f}", compared.holm),
     ]
 
 
