@@ -23,11 +23,11 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.train_speed import Run
+from benchmarks.train_speed import Run, make_batches
 from seq2seq.config.errors import USER_ERRORS, describe_error
 from seq2seq.config.models import check_model
 from seq2seq.config.schema import TrainConfig, load_config
-from seq2seq.data import Batch, Batches, collate
+from seq2seq.data import Batch
 from seq2seq.data.segmentation import samples_segmentations
 from seq2seq.runtime.allocator import keep_freed_memory
 from seq2seq.runtime.numerics import Numerics, choose_numerics
@@ -105,15 +105,10 @@ def make_row(config: TrainConfig, data: PreparedData, numerics: Numerics, number
     draws = samples_segmentations(config.tokenizer)
     if draws or config.training.guided_attention.weight > 0:
         data = prepare_data(config)
-    batches = Batches(
-        data.train, config=config.training.batching, seed=config.seed, rank=0, world_size=1
-    )
-    encoded, rows = data.train.epoch(0), batches.epoch(0)
-    links = data.train_links
-    collated = [collate(encoded, rows[i % len(rows)], links=links) for i in range(number)]
+    batches = make_batches(config, data, number)
     if draws:
         print_drawing_time(data)
-    return Row(Run(config, data, numerics), collated)
+    return Row(Run(config, data, numerics), batches)
 
 
 def print_drawing_time(data: PreparedData) -> None:
@@ -127,7 +122,7 @@ def print_drawing_time(data: PreparedData) -> None:
 
 def measure(run: Run, batches: list[Batch]) -> float:
     """Return the seconds of an update."""
-    num_tokens = sum(int(batch.target_mask.sum()) for batch in batches)
+    num_tokens = sum(batch.num_target_tokens for batch in batches)
     return num_tokens / run.measure(batches) / len(batches)
 
 
@@ -139,7 +134,7 @@ def print_table(rows: dict[str, Row], seconds: dict[str, list[float]]) -> None:
         ratio = statistics.median(
             own / other for own, other in zip(seconds[name], reference, strict=True)
         )
-        counts = [int(batch.target_mask.sum()) for batch in row.batches[WARMUP:]]
+        counts = [batch.num_target_tokens for batch in row.batches[WARMUP:]]
         milliseconds = 1000 * statistics.median(seconds[name])
         print(f"| {name} | {milliseconds:.0f} | {ratio:.2f} | {statistics.mean(counts):.0f} |")
 

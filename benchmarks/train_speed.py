@@ -131,8 +131,8 @@ def make_batches(config: TrainConfig, data: PreparedData, number: int) -> list[B
         data.train, config=config.training.batching, seed=config.seed, rank=0, world_size=1
     )
     rows = batches.epoch(0)
-    encoded = data.train.epoch(0)
-    return [collate(encoded, rows[i % len(rows)]) for i in range(number)]
+    encoded, links = data.train.epoch(0), data.train_links
+    return [collate(encoded, rows[i % len(rows)], links=links) for i in range(number)]
 
 
 class Run:
