@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from seq2seq.data.cache import is_cached, new_folder, scratch_folder
+from seq2seq.data.cache import cache_path, is_cached, new_folder, scratch_folder
 from seq2seq.data.config import DataConfig
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.encoded import EncodedCorpus, encoding_key
@@ -69,7 +69,7 @@ def training_corpus(
     if not isinstance(config, SentencePieceConfig) or config.sampling_alpha == 0:
         return encoded
     key = encoding_key(corpus, tokenizers, data)
-    folder = Path(data.cache_dir) / f"text-{key}"
+    folder = cache_path(data.cache_dir) / f"text-{key}"
     if not is_cached(folder):
         with new_folder(folder) as temporary:
             _write_texts(temporary, corpus, kept=encoded.indices)

@@ -226,6 +226,19 @@ def test_damaged_text_is_stored_again(data: DataConfig) -> None:
     assert ids(sampled("bpe", data).epoch(0)) == expected
 
 
+def test_text_is_stored_in_the_cache_of_the_home_directory(
+    data: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+    sampled("bpe", replace(data, cache_dir="~/cache")).epoch(0)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+    names = {path.name.partition("-")[0] for path in Path("home", "cache").iterdir()}
+    assert names == {"text", "train"}
+
+
 def test_without_sampling_the_encoded_corpus_is_used(data: DataConfig) -> None:
     config = replace(CONFIGS["bpe"], sampling_alpha=0.0)
     encoded = encode_corpus(CORPUS, TOKENIZERS["bpe"], data)
