@@ -5,7 +5,6 @@ import gzip
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -62,8 +61,13 @@ def open_output(path: str | None, *, key: str, new_file: NewFile) -> Iterator[Bi
         with create_file(final) as device_or_pipe:
             yield device_or_pipe
         return
-    with _pack(new_file(final), final) as content:
-        yield content
+    file = new_file(final)
+    if not is_gzip(final):
+        yield file
+        return
+    # Without name and time, the same text gives the same bytes.
+    with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
+        yield cast(BinaryIO, packed)
 
 
 def write(output: BinaryIO, content: bytes) -> bool:
@@ -94,11 +98,3 @@ def _check_output(path: str, *, key: str) -> Path:
     if final.is_dir():
         raise IsADirectoryError(f"{key}={path} is a directory; give the name of a file")
     return final
-
-
-def _pack(file: BinaryIO, final: Path) -> AbstractContextManager[BinaryIO]:
-    if not is_gzip(final):
-        return contextlib.nullcontext(file)
-    # Without name and time, the same text gives the same bytes.
-    packed = gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0)
-    return cast(AbstractContextManager[BinaryIO], packed)

@@ -36,7 +36,7 @@ def learning_curves(groups: Sequence[Group]) -> tuple[Section, list[str]]:
         curves = []
         for run in group.runs:
             found = read_curves(run.path / "tensorboard")
-            if _has_axes(found):
+            if {f"valid/{MINUTES}", f"valid/{TARGET_TOKENS}"} <= found.keys():
                 curves.append(found)
             else:
                 notes.append(f"{run.name} has no learning curves with minutes and target tokens.")
@@ -105,10 +105,6 @@ def mean_curve(runs: Sequence[Curves], tag: str, *, group: int) -> Series | None
         high=[max(each) for each in values] if several else (),
         hints=[f"{min(each):.4g} to {max(each):.4g}" for each in values] if several else (),
     )
-
-
-def _has_axes(curves: Curves) -> bool:
-    return f"valid/{MINUTES}" in curves and f"valid/{TARGET_TOKENS}" in curves
 
 
 def _thinned(updates: Sequence[int]) -> list[int]:

@@ -1,7 +1,6 @@
 """Format the output lines of translate.py."""
 
 import json
-from collections.abc import Callable
 
 from seq2seq.cli.translation.config import OutputFormat
 from seq2seq.inference.translation import Translation
@@ -11,7 +10,13 @@ def format_translation(
     output_format: OutputFormat, translation: Translation, *, index: int
 ) -> bytes:
     """Return the output for the input line `index`, as UTF-8 lines."""
-    lines = _FORMATS[output_format](translation, index)
+    if output_format is OutputFormat.text:
+        lines = [translation.text]
+    elif output_format is OutputFormat.nbest:
+        found = translation.hypotheses
+        lines = [f"{index} ||| {each.text} ||| {each.score:.6f}" for each in found]
+    else:
+        lines = [_json(translation)]
     return "".join(f"{line}\n" for line in lines).encode("utf-8", errors="replace")
 
 
@@ -22,15 +27,7 @@ def format_scored(output_format: OutputFormat, translation: Translation, *, inde
     return format_translation(output_format, translation, index=index)
 
 
-def _text(translation: Translation, index: int) -> list[str]:
-    return [translation.text]
-
-
-def _nbest(translation: Translation, index: int) -> list[str]:
-    return [f"{index} ||| {found.text} ||| {found.score:.6f}" for found in translation.hypotheses]
-
-
-def _json(translation: Translation, index: int) -> list[str]:
+def _json(translation: Translation) -> str:
     hypotheses = [
         {
             "text": found.text,
@@ -52,11 +49,4 @@ def _json(translation: Translation, index: int) -> list[str]:
         "source_tokens": translation.source_tokens,
         "hypotheses": hypotheses,
     }
-    return [json.dumps(content, ensure_ascii=False)]
-
-
-_FORMATS: dict[OutputFormat, Callable[[Translation, int], list[str]]] = {
-    OutputFormat.text: _text,
-    OutputFormat.nbest: _nbest,
-    OutputFormat.json: _json,
-}
+    return json.dumps(content, ensure_ascii=False)

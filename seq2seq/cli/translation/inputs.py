@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from seq2seq.cli.translation.config import TranslateConfig, shown
 from seq2seq.cli.translation.prompt import Prompt
@@ -24,15 +24,6 @@ class Lines(Protocol):
 
     def has_more(self) -> bool:
         """Return whether another line is available without waiting."""
-
-
-class InputLine(NamedTuple):
-    """The position of a line."""
-
-    source: int
-    """Index of the input, from 0."""
-    line: int
-    """Index of the line in its input, from 0."""
 
 
 class Inputs:
@@ -67,11 +58,14 @@ class Inputs:
                     yield window
                     window = []
 
-    def find_line(self, index: int) -> InputLine:
-        """Return the position of a line that was read, given its index among all lines."""
+    def find_line(self, index: int) -> tuple[int, int]:
+        """Return the index of the input and of the line in it, given the index among all lines.
+
+        All indices count from 0; the line was read.
+        """
         for source, num_read in enumerate(self._num_read):
             if index < num_read:
-                return InputLine(source, index)
+                return source, index
             index -= num_read
         raise IndexError("this line was not read yet")
 

@@ -19,7 +19,8 @@ class Prompt:
     name = "prompt"
 
     def __iter__(self) -> Iterator[str]:
-        _accept_any_bytes()
+        if isinstance(sys.stdin, io.TextIOWrapper):  # invalid bytes become U+FFFD, as in files
+            sys.stdin.reconfigure(encoding="utf-8", errors="replace")
         print("Type a sentence and Enter; Ctrl-D ends.", file=sys.stderr)
         # If standard output is a file, neither the prompt nor readline may write to it.
         edited = sys.stdout.isatty()
@@ -38,9 +39,3 @@ class Prompt:
     def has_more(self) -> bool:
         """Return False, because each sentence is answered before the next one is typed."""
         return False
-
-
-def _accept_any_bytes() -> None:
-    """Read standard input as UTF-8 and replace invalid bytes by U+FFFD, as in files."""
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(encoding="utf-8", errors="replace")

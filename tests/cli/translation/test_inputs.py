@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from seq2seq.cli.translation.inputs import InputLine, Inputs
+from seq2seq.cli.translation.inputs import Inputs
 from seq2seq.files.lines import LineReader
 
 
@@ -64,7 +64,7 @@ def test_a_line_that_was_read_is_found_in_its_input():
     num_lines = sum(map(len, inputs.windows(9)))
 
     found = list(map(inputs.find_line, range(num_lines)))
-    assert found == [InputLine(0, 0), InputLine(0, 1), InputLine(2, 0)]
+    assert found == [(0, 0), (0, 1), (2, 0)]
     assert list(map(inputs.companion_name, (1, 2))) == ["prefixes=d:2", "prefixes=f:1"]
 
 
