@@ -1,14 +1,12 @@
 """Greedy search: take the most probable token at each step."""
 
-# R rows, V vocabulary
-
 from torch import Tensor
 
 from seq2seq.search.base import Hypotheses, length_limits, register_search
 from seq2seq.search.config import GreedyConfig
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.protocols import SearchedModel
-from seq2seq.search.stepwise import ChosenTokens, stepwise_search
+from seq2seq.search.stepwise import stepwise_search
 from seq2seq.search.topk import stable_max
 
 
@@ -24,18 +22,12 @@ def greedy_search(
 
     `search` calls this function with a `GreedyConfig` and describes the arguments.
     """
-    limits = length_limits(source_mask, config)
     return stepwise_search(
-        model, source_ids, source_mask, constraints, limits=limits, choose=_MostProbable()
+        model,
+        source_ids,
+        source_mask,
+        constraints,
+        limits=length_limits(source_mask, config),
+        width=1,
+        choose=lambda log_probabilities, *_: stable_max(log_probabilities),
     )
-
-
-class _MostProbable:
-    """Chooses the most probable token."""
-
-    width = 1
-
-    def __call__(
-        self, log_probabilities: Tensor, *, sentences: Tensor, length: int
-    ) -> ChosenTokens:
-        return ChosenTokens(*stable_max(log_probabilities))

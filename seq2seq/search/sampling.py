@@ -2,6 +2,8 @@
 
 # B sentences, W samples of each, R = B * W rows, S source length, C candidates, V vocabulary
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -10,7 +12,7 @@ from seq2seq.search.base import Hypotheses, Hypothesis, length_limits, register_
 from seq2seq.search.config import SamplingConfig
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.protocols import SearchedModel
-from seq2seq.search.stepwise import ChosenTokens, stepwise_search
+from seq2seq.search.stepwise import stepwise_search
 from seq2seq.search.topk import stable_topk
 
 
@@ -33,9 +35,15 @@ def sampling_search(
     """
     limits = length_limits(source_mask, config)
     sources = [ids[mask].tolist() for ids, mask in zip(source_ids, source_mask, strict=True)]
-    sampler = _Sampler(config, uniforms=_uniforms(config, sources, limits).to(source_ids.device))
+    uniforms = _uniforms(config, sources, limits).to(source_ids.device)
     found = stepwise_search(
-        model, source_ids, source_mask, constraints, limits=limits, choose=sampler
+        model,
+        source_ids,
+        source_mask,
+        constraints,
+        limits=limits,
+        width=config.num_samples,
+        choose=partial(_draw, config, uniforms),
     )
     return [_best_distinct(samples)[: config.n_best] for samples in found]
 
@@ -52,44 +60,41 @@ def _uniforms(config: SamplingConfig, sources: list[list[int]], limits: list[int
     return uniforms
 
 
-class _Sampler:
-    """Samples tokens by inverting the distribution function of the candidates."""
+def _draw(
+    config: SamplingConfig,
+    uniforms: Tensor,
+    log_probabilities: Tensor,
+    sentences: Tensor,
+    length: int,
+) -> tuple[Tensor, Tensor]:
+    """Draw tokens by inverting the distribution function of the candidates."""
+    probabilities, candidates = _candidates(config, log_probabilities)
+    cumulative = probabilities.cumsum(dim=1)
+    numbers = uniforms[sentences, :, length - 1].flatten().unsqueeze(1)  # (R, 1)
+    # The numbers are above 0, so the first candidate that reaches one has a probability above 0.
+    places = torch.searchsorted(cumulative, numbers * cumulative[:, -1:])
+    # Only NaN leads beyond the last candidate; the history raises an error for it.
+    tokens = candidates.gather(1, places.clamp(max=cumulative.shape[1] - 1))
+    return log_probabilities.gather(1, tokens).squeeze(1), tokens.squeeze(1)
 
-    def __init__(self, config: SamplingConfig, *, uniforms: Tensor) -> None:
-        self.width = config.num_samples
-        self._config = config
-        self._uniforms = uniforms
 
-    def __call__(
-        self, log_probabilities: Tensor, *, sentences: Tensor, length: int
-    ) -> ChosenTokens:
-        probabilities, candidates = self._candidates(log_probabilities)
-        cumulative = probabilities.cumsum(dim=1)
-        uniforms = self._uniforms[sentences, :, length - 1].flatten().unsqueeze(1)  # (R, 1)
-        # The numbers are above 0, so the first candidate that reaches one has a probability
-        # above 0.
-        places = torch.searchsorted(cumulative, uniforms * cumulative[:, -1:])
-        # Only NaN leads beyond the last candidate; the history raises an error for it.
-        tokens = candidates.gather(1, places.clamp(max=cumulative.shape[1] - 1))
-        return ChosenTokens(log_probabilities.gather(1, tokens).squeeze(1), tokens.squeeze(1))
+def _candidates(config: SamplingConfig, log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
+    """Return unnormalised probabilities and ids of the tokens to sample from, (R, C).
 
-    def _candidates(self, log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
-        """Return unnormalised probabilities and ids of the tokens to sample from, (R, C).
-
-        The temperature is applied first, then top k, then top p to the rest.
-        """
-        config, vocabulary_size = self._config, log_probabilities.shape[1]
-        # The largest value becomes 0: no temperature can make all values -inf.
-        values = log_probabilities.double() - log_probabilities.amax(dim=1, keepdim=True)
-        values = values / config.temperature
-        candidates = torch.arange(vocabulary_size, device=values.device).expand_as(values)
-        if config.top_k > 0 or config.top_p < 1:
-            values, candidates = stable_topk(values, config.top_k or vocabulary_size)
-        probabilities = values.softmax(dim=1)
-        if config.top_p < 1:
-            before = probabilities.cumsum(dim=1) - probabilities
-            probabilities = probabilities.masked_fill(before >= config.top_p, 0)
-        return probabilities, candidates
+    The temperature is applied first, then top k, then top p to the rest.
+    """
+    vocabulary_size = log_probabilities.shape[1]
+    # The largest value becomes 0: no temperature can make all values -inf.
+    values = log_probabilities.double() - log_probabilities.amax(dim=1, keepdim=True)
+    values = values / config.temperature
+    candidates = torch.arange(vocabulary_size, device=values.device).expand_as(values)
+    if config.top_k > 0 or config.top_p < 1:
+        values, candidates = stable_topk(values, config.top_k or vocabulary_size)
+    probabilities = values.softmax(dim=1)
+    if config.top_p < 1:
+        before = probabilities.cumsum(dim=1) - probabilities
+        probabilities = probabilities.masked_fill(before >= config.top_p, 0)
+    return probabilities, candidates
 
 
 def _best_distinct(samples: list[Hypothesis]) -> list[Hypothesis]:

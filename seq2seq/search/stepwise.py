@@ -2,8 +2,9 @@
 
 # B sentences still searched, W hypotheses of each, R = B * W rows, S source length, V vocabulary
 
+from collections.abc import Callable
 from itertools import count
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,33 +14,6 @@ from seq2seq.search.base import Hypotheses
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.protocols import SearchedModel
 from seq2seq.special_tokens import BOS, EOS
-
-
-class ChosenTokens(NamedTuple):
-    """The next token of each row and its log-probability."""
-
-    log_probabilities: Tensor  # (R,)
-    tokens: Tensor  # (R,)
-
-
-class TokenChooser(Protocol):
-    """Chooses the next token of each row."""
-
-    @property
-    def width(self) -> int:
-        """Return the number of hypotheses of a sentence, W."""
-
-    def __call__(
-        self, log_probabilities: Tensor, *, sentences: Tensor, length: int
-    ) -> ChosenTokens:
-        """Choose a token for every row.
-
-        Args:
-            log_probabilities: (R, V).
-            sentences: Indices in the batch of the sentences that the rows belong to, W rows
-                each, (B,).
-            length: Length of the hypotheses with this token.
-        """
 
 
 class _Progress(NamedTuple):
@@ -64,16 +38,25 @@ def stepwise_search(
     constraints: Constraints,
     *,
     limits: list[int],
-    choose: TokenChooser,
+    width: int,
+    choose: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]],
 ) -> Hypotheses:
     """Return W hypotheses of each sentence, unsorted.
 
     A hypothesis ends with EOS or at the length limit of its sentence. A sentence leaves the batch
     when all of its hypotheses have ended.
+
+    Args:
+        model: As of `search`, like the arguments up to `constraints`.
+        limits: Length limit of each sentence.
+        width: Number of hypotheses of a sentence, W.
+        choose: Returns the log-probability and the id of the next token of each row, (R,). Its
+            arguments are the log-probabilities (R, V), the indices in the batch of the sentences
+            that the rows belong to, W rows each, (B,), and the length including this token.
     """
     memory, state = model.encode(source_ids, source_mask)
-    progress = _start(torch.tensor(limits, device=source_ids.device), width=choose.width)
-    rows = progress.sentences.repeat_interleave(choose.width)
+    progress = _start(torch.tensor(limits, device=source_ids.device), width=width)
+    rows = progress.sentences.repeat_interleave(width)
     state, constraints = state.select(rows), constraints.select(rows)
     endings: list[list[Ending]] = [[] for _ in limits]
     history = History()
@@ -81,9 +64,9 @@ def stepwise_search(
         step = model.decoder.step(state, progress.tokens.flatten(), memory)
         live = progress.live.flatten()
         log_probabilities = constraints.log_probabilities(step.logits, live=live)
-        chosen = choose(log_probabilities, sentences=progress.sentences, length=length)
-        progress = _append(progress, chosen, step.attention_weights, history)
-        state, constraints = step.state, constraints.extend(chosen.tokens)
+        chosen = choose(log_probabilities, progress.sentences, length)
+        progress = _append(progress, *chosen, step.attention_weights, history)
+        state, constraints = step.state, constraints.extend(progress.tokens.flatten())
         stays = progress.live.any(dim=1) & (progress.limits > length)
         if not stays.all():
             # Places instead of the mask, whose number a GPU would be asked for at each selection.
@@ -113,11 +96,15 @@ def _start(limits: Tensor, *, width: int) -> _Progress:
 
 
 def _append(
-    progress: _Progress, chosen: ChosenTokens, attention_weights: Tensor, history: History
+    progress: _Progress,
+    log_probabilities: Tensor,
+    tokens: Tensor,
+    attention_weights: Tensor,
+    history: History,
 ) -> _Progress:
-    """Append the chosen tokens to the hypotheses."""
-    tokens = chosen.tokens.view_as(progress.cells)
-    totals = progress.log_probabilities + chosen.log_probabilities.view_as(progress.cells)
+    """Append the chosen tokens (R,) to the hypotheses."""
+    tokens = tokens.view_as(progress.cells)
+    totals = progress.log_probabilities + log_probabilities.view_as(progress.cells)
     cells = history.append(
         tokens,
         parents=progress.cells,

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from seq2seq.search.constraints import Constraints
-from seq2seq.search.stepwise import ChosenTokens, stepwise_search
+from seq2seq.search.stepwise import stepwise_search
 from seq2seq.special_tokens import EOS
 
 SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, EOS]]
@@ -19,7 +19,7 @@ class Script:
         self.calls = []
         self._outputs = outputs
 
-    def __call__(self, log_probabilities, *, sentences, length):
+    def __call__(self, log_probabilities, sentences, length):
         self.calls.append((sentences.tolist(), length))
         tokens = torch.tensor(
             [
@@ -28,12 +28,19 @@ class Script:
                 for output in self._outputs[sentence]
             ]
         )
-        return ChosenTokens(log_probabilities.gather(1, tokens[:, None]).squeeze(1), tokens)
+        return log_probabilities.gather(1, tokens[:, None]).squeeze(1), tokens
 
 
 def run(tools, script, *, limits):
     model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=3)
-    found = stepwise_search(model, *tools.pad(SOURCES), Constraints(), limits=limits, choose=script)
+    found = stepwise_search(
+        model,
+        *tools.pad(SOURCES),
+        Constraints(),
+        limits=limits,
+        width=script.width,
+        choose=script,
+    )
     return model, found
 
 
