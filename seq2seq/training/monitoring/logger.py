@@ -105,45 +105,19 @@ class _ConsoleHandler(logging.Handler):
         tqdm.write(text, file=sys.stderr)
 
 
-class ProgressBar:
-    """A bar on stderr that shows the used share of the budget and the remaining time."""
+def progress_bar(percentage: float, *, quiet: bool) -> "tqdm[NoReturn]":
+    """Return a bar on stderr that shows the used percentage of the budget and the remaining time.
 
-    def __init__(self, share: float, *, quiet: bool) -> None:
-        """Show the bar, unless it is to be quiet, lines are labelled or stderr is no terminal.
-
-        Args:
-            share: Used share of the budget, 0 to 1.
-            quiet: Whether to show nothing.
-        """
-        self._bar: tqdm[NoReturn] = tqdm(
-            total=100,
-            initial=_percentage(share),
-            desc="training",
-            bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed}<{remaining}, {postfix}",
-            disable=quiet or bool(_LABEL.get()) or not sys.stderr.isatty(),
-            dynamic_ncols=True,
-        )
-
-    def __enter__(self) -> "ProgressBar":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._bar.close()
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether there is a bar."""
-        return not self._bar.disable
-
-    def update(self, share: float, *, loss: float, target_tokens_per_second: float) -> None:
-        """Show another share of the budget, and measurements of the last updates."""
-        speed = f"{target_tokens_per_second:.0f} tokens/s"
-        self._bar.set_postfix_str(f"loss {loss:.3f}, {speed}", refresh=False)
-        self._bar.update(_percentage(share) - self._bar.n)
-
-
-def _percentage(share: float) -> float:
-    return round(100 * share, 1)
+    It is disabled if it is to be quiet, lines are labelled or stderr is no terminal.
+    """
+    return tqdm(
+        total=100,
+        initial=percentage,
+        desc="training",
+        bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed}<{remaining}, {postfix}",
+        disable=quiet or bool(_LABEL.get()) or not sys.stderr.isatty(),
+        dynamic_ncols=True,
+    )
 
 
 def describe_validation(progress: Progress, evaluation: Evaluation) -> str:

@@ -5,7 +5,7 @@ import time
 from datetime import datetime, timedelta
 
 from seq2seq.config.training import TrainingConfig
-from seq2seq.training.monitoring.logger import ProgressBar
+from seq2seq.training.monitoring.logger import progress_bar
 from seq2seq.training.progress import Progress
 
 logger = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ class ProgressDisplay:
         """Begin with the progress of a new or a resumed run; a quiet display shows nothing."""
         self._config = config
         self._is_quiet = quiet
-        self._bar = ProgressBar(progress.share(config), quiet=quiet)
+        self._bar = progress_bar(_percentage(progress.share(config)), quiet=quiet)
         self._has_estimate = quiet
         self._start: tuple[int, float] | None = None  # updates and seconds after the first update
         self._began = (time.monotonic(), progress.share(config))
@@ -37,7 +37,7 @@ class ProgressDisplay:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._bar.__exit__(*exception)
+        self._bar.close()
 
     def update(self, progress: Progress, *, updates_per_epoch: int) -> None:
         """Count an update and show the progress if it is time to.
@@ -55,7 +55,7 @@ class ProgressDisplay:
         self._cross_entropy += interval.cross_entropy - self._counted
         self._counted = interval.cross_entropy
         self._estimate(progress, updates_per_epoch)
-        seconds = BAR_SECONDS if self._bar.is_shown else LINE_SECONDS
+        seconds = LINE_SECONDS if self._bar.disable else BAR_SECONDS
         if time.monotonic() - self._shown_at >= seconds:
             self._show(progress)
 
@@ -66,8 +66,9 @@ class ProgressDisplay:
         loss = self._cross_entropy / num_tokens
         speed = num_tokens / max(progress.update_seconds - seconds, 1e-9)
         share = progress.share(self._config)
-        self._bar.update(share, loss=loss, target_tokens_per_second=speed)
-        if not self._bar.is_shown:
+        self._bar.set_postfix_str(f"loss {loss:.3f}, {speed:.0f} tokens/s", refresh=False)
+        self._bar.update(_percentage(share) - self._bar.n)
+        if self._bar.disable:
             epoch = progress.epoch + progress.epoch_share
             began, first_share = self._began
             left = (time.monotonic() - began) * (1 - share) / max(share - first_share, 1e-9)
@@ -150,6 +151,10 @@ def describe_seconds(seconds: float) -> str:
     if seconds < 90:
         return _count(round(seconds), "second")
     return f"{seconds / 60:.1f} minutes" if seconds < 90 * 60 else f"{seconds / 3600:.1f} hours"
+
+
+def _percentage(share: float) -> float:
+    return round(100 * share, 1)
 
 
 def _count(number: int, noun: str) -> str:

@@ -167,6 +167,7 @@ def test_a_terminal_gets_a_bar_and_no_lines(monkeypatch, lines, capsys):
         run.update(loss=1.0, num_tokens=10, seconds=1.0)
 
     shown = capsys.readouterr().err
+    assert "training   0% |" in shown
     assert "training  50% |" in shown
     assert "loss 2.000, 10 tokens/s" in shown
     assert lines() == []
