@@ -1,15 +1,13 @@
 """The attention of a study: statistics of each type and of each head, and AER beside BLEU."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from seq2seq.cli.studies.formats import column, known_measures, number_cell, spread
-from seq2seq.cli.studies.run_files import MEASURES, RESULTS, Head, read_heads
+from seq2seq.cli.studies.run_files import MEASURES
 from seq2seq.cli.studies.runs import Group, Run
 from seq2seq.visualization.report_page import Cell, Chart, Column, Section, Series, Table
 
 _MEASURES = ("entropy", "coverage", "sharpness", "aer")
-_HEAD = ("entropy", "coverage", "sharpness", "alignment_error_rate")
-_HEAD_NAMES = dict(zip(_HEAD, _MEASURES, strict=True))
 
 
 def attention(groups: Sequence[Group]) -> Section:
@@ -17,15 +15,10 @@ def attention(groups: Sequence[Group]) -> Section:
     measures = known_measures(groups, _MEASURES)
     if not measures:
         return Section(title="Attention")
-    heads = [
-        (i, run, read_heads(run.path / RESULTS))
-        for i, group in enumerate(groups)
-        for run in group.runs
-    ]
-    charts = [chart for chart in (_aer_chart(groups), _head_chart(heads)) if chart.series]
+    charts = [chart for chart in (_aer_chart(groups), _head_chart(groups)) if chart.series]
     tables = [_group_table(groups, measures)]
-    if any(of_run for _, _, of_run in heads):
-        tables.append(_head_table(groups, heads))
+    if any(run.results.heads for group in groups for run in group.runs):
+        tables.append(_head_table(groups))
     text = (
         "Attention to the sources of the test set while the references are read. Entropy is low "
         "and sharpness is high where a target token looks at few source tokens; coverage is 1 "
@@ -40,13 +33,13 @@ def attention(groups: Sequence[Group]) -> Section:
 def _aer_chart(groups: Sequence[Group]) -> Chart:
     series = []
     for index, group in enumerate(groups):
-        known = [run for run in group.runs if {"aer", "bleu"} <= run.measures.keys()]
+        known = [run for run in group.runs if {"aer", "bleu"} <= run.results.measures.keys()]
         if known:
             series.append(
                 Series(
                     group=index,
-                    x={"aer": [run.measures["aer"] for run in known]},
-                    y=[run.measures["bleu"] for run in known],
+                    x={"aer": [run.results.measures["aer"] for run in known]},
+                    y=[run.results.measures["bleu"] for run in known],
                     hints=[_name(group, run) for run in known],
                 )
             )
@@ -54,25 +47,20 @@ def _aer_chart(groups: Sequence[Group]) -> Chart:
     return Chart(title=title, x_label="AER", y_label="BLEU", kind="points", series=series)
 
 
-def _head_chart(heads: Sequence[tuple[int, Run, list[Head]]]) -> Chart:
-    has_aer = any(head["alignment_error_rate"] is not None for *_, each in heads for head in each)
-    vertical = "alignment_error_rate" if has_aer else "sharpness"
-    points: dict[int, list[tuple[float, float, str]]] = {}
-    for group, run, of_run in heads:
-        for number, head in enumerate(of_run, start=1):
-            x, y = head["entropy"], head[vertical]
-            if x is not None and y is not None:
-                points.setdefault(group, []).append((x, y, f"{run.name}, head {number}"))
-    series = [
-        Series(
-            group=group,
-            x={"entropy": [x for x, _, _ in each]},
-            y=[y for _, y, _ in each],
-            hints=[hint for *_, hint in each],
-        )
-        for group, each in points.items()
-    ]
-    label = MEASURES[_HEAD_NAMES[vertical]].title
+def _head_chart(groups: Sequence[Group]) -> Chart:
+    has_aer = any(head["aer"] is not None for group in groups for _, _, head in _heads(group))
+    vertical = "aer" if has_aer else "sharpness"
+    series = []
+    for index, group in enumerate(groups):
+        points = [
+            (x, y, f"{run.name}, head {number}")
+            for run, number, head in _heads(group)
+            if (x := head["entropy"]) is not None and (y := head[vertical]) is not None
+        ]
+        if points:
+            xs, ys, hints = zip(*points, strict=True)
+            series.append(Series(group=index, x={"entropy": xs}, y=ys, hints=hints))
+    label = MEASURES[vertical].title
     title = f"Entropy and {label if has_aer else 'sharpness'}: a point for each head of each run"
     return Chart(title=title, x_label="Entropy (nats)", y_label=label, kind="points", series=series)
 
@@ -85,20 +73,27 @@ def _group_table(groups: Sequence[Group], measures: Sequence[str]) -> Table:
     return Table(caption=caption, columns=columns, rows=rows)
 
 
-def _head_table(groups: Sequence[Group], heads: Sequence[tuple[int, Run, list[Head]]]) -> Table:
+def _head_table(groups: Sequence[Group]) -> Table:
     columns = [Column("Group", is_numeric=False), Column("Run", is_numeric=False), Column("Head")]
     columns += map(column, _MEASURES)
     rows = [
         [
-            Cell(groups[group].label),
+            Cell(group.label),
             Cell(run.name),
-            Cell(str(index), index),
-            *(number_cell(head[name], ".3f") for name in _HEAD),
+            Cell(str(number), number),
+            *(number_cell(head[name], ".3f") for name in _MEASURES),
         ]
-        for group, run, of_run in heads
-        for index, head in enumerate(of_run, start=1)
+        for group in groups
+        for run, number, head in _heads(group)
     ]
     return Table(caption="Attention of each head", columns=columns, rows=rows, is_folded=True)
+
+
+def _heads(group: Group) -> Iterator[tuple[Run, int, dict[str, float | None]]]:
+    """Yield each head of each run, with its number from 1."""
+    for run in group.runs:
+        for number, head in enumerate(run.results.heads, start=1):
+            yield run, number, head
 
 
 def _name(group: Group, run: Run) -> str:

@@ -1,12 +1,11 @@
 """Break down the scores of a study: BLEU by source length, words by training frequency."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from seq2seq.cli.studies.comparison import groups_with_first_test_set, run_statistics
 from seq2seq.cli.studies.formats import spread_cell
-from seq2seq.cli.studies.run_files import CONFIG, REFERENCES, RESULTS, read_scored_lines
+from seq2seq.cli.studies.run_files import CONFIG, REFERENCES, read_scored_lines
 from seq2seq.cli.studies.runs import Group, Run, Spread
 from seq2seq.config.errors import USER_ERRORS, describe_error
 from seq2seq.config.serialization import load_saved_config
@@ -80,8 +79,7 @@ def training_counts(run: Run, split: SplitWords) -> Counter[str]:
     if not path.is_file():
         raise ValueError(f"{path} does not exist")
     corpus = load_corpora(load_saved_config(path).data).train
-    results = json.loads((run.path / RESULTS).read_text(encoding="utf-8"))
-    if not results.get("training_data", "").startswith(corpus.fingerprint):
+    if not run.results.training_data.startswith(corpus.fingerprint):
         raise ValueError(f"the training data are not those that {run.name} was trained with")
     return count_words((pair.target for pair in corpus), split)
 
@@ -104,7 +102,7 @@ def _by_length(
 def _by_frequency(groups: Sequence[Group], members: Sequence[int]) -> tuple[Chart, Table]:
     first = groups[members[0]].runs[0]
     metric = build_bleu(
-        ScoringRule.of_signature(first.signature), key="training.validation.bleu_tokenize"
+        ScoringRule.of_signature(first.results.signature), key="training.validation.bleu_tokenize"
     )
 
     def split(line: str) -> list[str]:

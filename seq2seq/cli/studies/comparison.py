@@ -121,7 +121,7 @@ def groups_with_first_test_set(groups: Sequence[Group]) -> list[int]:
 def _test_set_of_run(run: Run) -> TestSet | None:
     if not all((run.path / name).is_file() for name in (TRANSLATIONS, REFERENCES)):
         return None
-    return hashlib.sha256((run.path / REFERENCES).read_bytes()).digest(), run.signature
+    return hashlib.sha256((run.path / REFERENCES).read_bytes()).digest(), run.results.signature
 
 
 def _reason(group: Group) -> str:
@@ -141,7 +141,7 @@ def run_statistics(run: Run) -> Array:
     """Return the sentence statistics of a run's test set, (S, K)."""
     translations, references = read_scored_lines(run.path)
     return sentence_statistics(
-        translations, references, rule=ScoringRule.of_signature(run.signature)
+        translations, references, rule=ScoringRule.of_signature(run.results.signature)
     )
 
 

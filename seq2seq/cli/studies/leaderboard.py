@@ -75,7 +75,7 @@ def _leaderboard(runs: Sequence[Run]) -> list[list[str]]:
     rows = [["run", *keys, *MEASURES, "failure"]]
     for run in runs:
         values = [
-            format(run.measures[name], measure.form) if name in run.measures else ""
+            format(run.results.measures[name], measure.form) if name in run.results.measures else ""
             for name, measure in MEASURES.items()
         ]
         rows.append([run.name, *run.swept.values(), *values, run.failure or ""])

@@ -91,10 +91,11 @@ def _missing(
         for group, compared in zip(groups, comparisons, strict=True)
         if compared.reason
     ]
-    signatures = dict.fromkeys(run.signature for run in runs if run.signature)
+    signatures = dict.fromkeys(run.results.signature for run in runs if run.results.signature)
     if len(signatures) > 1:
         pairs = [
-            f"{each} ({sum(run.signature == each for run in runs)} runs)" for each in signatures
+            f"{each} ({sum(run.results.signature == each for run in runs)} runs)"
+            for each in signatures
         ]
         texts.append(
             f"The scores have different signatures, so BLEU cannot be compared between them: "

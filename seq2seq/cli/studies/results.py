@@ -91,7 +91,7 @@ def _unsteady_speed(groups: Sequence[Group]) -> list[str]:
     """Warn if runs of one group, which differ in the seed only, were not equally fast."""
     ratios = []
     for group in groups:
-        speeds = [run.measures.get("tokens_per_second", 0.0) for run in group.runs]
+        speeds = [run.results.measures.get("tokens_per_second", 0.0) for run in group.runs]
         if min(speeds) > 0:
             ratios.append((max(speeds) / min(speeds), group.label))
     ratio, label = max(ratios, default=(1.0, ""))
@@ -148,7 +148,7 @@ def _comparison(compared: BaselineComparison) -> list[Cell]:
 
 def _run_table(runs: Sequence[Run]) -> Table:
     keys = list(runs[0].swept)
-    measures = [name for name in MEASURES if any(name in run.measures for run in runs)]
+    measures = [name for name in MEASURES if any(name in run.results.measures for run in runs)]
     columns = [Column("Run", is_numeric=False)]
     columns += [Column(key, is_numeric=key == SEED) for key in keys]
     columns += map(column, measures)
@@ -156,7 +156,9 @@ def _run_table(runs: Sequence[Run]) -> Table:
     for run in runs:
         row = [Cell(run.name)]
         row += [Cell(value, _number(value)) for value in run.swept.values()]
-        row += [number_cell(run.measures.get(name), MEASURES[name].form) for name in measures]
+        row += [
+            number_cell(run.results.measures.get(name), MEASURES[name].form) for name in measures
+        ]
         rows.append(row)
     caption = f"All {len(runs)} runs"
     return Table(caption=caption, columns=columns, rows=rows, is_folded=True)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -56,8 +57,28 @@ MEASURES = {
     "best_update": Measure("Best update", ".0f"),
 }
 """By their keys in the tables. All but `valid_bleu` and the last four are of the test set."""
-Head = dict[str, float | None]
-"""The statistics of one attention head on the test set."""
+_OF_HEADS = {
+    "entropy": "entropy",
+    "coverage": "coverage",
+    "sharpness": "sharpness",
+    "aer": "alignment_error_rate",
+}
+"""The measures of a single attention head, and their keys in results.json."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Results:
+    """The part of a run's results.json that comparisons read."""
+
+    measures: dict[str, float] = field(default_factory=dict)
+    """Those of `MEASURES` that the run has."""
+    heads: list[dict[str, float | None]] = field(default_factory=list)
+    """The measures of each attention head on the test set."""
+    signature: str = ""
+    """sacreBLEU's signature of BLEU."""
+    device: str = ""
+    training_data: str = ""
+    """Fingerprint of the training data."""
 
 
 def record_overrides(path: Path, overrides: Sequence[str]) -> None:
@@ -125,11 +146,8 @@ def read_failure(path: Path) -> str | None:
     return None if (path / RESULTS).is_file() else f"it has no {RESULTS}"
 
 
-def read_measures(path: Path) -> tuple[dict[str, float], str]:
-    """Read those of `MEASURES` that a run has, and sacreBLEU's signature of its test score.
-
-    Args:
-        path: The run's results.json.
+def read_results(path: Path) -> Results:
+    """Read a run's results.json.
 
     Raises:
         ValueError: The file is not JSON, or lacks what every run has.
@@ -141,6 +159,10 @@ def read_measures(path: Path) -> tuple[dict[str, float], str]:
     test = _value(results, "test", path) or {}  # there may be no test set
     if not isinstance(test, dict):
         raise ValueError(f"{path}: test={test!r} is not a set of scores; {_WAY_OUT}")
+    heads = test.get("heads", [])
+    if not isinstance(heads, list):
+        raise ValueError(f"{path}: heads={heads!r} is not a list; {_WAY_OUT}")
+    whole = cast(dict[str, object], results)
     known = {
         **test,
         **{key.removeprefix("attention_"): value for key, value in test.items()},
@@ -148,16 +170,22 @@ def read_measures(path: Path) -> tuple[dict[str, float], str]:
         "parameters": _value(results, "parameters", path),
         "minutes": _value(results, "seconds", path),
         "tokens_per_second": _value(results, "target_tokens_per_second", path),
-        "best_update": cast(dict[str, object], results).get("best_update"),
+        "best_update": whole.get("best_update"),
     }
     measures = {}
     for name in MEASURES:
-        if (value := known.get(name)) is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"{path}: {name}={value!r} is not a number; {_WAY_OUT}")
-        measures[name] = value / 60 if name == "minutes" else float(value)
-    return measures, str(test.get("signature", ""))
+        if (value := _number(known.get(name), name, path)) is not None:
+            measures[name] = value / 60 if name == "minutes" else value
+    return Results(
+        measures=measures,
+        heads=[
+            {name: _number(_value(head, key, path), name, path) for name, key in _OF_HEADS.items()}
+            for head in heads
+        ],
+        signature=str(test.get("signature", "")),
+        device=str(whole.get("device", "")),
+        training_data=str(whole.get("training_data", "")),
+    )
 
 
 def read_scored_lines(path: Path) -> tuple[list[str], list[str]]:
@@ -175,18 +203,6 @@ def read_scored_lines(path: Path) -> tuple[list[str], list[str]]:
     return translations, references
 
 
-def read_heads(path: Path) -> list[Head]:
-    """Return the statistics of each head on the test set from a run's results.json."""
-    results = json.loads(path.read_text(encoding="utf-8"))
-    heads: list[Head] = (results["test"] or {}).get("heads", [])
-    return heads
-
-
-def read_device(path: Path) -> str:
-    """Return the device from a run's results.json; empty if it is not known."""
-    return str(json.loads(path.read_text(encoding="utf-8")).get("device", ""))
-
-
 def _value(results: object, name: str, path: Path) -> object:
     """Return a value by its dotted name."""
     for key in name.split("."):
@@ -194,6 +210,13 @@ def _value(results: object, name: str, path: Path) -> object:
             raise ValueError(f"{path} has no {name}; {_WAY_OUT}")
         results = results[key]
     return results
+
+
+def _number(value: object, name: str, path: Path) -> float | None:
+    """Return a value that must be a number or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float | None):
+        raise ValueError(f"{path}: {name}={value!r} is not a number; {_WAY_OUT}")
+    return None if value is None else float(value)
 
 
 def _read_own(file: Path) -> list[str]:

@@ -12,10 +12,11 @@ from seq2seq.cli.studies.run_files import (
     REFERENCES,
     RESULTS,
     TRANSLATIONS,
+    Results,
     read_config,
     read_failure,
-    read_measures,
     read_overrides,
+    read_results,
     read_scored_lines,
 )
 
@@ -24,14 +25,12 @@ SEED = "seed"
 
 @dataclass(kw_only=True, slots=True)
 class Run:
-    """One run of a study; a run without measures has failed."""
+    """One run of a study; a failed run has empty results."""
 
     name: str
     path: Path
-    measures: dict[str, float]
-    signature: str
-    """sacreBLEU's signature of BLEU."""
-    failure: str | None
+    results: Results = field(default_factory=Results)
+    failure: str | None = None
     swept: dict[str, str] = field(default_factory=dict)
     """The value of each key that differs between the runs of the study."""
 
@@ -65,7 +64,8 @@ class Group:
 
     def spread(self, measure: str) -> "Spread":
         """Return mean and deviation over the runs that have the measure."""
-        return Spread.of([run.measures[measure] for run in self.runs if measure in run.measures])
+        of_runs = [run.results.measures for run in self.runs]
+        return Spread.of([each[measure] for each in of_runs if measure in each])
 
 
 class Spread(NamedTuple):
@@ -106,7 +106,9 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
         is_ambiguous = len(paths) > 1 and path != sweep
         runs.append(_read_run(path, f"{sweep.name}/{path.name}" if is_ambiguous else path.name))
     _find_swept_keys(runs)
-    runs.sort(key=lambda run: (run.failure is not None, -run.measures.get("valid_bleu", 0.0)))
+    runs.sort(
+        key=lambda run: (run.failure is not None, -run.results.measures.get("valid_bleu", 0.0))
+    )
     return runs
 
 
@@ -150,15 +152,15 @@ def _was_begun(path: Path) -> bool:
 
 def _read_run(path: Path, name: str) -> Run:
     """Read a run; a damaged one has failed, so that the others are compared all the same."""
-    run = Run(name=name, path=path, measures={}, signature="", failure=None)
+    run = Run(name=name, path=path)
     try:
         run.failure = read_failure(path)
         if run.failure is None:
-            run.measures, run.signature = read_measures(path / RESULTS)
+            run.results = read_results(path / RESULTS)
             if all((path / each).is_file() for each in (TRANSLATIONS, REFERENCES)):
                 read_scored_lines(path)
     except ValueError as error:
-        run.measures, run.failure = {}, str(error)
+        run.results, run.failure = Results(), str(error)
     return run
 
 
@@ -167,7 +169,7 @@ def _read_description(run: Run) -> tuple[dict[str, str] | None, dict[str, str]]:
     try:
         return read_overrides(run.path), read_config(run.path)
     except ValueError as error:
-        run.measures, run.failure = {}, run.failure or str(error)
+        run.results, run.failure = Results(), run.failure or str(error)
         return None, {}
 
 

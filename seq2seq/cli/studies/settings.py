@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from seq2seq.cli.studies.run_files import RESULTS, read_config, read_device
+from seq2seq.cli.studies.run_files import read_config
 from seq2seq.cli.studies.runs import Run
 from seq2seq.visualization.report_page import Cell, Column, Table
 
@@ -18,7 +18,7 @@ def settings_table(runs: Sequence[Run]) -> list[Table]:
     """
     finished = [run for run in runs if run.failure is None]
     configs = [read_config(run.path) for run in finished]
-    signatures = list(dict.fromkeys(run.signature for run in finished))
+    signatures = list(dict.fromkeys(run.results.signature for run in finished))
     shared = {
         key: value
         for key, value in (configs[0] if configs else {}).items()
@@ -37,5 +37,4 @@ def settings_table(runs: Sequence[Run]) -> list[Table]:
 
 def devices(runs: Sequence[Run]) -> list[str]:
     """Return the devices that the runs with results were trained on."""
-    found = [read_device(run.path / RESULTS) for run in runs if run.failure is None]
-    return list(dict.fromkeys(device for device in found if device))
+    return list(dict.fromkeys(run.results.device for run in runs if run.results.device))

@@ -67,7 +67,7 @@ def choose_sentences(sources: Sequence[str], number: int) -> list[int]:
 
 def best_run(group: Group) -> Run:
     """Return the run with the best validation score."""
-    return max(group.runs, key=lambda run: run.measures.get("valid_bleu", 0.0))
+    return max(group.runs, key=lambda run: run.results.measures.get("valid_bleu", 0.0))
 
 
 def _shown(group: int, translation: Translation) -> ShownTranslation:

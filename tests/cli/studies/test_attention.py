@@ -1,7 +1,6 @@
 from tiny_study import write_run
 
 from seq2seq.cli.studies.attention import attention
-from seq2seq.cli.studies.run_files import RESULTS, read_heads
 from seq2seq.cli.studies.runs import group_runs, read_runs
 
 
@@ -17,7 +16,7 @@ def test_each_head_of_each_run_has_a_row_and_a_point(groups):
     assert len(of_groups.rows) == 2
     assert [row[2].text for row in of_heads.rows] == ["1", "2", "1", "2"]
     [run, _] = next(group for group in groups if group.label == "multihead").runs
-    assert of_heads.rows[1][3].value == read_heads(run.path / RESULTS)[1]["entropy"]
+    assert of_heads.rows[1][3].value == run.results.heads[1]["entropy"]
 
 
 def test_aer_stands_beside_bleu_for_each_run(tmp_path):

@@ -6,8 +6,16 @@ import pytest
 from tiny_study import SIGNATURE, write_run
 
 from seq2seq.cli.studies.comparison import compare_with_baseline
-from seq2seq.cli.studies.run_files import RESULTS, read_config, read_measures, read_overrides
+from seq2seq.cli.studies.run_files import (
+    RESULTS,
+    Results,
+    read_config,
+    read_overrides,
+    read_results,
+)
 from seq2seq.cli.studies.runs import group_runs, read_runs
+
+HEAD = {"entropy": 0.5, "coverage": 1, "sharpness": 0.75, "alignment_error_rate": None}
 
 
 def results_without(path, *keys):
@@ -25,23 +33,23 @@ def results_without(path, *keys):
 def test_measures_are_those_that_the_run_has(tmp_path):
     file = write_run(tmp_path / "run", bleu=31.5, aer=0.25) / RESULTS
 
-    measures, signature = read_measures(file)
+    results = read_results(file)
 
-    assert measures["bleu"] == measures["valid_bleu"] == 31.5
-    assert (measures["minutes"], measures["aer"]) == (1.5, 0.25)
-    assert "coverage" not in measures
-    assert signature == SIGNATURE
+    assert results.measures["bleu"] == results.measures["valid_bleu"] == 31.5
+    assert (results.measures["minutes"], results.measures["aer"]) == (1.5, 0.25)
+    assert "coverage" not in results.measures
+    assert results.signature == SIGNATURE
 
 
 def test_a_run_without_a_test_set_has_its_validation_score(tmp_path):
     file = write_run(tmp_path / "run", bleu=31.5) / RESULTS
     file.write_text(json.dumps(json.loads(file.read_text()) | {"test": None}))
 
-    measures, signature = read_measures(file)
+    results = read_results(file)
 
-    assert measures["valid_bleu"] == 31.5
-    assert not {"bleu", "chrf", "perplexity"} & measures.keys()
-    assert signature == ""
+    assert results.measures["valid_bleu"] == 31.5
+    assert not {"bleu", "chrf", "perplexity"} & results.measures.keys()
+    assert results.signature == ""
 
 
 @pytest.mark.parametrize("name", ["test", "valid.bleu", "parameters", "seconds"])
@@ -49,7 +57,7 @@ def test_a_missing_value_is_named_with_its_file(tmp_path, name):
     file = results_without(tmp_path / "run", *name.split("."))
 
     with pytest.raises(ValueError, match=f"^{re.escape(str(file))} has no {name}"):
-        read_measures(file)
+        read_results(file)
 
 
 def test_a_cut_file_is_named(tmp_path):
@@ -57,7 +65,7 @@ def test_a_cut_file_is_named(tmp_path):
     file.write_text(file.read_text()[:20])
 
     with pytest.raises(ValueError, match=f"^{re.escape(str(file))} is damaged"):
-        read_measures(file)
+        read_results(file)
 
 
 def test_a_damaged_run_is_listed_as_failed_beside_the_others(tmp_path):
@@ -112,7 +120,40 @@ def test_a_measure_that_is_not_a_number_is_named(tmp_path, content, reason):
     file.write_text(json.dumps(json.loads(file.read_text()) | content))
 
     with pytest.raises(ValueError, match=f"^{re.escape(str(file))}: {reason}"):
-        read_measures(file)
+        read_results(file)
+
+
+@pytest.mark.parametrize(
+    ("heads", "reason"),
+    [
+        (2, ": heads=2 is not a list; train the run again"),
+        ([1.5], " has no entropy; train the run again"),
+        ([{**HEAD, "sharpness": "high"}], ": sharpness='high' is not a number"),
+        ([{"entropy": 0.5, "coverage": 0.5, "sharpness": 0.5}], " has no alignment_error_rate"),
+    ],
+)
+def test_damaged_statistics_of_heads_make_the_run_a_failed_one(tmp_path, heads, reason):
+    file = write_run(tmp_path / "run") / RESULTS
+    content = json.loads(file.read_text())
+    content["test"]["heads"] = heads
+    file.write_text(json.dumps(content))
+
+    [run] = read_runs([tmp_path])
+
+    assert run.results == Results()
+    assert run.failure.startswith(f"{file}{reason}")
+
+
+def test_heads_are_read_with_the_keys_of_the_tables(tmp_path):
+    file = write_run(tmp_path / "run") / RESULTS
+    content = json.loads(file.read_text())
+    content["test"]["heads"] = [HEAD]
+    file.write_text(json.dumps(content | {"device": "cpu", "training_data": "ab"}))
+
+    results = read_results(file)
+
+    assert results.heads == [{"entropy": 0.5, "coverage": 1.0, "sharpness": 0.75, "aer": None}]
+    assert (results.device, results.training_data) == ("cpu", "ab")
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "overrides.txt", "failed.txt", "test.hyp"])
@@ -146,6 +187,6 @@ def test_a_damaged_file_fails_its_run_alone(tmp_path, name, content, reason):
     good, bad = read_runs([tmp_path])
 
     assert (good.name, good.failure) == ("0-good", None)
-    assert (bad.name, bad.measures) == ("1-bad", {})
+    assert (bad.name, bad.results.measures) == ("1-bad", {})
     assert bad.failure is not None
     assert reason in bad.failure

@@ -104,7 +104,7 @@ def test_a_failure_does_not_remove_existing_results(tmp_path):
 
     [run] = read_runs([tmp_path])
 
-    assert (run.measures["bleu"], run.failure) == (9.5, None)
+    assert (run.results.measures["bleu"], run.failure) == (9.5, None)
     assert not (tmp_path / "0-none" / FAILURE).exists()
 
 
