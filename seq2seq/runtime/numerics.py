@@ -32,10 +32,7 @@ class Device(Enum):
     cuda = "cuda"
 
 
-_DTYPES = {
-    Precision.bf16: torch.bfloat16,
-    Precision.fp16: torch.float16,
-}
+_DTYPES = {Precision.bf16: torch.bfloat16, Precision.fp16: torch.float16}
 _WORTH_BF16 = 2_000_000
 """Parameters of encoder, embeddings and output layer. With fewer, conversions to bf16 cost a CPU
 more time than bf16 products save (measured)."""
@@ -54,10 +51,9 @@ class Numerics:
 
         For int8 the context does nothing: `seq2seq.inference.quantization` changes the model.
         """
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(self.float32_products())
-            if self.precision in _DTYPES:
-                stack.enter_context(torch.autocast(self.device.type, dtype=_DTYPES[self.precision]))
+        dtype = _DTYPES.get(self.precision)
+        low = torch.autocast(self.device.type, dtype=dtype) if dtype else contextlib.nullcontext()
+        with self.float32_products(), low:
             yield
 
     def float32_products(self) -> contextlib.AbstractContextManager[None]:

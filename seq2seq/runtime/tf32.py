@@ -5,8 +5,6 @@ from collections.abc import Iterator
 
 import torch
 
-_KEY = "fp32_precision"
-
 
 @contextlib.contextmanager
 def allow_tf32(allowed: bool) -> Iterator[None]:
@@ -18,22 +16,17 @@ def allow_tf32(allowed: bool) -> Iterator[None]:
     Args:
         allowed: True rounds the factors to 10 bits after the binary point; sums stay fp32.
     """
-    precision = "tf32" if allowed else "ieee"
-    if not hasattr(torch.backends.cuda.matmul, _KEY):  # before torch 2.9
-        products, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-        before = products.allow_tf32, cudnn.allow_tf32
-        products.allow_tf32 = cudnn.allow_tf32 = allowed
-        try:
-            yield
-        finally:
-            products.allow_tf32, cudnn.allow_tf32 = before
-        return
-    backends: tuple[object, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn.rnn)
-    chosen = [getattr(backend, _KEY) for backend in backends]
+    products, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    backends: tuple[object, ...] = (products, cudnn.rnn)
+    key = "fp32_precision"
+    setting: str | bool = "tf32" if allowed else "ieee"
+    if not hasattr(products, key):  # before torch 2.9
+        backends, key, setting = (products, cudnn), "allow_tf32", allowed
+    before = [getattr(backend, key) for backend in backends]
     try:
         for backend in backends:
-            setattr(backend, _KEY, precision)
+            setattr(backend, key, setting)
         yield
     finally:
-        for backend, value in zip(backends, chosen, strict=True):
-            setattr(backend, _KEY, value)
+        for backend, value in zip(backends, before, strict=True):
+            setattr(backend, key, value)
