@@ -17,11 +17,13 @@ def allow_tf32(allowed: bool) -> Iterator[None]:
         allowed: True rounds the factors to 10 bits after the binary point; sums stay fp32.
     """
     products, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    backends: tuple[object, ...] = (products, cudnn.rnn)
-    key = "fp32_precision"
-    setting: str | bool = "tf32" if allowed else "ieee"
-    if not hasattr(products, key):  # before torch 2.9
-        backends, key, setting = (products, cudnn), "allow_tf32", allowed
+    backends: list[object]
+    setting: str | bool
+    if hasattr(products, "fp32_precision"):
+        backends, key = [products, cudnn.rnn], "fp32_precision"
+        setting = "tf32" if allowed else "ieee"
+    else:  # before torch 2.9
+        backends, key, setting = [products, cudnn], "allow_tf32", allowed
     before = [getattr(backend, key) for backend in backends]
     try:
         for backend in backends:
