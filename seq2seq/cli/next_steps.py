@@ -10,12 +10,7 @@ from seq2seq.config.schema import TrainConfig
 
 
 def next_steps(config: TrainConfig, path: Path) -> dict[str, str]:
-    """Return the commands that fit a finished run, by purpose.
-
-    Args:
-        config: The configuration of the run.
-        path: The run directory.
-    """
+    """Return the commands that fit the finished run in a directory, by purpose."""
     plugins = [as_argument(config.plugins)] if config.plugins else []
     commands = {
         "translate": [*command("translate"), f"checkpoint={path}", *plugins],

@@ -32,7 +32,7 @@ def breakdowns(groups: Sequence[Group]) -> tuple[Section, list[str]]:
     """Return the charts and tables of the breakdowns, and what could not be broken down."""
     notes = []
     members = groups_with_first_test_set(groups)
-    charts, tables = [], []
+    parts = []
     if members:
         runs = groups[members[0]].runs
         sources = read_sources(runs[0])
@@ -40,13 +40,9 @@ def breakdowns(groups: Sequence[Group]) -> tuple[Section, list[str]]:
             path = runs[0].path / "test.src"
             notes.append(f"BLEU by source length needs {path}, with a line for each reference.")
         else:
-            chart, table = _by_length(groups, members, sources)
-            charts.append(chart)
-            tables.append(table)
+            parts.append(_by_length(groups, members, sources))
         try:
-            chart, table = _by_frequency(groups, members)
-            charts.append(chart)
-            tables.append(table)
+            parts.append(_by_frequency(groups, members))
         except USER_ERRORS as error:
             notes.append(f"Words are not scored by training frequency: {describe_error(error)}.")
     text = (
@@ -54,9 +50,13 @@ def breakdowns(groups: Sequence[Group]) -> tuple[Section, list[str]]:
         "many sentences in each, and F1 of words by their number of occurrences in the training "
         "data. Bars are standard deviations over the runs."
     )
-    title = "Length and rare words"
-    paragraphs = [text] if charts else []
-    return Section(title=title, paragraphs=paragraphs, charts=charts, tables=tables), notes
+    section = Section(
+        title="Length and rare words",
+        paragraphs=[text] if parts else [],
+        charts=[chart for chart, _ in parts],
+        tables=[table for _, table in parts],
+    )
+    return section, notes
 
 
 def read_sources(run: Run) -> list[str] | None:

@@ -159,15 +159,12 @@ class TranslateConfig:
             if getattr(self, key) is not None and not (paths and all(paths)):
                 raise ValueError(f"{key}={shown(paths)} must name a file, or several: [a,b]")
         num_inputs = len(self.input or [""])
-        for key, allowed in (
-            ("reference", {num_inputs}),
-            ("prefixes", {num_inputs}),
-            ("output", {1, num_inputs}),
-        ):
-            num_files = len(self._paths(key))
-            if num_files not in {0, *allowed}:
+        for key in ("reference", "prefixes", "output"):
+            allowed = {1, num_inputs} if key == "output" else {num_inputs}
+            paths = self._paths(key)
+            if len(paths) not in {0, *allowed}:
                 raise ValueError(
-                    f"{key}={shown(self._paths(key))} names {num_files} files; give "
+                    f"{key}={shown(paths)} names {len(paths)} files; give "
                     f"{' or '.join(map(str, sorted(allowed)))}, because the number of inputs is "
                     f"{num_inputs}"
                 )
