@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attention, AttentionConfig, Memory, register_attention
+from seq2seq.attention.base import Memory, register_attention
+from seq2seq.attention.general import GeneralAttention, GeneralConfig
 from seq2seq.attention.softmax import fit_mask
 
 
 @dataclass(kw_only=True, slots=True)
-class LocalConfig(AttentionConfig):
+class LocalConfig(GeneralConfig):
     """Options of `LocalAttention`."""
 
     name: str = "local"
@@ -20,13 +21,13 @@ class LocalConfig(AttentionConfig):
     """Number of tokens on each side of the predicted position, D."""
 
     def __post_init__(self) -> None:
-        AttentionConfig.__post_init__(self)
+        GeneralConfig.__post_init__(self)
         if self.window < 1:
             raise ValueError(f"attention.window={self.window} must be at least 1")
 
 
 @register_attention(LocalConfig)
-class LocalAttention(Attention):
+class LocalAttention(GeneralAttention):
     """Scores q^T W k_i - (i - p)^2 / (2 (D / 2)^2) for |i - p| <= D (Luong et al. 2015, local-p).
 
     Section 3.2 of the paper. The position p = S sigmoid(w^T tanh(W_p q)) lies between 0 and the
@@ -51,20 +52,11 @@ class LocalAttention(Attention):
     ) -> None:
         super().__init__(config, query_size=query_size, key_size=key_size, value_size=value_size)
         self.window = config.window
-        self.key_projection = nn.Linear(key_size, query_size, bias=False)
         self.position_projection = nn.Linear(query_size, query_size, bias=False)
         self.position_score = nn.Linear(query_size, 1, bias=False)
 
-    def project_keys(self, keys: Tensor) -> Tensor:
-        projected: Tensor = self.key_projection(keys)
-        return projected
-
-    def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        """Return the scores without the Gaussian: (B, T, Q), (B, S, Q) -> (B, T, S)."""
-        return query @ keys.mT
-
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        scores = self.score(query, memory.keys)
+        scores = self.score(query, memory.keys)  # without the Gaussian
         # Low precision would move positions by whole tokens.
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         mask = fit_mask(memory.source_mask, scores.shape)
