@@ -12,9 +12,7 @@ from seq2seq.data import Batch
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.device_memory import DeviceMemoryError, OnOutOfMemory
 from seq2seq.runtime.numerics import Numerics
-from seq2seq.training.loss import sequence_loss
-from seq2seq.training.out_of_memory import describe_shortage
-from seq2seq.training.r_drop import repeat_rows
+from seq2seq.training.loss import repeat_rows, sequence_loss
 from seq2seq.training.schedules import draw_forced_mask
 
 logger = logging.getLogger(__name__)
@@ -66,7 +64,7 @@ class GradientAdder:
             sums = torch.stack([self._add_batch(each, update, num_tokens) for each in batches])
             return functional.pad(sums.sum(0), (0, 1))
         except torch.OutOfMemoryError as error:
-            shortage = describe_shortage(batches, update, self._config)
+            shortage = _describe_shortage(batches, update, self._config)
             if self._config.on_out_of_memory is OnOutOfMemory.stop:
                 raise DeviceMemoryError(shortage) from error
             logger.warning("%s; the update is skipped", shortage)
@@ -114,3 +112,25 @@ class GradientAdder:
         with self._numerics.float32_products():
             self._scaler.scale(total / (num_passes * num_tokens)).backward()  # type: ignore[no-untyped-call]
         return torch.cat((loss.cross_entropy.unsqueeze(0), others)) / num_passes
+
+
+def _describe_shortage(batches: Sequence[Batch], update: int, config: TrainingConfig) -> str:
+    """Return one line that names the batches of an update, their tokens and the keys to change."""
+    sizes = " and ".join(map(_describe, batches))
+    size = f"training.batching.size={config.batching.size}"
+    ways = (
+        f"lower {size}, with a higher training.accumulation={config.accumulation} for updates of "
+        "the same size, or data.max_length"
+    )
+    if config.on_out_of_memory is OnOutOfMemory.stop:
+        ways += ", or leave such updates out with training.on_out_of_memory=skip"
+    return f"update {update}: the memory of a GPU is too small; this process has {sizes}; {ways}"
+
+
+def _describe(batch: Batch) -> str:
+    sides = []
+    for name, ids in (("source", batch.source_ids), ("target", batch.target_ids)):
+        rows, length = ids.shape
+        sides.append(f"{rows} x {length} {name} tokens")
+    first = int(batch.indices[0]) + 1
+    return f"a batch of {' and '.join(sides)}, which begins with training pair {first}"

@@ -62,7 +62,7 @@ def sequence_loss(
         label_smoothing: Probability that is spread over the vocabulary; see `vocabulary_loss`.
         forced_mask: (B, T) bool; True feeds the true previous token, False the predicted one. None
             feeds every true token.
-        is_repeated: Whether the batch is of `r_drop.repeat_rows`, for the divergence.
+        is_repeated: Whether the batch is of `repeat_rows`, for the divergence.
         with_coverage: Whether to compute the coverage loss.
     """
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids, forced_mask)
@@ -82,6 +82,18 @@ def sequence_loss(
     weights = output.attention_weights
     coverage = coverage_loss(weights, batch.target_mask) if with_coverage else None
     return Loss(smoothed, cross_entropy, weights.detach(), guided, diverging, coverage)
+
+
+def repeat_rows(batch: Batch) -> Batch:
+    """Return a batch with all rows twice, the copies after the originals.
+
+    R-Drop (Wu et al. 2021, "R-Drop: Regularized Dropout for Neural Networks") compares two passes
+    with different dropout. Dropout is drawn for each row, so one pass over both is two such passes.
+    """
+    tensors = {name: each for name, each in batch._asdict().items() if each is not None}
+    doubled = batch._replace(**{name: torch.cat((each, each)) for name, each in tensors.items()})
+    places = batch.target_places
+    return doubled._replace(target_places=torch.cat((places, places + batch.target_ids.numel())))
 
 
 def guided_loss(weights: Tensor, guide: Tensor) -> GuidedLoss:

@@ -16,7 +16,14 @@ from torch.nn import functional
 
 from seq2seq.data import Batch
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.training.loss import GuidedLoss, Loss, coverage_loss, guided_loss, sequence_loss
+from seq2seq.training.loss import (
+    GuidedLoss,
+    Loss,
+    coverage_loss,
+    guided_loss,
+    repeat_rows,
+    sequence_loss,
+)
 
 
 def loss_of(model: Seq2Seq, batch: TinyBatch, *, label_smoothing: float = 0.0) -> Loss:
@@ -361,3 +368,18 @@ def test_coverage_loss_changes_no_other_loss_and_is_absent_unless_asked_for():
     plain = loss_of(model, batch, label_smoothing=0.1)
     assert plain.coverage is None
     assert torch.equal(asked.smoothed, plain.smoothed)
+
+
+def test_rows_are_repeated_with_the_copies_last() -> None:
+    batch = Batch(*tiny_batch((5, 3), (3, 4)), torch.arange(2))
+
+    twice = repeat_rows(batch)
+
+    assert twice.guide is None
+    assert twice.indices.tolist() == [0, 1, 0, 1]
+    for name in ("source_ids", "source_mask", "previous_ids", "target_ids", "target_mask"):
+        first, second = getattr(twice, name).chunk(2)
+        assert torch.equal(first, getattr(batch, name))
+        assert torch.equal(second, getattr(batch, name))
+    places = twice.target_mask.flatten().nonzero().squeeze(1)
+    assert torch.equal(twice.target_places, places)
