@@ -24,15 +24,10 @@ def quote_plain_values(
     lists: Collection[str] = TRANSLATE_LISTS,
     paths: Collection[str] = TRANSLATE_PATHS,
 ) -> list[str]:
-    """Quote `text` and paths to make Hydra take them literally.
+    """Quote `text`, and the paths of these keys, to make Hydra take them literally.
 
     Without quotes, a comma would start a sweep and an umlaut would be a syntax error. A quoted
     path and `null` stay as they are. A single path for a key of `lists` becomes a list.
-
-    Args:
-        arguments: `key=value` each.
-        lists: Keys of one path or several.
-        paths: Keys of one path.
     """
     return [_quote(argument, lists=lists, paths=paths) for argument in arguments]
 

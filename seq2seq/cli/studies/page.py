@@ -22,14 +22,7 @@ def write_report(
     comparisons: Sequence[BaselineComparison],
     path: Path,
 ) -> None:
-    """Write the report.
-
-    Args:
-        runs: The runs in the order of the leaderboard.
-        groups: Their groups, best first.
-        comparisons: A comparison with the baseline for each group.
-        path: Its file; the name of the directory is that of the study.
-    """
+    """Write the report; the study is called like the directory of the file."""
     curves, no_curves = learning_curves(groups)
     details, no_details = breakdowns(groups)
     sentences, no_sentences = translations(groups)

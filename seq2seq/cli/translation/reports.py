@@ -24,12 +24,7 @@ Report = Callable[[Translation, int], None]
 def open_reports(
     config: TranslateConfig, translator: Translator, *, new_file: NewFile
 ) -> Iterator[list[Report]]:
-    """Open the reports that the configuration asks for.
-
-    Args:
-        config: Names the files of the reports.
-        translator: Converts attention to word links.
-        new_file: Opens files, from a `whole_files` block around this one.
+    """Open the reports that the configuration asks for, in a `whole_files` block around this one.
 
     Raises:
         ValueError: The model has no attention, or gold links do not fit the sentences.
