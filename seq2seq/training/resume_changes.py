@@ -98,7 +98,9 @@ def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> Non
         if not key.startswith(_MAY_DIFFER)
     }
     others = [
-        f"{key} {values}" for key, values in differences.items() if not _is_given(key, config)
+        f"{key} {values}"
+        for key, values in differences.items()
+        if not any(_belongs(key, given) for given in config.resume_changes)
     ]
     if others:
         keys = ",".join(other.partition(" ")[0] for other in others)
@@ -163,10 +165,6 @@ def forget_best(
     progress.validated_update = 0  # a run that was complete is validated again
     reason = ", ".join([*["the validation data"] * is_other_data, *keys])
     logger.warning("the best checkpoint is chosen anew, because %s changed", reason)
-
-
-def _is_given(key: str, config: TrainConfig) -> bool:
-    return any(_belongs(key, given) for given in config.resume_changes)
 
 
 def _belongs(key: str, given: str) -> bool:

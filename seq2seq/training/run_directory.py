@@ -82,13 +82,17 @@ class RunDirectory:
                 raise ValueError(f"{self.path} exists and is not a run; choose another run_name")
             return
         if config.resume:
-            self._check_same(config)
-        elif config.overwrite:
-            self._check_own()
-        else:
+            saved = load_saved_config(self.path / _CONFIG)
+            check_changes(saved, config, where=str(self.path))
+        elif not config.overwrite:
             raise ValueError(
                 f"{self.path} has a run already; continue it with resume=true, replace it with "
                 "overwrite=true or choose another run_name"
+            )
+        elif not is_saved_config(self.path / _CONFIG):  # that of another program
+            raise ValueError(
+                f"overwrite=true: {self.path / _CONFIG} is not the configuration of a run; choose "
+                "another run_name"
             )
 
     def open(self, config: TrainConfig) -> None:
@@ -134,18 +138,6 @@ class RunDirectory:
         return self.path.is_dir() and all(
             path in own or is_temporary(path) for path in self.path.iterdir()
         )
-
-    def _check_own(self) -> None:
-        """Raise ValueError if config.yaml belongs to another program."""
-        if not is_saved_config(self.path / _CONFIG):
-            raise ValueError(
-                f"overwrite=true: {self.path / _CONFIG} is not the configuration of a run; choose "
-                "another run_name"
-            )
-
-    def _check_same(self, config: TrainConfig) -> None:
-        saved = load_saved_config(self.path / _CONFIG)
-        check_changes(saved, config, where=str(self.path))
 
     def _all_changes(self, config: TrainConfig) -> list[str]:
         """Return the keys that were changed when the run was resumed, now or before."""

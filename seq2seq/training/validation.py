@@ -63,25 +63,24 @@ class Validator:
             ValueError: The processes have different weights.
         """
         check_equal_weights(model, self._ranks)
-        with updater.averaged_weights():
-            self._score_and_keep(model, progress, board)
-
-    def _score_and_keep(self, model: Seq2Seq, progress: Progress, board: TensorBoard) -> None:
-        """Score the weights that the model has now, and keep them if they are among the best."""
         validation = self._config.validation
-        evaluation = self.evaluator.evaluate(model, ter=False)
-        logger.info("%s", describe_validation(progress, evaluation))
-        board.validation(evaluation, update=progress.update)
-        board.position("valid", progress)
-        board.samples(
-            evaluation, self.evaluator, num_samples=validation.num_samples, update=progress.update
-        )
-        for name, evaluator in self._others.items():
-            other = evaluator.evaluate(model, ter=False)
-            logger.info("update %d, valid.%s %s", progress.update, name, other)
-            board.other_validation(name, other, update=progress.update)
-        value = metric_value(evaluation, validation.metric)
-        count_zero_score(progress, value, validation.metric)
-        progress.count_validation(value, self._config)
-        if self._ranks.is_first:
-            self._writer.keep_best(model.state_dict(), progress)
+        with updater.averaged_weights():
+            evaluation = self.evaluator.evaluate(model, ter=False)
+            logger.info("%s", describe_validation(progress, evaluation))
+            board.validation(evaluation, update=progress.update)
+            board.position("valid", progress)
+            board.samples(
+                evaluation,
+                self.evaluator,
+                num_samples=validation.num_samples,
+                update=progress.update,
+            )
+            for name, evaluator in self._others.items():
+                other = evaluator.evaluate(model, ter=False)
+                logger.info("update %d, valid.%s %s", progress.update, name, other)
+                board.other_validation(name, other, update=progress.update)
+            value = metric_value(evaluation, validation.metric)
+            count_zero_score(progress, value, validation.metric)
+            progress.count_validation(value, self._config)
+            if self._ranks.is_first:
+                self._writer.keep_best(model.state_dict(), progress)
