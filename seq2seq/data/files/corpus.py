@@ -4,12 +4,13 @@ import hashlib
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from seq2seq.data.config import FilesConfig, OnInvalid
 from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
 from seq2seq.data.files.checks import check_files, warn_if_swapped
-from seq2seq.data.files.joined import JoinedCorpus, Part
+from seq2seq.data.files.joined import JoinedCorpus
 from seq2seq.data.files.sets import FileSet
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import decode_line, is_gzip, open_text
@@ -35,9 +36,9 @@ def load_files(config: FilesConfig) -> Corpora:
 
 def _load(config: FilesConfig, name: str, sets: Sequence[FileSet]) -> Corpus:
     """Open the corpora of a key; several are joined."""
-    parts = [Part(corpus=_open(config, each), tag=each.tag) for each in sets]
-    if len(parts) == 1 and parts[0].tag is None:
-        return parts[0].corpus
+    parts = [(_open(config, each), each.tag) for each in sets]
+    if len(parts) == 1 and sets[0].tag is None:
+        return parts[0][0]
     return JoinedCorpus(name, parts)
 
 
@@ -99,21 +100,14 @@ class TextFilesCorpus:
         self.paths = tuple(paths)
         self._allow_tabs = allow_tabs
         self._on_invalid = {"empty_lines": empty_lines, "invalid_utf8": invalid_utf8}
-        self._fingerprint = ""
         self._reported = False
-        self._num_lines = check_files(name, self.paths)
+        self.num_lines = check_files(name, self.paths)
 
-    @property
-    def num_lines(self) -> int:
-        return self._num_lines
-
-    @property
+    @cached_property
     def fingerprint(self) -> str:
-        if not self._fingerprint:
-            parts = [f"{is_gzip(path)} {file_sha256(path)}" for path in self.paths]
-            parts += [f"{key}={choice.name}" for key, choice in self._on_invalid.items()]
-            self._fingerprint = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-        return self._fingerprint
+        parts = [f"{is_gzip(path)} {file_sha256(path)}" for path in self.paths]
+        parts += [f"{key}={choice.name}" for key, choice in self._on_invalid.items()]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def __iter__(self) -> Iterator[Pair]:
         return (pair for pair in self.lines() if pair is not None)

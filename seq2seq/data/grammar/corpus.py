@@ -56,6 +56,7 @@ class GrammarCorpus:
 
     def __init__(self, name: str, *, pairs: "_DistinctPairs", rows: range) -> None:
         self.name = name
+        self.num_lines = len(rows)
         self._pairs = pairs
         self._rows = rows
 
@@ -64,10 +65,6 @@ class GrammarCorpus:
         """Return the SHA-256, in hex, of everything that determines the pairs."""
         parts = [self._pairs.identity, self.name, self._rows.start, self._rows.stop]
         return hashlib.sha256(json.dumps(parts).encode("ascii")).hexdigest()
-
-    @property
-    def num_lines(self) -> int:
-        return len(self._rows)
 
     def __iter__(self) -> Iterator[Pair]:
         return (self._pairs.get(row) for row in self._rows)

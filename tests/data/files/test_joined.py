@@ -3,17 +3,14 @@
 from tiny_data import TinyCorpus
 
 from seq2seq.data import Pair
-from seq2seq.data.files.joined import JoinedCorpus, Part
+from seq2seq.data.files.joined import JoinedCorpus
 
 FIRST = TinyCorpus([Pair("a b", "A B", None), None, Pair("c", "C", None)], fingerprint="first")
 SECOND = TinyCorpus([Pair("d", "D", None)], fingerprint="second")
 
 
 def joined(*tags: str | None) -> JoinedCorpus:
-    parts = [
-        Part(corpus=corpus, tag=tag) for corpus, tag in zip((FIRST, SECOND), tags, strict=False)
-    ]
-    return JoinedCorpus("train", parts)
+    return JoinedCorpus("train", list(zip((FIRST, SECOND), tags, strict=False)))
 
 
 def test_pairs_follow_each_other_with_the_tag_and_number_of_their_corpus() -> None:
@@ -33,7 +30,7 @@ def test_the_fingerprint_depends_on_corpora_tags_and_order() -> None:
     fingerprints = {
         joined(*tags).fingerprint for tags in [(None, None), ("<x>", None), (None, "<x>"), (None,)]
     }
-    fingerprints.add(JoinedCorpus("train", [Part(corpus=SECOND), Part(corpus=FIRST)]).fingerprint)
+    fingerprints.add(JoinedCorpus("train", [(SECOND, None), (FIRST, None)]).fingerprint)
 
     assert len(fingerprints) == 5
     assert joined("<x>", None).fingerprint == joined("<x>", None).fingerprint
