@@ -1,7 +1,7 @@
 """Scores of parts of a test set: by the length of the source and by the frequency of words."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -68,14 +68,6 @@ class WordScore(NamedTuple):
     """Harmonic mean of precision and recall, 0 to 1; None if the references have no such word."""
     num_words: int
     """Number of such words in the references."""
-
-
-def count_words(lines: Iterable[str], split: SplitWords) -> Counter[str]:
-    """Count the words of all lines."""
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(split(line))
-    return counts
 
 
 def word_scores_by_frequency(

@@ -16,7 +16,6 @@ from seq2seq.evaluation.breakdowns import (
     Bin,
     SplitWords,
     bleu_by_bin,
-    count_words,
     equal_bins,
     word_scores_by_frequency,
 )
@@ -81,7 +80,7 @@ def training_counts(run: Run, split: SplitWords) -> Counter[str]:
     corpus = load_corpora(load_saved_config(path).data).train
     if not run.results.training_data.startswith(corpus.fingerprint):
         raise ValueError(f"the training data are not those that {run.name} was trained with")
-    return count_words((pair.target for pair in corpus), split)
+    return Counter(word for pair in corpus for word in split(pair.target))
 
 
 def _by_length(
