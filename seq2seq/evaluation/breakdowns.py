@@ -102,9 +102,9 @@ def word_scores_by_frequency(
     matched, found, wanted = (Counter[str]() for _ in range(3))
     for hypothesis, reference in zip(hypotheses, references, strict=True):
         of_hypothesis, of_reference = Counter(split(hypothesis)), Counter(split(reference))
-        matched += of_hypothesis & of_reference
-        found += of_hypothesis
-        wanted += of_reference
+        matched.update(of_hypothesis & of_reference)
+        found.update(of_hypothesis)
+        wanted.update(of_reference)
     scores = []
     for each in bins:
         num_matched, num_found, num_wanted = (
