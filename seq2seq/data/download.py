@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from seq2seq.data.files.corpus import file_sha256
 from seq2seq.files.atomic import create_file
-from seq2seq.files.paths import nearest_existing
+from seq2seq.files.paths import nearest_existing, remove_empty
 
 if sys.platform != "win32":
     import fcntl
@@ -65,16 +65,12 @@ def fetch(url: str, *, path: Path, sha256: str, retry_waits: Sequence[float] = R
 @contextlib.contextmanager
 def _directory(folder: Path) -> Iterator[None]:
     """Create a directory, and delete it after an error if it is empty."""
-    existing = nearest_existing(folder).absolute()
+    existing = nearest_existing(folder)
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield
     except BaseException:
-        for each in (folder.absolute(), *folder.absolute().parents):
-            if each == existing:
-                break
-            with contextlib.suppress(OSError):  # it has files
-                each.rmdir()
+        remove_empty(folder, keep=existing)
         raise
 
 
@@ -118,21 +114,19 @@ def _check_downloaded(url: str, *, path: Path, part: Path, sha256: str) -> None:
 
 
 def _download(url: str, *, path: Path, part: Path, retry_waits: Sequence[float]) -> None:
-    for wait in retry_waits:
+    for wait in (*retry_waits, None):
         try:
             _append_rest(url, path=path, part=part)
         except _BROKEN_CONNECTION as error:
+            if wait is None:
+                raise ConnectionError(
+                    f"{url}: {_reason(error)}, {len(retry_waits) + 1} tries; "
+                    f"run again to resume the download, or {_by_hand(path)}"
+                ) from error
             logger.warning("%s: %s; trying again in %g s", url, _reason(error), wait)
             time.sleep(wait)
         else:
             return
-    try:
-        _append_rest(url, path=path, part=part)
-    except _BROKEN_CONNECTION as error:
-        raise ConnectionError(
-            f"{url}: {_reason(error)}, {len(retry_waits) + 1} tries; "
-            f"run again to resume the download, or {_by_hand(path)}"
-        ) from error
 
 
 def _append_rest(url: str, *, path: Path, part: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from seq2seq.files.atomic import naming
-from seq2seq.files.paths import nearest_existing
+from seq2seq.files.paths import nearest_existing, remove_empty
 
 if sys.platform != "win32":
     import fcntl
@@ -120,11 +120,7 @@ def lock_file(file: TextIO) -> None:
 def _release(file: TextIO, path: Path, *, keep: Path) -> None:
     path.unlink(missing_ok=True)
     file.close()
-    for directory in path.absolute().parents:
-        if directory == keep:
-            break
-        with contextlib.suppress(OSError):  # it has files
-            directory.rmdir()
+    remove_empty(path.parent, keep=keep)
 
 
 def _owner(file: TextIO) -> str:

@@ -1,5 +1,6 @@
 """Paths as users write them."""
 
+import contextlib
 from pathlib import Path
 
 
@@ -43,3 +44,12 @@ def check_readable(path: Path, *, name: str) -> None:
 def nearest_existing(path: Path) -> Path:
     """Return the path if it exists, otherwise its nearest parent that exists."""
     return next(each for each in (path, *path.absolute().parents) if each.exists())
+
+
+def remove_empty(directory: Path, *, keep: Path) -> None:
+    """Delete a directory and the parents below `keep`, as far as they are empty."""
+    for each in (directory.absolute(), *directory.absolute().parents):
+        if each == keep.absolute():
+            break
+        with contextlib.suppress(OSError):  # it has files
+            each.rmdir()

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.files.paths import check_readable, expand_home, nearest_existing
+from seq2seq.files.paths import check_readable, expand_home, nearest_existing, remove_empty
 
 
 @pytest.mark.parametrize("name", ["a.de", "my/~/a.de", "/~nobodyatall"])
@@ -41,3 +41,15 @@ def test_a_missing_file_and_a_directory_are_refused(tmp_path):
         check_readable(tmp_path / "b.txt", name="input=b.txt")
     with pytest.raises(IsADirectoryError, match=r"^input=b is a directory; give the name"):
         check_readable(tmp_path, name="input=b")
+
+
+@pytest.mark.parametrize(("file", "left"), [(None, ["a"]), ("a/b/file", ["a", "a/b", "a/b/file"])])
+def test_empty_directories_are_deleted_up_to_the_one_to_keep(tmp_path, monkeypatch, file, left):
+    monkeypatch.chdir(tmp_path)
+    Path("a/b/c").mkdir(parents=True)
+    if file is not None:
+        Path(file).touch()
+
+    remove_empty(Path("a/b/c"), keep=tmp_path / "a")
+
+    assert sorted(str(path) for path in Path().rglob("*")) == left
