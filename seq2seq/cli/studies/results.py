@@ -106,11 +106,11 @@ def _unsteady_speed(groups: Sequence[Group]) -> list[str]:
 
 def _group_table(groups: Sequence[Group], comparisons: Sequence[BaselineComparison]) -> Table:
     keys = list(groups[0].swept)
-    quality = [name for name in MEASURES if name not in (*_COSTS, *_ATTENTION)]
-    measures, costs = known_measures(groups, quality), known_measures(groups, _COSTS)
+    others = [name for name in MEASURES if name not in (*_FIRST, *_ATTENTION, *_COSTS)]
+    first, later = known_measures(groups, _FIRST), known_measures(groups, [*others, *_COSTS])
     columns = [Column(key, is_numeric=False) for key in keys] or [Column("group", is_numeric=False)]
     columns.append(Column("Runs"))
-    columns += [column(name) for name in measures if name in _FIRST]
+    columns += map(column, first)
     is_compared = any(each.result is not None for each in comparisons)
     if is_compared:
         columns += [
@@ -121,13 +121,12 @@ def _group_table(groups: Sequence[Group], comparisons: Sequence[BaselineComparis
             ),
             Column("p (Holm)", hint="of the difference, corrected for several comparisons"),
         ]
-    later = [*(name for name in measures if name not in _FIRST), *costs]
     columns += map(column, later)
     rows = []
     for group, compared in zip(groups, comparisons, strict=True):
         names = [Cell(value or "-") for value in group.swept.values()] or [Cell(group.label)]
         row = [*names, Cell(str(len(group.runs)), len(group.runs))]
-        row += [spread(group, name) for name in measures if name in _FIRST]
+        row += [spread(group, name) for name in first]
         row += _comparison(compared) if is_compared else []
         rows.append([*row, *(spread(group, name) for name in later)])
     caption = "Groups: mean \xb1 standard deviation over the runs; click a head to sort"
