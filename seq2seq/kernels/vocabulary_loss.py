@@ -81,7 +81,8 @@ class _VocabularyLoss(Function):
         needs_grad: bool,
     ) -> tuple[Tensor, Tensor]:
         exact = torch.promote_types(dtype, torch.float32)
-        grads = _Grads.zeros(readouts, weight, bias, dtype=exact) if needs_grad else None
+        zeros = (torch.zeros_like(each, dtype=exact) for each in (readouts, weight, bias))
+        grads = _Grads(*zeros) if needs_grad else None
         readouts, weight, bias = readouts.to(dtype), weight.to(dtype), bias.to(exact)
         losses = bias.new_zeros(2)
         num_rows = max(1, _CHUNK // (len(weight) * weight.element_size()))
@@ -111,11 +112,6 @@ class _Grads(NamedTuple):
     readouts: Tensor
     weight: Tensor
     bias: Tensor
-
-    @classmethod
-    def zeros(cls, *factors: Tensor, dtype: torch.dtype) -> "_Grads":
-        """Return zero gradients of readouts, weight and bias."""
-        return cls(*(torch.zeros_like(each, dtype=dtype) for each in factors))
 
 
 def _score(

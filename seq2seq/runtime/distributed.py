@@ -143,10 +143,9 @@ def sum_gradients(model: nn.Module) -> None:
         gradients.append(parameter.grad)
     joined = torch.cat([gradient.flatten() for gradient in gradients])
     sum_over_processes([joined])
-    start = 0
-    for gradient in gradients:
-        gradient.copy_(joined[start : start + gradient.numel()].view_as(gradient))
-        start += gradient.numel()
+    sums = torch.split(joined, [gradient.numel() for gradient in gradients])
+    for gradient, total in zip(gradients, sums, strict=True):
+        gradient.copy_(total.view_as(gradient))
 
 
 def share_from_first(value: _Value, ranks: Ranks) -> _Value:
