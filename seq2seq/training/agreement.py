@@ -1,12 +1,12 @@
 """Prepare the data in turn, and check that all processes of a run train on the same."""
 
-import hashlib
 import zlib
 from collections.abc import Iterator
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import config_differences
 from seq2seq.data import TokenizerPair, tokenizers_state
+from seq2seq.data.cache import digest
 from seq2seq.data.id_rows import IdRows
 from seq2seq.runtime.distributed import Ranks, barrier, share_from_first
 from seq2seq.training.preparation import EvaluationSet, PreparedData, prepare_data
@@ -74,7 +74,7 @@ def _check_same_data(data: PreparedData, ranks: Ranks) -> None:
 def _checksums(data: PreparedData) -> Iterator[tuple[str, str]]:
     """Yield a checksum of each part of the data, by its name in messages."""
     yield "the training data", data.fingerprint
-    yield "the tokenizers", _digest(tokenizers_state(data.tokenizers))
+    yield "the tokenizers", digest(tokenizers_state(data.tokenizers))
     encoded = data.train.epoch(0)
     yield "the training ids", _ids_digest(encoded.source_rows, encoded.target_rows)
     yield "the validation data", _set_digest(data.valid)
@@ -86,12 +86,8 @@ def _checksums(data: PreparedData) -> Iterator[tuple[str, str]]:
 
 def _set_digest(data: EvaluationSet) -> str:
     ids = _ids_digest(data.encoded.source_rows, data.encoded.target_rows)
-    return _digest([ids, data.sources, data.references, *data.scoring_rule])
+    return digest([ids, data.sources, data.references, *data.scoring_rule])
 
 
 def _ids_digest(*sides: IdRows) -> str:
-    return _digest([[zlib.crc32(rows.ids.data), zlib.crc32(rows.offsets.data)] for rows in sides])
-
-
-def _digest(content: object) -> str:
-    return hashlib.sha256(repr(content).encode("utf-8", "surrogatepass")).hexdigest()
+    return digest([[zlib.crc32(rows.ids.data), zlib.crc32(rows.offsets.data)] for rows in sides])
