@@ -13,6 +13,7 @@ from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import config_to_dict
 from seq2seq.data import TokenizerPair, tokenizers_from_state, tokenizers_state
+from seq2seq.data.cache import digest
 from seq2seq.data.tokenizers.base import TokenizerState
 from seq2seq.files.archive import DamagedFileError, load_archive
 from seq2seq.files.atomic import whole_file
@@ -162,8 +163,9 @@ def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:
         raise ValueError("no checkpoint is given; give the path of one or more")
     # The optimizer's state takes twice the memory of the weights.
     checkpoints = [replace(load_checkpoint(path), training_state=None) for path in paths]
-    for path, checkpoint in zip(paths, checkpoints, strict=True):
-        if not _equal_tokenizers(checkpoint.tokenizers, checkpoints[0].tokenizers):
+    states = [digest([each.state() for each in every.tokenizers]) for every in checkpoints]
+    for path, state in zip(paths, states, strict=True):
+        if state != states[0]:
             raise ValueError(
                 f"checkpoint={path} has other tokenizers than checkpoint={paths[0]}; only models "
                 "with the same tokenizers can be combined: train them on the same text with the "
@@ -202,17 +204,3 @@ def _refusal(path: Path) -> str:
         f"checkpoint={path} is not a checkpoint of train.py, or it is damaged; restore "
         "it or use another"
     )
-
-
-def _equal_tokenizers(first: TokenizerPair, second: TokenizerPair) -> bool:
-    states = [(one.state(), other.state()) for one, other in zip(first, second, strict=True)]
-    return all(
-        one.keys() == other.keys() and all(_equal_values(one[key], other[key]) for key in one)
-        for one, other in states
-    )
-
-
-def _equal_values(first: object, second: object) -> bool:
-    if isinstance(first, Tensor) and isinstance(second, Tensor):
-        return torch.equal(first, second)
-    return type(first) is type(second) and first == second
