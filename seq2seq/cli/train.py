@@ -23,11 +23,11 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.config.plugins import KEY, load_plugins, load_plugins_of
     from seq2seq.config.quoting import quote_where_needed
     from seq2seq.config.schema import TrainConfig, register_schemas
-    from seq2seq.config.training import Metric
     from seq2seq.files.paths import expand_home
     from seq2seq.runtime.allocator import keep_freed_memory
     from seq2seq.runtime.torchrun import is_first_process
     from seq2seq.training.run import train_and_score
+    from seq2seq.training.selection import metric_value
 
 
 def main() -> None:
@@ -71,15 +71,12 @@ def _train_job(config: TrainConfig, path: Path) -> float:
 
 
 def _train_into(config: TrainConfig, path: Path) -> float:
-    """Train; return the best checkpoint's score on the validation set, by the chosen metric.
+    """Train; return the value by which the best checkpoint was chosen on the validation set.
 
     A sweeper that saw test scores would fit the configuration to the test set.
     """
     valid = train_and_score(config, path, next_steps=next_steps(config, path)).valid
-    metric = config.training.validation.metric
-    if metric is Metric.loss:
-        return -valid.loss
-    return valid.scores.bleu if metric is Metric.bleu else valid.scores.chrf
+    return metric_value(valid, config.training.validation.metric)
 
 
 def _resume_command() -> str:
