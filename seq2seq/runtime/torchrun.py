@@ -1,5 +1,6 @@
 """Share texts between the processes that torchrun started, also before and after they join."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -73,7 +74,13 @@ def report_failure(text: str, *, is_consequence: bool = False) -> Report:
         time.sleep(_TIME_OF_CAUSE)
     elif not is_first_process():
         time.sleep(_PRECEDENCE)
-    return _announce(text)
+    # Every process reports each failed job of a sweep, so their counts are equal.
+    key = f"failure-{next(_reports)}"
+    found = text
+    if _has_store():
+        with contextlib.suppress(RuntimeError):  # torchrun has ended
+            found = _store().compare_set(key, "", text).decode()
+    return Report(found, found == text)
 
 
 def name_cause(text: str) -> None:
@@ -82,19 +89,6 @@ def name_cause(text: str) -> None:
         details = {"py_callstack": text, "timestamp": str(int(time.time()))}
         content = {"message": {"message": text, "extraInfo": details}}
         Path(path).write_text(json.dumps(content), encoding="utf-8")
-
-
-def _announce(text: str) -> Report:
-    """Store the error, unless another process has stored one."""
-    # Every process reports each failed job of a sweep, so their counts are equal.
-    key = f"failure-{next(_reports)}"
-    if not _has_store():
-        return Report(text, True)
-    try:
-        found = _store().compare_set(key, "", text).decode()
-    except RuntimeError:  # torchrun has ended
-        return Report(text, True)
-    return Report(found, found == text)
 
 
 def _has_store() -> bool:
