@@ -3,7 +3,6 @@
 # B sentences still searched, W hypotheses of each (at most the beam size), R = B * W rows,
 # Q finished hypotheses that are kept, S source length, V vocabulary
 
-from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple
 
@@ -59,11 +58,14 @@ def beam_search(
     memory, state = model.encode(source_ids, source_mask)
     limits = length_limits(source_mask, config)
     ranking = build_ranking(config, limits=limits, device=source_ids.device)
-    stop = _STOPS[config.early_stopping]
+    if config.early_stopping is EarlyStopping.exact:
+        goes_on, num_kept = _can_improve, config.n_best
+    else:
+        goes_on, num_kept = _has_room, config.beam_size
     beam = _start(
         torch.tensor(limits, device=source_ids.device),
         coverage=ranking.start_coverage(source_mask),
-        num_kept=stop.num_kept(config),
+        num_kept=num_kept,
     )
     endings: list[list[Ending]] = [[] for _ in limits]
     history = History()
@@ -77,7 +79,7 @@ def beam_search(
         coverage = ranking.extend_coverage(beam.coverage, rows, step.attention_weights)
         scores = ranking.scores(beam.log_probabilities, length=length, coverage=coverage)
         beam = _finish(beam._replace(coverage=coverage, scores=scores))
-        live = stop.goes_on(beam, ranking) & (beam.limits > length)
+        live = goes_on(beam, ranking) & (beam.limits > length)
         if not live.all():
             # Places instead of the mask, whose number a GPU would be asked for at each selection.
             _store_best(beam.select((~live).nonzero().squeeze(1)), endings, n_best=config.n_best)
@@ -161,30 +163,15 @@ def _finish(beam: _Beam) -> _Beam:
     )
 
 
-class _Stop(NamedTuple):
-    """A rule for stopping the search of a sentence before the length limit."""
-
-    num_kept: Callable[[BeamConfig], int]
-    """Return the number of finished hypotheses that the rule needs."""
-    goes_on: Callable[[_Beam, Ranking], Tensor]
-    """Return for each sentence whether its search continues, (B,)."""
-
-
 def _can_improve(beam: _Beam, ranking: Ranking) -> Tensor:
-    """Return whether a live hypothesis can still enter the best ones; a tie cannot."""
+    """Return whether a live hypothesis can still enter the best ones, (B,); a tie cannot."""
     return ranking.bounds(beam.log_probabilities, limits=beam.limits) > beam.best_scores[:, -1]
 
 
 def _has_room(beam: _Beam, ranking: Ranking) -> Tensor:
-    """Return whether there are live hypotheses and fewer finished ones than are kept."""
+    """Return whether there are live hypotheses and fewer finished ones than are kept, (B,)."""
     some_live = beam.log_probabilities.amax(dim=1) > -torch.inf
     return some_live & (beam.best_scores[:, -1] == -torch.inf)
-
-
-_STOPS = {
-    EarlyStopping.exact: _Stop(lambda config: config.n_best, _can_improve),
-    EarlyStopping.first: _Stop(lambda config: config.beam_size, _has_room),
-}
 
 
 def _store_best(beam: _Beam, endings: list[list[Ending]], *, n_best: int) -> None:
