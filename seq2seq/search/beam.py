@@ -58,14 +58,12 @@ def beam_search(
     memory, state = model.encode(source_ids, source_mask)
     limits = length_limits(source_mask, config)
     ranking = build_ranking(config, limits=limits, device=source_ids.device)
-    if config.early_stopping is EarlyStopping.exact:
-        goes_on, num_kept = _can_improve, config.n_best
-    else:
-        goes_on, num_kept = _has_room, config.beam_size
+    is_exact = config.early_stopping is EarlyStopping.exact
+    goes_on = _can_improve if is_exact else _has_room
     beam = _start(
         torch.tensor(limits, device=source_ids.device),
         coverage=ranking.start_coverage(source_mask),
-        num_kept=num_kept,
+        num_kept=config.n_best if is_exact else config.beam_size,
     )
     endings: list[list[Ending]] = [[] for _ in limits]
     history = History()
