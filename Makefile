@@ -28,8 +28,8 @@ test-newest:  ## run the tests with the newest versions that pyproject.toml allo
 	.venv-newest/bin/python $(PIP) --editable .[test]
 	OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest --numprocesses auto --dist loadscope
 
-faults: $(VENV)/.test  ## kill runs, fill the disk and damage files for hours; see docs/explanation/reliability.md
-	OMP_NUM_THREADS=1 FAULTS_KILLS=200 FAULTS_DISK=100 FAULTS_LINES=250000 \
+faults: $(VENV)/.test  ## kill runs, fill the disk and damage files for an hour; see docs/explanation/reliability.md
+	OMP_NUM_THREADS=1 FAULTS_KILLS=100 FAULTS_DISK=50 FAULTS_LINES=250000 \
 		$(BIN)/python -m pytest -s tests/faults
 
 check: $(VENV)/.check  ## lint, check format, types and imports
