@@ -2,30 +2,17 @@
 
 # B batch, M real tokens of the batch, N heads, T target length, S source length, V vocabulary
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from seq2seq.inference.ensemble import Ensemble
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.search import Hypothesis
 from seq2seq.special_tokens import BOS
 
 _ROWS = 1024
 """Tokens whose logits over the vocabulary are held at once."""
-
-
-class ScoredTarget(NamedTuple):
-    """The log-probability and attention of a known target."""
-
-    log_probability: float
-    """Sum over all tokens and EOS."""
-    attention_weights: Tensor
-    """(N, T, S) on the CPU; T and S include EOS."""
-    token_log_probabilities: Sequence[float]
-    """Log-probability of each token and EOS."""
 
 
 @torch.inference_mode()
@@ -36,7 +23,7 @@ def score_targets(
     *,
     target_ids: Tensor,
     target_mask: Tensor,
-) -> list[ScoredTarget]:
+) -> list[Hypothesis]:
     """Score a batch of known targets by teacher forcing: each step reads the true previous token.
 
     Neither padding nor the other sentences of the batch change a result by more than rounding.
@@ -47,6 +34,9 @@ def score_targets(
         source_mask: (B, S) bool, True = real token.
         target_ids: (B, T), likewise.
         target_mask: (B, T) bool, True = real token.
+
+    Returns:
+        The targets as finished hypotheses, whose score is their log-probability.
 
     Raises:
         ValueError: A log-probability is NaN.
@@ -64,11 +54,17 @@ def score_targets(
     by_position = torch.zeros(target_mask.shape, dtype=torch.float64)
     by_position[target_mask.cpu()] = by_token.double().cpu()
     return [
-        # A clone, because a view would keep the whole batch in memory.
-        ScoredTarget(
-            total, weights[:, :target_length, :source_length].clone(), values[:target_length]
+        Hypothesis(
+            ids=ids[: target_length - 1],
+            score=total,
+            log_probability=total,
+            finished=True,
+            # A clone, because a view would keep the whole batch in memory.
+            attention_weights=weights[:, :target_length, :source_length].clone(),
+            token_log_probabilities=values[:target_length],
         )
-        for total, values, weights, target_length, source_length in zip(
+        for ids, total, values, weights, target_length, source_length in zip(
+            target_ids.tolist(),
             by_position.sum(dim=1).tolist(),
             by_position.tolist(),
             output.attention_weights.float().cpu(),

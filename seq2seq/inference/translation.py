@@ -10,7 +10,6 @@ from torch import Tensor
 
 from seq2seq.data.tokenizers.base import Tokenizer, TokenizerPair
 from seq2seq.evaluation.alignment import Links, word_links
-from seq2seq.inference.target_scoring import ScoredTarget
 from seq2seq.search import Hypothesis
 from seq2seq.special_tokens import EOS
 
@@ -92,50 +91,23 @@ def found_translation(
     source: EncodedLine, hypotheses: Sequence[Hypothesis], *, tokenizers: TokenizerPair
 ) -> Translation:
     """Decode the hypotheses of a search."""
-    target = tokenizers.target
-    return _translation(
-        source,
-        [
-            TranslatedHypothesis(
-                # A model may write line feeds, but a translation is one line.
-                text=target.decode(found.ids).replace("\n", " "),
-                score=found.score,
-                log_probability=found.log_probability,
-                finished=found.finished,
-                ids=found.ids,
-                tokens=target.tokens([*found.ids, EOS] if found.finished else found.ids),
-                attention_weights=found.attention_weights,
-                token_log_probabilities=found.token_log_probabilities,
-            )
-            for found in hypotheses
-        ],
-        tokenizers=tokenizers,
-    )
+    # A model may write line feeds, but a translation is one line.
+    texts = [tokenizers.target.decode(found.ids).replace("\n", " ") for found in hypotheses]
+    return _translation(source, texts, hypotheses, tokenizers=tokenizers)
 
 
 def scored_translation(
-    pair: EncodedPair, scored: ScoredTarget, *, tokenizers: TokenizerPair
+    pair: EncodedPair, scored: Hypothesis, *, tokenizers: TokenizerPair
 ) -> Translation:
     """Return the target of a pair as the only translation of its source."""
-    source, target = pair
-    hypothesis = TranslatedHypothesis(
-        text=target.text,
-        score=scored.log_probability,
-        log_probability=scored.log_probability,
-        finished=True,
-        ids=target.ids,
-        tokens=tokenizers.target.tokens([*target.ids, EOS]),
-        attention_weights=scored.attention_weights,
-        token_log_probabilities=scored.token_log_probabilities,
-    )
-    return _translation(source, [hypothesis], tokenizers=tokenizers)
+    return _translation(pair.source, [pair.target.text], [scored], tokenizers=tokenizers)
 
 
 def empty_translation(
     pair: EncodedPair, *, num_heads: int, tokenizers: TokenizerPair
 ) -> Translation:
     """Return the translation of a pair without tokens, whose probability is 1."""
-    certain = ScoredTarget(0.0, torch.zeros(num_heads, 1, 1), [0.0])
+    certain = Hypothesis([], 0.0, 0.0, True, torch.zeros(num_heads, 1, 1), [0.0])
     return scored_translation(pair, certain, tokenizers=tokenizers)
 
 
@@ -160,11 +132,27 @@ def hypothesis_links(
 
 
 def _translation(
-    source: EncodedLine, hypotheses: list[TranslatedHypothesis], *, tokenizers: TokenizerPair
+    source: EncodedLine,
+    texts: Sequence[str],
+    hypotheses: Sequence[Hypothesis],
+    *,
+    tokenizers: TokenizerPair,
 ) -> Translation:
     return Translation(
         source=source.text,
         source_ids=source.ids,
         source_tokens=tokenizers.source.tokens([*source.ids, EOS]),
-        hypotheses=hypotheses,
+        hypotheses=[
+            TranslatedHypothesis(
+                text=text,
+                score=found.score,
+                log_probability=found.log_probability,
+                finished=found.finished,
+                ids=found.ids,
+                tokens=tokenizers.target.tokens([*found.ids, EOS] if found.finished else found.ids),
+                attention_weights=found.attention_weights,
+                token_log_probabilities=found.token_log_probabilities,
+            )
+            for text, found in zip(texts, hypotheses, strict=True)
+        ],
     )

@@ -15,7 +15,7 @@ from seq2seq.search.protocols import SearchedModel
 
 
 class Hypothesis(NamedTuple):
-    """A translation found by a search."""
+    """A translation, found by a search or known."""
 
     ids: list[int]
     """Token ids without BOS and EOS."""

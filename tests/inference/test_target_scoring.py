@@ -69,6 +69,16 @@ def test_probabilities_do_not_depend_on_how_many_are_held_at_once(monkeypatch):
         assert part.log_probability == pytest.approx(whole.log_probability, abs=1e-6)
 
 
+def test_a_target_is_a_finished_hypothesis_without_its_last_token():
+    batch = tiny_batch(extra=2)
+
+    for row, scored in enumerate(score_batch(tiny_model(VARIANTS["dot"]), batch)):
+        *ids, _ = batch.target_ids[row][batch.target_mask[row]].tolist()
+        assert (scored.ids, scored.finished) == (ids, True)
+        assert scored.score == scored.log_probability
+        assert len(scored.token_log_probabilities) == len(ids) + 1
+
+
 def test_weights_do_not_keep_the_batch_in_memory():
     for scored in score_batch(tiny_model(VARIANTS["multihead"]), tiny_batch(extra=3)):
         stored = scored.attention_weights.untyped_storage().nbytes()

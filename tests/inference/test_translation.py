@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from seq2seq.data import CharacterTokenizer, TokenizerPair
-from seq2seq.inference.target_scoring import ScoredTarget
 from seq2seq.inference.translation import (
     EncodedLine,
     EncodedPair,
@@ -53,7 +52,8 @@ def test_a_translation_is_one_line():
 
 
 def test_a_scored_target_is_the_only_translation():
-    scored = ScoredTarget(-4.0, torch.ones(2, 3, 3), [-1.0, -1.0, -2.0])
+    weights = torch.ones(2, 3, 3)
+    scored = Hypothesis([4, 5], -4.0, -4.0, True, weights, [-1.0, -1.0, -2.0])
     pair = EncodedPair(SOURCE, EncodedLine("ye", [4, 5]))
 
     translation = scored_translation(pair, scored, tokenizers=TOKENIZERS)
