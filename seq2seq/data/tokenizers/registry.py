@@ -63,7 +63,11 @@ def train_tokenizers(config: TokenizerConfig, corpus: Corpus) -> TokenizerPair:
     smaller = replace(
         config, user_symbols=[], vocabulary_size=config.vocabulary_size - len(symbols)
     )
-    return _with_symbols(train(smaller, WithoutSymbols(corpus, symbols)), symbols)
+    tokenizers = train(smaller, WithoutSymbols(corpus, symbols))
+    source = SymbolTokenizer(tokenizers.source, symbols)
+    if tokenizers.target is tokenizers.source:
+        return TokenizerPair(source, source)
+    return TokenizerPair(source, SymbolTokenizer(tokenizers.target, symbols))
 
 
 def tokenizers_state(tokenizers: TokenizerPair) -> dict[str, TokenizerState]:
@@ -89,10 +93,3 @@ def _restore(state: TokenizerState) -> Tokenizer:
     tokenizer = _restorers[kind](state)
     symbols = state.get(SYMBOLS)
     return SymbolTokenizer(tokenizer, symbols) if isinstance(symbols, list) else tokenizer
-
-
-def _with_symbols(tokenizers: TokenizerPair, symbols: list[str]) -> TokenizerPair:
-    source = SymbolTokenizer(tokenizers.source, symbols)
-    if tokenizers.target is tokenizers.source:
-        return TokenizerPair(source, source)
-    return TokenizerPair(source, SymbolTokenizer(tokenizers.target, symbols))
