@@ -23,11 +23,7 @@ class UnknownWords:
     """
 
     def __init__(self, translator: Translator, *, dictionary: Mapping[str, str]) -> None:
-        """Use the tokenizers of the translator.
-
-        Args:
-            translator: Translator whose translations are changed.
-            dictionary: Target words of source words.
+        """Use the tokenizers of a translator and a dictionary of source words to target words.
 
         Raises:
             ValueError: The model has no attention.

@@ -9,11 +9,7 @@ from seq2seq.model.seq2seq import Seq2Seq
 def build_optimizer(config: OptimizerConfig, model: Seq2Seq) -> torch.optim.Optimizer:
     """Build the optimizer of the parameters that are trained.
 
-    Biases and the scales of layer norms get no weight decay.
-
-    Args:
-        config: The optimizer, its learning rate and its weight decay.
-        model: The model, on its device.
+    The model is on its device already. Biases and the scales of layer norms get no weight decay.
     """
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     matrices = [parameter for parameter in trained if parameter.dim() > 1]

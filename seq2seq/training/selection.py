@@ -17,10 +17,6 @@ def metric_value(evaluation: Evaluation, metric: Metric) -> float:
 
     A score of 0 compares nothing, so the negative loss replaces it. Scores above 0 are positive
     and losses are not negative, so every score above 0 is better than every score of 0.
-
-    Args:
-        evaluation: The evaluation on the validation set.
-        metric: The metric of the configuration.
     """
     if metric is Metric.loss:
         return -evaluation.loss
@@ -30,13 +26,7 @@ def metric_value(evaluation: Evaluation, metric: Metric) -> float:
 
 
 def count_zero_score(progress: Progress, value: float, metric: Metric) -> None:
-    """Count a validation with a score of 0; the second one logs a warning.
-
-    Args:
-        progress: The counters of the run.
-        value: Result of `metric_value`.
-        metric: The metric of the configuration.
-    """
+    """Count a validation if its `metric_value` says a score of 0; the second one logs a warning."""
     if metric is Metric.loss or value > 0:
         return
     progress.zero_scores += 1

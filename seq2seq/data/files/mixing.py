@@ -81,11 +81,7 @@ def mix(sizes: Sequence[int], weights: Sequence[float], *, temperature: float) -
 
 
 def training_mixture(data: DataConfig, encoded: EncodedCorpus) -> Mixture | None:
-    """Return the rows of an epoch, or None if it takes each pair once; log the corpora.
-
-    Args:
-        data: Configuration of the corpora.
-        encoded: The training corpora, joined.
+    """Return the rows of an epoch of joined corpora, or None for each once; log the corpora.
 
     Raises:
         ValueError: All pairs of a corpus were left out.

@@ -9,12 +9,7 @@ from seq2seq.special_tokens import UNK
 
 
 def with_tags(config: TokenizerConfig, data: DataConfig) -> TokenizerConfig:
-    """Return the configuration of the tokenizers with the tags of the training corpora.
-
-    Args:
-        config: Configuration of the tokenizers.
-        data: Configuration of the corpora.
-    """
+    """Return the configuration of the tokenizers with the tags of the training corpora."""
     if not isinstance(data, FilesConfig):
         return config
     tags = [each.tag for each in data.train_sets() if each.tag is not None]

@@ -117,13 +117,6 @@ def describe_estimate(
 
     The end is that of the budget which is used up first. Validation counts for `max_minutes` only,
     since its time is not known yet.
-
-    Args:
-        config: The budgets.
-        progress: The progress so far.
-        seconds_per_update: Mean time of an update.
-        updates_per_epoch: Number of updates in an epoch.
-        now: The current time.
     """
     epoch_seconds = seconds_per_update * updates_per_epoch
     ends: list[tuple[float, str]] = []  # seconds from now, and the name of the budget
