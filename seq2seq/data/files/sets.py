@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -83,18 +83,15 @@ def read_file_sets(key: str, value: object) -> list[FileSet]:
 def _is_corpus(value: object) -> bool:
     if isinstance(value, Mapping):
         return "files" in value
-    is_list = isinstance(value, Sequence) and not isinstance(value, str)
-    return is_list and all(isinstance(each, str) for each in _items(value))
-
-
-def _items(value: object) -> Iterator[object]:
-    assert isinstance(value, Sequence)
-    return iter(value)
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return False
+    return all(isinstance(each, str) for each in value)
 
 
 def _read(key: str, name: str, value: object) -> FileSet:
-    if not isinstance(value, Mapping):
-        return FileSet(key=key, name=name, paths=tuple(map(str, _items(value))))
+    if isinstance(value, Sequence):
+        return FileSet(key=key, name=name, paths=tuple(value))
+    assert isinstance(value, Mapping)
     unknown = sorted(str(each) for each in value if each not in _KEYS)
     if unknown:
         raise ValueError(f"unknown key '{key}.{unknown[0]}'; one of: {', '.join(_KEYS)}")
@@ -108,6 +105,4 @@ def _read(key: str, name: str, value: object) -> FileSet:
         if not isinstance(tag, str):
             raise ValueError(f"{key}.tag={tag} must be a text, such as '<2de>'")
         check_symbol(tag, key=f"{key}.tag")
-    return FileSet(
-        key=key, name=name, paths=tuple(map(str, _items(files))), weight=float(weight), tag=tag
-    )
+    return FileSet(key=key, name=name, paths=tuple(files), weight=float(weight), tag=tag)
