@@ -5,8 +5,8 @@
 
 import copy
 import logging
-from collections import defaultdict
 from collections.abc import Sequence
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -191,10 +191,8 @@ def _block_last(log_probabilities: Tensor, produced: Tensor, sequences: Tensor) 
 
 def _by_length(sequences: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, ...]:
     """Return one tensor (F, n) for the sequences of each length."""
-    groups: dict[int, list[list[int]]] = defaultdict(list)
-    for sequence in sequences:
-        groups[len(sequence)].append(list(sequence))
-    return tuple(torch.tensor(group, device=device) for group in groups.values())
+    groups = groupby(sorted(sequences, key=len), key=len)
+    return tuple(torch.tensor(list(map(list, group)), device=device) for _, group in groups)
 
 
 def _check_prefixes(prefixes: Sequence[Sequence[int]], limits: list[int]) -> None:
