@@ -26,7 +26,7 @@ def metric_value(evaluation: Evaluation, metric: Metric) -> float:
 
 
 def count_zero_score(progress: Progress, value: float, metric: Metric) -> None:
-    """Count a validation if its `metric_value` says a score of 0; the second one logs a warning."""
+    """Count a validation with a score of 0, given its `metric_value`; warn of the second one."""
     if metric is Metric.loss or value > 0:
         return
     progress.zero_scores += 1

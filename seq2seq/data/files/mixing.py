@@ -81,7 +81,7 @@ def mix(sizes: Sequence[int], weights: Sequence[float], *, temperature: float) -
 
 
 def training_mixture(data: DataConfig, encoded: EncodedCorpus) -> Mixture | None:
-    """Return the rows of an epoch of joined corpora, or None for each once; log the corpora.
+    """Return the mixture of joined corpora, or None if an epoch takes each pair once; log it.
 
     Raises:
         ValueError: All pairs of a corpus were left out.
