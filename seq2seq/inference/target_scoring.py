@@ -26,7 +26,8 @@ def score_targets(
 ) -> list[Hypothesis]:
     """Score a batch of known targets by teacher forcing: each step reads the true previous token.
 
-    Neither padding nor the other sentences of the batch change a result by more than rounding.
+    The targets come back as finished hypotheses, whose score is their log-probability. Neither
+    padding nor the other sentences of the batch change a result by more than rounding.
 
     Args:
         model: In evaluation mode, on the device of the ids.
@@ -35,9 +36,6 @@ def score_targets(
         target_ids: (B, T), likewise.
         target_mask: (B, T) bool, True = real token.
 
-    Returns:
-        The targets as finished hypotheses, whose score is their log-probability.
-
     Raises:
         ValueError: A log-probability is NaN.
     """
@@ -45,11 +43,6 @@ def score_targets(
     previous_ids = functional.pad(target_ids[:, :-1], (1, 0), value=BOS)
     output = model(source_ids, source_mask, previous_ids)
     by_token = _log_probabilities(model, output.readouts[target_mask], target_ids[target_mask])
-    if by_token.isnan().any():
-        raise ValueError(
-            "the model's probabilities are not numbers (NaN); score with precision=fp32, or use "
-            "an earlier checkpoint"
-        )
     # float64 keeps the sum exact to all printed digits.
     by_position = torch.zeros(target_mask.shape, dtype=torch.float64)
     by_position[target_mask.cpu()] = by_token.double().cpu()
@@ -76,10 +69,16 @@ def score_targets(
 
 
 def _log_probabilities(model: Seq2Seq | Ensemble, readouts: Tensor, ids: Tensor) -> Tensor:
-    """Return the log-probability over the whole vocabulary of each token, (M,)."""
+    """Return the log-probability over the whole vocabulary of each token, (M,); refuse NaN."""
     losses = []
     for start in range(0, len(ids), _ROWS):
         rows = slice(start, start + _ROWS)
         logits = model.decoder.logits(readouts[rows]).float()  # (rows, V)
         losses.append(functional.cross_entropy(logits, ids[rows], reduction="none"))
-    return -torch.cat(losses)
+    by_token = -torch.cat(losses)
+    if by_token.isnan().any():
+        raise ValueError(
+            "the model's probabilities are not numbers (NaN); score with precision=fp32, or use "
+            "an earlier checkpoint"
+        )
+    return by_token
