@@ -140,8 +140,8 @@ def test_a_run_without_a_test_set_says_so(tmp_path, capsys):
     assert "no test score, because data.test=null" in capsys.readouterr().err
     [run] = read_runs([directory])
     assert run.failure is None
-    assert run.measures["valid_bleu"] == bleu
-    assert "bleu" not in run.measures
+    assert run.results.measures["valid_bleu"] == bleu
+    assert "bleu" not in run.results.measures
 
 
 def test_missing_packages_of_bleu_are_reported_before_the_data_are_read(tmp_path, monkeypatch):
