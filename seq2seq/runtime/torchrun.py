@@ -127,6 +127,9 @@ def agree_on_start(store: "Store", rank: int, world_size: int) -> str:
     Every process writes a random name of its own under its rank. The first one answers each name
     that it finds with its own, until all have confirmed. A name of an earlier start is answered in
     vain, since its process has ended, and is replaced by that of the new process.
+
+    Raises:
+        LostProcessError: A process did not write its name in time.
     """
     own, prefix = uuid.uuid4().hex, "seq2seq/start"
     if rank:
@@ -134,8 +137,11 @@ def agree_on_start(store: "Store", rank: int, world_size: int) -> str:
         name = store.get(f"{prefix}/answer-{own}").decode()
         store.set(f"{prefix}/{name}/rank-{rank}", "")
         return name
-    waiting = list(range(1, world_size))
+    waiting, deadline = list(range(1, world_size)), time.monotonic() + _TIMEOUT.total_seconds()
     while waiting:
+        if time.monotonic() > deadline:
+            numbers = ", ".join(map(str, waiting))
+            raise LostProcessError(f"no sign of process {numbers} within {_TIMEOUT}; start again")
         for other in waiting:
             name = store.get(f"{prefix}/rank-{other}").decode()
             store.set(f"{prefix}/answer-{name}", own)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from torch.distributed import HashStore
 
 from seq2seq.runtime import torchrun
 from seq2seq.runtime.torchrun import (
+    LostProcessError,
     Report,
     agree_on_start,
     is_first_process,
@@ -57,6 +59,15 @@ def test_all_processes_agree_on_a_name_that_an_earlier_start_did_not_have() -> N
             names.append(name)
 
     assert names[0] != names[1]
+
+
+def test_a_process_that_does_not_start_is_named_although_an_earlier_one_did(monkeypatch) -> None:
+    monkeypatch.setattr(torchrun, "_TIMEOUT", timedelta(seconds=0.2))
+    store = HashStore()
+    store.set("seq2seq/start/rank-1", "that of an earlier start")
+
+    with pytest.raises(LostProcessError, match=r"no sign of process 1 within 0:00:00.200000"):
+        agree_on_start(store, 0, 2)
 
 
 class Store(dict):
