@@ -25,7 +25,7 @@ _TIMEOUT = timedelta(minutes=5)
 _POLL = 0.02
 """Seconds between two looks of the first process for the others."""
 
-_reports = itertools.count()
+_reports, _runs = itertools.count(), itertools.count()
 
 
 class LostProcessError(RuntimeError):
@@ -53,6 +53,24 @@ def share_text(name: str, text: str) -> str:
         _store().set(name, text)
         return text
     return _store().get(name).decode()
+
+
+def check_all_can_start(failure: str) -> None:
+    """Compare notes with the other processes before a run, which all of them begin or none does.
+
+    Args:
+        failure: Why this process cannot begin; empty if it can.
+
+    Raises:
+        LostProcessError: Another process cannot begin.
+    """
+    if not _has_store():
+        return
+    store, run = _store(), next(_runs)
+    store.set(f"run-{run}/rank-{os.environ['RANK']}", failure)
+    for rank in range(int(os.environ["WORLD_SIZE"])):
+        if store.get(f"run-{run}/rank-{rank}") and not failure:
+            raise LostProcessError(f"process {rank} cannot begin the run")
 
 
 def report_failure(text: str, *, is_consequence: bool = False) -> Report:

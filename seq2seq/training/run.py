@@ -17,6 +17,7 @@ from seq2seq.model.seq2seq import Seq2Seq, count_parameters, count_shared_parame
 from seq2seq.runtime.device_memory import naming_batch
 from seq2seq.runtime.distributed import (
     Ranks,
+    barrier,
     compute_in_first,
     copy_from_first,
     process_group,
@@ -25,6 +26,7 @@ from seq2seq.runtime.distributed import (
 )
 from seq2seq.runtime.numerics import Numerics, Precision, choose_numerics
 from seq2seq.runtime.seeding import derive_seed
+from seq2seq.runtime.torchrun import check_all_can_start
 from seq2seq.training.agreement import check_same_config, prepare_in_turn
 from seq2seq.training.fine_tuning import (
     freeze_embeddings,
@@ -69,7 +71,12 @@ def train_and_score(
     """Do what `run_training` does, and return all scores of the best checkpoint."""
     training, directory = config.training, RunDirectory(Path(path))
     local_rank = read_ranks().local_rank
-    numerics = choose_numerics(training.device, training.precision, local_rank=local_rank)
+    try:
+        numerics = choose_numerics(training.device, training.precision, local_rank=local_rank)
+    except ValueError as error:
+        check_all_can_start(str(error))
+        raise
+    check_all_can_start("")
     with contextlib.ExitStack() as stack:
         ranks = stack.enter_context(process_group(numerics.device))
         log = stack.enter_context(RunLog(quiet=not ranks.is_first))
@@ -109,6 +116,7 @@ def _run(
     found = write_results(trainer)
     if ranks.is_first:
         log_results(trainer, found, next_steps)
+    barrier(ranks)  # an error of the first process, which writes alone, ends the run in all of them
     return found
 
 

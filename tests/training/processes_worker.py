@@ -2,9 +2,12 @@
 
 The arguments are a file with a JSON list of steps. Each is a command of train.py, and what happens
 in it: `kill` is a list of [restart, rank, update], in which the process kills itself, and `short` a
-list of [rank, update], in which the memory of its GPU is too small.
+list of [rank, update], in which the memory of its GPU is too small. In the run of the number
+`no_device` the second process finds no device, and in that of the number `full_disk` the first one
+cannot write the results.
 """
 
+import itertools
 import json
 import os
 import signal
@@ -17,7 +20,7 @@ from short_memory import run_short
 
 from seq2seq.cli.train import main
 from seq2seq.runtime.torchrun import is_first_process, share_text
-from seq2seq.training import agreement, checkpoint_writer
+from seq2seq.training import agreement, checkpoint_writer, results, run
 from seq2seq.training.updates import Updater
 
 TIMES_OUT = 120
@@ -51,6 +54,14 @@ def prepare(patch: pytest.MonkeyPatch, step: dict) -> None:
         patch.setattr(agreement, "prepare_data", fail)
     if step.get("folders"):
         patch.chdir(step["folders"][rank])
+    if step.get("no_device") and rank == 1:
+        error = ValueError("no device for the second process")
+        patch.setattr(
+            run, "choose_numerics", failing(run.choose_numerics, step["no_device"], error)
+        )
+    if step.get("full_disk") and rank == 0:
+        full = OSError("the disk is full")
+        patch.setattr(results, "_write", failing(results._write, step["full_disk"], full))
     original = Updater.make
 
     def make(self, batches, **keywords):
@@ -63,6 +74,18 @@ def prepare(patch: pytest.MonkeyPatch, step: dict) -> None:
 
     patch.setattr(Updater, "make", make)
     run_short(patch, [update for each, update in step.get("short", []) if each == rank])
+
+
+def failing(function, number: int, error: Exception):
+    """Return a function whose n-th call raises the error."""
+    calls = itertools.count(1)
+
+    def replacement(*arguments, **keywords):
+        if next(calls) == number:
+            raise error
+        return function(*arguments, **keywords)
+
+    return replacement
 
 
 def fail(*arguments: object) -> None:
