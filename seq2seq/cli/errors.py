@@ -1,10 +1,12 @@
 """Report a user's error in one line on stderr."""
 
+import contextlib
 import functools
 import gc
 import os
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
 from seq2seq.config.errors import USER_ERRORS, describe_error
@@ -42,27 +44,35 @@ def run_script(main: Callable[[], None]) -> None:
         gc.freeze()
 
 
+@contextlib.contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """End the process with one line on stderr and exit code 2 on a user's error.
+
+    With HYDRA_FULL_ERROR=1 in the environment, the traceback is shown before.
+    """
+    try:
+        yield
+    except (*USER_ERRORS, LostProcessError) as error:
+        if _SHOWS_TRACEBACKS:
+            traceback.print_exc()
+        report = describe_failure(error)
+        if report.is_own:
+            print(f"error: {report.text}", file=sys.stderr)
+            name_cause(report.text)
+        sys.exit(2)
+
+
 def one_line_errors(
     function: Callable[_Parameters, _Result],
 ) -> Callable[_Parameters, _Result]:
-    """Decorate a function to end with one line on stderr and exit code 2 on a user's error.
+    """Decorate a command to end as in `errors_in_one_line`, and with one line at a signal.
 
-    Below `hydra.main` the decorator prevents the line that Hydra would print. With
-    HYDRA_FULL_ERROR=1 in the environment, the traceback is shown instead.
+    Below `hydra.main` the decorator prevents the line that Hydra would print.
     """
 
     @functools.wraps(function)
     def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        try:
-            with interrupts_in_one_line():
-                return function(*args, **kwargs)
-        except (*USER_ERRORS, LostProcessError) as error:
-            if _SHOWS_TRACEBACKS:
-                raise
-            report = describe_failure(error)
-            if report.is_own:
-                print(f"error: {report.text}", file=sys.stderr)
-                name_cause(report.text)
-            sys.exit(2)
+        with errors_in_one_line(), interrupts_in_one_line():
+            return function(*args, **kwargs)
 
     return wrapped

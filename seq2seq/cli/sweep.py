@@ -1,10 +1,10 @@
 """The jobs of a sweep, their names, and the summary at its end."""
 
-import contextlib
+import itertools
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
@@ -12,15 +12,18 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from seq2seq.cli.errors import describe_failure
+from seq2seq.cli.errors import describe_failure, errors_in_one_line
 from seq2seq.cli.launchers import prepare_launcher
 from seq2seq.cli.studies.leaderboard import list_files, write_tables
 from seq2seq.cli.studies.run_files import as_typed, record_failure, record_overrides
 from seq2seq.cli.studies.runs import read_runs
-from seq2seq.config.errors import USER_ERRORS, describe_error
+from seq2seq.config.errors import USER_ERRORS
+from seq2seq.config.quoting import quote_where_needed
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
 from seq2seq.runtime.interrupts import Interrupted
 from seq2seq.runtime.torchrun import LostProcessError, is_first_process, share_text
+
+_sweeps = itertools.count()
 
 
 def run_job(path: Path, train: Callable[[], float]) -> float | None:
@@ -75,21 +78,23 @@ class StudySummary(Callback):
         """
         content = OmegaConf.to_container(config, resolve=False)
         assert isinstance(content, dict)
-        with _errors_end_sweep():
+        with errors_in_one_line():  # Hydra would turn an error into a warning
             if content["resume"] and "${now:" in str(content["hydra"]["sweep"]["dir"]):
                 resume = f"resume={content['resume']}".lower()
                 raise ValueError(
                     f"{resume}: a sweep is resumed in its directory; add hydra.sweep.dir=DIRECTORY"
                 )
-            sweep = share_text("sweep", str(config.hydra.sweep.dir))  # it may name the time
+            sweep = share_text(f"the directory of sweep {next(_sweeps)}", str(config.hydra.sweep.dir))
             if is_first_process():
                 advice = "wait until that sweep ends, stop it or choose another hydra.sweep.dir"
                 self._lock = DirectoryLock(Path(sweep), advice=advice)
                 self._lock.acquire()
+        # Each process composes its jobs, where a directory that names the time would differ again.
+        directory = f"hydra.sweep.dir={quote_where_needed(sweep)}"
         keys = unnamed_keys(list(config.hydra.overrides.task), str(content["run_name"]))
         option = f"hydra.job.config.override_dirname.exclude_keys=[{','.join(keys)}]"
         with read_write(config), open_dict(config):
-            config.hydra.overrides.hydra.append(option)
+            config.hydra.overrides.hydra.extend([option, directory])
             config.hydra.sweep.dir = sweep
         prepare_launcher(config)
 
@@ -98,7 +103,7 @@ class StudySummary(Callback):
         if not is_first_process():
             return
         sweep = Path(config.hydra.sweep.dir)
-        with _errors_end_sweep():
+        with errors_in_one_line():
             runs = read_runs([sweep])
             try:
                 table = write_tables(runs, sweep, baseline=self.baseline)
@@ -110,16 +115,6 @@ class StudySummary(Callback):
             self._lock.release()
         if any(run.failure is not None for run in runs):
             sys.exit(1)
-
-
-@contextlib.contextmanager
-def _errors_end_sweep() -> Iterator[None]:
-    """Exit with 2 and one line at a user's error, which Hydra would turn into a warning."""
-    try:
-        yield
-    except USER_ERRORS as error:
-        print(f"error: {describe_error(error)}", file=sys.stderr)
-        sys.exit(2)
 
 
 def unnamed_keys(overrides: Sequence[str], run_name: str) -> list[str]:

@@ -11,10 +11,8 @@ from typing import NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.distributed.distributed_c10d import PrefixStore
-from torch.distributed.rendezvous import rendezvous
 
-from seq2seq.runtime.torchrun import LostProcessError, name_start
+from seq2seq.runtime.torchrun import connect, lost_processes_named
 
 _Value = TypeVar("_Value")
 
@@ -82,7 +80,7 @@ def process_group(device: torch.device) -> Iterator[Ranks]:
         yield ranks
         return
     is_own = not distributed.is_initialized()
-    with _lost_processes_named():
+    with lost_processes_named():
         if is_own:
             _join(device)
         patient_group = distributed.new_group(backend="gloo", timeout=_PATIENCE)
@@ -98,34 +96,30 @@ def process_group(device: torch.device) -> Iterator[Ranks]:
 
 
 def _join(device: torch.device) -> None:
-    store, rank, world_size = next(rendezvous("env://"))
+    ranks = read_ranks()
     # A restart by torchrun and the next run of a sweep meet in the same store. In a part of
     # it of its own, a group does not read the keys of an earlier one.
-    store = PrefixStore(f"{name_start()}/join-{next(_joins)}", store)
+    store = connect(f"join-{next(_joins)}")
     if device.type == "cuda":
         torch.cuda.set_device(device)
         # Both backends are needed: Python objects use gloo.
         distributed.init_process_group(
-            "cpu:gloo,cuda:nccl", store=store, rank=rank, world_size=world_size, device_id=device
+            "cpu:gloo,cuda:nccl",
+            store=store,
+            rank=ranks.rank,
+            world_size=ranks.world_size,
+            device_id=device,
         )
     else:
-        distributed.init_process_group("gloo", store=store, rank=rank, world_size=world_size)
-
-
-@contextlib.contextmanager
-def _lost_processes_named() -> Iterator[None]:
-    """Turn the error of an exchange with a process that has ended into LostProcessError."""
-    try:
-        yield
-    except RuntimeError as error:
-        reason = str(error).partition("\n")[0]
-        raise LostProcessError(f"another process of the run has ended: {reason}") from error
+        distributed.init_process_group(
+            "gloo", store=store, rank=ranks.rank, world_size=ranks.world_size
+        )
 
 
 def sum_over_processes(tensors: Iterable[Tensor]) -> None:
     """Replace each tensor by its sum over all processes, in place."""
     if distributed.is_initialized():
-        with _lost_processes_named():
+        with lost_processes_named():
             for tensor in tensors:
                 distributed.all_reduce(tensor)
 
@@ -153,7 +147,7 @@ def share_from_first(value: _Value, ranks: Ranks) -> _Value:
     if ranks.world_size == 1:
         return value
     values = [value]
-    with _lost_processes_named():
+    with lost_processes_named():
         distributed.broadcast_object_list(values, group=_patient_groups[-1])
     return values[0]
 
@@ -169,7 +163,7 @@ def gather_in_first(value: _Value, ranks: Ranks) -> list[_Value]:
     if ranks.world_size == 1:
         return [value]
     values: list[_Value | None] | None = [None] * ranks.world_size if ranks.is_first else None
-    with _lost_processes_named():
+    with lost_processes_named():
         distributed.gather_object(value, values, group=_patient_groups[-1])
     return cast("list[_Value]", values or [])
 
@@ -177,7 +171,7 @@ def gather_in_first(value: _Value, ranks: Ranks) -> list[_Value]:
 def barrier(ranks: Ranks) -> None:
     """Wait until every process has reached this call, however long it takes."""
     if ranks.world_size > 1:
-        with _lost_processes_named():
+        with lost_processes_named():
             distributed.barrier(group=_patient_groups[-1])
 
 
@@ -185,7 +179,7 @@ def copy_from_first(model: nn.Module, ranks: Ranks) -> None:
     """Give the model of every process the parameters and buffers of the first one."""
     if ranks.world_size == 1:
         return
-    with _lost_processes_named():
+    with lost_processes_named():
         for tensor in model.state_dict().values():
             distributed.broadcast(tensor, src=0)
 

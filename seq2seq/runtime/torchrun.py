@@ -7,13 +7,14 @@ import os
 import socket
 import time
 import uuid
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from torch.distributed.distributed_c10d import PrefixStore, Store
+    from torch.distributed.distributed_c10d import Store
 
 _PRECEDENCE = 1.0
 """Seconds that the others wait, so that the first process reports an error that all have."""
@@ -45,14 +46,41 @@ def is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
+@contextlib.contextmanager
+def lost_processes_named() -> Iterator[None]:
+    """Turn the error of an exchange with a process that has ended into LostProcessError."""
+    try:
+        yield
+    except LostProcessError:
+        raise
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        raise LostProcessError(f"another process of the run has ended: {reason}") from error
+
+
 def share_text(name: str, text: str) -> str:
-    """Return the text of the first process, under torchrun, in every process."""
+    """Return the text of the first process in every process.
+
+    Args:
+        name: Name of the text, which no other text of this start of the processes has.
+        text: The text that this process would use alone.
+
+    Raises:
+        ValueError: There are several processes, which torchrun did not start.
+        LostProcessError: The first process has ended, or did not share a text in time.
+    """
+    if os.environ.get("WORLD_SIZE", "1") == "1":
+        return text
     if not _has_store():
-        return text
-    if is_first_process():
-        _store().set(name, text)
-        return text
-    return _store().get(name).decode()
+        raise ValueError(
+            f"the processes cannot agree on {name}, because they share no store of torchrun; "
+            "start them with torchrun"
+        )
+    with lost_processes_named():
+        if is_first_process():
+            _store().set(name, text)
+            return text
+        return _store().get(name).decode()
 
 
 def check_all_can_start(failure: str) -> None:
@@ -66,11 +94,12 @@ def check_all_can_start(failure: str) -> None:
     """
     if not _has_store():
         return
-    store, run = _store(), next(_runs)
-    store.set(f"run-{run}/rank-{os.environ['RANK']}", failure)
-    for rank in range(int(os.environ["WORLD_SIZE"])):
-        if store.get(f"run-{run}/rank-{rank}") and not failure:
-            raise LostProcessError(f"process {rank} cannot begin the run")
+    with lost_processes_named():
+        store, run = _store(), next(_runs)
+        store.set(f"run-{run}/rank-{os.environ['RANK']}", failure)
+        for rank in range(int(os.environ["WORLD_SIZE"])):
+            if store.get(f"run-{run}/rank-{rank}") and not failure:
+                raise LostProcessError(f"process {rank} cannot begin the run")
 
 
 def report_failure(text: str, *, is_consequence: bool = False) -> Report:
@@ -114,29 +143,44 @@ def _has_store() -> bool:
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
-def name_start() -> str:
-    """Return a name of this start of the processes, the same in all of them.
+def _store() -> "Store":
+    """Return the store of this start of the processes."""
+    return connect("texts")
+
+
+def connect(part: str) -> "Store":
+    """Return a part of the store in which the processes of a run meet.
 
     torchrun's store outlives a restart, so keys need the name of the start that they belong to. Its
     count of restarts cannot be that name: with several machines, each counts its own failures.
+
+    Raises:
+        LostProcessError: The processes did not all begin in time.
     """
-    return _connect()[1] if _has_store() else ""
-
-
-def _store() -> "PrefixStore":
-    """Return the part of torchrun's store that belongs to this start of the processes."""
     from torch.distributed.distributed_c10d import PrefixStore
 
-    store, start = _connect()
-    return PrefixStore(f"seq2seq/{start}", store)
+    found = _connect()
+    if isinstance(found, LostProcessError):
+        raise found
+    store, start = found
+    return PrefixStore(f"seq2seq/{start}/{part}", store)
 
 
 @cache
-def _connect() -> "tuple[Store, str]":
+def _connect() -> "tuple[Store, str] | LostProcessError":
+    """Return the store of this process and the name of its start, or why there is none.
+
+    Both are kept, since a second store of the first process would need another port, and nobody
+    should wait for the same processes twice.
+    """
     from torch.distributed.rendezvous import rendezvous
 
-    store, rank, world_size = next(rendezvous("env://", timeout=_TIMEOUT))
-    return store, agree_on_start(store, rank, world_size)
+    try:
+        with lost_processes_named():
+            store, rank, world_size = next(rendezvous("env://", timeout=_TIMEOUT))
+            return store, agree_on_start(store, rank, world_size) if _has_store() else ""
+    except LostProcessError as error:
+        return error
 
 
 def agree_on_start(store: "Store", rank: int, world_size: int) -> str:

@@ -31,22 +31,33 @@ class CheckpointWriter:
         self._tokenizers = tokenizers
         self._directory = directory
 
-    def keep_best(self, model_state: dict[str, Tensor], progress: Progress) -> None:
-        """Write best.pt and, if several are kept, step-<n>.pt.
+    def save_steps(self, model_state: dict[str, Tensor], progress: Progress) -> None:
+        """Write step-<n>.pt if several checkpoints are kept and this validation is among the best.
 
         Args:
             model_state: The weights that were validated last.
             progress: The counters, with this validation.
         """
-        checkpoint, directory = self._checkpoint(model_state, training_state=None), self._directory
+        directory = self._directory
         for update in self._updates_to_keep(progress):
             if update == progress.update:
+                checkpoint = self._checkpoint(model_state, training_state=None)
                 save_checkpoint(directory.step(update), checkpoint)
             elif not directory.step(update).exists():
                 # The run kept one checkpoint before it was resumed.
                 save_checkpoint(directory.step(update), load_checkpoint(directory.best))
-        if progress.best_update == progress.update:
-            save_checkpoint(directory.best, checkpoint)
+
+    def save_best(self, model_state: dict[str, Tensor]) -> None:
+        """Write best.pt, after the last.pt that names its update.
+
+        The other order would lose the best checkpoint of a run that is killed in between and
+        goes on differently.
+
+        Args:
+            model_state: The weights that were validated.
+        """
+        checkpoint = self._checkpoint(model_state, training_state=None)
+        save_checkpoint(self._directory.best, checkpoint)
 
     def save_last(
         self, model_state: dict[str, Tensor], training_state: TrainingState, progress: Progress

@@ -5,10 +5,12 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 from tiny_study import write_run, write_study
 
+from seq2seq.cli import sweep
 from seq2seq.cli.studies.run_files import FAILURE, OVERRIDES
 from seq2seq.cli.sweep import StudySummary, job_name, run_job, unnamed_keys
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.runtime.interrupts import Interrupted
+from seq2seq.runtime.torchrun import LostProcessError
 
 
 @pytest.fixture(autouse=True)
@@ -18,10 +20,10 @@ def hydra_config(monkeypatch):
 
 
 def fail_with(error):
-    def train():
+    def fail(*arguments):
         raise error
 
-    return train
+    return fail
 
 
 def test_a_job_returns_its_result_and_keeps_and_prints_its_overrides(tmp_path, capsys):
@@ -108,6 +110,19 @@ def test_a_sweep_is_not_resumed_in_a_new_directory(tmp_path, capsys, resume):
     line = f"error: resume={str(resume).lower()}: a sweep is resumed in its directory; add "
     assert capsys.readouterr().err.startswith(line)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sweep_without_all_its_processes_ends_before_the_first_run(
+    tmp_path, monkeypatch, capsys
+):
+    lost = LostProcessError("no sign of process 1")
+    monkeypatch.setattr(sweep, "share_text", fail_with(lost))
+
+    with pytest.raises(SystemExit) as exit_:
+        StudySummary().on_multirun_start(sweep_config(tmp_path))
+
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err == "error: no sign of process 1\n"
 
 
 def test_a_launcher_gets_no_lock(tmp_path):

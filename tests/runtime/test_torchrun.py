@@ -7,12 +7,13 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
 from tiny_training import ROOT
-from torch.distributed import HashStore
+from torch.distributed import DistStoreError, HashStore
 
 from seq2seq.runtime import torchrun
 from seq2seq.runtime.torchrun import (
@@ -68,6 +69,35 @@ def test_a_process_that_does_not_start_is_named_although_an_earlier_one_did(monk
 
     with pytest.raises(LostProcessError, match=r"no sign of process 1 within 0:00:00.200000"):
         agree_on_start(store, 0, 2)
+
+
+def test_a_start_that_fails_is_waited_for_once(monkeypatch) -> None:
+    waits = []
+
+    def rendezvous(address, **keywords):
+        waits.append(address)
+        raise DistStoreError("timed out\nafter 300 s")
+
+    monkeypatch.setattr(sys.modules["torch.distributed.rendezvous"], "rendezvous", rendezvous)
+    monkeypatch.setattr(torchrun, "_connect", cache(torchrun._connect.__wrapped__))
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+
+    for _ in range(2):
+        with pytest.raises(LostProcessError, match=r"another process of the run has .*: timed out$"):
+            share_text("name", "text")
+    assert report_failure("lost", is_consequence=True).is_own
+    assert len(waits) == 1
+
+
+def test_processes_without_torchrun_cannot_agree_on_a_text(monkeypatch) -> None:
+    monkeypatch.delenv("TORCHELASTIC_USE_AGENT_STORE", raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+
+    with pytest.raises(ValueError, match=r"cannot agree on a name, .*; start them with torchrun"):
+        share_text("a name", "text")
 
 
 class Store(dict):

@@ -26,11 +26,14 @@ class Validations:
         self.progress.update = update
         bias = torch.full_like(self.state["decoder.output.bias"], value)
         self.progress.count_validation(value, self.config)
-        self.writer.keep_best({**self.state, "decoder.output.bias": bias}, self.progress)
+        self.validated = {**self.state, "decoder.output.bias": bias}
+        self.writer.save_steps(self.validated, self.progress)
 
     def save_last(self) -> None:
         state = {"fingerprint": "", "progress": self.progress.to_dict(), "updater": {}}
         self.writer.save_last(self.state, state, self.progress)
+        if self.progress.best_update == self.progress.update:
+            self.writer.save_best(self.validated)
 
     def kept(self, name: str) -> float:
         """Return the value in the weights of a checkpoint."""
@@ -85,6 +88,7 @@ def test_fewer_checkpoints_may_be_kept_after_resuming_and_files_of_others_stay(t
     run = Validations(tmp_path, keep_best=3)
     for update in (1, 2, 3):
         run.validate(update, float(update))
+        run.save_last()
     (run.directory.path / "step-mine.pt").touch()
 
     resumed = Validations(tmp_path, keep_best=1, progress=run.progress)

@@ -13,6 +13,7 @@ from tiny_training import read_scalars, tiny_run, write_corpus
 
 from seq2seq.data import SampledCorpus
 from seq2seq.runtime.interrupts import Interrupted
+from seq2seq.training.checkpoint_writer import CheckpointWriter
 from seq2seq.training.evaluator import Evaluator
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer
@@ -130,7 +131,8 @@ def test_the_run_has_validations_curves_and_schedules(uninterrupted):
         pytest.param(Updater, "make", 4, id="before-any-checkpoint"),
         pytest.param(Updater, "make", 11, id="between-validations"),
         pytest.param(Evaluator, "evaluate", 2, id="in-a-validation"),
-        pytest.param(Trainer, "_save_last", 3, id="between-best-and-last"),
+        pytest.param(Trainer, "_save_last", 3, id="between-steps-and-last"),
+        pytest.param(CheckpointWriter, "save_best", 3, id="between-last-and-best"),
         pytest.param(RunDirectory, "keep_steps", 5, id="before-old-checkpoints-are-deleted"),
         pytest.param(Evaluator, "evaluate", 6, id="while-scoring-the-average"),
         pytest.param(Evaluator, "evaluate", 8, id="while-scoring-the-test-set"),
@@ -280,6 +282,23 @@ def test_a_longer_budget_continues_a_finished_run(folder, run):
     train(folder, *constant, "training.max_epochs=2", "resume=true")
 
     assert json.loads((run / "results.json").read_text())["updates"] == 12
+
+
+def test_best_is_the_one_that_last_names_if_a_killed_run_goes_on_differently(
+    folder, run, monkeypatch
+):
+    constant = ("training.schedule.name=constant", "training.average_best=false")
+    budget = (*constant, "training.validation.keep_best=1", "training.max_updates=8")
+    train(folder, *budget)
+    expected = torch.load(run / "best.pt", weights_only=True)["model"]
+    shutil.rmtree(run)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_in(patch, Trainer, "_save_last", call=3)
+        train(folder, *budget, "training.max_updates=12")
+
+    train(folder, *budget, "resume=true")
+
+    assert_equal(torch.load(run / "best.pt", weights_only=True)["model"], expected)
 
 
 def test_changed_training_data_are_refused(folder, run):
