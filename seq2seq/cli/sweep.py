@@ -84,7 +84,9 @@ class StudySummary(Callback):
                 raise ValueError(
                     f"{resume}: a sweep is resumed in its directory; add hydra.sweep.dir=DIRECTORY"
                 )
-            sweep = share_text(f"the directory of sweep {next(_sweeps)}", str(config.hydra.sweep.dir))
+            sweep = share_text(
+                f"the directory of sweep {next(_sweeps)}", str(config.hydra.sweep.dir)
+            )
             if is_first_process():
                 advice = "wait until that sweep ends, stop it or choose another hydra.sweep.dir"
                 self._lock = DirectoryLock(Path(sweep), advice=advice)

@@ -112,9 +112,7 @@ def test_a_sweep_is_not_resumed_in_a_new_directory(tmp_path, capsys, resume):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_sweep_without_all_its_processes_ends_before_the_first_run(
-    tmp_path, monkeypatch, capsys
-):
+def test_a_sweep_without_all_its_processes_ends_before_the_first_run(tmp_path, monkeypatch, capsys):
     lost = LostProcessError("no sign of process 1")
     monkeypatch.setattr(sweep, "share_text", fail_with(lost))
 

@@ -72,9 +72,10 @@ def test_losses_and_gradients_are_those_of_the_cpu(attention, form, precision):
 def test_an_update_waits_nowhere_but_at_its_one_read(precision, monkeypatch):
     updater = updater_of(model_of().to(CUDA), CUDA, precision)
     update(updater)
-    original = torch.Tensor.tolist
+    original, reads = torch.Tensor.tolist, []
 
     def read(tensor):
+        reads.append(tensor)
         torch.cuda.set_sync_debug_mode("default")
         try:
             return original(tensor)
@@ -87,6 +88,7 @@ def test_an_update_waits_nowhere_but_at_its_one_read(precision, monkeypatch):
         update(updater, 2)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    assert len([each for each in reads if each.is_cuda]) == 1
 
 
 @every_form
@@ -149,17 +151,26 @@ def test_cudnn_reads_weights_from_one_block_also_while_their_average_is_applied(
         model.encode(batch.source_ids.to(CUDA), batch.source_mask.to(CUDA))
 
 
-def test_nccl_sums_the_gradients_of_one_process(tmp_path):
+def test_nccl_sums_the_gradients_of_one_process(tmp_path, monkeypatch):
+    """The sum over one process is what it was; a spy holds that the sum was made."""
     model = model_of().to(CUDA)
     for parameter in model.parameters():
         parameter.grad = torch.randn_like(parameter)
     before = [parameter.grad.clone() for parameter in model.parameters()]
+    original, summed = distributed.all_reduce, []
+
+    def all_reduce(tensor, *arguments, **keywords):
+        summed.append((distributed.get_backend(), tensor.device.type, tensor.numel()))
+        return original(tensor, *arguments, **keywords)
+
+    monkeypatch.setattr(distributed, "all_reduce", all_reduce)
     store = distributed.FileStore(str(tmp_path / "store"), 1)
     distributed.init_process_group("nccl", store=store, rank=0, world_size=1)
     with contextlib.ExitStack() as stack:
         stack.callback(distributed.destroy_process_group)
         sum_gradients(model)
 
+    assert summed == [("nccl", "cuda", sum(each.numel() for each in before))]
     for parameter, gradient in zip(model.parameters(), before, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, rtol=0, atol=0)
 

@@ -86,7 +86,9 @@ def test_a_start_that_fails_is_waited_for_once(monkeypatch) -> None:
     monkeypatch.setenv("RANK", "1")
 
     for _ in range(2):
-        with pytest.raises(LostProcessError, match=r"another process of the run has .*: timed out$"):
+        with pytest.raises(
+            LostProcessError, match=r"another process of the run has .*: timed out$"
+        ):
             share_text("name", "text")
     assert report_failure("lost", is_consequence=True).is_own
     assert len(waits) == 1

@@ -1,6 +1,7 @@
 """Searches and forced scoring on a pretended GPU give the results of the CPU."""
 
 import copy
+import dataclasses
 
 import pytest
 import torch
@@ -91,7 +92,7 @@ def test_every_search_runs_in_low_precision(config, dtype):
 
 IN_A_STEP = {
     "search/stepwise.py: if not stays.all(): [_local_scalar_dense]",
-    "search/constraints.py: if stuck.any(): [_local_scalar_dense]",  # with banned tokens only
+    "search/constraints.py: if stuck.any(): [_local_scalar_dense]",  # with banned tokens or a least length
 }
 
 
@@ -110,3 +111,58 @@ def test_only_the_questions_of_the_search_make_the_host_wait_in_a_step():
     assert {line: count for line, count in more.items() if count} == dict.fromkeys(IN_A_STEP, 4)
     files = {line.partition(":")[0] for line in waits[1]}
     assert all(file.startswith("search/") for file in files)
+
+
+IN_A_BEAM_STEP = {
+    "search/constraints.py: if stuck.any(): [_local_scalar_dense]",
+    "search/topk.py: if torn.any(): [_local_scalar_dense]",
+    "search/beam.py: if not live.all(): [_local_scalar_dense]",
+}
+EXACTLY_2 = {"min_length": 2, "max_length_offset": 2}
+AT_ENDS = {
+    "stepwise": {
+        "_store_endings(progress.select((~stays).nonzero().squeeze(1)), endings) [nonzero]": 1,
+        "progress.sentences.tolist(), [tolist]": 1,
+        "progress.cells.tolist(), [tolist]": 1,
+        "progress.log_probabilities.tolist(), [tolist]": 1,
+        "kept = stays.nonzero().squeeze(1) [nonzero]": 1,
+    },
+    "beam": {
+        "_store_best(beam.select((~live).nonzero().squeeze(1)), endings, n_best=config.n_best) "
+        "[nonzero]": 1,
+        "rows = zip(beam.sentences.tolist(), cells.tolist(), scores.tolist(), strict=True) "
+        "[tolist]": 3,
+        "kept = live.nonzero().squeeze(1) [nonzero]": 1,
+    },
+}
+"""Waits of a step in which sentences end, by module and line."""
+
+
+@pytest.mark.parametrize(
+    ("module", "config", "in_a_step"),
+    [
+        ("stepwise", GreedyConfig(**EXACTLY_2), IN_A_STEP),
+        ("beam", BeamConfig(beam_size=3, **EXACTLY_2), IN_A_BEAM_STEP),
+    ],
+)
+def test_sentences_that_end_at_different_lengths_make_the_host_wait_at_each_end(
+    module, config, in_a_step
+):
+    """The least length is the largest here, so no hypothesis ends before."""
+    model, waits = model_of(), []
+    lengths = tiny_batch().source_mask.sum(dim=1).tolist()
+    assert len(set(lengths)) == 3
+    for ratio in (0.0, 1.0):
+        with pretend_cuda() as cuda:
+            moved, arguments = cuda.move(copy.deepcopy(model)), sources(CUDA)
+            cuda.clear()
+            ratios = {"min_length_ratio": ratio, "max_length_ratio": ratio}
+            search(moved, *arguments, dataclasses.replace(config, **ratios))
+            waits.append(cuda.syncs.copy())
+
+    more = {line: count - waits[0][line] for line, count in waits[1].items()}
+    at_ends = {f"search/{module}.py: {line}": 2 * n for line, n in AT_ENDS[module].items()}
+    assert {line: n for line, n in more.items() if n} == {
+        **at_ends,
+        **dict.fromkeys(in_a_step, max(lengths)),
+    }
