@@ -2,6 +2,8 @@
 
 import re
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
 
 def quote_value(value: str) -> str:
     """Put a text in quotes, between which Hydra takes it literally.
@@ -20,8 +22,11 @@ def quote_where_needed(value: str) -> str:
     """Put a path in quotes unless Hydra takes it literally without them.
 
     Example:
-        >>> quote_where_needed("my runs/a.py"), quote_where_needed("a,b")
-        ('my runs/a.py', "'a,b'")
+        >>> quote_where_needed("my runs/a.py"), quote_where_needed("a,b"), quote_where_needed("1_0")
+        ('my runs/a.py', "'a,b'", "'1_0'")
     """
     is_plain = re.fullmatch(r"[\w./@%+-]+( [\w./@%+-]+)*", value, flags=re.ASCII)
-    return value if is_plain else quote_value(value)
+    # Numbers, truth values and null consist of such characters too.
+    if is_plain and OverridesParser.create().parse_override(f"x={value}").value() == value:
+        return value
+    return quote_value(value)

@@ -80,6 +80,8 @@ def process_group(device: torch.device) -> Iterator[Ranks]:
         yield ranks
         return
     is_own = not distributed.is_initialized()
+    if is_own and device.type == "cuda":
+        torch.cuda.set_device(device)
     with lost_processes_named():
         if is_own:
             _join(device)
@@ -101,7 +103,6 @@ def _join(device: torch.device) -> None:
     # it of its own, a group does not read the keys of an earlier one.
     store = connect(f"join-{next(_joins)}")
     if device.type == "cuda":
-        torch.cuda.set_device(device)
         # Both backends are needed: Python objects use gloo.
         distributed.init_process_group(
             "cpu:gloo,cuda:nccl",

@@ -66,16 +66,11 @@ def share_text(name: str, text: str) -> str:
         text: The text that this process would use alone.
 
     Raises:
-        ValueError: There are several processes, which torchrun did not start.
+        ConnectionError: The store of the processes cannot be reached.
         LostProcessError: The first process has ended, or did not share a text in time.
     """
     if os.environ.get("WORLD_SIZE", "1") == "1":
         return text
-    if not _has_store():
-        raise ValueError(
-            f"the processes cannot agree on {name}, because they share no store of torchrun; "
-            "start them with torchrun"
-        )
     with lost_processes_named():
         if is_first_process():
             _store().set(name, text)
@@ -125,7 +120,7 @@ def report_failure(text: str, *, is_consequence: bool = False) -> Report:
     key = f"failure-{next(_reports)}"
     found = text
     if _has_store():
-        with contextlib.suppress(RuntimeError):  # torchrun has ended
+        with contextlib.suppress(RuntimeError, ConnectionError):  # torchrun has ended
             found = _store().compare_set(key, "", text).decode()
     return Report(found, found == text)
 
@@ -155,29 +150,39 @@ def connect(part: str) -> "Store":
     count of restarts cannot be that name: with several machines, each counts its own failures.
 
     Raises:
+        ConnectionError: The store cannot be reached.
         LostProcessError: The processes did not all begin in time.
     """
     from torch.distributed.distributed_c10d import PrefixStore
 
     found = _connect()
-    if isinstance(found, LostProcessError):
+    if isinstance(found, Exception):
+        if not _has_store():
+            _connect.cache_clear()  # the caller may try again
         raise found
     store, start = found
     return PrefixStore(f"seq2seq/{start}/{part}", store)
 
 
 @cache
-def _connect() -> "tuple[Store, str] | LostProcessError":
+def _connect() -> "tuple[Store, str] | Exception":
     """Return the store of this process and the name of its start, or why there is none.
 
     Both are kept, since a second store of the first process would need another port, and nobody
     should wait for the same processes twice.
     """
+    from torch.distributed.constants import default_pg_timeout
     from torch.distributed.rendezvous import rendezvous
 
+    timeout = _TIMEOUT if _has_store() else default_pg_timeout
+    try:
+        store, rank, world_size = next(rendezvous("env://", timeout=timeout))
+    except RuntimeError as error:
+        place = ":".join(os.environ.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT"))
+        reason = str(error).partition("\n")[0]
+        return ConnectionError(f"the processes cannot meet at {place}: {reason}")
     try:
         with lost_processes_named():
-            store, rank, world_size = next(rendezvous("env://", timeout=_TIMEOUT))
             return store, agree_on_start(store, rank, world_size) if _has_store() else ""
     except LostProcessError as error:
         return error

@@ -31,40 +31,43 @@ class CheckpointWriter:
         self._tokenizers = tokenizers
         self._directory = directory
 
-    def save_steps(self, model_state: dict[str, Tensor], progress: Progress) -> None:
-        """Write step-<n>.pt if several checkpoints are kept and this validation is among the best.
+    def keep_best(self, model_state: dict[str, Tensor], progress: Progress) -> None:
+        """Write the next best.pt and, if several are kept, step-<n>.pt.
 
         Args:
             model_state: The weights that were validated last.
             progress: The counters, with this validation.
         """
-        directory = self._directory
+        checkpoint, directory = self._checkpoint(model_state, training_state=None), self._directory
         for update in self._updates_to_keep(progress):
             if update == progress.update:
-                checkpoint = self._checkpoint(model_state, training_state=None)
                 save_checkpoint(directory.step(update), checkpoint)
             elif not directory.step(update).exists():
                 # The run kept one checkpoint before it was resumed.
                 save_checkpoint(directory.step(update), load_checkpoint(directory.best))
+        if progress.best_update == progress.update:
+            save_checkpoint(directory.next_best(progress.update), checkpoint)
 
-    def save_best(self, model_state: dict[str, Tensor]) -> None:
-        """Write best.pt, after the last.pt that names its update.
+    def replace_best(self, progress: Progress) -> None:
+        """Replace best.pt by the next one, when last.pt names its update.
 
-        The other order would lose the best checkpoint of a run that is killed in between and
-        goes on differently.
-
-        Args:
-            model_state: The weights that were validated.
+        A run may be killed before last.pt is written, and go on differently from the one before;
+        its best.pt is still the best of that one.
         """
-        checkpoint = self._checkpoint(model_state, training_state=None)
-        save_checkpoint(self._directory.best, checkpoint)
+        directory = self._directory
+        for path, update in directory.next_bests():
+            if progress.best and update == progress.best_update:
+                path.replace(directory.best)
+            else:
+                path.unlink()
 
     def save_last(
         self, model_state: dict[str, Tensor], training_state: TrainingState, progress: Progress
     ) -> None:
-        """Write last.pt, from which the run can be resumed; delete step-<n>.pt of other updates.
+        """Write last.pt, from which the run can be resumed, and then best.pt if it is a new one.
 
-        They are deleted last, so that a killed run has all checkpoints that its last.pt names.
+        step-<n>.pt of other updates are deleted last, so that a killed run has all
+        checkpoints that its last.pt names.
 
         Args:
             model_state: The weights in training.
@@ -73,6 +76,7 @@ class CheckpointWriter:
         """
         checkpoint = self._checkpoint(model_state, training_state=training_state)
         save_checkpoint(self._directory.last, checkpoint)
+        self.replace_best(progress)
         self.delete_others(progress)
 
     def delete_others(self, progress: Progress) -> None:

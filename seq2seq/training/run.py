@@ -73,8 +73,8 @@ def train_and_score(
     local_rank = read_ranks().local_rank
     try:
         numerics = choose_numerics(training.device, training.precision, local_rank=local_rank)
-    except ValueError as error:
-        check_all_can_start(str(error))
+    except Exception as error:
+        check_all_can_start(str(error) or type(error).__name__)
         raise
     check_all_can_start("")
     with contextlib.ExitStack() as stack:

@@ -17,6 +17,7 @@ _CONFIG = "config.yaml"
 _PATTERNS = (
     _CONFIG,
     "best.pt",
+    "best-*.pt",
     "last.pt",
     "step-*.pt",
     "average.pt",
@@ -108,17 +109,31 @@ class RunDirectory:
         )
         save_config(saved, self.path / _CONFIG)
 
+    def next_best(self, update: int) -> Path:
+        """Return the path of the checkpoint of an update that becomes best.pt."""
+        return self.path / f"best-{update}.pt"
+
+    def next_bests(self) -> list[tuple[Path, int]]:
+        """Return the checkpoints that have not become best.pt, and their updates."""
+        return self._numbered("best")
+
     def keep_steps(self, updates: Collection[int]) -> None:
         """Delete the checkpoints of other updates."""
-        for path in self.path.glob("step-*.pt"):
-            number = path.stem.removeprefix("step-")
-            if number.isdecimal() and int(number) not in updates:
+        for path, update in self._numbered("step"):
+            if update not in updates:
                 path.unlink()
 
     def write(self, name: str, text: str) -> None:
         """Write a file atomically: it is complete or absent."""
         with whole_file(self.path / name) as file:
             file.write(text.encode("utf-8"))
+
+    def _numbered(self, name: str) -> list[tuple[Path, int]]:
+        """Return the files NAME-<n>.pt and their numbers; files of other names are the user's."""
+        numbers = (
+            (path, path.stem.removeprefix(f"{name}-")) for path in self.path.glob(f"{name}-*.pt")
+        )
+        return [(path, int(number)) for path, number in numbers if number.isdecimal()]
 
     def _check_writable(self) -> None:
         """Raise ValueError unless the directory can be created and written."""

@@ -74,7 +74,8 @@ class Trainer:
             DeviceMemoryError: A batch does not fit into the memory of a GPU; last.pt has not
                 changed.
         """
-        self._save_best()  # a run killed after its last save has not written it
+        if self.ranks.is_first:
+            self.writer.replace_best(self.progress)  # a killed run may have left the next one
         self._clock = time.monotonic()
         with StopSignals() as signals, self._open_board() as board, self._display() as display:
             for group, updates_per_epoch in self._remaining_updates():
@@ -205,7 +206,6 @@ class Trainer:
         """Score the model, keep it if it is among the best, and write last.pt."""
         self.validator.validate(self.model, self.updater, self.progress, board)
         self._save_last(board)
-        self._save_best()
 
     def _save_last(self, board: TensorBoard) -> None:
         if not self.ranks.is_first:
@@ -218,14 +218,6 @@ class Trainer:
                 "updater": self.updater.state(),
             }
             self.writer.save_last(self.model.state_dict(), state, self.progress)
-
-    def _save_best(self) -> None:
-        """Write best.pt if the model is the one that was validated best."""
-        if not self.ranks.is_first or not self.progress.best:
-            return
-        if self.progress.best_update == self.progress.update:
-            with self.updater.averaged_weights():
-                self.writer.save_best(self.model.state_dict())
 
     def _open_board(self) -> TensorBoard:
         path = self.directory.tensorboard if self.ranks.is_first else None

@@ -51,7 +51,7 @@ class Validator:
     def validate(
         self, model: Seq2Seq, updater: Updater, progress: Progress, board: TensorBoard
     ) -> None:
-        """Score the model, count the validation, and write step-<n>.pt if it is among the best.
+        """Score the model, count the validation, and keep the weights if they are among the best.
 
         Args:
             model: The model in training.
@@ -83,4 +83,4 @@ class Validator:
             count_zero_score(progress, value, validation.metric)
             progress.count_validation(value, self._config)
             if self._ranks.is_first:
-                self._writer.save_steps(model.state_dict(), progress)
+                self._writer.keep_best(model.state_dict(), progress)

@@ -2,6 +2,7 @@ import os
 
 import pytest
 
+from seq2seq.cli import errors
 from seq2seq.cli.errors import one_line_errors, run_script
 
 
@@ -25,6 +26,17 @@ def test_a_users_error_is_one_line_and_exit_code_2(error, capsys):
 def test_a_bug_of_the_program_is_not_caught():
     with pytest.raises(RuntimeError, match="ours"):
         fail_with(RuntimeError("ours"))()
+
+
+def test_the_traceback_is_shown_first_if_the_environment_asks_for_it(capsys, monkeypatch):
+    monkeypatch.setattr(errors, "_SHOWS_TRACEBACKS", True)
+
+    with pytest.raises(SystemExit) as end:
+        fail_with(ValueError("a\nb"))()
+
+    assert end.value.code == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert (lines[0], lines[-1]) == ("Traceback (most recent call last):", "error: a b")
 
 
 def test_ctrl_c_is_one_line_and_the_exit_code_of_the_signal(capsys):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from tiny_training import ROOT
-from torch.distributed import DistStoreError, HashStore
+from torch.distributed import DistNetworkError, DistStoreError, HashStore
 
 from seq2seq.runtime import torchrun
 from seq2seq.runtime.torchrun import (
@@ -71,35 +71,58 @@ def test_a_process_that_does_not_start_is_named_although_an_earlier_one_did(monk
         agree_on_start(store, 0, 2)
 
 
-def test_a_start_that_fails_is_waited_for_once(monkeypatch) -> None:
-    waits = []
+@pytest.fixture
+def failing_start(monkeypatch):
+    """Make this the second of two processes, which cannot reach the first; return its attempts."""
+    attempts = []
 
     def rendezvous(address, **keywords):
-        waits.append(address)
-        raise DistStoreError("timed out\nafter 300 s")
+        attempts.append(address)
+        raise DistNetworkError("timed out\nafter 300 s")
 
-    monkeypatch.setattr(sys.modules["torch.distributed.rendezvous"], "rendezvous", rendezvous)
+    module = sys.modules["torch.distributed.rendezvous"]
+    monkeypatch.setattr(module, "rendezvous", rendezvous)
     monkeypatch.setattr(torchrun, "_connect", cache(torchrun._connect.__wrapped__))
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "1")
+    for name, value in {
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "WORLD_SIZE": "2",
+        "RANK": "1",
+        "MASTER_ADDR": "first",
+        "MASTER_PORT": "29500",
+    }.items():
+        monkeypatch.setenv(name, value)
+    return attempts
 
+
+def test_a_start_that_fails_under_torchrun_is_waited_for_once(failing_start) -> None:
     for _ in range(2):
-        with pytest.raises(
-            LostProcessError, match=r"another process of the run has .*: timed out$"
-        ):
+        with pytest.raises(ConnectionError, match=r"cannot meet at first:29500: timed out$"):
             share_text("name", "text")
     assert report_failure("lost", is_consequence=True).is_own
-    assert len(waits) == 1
+    assert len(failing_start) == 1
 
 
-def test_processes_without_torchrun_cannot_agree_on_a_text(monkeypatch) -> None:
-    monkeypatch.delenv("TORCHELASTIC_USE_AGENT_STORE", raising=False)
-    monkeypatch.setenv("WORLD_SIZE", "2")
+def test_a_start_without_torchrun_can_be_tried_again(failing_start, monkeypatch) -> None:
+    monkeypatch.delenv("TORCHELASTIC_USE_AGENT_STORE")
 
-    with pytest.raises(ValueError, match=r"cannot agree on a name, .*; start them with torchrun"):
-        share_text("a name", "text")
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            torchrun.connect("part")
+
+    assert len(failing_start) == 2
+
+
+def test_a_process_that_another_one_waits_for_in_vain_is_lost(failing_start, monkeypatch) -> None:
+    def disagree(*arguments):
+        raise DistStoreError("no answer")
+
+    module = sys.modules["torch.distributed.rendezvous"]
+    monkeypatch.setattr(module, "rendezvous", lambda address, **_: iter([(HashStore(), 1, 2)]))
+    monkeypatch.setattr(torchrun, "agree_on_start", disagree)
+
+    with pytest.raises(LostProcessError, match="another process of the run has ended: no answer"):
+        share_text("name", "text")
 
 
 class Store(dict):

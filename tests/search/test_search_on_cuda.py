@@ -92,7 +92,7 @@ def test_every_search_runs_in_low_precision(config, dtype):
 
 IN_A_STEP = {
     "search/stepwise.py: if not stays.all(): [_local_scalar_dense]",
-    "search/constraints.py: if stuck.any(): [_local_scalar_dense]",  # with banned tokens or a least length
+    "search/constraints.py: if stuck.any(): [_local_scalar_dense]",  # for bans or a least length
 }
 
 

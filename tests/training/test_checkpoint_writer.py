@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from tiny_training import tiny_trainer
@@ -26,14 +28,11 @@ class Validations:
         self.progress.update = update
         bias = torch.full_like(self.state["decoder.output.bias"], value)
         self.progress.count_validation(value, self.config)
-        self.validated = {**self.state, "decoder.output.bias": bias}
-        self.writer.save_steps(self.validated, self.progress)
+        self.writer.keep_best({**self.state, "decoder.output.bias": bias}, self.progress)
 
     def save_last(self) -> None:
         state = {"fingerprint": "", "progress": self.progress.to_dict(), "updater": {}}
         self.writer.save_last(self.state, state, self.progress)
-        if self.progress.best_update == self.progress.update:
-            self.writer.save_best(self.validated)
 
     def kept(self, name: str) -> float:
         """Return the value in the weights of a checkpoint."""
@@ -69,6 +68,23 @@ def test_a_run_killed_before_last_is_written_has_all_checkpoints_that_last_names
     run.validate(3, 2.0)
 
     assert {"step-1.pt", "step-2.pt"} <= names(run.directory)
+
+
+def test_best_is_replaced_when_last_names_it_and_files_of_others_stay(tmp_path):
+    run = Validations(tmp_path, keep_best=1)
+    run.validate(1, 1.0)
+    run.save_last()
+    before, mine = copy.deepcopy(run.progress), run.directory.path / "best-mine.pt"
+    mine.touch()
+
+    run.validate(2, 3.0)
+
+    assert (run.kept("best.pt"), run.kept("best-2.pt")) == (1.0, 3.0)
+    run.writer.replace_best(before)  # the run was killed here, and resumed from last.pt
+    assert names(run.directory) == {"best.pt", "last.pt", "best-mine.pt"}
+    assert run.kept("best.pt") == 1.0
+    run.writer.replace_best(Progress())  # the validation text has changed
+    assert run.kept("best.pt") == 1.0
 
 
 def test_more_checkpoints_may_be_kept_after_resuming(tmp_path):

@@ -1,5 +1,6 @@
 """A run that was stopped and resumed is, to the bit, the run that never was."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from tiny_training import read_scalars, tiny_run, write_corpus
 
 from seq2seq.data import SampledCorpus
 from seq2seq.runtime.interrupts import Interrupted
+from seq2seq.training import checkpoint_writer
 from seq2seq.training.checkpoint_writer import CheckpointWriter
 from seq2seq.training.evaluator import Evaluator
 from seq2seq.training.run_directory import RunDirectory
@@ -100,6 +102,30 @@ def kill_and_resume(folder: Path, *overrides: str, monkeypatch, call: int) -> No
     train(folder, *overrides, "resume=true")
 
 
+def validate_as(monkeypatch, losses: list[float]) -> None:
+    """Replace the losses of the first validations."""
+    original, left = Evaluator.evaluate, iter(losses)
+
+    def evaluate(self, model, *, ter):
+        found = original(self, model, ter=ter)
+        return dataclasses.replace(found, loss=next(left, found.loss))
+
+    monkeypatch.setattr(Evaluator, "evaluate", evaluate)
+
+
+def kill_before_last(monkeypatch, *, save: int) -> None:
+    """Make the n-th save of last.pt end the process before it."""
+    original, saves = checkpoint_writer.save_checkpoint, []
+
+    def save_checkpoint(path, checkpoint):
+        saves.extend([path] if path.name == "last.pt" else [])
+        if len(saves) == save:
+            raise Killed
+        original(path, checkpoint)
+
+    monkeypatch.setattr(checkpoint_writer, "save_checkpoint", save_checkpoint)
+
+
 def send_in(monkeypatch, *, update: int, number: int) -> None:
     """Send a signal during an update."""
     original = Updater.make
@@ -131,8 +157,8 @@ def test_the_run_has_validations_curves_and_schedules(uninterrupted):
         pytest.param(Updater, "make", 4, id="before-any-checkpoint"),
         pytest.param(Updater, "make", 11, id="between-validations"),
         pytest.param(Evaluator, "evaluate", 2, id="in-a-validation"),
-        pytest.param(Trainer, "_save_last", 3, id="between-steps-and-last"),
-        pytest.param(CheckpointWriter, "save_best", 3, id="between-last-and-best"),
+        pytest.param(Trainer, "_save_last", 3, id="between-best-and-last"),
+        pytest.param(CheckpointWriter, "replace_best", 4, id="between-last-and-best"),
         pytest.param(RunDirectory, "keep_steps", 5, id="before-old-checkpoints-are-deleted"),
         pytest.param(Evaluator, "evaluate", 6, id="while-scoring-the-average"),
         pytest.param(Evaluator, "evaluate", 8, id="while-scoring-the-test-set"),
@@ -289,16 +315,20 @@ def test_best_is_the_one_that_last_names_if_a_killed_run_goes_on_differently(
 ):
     constant = ("training.schedule.name=constant", "training.average_best=false")
     budget = (*constant, "training.validation.keep_best=1", "training.max_updates=8")
-    train(folder, *budget)
+    with monkeypatch.context() as patch:
+        validate_as(patch, [1.0, 2.0, 0.5])  # after 4, 8 and 12 updates
+        train(folder, *budget)
     expected = torch.load(run / "best.pt", weights_only=True)["model"]
     shutil.rmtree(run)
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_in(patch, Trainer, "_save_last", call=3)
+        validate_as(patch, [1.0, 2.0, 0.5])
+        kill_before_last(patch, save=3)
         train(folder, *budget, "training.max_updates=12")
 
     train(folder, *budget, "resume=true")
 
     assert_equal(torch.load(run / "best.pt", weights_only=True)["model"], expected)
+    assert not list(run.glob("best-*.pt"))
 
 
 def test_changed_training_data_are_refused(folder, run):

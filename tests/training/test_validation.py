@@ -12,9 +12,7 @@ from seq2seq.training.monitoring.tensorboard import TensorBoard
 
 @pytest.fixture
 def trainer(tmp_path):
-    trainer = tiny_trainer(
-        tmp_path, "training.validation.metric=loss", "training.validation.keep_best=2"
-    )
+    trainer = tiny_trainer(tmp_path, "training.validation.metric=loss")
     trainer.progress.update = 5
     return trainer
 
@@ -29,7 +27,7 @@ def test_the_validation_is_counted_and_the_weights_are_kept(trainer):
 
     assert trainer.progress.validated_update == 5
     assert trainer.progress.best_update == 5
-    assert trainer.directory.step(5).exists()
+    assert trainer.directory.next_best(5).exists()
 
 
 def test_another_process_counts_and_writes_nothing(trainer, monkeypatch):
@@ -39,7 +37,7 @@ def test_another_process_counts_and_writes_nothing(trainer, monkeypatch):
     validate(trainer)
 
     assert trainer.progress.best_update == 5
-    assert not trainer.directory.step(5).exists()
+    assert not trainer.directory.next_bests()
 
 
 def test_other_weights_than_those_of_the_first_process_stop_before_scoring(trainer, monkeypatch):
@@ -52,7 +50,7 @@ def test_other_weights_than_those_of_the_first_process_stop_before_scoring(train
         validate(trainer)
 
     assert trainer.progress.validated_update == 0
-    assert not trainer.directory.step(5).exists()
+    assert not trainer.directory.next_bests()
 
 
 def test_every_validation_set_is_scored_and_the_first_one_chooses(tmp_path):
