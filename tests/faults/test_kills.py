@@ -2,7 +2,8 @@
 
 FAULTS_KILLS is the number of kills of runs of one process, and of runs of two; each is followed by
 a run with resume=auto, to the end or to the next kill. Half of them come at a random time, in any
-process, half at a random change of a file, in the process that writes.
+process, half at a random change of a file, in the process that writes. A kill that comes after the
+results disturbs nothing, so it is not counted.
 """
 
 import os
@@ -124,7 +125,7 @@ def test_killed_runs_equal_an_undisturbed_one(
 ) -> None:
     draw = random.Random(1)
     phases: Counter[str] = Counter()
-    while phases.total() < NUM_KILLS:
+    while phases.total() - phases["end"] < NUM_KILLS:
         run = Disturbed(tmp_path / str(phases.total()), corpus, num_processes)
         run.place.mkdir()
         for _ in range(draw.randint(1, 3)):
@@ -134,8 +135,6 @@ def test_killed_runs_equal_an_undisturbed_one(
         assert_same_run(undisturbed.directory, run.directory)
         assert leftovers(run.place) == []
         print(f"\n{phases.total()} kills: {dict(phases)}", flush=True)
-    # A kill after the results disturbs nothing; a few kills may all come so late.
-    assert phases.total() < 20 or phases["end"] < 0.75 * phases.total(), phases
 
 
 def leftovers(place: Path) -> list[Path]:
