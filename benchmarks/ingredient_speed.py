@@ -4,8 +4,10 @@
 
 Each row adds one ingredient to the configuration of train.py; arguments with "=" are its overrides.
 All rows train on the same sentences and run in turn, interval by interval, so that drifts of the
-machine's speed affect all of them. The ratio is the median of the intervals' ratios to the row
-before any ingredient, or, for residual connections, to the row of as many layers.
+machine's speed affect all of them. Their order is drawn anew for each interval, and the first
+update after another model, which finds its weights in no cache, is not timed. The ratio is the
+median of the intervals' ratios to the row before any ingredient, or, for residual connections, to
+the row of as many layers.
 
 Training draws the segmentations of the next epoch in the background; their time is printed apart,
 and in its row nothing is drawn. An ingredient that the configuration does not allow is left out,
@@ -13,6 +15,7 @@ and a line says why: guided attention needs alignments, which the bundled corpus
 """
 
 import argparse
+import random
 import statistics
 import sys
 import time
@@ -53,7 +56,9 @@ INGREDIENTS: dict[str, tuple[str, ...]] = {
 }
 REFERENCES = {"two layers, residual": "two layers"}
 """Rows that another row than "base" is the reference of."""
-WARMUP, UPDATES = 3, 3
+WARMUP = 3
+UNTIMED, TIMED = 1, 3
+"""Updates of a row in an interval."""
 
 
 class Row(NamedTuple):
@@ -70,7 +75,7 @@ def main() -> None:
     if config.training.threads is not None:
         torch.set_num_threads(config.training.threads)
     numerics = choose_numerics(config.training.device, config.training.precision)
-    num_updates = WARMUP + UPDATES * arguments.intervals
+    num_updates = WARMUP + (UNTIMED + TIMED) * arguments.intervals
     print(f"{numerics.device}, {torch.get_num_threads()} threads, {numerics.precision.value}")
     data = prepare_data(config)
     rows: dict[str, Row] = {}
@@ -82,10 +87,11 @@ def main() -> None:
     for row in rows.values():
         row.run.measure(row.batches[:WARMUP])
     seconds: dict[str, list[float]] = {name: [] for name in rows}
+    draw = random.Random(1)
     for interval in range(arguments.intervals):
-        start = WARMUP + UPDATES * interval
-        for name, row in rows.items():
-            seconds[name].append(measure(row.run, row.batches[start : start + UPDATES]))
+        start = WARMUP + (UNTIMED + TIMED) * interval
+        for name in draw.sample(list(rows), len(rows)):
+            seconds[name].append(measure(rows[name], start))
     print_table(rows, seconds)
 
 
@@ -120,10 +126,12 @@ def print_drawing_time(data: PreparedData) -> None:
     print(f"sub-word sampling draws the segmentations of an epoch in {seconds:.1f} s")
 
 
-def measure(run: Run, batches: list[Batch]) -> float:
-    """Return the seconds of an update."""
+def measure(row: Row, start: int) -> float:
+    """Return the seconds of an update of the interval that begins with batch ``start``."""
+    row.run.measure(row.batches[start : start + UNTIMED])
+    batches = row.batches[start + UNTIMED :][:TIMED]
     num_tokens = sum(batch.num_target_tokens for batch in batches)
-    return num_tokens / run.measure(batches) / len(batches)
+    return num_tokens / row.run.measure(batches) / len(batches)
 
 
 def print_table(rows: dict[str, Row], seconds: dict[str, list[float]]) -> None:
