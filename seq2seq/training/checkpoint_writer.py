@@ -66,8 +66,8 @@ class CheckpointWriter:
     ) -> None:
         """Write last.pt, from which the run can be resumed, and then best.pt if it is a new one.
 
-        step-<n>.pt of other updates are deleted last, so that a killed run has all
-        checkpoints that its last.pt names.
+        step-<n>.pt of other updates are deleted last, so that a killed run has all checkpoints that
+        its last.pt names.
 
         Args:
             model_state: The weights in training.

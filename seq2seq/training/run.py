@@ -73,7 +73,7 @@ def train_and_score(
     local_rank = read_ranks().local_rank
     try:
         numerics = choose_numerics(training.device, training.precision, local_rank=local_rank)
-    except Exception as error:
+    except Exception as error:  # drivers raise many types, and the other processes wait
         check_all_can_start(str(error) or type(error).__name__)
         raise
     check_all_can_start("")
