@@ -1,5 +1,8 @@
 """Segmentations are drawn anew for each epoch, from the seed and the number of the epoch alone."""
 
+import json
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -106,6 +109,30 @@ def test_epochs_and_seeds_differ_and_repeat(name: str, data: DataConfig) -> None
         assert changed > len(corpus) / 2
     assert ids(corpus.epoch(0)) == first
     assert ids(sampled(name, data).epoch(1)) == second
+
+
+def test_another_process_draws_the_same(name: str, tmp_path: Path) -> None:
+    source = TOKENIZERS[name].source
+    assert isinstance(source, SentencePieceTokenizer)
+    model = tmp_path / "model"
+    model.write_bytes(bytes(source.state()["model"].tolist()))  # type: ignore[union-attr]
+    lines = [text for text, _ in PAIRS]
+    options = {"seed": 5, "alpha": CONFIGS[name].sampling_alpha, "nbest": -1}
+    script = (
+        "import json, pathlib, sys\n"
+        "from seq2seq.data.tokenizers.subwords import SentencePieceTokenizer\n"
+        "tokenizer = SentencePieceTokenizer(pathlib.Path(sys.argv[1]).read_bytes())\n"
+        "print(json.dumps(tokenizer.sample(json.loads(sys.argv[2]), **json.loads(sys.argv[3]))))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(model), json.dumps(lines), json.dumps(options)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert json.loads(done.stdout) == source.sample(lines, **options)
 
 
 def test_source_and_target_of_one_text_are_drawn_independently(
