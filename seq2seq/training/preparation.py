@@ -9,8 +9,7 @@ from seq2seq.data import (
     Corpus,
     DataConfig,
     EncodedCorpus,
-    Normalization,
-    SentencePieceConfig,
+    Tokenizer,
     TokenizerPair,
     TokenLinks,
     TrainingCorpus,
@@ -85,8 +84,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         OSError: A file cannot be read or written.
     """
     check_guided_attention(config)
-    rule = choose_scoring_rule(config)
-    check_bleu_is_available(rule.bleu_tokenize, key=_BLEU_KEY)
+    check_bleu_is_available(_bleu_tokenize(config), key=_BLEU_KEY)
     check_cache(config.data.cache_dir)
     corpora = load_corpora(config.data)
     if tokenizers is None:
@@ -100,6 +98,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     links = _training_links(config, corpora.train, encoded, tokenizers)
     if links is not None:
         fingerprint = f"{fingerprint}-{links.digest()}"
+    rule = _scoring_rule(config, tokenizers.target)
     to_score = partial(_evaluation_set, tokenizers=tokenizers, config=config.data, rule=rule)
     valid = to_score(corpora.valid)
     test = None if corpora.test is None else to_score(corpora.test)
@@ -125,16 +124,16 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     )
 
 
-def choose_scoring_rule(config: TrainConfig) -> ScoringRule:
-    """Return the rule for BLEU: by the target language and the tokenizer, unless it is set."""
-    validation, tokenizer = config.training.validation, config.tokenizer
-    is_folded = (
-        isinstance(tokenizer, SentencePieceConfig)
-        and tokenizer.normalization is Normalization.nmt_nfkc_cf
-    )
+def _bleu_tokenize(config: TrainConfig) -> str:
+    chosen = config.training.validation.bleu_tokenize
+    return choose_bleu_tokenize(chosen, language=config.data.target)
+
+
+def _scoring_rule(config: TrainConfig, tokenizer: Tokenizer) -> ScoringRule:
+    """Return the rule of scores, which ignore case if the tokenizer does, unless it is set."""
+    lowercase = config.training.validation.lowercase
     return ScoringRule(
-        choose_bleu_tokenize(validation.bleu_tokenize, language=config.data.target),
-        is_folded if validation.lowercase is None else validation.lowercase,
+        _bleu_tokenize(config), tokenizer.folds_case if lowercase is None else lowercase
     )
 
 

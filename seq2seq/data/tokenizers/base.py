@@ -19,6 +19,10 @@ class Tokenizer(Protocol):
     Every vocabulary begins with PAD, UNK, BOS and EOS.
     """
 
+    @property
+    def folds_case(self) -> bool:
+        """Whether text becomes lower case, so that translations have no capitals."""
+
     def __len__(self) -> int:
         """Return the size of the vocabulary."""
 

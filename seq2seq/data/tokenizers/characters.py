@@ -40,6 +40,10 @@ class CharacterTokenizer:
             character: i for i, character in enumerate(self._characters, start=len(SPECIAL_TOKENS))
         }
 
+    @property
+    def folds_case(self) -> bool:
+        return False
+
     def __len__(self) -> int:
         return len(self._surfaces)
 

@@ -53,6 +53,11 @@ class SentencePieceTokenizer:
         # Both other rules turn a full-width letter into an ordinary one.
         self._normalizes = _FULL_WIDTH not in self._processor.normalize(_FULL_WIDTH)
 
+    @property
+    def folds_case(self) -> bool:
+        normalized: str = self._processor.normalize("A")
+        return normalized.endswith("a")
+
     def __len__(self) -> int:
         return len(self._processor)
 

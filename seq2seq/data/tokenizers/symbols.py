@@ -34,6 +34,10 @@ class SymbolTokenizer:
         self._pattern = _pattern(symbols)
         self._ids = {symbol: i for i, symbol in enumerate(symbols, start=len(inner))}
 
+    @property
+    def folds_case(self) -> bool:
+        return self.inner.folds_case
+
     def __len__(self) -> int:
         return len(self.inner) + len(self._symbols)
 

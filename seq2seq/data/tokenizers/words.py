@@ -74,6 +74,10 @@ class WordTokenizer:
         self._ids = {word: i for i, word in enumerate(self._words, start=len(SPECIAL_TOKENS))}
         self._join = moses_joiner(language) if tokenizer == "moses" else _join
 
+    @property
+    def folds_case(self) -> bool:
+        return self._split("A") == ["a"]
+
     def __len__(self) -> int:
         return len(self._labels)
 
