@@ -57,7 +57,7 @@ class Progress:
     since_best: int = 0
     """Validations since the last improvement; an equal value is none."""
     zero_scores: int = 0
-    """Validations whose BLEU or chrF was 0."""
+    """Validations whose BLEU or chrF was too near to 0 to compare anything."""
     best: list[tuple[float, int]] = field(default_factory=list)
     """(value, update) of the checkpoints to keep, best first."""
     validated_update: int = 0

@@ -18,15 +18,15 @@ def test_a_higher_value_is_better_by_every_metric(metric, expected):
     assert metric_value(evaluation(), metric) == expected
 
 
-@pytest.mark.parametrize("metric", [Metric.bleu, Metric.chrf])
-def test_a_score_of_zero_is_ranked_by_loss_below_every_other_score(metric):
+@pytest.mark.parametrize(("metric", "least"), [(Metric.bleu, 1.0), (Metric.chrf, 0.005)])
+def test_a_score_near_zero_is_ranked_by_loss_below_every_other_score(metric, least):
     values = [
         metric_value(evaluation(bleu=score, chrf=score, loss=loss), metric)
-        for score, loss in ((0.0, 7.0), (0.001, 3.0), (0.0, 2.0), (0.01, 9.0))
+        for score, loss in ((0.0, 7.0), (0.9 * least, 3.0), (0.0, 2.0), (least, 9.0))
     ]
 
     assert values == sorted(values)
-    assert values == [-7.0, -3.0, -2.0, 0.01]
+    assert values == [-7.0, -3.0, -2.0, least]
 
 
 def test_the_warning_comes_with_the_second_zero_and_no_other(caplog):
