@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 _FORMAT = 1
 _CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
+_MANY_UNKNOWN = 0.1  # share of unknown tokens above which a warning says so
 
 
 @dataclass
@@ -223,6 +224,13 @@ def _report(name: str, counts: _Counts, *, max_length: int) -> None:
         counts.ids,
         counts.unknown_ids,
     )
+    if counts.unknown_ids > _MANY_UNKNOWN * counts.ids:
+        logger.warning(
+            "%s: %.0f%% of the tokens are unknown, and a model cannot tell them apart; give the "
+            "text for which the tokenizer was trained, or train one on this text",
+            name,
+            100 * counts.unknown_ids / counts.ids,
+        )
     if counts.long_pairs:
         logger.warning(
             "%s: skipped %d of %d pairs with a side longer than data.max_length=%d tokens",

@@ -206,7 +206,18 @@ def test_unknown_tokens_are_counted(config: DataConfig, caplog: pytest.LogCaptur
         encoded = encode_corpus(ListCorpus([("axb", "yz"), ("a", "b")]), TOKENIZERS, config)
 
     assert encoded.source(0)[1] == UNK
-    assert caplog.messages == ["valid: 2 pairs of 7 tokens, 3 of them unknown"]
+    assert caplog.messages[0] == "valid: 2 pairs of 7 tokens, 3 of them unknown"
+
+
+@pytest.mark.parametrize(("known", "is_warned"), [(9, False), (8, True)])
+def test_a_text_of_which_a_tenth_is_unknown_is_warned_of(
+    config: DataConfig, caplog: pytest.LogCaptureFixture, known: int, is_warned: bool
+) -> None:
+    pair = ("a" * known + "x", "b" * known + "y")
+    encode_corpus(ListCorpus([pair]), TOKENIZERS, replace(config, max_length=20))
+
+    warning = f"valid: {100 / (known + 1):.0f}% of the tokens are unknown, and a model cannot tell"
+    assert [each.startswith(warning) for each in caplog.messages] == [True] * is_warned
 
 
 def test_an_empty_corpus_is_refused(config: DataConfig) -> None:
