@@ -95,6 +95,11 @@ class RunDirectory:
                 f"overwrite=true: {self.path / _CONFIG} is not the configuration of a run; choose "
                 "another run_name"
             )
+        elif config.init_from is not None and self._holds(Path(config.init_from)):
+            raise ValueError(
+                f"init_from={config.init_from} is in {self.path}, which overwrite=true deletes; "
+                "choose another run_name"
+            )
 
     def open(self, config: TrainConfig) -> None:
         """Create the directory, or delete the run that is to be overwritten."""
@@ -153,6 +158,9 @@ class RunDirectory:
         return self.path.is_dir() and all(
             path in own or is_temporary(path) for path in self.path.iterdir()
         )
+
+    def _holds(self, path: Path) -> bool:
+        return path.resolve().is_relative_to(self.path.resolve())
 
     def _all_changes(self, config: TrainConfig) -> list[str]:
         """Return the keys that were changed when the run was resumed, now or before."""

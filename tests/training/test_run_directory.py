@@ -104,6 +104,16 @@ def test_a_directory_with_other_files_is_refused_even_for_overwriting(tmp_path):
             RunDirectory(tmp_path).check(config(*overrides))
 
 
+@pytest.mark.parametrize("name", ["", "best.pt"])
+def test_overwriting_the_run_of_the_initial_weights_is_refused(directory, name):
+    start = directory.path / name
+
+    with pytest.raises(ValueError, match=r"which overwrite=true deletes; choose another run_name"):
+        directory.check(config("overwrite=true", f"init_from='{start}'"))
+
+    directory.check(config("overwrite=true", f"init_from='{directory.path}-other'"))
+
+
 def test_a_file_at_the_path_is_refused(tmp_path):
     (tmp_path / "mine").write_text("x")
 
