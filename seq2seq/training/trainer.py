@@ -77,6 +77,7 @@ class Trainer:
         if self.ranks.is_first:
             self.writer.replace_best(self.progress)  # a killed run may have left the next one
         self._clock = time.monotonic()
+        updates_before = self.progress.update
         with StopSignals() as signals, self._open_board() as board, self._display() as display:
             for group, updates_per_epoch in self._remaining_updates():
                 stop_signal = self._update(group, updates_per_epoch, signals)
@@ -96,6 +97,7 @@ class Trainer:
             late_signal = share_from_first(signals.received, self.ranks)
             if late_signal:
                 raise Interrupted(late_signal)
+        self._log_end(updates_before)
 
     def load_state(self, state: TrainingState, *, saved: TrainConfig) -> None:
         """Continue from the state of a last.pt; the weights of the model are loaded separately.
@@ -163,6 +165,23 @@ class Trainer:
             updates_per_epoch=updates_per_epoch,
         )
         return stop_signal
+
+    def _log_end(self, updates_before: int) -> None:
+        """Log why training ended, unless it has just used up its budget."""
+        progress, training = self.progress, self.config.training
+        if progress.share(training) < 1:
+            logger.info(
+                "stopped after update %d: %d validations without an improvement "
+                "(training.validation.patience); the best was after update %d",
+                progress.update,
+                progress.since_best,
+                progress.best_update,
+            )
+        elif progress.update == updates_before:
+            logger.info(
+                "the budget was used up already; a larger training.max_epochs, max_updates or "
+                "max_minutes would train on"
+            )
 
     def _exchange(self, batches: Sequence[Batch], signals: StopSignals) -> tuple[int, float, int]:
         """Return all processes' target tokens, the run's seconds and the signal of any process."""

@@ -289,7 +289,9 @@ def test_keys_that_only_show_or_score_may_change_and_leave_the_same_run(
     assert (run / "test.ref").read_text() == (folder / "b.valid").read_text()
 
 
-def test_a_resumed_finished_run_is_only_scored_again(folder, uninterrupted, run, monkeypatch):
+def test_a_resumed_finished_run_is_only_scored_again(
+    folder, uninterrupted, run, monkeypatch, caplog
+):
     train(folder)
     before = (run / "last.pt").read_bytes()
     (run / "results.json").unlink()
@@ -298,8 +300,10 @@ def test_a_resumed_finished_run_is_only_scored_again(folder, uninterrupted, run,
         raise AssertionError("an update was made")
 
     monkeypatch.setattr(Updater, "make", make)
-    train(folder, "resume=true")
+    with caplog.at_level("INFO"):
+        train(folder, "resume=true")
 
+    assert "the budget was used up already; " in caplog.text
     assert (run / "last.pt").read_bytes() == before
     assert_same_run(uninterrupted, run)
 

@@ -134,7 +134,7 @@ def test_validation_comes_every_few_updates_and_at_the_end(make):
     assert sorted(read_scalars(trainer.directory.tensorboard)["valid/loss"]) == [4, 8, 9]
 
 
-def test_patience_ends_the_training(make, monkeypatch):
+def test_patience_ends_the_training_and_the_log_says_so(make, monkeypatch, caplog):
     validate_as(monkeypatch, [3.0, 2.0, 2.5, 2.0, 1.0])
     trainer = make(
         "training.max_epochs=9",
@@ -143,10 +143,13 @@ def test_patience_ends_the_training(make, monkeypatch):
         "training.validation.every_updates=1",
     )
 
-    trainer.train()
+    with caplog.at_level("INFO"):
+        trainer.train()
 
     assert trainer.progress.update == 4
     assert trainer.progress.best == [(-2.0, 4)]
+    assert caplog.messages[-1].startswith("stopped after update 4: 2 validations without an impro")
+    assert caplog.messages[-1].endswith("; the best was after update 4")
 
 
 def test_best_has_the_lowest_loss_and_last_the_last_update(make, monkeypatch):
@@ -181,25 +184,25 @@ def test_best_by_chrf(make, monkeypatch):
     assert trainer.progress.best == [(50.0, 3)]
 
 
-def test_a_bleu_that_stays_at_zero_is_said_once_and_the_loss_chooses(make, monkeypatch, caplog):
-    score_as(monkeypatch, bleu=[0.0, 0.0, 0.004, 0.0], loss=[4.0, 2.0, 3.0, 2.0])
+def test_a_bleu_that_stays_near_zero_is_said_once_and_the_loss_chooses(make, monkeypatch, caplog):
+    score_as(monkeypatch, bleu=[0.0, 0.0, 0.9, 0.0], loss=[4.0, 2.0, 3.0, 2.0])
     trainer = make(*EVERY_UPDATE)
 
     trainer.train()
 
     assert trainer.progress.best == [(-2.0, 4)]
     (warning,) = [each.message for each in caplog.records if each.levelname == "WARNING"]
-    assert warning.startswith("validation bleu stays at 0, so the loss chooses the best checkpoint")
+    assert warning.startswith("validation bleu is below 1, so the loss chooses the best checkpoint")
 
 
-def test_any_bleu_above_zero_beats_the_loss_of_a_bleu_of_zero(make, monkeypatch, caplog):
-    score_as(monkeypatch, bleu=[0.0, 0.1, 0.3, 0.2], loss=[1.0, 2.0, 3.0, 4.0])
+def test_any_bleu_from_1_on_beats_the_loss_of_a_lower_one(make, monkeypatch, caplog):
+    score_as(monkeypatch, bleu=[0.9, 1.1, 1.3, 1.2], loss=[1.0, 2.0, 3.0, 4.0])
     trainer = make(*EVERY_UPDATE)
 
     trainer.train()
 
-    assert trainer.progress.best == [(0.3, 3)]
-    assert not caplog.records or "stays at 0" not in caplog.text
+    assert trainer.progress.best == [(1.3, 3)]
+    assert "the loss chooses" not in caplog.text
 
 
 def test_the_configured_number_of_best_checkpoints_is_kept(make, monkeypatch):
