@@ -9,6 +9,9 @@ from seq2seq.evaluation.bleu_tokenize import DEFAULT_RULE, ScoringRule, build_bl
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
+_CHARACTER_TER = ("ja-mecab", "zh")
+"""Tokenizers of BLEU with which TER counts edits of characters."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scores:
@@ -78,7 +81,10 @@ def build_metrics(rule: ScoringRule) -> "dict[str, Metric]":
     from sacrebleu.metrics.ter import TER
 
     bleu = build_bleu(rule, key="bleu_tokenize")
-    return {"bleu": bleu, "chrf": CHRF(lowercase=rule.lowercase), "ter": TER()}
+    # TER splits Chinese and Japanese into characters only if it normalises them.
+    by_character = rule.bleu_tokenize in _CHARACTER_TER
+    ter = TER(normalized=by_character, asian_support=by_character)
+    return {"bleu": bleu, "chrf": CHRF(lowercase=rule.lowercase), "ter": ter}
 
 
 def clip_score(name: str, value: float) -> float:

@@ -3,6 +3,7 @@ from collections import Counter
 
 import pytest
 
+from seq2seq.evaluation.bleu_tokenize import ScoringRule
 from seq2seq.evaluation.metrics import score
 
 REFERENCES = [
@@ -88,6 +89,12 @@ def test_ter_counts_edits_for_each_reference_word():
     scores = score(["the dog runs"], ["the dog runs fast"])
 
     assert scores.ter == pytest.approx(100 * 1 / 4)
+
+
+def test_ter_counts_edits_of_chinese_characters():
+    hypotheses, references = ["\u6211\u559c\u6b22\u82f9\u679c"], ["\u6211\u559c\u6b22\u68a8"]
+
+    assert score(hypotheses, references, rule=ScoringRule("zh")).ter == pytest.approx(100 * 2 / 4)
 
 
 def test_ter_is_left_out_on_request_and_the_rest_stays():
