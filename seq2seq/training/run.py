@@ -206,10 +206,10 @@ def _naming(checkpoint: Checkpoint) -> Iterator[None]:
     try:
         yield
     except (LookupError, TypeError, RuntimeError, AttributeError) as error:
-        key, other = "init_from", "or name another"
+        key, advice = "init_from", "restore it, or name another"
         if checkpoint.training_state is not None:
-            key, other = "resume=true", _START_AGAIN
-        text = f"{key}: {checkpoint.origin} does not fit the run; restore it, {other}"
+            key, advice = "resume=true", f"give the run's model sizes, restore it, {_START_AGAIN}"
+        text = f"{key}: {checkpoint.origin} does not fit the run; {advice}"
         raise ValueError(text) from error
 
 

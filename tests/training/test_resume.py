@@ -308,6 +308,14 @@ def test_a_resumed_finished_run_is_only_scored_again(
     assert_same_run(uninterrupted, run)
 
 
+def test_other_sizes_of_the_model_are_refused(folder, run):
+    train(folder, "training.max_updates=2")
+    change = ("model.decoder.hidden_size=6", "resume_changes=[model.decoder.hidden_size]")
+
+    with pytest.raises(ValueError, match="does not fit the run; give the run's model sizes, "):
+        train(folder, "resume=true", *change)
+
+
 def test_a_longer_budget_continues_a_finished_run(folder, run):
     constant = ("training.schedule.name=constant", "training.max_epochs=1")
     train(folder, *constant)

@@ -212,7 +212,8 @@ def _rule_languages(config: WordsConfig) -> tuple[str, str]:
     if unknown:
         logger.warning(
             "tokenizer=words: moses has no rules for %s and splits words by its English rules; for "
-            "other rules set data.source and data.target to language codes such as de and fr",
+            "other rules set data.source and data.target to language codes such as de and fr, and "
+            "for text without spaces choose tokenizer=unigram",
             " and ".join(map(repr, dict.fromkeys(unknown))),
         )
     return languages[0], languages[1]

@@ -224,7 +224,7 @@ def test_languages_without_moses_rules_use_english_ones_with_one_warning(
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
         "tokenizer=words: moses has no rules for 'source' and 'target' and splits words by its "
         "English rules; for other rules set data.source and data.target to language codes such as "
-        "de and fr"
+        "de and fr, and for text without spaces choose tokenizer=unigram"
     ]
     for tokenizer in tokenizers:
         assert tokenizer.tokens(tokenizer.encode([line])[0]) == english.tokens(
