@@ -1,11 +1,14 @@
 """Apply the tags of the corpora of data=files, and check that tokenizers keep them whole."""
 
+import logging
 from dataclasses import replace
 
 from seq2seq.data.config import DataConfig, FilesConfig
 from seq2seq.data.tokenizers.base import Tokenizer, TokenizerPair
 from seq2seq.data.tokenizers.config import TokenizerConfig
 from seq2seq.special_tokens import UNK
+
+logger = logging.getLogger(__name__)
 
 
 def with_tags(config: TokenizerConfig, data: DataConfig) -> TokenizerConfig:
@@ -33,19 +36,31 @@ def check_user_symbols(config: TokenizerConfig, tokenizers: TokenizerPair) -> No
 
 
 def check_tags(data: DataConfig, tokenizers: TokenizerPair) -> None:
-    """Check that the tokenizer of the source keeps every tag whole.
+    """Check that the tokenizer of the source keeps every tag whole, and that no set lacks its tag.
+
+    A validation or test set without a tag is warned of if every training corpus has one.
 
     Raises:
         ValueError: A tag is no symbol of the tokenizer.
     """
     if not isinstance(data, FilesConfig):
         return
-    for each in (*data.train_sets(), *data.valid_sets(), *data.test_sets()):
+    to_score = (*data.valid_sets(), *data.test_sets())
+    for each in (*data.train_sets(), *to_score):
         if each.tag is not None and not _is_whole(each.tag, tokenizers.source):
             raise ValueError(
                 f"{each.key}.tag={each.tag} is no symbol of the tokenizer; use a tag of the "
                 "training corpora, or train a tokenizer with it in tokenizer.user_symbols"
             )
+    tags = list(dict.fromkeys(each.tag for each in data.train_sets()))
+    untagged = [each.key for each in to_score if each.tag is None]
+    if untagged and None not in tags:
+        logger.warning(
+            "%s: no tag, although every training corpus has one (%s); give the tag, unless it "
+            "stands in the lines",
+            ", ".join(untagged),
+            ", ".join(map(str, tags)),
+        )
 
 
 def _is_whole(symbol: str, tokenizer: Tokenizer) -> bool:

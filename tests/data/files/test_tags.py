@@ -126,3 +126,22 @@ def test_a_corpus_of_long_pairs_alone_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match=r"^data\.train\.small: all pairs are longer than data\."):
         training_mixture(data, corpus)
+
+
+@pytest.mark.parametrize(
+    ("large", "small", "is_warned"),
+    [(", tag: '<2x>'", ", tag: '<2y>'", True), (", tag: '<2x>'", "", False), ("", "", False)],
+)
+def test_a_set_to_score_without_a_tag_is_warned_of_if_all_corpora_have_one(
+    tmp_path, caplog, large, small, is_warned
+):
+    data = several(tmp_path, large=large, small=small)
+    _, tokenizers = encoded(data)
+    caplog.clear()
+
+    check_tags(data, tokenizers)
+
+    expected = (
+        "data.valid, data.test: no tag, although every training corpus has one (<2x>, <2y>); "
+    )
+    assert [each.startswith(expected) for each in caplog.messages] == [True] * is_warned
