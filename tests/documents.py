@@ -98,7 +98,8 @@ def quickened(arguments: list[str]) -> list[str]:
     downloaded = ("multi30k", "multi30k_best", "study_self_attention", "tatoeba")
     if {"data=multi30k", *(f"experiment={name}" for name in downloaded)} & {*arguments}:
         # The configuration is composed, of a sweep the first job's; nothing is downloaded.
-        first = [argument.split(",")[0] for argument in arguments if argument != "-m"]
+        # A comma in brackets separates items of a list, not jobs.
+        first = [re.sub(r"^([^,[]*),.*", r"\1", each) for each in arguments if each != "-m"]
         return [*first, "--cfg", "job"]
     if "experiment=study_attention_types" in arguments:
         # A few runs of the study; a test of the experiment composes all.
