@@ -21,6 +21,7 @@ from seq2seq.data import (
 from seq2seq.data.cache import check_cache
 from seq2seq.data.files.mixing import Mixture, training_mixture
 from seq2seq.data.files.tags import check_tags, check_user_symbols, with_tags
+from seq2seq.data.overlap import count_shared_pairs
 from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.bleu_tokenize import (
     DEFAULT_RULE,
@@ -34,6 +35,7 @@ from seq2seq.training.guided_attention import check_guided_attention, read_token
 logger = logging.getLogger(__name__)
 
 _BLEU_KEY = "training.validation.bleu_tokenize"
+_MANY_SHARED = 0.01  # share of pairs of a set to score above which a warning says so
 UNLIMITED = 2**31 - 1
 """Tokens; validation and test sentences of any length are scored."""
 
@@ -99,7 +101,9 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     if links is not None:
         fingerprint = f"{fingerprint}-{links.digest()}"
     rule = _scoring_rule(config, tokenizers.target)
-    to_score = partial(_evaluation_set, tokenizers=tokenizers, config=config.data, rule=rule)
+    to_score = partial(
+        _evaluation_set, train=encoded, tokenizers=tokenizers, config=config.data, rule=rule
+    )
     valid = to_score(corpora.valid)
     test = None if corpora.test is None else to_score(corpora.test)
     if warning := describe_missing_spaces(valid.references, rule.bleu_tokenize, key=_BLEU_KEY):
@@ -150,9 +154,15 @@ def _training_links(
 
 
 def _evaluation_set(
-    corpus: Corpus, *, tokenizers: TokenizerPair, config: DataConfig, rule: ScoringRule
+    corpus: Corpus,
+    *,
+    train: EncodedCorpus,
+    tokenizers: TokenizerPair,
+    config: DataConfig,
+    rule: ScoringRule,
 ) -> EvaluationSet:
     encoded = encode_corpus(corpus, tokenizers, replace(config, max_length=UNLIMITED))
+    _report_shared(corpus.name, encoded, train)
     pairs = list(corpus)
     links = [pair.links for pair in pairs if pair.links is not None]
     return EvaluationSet(
@@ -162,3 +172,17 @@ def _evaluation_set(
         gold=[GoldLinks(each, each) for each in links] if len(links) == len(pairs) else None,
         scoring_rule=rule,
     )
+
+
+def _report_shared(name: str, encoded: EncodedCorpus, train: EncodedCorpus) -> None:
+    """Log how many pairs to score are in the training text too."""
+    if num_shared := count_shared_pairs(encoded, train):
+        share = num_shared / len(encoded)
+        logger.log(
+            logging.WARNING if share > _MANY_SHARED else logging.INFO,
+            "%s: %d of %d pairs are also in the training text; scores on them say nothing about "
+            "new text",
+            name,
+            num_shared,
+            len(encoded),
+        )

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import logging
 import sys
 
 import pytest
@@ -217,3 +218,32 @@ def test_a_tag_of_validation_that_training_lacks_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match=r"^data\.valid\.tag=<2c> is no symbol of the tokenizer"):
         prepare_data(tiny_config(tmp_path, f"data.valid={valid}"))
+
+
+@pytest.mark.parametrize("num_shared", [0, 1, 5])
+def test_pairs_to_score_that_are_in_the_training_text_are_counted(tmp_path, caplog, num_shared):
+    write_corpus(tmp_path)
+    for side in "ab":
+        lines = (tmp_path / f"{side}.train").read_text().splitlines()[:num_shared]
+        lines += (tmp_path / f"{side}.valid").read_text().splitlines()[num_shared:]
+        (tmp_path / f"{side}.valid").write_text("\n".join(lines) + "\n")
+
+    with caplog.at_level(logging.WARNING):
+        prepare_data(tiny_config(tmp_path))
+
+    expected = f"valid: {num_shared} of 5 pairs are also in the training text; "
+    assert [each.startswith(expected) for each in caplog.messages] == [True] * (num_shared > 0)
+
+
+def test_a_few_shared_pairs_of_many_are_no_warning(tmp_path, caplog):
+    write_corpus(tmp_path, num_train=200)
+    for side in "ab":
+        lines = (tmp_path / f"{side}.train").read_text().splitlines()[:1]
+        (tmp_path / f"{side}.valid").write_text("\n".join([*lines, *["eeeeeee"] * 99]) + "\n")
+
+    with caplog.at_level(logging.INFO):
+        prepare_data(tiny_config(tmp_path))
+
+    [record] = [each for each in caplog.records if "also in the training text" in each.message]
+    assert record.levelno == logging.INFO
+    assert record.message.startswith("valid: 1 of 100 pairs are also in the training text; ")
