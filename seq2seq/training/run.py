@@ -13,7 +13,7 @@ from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.config.models import build_model, check_model
 from seq2seq.config.schema import TrainConfig
 from seq2seq.kernels.switch import kernels_in_use
-from seq2seq.model.seq2seq import Seq2Seq, count_parameters, count_shared_parameters
+from seq2seq.model.seq2seq import Seq2Seq, count_shared_parameters
 from seq2seq.runtime.device_memory import naming_batch
 from seq2seq.runtime.distributed import (
     Ranks,
@@ -37,6 +37,7 @@ from seq2seq.training.monitoring.logger import RunLog
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.results import FinalScores, log_results, write_results
 from seq2seq.training.run_directory import RunDirectory
+from seq2seq.training.start_report import log_start
 from seq2seq.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
@@ -111,7 +112,7 @@ def _run(
     if ranks.is_first:
         directory.open(config)
         log.open(directory.log)
-    _log_start(trainer)
+    log_start(trainer)
     trainer.train()
     found = write_results(trainer)
     if ranks.is_first:
@@ -229,21 +230,3 @@ def _initial_model(
         with _naming(checkpoint):
             model.load_state_dict(checkpoint.model_state)
     return model
-
-
-def _log_start(trainer: Trainer) -> None:
-    """Log the sizes of the data and the model, and the device."""
-    config, data, numerics = trainer.config, trainer.data, trainer.numerics
-    logger.info(
-        "%s: %d training pairs, %d + %d tokens, attention %s, %d parameters, %s, %s",
-        trainer.directory.path,
-        len(data.train),
-        len(data.tokenizers.source),
-        len(data.tokenizers.target),
-        config.attention.name,
-        count_parameters(trainer.model),
-        numerics.device,
-        numerics.precision.value,
-    )
-    if trainer.progress.update:
-        logger.info("resumed after update %d", trainer.progress.update)

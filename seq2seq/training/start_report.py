@@ -1,0 +1,84 @@
+"""Log what a run begins with, and the settings that have no effect on it."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from seq2seq.config.schema import TrainConfig
+from seq2seq.config.training import TeacherForcingSchedule
+from seq2seq.data import SentencePieceConfig
+from seq2seq.data.segmentation import samples_segmentations
+from seq2seq.model.seq2seq import count_parameters
+from seq2seq.training.trainer import Trainer
+
+logger = logging.getLogger(__name__)
+
+
+def log_start(trainer: Trainer) -> None:
+    """Log the sizes of the data and the model, the device, and settings without effect."""
+    config, data, numerics = trainer.config, trainer.data, trainer.numerics
+    for warning in settings_without_effect(config):
+        logger.warning("%s", warning)
+    logger.info(
+        "%s: %d training pairs, %d + %d tokens, attention %s, %d parameters, %s, %s",
+        trainer.directory.path,
+        len(data.train),
+        len(data.tokenizers.source),
+        len(data.tokenizers.target),
+        config.attention.name,
+        count_parameters(trainer.model),
+        numerics.device,
+        numerics.precision.value,
+    )
+    if trainer.progress.update:
+        logger.info("resumed after update %d", trainer.progress.update)
+
+
+def settings_without_effect(config: TrainConfig) -> Iterator[str]:
+    """Yield a warning for each setting that another one makes ineffective.
+
+    Example:
+        >>> from seq2seq.config.schema import load_config
+        >>> list(settings_without_effect(load_config("training.r_drop=5", "data.dropout=0")))
+        ['training.r_drop=5.0 compares two passes that are equal without dropout; set data.dropout']
+    """
+    training = config.training
+    if training.r_drop > 0 and not _has_dropout(config):
+        yield (
+            f"training.r_drop={training.r_drop} compares two passes that are equal without "
+            "dropout; set data.dropout"
+        )
+    has_vectors = config.model.encoder.vectors or config.model.decoder.vectors
+    if training.freeze_embeddings and not (config.init_from or has_vectors):
+        yield (
+            "training.freeze_embeddings=true keeps embeddings that are random, because neither "
+            "init_from nor vectors are given"
+        )
+    forcing = training.teacher_forcing
+    is_constant = forcing.schedule is TeacherForcingSchedule.constant
+    if is_constant and forcing.end not in (forcing.start, 1.0):  # 1 is the default
+        yield (
+            f"training.teacher_forcing.end={forcing.end} is not used by the constant schedule; "
+            "choose another training.teacher_forcing.schedule"
+        )
+    warmup = training.schedule.warmup_updates
+    if training.max_updates is not None and warmup >= training.max_updates:
+        yield (
+            f"training.schedule.warmup_updates={warmup} is not over when "
+            f"training.max_updates={training.max_updates} ends the training"
+        )
+    tokenizer = config.tokenizer
+    nbest = tokenizer.sampling_nbest if isinstance(tokenizer, SentencePieceConfig) else -1
+    if nbest != -1 and not samples_segmentations(tokenizer):
+        yield f"tokenizer.sampling_nbest={nbest} is not used, because tokenizer.sampling_alpha=0"
+
+
+def _has_dropout(config: TrainConfig) -> bool:
+    """Return whether a part of the model has dropout of any kind."""
+    parts = (config.attention, config.model.encoder, config.model.decoder)
+    return any(
+        value > 0
+        for part in parts
+        for key, value in asdict(part).items()
+        if key.endswith("dropout")
+    )

@@ -1,0 +1,55 @@
+"""Settings that another one makes ineffective are named in a warning."""
+
+import logging
+
+import pytest
+from tiny_training import tiny_run
+
+from seq2seq.config.schema import load_config
+from seq2seq.training.start_report import settings_without_effect
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        (["training.r_drop=1", "data.dropout=0"], "training.r_drop=1.0 "),
+        (["training.freeze_embeddings=true"], "training.freeze_embeddings=true "),
+        (["training.teacher_forcing.end=0.5"], "training.teacher_forcing.end=0.5 "),
+        (["training.max_updates=100"], "training.schedule.warmup_updates=100 "),
+        (["tokenizer.sampling_nbest=64"], "tokenizer.sampling_nbest=64 "),
+    ],
+)
+def test_a_setting_without_effect_is_named(overrides: list[str], named: str) -> None:
+    [warning] = settings_without_effect(load_config(*overrides))
+
+    assert warning.startswith(named)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["training.r_drop=1", "data.dropout=0", "model.encoder.word_dropout=0.1"],
+        ["training.r_drop=1", "data.dropout=0", "attention.dropout=0.1"],
+        ["training.freeze_embeddings=true", "init_from=a.pt"],
+        ["training.freeze_embeddings=true", "model.decoder.vectors=a.vec"],
+        ["training.teacher_forcing.end=0.5", "training.teacher_forcing.start=0.5"],
+        ["training.teacher_forcing.end=0.5", "training.teacher_forcing.schedule=linear"],
+        ["training.max_updates=101"],
+        ["tokenizer.sampling_nbest=64", "tokenizer.sampling_alpha=0.2"],
+        ["tokenizer=words"],
+    ],
+)
+def test_settings_with_an_effect_are_not(overrides: list[str]) -> None:
+    assert list(settings_without_effect(load_config(*overrides))) == []
+
+
+def test_the_warnings_are_logged_once_with_the_sizes(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+
+    tiny_run(tmp_path, "training.max_updates=2", "training.freeze_embeddings=true")
+
+    messages = [record.getMessage() for record in caplog.records]
+    [warning] = [each for each in messages if each.startswith("training.freeze_embeddings=true")]
+    [sizes] = [each for each in messages if "22 training pairs, 9 + 9 tokens" in each]
+    assert messages.index(warning) < messages.index(sizes)
