@@ -56,6 +56,12 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
             "the values of the checkpoint, which stand first"
         )
     logger.info("weights and tokenizers of %s", checkpoint.origin)
+    old, new = checkpoint.config.data, config.data
+    if (old.source, old.target) != (new.source, new.target):
+        logger.warning(
+            "init_from=%s translates from %s to %s, but this training from %s to %s",
+            *(config.init_from, old.source, old.target, new.source, new.target),
+        )
     return replace(checkpoint, training_state=None)
 
 

@@ -1,4 +1,5 @@
 import json
+import logging
 from pathlib import Path
 
 import pytest
@@ -186,3 +187,16 @@ def test_the_training_state_of_a_checkpoint_is_left_behind(folder, general):
     assert load_checkpoint(general / "last.pt").training_state is not None
     assert initial is not None
     assert initial.training_state is None
+
+
+def test_other_languages_than_those_of_the_weights_are_said_in_a_warning(folder, general, caplog):
+    same = tiny_config(folder, f"init_from='{general}'")
+    exchanged = tiny_config(folder, f"init_from='{general}'", "data.source=b", "data.target=a")
+
+    with caplog.at_level(logging.WARNING):
+        load_initial_checkpoint(same)
+        assert not caplog.records
+        load_initial_checkpoint(exchanged)
+
+    [message] = caplog.messages
+    assert message.endswith("translates from a to b, but this training from b to a")

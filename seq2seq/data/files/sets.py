@@ -62,7 +62,8 @@ def read_file_sets(key: str, value: object) -> list[FileSet]:
     elif isinstance(value, Sequence) and not isinstance(value, str):
         named = [(str(number), entry) for number, entry in enumerate(value, start=1)]
     else:
-        raise ValueError(f"{key}={value} must be a list; write it in brackets, '{key}=[...]'")
+        shown = "null" if value is None else value
+        raise ValueError(f"{key}={shown} must be a list; write it in brackets, '{key}=[...]'")
     if not named:
         raise ValueError(f"{key}={value} names no corpus; give one, '{key}={_EXAMPLE}'")
     sets = []

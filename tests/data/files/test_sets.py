@@ -42,7 +42,7 @@ def test_a_list_of_corpora_numbers_them():
     ("value", "message"),
     [
         ("a.de", "data.train=a.de must be a list; write it in brackets, 'data.train=[...]'"),
-        (None, "data.train=None must be a list"),
+        (None, "data.train=null must be a list"),
         (3, "data.train=3 must be a list"),
         ({}, "data.train={} names no corpus; give one, 'data.train={news:"),
         ({"files": ["a"], "weight": "2"}, "data.train.weight='2' must be a number above 0"),
