@@ -40,7 +40,12 @@ class SentenceSplitter:
     """
 
     def __init__(
-        self, batch_size: int, *, split_length: int, num_tokens: Callable[[str], int]
+        self,
+        batch_size: int,
+        *,
+        split_length: int,
+        num_tokens: Callable[[str], int],
+        leading_symbols: Callable[[str], str] = lambda line: "",
     ) -> None:
         """Split lines of more than `split_length` tokens, as counted by `num_tokens`.
 
@@ -48,10 +53,13 @@ class SentenceSplitter:
             batch_size: Sentences of a batch, which bounds the size of a window.
             split_length: Most tokens of a line that stays whole.
             num_tokens: Returns the number of tokens of a line.
+            leading_symbols: Returns the start of a line that each of its sentences needs, such as
+                the tag of a language.
         """
         self._batch_size = batch_size
         self._split_length = split_length
         self._num_tokens = num_tokens
+        self._leading_symbols = leading_symbols
         self._pending: deque[_Line] = deque()  # not yet joined
 
     def split(
@@ -79,7 +87,10 @@ class SentenceSplitter:
                 parts = []
 
     def _split_line(self, line: str) -> list[str]:
-        sentences = split_sentences(line) if self._is_long(line) else [line]
+        sentences = [line]
+        if self._is_long(line):
+            start = self._leading_symbols(line)
+            sentences = [start + part for part in split_sentences(line[len(start) :])]
         self._pending.append(_Line(line, len(sentences)))
         return sentences
 

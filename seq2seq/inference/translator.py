@@ -1,23 +1,22 @@
 """Translate sentences with a trained model, or score known translations."""
 
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from seq2seq.checkpoints.checkpoint import load_checkpoints
+from seq2seq.data.files.tags import required_tags
 from seq2seq.data.tokenizers.base import TokenizerPair
 from seq2seq.evaluation.alignment import Links
 from seq2seq.inference.batches import BatchTranslator, OnTranslation, Window
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixEncoder
 from seq2seq.inference.quantization import quantize
+from seq2seq.inference.stream_counts import PairCounts, SearchCounts
 from seq2seq.inference.streaming import cut_windows, ignore
 from seq2seq.inference.translation import TranslatedHypothesis, Translation, hypothesis_links
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.numerics import Device, Numerics, Precision, choose_numerics
 from seq2seq.search import DecodingConfig, GreedyConfig
-
-logger = logging.getLogger(__name__)
 
 
 class Translator:
@@ -31,6 +30,8 @@ class Translator:
         tokenizers: Source and target tokenizer of the model.
         numerics: Device and precision; None means fp32 on a GPU if there is one, else on the CPU.
         decoding: Default configuration of the search; None means greedy search.
+        tags: The symbols of which every source of the training text began with one; lines without
+            one are counted in a warning.
 
     Example:
         >>> from seq2seq import build_model, load_config
@@ -48,10 +49,12 @@ class Translator:
         tokenizers: TokenizerPair,
         numerics: Numerics | None = None,
         decoding: DecodingConfig | None = None,
+        tags: Sequence[str] = (),
     ) -> None:
         numerics = numerics or choose_numerics(Device.auto, Precision.fp32)
         self.tokenizers = tokenizers
         self.decoding = decoding or GreedyConfig()
+        self._tags = tags
         self._model = model.to(numerics.device).eval()
         self._batches = BatchTranslator(self._model, tokenizers=tokenizers, numerics=numerics)
 
@@ -81,8 +84,14 @@ class Translator:
         model = join_models([checkpoint.build_model() for checkpoint in checkpoints])
         if numerics.precision is Precision.int8:
             quantize(model)
-        tokenizers, decoding = checkpoints[0].tokenizers, checkpoints[0].config.decoding
-        return cls(model, tokenizers=tokenizers, numerics=numerics, decoding=decoding)
+        first = checkpoints[0]
+        return cls(
+            model,
+            tokenizers=first.tokenizers,
+            numerics=numerics,
+            decoding=first.config.decoding,
+            tags=required_tags(first.config.data),
+        )
 
     @property
     def num_heads(self) -> int:
@@ -162,7 +171,7 @@ class Translator:
         decoding = decoding or self.decoding
         prefixes = PrefixEncoder(self.tokenizers.target, decoding)
         banned = BannedPhrases(banned_phrases, self.tokenizers.target)
-        num_lines = num_cut = 0
+        counts = SearchCounts(self._tags, decoding)
         for window in windows:
             for translation in self._batches.translate(
                 window,
@@ -173,21 +182,12 @@ class Translator:
                 on_translation=on_translation,
             ):
                 banned.check(translation)
-                num_lines += 1
-                num_cut += not translation.best.finished
+                counts.add(translation)
                 yield translation
             del window  # Otherwise two windows are held while the next one is read.
         prefixes.report()
         banned.report()
-        if num_cut:
-            logger.warning(
-                "%d of %d translations reached the length limit; raise "
-                "decoding.max_length_ratio=%s or decoding.max_length_offset=%s for longer ones",
-                num_cut,
-                num_lines,
-                decoding.max_length_ratio,
-                decoding.max_length_offset,
-            )
+        counts.report()
 
     def score(
         self,
@@ -218,21 +218,15 @@ class Translator:
         on_translation: OnTranslation = ignore,
     ) -> Iterator[Translation]:
         """Score as `score` does, each window before the next one is read."""
-        num_pairs = num_one_sided = 0
+        counts = PairCounts(self._tags)
         for window in windows:
             for translation in self._batches.score(
                 window, batch_size=batch_size, on_translation=on_translation
             ):
-                num_pairs += 1
-                num_one_sided += bool(translation.source_ids) != bool(translation.best.ids)
+                counts.add(translation)
                 yield translation
             del window
-        if num_one_sided:
-            logger.warning(
-                "%d of %d pairs have text on one side only; check that both sides are parallel",
-                num_one_sided,
-                num_pairs,
-            )
+        counts.report()
 
     def num_tokens(self, line: str) -> int:
         """Return the number of tokens of a source line."""

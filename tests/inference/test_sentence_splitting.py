@@ -89,6 +89,25 @@ def test_an_endless_stream_of_long_lines_is_read_on_demand():
     assert next(numbers) == 3
 
 
+def test_every_sentence_of_a_long_line_has_the_symbols_of_its_start():
+    splitter = SentenceSplitter(
+        1,
+        split_length=3,
+        num_tokens=lambda line: len(line.split()),
+        leading_symbols=lambda line: line[: line.rfind(">") + 2],
+    )
+    lines = ["<2b> Zwei Hunde. Ja.", "<2b> Ja.", "Zwei Hunde. Drei."]
+
+    found = list(splitter.join(translate(splitter.split([window(*lines)]))))
+
+    assert [each.text for each in found] == [
+        "<2B> ZWEI HUNDE. <2B> JA.",
+        "<2B> JA.",
+        "ZWEI HUNDE. DREI.",
+    ]
+    assert [each.source for each in found] == lines
+
+
 def test_short_lines_are_not_tokenized():
     splitter = SentenceSplitter(1, split_length=100, num_tokens=lambda line: 1 // 0)
 

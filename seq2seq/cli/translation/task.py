@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import BinaryIO
 
 import torch
@@ -13,6 +14,7 @@ from seq2seq.cli.translation.inputs import Inputs, open_inputs
 from seq2seq.cli.translation.progress import TranslationProgress, open_progress
 from seq2seq.cli.translation.reports import Report, open_reports
 from seq2seq.cli.translation.word_rules import WordRules, open_word_rules
+from seq2seq.data.tokenizers.symbols import leading_symbols
 from seq2seq.files.atomic import whole_files
 from seq2seq.inference.lexical_constraints import PrefixError
 from seq2seq.inference.sentence_splitting import SentenceSplitter
@@ -73,7 +75,10 @@ def _translations(
     if config.reference is not None:
         return translator.score_windows(windows, batch_size=size, on_translation=progress.advance)
     splitter = SentenceSplitter(
-        size, split_length=config.split_length, num_tokens=translator.num_tokens
+        size,
+        split_length=config.split_length,
+        num_tokens=translator.num_tokens,
+        leading_symbols=partial(leading_symbols, translator.tokenizers.source),
     )
     is_split = config.long_lines is LongLines.split
     found = translator.translate_windows(

@@ -20,6 +20,14 @@ def with_tags(config: TokenizerConfig, data: DataConfig) -> TokenizerConfig:
     return replace(config, user_symbols=[*config.user_symbols, *new]) if new else config
 
 
+def required_tags(data: DataConfig) -> list[str]:
+    """Return the tags of the training corpora if every corpus has one, else none."""
+    if not isinstance(data, FilesConfig):
+        return []
+    tags = list(dict.fromkeys(each.tag for each in data.train_sets()))
+    return [tag for tag in tags if tag is not None] if None not in tags else []
+
+
 def check_user_symbols(config: TokenizerConfig, tokenizers: TokenizerPair) -> None:
     """Check that tokenizers that were not trained for a configuration keep its symbols whole.
 
@@ -52,14 +60,14 @@ def check_tags(data: DataConfig, tokenizers: TokenizerPair) -> None:
                 f"{each.key}.tag={each.tag} is no symbol of the tokenizer; use a tag of the "
                 "training corpora, or train a tokenizer with it in tokenizer.user_symbols"
             )
-    tags = list(dict.fromkeys(each.tag for each in data.train_sets()))
+    tags = required_tags(data)
     untagged = [each.key for each in to_score if each.tag is None]
-    if untagged and None not in tags:
+    if untagged and tags:
         logger.warning(
             "%s: no tag, although every training corpus has one (%s); give the tag, unless it "
             "stands in the lines",
             ", ".join(untagged),
-            ", ".join(map(str, tags)),
+            ", ".join(tags),
         )
 
 

@@ -53,6 +53,13 @@ class SymbolTokenizer:
             lines, lambda texts: inner.sample(texts, seed=seed, alpha=alpha, nbest=nbest)
         )
 
+    def leading(self, text: str) -> str:
+        """Return the symbols at the start of a text, each with the space after it."""
+        end = 0
+        while found := self._pattern.match(text, end):
+            end = found.end()
+        return text[:end]
+
     def decode(self, ids: Sequence[int]) -> str:
         groups, symbols = self._split(ids)
         texts = [self.inner.decode(group) for group in groups]
@@ -117,6 +124,18 @@ class SymbolTokenizer:
                 symbols.append(i)
                 groups.append([])
         return groups, symbols
+
+
+def leading_symbols(tokenizer: Tokenizer, text: str) -> str:
+    """Return the symbols at the start of a text, which are none for a tokenizer without symbols.
+
+    Example:
+        >>> from seq2seq.data import CharacterTokenizer
+        >>> tokenizer = SymbolTokenizer(CharacterTokenizer("ab"), ["<2de>"])
+        >>> leading_symbols(tokenizer, "<2de> abba")
+        '<2de> '
+    """
+    return tokenizer.leading(text) if isinstance(tokenizer, SymbolTokenizer) else ""
 
 
 class WithoutSymbols:

@@ -6,16 +6,21 @@ import os
 import stat
 
 import pytest
+import torch
 from tiny_translator import (
     GREEDY,
     SENTENCES,
+    make_checkpoint,
     make_translate_config,
     make_translator,
 )
 
+from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli.translation.config import LongLines, OutputFormat
 from seq2seq.cli.translation.task import translate
+from seq2seq.data import SymbolTokenizer
 from seq2seq.inference.batches import BatchTranslator
+from seq2seq.inference.translator import Translator
 
 FIRST, SECOND = SENTENCES[:5], SENTENCES[5:]
 
@@ -285,3 +290,34 @@ def test_long_lines_are_split_by_choice(checkpoint, tmp_path, capfdbinary):
 
     found = capfdbinary.readouterr().out.decode().splitlines()
     assert found == [" ".join(text for text in texts[:3] if text), texts[3]]
+
+
+def test_each_sentence_of_a_split_line_gets_its_tag(tmp_path, capfdbinary):
+    checkpoint = make_checkpoint()
+    source = SymbolTokenizer(checkpoint.tokenizers.source, ["<2b>"])
+    row = checkpoint.model_state["encoder.embedding.weight"][4:5]
+    tagged = dataclasses.replace(
+        checkpoint,
+        tokenizers=checkpoint.tokenizers._replace(source=source),
+        model_state=checkpoint.model_state
+        | {
+            "encoder.embedding.weight": torch.cat(
+                [checkpoint.model_state["encoder.embedding.weight"], -row]
+            )
+        },
+    )
+    save_checkpoint(tmp_path / "best.pt", tagged)
+    path = write(tmp_path / "a.de", ["<2b> ein hund. Zwei.", "ja"])
+    config = make_translate_config(
+        tmp_path / "best.pt", input=path, long_lines=LongLines.split, split_length=9
+    )
+    parts = ["<2b> ein hund.", "<2b> Zwei.", "ja"]
+    translator = Translator.load(tmp_path / "best.pt", device="cpu")
+    texts = [each.text for each in translator.translate(parts, config.decoding)]
+
+    translate(config)
+
+    found = capfdbinary.readouterr().out.decode().splitlines()
+    assert found == [" ".join(filter(None, texts[:2])), texts[2]]
+    without = [each.text for each in translator.translate(["Zwei."], config.decoding)]
+    assert without != texts[1:2]  # the tag makes a difference

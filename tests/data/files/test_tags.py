@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tiny_training import tiny_config
 
+from seq2seq.config.schema import load_config
 from seq2seq.data import (
     Batches,
     CharactersConfig,
@@ -18,7 +19,12 @@ from seq2seq.data import (
     train_tokenizers,
 )
 from seq2seq.data.files.mixing import training_mixture
-from seq2seq.data.files.tags import check_tags, check_user_symbols, with_tags
+from seq2seq.data.files.tags import (
+    check_tags,
+    check_user_symbols,
+    required_tags,
+    with_tags,
+)
 
 
 def several(folder, **entries: str) -> FilesConfig:
@@ -145,3 +151,17 @@ def test_a_set_to_score_without_a_tag_is_warned_of_if_all_corpora_have_one(
         "data.valid, data.test: no tag, although every training corpus has one (<2x>, <2y>); "
     )
     assert [each.startswith(expected) for each in caplog.messages] == [True] * is_warned
+
+
+@pytest.mark.parametrize(
+    ("large", "small", "expected"),
+    [
+        (", tag: '<2y>'", ", tag: '<2x>'", ["<2y>", "<2x>"]),
+        (", tag: '<2x>'", ", tag: '<2x>'", ["<2x>"]),
+        (", tag: '<2x>'", "", []),
+        ("", "", []),
+    ],
+)
+def test_tags_are_required_if_every_training_corpus_has_one(tmp_path, large, small, expected):
+    assert required_tags(several(tmp_path, large=large, small=small)) == expected
+    assert required_tags(load_config().data) == []

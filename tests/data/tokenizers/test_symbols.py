@@ -17,7 +17,7 @@ from seq2seq.data import (
     tokenizers_state,
     train_tokenizers,
 )
-from seq2seq.data.tokenizers.symbols import WithoutSymbols
+from seq2seq.data.tokenizers.symbols import WithoutSymbols, leading_symbols
 from seq2seq.special_tokens import BOS, EOS
 
 SYMBOLS = ["<2de>", "<2fr>"]
@@ -163,3 +163,16 @@ def test_a_corpus_without_symbols_has_all_other_words() -> None:
 
     assert [pair.source for pair in pairs] == [source.split(" ", 1)[1] for source, _ in PAIRS]
     assert [pair.target for pair in pairs] == [target for _, target in PAIRS]
+
+
+def test_leading_symbols_are_those_before_the_text(tokenizers: TokenizerPair) -> None:
+    for text, expected in {
+        "<2de> ein hund": "<2de> ",
+        "<2de> <2fr> ein": "<2de> <2fr> ",
+        "<2fr>ein <2de>": "<2fr>",
+        " <2de> ein": " <2de> ",
+        "ein <2de> hund": "",
+        "": "",
+    }.items():
+        assert leading_symbols(tokenizers.source, text) == expected
+    assert leading_symbols(CharacterTokenizer("ab"), "<2de> ab") == ""
