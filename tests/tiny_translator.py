@@ -1,6 +1,6 @@
 """A tiny translator and its checkpoint, for tests."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import torch
@@ -31,6 +31,7 @@ SENTENCES = [
     "ein kind",
 ]
 BEAM = BeamConfig(max_length_ratio=1.0, max_length_offset=3, beam_size=3, n_best=2)
+BEST = replace(BEAM, n_best=1)
 GREEDY = BEAM.as_greedy()
 
 
@@ -89,7 +90,7 @@ def make_translate_config(checkpoint: Path | str | list[str], **changes: object)
         "batch_size": 3,
         "device": Device.cpu,
         "precision": Precision.fp32,
-        "decoding": BEAM,
+        "decoding": BEAM if {"output_format", "attention_plot"} & {*changes} else BEST,
         "long_lines": LongLines.whole,
         "unknown_words": UnknownTokens.keep,
         "split_length": 100,

@@ -14,7 +14,7 @@ from seq2seq.config.plugins import load_plugins_of
 from seq2seq.config.schema import register_schemas
 from seq2seq.kernels.switch import Kernels
 from seq2seq.runtime.numerics import Device, Precision
-from seq2seq.search import DecodingConfig, decoding_config_types
+from seq2seq.search import BeamConfig, DecodingConfig, decoding_config_types
 
 
 class OutputFormat(Enum):
@@ -115,6 +115,7 @@ class TranslateConfig:
             written={key: self._paths(key) for key in ("output", "alignments", "attention_html")},
         )
         self._check_long_lines()
+        self._check_n_best()
         if decoding_config_types().get(self.decoding.name) is not type(self.decoding):
             raise ValueError(
                 f"decoding.name={self.decoding.name} is not the name of this search; remove it "
@@ -181,6 +182,17 @@ class TranslateConfig:
             raise ValueError(
                 f"{key}={value} needs long_lines=whole; a split line has a text, but no prefix, "
                 "score or attention of its own"
+            )
+
+    def _check_n_best(self) -> None:
+        """Raise ValueError for translations of a beam that nothing would write."""
+        if not isinstance(self.decoding, BeamConfig) or self.decoding.n_best == 1:
+            return
+        shows_all = self.output_format is not OutputFormat.text or self.attention_plot is not None
+        if self.reference is None and not shows_all:
+            raise ValueError(
+                f"decoding.n_best={self.decoding.n_best} asks for several translations, but "
+                "output_format=text writes the best one; choose nbest or json"
             )
 
     def _paths(self, key: str) -> list[str]:

@@ -1,7 +1,7 @@
 import dataclasses
 
 import pytest
-from tiny_translator import GREEDY, make_translate_config
+from tiny_translator import BEAM, GREEDY, make_translate_config
 
 from seq2seq.cli.translation.config import LongLines, OutputFormat
 
@@ -80,6 +80,19 @@ from seq2seq.cli.translation.config import LongLines, OutputFormat
 def test_invalid_values_are_refused_by_name(changes, message):
     with pytest.raises(ValueError, match=message):
         make_translate_config("run", **changes)
+
+
+def test_several_translations_that_nothing_writes_are_refused():
+    with pytest.raises(
+        ValueError, match=r"^decoding\.n_best=2 .* output_format=text writes the be"
+    ):
+        make_translate_config("run", decoding=BEAM)
+    for shown in (
+        {"output_format": OutputFormat.json},
+        {"attention_plot": "a"},
+        {"input": "a", "reference": "b"},  # no search runs
+    ):
+        assert make_translate_config("run", decoding=BEAM, **shown).decoding.n_best == 2
 
 
 def test_one_file_may_be_read_twice_and_one_device_written_twice():

@@ -1,7 +1,7 @@
 import resource
 
 import pytest
-from tiny_translator import BEAM, GREEDY, SENTENCES, make_translate_config, write_checkpoint
+from tiny_translator import BEST, GREEDY, SENTENCES, make_translate_config, write_checkpoint
 
 from seq2seq.cli.translation.task import translate
 from seq2seq.evaluation.alignment import format_links, read_links
@@ -41,7 +41,7 @@ def write_gold(directory, lines):
     return str(path)
 
 
-@pytest.mark.parametrize("decoding", [GREEDY, BEAM])
+@pytest.mark.parametrize("decoding", [GREEDY, BEST])
 def test_alignments_have_a_line_of_links_for_each_line(
     checkpoint, input_file, tmp_path, capfdbinary, decoding
 ):
