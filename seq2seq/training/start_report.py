@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.training import TeacherForcingSchedule
-from seq2seq.data import SentencePieceConfig
+from seq2seq.data import FilesConfig, SentencePieceConfig
 from seq2seq.data.segmentation import samples_segmentations
 from seq2seq.model.seq2seq import count_parameters
 from seq2seq.training.trainer import Trainer
@@ -71,6 +71,9 @@ def settings_without_effect(config: TrainConfig) -> Iterator[str]:
     nbest = tokenizer.sampling_nbest if isinstance(tokenizer, SentencePieceConfig) else -1
     if nbest != -1 and not samples_segmentations(tokenizer):
         yield f"tokenizer.sampling_nbest={nbest} is not used, because tokenizer.sampling_alpha=0"
+    sets = config.data.train_sets() if isinstance(config.data, FilesConfig) else []
+    if len(sets) == 1 and sets[0].weight != 1:
+        yield f"{sets[0].key}.weight={sets[0].weight} is not used, because data.train is one corpus"
 
 
 def _has_dropout(config: TrainConfig) -> bool:

@@ -8,6 +8,8 @@ from tiny_training import tiny_run
 from seq2seq.config.schema import load_config
 from seq2seq.training.start_report import settings_without_effect
 
+FILES = ("data=files", "data.valid=[b.tsv]")
+
 
 @pytest.mark.parametrize(
     ("overrides", "named"),
@@ -17,6 +19,7 @@ from seq2seq.training.start_report import settings_without_effect
         (["training.teacher_forcing.end=0.5"], "training.teacher_forcing.end=0.5 "),
         (["training.max_updates=100"], "training.schedule.warmup_updates=100 "),
         (["tokenizer.sampling_nbest=64"], "tokenizer.sampling_nbest=64 "),
+        ([*FILES, "data.train={files: [a.tsv], weight: 2}"], "data.train.weight=2.0 "),
     ],
 )
 def test_a_setting_without_effect_is_named(overrides: list[str], named: str) -> None:
@@ -38,6 +41,8 @@ def test_a_setting_without_effect_is_named(overrides: list[str], named: str) -> 
         ["training.max_updates=101"],
         ["tokenizer.sampling_nbest=64", "tokenizer.sampling_alpha=0.2"],
         ["tokenizer=words"],
+        [*FILES, "data.train=[a.tsv]"],
+        [*FILES, "data.train={a: {files: [a.tsv], weight: 2}, b: [b.tsv]}"],
     ],
 )
 def test_settings_with_an_effect_are_not(overrides: list[str]) -> None:
