@@ -90,7 +90,8 @@ class SentenceSplitter:
         sentences = [line]
         if self._is_long(line):
             start = self._leading_symbols(line)
-            sentences = [start + part for part in split_sentences(line[len(start) :])]
+            parts = split_sentences(line[len(start) :])
+            sentences = [start.lstrip() + part for part in parts]
         self._pending.append(_Line(line, len(sentences)))
         return sentences
 

@@ -20,11 +20,11 @@ class StreamCounts:
         """
         self._tags = tuple(tags)
         self._num_untagged = 0
-        self.num_lines = 0
+        self.num_sentences = 0
 
     def add(self, translation: Translation) -> None:
         """Count a translation."""
-        self.num_lines += 1
+        self.num_sentences += 1
         if self._tags and translation.source_ids:
             self._num_untagged += not translation.source.lstrip().startswith(self._tags)
 
@@ -32,10 +32,10 @@ class StreamCounts:
         """Log a warning for each number above 0."""
         if self._num_untagged:
             logger.warning(
-                "%d of %d lines do not begin with a tag of the training text (%s); put the right "
-                "one before each line",
+                "%d of %d sentences do not begin with a tag of the training text (%s); put the "
+                "right one before each line",
                 self._num_untagged,
-                self.num_lines,
+                self.num_sentences,
                 ", ".join(self._tags),
             )
 
@@ -59,7 +59,7 @@ class SearchCounts(StreamCounts):
                 "%d of %d translations reached the length limit; raise "
                 "decoding.max_length_ratio=%s or decoding.max_length_offset=%s for longer ones",
                 self._num_cut,
-                self.num_lines,
+                self.num_sentences,
                 self._decoding.max_length_ratio,
                 self._decoding.max_length_offset,
             )
@@ -82,5 +82,5 @@ class PairCounts(StreamCounts):
             logger.warning(
                 "%d of %d pairs have text on one side only; check that both sides are parallel",
                 self._num_one_sided,
-                self.num_lines,
+                self.num_sentences,
             )

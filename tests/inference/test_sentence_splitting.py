@@ -96,7 +96,7 @@ def test_every_sentence_of_a_long_line_has_the_symbols_of_its_start():
         num_tokens=lambda line: len(line.split()),
         leading_symbols=lambda line: line[: line.rfind(">") + 2],
     )
-    lines = ["<2b> Zwei Hunde. Ja.", "<2b> Ja.", "Zwei Hunde. Drei."]
+    lines = ["<2b> Zwei Hunde. Ja.", "<2b> Ja.", "Zwei Hunde. Drei.", " <2c> Zwei Hunde. Ja."]
 
     found = list(splitter.join(translate(splitter.split([window(*lines)]))))
 
@@ -104,6 +104,7 @@ def test_every_sentence_of_a_long_line_has_the_symbols_of_its_start():
         "<2B> ZWEI HUNDE. <2B> JA.",
         "<2B> JA.",
         "ZWEI HUNDE. DREI.",
+        "<2C> ZWEI HUNDE. <2C> JA.",
     ]
     assert [each.source for each in found] == lines
 

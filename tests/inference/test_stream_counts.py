@@ -27,7 +27,7 @@ def translator(tmp_path) -> Translator:
     return Translator.load(tmp_path, device="cpu")
 
 
-def test_lines_without_a_tag_are_counted_in_translating(translator, caplog):
+def test_sentences_without_a_tag_are_counted_in_translating(translator, caplog):
     unlimited = dataclasses.replace(BEST, max_length_offset=1000)
     with caplog.at_level(logging.WARNING):
         list(translator.translate(LINES[::3], unlimited))
@@ -36,16 +36,16 @@ def test_lines_without_a_tag_are_counted_in_translating(translator, caplog):
 
     [message] = [each for each in caplog.messages if "tag" in each]
     assert message.startswith(
-        "2 of 5 lines do not begin with a tag of the training text (<2x>, <2y>); "
+        "2 of 5 sentences do not begin with a tag of the training text (<2x>, <2y>); "
     )
 
 
-def test_lines_without_a_tag_are_counted_in_scoring(translator, caplog):
+def test_sentences_without_a_tag_are_counted_in_scoring(translator, caplog):
     with caplog.at_level(logging.WARNING):
         list(translator.score([(line, "abc") for line in LINES]))
 
     assert [each.split(";")[0] for each in caplog.messages] == [
-        "2 of 5 lines do not begin with a tag of the training text (<2x>, <2y>)",
+        "2 of 5 sentences do not begin with a tag of the training text (<2x>, <2y>)",
         "1 of 5 pairs have text on one side only",
     ]
 

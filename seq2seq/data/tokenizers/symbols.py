@@ -16,7 +16,8 @@ class SymbolTokenizer:
     """A tokenizer and symbols, each of which is one token wherever it stands in a text.
 
     The symbols follow the tokens of the other tokenizer, which encodes the text between them. A
-    symbol is a word of its own: one space on each side belongs to it, and decoding writes it.
+    symbol is a word of its own: one space on each side belongs to it, and decoding writes it. One
+    that begins or ends with a letter or digit is not found inside of a longer word.
 
     Example:
         >>> from seq2seq.data import CharacterTokenizer
@@ -55,10 +56,10 @@ class SymbolTokenizer:
 
     def leading(self, text: str) -> str:
         """Return the symbols at the start of a text, each with the space after it."""
-        end = 0
+        start = end = len(text) - len(text.lstrip())
         while found := self._pattern.match(text, end):
             end = found.end()
-        return text[:end]
+        return text[:end] if end > start else ""
 
     def decode(self, ids: Sequence[int]) -> str:
         groups, symbols = self._split(ids)
@@ -163,9 +164,18 @@ class WithoutSymbols:
 
 
 def _pattern(symbols: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern of the symbols, the longest first, each with a space on either side."""
+    """Return a pattern of the symbols, the longest first, each with a space on either side.
+
+    A symbol that begins or ends like a word is not found inside of a longer word.
+    """
     longest_first = sorted(symbols, key=len, reverse=True)
-    return re.compile(f" ?({'|'.join(map(re.escape, longest_first))}) ?")
+    return re.compile(f" ?({'|'.join(map(_whole, longest_first))}) ?")
+
+
+def _whole(symbol: str) -> str:
+    before = r"(?<!\w)" if re.match(r"\w", symbol) else ""
+    after = r"(?!\w)" if re.search(r"\w\Z", symbol) else ""
+    return f"{before}{re.escape(symbol)}{after}"
 
 
 def _word_at(text: str, position: int) -> int:

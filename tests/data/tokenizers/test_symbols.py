@@ -171,8 +171,22 @@ def test_leading_symbols_are_those_before_the_text(tokenizers: TokenizerPair) ->
         "<2de> <2fr> ein": "<2de> <2fr> ",
         "<2fr>ein <2de>": "<2fr>",
         " <2de> ein": " <2de> ",
+        " \t<2de> ein": " \t<2de> ",
+        "  ein": "",
         "ein <2de> hund": "",
         "": "",
     }.items():
         assert leading_symbols(tokenizers.source, text) == expected
     assert leading_symbols(CharacterTokenizer("ab"), "<2de> ab") == ""
+
+
+@pytest.mark.parametrize("name", ["unigram", "words", "characters"])
+def test_a_symbol_of_letters_is_no_part_of_a_word(name: str) -> None:
+    config = dataclasses.replace(CONFIGS[name], user_symbols=["ei", "de>"])
+    tokenizer = train_tokenizers(config, CORPUS).source
+    [ids] = tokenizer.encode(["ei ein zwei ei, einei de>ei hund ade>b ei"])
+    number = len(tokenizer) - 2
+
+    assert [i for i in ids if i >= number] == [number, number, number + 1, number, number]
+    if name != "words":  # which has unknown words
+        assert tokenizer.decode(ids).count("ei") == 8
