@@ -226,8 +226,9 @@ def _report(name: str, counts: _Counts, *, max_length: int) -> None:
     )
     if counts.unknown_ids > _MANY_UNKNOWN * counts.ids:
         logger.warning(
-            "%s: %.0f%% of the tokens are unknown, and a model cannot tell them apart; give the "
-            "text for which the tokenizer was trained, or train one on this text",
+            "%s: %.0f%% of the tokens are unknown, and a model cannot tell them apart; a larger "
+            "tokenizer.vocabulary_size, sub-words (tokenizer=unigram) or text like that which the "
+            "tokenizer was trained on have fewer",
             name,
             100 * counts.unknown_ids / counts.ids,
         )

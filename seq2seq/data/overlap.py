@@ -5,12 +5,15 @@ import numpy.typing as npt
 
 from seq2seq.data.encoded import EncodedCorpus
 from seq2seq.data.id_rows import IdRows, Numbers
+from seq2seq.special_tokens import UNK
 
 _FACTOR = np.uint64(1_000_003)
 
 
 def count_shared_pairs(corpus: EncodedCorpus, train: EncodedCorpus) -> int:
     """Return how many pairs of a corpus are also in the training text, with the same token ids.
+
+    Pairs with unknown tokens are not counted, because different words share their id.
 
     Args:
         corpus: Pairs to count.
@@ -27,12 +30,16 @@ def count_shared_pairs(corpus: EncodedCorpus, train: EncodedCorpus) -> int:
     keys = _keys(corpus)
     # Only the rows whose lengths and ends fit are compared as a whole.
     (candidates,) = np.nonzero(np.isin(_keys(train), keys))
-    known = {_pair(train, row) for row in candidates.tolist()}
+    known = {_pair(train, row) for row in candidates.tolist()} - {None}
     return sum(_pair(corpus, row) in known for row in range(len(corpus)))
 
 
-def _pair(corpus: EncodedCorpus, row: int) -> tuple[bytes, bytes]:
-    return corpus.source(row).tobytes(), corpus.target(row).tobytes()
+def _pair(corpus: EncodedCorpus, row: int) -> tuple[bytes, bytes] | None:
+    """Return the ids of a pair, or None if one is unknown."""
+    sides = corpus.source(row), corpus.target(row)
+    if any((side == UNK).any() for side in sides):
+        return None
+    return sides[0].tobytes(), sides[1].tobytes()
 
 
 def _keys(corpus: EncodedCorpus) -> npt.NDArray[np.uint64]:

@@ -180,8 +180,8 @@ def _report_shared(name: str, encoded: EncodedCorpus, train: EncodedCorpus) -> N
         share = num_shared / len(encoded)
         logger.log(
             logging.WARNING if share > _MANY_SHARED else logging.INFO,
-            "%s: %d of %d pairs are also in the training text; scores on them say nothing about "
-            "new text",
+            "%s: pairs that are also in the training text: %d of %d; scores on them say nothing "
+            "about new text",
             name,
             num_shared,
             len(encoded),

@@ -7,6 +7,7 @@ import numpy as np
 from seq2seq.data import EncodedCorpus
 from seq2seq.data.id_rows import IdRows
 from seq2seq.data.overlap import count_shared_pairs
+from seq2seq.special_tokens import UNK
 
 Row = list[int]
 
@@ -45,3 +46,9 @@ def test_every_copy_counts():
     train = encoded([([4], [5]), ([4], [5])])
 
     assert count_shared_pairs(encoded([([4], [5])] * 3), train) == 3
+
+
+def test_pairs_with_unknown_tokens_do_not_count():
+    train = encoded([([4, UNK], [5]), ([4], [UNK]), ([4], [5])])
+
+    assert count_shared_pairs(encoded([([4, UNK], [5]), ([4], [UNK]), ([4], [5])]), train) == 1

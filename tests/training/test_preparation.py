@@ -231,7 +231,7 @@ def test_pairs_to_score_that_are_in_the_training_text_are_counted(tmp_path, capl
     with caplog.at_level(logging.WARNING):
         prepare_data(tiny_config(tmp_path))
 
-    expected = f"valid: {num_shared} of 5 pairs are also in the training text; "
+    expected = f"valid: pairs that are also in the training text: {num_shared} of 5; "
     assert [each.startswith(expected) for each in caplog.messages] == [True] * (num_shared > 0)
 
 
@@ -246,4 +246,4 @@ def test_a_few_shared_pairs_of_many_are_no_warning(tmp_path, caplog):
 
     [record] = [each for each in caplog.records if "also in the training text" in each.message]
     assert record.levelno == logging.INFO
-    assert record.message.startswith("valid: 1 of 100 pairs are also in the training text; ")
+    assert record.message.startswith("valid: pairs that are also in the training text: 1 of 100; ")
