@@ -3,6 +3,7 @@
 A field that is None passes. The section of a top-level key is "".
 """
 
+import json
 import math
 from collections.abc import Iterable, Iterator
 from typing import Protocol
@@ -15,6 +16,16 @@ _MAX_SIZE = 20_000
 class _Layers(Protocol):
     num_layers: int
     residual: bool
+
+
+def as_yaml(value: object) -> str:
+    """Write a value for a message as it stands in a command: null, true and false.
+
+    Example:
+        >>> as_yaml(None), as_yaml(True), as_yaml(0.5)
+        ('null', 'true', '0.5')
+    """
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def check_positive(section: str, config: object, *fields: str) -> None:

@@ -2,7 +2,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from seq2seq.checks import check_not_negative, check_positive, check_probabilities
+from seq2seq.checks import as_yaml, check_not_negative, check_positive, check_probabilities
+
+
+def test_values_are_shown_as_in_a_command():
+    values = (None, True, False, 0, 1, "None", [None])
+
+    assert [as_yaml(value) for value in values] == [
+        *("null", "true", "false", "0", "1", "None", "[None]"),
+    ]
 
 
 def test_values_in_range_pass():

@@ -22,6 +22,7 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.config.composition import config_directory, to_dataclass
     from seq2seq.config.plugins import KEY, load_plugins, load_plugins_of
     from seq2seq.config.quoting import quote_where_needed
+    from seq2seq.config.repeated_keys import check_repeated_keys
     from seq2seq.config.schema import TrainConfig, register_schemas
     from seq2seq.files.paths import expand_home
     from seq2seq.runtime.allocator import keep_freed_memory
@@ -39,6 +40,7 @@ def main() -> None:
 
 
 def _load_and_train() -> None:
+    check_repeated_keys(sys.argv[1:])
     load_plugins_of(sys.argv[1:])
     register_schemas()
     with stopped_sweeps_in_one_line():

@@ -9,6 +9,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
+from seq2seq.config.repeated_keys import check_repeated_keys
 from seq2seq.files.resources import resource
 
 _Config = TypeVar("_Config")
@@ -21,6 +22,7 @@ def config_directory() -> Path:
 
 def compose_yaml(name: str, overrides: Sequence[str]) -> DictConfig:
     """Compose one of the YAML files, whose schema is registered, with Hydra's overrides."""
+    check_repeated_keys(overrides)
     # Hydra has one global state; a program that uses Hydra itself gets its own back.
     outer = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()

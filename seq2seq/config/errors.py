@@ -6,13 +6,14 @@ import re
 
 from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
     MissingMandatoryValue,
     OmegaConfBaseException,
 )
+from yaml import MarkedYAMLError  # type: ignore[import-untyped]
 
 from seq2seq.runtime.device_memory import DeviceMemoryError
 
@@ -20,6 +21,7 @@ from seq2seq.runtime.device_memory import DeviceMemoryError
 USER_ERRORS = (
     HydraException,
     OmegaConfBaseException,
+    MarkedYAMLError,
     ValueError,
     OSError,
     FloatingPointError,
@@ -50,6 +52,8 @@ def describe_error(error: Exception) -> str:
         return f"unknown {group} {name!r}; one of: {', '.join(error.options)}{hint}"
     if isinstance(error, OverrideParseException):
         return _unreadable(error.override)
+    if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark):
+        return f"{mark.name}:{mark.line + 1}:{mark.column + 1}: {error.problem}; correct the YAML"
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror.lower()}{_way_out(error.errno)}"
     lines = [line.strip() for line in str(error).splitlines()]
@@ -58,6 +62,8 @@ def describe_error(error: Exception) -> str:
     text = " ".join(kept) or type(error).__name__
     if text.startswith("Config group override must be"):
         return "a part is chosen by its name, for example attention=none; this is not a name"
+    if key and text.endswith("is not Optional"):
+        return f"{key}=null: this key needs a value"
     if found := re.match(r"Could not override '([^']+)'\. No match in the defaults list", text):
         return f"unknown key {found[1]!r}; --cfg job lists the keys"
     if text.endswith("is not a ListConfig, list or tuple."):
@@ -109,6 +115,8 @@ def _nearest_keys(error: OmegaConfBaseException) -> str:
     # The key itself may stand one level down: kernels is training.kernels.
     near = [f"{key}.{error.key}" for key in keys if _has_key(parent, key, str(error.key))]
     near += difflib.get_close_matches(str(error.key), keys)
+    if OmegaConf.get_type(parent) is dict:  # such as the corpora of data.train, without a schema
+        return f"; write +{error.full_key}=... to add it to {', '.join(keys)}"
     if near:
         return f"; did you mean {' or '.join(near)}?"
     return f"; one of: {', '.join(sorted(keys))}"

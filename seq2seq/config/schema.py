@@ -62,6 +62,8 @@ class TrainConfig:
                 f"run_name={self.run_name!r} must not contain a line feed or another control "
                 "character"
             )
+        if self.init_from is not None and not self.init_from.strip():
+            raise ValueError("init_from= is empty; give a checkpoint or a run directory, or null")
         if not isinstance(self.resume, bool) and self.resume != "auto":
             raise ValueError(f"resume={self.resume} must be true, false or auto")
         for group, types in config_groups().items():

@@ -9,6 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
+from seq2seq.checks import as_yaml
 from seq2seq.config.composition import to_dataclass
 from seq2seq.config.errors import describe_error
 from seq2seq.config.plugins import how_to_load
@@ -68,7 +69,7 @@ def config_differences(first: TrainConfig, second: TrainConfig) -> list[str]:
     keys = sorted(flat_first.keys() | flat_second.keys())
     absent = "absent"
     return [
-        f"{key} ({flat_first.get(key, absent)} -> {flat_second.get(key, absent)})"
+        f"{key} ({as_yaml(flat_first.get(key, absent))} -> {as_yaml(flat_second.get(key, absent))})"
         for key in keys
         if flat_first.get(key, absent) != flat_second.get(key, absent)
     ]

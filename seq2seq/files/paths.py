@@ -34,8 +34,9 @@ def check_readable(path: Path, *, name: str) -> None:
         IsADirectoryError: The path leads to a directory.
     """
     if not path.exists():
+        advice = f"give an absolute path, or one that starts from {Path.cwd()}"
         raise FileNotFoundError(
-            f"{name}: no such file; give an absolute path, or one that starts from {Path.cwd()}"
+            f"{name}: no such file; {'correct the path' if path.is_absolute() else advice}"
         )
     if path.is_dir():
         raise IsADirectoryError(f"{name} is a directory; give the name of a file")

@@ -1,8 +1,9 @@
 import pytest
 from hydra.errors import HydraException, MissingConfigException
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.config.errors import describe_error
+from seq2seq.config.errors import USER_ERRORS, describe_error
 from seq2seq.config.schema import load_config
 
 
@@ -63,6 +64,9 @@ def error_of(*overrides: str) -> str:
             "'my/input.de' is not key=value; --cfg job lists the keys, and a file to translate is "
             "given as input=my/input.de",
         ),
+        ("data.max_length=null", "data.max_length=null: this key needs a value"),
+        ("data.learning_rate=null", "data.learning_rate=null: this key needs a value"),
+        ("init_from=''", "init_from= is empty; give a checkpoint or a run directory, or null"),
         ("seed=1=2", "cannot read 'seed=1=2'; put quotes around a value with special characters"),
     ],
 )
@@ -82,6 +86,30 @@ def test_a_single_path_for_a_list_is_answered_with_brackets():
 
     rule = "must be a list; write it in brackets, 'data.train=[...]'"
     assert text == f"data.train=my/train.tsv {rule}"
+
+
+def test_a_missing_key_of_a_corpus_is_added_with_a_plus():
+    corpora = "{a: {files: [x], tag: <2a>}}"
+    line = error_of("data=files", f"data.train={corpora}", "data.train.a.weight=5")
+
+    assert line == (
+        "unknown key 'data.train.a.weight'; write +data.train.a.weight=... to add it to files, tag"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place"), [("a: 1\nb: [1, 2\n", "3:1"), ("a: 1\nb: 2\na: 3\n", "3:1")]
+)
+def test_a_mistake_in_a_yaml_file_is_named_with_its_place(tmp_path, text, place):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+
+    with pytest.raises(USER_ERRORS) as refused:
+        OmegaConf.load(path)
+
+    line = describe_error(refused.value)
+    assert line.startswith(f"{path}:{place}: ")
+    assert line.endswith("; correct the YAML")
 
 
 def test_an_error_without_words_is_named_by_its_type():

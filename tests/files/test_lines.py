@@ -233,7 +233,9 @@ def test_a_damaged_packed_file_is_refused_by_name(tmp_path, content):
 
 
 def test_unreadable_files_are_named_with_their_key(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"^input=\S+nowhere\.txt: no such file; give"):
+    with pytest.raises(
+        FileNotFoundError, match=r"^input=\S+nowhere\.txt: no such file; correct the path$"
+    ):
         read_named(tmp_path / "nowhere.txt")
     with pytest.raises(IsADirectoryError, match=r"^input=\S+ is a directory; give"):
         read_named(tmp_path)

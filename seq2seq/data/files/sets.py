@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from seq2seq.checks import as_yaml
 from seq2seq.data.tokenizers.config import check_symbol
 
 # OmegaConf has no type for "a list or a dictionary"; `read_file_sets` checks the value.
@@ -62,8 +63,9 @@ def read_file_sets(key: str, value: object) -> list[FileSet]:
     elif isinstance(value, Sequence) and not isinstance(value, str):
         named = [(str(number), entry) for number, entry in enumerate(value, start=1)]
     else:
-        shown = "null" if value is None else value
-        raise ValueError(f"{key}={shown} must be a list; write it in brackets, '{key}=[...]'")
+        raise ValueError(
+            f"{key}={as_yaml(value)} must be a list; write it in brackets, '{key}=[...]'"
+        )
     if not named:
         raise ValueError(f"{key}={value} names no corpus; give one, '{key}={_EXAMPLE}'")
     sets = []
@@ -74,7 +76,7 @@ def read_file_sets(key: str, value: object) -> list[FileSet]:
             )
         if not _is_corpus(entry):
             raise ValueError(
-                f"{key}.{name}={entry} is no corpus; give a list of one or two paths, or "
+                f"{key}.{name}={as_yaml(entry)} is no corpus; give a list of one or two paths, or "
                 f"several corpora, '{key}={_EXAMPLE}'"
             )
         sets.append(_read(f"{key}.{name}", name, entry))
@@ -101,9 +103,10 @@ def _read(key: str, name: str, value: object) -> FileSet:
         raise ValueError(f"{key}.files={files} must be a list of one or two paths")
     weight, tag = value.get("weight", 1.0), value.get("tag")
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
-        raise ValueError(f"{key}.weight={weight!r} must be a number above 0")
+        shown = repr(weight) if isinstance(weight, str) else as_yaml(weight)
+        raise ValueError(f"{key}.weight={shown} must be a number above 0")
     if tag is not None:
         if not isinstance(tag, str):
-            raise ValueError(f"{key}.tag={tag} must be a text, such as '<2de>'")
+            raise ValueError(f"{key}.tag={as_yaml(tag)} must be a text, such as '<2de>'")
         check_symbol(tag, key=f"{key}.tag")
     return FileSet(key=key, name=name, paths=tuple(files), weight=float(weight), tag=tag)

@@ -56,7 +56,7 @@ def test_a_list_of_corpora_numbers_them():
         ),
         ({"files": "a.tsv"}, "data.train.files=a.tsv must be a list of one or two paths"),
         ({"files": ["a"], "weight": 0}, "data.train.weight=0 must be a number above 0"),
-        ({"files": ["a"], "weight": True}, "data.train.weight=True must be a number above 0"),
+        ({"files": ["a"], "weight": True}, "data.train.weight=true must be a number above 0"),
         ({"files": ["a"], "weight": float("inf")}, "data.train.weight=inf must be a number above"),
         ({"files": ["a"], "weight": float("nan")}, "data.train.weight=nan must be a number above"),
         ({"files": ["a"], "weight": "2x"}, "data.train.weight='2x' must be a number above 0"),
