@@ -8,13 +8,16 @@ import torch
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import config_differences
-from seq2seq.data import TokenizerPair, load_vectors
+from seq2seq.data import DataConfig, TokenizerPair, load_vectors
+from seq2seq.data.files.tags import required_tags
 from seq2seq.model.seq2seq import Seq2Seq
 
 logger = logging.getLogger(__name__)
 
 _MUST_FIT = ("attention.", "model.", "tokenizer.name ")
 """Keys that say what the weights compute and what the tokenizers are."""
+_UNNAMED = ("source", "target")
+"""Languages of data=files that were not given."""
 _MAY_DIFFER = ("dropout", ".vectors ")
 """Keys among them that only concern training."""
 
@@ -56,13 +59,25 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
             "the values of the checkpoint, which stand first"
         )
     logger.info("weights and tokenizers of %s", checkpoint.origin)
-    old, new = checkpoint.config.data, config.data
-    if (old.source, old.target) != (new.source, new.target):
-        logger.warning(
-            "init_from=%s translates from %s to %s, but this training from %s to %s",
-            *(config.init_from, old.source, old.target, new.source, new.target),
-        )
+    _warn_of_other_data(checkpoint.config.data, config.data)
     return replace(checkpoint, training_state=None)
+
+
+def _warn_of_other_data(old: DataConfig, new: DataConfig) -> None:
+    """Log that the weights were trained for other languages, or with tags that are missing now."""
+    languages = [(each.source, each.target) for each in (old, new)]
+    if _UNNAMED not in languages and languages[0] != languages[1]:
+        logger.warning(
+            "init_from: the checkpoint translates from %s to %s, but this training from %s to %s",
+            *(*languages[0], *languages[1]),
+        )
+    tags = required_tags(old)
+    if tags and not required_tags(new):
+        logger.warning(
+            "init_from: every training corpus of the checkpoint had a tag (%s), but data.train "
+            "has corpora without one; give the tag, unless it stands in the lines",
+            ", ".join(tags),
+        )
 
 
 def load_embedding_vectors(config: TrainConfig, model: Seq2Seq, tokenizers: TokenizerPair) -> None:

@@ -103,18 +103,27 @@ def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> Non
         if not any(_belongs(key, given) for given in config.resume_changes)
     ]
     if others:
-        keys = ",".join(other.partition(" ")[0] for other in others)
+        keys = [other.partition(" ")[0] for other in others]
+        advice = "give the same values or choose another run_name"
+        if not any(map(_is_fixed, keys)):
+            advice = (
+                "give the same values, choose another run_name, or change them on purpose: "
+                f"resume_changes=[{','.join(keys)}]"
+            )
         raise ValueError(
-            f"resume=true: {where} has another configuration: {', '.join(others)}; give the same "
-            f"values, choose another run_name, or change them on purpose: resume_changes=[{keys}]"
+            f"resume=true: {where} has another configuration: {', '.join(others)}; {advice}"
         )
     for key, values in differences.items():
-        if key.startswith(_FIXED) and not key.startswith(_NOT_FIXED):
+        if _is_fixed(key):
             raise ValueError(
                 f"resume_changes: {key} {values} cannot change, because last.pt depends on it; "
                 f"begin another run, for example with init_from={where}"
             )
         logger.warning("resume_changes: %s %s from now on", key, values)
+
+
+def _is_fixed(key: str) -> bool:
+    return key.startswith(_FIXED) and not key.startswith(_NOT_FIXED)
 
 
 def changes(saved: TrainConfig, config: TrainConfig) -> dict[str, str]:

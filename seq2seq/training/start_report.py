@@ -9,6 +9,7 @@ from seq2seq.config.training import TeacherForcingSchedule
 from seq2seq.data import FilesConfig, SentencePieceConfig
 from seq2seq.data.segmentation import samples_segmentations
 from seq2seq.model.seq2seq import count_parameters
+from seq2seq.model.sequence_dropout import DropoutMode
 from seq2seq.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ def settings_without_effect(config: TrainConfig) -> Iterator[str]:
         ['training.r_drop=5.0 compares two passes that are equal without dropout; set data.dropout']
     """
     training = config.training
+    modes = (config.model.encoder.dropout_mode, config.model.decoder.dropout_mode)
     if training.r_drop > 0 and not _has_dropout(config):
         yield (
             f"training.r_drop={training.r_drop} compares two passes that are equal without "
@@ -61,6 +63,13 @@ def settings_without_effect(config: TrainConfig) -> Iterator[str]:
             f"training.teacher_forcing.end={forcing.end} is not used by the constant schedule; "
             "choose another training.teacher_forcing.schedule"
         )
+    if not is_constant and forcing.start == forcing.end == 1:
+        yield (
+            f"training.teacher_forcing.schedule={forcing.schedule.name} goes from 1 to 1, so every "
+            "token is the true one; set training.teacher_forcing.end"
+        )
+    if DropoutMode.sequence in modes and not _has_dropout(config):
+        yield "model.encoder.dropout_mode=sequence has no effect without dropout; set data.dropout"
     warmup = training.schedule.warmup_updates
     if training.max_updates is not None and warmup >= training.max_updates:
         yield (

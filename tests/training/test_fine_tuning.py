@@ -200,3 +200,24 @@ def test_other_languages_than_those_of_the_weights_are_said_in_a_warning(folder,
 
     [message] = caplog.messages
     assert message.endswith("translates from a to b, but this training from b to a")
+
+
+def test_languages_that_were_not_named_are_no_others(tmp_path, general, caplog):
+    unnamed = ("data.source=source", "data.target=target")
+    with caplog.at_level(logging.WARNING):
+        load_initial_checkpoint(tiny_config(tmp_path, f"init_from='{general}'", *unnamed))
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("tag", ["<2b>", None])
+def test_tags_that_are_missing_in_fine_tuning_are_said_in_a_warning(tmp_path, caplog, tag):
+    tagged = f"data.train={{files: ['{tmp_path}/a.train','{tmp_path}/b.train'], tag: '<2b>'}}"
+    tiny_run(tmp_path, tagged, "training.max_updates=1")
+    run = f"init_from='{tmp_path / 'runs' / 'tiny'}'"
+    caplog.clear()
+
+    with caplog.at_level(logging.WARNING):
+        load_initial_checkpoint(tiny_config(tmp_path, run, *[tagged] * (tag is not None)))
+
+    expected = "init_from: every training corpus of the checkpoint had a tag (<2b>), but data.train"
+    assert [each.startswith(expected) for each in caplog.messages] == [True] * (tag is None)

@@ -31,6 +31,17 @@ def test_a_key_that_is_not_named_is_refused_with_the_way_to_name_it() -> None:
     )
 
 
+def test_a_key_that_cannot_change_is_not_offered() -> None:
+    with pytest.raises(ValueError, match="has another configuration") as refusal:
+        check("training.accumulation=2", "training.freeze_embeddings=true")
+
+    assert str(refusal.value) == (
+        "resume=true: checkpoints/mine has another configuration: training.accumulation (1 -> 2), "
+        "training.freeze_embeddings (false -> true); give the same values or choose another "
+        "run_name"
+    )
+
+
 @pytest.mark.parametrize("named", ["training.accumulation", "training"])
 def test_a_named_key_may_change_and_is_logged(named, caplog) -> None:
     with caplog.at_level(logging.WARNING):
