@@ -89,7 +89,7 @@ def test_a_single_path_for_a_list_is_answered_with_brackets():
 
 
 def test_a_missing_key_of_a_corpus_is_added_with_a_plus():
-    corpora = "{a: {files: [x], tag: <2a>}}"
+    corpora = "{a: {files: [x], tag: '<2a>'}}"
     line = error_of("data=files", f"data.train={corpora}", "data.train.a.weight=5")
 
     assert line == (

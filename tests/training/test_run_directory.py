@@ -194,7 +194,7 @@ def test_keys_that_do_not_affect_updates_may_differ_when_resuming(directory, ove
         ("data.source=en data.target=de", "data.source", "de -> en"),
         ("training.kernels=plain", "training.kernels", "fast -> plain"),
         ("training.validation.metric=loss", "training.validation.metric", "bleu -> loss"),
-        ("training.validation.patience=3", "training.validation.patience", "None -> 3"),
+        ("training.validation.patience=3", "training.validation.patience", "null -> 3"),
     ],
 )
 def test_another_configuration_is_refused_naming_its_keys(directory, override, key, values):
