@@ -101,9 +101,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     if links is not None:
         fingerprint = f"{fingerprint}-{links.digest()}"
     rule = _scoring_rule(config, tokenizers.target)
-    to_score = partial(
-        _evaluation_set, train=encoded, tokenizers=tokenizers, config=config.data, rule=rule
-    )
+    to_score = partial(_evaluation_set, encoded, tokenizers, config.data, rule)
     valid = to_score(corpora.valid)
     test = None if corpora.test is None else to_score(corpora.test)
     if warning := describe_missing_spaces(valid.references, rule.bleu_tokenize, key=_BLEU_KEY):
@@ -154,12 +152,11 @@ def _training_links(
 
 
 def _evaluation_set(
-    corpus: Corpus,
-    *,
     train: EncodedCorpus,
     tokenizers: TokenizerPair,
     config: DataConfig,
     rule: ScoringRule,
+    corpus: Corpus,
 ) -> EvaluationSet:
     encoded = encode_corpus(corpus, tokenizers, replace(config, max_length=UNLIMITED))
     _report_shared(corpus.name, encoded, train)
