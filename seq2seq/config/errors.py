@@ -53,7 +53,8 @@ def describe_error(error: Exception) -> str:
     if isinstance(error, OverrideParseException):
         return _unreadable(error.override)
     if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark):
-        return f"{mark.name}:{mark.line + 1}:{mark.column + 1}: {error.problem}; correct the YAML"
+        file = "" if mark.name.startswith("<") else f"{mark.name}: "  # a text has no file
+        return f"{file}line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror.lower()}{_way_out(error.errno)}"
     lines = [line.strip() for line in str(error).splitlines()]
@@ -115,10 +116,10 @@ def _nearest_keys(error: OmegaConfBaseException) -> str:
     # The key itself may stand one level down: kernels is training.kernels.
     near = [f"{key}.{error.key}" for key in keys if _has_key(parent, key, str(error.key))]
     near += difflib.get_close_matches(str(error.key), keys)
-    if OmegaConf.get_type(parent) is dict:  # such as the corpora of data.train, without a schema
-        return f"; write +{error.full_key}=... to add it to {', '.join(keys)}"
     if near:
         return f"; did you mean {' or '.join(near)}?"
+    if OmegaConf.get_type(parent) is dict:  # such as the corpora of data.train, without a schema
+        return f"; write +{error.full_key}=... to add it to {', '.join(keys)}"
     return f"; one of: {', '.join(sorted(keys))}"
 
 

@@ -98,9 +98,14 @@ def test_a_missing_key_of_a_corpus_is_added_with_a_plus():
 
 
 @pytest.mark.parametrize(
-    ("text", "place"), [("a: 1\nb: [1, 2\n", "3:1"), ("a: 1\nb: 2\na: 3\n", "3:1")]
+    ("text", "problem"),
+    [
+        ("a: 1\nb: [1, 2\n", "line 3, column 1: expected ',' or ']'"),
+        ("a: 1\nb: 2\n  a: 3\n", "line 3, column 4: mapping values are not allowed"),
+        ("a: 1\nb: 2\na: 3\n", "line 3, column 1: found duplicate key a"),
+    ],
 )
-def test_a_mistake_in_a_yaml_file_is_named_with_its_place(tmp_path, text, place):
+def test_a_mistake_in_a_yaml_file_is_named_with_its_place(tmp_path, text, problem):
     path = tmp_path / "mine.yaml"
     path.write_text(text)
 
@@ -108,8 +113,15 @@ def test_a_mistake_in_a_yaml_file_is_named_with_its_place(tmp_path, text, place)
         OmegaConf.load(path)
 
     line = describe_error(refused.value)
-    assert line.startswith(f"{path}:{place}: ")
-    assert line.endswith("; correct the YAML")
+    assert line.startswith(f"{path}: {problem}")
+    assert "\n" not in line
+
+
+def test_a_misspelt_name_of_a_corpus_is_answered_with_the_near_one():
+    corpora = "{german: {files: [x]}, french: {files: [y]}}"
+    line = error_of("data=files", f"data.train={corpora}", "data.train.germn={files: [z]}")
+
+    assert line == "unknown key 'data.train.germn'; did you mean german?"
 
 
 def test_an_error_without_words_is_named_by_its_type():
