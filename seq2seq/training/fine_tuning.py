@@ -16,8 +16,6 @@ logger = logging.getLogger(__name__)
 
 _MUST_FIT = ("attention.", "model.", "tokenizer.name ")
 """Keys that say what the weights compute and what the tokenizers are."""
-_UNNAMED = ("source", "target")
-"""Languages of data=files that were not given."""
 _MAY_DIFFER = ("dropout", ".vectors ")
 """Keys among them that only concern training."""
 
@@ -64,12 +62,15 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
 
 
 def _warn_of_other_data(old: DataConfig, new: DataConfig) -> None:
-    """Log that the weights were trained for other languages, or with tags that are missing now."""
-    languages = [(each.source, each.target) for each in (old, new)]
-    if _UNNAMED not in languages and languages[0] != languages[1]:
+    """Log that the weights were trained for other languages, or with tags that are missing now.
+
+    A language of data=files that was not given is called source or target.
+    """
+    sides = ((old.source, new.source, "source"), (old.target, new.target, "target"))
+    if any(before != now and unnamed not in (before, now) for before, now, unnamed in sides):
         logger.warning(
             "init_from: the checkpoint translates from %s to %s, but this training from %s to %s",
-            *(*languages[0], *languages[1]),
+            *(old.source, old.target, new.source, new.target),
         )
     tags = required_tags(old)
     if tags and not required_tags(new):

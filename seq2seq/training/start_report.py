@@ -4,15 +4,21 @@ import logging
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from seq2seq.attention import AttentionConfig
 from seq2seq.config.schema import TrainConfig
-from seq2seq.config.training import TeacherForcingSchedule
+from seq2seq.config.training import TeacherForcingConfig, TeacherForcingSchedule
 from seq2seq.data import FilesConfig, SentencePieceConfig
 from seq2seq.data.segmentation import samples_segmentations
+from seq2seq.model.decoder_config import DecoderConfig
+from seq2seq.model.encoder import EncoderConfig
 from seq2seq.model.seq2seq import count_parameters
 from seq2seq.model.sequence_dropout import DropoutMode
 from seq2seq.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
+
+_OF_WORDS = "word_dropout"
+"""Dropout that is drawn anew for each token in every mode."""
 
 
 def log_start(trainer: Trainer) -> None:
@@ -44,8 +50,9 @@ def settings_without_effect(config: TrainConfig) -> Iterator[str]:
         ['training.r_drop=5.0 compares two passes that are equal without dropout; set data.dropout']
     """
     training = config.training
-    modes = (config.model.encoder.dropout_mode, config.model.decoder.dropout_mode)
-    if training.r_drop > 0 and not _has_dropout(config):
+    sides: dict[str, EncoderConfig | DecoderConfig]
+    sides = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
+    if training.r_drop > 0 and not any(map(_has_dropout, (config.attention, *sides.values()))):
         yield (
             f"training.r_drop={training.r_drop} compares two passes that are equal without "
             "dropout; set data.dropout"
@@ -56,20 +63,17 @@ def settings_without_effect(config: TrainConfig) -> Iterator[str]:
             "training.freeze_embeddings=true keeps embeddings that are random, because neither "
             "init_from nor vectors are given"
         )
-    forcing = training.teacher_forcing
-    is_constant = forcing.schedule is TeacherForcingSchedule.constant
-    if is_constant and forcing.end not in (forcing.start, 1.0):  # 1 is the default
+    yield from _teacher_forcing_without_effect(training.teacher_forcing)
+    idle = [
+        name
+        for name, side in sides.items()
+        if side.dropout_mode is DropoutMode.sequence and not _has_dropout(side, besides=_OF_WORDS)
+    ]
+    if idle:
         yield (
-            f"training.teacher_forcing.end={forcing.end} is not used by the constant schedule; "
-            "choose another training.teacher_forcing.schedule"
+            f"{idle[0]}.dropout_mode=sequence has no effect without dropout of vectors; set "
+            "data.dropout"
         )
-    if not is_constant and forcing.start == forcing.end == 1:
-        yield (
-            f"training.teacher_forcing.schedule={forcing.schedule.name} goes from 1 to 1, so every "
-            "token is the true one; set training.teacher_forcing.end"
-        )
-    if DropoutMode.sequence in modes and not _has_dropout(config):
-        yield "model.encoder.dropout_mode=sequence has no effect without dropout; set data.dropout"
     warmup = training.schedule.warmup_updates
     if training.max_updates is not None and warmup >= training.max_updates:
         yield (
@@ -85,12 +89,23 @@ def settings_without_effect(config: TrainConfig) -> Iterator[str]:
         yield f"{sets[0].key}.weight={sets[0].weight} is not used, because data.train is one corpus"
 
 
-def _has_dropout(config: TrainConfig) -> bool:
-    """Return whether a part of the model has dropout of any kind."""
-    parts = (config.attention, config.model.encoder, config.model.decoder)
-    return any(
-        value > 0
-        for part in parts
-        for key, value in asdict(part).items()
-        if key.endswith("dropout")
-    )
+def _teacher_forcing_without_effect(forcing: TeacherForcingConfig) -> Iterator[str]:
+    is_constant = forcing.schedule is TeacherForcingSchedule.constant
+    if is_constant and forcing.end not in (forcing.start, 1.0):  # 1 is the default
+        yield (
+            f"training.teacher_forcing.end={forcing.end} is not used by the constant schedule; "
+            "choose another training.teacher_forcing.schedule"
+        )
+    if not is_constant and forcing.start == forcing.end == 1:
+        yield (
+            f"training.teacher_forcing.schedule={forcing.schedule.name} goes from 1 to 1, so every "
+            "token is the true one; set training.teacher_forcing.end"
+        )
+
+
+def _has_dropout(
+    part: AttentionConfig | EncoderConfig | DecoderConfig, besides: str | None = None
+) -> bool:
+    """Return whether a part of the model has dropout of a kind besides one."""
+    rates = {key: value for key, value in asdict(part).items() if key.endswith("dropout")}
+    return any(value > 0 for key, value in rates.items() if key != besides)

@@ -202,11 +202,20 @@ def test_other_languages_than_those_of_the_weights_are_said_in_a_warning(folder,
     assert message.endswith("translates from a to b, but this training from b to a")
 
 
-def test_languages_that_were_not_named_are_no_others(tmp_path, general, caplog):
-    unnamed = ("data.source=source", "data.target=target")
+@pytest.mark.parametrize(
+    ("languages", "is_warned"),
+    [
+        (["data.source=source", "data.target=target"], False),
+        (["data.target=target"], False),
+        (["data.source=source", "data.target=c"], True),
+    ],
+)
+def test_languages_that_were_not_named_are_no_others(
+    tmp_path, general, caplog, languages, is_warned
+):
     with caplog.at_level(logging.WARNING):
-        load_initial_checkpoint(tiny_config(tmp_path, f"init_from='{general}'", *unnamed))
-    assert not caplog.records
+        load_initial_checkpoint(tiny_config(tmp_path, f"init_from='{general}'", *languages))
+    assert bool(caplog.records) == is_warned
 
 
 @pytest.mark.parametrize("tag", ["<2b>", None])

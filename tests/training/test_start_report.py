@@ -22,6 +22,14 @@ FILES = ("data=files", "data.valid=[b.tsv]")
             ["model.encoder.dropout_mode=sequence", "data.dropout=0"],
             "model.encoder.dropout_mode=sequence ",
         ),
+        (
+            [
+                *("model.decoder.dropout_mode=sequence", "model.decoder.word_dropout=0.1"),
+                *("model.decoder.embedding_dropout=0", "model.decoder.hidden_dropout=0"),
+                "model.decoder.readout_dropout=0",
+            ],
+            "model.decoder.dropout_mode=sequence ",
+        ),
         (["training.max_updates=100"], "training.schedule.warmup_updates=100 "),
         (["tokenizer.sampling_nbest=64"], "tokenizer.sampling_nbest=64 "),
         ([*FILES, "data.train={files: [a.tsv], weight: 2}"], "data.train.weight=2.0 "),
