@@ -381,15 +381,18 @@ def test_lines_and_text_have_the_colours_of_the_scheme(show, scheme):
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     try:
-        colors = browser.execute_script("return styleOf('--colors').split(' ')")
-        drawn = browser.execute_script(
-            "return document.querySelector('.chart').data.filter(one => one.name)[0].line.color"
+        # The charts hear of the new scheme with the next frame, after the style has changed.
+        WebDriverWait(browser, 10).until(
+            lambda _: browser.execute_script(
+                "const line = document.querySelector('.chart').data.find(one => one.name);"
+                "return line.line.color === styleOf('--colors').split(' ')[0]"
+            ),
+            "the lines of the charts keep the colours of the other scheme",
         )
         paper = browser.find_element(By.TAG_NAME, "body").value_of_css_property("background-color")
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
-    assert drawn == colors[0]
     is_light = int(re.findall(r"\d+", paper)[0]) > 127
     assert is_light == (scheme == "light")
 
