@@ -1,6 +1,6 @@
 """The interface that every attention type implements, and the registry of the types."""
 
-# B batch, R rows (sentences, or K hypotheses of each sentence), S source length, T target length,
+# B batch, R rows (sentences, or the hypotheses of a beam), S source length, T target length,
 # Q query size, K key size, V value size, D size of a projected key, C context size, N heads
 
 from abc import ABC, abstractmethod
@@ -69,7 +69,7 @@ class Attention(nn.Module, ABC):
     """Scores the source positions against a query and averages their values.
 
     A type implements `score`. It overrides `project_keys` or `project_values` if it projects keys
-    or values. The module stores only parameters; beam search and several threads can share it.
+    or values. A call changes no attribute, so beam search and several threads can share a module.
 
     Args:
         config: Config of the type.

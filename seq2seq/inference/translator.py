@@ -22,8 +22,8 @@ from seq2seq.search import DecodingConfig, GreedyConfig
 class Translator:
     """Translates with a model and its tokenizers.
 
-    Neither the other sentences nor the batch size change the text of a translation; the last
-    digits of its scores may differ.
+    On a CPU in fp32 and int8 neither the other sentences nor the batch size change the text of a
+    translation; the last digits of its scores may differ.
 
     Args:
         model: A model, or several as an `Ensemble`.

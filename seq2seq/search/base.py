@@ -20,7 +20,8 @@ class Hypothesis(NamedTuple):
     ids: list[int]
     """Token ids without BOS and EOS."""
     score: float
-    """Value that hypotheses are ranked by: the log-probability, normalised as configured."""
+    """Value that hypotheses are ranked by: the log-probability, in a beam divided by the length
+    penalty and added to the coverage penalty."""
     log_probability: float
     """Natural logarithm of the probability of all tokens and, if finished, EOS."""
     finished: bool
@@ -79,8 +80,8 @@ def search(
 ) -> Hypotheses:
     """Translate a batch with the search that is registered for the type of `config`.
 
-    The translation of a sentence depends neither on the other sentences of the batch nor on
-    padding; scores may differ in their last digits.
+    On a CPU in fp32 and int8 the translation of a sentence depends neither on the other sentences
+    of the batch nor on padding; scores may differ in their last digits.
 
     Args:
         model: A model in evaluation mode, on the device of `source_ids`.

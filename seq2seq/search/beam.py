@@ -1,4 +1,4 @@
-"""Beam search: extend the most probable hypotheses of each length together."""
+"""Beam search: extend the most probable hypotheses at each step."""
 
 # B sentences still searched, W hypotheses of each (at most the beam size), R = B * W rows,
 # Q finished hypotheses that are kept, S source length, V vocabulary
@@ -47,9 +47,9 @@ def beam_search(
 ) -> Hypotheses:
     """Return the `n_best` best finished hypotheses of each sentence.
 
-    Each step keeps the `beam_size` most probable extensions of the live hypotheses. One that ends
-    with EOS is finished; it takes a place of the beam in this step and frees it in the next. A
-    sentence stops by the rule `early_stopping` or at its length limit. If fewer than `n_best` are
+    Each step keeps the `beam_size` most probable extensions of the live hypotheses. An extension
+    that ends with EOS is finished and occupies a place of the beam for this step only. A sentence
+    stops by the rule `early_stopping` or at its length limit. If fewer than `n_best` are
     finished then, live hypotheses come last, even with higher scores. Ties go to the hypothesis
     that finished first, then to the extension of the better one, then to the lower token id.
 

@@ -19,7 +19,7 @@ class LengthPenaltyForm(Enum):
     gnmt = "gnmt"
     """((5 + n) / 6) ** a (Wu et al. 2016, eq. 14)."""
     average = "average"
-    """n ** a; a = 1 gives the mean log-probability of a token (Bahdanau et al. 2014, sec. 4)."""
+    """n ** a; a = 1 gives the mean log-probability of a token (Koehn and Knowles 2017)."""
 
 
 class EarlyStopping(Enum):
@@ -101,7 +101,7 @@ class GreedyConfig(DecodingConfig):
 
 @dataclass(kw_only=True, slots=True)
 class BeamConfig(DecodingConfig):
-    """Settings of beam search: the most probable hypotheses of each length together."""
+    """Settings of beam search, which keeps the most probable hypotheses at each step."""
 
     name: str = "beam"
     beam_size: int = 5
