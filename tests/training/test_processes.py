@@ -83,7 +83,7 @@ def steps(text):
             "folders": [str(text / "first"), str(text / "second")],
         },
         {**command(text, "run_name=stopped_short"), "short": [[1, 3]]},
-        command(text, "run_name=afterwards", "training.max_updates=1"),
+        command(text, "run_name=afterwards", "training.max_updates=1", "tokenizer=words"),
         {**command(text, "run_name=skipped_short", SKIP), "short": [[1, 3], [0, 5], [1, 5]]},
         {
             "arguments": ["-m", *sweep["arguments"], "attention=dot,none,uniform", FAILING],
@@ -166,8 +166,9 @@ def matching(line: str, text: str) -> str:
     return found[1] if found else line
 
 
-def test_processes_train_after_a_run_that_failed(steps):
+def test_processes_train_after_a_run_that_failed(text, steps):
     assert steps[7][0] == 0, steps[7][1]
+    assert (text / "runs" / "afterwards" / "results.json").is_file()
 
 
 def test_all_processes_leave_out_the_updates_for_which_one_lacks_memory(

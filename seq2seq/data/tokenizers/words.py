@@ -19,6 +19,7 @@ from seq2seq.data.tokenizers.base import (
 )
 from seq2seq.data.tokenizers.config import WordsConfig
 from seq2seq.data.tokenizers.registry import register_tokenizer
+from seq2seq.files.paths import expand_home
 from seq2seq.special_tokens import SPECIAL_TOKENS, UNK
 
 logger = logging.getLogger(__name__)
@@ -99,6 +100,11 @@ class WordTokenizer:
         # Some tokenizers change the case. casefold() works letter by letter, unlike lower().
         return word_indices(text.casefold(), [surface.casefold() for surface in surfaces])
 
+    def __reduce__(
+        self,
+    ) -> tuple[object, ...]:
+        return _restore, (self.state(),)  # the functions of torchtext cannot be pickled
+
     def state(self) -> TokenizerState:
         return {
             "kind": KIND,
@@ -133,7 +139,7 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVector
     """
     from seq2seq.data.tokenizers.torchtext_words import read_vectors  # see WordTokenizer
 
-    vectors = read_vectors(path)
+    vectors = read_vectors(str(expand_home(path, key="vectors")))
     if vectors.dim != size:
         raise ValueError(
             f"{path} has vectors of size {vectors.dim}, the embedding has {size}; "

@@ -1,6 +1,7 @@
 """Properties of all kinds of tokenizers."""
 
 import dataclasses
+import pickle
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,15 @@ def test_state_survives_a_safe_load(tokenizers: TokenizerPair, tmp_path: Path) -
         assert after.encode(lines) == before.encode(lines)
         assert after.tokens(range(len(after))) == before.tokens(range(len(before)))
     assert (restored.source is restored.target) == (tokenizers.source is tokenizers.target)
+
+
+def test_tokenizers_can_be_sent_to_another_process(tokenizers: TokenizerPair) -> None:
+    lines = [source for source, _ in SENTENCES]
+
+    sent: TokenizerPair = pickle.loads(pickle.dumps(tokenizers))  # as torch.distributed sends it
+
+    assert sent.source.encode(lines) == tokenizers.source.encode(lines)
+    assert (sent.source is sent.target) == (tokenizers.source is tokenizers.target)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

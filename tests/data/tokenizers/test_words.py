@@ -199,6 +199,15 @@ def test_a_word_is_also_looked_up_in_lower_case(tmp_path: Path) -> None:
     torch.testing.assert_close(matrix[4:], torch.tensor([[1.0, 2, 3], [4, 5, 6]]))
 
 
+def test_vectors_are_found_in_the_home_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = vectors_file(tmp_path, "hund 1 2 3")
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert load_vectors(f"~/{Path(path).name}", vocabulary("hund"), 3).num_found == 1
+
+
 def test_characters_can_have_vectors(tmp_path: Path) -> None:
     path = vectors_file(tmp_path, "b 1 2 3")
 
