@@ -12,10 +12,19 @@ def quote_value(value: str) -> str:
         >>> print(quote_value("it's, 1"))
         'it\\'s, 1'
     """
-    # Hydra unescapes backslashes before a quote, OmegaConf those before "${".
+    # Hydra unescapes backslashes before a quote.
     value = re.sub(r"(\\*)('|\Z)", lambda match: match[1] * 2 + "\\'" * bool(match[2]), value)
-    value = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
-    return f"'{value}'"
+    return f"'{escape_interpolations(value)}'"
+
+
+def escape_interpolations(value: str) -> str:
+    """Escape each "${", so that OmegaConf takes the text literally.
+
+    Example:
+        >>> print(escape_interpolations("${NAME}"))
+        \\${NAME}
+    """
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
 
 
 def quote_where_needed(value: str) -> str:

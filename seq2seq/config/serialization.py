@@ -13,6 +13,7 @@ from seq2seq.checks import as_yaml
 from seq2seq.config.composition import to_dataclass
 from seq2seq.config.errors import describe_error
 from seq2seq.config.plugins import how_to_load
+from seq2seq.config.quoting import escape_interpolations
 from seq2seq.config.schema import TrainConfig, config_groups
 from seq2seq.files.atomic import whole_file
 
@@ -37,10 +38,8 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
                 known = ", ".join(sorted(types))
                 raise ValueError(f"unknown {group} {name!r}{hint or f'; one of: {known}'}")
             schema[group] = OmegaConf.structured(types[name])
-        if any("${" in str(value) for value in flatten(content).values()):
-            # An interpolation could read the environment on behalf of the file's author.
-            raise ValueError("it contains an interpolation, which no saved configuration does")
-        return to_dataclass(cast(DictConfig, OmegaConf.merge(schema, content)), TrainConfig)
+        literal = cast(DictConfig, OmegaConf.merge(schema, _literal(content)))
+        return to_dataclass(literal, TrainConfig)
     except MissingMandatoryValue as error:
         raise ValueError(
             f"the configuration lacks {error.full_key}, which this version needs; use the version "
@@ -101,6 +100,18 @@ def is_saved_config(path: Path) -> bool:
     """Return whether a file looks like one that `save_config` of any version wrote."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     return {*config_groups(), "run_name"} <= {line.partition(":")[0] for line in lines}
+
+
+def _literal(content: object) -> object:
+    """Escape the texts of plain types: an interpolation could read the environment.
+
+    Values are saved as they were after interpolation, so a "${" that is left belongs to the text.
+    """
+    if isinstance(content, dict):
+        return {key: _literal(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_literal(value) for value in content]
+    return escape_interpolations(content) if isinstance(content, str) else content
 
 
 def _plain_dict(items: list[tuple[str, object]]) -> dict[str, object]:

@@ -126,9 +126,13 @@ def test_an_altered_saved_configuration_is_still_recognized(tmp_path):
     assert is_saved_config(path)
 
 
-def test_an_interpolation_is_refused_and_not_resolved():
-    content = config_to_dict(load_config())
-    content["run_name"] = "${oc.env:HOME}"
+@pytest.mark.parametrize("text", ["${oc.env:HOME}", "${NAME}", "a\\${b}"])
+def test_a_text_like_an_interpolation_is_kept_and_not_resolved(text, tmp_path):
+    config = load_config()
+    config.run_name = text
+    config.tokenizer.user_symbols = ["<x>", text]
+    path = tmp_path / "config.yaml"
+    save_config(config, path)
 
-    with pytest.raises(ValueError, match="contains an interpolation"):
-        config_from_dict(content)
+    assert config_from_dict(config_to_dict(config)) == config
+    assert load_saved_config(path) == config
