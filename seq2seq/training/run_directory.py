@@ -10,16 +10,13 @@ from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import is_saved_config, load_saved_config, save_config
 from seq2seq.files.atomic import is_temporary, whole_file
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
-from seq2seq.files.paths import nearest_existing
+from seq2seq.files.paths import expand_home, nearest_existing
 from seq2seq.training.resume_changes import check_changes
 
 _CONFIG = "config.yaml"
-_PATTERNS = (
-    _CONFIG,
+_NAMES = (
     "best.pt",
-    "best-*.pt",
     "last.pt",
-    "step-*.pt",
     "average.pt",
     "results.json",
     *(f"{name}.{text}" for name in ("valid", "test") for text in ("src", "hyp", "ref", "gold")),
@@ -95,7 +92,9 @@ class RunDirectory:
                 f"overwrite=true: {self.path / _CONFIG} is not the configuration of a run; choose "
                 "another run_name"
             )
-        elif config.init_from is not None and self._holds(Path(config.init_from)):
+        elif config.init_from is not None and self._holds(
+            expand_home(config.init_from, key="init_from")
+        ):
             raise ValueError(
                 f"init_from={config.init_from} is in {self.path}, which overwrite=true deletes; "
                 "choose another run_name"
@@ -177,9 +176,9 @@ class RunDirectory:
 
     def _clear(self) -> None:
         """Delete the files of a run and no others; the configuration last."""
-        for pattern in reversed(_PATTERNS):
-            for path in self.path.glob(pattern):
-                if path.is_dir():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
+        numbered = [path for name in ("best", "step") for path, _ in self._numbered(name)]
+        for path in [*numbered, *(self.path / name for name in _NAMES), self.path / _CONFIG]:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)

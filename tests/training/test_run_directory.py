@@ -114,6 +114,13 @@ def test_overwriting_the_run_of_the_initial_weights_is_refused(directory, name):
     directory.check(config("overwrite=true", f"init_from='{directory.path}-other'"))
 
 
+def test_overwriting_the_run_of_initial_weights_under_home_is_refused(directory, monkeypatch):
+    monkeypatch.setenv("HOME", str(directory.path.parent))
+
+    with pytest.raises(ValueError, match="which overwrite=true deletes"):
+        directory.check(config("overwrite=true", f"init_from='~/{directory.path.name}'"))
+
+
 def test_a_file_at_the_path_is_refused(tmp_path):
     (tmp_path / "mine").write_text("x")
 
@@ -210,13 +217,15 @@ def test_every_key_that_differs_is_named(directory):
 
 
 def test_overwriting_deletes_only_the_files_of_a_run(directory):
-    (directory.path / "notes.txt").write_text("mine")
+    mine = {"notes.txt", "step-mine.pt", "best-of-all.pt"}
+    for name in (*mine, "step-10.pt", "best-10.pt", "last.pt"):
+        (directory.path / name).write_text("mine")
     (directory.path / "plots").mkdir()
 
     directory.check(config("overwrite=true"))
     directory.open(config("overwrite=true"))
 
-    assert names(directory) == {"config.yaml", "notes.txt", "plots"}
+    assert names(directory) == {"config.yaml", "plots", *mine}
 
 
 @pytest.mark.parametrize("choice", ["overwrite=true", "resume=true"])
