@@ -59,9 +59,8 @@ _FIXED = (
 )
 """Keys of what last.pt contains; another value would have no effect, or would not fit."""
 _NOT_FIXED = ("tokenizer.sampling_",)
-_OF_DATA = ("data", "training.guided_attention")
-_NOT_OF_TRAINING = ("data.valid", "data.num_valid", "data.test", "data.num_test")
-"""Keys of other data than those of training."""
+_OF_DATA = ("data.train", "training.guided_attention")
+"""Keys that stand for the training data, as "data" does."""
 _OF_SCORES = (
     "data.target",
     "decoding.min_length",
@@ -144,14 +143,20 @@ def check_same_data(config: TrainConfig, saved: str, fingerprint: str, *, last: 
     Raises:
         ValueError: The training data have changed.
     """
-    given = [key for key in config.resume_changes if not key.startswith(_NOT_OF_TRAINING)]
-    if saved == fingerprint or any(key.startswith(_OF_DATA) for key in given):
+    if saved == fingerprint:
         return
-    raise ValueError(
-        f"resume=true: the training data, or the alignments of guided attention, have changed "
-        f"since {last} was written; restore them, choose another run_name, or use them on purpose: "
-        "resume_changes=[data.train]"
+    what = (
+        "the training data, or the alignments of guided attention, have changed since "
+        f"{last} was written"
     )
+    if "data" not in config.resume_changes and not any(
+        _belongs(key, group) for key in config.resume_changes for group in _OF_DATA
+    ):
+        raise ValueError(
+            f"resume=true: {what}; restore them, choose another run_name, or use them on purpose: "
+            "resume_changes=[data.train]"
+        )
+    logger.warning("resume_changes: %s; training continues on them", what)
 
 
 def forget_best(

@@ -94,11 +94,13 @@ def test_sampling_may_change_although_the_tokenizers_stay() -> None:
     check("tokenizer.sampling_alpha=0.2", "resume_changes=[tokenizer.sampling_alpha]")
 
 
-def test_keys_of_the_data_allow_other_data() -> None:
+def test_keys_of_the_training_data_allow_other_data(caplog: pytest.LogCaptureFixture) -> None:
     last = Path("last.pt")
     for key in ("data.train", "data", "training.guided_attention.weight"):
+        caplog.clear()
         check_same_data(load_config(f"resume_changes=[{key}]"), "old", "new", last=last)
-    for key in ("seed", "data.valid", "data.test"):
+        assert "have changed since last.pt was written; training continues" in caplog.text
+    for key in ("seed", "data.valid", "data.test", "data.long_pairs", "data.learning_rate"):
         with pytest.raises(ValueError, match=r"changed since last\.pt was .*\[data\.train\]$"):
             check_same_data(load_config(f"resume_changes=[{key}]"), "old", "new", last=last)
     check_same_data(load_config(), "same", "same", last=last)
