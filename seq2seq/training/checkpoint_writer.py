@@ -1,6 +1,7 @@
 """Write the checkpoints of a run: the best, the latest and the k best."""
 
 import contextlib
+import logging
 import time
 from collections.abc import Iterator
 
@@ -16,6 +17,8 @@ from seq2seq.config.schema import TrainConfig
 from seq2seq.data import TokenizerPair
 from seq2seq.training.progress import Progress
 from seq2seq.training.run_directory import RunDirectory
+
+logger = logging.getLogger(__name__)
 
 _LARGEST_SHARE = 0.01
 """Of the time of training, for saving between validations."""
@@ -36,15 +39,21 @@ class CheckpointWriter:
 
         Args:
             model_state: The weights that were validated last.
-            progress: The counters, with this validation.
+            progress: The counters, with this validation. Checkpoints that are missing are removed
+                from its best ones, with a warning.
         """
         checkpoint, directory = self._checkpoint(model_state, training_state=None), self._directory
+        earlier = [update for _, update in progress.best if update != progress.update]
         for update in self._updates_to_keep(progress):
+            path = directory.step(update)
             if update == progress.update:
-                save_checkpoint(directory.step(update), checkpoint)
-            elif not directory.step(update).exists():
+                save_checkpoint(path, checkpoint)
+            elif not path.exists() and update == earlier[0]:
                 # The run kept one checkpoint before it was resumed.
-                save_checkpoint(directory.step(update), load_checkpoint(directory.best))
+                save_checkpoint(path, load_checkpoint(directory.best))
+            elif not path.exists():
+                progress.best = [each for each in progress.best if each[1] != update]
+                logger.warning("%s is missing; it no longer counts as one of the best", path)
         if progress.best_update == progress.update:
             save_checkpoint(directory.next_best(progress.update), checkpoint)
 
