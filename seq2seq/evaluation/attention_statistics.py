@@ -92,8 +92,5 @@ def mean_over_heads(heads: Sequence[HeadStatistics]) -> dict[str, float]:
     """
     if not heads:
         return {}
-    return {
-        "entropy": sum(head.entropy for head in heads) / len(heads),
-        "coverage": sum(head.coverage for head in heads) / len(heads),
-        "sharpness": sum(head.sharpness for head in heads) / len(heads),
-    }
+    names = ("entropy", "coverage", "sharpness")
+    return {name: sum(getattr(head, name) for head in heads) / len(heads) for name in names}

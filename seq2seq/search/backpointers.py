@@ -3,7 +3,6 @@
 # B sentences still searched, W hypotheses of each, R rows of the model, N heads, S source length
 
 import math
-from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -94,13 +93,12 @@ class History:
         used = [rows[cell] for of_sentence in paths for path in of_sentence for cell in path]
         weights = self._gather_weights(used)
         lengths = [len(path) for of_sentence in paths for path in of_sentence]
-        stops = iter(accumulate(lengths))
+        parts = iter(torch.split(weights, lengths))
 
         def hypothesis(path: list[int], score: float, source_length: int) -> Hypothesis:
             ids = [tokens[cell] for cell in path]
             finished = ids[-1] == EOS
-            stop = next(stops)
-            part = weights[stop - len(path) : stop, :, :source_length]  # (T, N, S)
+            part = next(parts)[:, :, :source_length]  # (T, N, S)
             return Hypothesis(
                 ids=ids[:-1] if finished else ids,
                 score=score,

@@ -77,9 +77,9 @@ def sequence_loss(
         batch.target_ids.flatten().index_select(0, real),
         label_smoothing=label_smoothing,
     )
-    guided = None if batch.guide is None else guided_loss(output.attention_weights, batch.guide)
-    diverging = token_divergence(readouts, layer.weight, layer.bias) if is_repeated else None
     weights = output.attention_weights
+    guided = None if batch.guide is None else guided_loss(weights, batch.guide)
+    diverging = token_divergence(readouts, layer.weight, layer.bias) if is_repeated else None
     coverage = coverage_loss(weights, batch.target_mask) if with_coverage else None
     return Loss(smoothed, cross_entropy, weights.detach(), guided, diverging, coverage)
 

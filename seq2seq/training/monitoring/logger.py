@@ -58,7 +58,6 @@ class RunLog:
         package.setLevel(self._level)
         for handler in self._handlers:
             package.removeHandler(handler)
-        for handler in self._handlers:
             handler.close()
 
     def open(self, path: Path) -> None:
