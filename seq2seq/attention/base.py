@@ -37,7 +37,7 @@ class AttentionConfig:
             raise ValueError(f"attention.dropout={self.dropout} must lie in [0, 1)")
 
     def check_softmax(self) -> None:
-        """Raise ValueError unless the normaliser is softmax, for a type that it cannot change."""
+        """Raise ValueError for another normaliser than softmax, if it would change no weight."""
         if self.normalizer is not Normalizer.softmax:
             raise ValueError(
                 f"attention.normalizer={self.normalizer.name} changes nothing with "

@@ -120,7 +120,10 @@ def _checksum(path: Path) -> int:
 
 
 def remove_abandoned(cache: Path) -> None:
-    """Delete the hidden folders and files of killed processes; of other machines after an hour."""
+    """Delete hidden files and folders that killed processes left.
+
+    Those of other machines are deleted an hour after the last write.
+    """
     for path in filter(is_temporary, cache.glob(".*.*-*")):
         with contextlib.suppress(FileNotFoundError):  # its process has just renamed it
             last_written = max(each.stat().st_mtime for each in (path, *path.glob("*")))

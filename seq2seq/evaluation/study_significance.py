@@ -2,9 +2,9 @@
 
 Clark et al. (2011) compare systems over several training runs and all sentences of the test set.
 They exchange the translations of single sentences, as if two runs of one system differed by chance
-in single sentences only. Seeds move whole runs as well, and then that test finds differences where
-there are none. Here the statistic is divided by its standard error, which contains the spread of
-the runs, so that the error rate holds however far the seeds spread.
+in single sentences only. A seed also shifts the score of its whole run, and that test takes such a
+shift for a difference between systems. Here the statistic is divided by its standard error, which
+contains the spread of the runs, so that the error rate holds however far the seeds spread.
 """
 
 # R runs of a group, S sentences, K sentence statistics: translation and reference length, then the

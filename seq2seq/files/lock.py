@@ -52,7 +52,7 @@ class DirectoryLock:
     def acquire(self) -> None:
         """Take the lock, or raise at once.
 
-        On a file system without locks, a warning takes its place.
+        On a file system without locks, a warning is logged instead.
 
         Raises:
             DirectoryInUseError: Another process holds the lock.

@@ -96,7 +96,7 @@ class SentenceSplitter:
         return sentences
 
     def _is_long(self, line: str) -> bool:
-        # Every token has at least one character, except one that may mark the beginning.
+        # Counting tokens takes time, and hardly any line has more tokens than characters.
         return len(line) >= self._split_length and self._num_tokens(line) > self._split_length
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PRECEDENCE = 1.0
 """Seconds that the others wait, so that the first process reports an error that all have."""
 _TIME_OF_CAUSE = 3.0
-"""Seconds that a process waits until one that it lost has reported the cause."""
+"""Seconds to wait for a lost process to report the cause."""
 _TIMEOUT = timedelta(minutes=5)
 """Time to wait for a text of another process, which may still import torch."""
 
@@ -79,7 +79,7 @@ def share_text(name: str, text: str) -> str:
 
 
 def check_all_can_start(failure: str) -> None:
-    """Compare notes with the other processes before a run, which all of them begin or none does.
+    """Agree with the other processes whether all of them can begin the run; else none does.
 
     Args:
         failure: Why this process cannot begin; empty if it can.
@@ -192,8 +192,8 @@ def agree_on_start(store: "Store", rank: int, world_size: int) -> str:
     """Agree with the other processes on a name that no earlier start had.
 
     Every process writes a random name of its own under its rank. The first one answers each name
-    that it finds with its own, until all have confirmed. A name of an earlier start is answered in
-    vain, since its process has ended, and is replaced by that of the new process.
+    that it finds with its own, until all have confirmed. It may answer a name that an earlier start
+    left; nobody reads that answer, and the new process then writes its own name.
 
     Raises:
         LostProcessError: A process did not write its name in time.

@@ -43,7 +43,7 @@ class SentencePieceTokenizer:
     """Tokenizer of sub-words; decoding restores the text, normalised as the model does it.
 
     Models are trained without normalisation unless the configuration asks for it, so decoding
-    restores a text of known characters exactly.
+    restores a text of known characters exactly, except U+2581, which becomes a space.
     """
 
     def __init__(self, model: bytes) -> None:
