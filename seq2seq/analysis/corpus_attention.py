@@ -74,8 +74,11 @@ class CorpusAttention:
             head: The head, from 0; None averages the heads.
 
         Raises:
-            ValueError: The model has no attention heads.
+            ValueError: The model has no attention heads, or no such head.
         """
+        num_heads = self.translator.num_heads
+        if head is not None and num_heads > 0 and not 0 <= head < num_heads:
+            raise ValueError(f"head={head} must lie in 0 to {num_heads - 1}")
         heads = slice(None) if head is None else slice(head, head + 1)
         links = []
         for each in self.translations:

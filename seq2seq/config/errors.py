@@ -13,7 +13,7 @@ from omegaconf.errors import (
     MissingMandatoryValue,
     OmegaConfBaseException,
 )
-from yaml import MarkedYAMLError  # type: ignore[import-untyped]
+from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
 from seq2seq.runtime.device_memory import DeviceMemoryError
 
@@ -21,7 +21,7 @@ from seq2seq.runtime.device_memory import DeviceMemoryError
 USER_ERRORS = (
     HydraException,
     OmegaConfBaseException,
-    MarkedYAMLError,
+    YAMLError,
     ValueError,
     OSError,
     FloatingPointError,

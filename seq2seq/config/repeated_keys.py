@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from omegaconf import OmegaConf
-from yaml import MarkedYAMLError  # type: ignore[import-untyped]
+from yaml import YAMLError  # type: ignore[import-untyped]
 
 
 def check_repeated_keys(overrides: Iterable[str]) -> None:
@@ -22,8 +22,8 @@ def check_repeated_keys(overrides: Iterable[str]) -> None:
             continue
         try:
             OmegaConf.create(re.sub(r":(?=\S)", ": ", value))  # YAML needs the space, Hydra not
-        except MarkedYAMLError as error:  # any other mistake is Hydra's to report
-            found = re.match("found duplicate key (.*)", error.problem or "")
+        except YAMLError as error:  # any other mistake is Hydra's to report
+            found = re.match("found duplicate key (.*)", getattr(error, "problem", None) or "")
             if found:
                 raise ValueError(
                     f"{key} has the key {found[1]} twice; give each a name of its own"

@@ -91,7 +91,11 @@ class LineReader:
         """Wait until the file can be read, or return False after `patience` seconds."""
         if isinstance(self._file, _Unpacked) and self._file.has_unpacked():
             return True
-        return not self._can_wait or bool(select.select([self._file], [], [], patience)[0])
+        if not self._can_wait:
+            return True
+        waiting = select.poll()  # unlike select.select, it takes any number of open files
+        waiting.register(self._file, select.POLLIN)
+        return bool(waiting.poll(None if patience is None else 1000 * patience))
 
     def _split(self, chunk: bytes) -> None:
         """Store the lines that the chunk completes; an empty chunk ends the file."""

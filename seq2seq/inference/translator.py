@@ -7,6 +7,7 @@ from seq2seq.checkpoints.checkpoint import load_checkpoints
 from seq2seq.data.files.tags import required_tags
 from seq2seq.data.tokenizers.base import TokenizerPair
 from seq2seq.evaluation.alignment import Links
+from seq2seq.files.lines import parallel
 from seq2seq.inference.batches import BatchTranslator, OnTranslation, Window
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixEncoder
@@ -143,7 +144,8 @@ class Translator:
         if isinstance(lines, str):
             raise TypeError(f"lines={lines!r} must be several lines; write translate([line])")
         free = ((line, "") for line in lines)
-        pairs = free if prefixes is None else zip(lines, prefixes, strict=True)
+        names = ("lines", "prefixes")
+        pairs = free if prefixes is None else parallel(lines, prefixes, names=names)
         return self.translate_windows(
             cut_windows(pairs, batch_size),
             decoding,

@@ -119,7 +119,8 @@ def _join(device: torch.device) -> None:
 
 def sum_over_processes(tensors: Iterable[Tensor]) -> None:
     """Replace each tensor by its sum over all processes, in place."""
-    if distributed.is_initialized():
+    # A caller's group of one process may have no backend for the CPU.
+    if distributed.is_initialized() and distributed.get_world_size() > 1:
         with lost_processes_named():
             for tensor in tensors:
                 distributed.all_reduce(tensor)

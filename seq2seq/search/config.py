@@ -9,8 +9,8 @@ MAX_LENGTH = 1_000_000
 """Limit of `max_length_offset` and `max_length_ratio`."""
 MAX_HYPOTHESES = 10_000
 """Limit of `beam_size` and `num_samples`."""
-MAX_LENGTH_PENALTY = 100
-"""Largest exponent; the penalty of thousands of tokens stays finite."""
+MAX_LENGTH_PENALTY = 40
+"""Largest exponent; the penalty of a million tokens stays finite."""
 
 
 class LengthPenaltyForm(Enum):

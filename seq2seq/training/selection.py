@@ -9,14 +9,15 @@ from seq2seq.training.progress import Progress
 logger = logging.getLogger(__name__)
 
 _LEAST_SCORES = {Metric.bleu: 1.0, Metric.chrf: 0.005}
-"""Lower scores compare nothing: such a BLEU counts chance matches, such a chrF prints as 0.00."""
+"""Lower scores do not show which model is better: such a BLEU counts chance matches, such a chrF
+prints as 0.00."""
 
 
 def metric_value(evaluation: Evaluation, metric: Metric) -> float:
     """Return a number that is higher for a better evaluation.
 
-    A BLEU below 1 and a chrF of 0.00 compare nothing, so the negative loss replaces them. A loss
-    is not negative, so every other score is better.
+    The negative loss replaces a BLEU below 1 and a chrF of 0.00, which do not show which model is
+    better. A loss is not negative, so every other score is better.
     """
     if metric is Metric.loss:
         return -evaluation.loss
@@ -32,9 +33,9 @@ def count_zero_score(progress: Progress, value: float, metric: Metric) -> None:
     progress.zero_scores += 1
     if progress.zero_scores == 2:
         logger.warning(
-            "validation %s is below %s, so the loss chooses the best checkpoint until it rises; "
-            "for text without spaces, or a short training, set training.validation.metric=chrf or "
-            "loss",
+            "validation %s is below %g, so the loss chooses the best checkpoint until it rises; "
+            "for text without spaces, or a short training, set training.validation.metric=%s",
             metric.value,
-            "1" if metric is Metric.bleu else "0.01",
+            _LEAST_SCORES[metric],
+            "chrf or loss" if metric is Metric.bleu else "loss",
         )

@@ -134,7 +134,8 @@ class Updater:
         self._optimizer.load_state_dict(state["optimizer"])
         for group, decay in zip(self._optimizer.param_groups, decays, strict=True):
             group["weight_decay"] = decay
-        self._scaler.load_state_dict(state["scaler"])
+        if state["scaler"]:  # empty unless the run computed in fp16
+            self._scaler.load_state_dict(state["scaler"])
         if self._average is not None:
             self._average.load_state(state["average"])
 

@@ -47,6 +47,14 @@ def test_links_of_the_mean_differ_from_those_of_a_head():
     assert any(links != attention.links() for links in each)
 
 
+@pytest.mark.parametrize("head", [-1, 4])
+def test_a_head_that_does_not_exist_is_named(head):
+    attention = attend(make_translator("multihead"), PAIRS)
+
+    with pytest.raises(ValueError, match=f"^head={head} must lie in 0 to 3$"):
+        attention.links(head=head)
+
+
 def test_gold_links_of_another_corpus_are_refused():
     attention = attend(make_translator(), PAIRS)
 

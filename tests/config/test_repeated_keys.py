@@ -27,6 +27,7 @@ def test_a_repeated_key_is_named(override: str, key: str) -> None:
         "data.train=['{a','a}']",
         "data.train={a: [1.tsv]",
         "text={a: b: c}",
+        "data.train={a: [gr\udcfc.tsv]}",  # a file name that is not UTF-8
         "training.max_updates=3",
     ],
 )

@@ -1,8 +1,10 @@
+import contextlib
 import gzip
 import io
 import itertools
 import logging
 import os
+import resource
 import sys
 import threading
 import tracemalloc
@@ -93,6 +95,22 @@ def test_valid_text_gives_no_warning(tmp_path, caplog):
     read(tmp_path / "a.txt")
 
     assert caplog.records == []
+
+
+def test_a_file_is_read_while_thousands_of_others_are_open(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("a\nb\n")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1200:
+        pytest.skip("this user may not open 1,200 files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
+    try:
+        with contextlib.ExitStack() as others:
+            for _ in range(1030):  # select.select takes numbers below 1,024 only
+                others.enter_context(path.open("rb"))
+            assert read(path) == ["a", "b"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_paused_pipe_has_no_more_lines_for_now():

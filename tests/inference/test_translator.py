@@ -113,6 +113,11 @@ def test_links_join_words_of_both_sides(translator):
         assert all(i < len(source) and j < len(target) for i, j in links)
 
 
+def test_fewer_prefixes_than_lines_are_an_error(translator):
+    with pytest.raises(ValueError, match=r"^prefixes ends before line 2, which lines has; both "):
+        list(translator.translate(["ab", "c"], GREEDY, prefixes=["a"]))
+
+
 def test_links_without_attention_are_an_error():
     translator = make_translator("none")
     translations = translator.translate(SENTENCES, GREEDY, batch_size=8)

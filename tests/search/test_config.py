@@ -22,7 +22,7 @@ NAN, INFINITY = float("nan"), float("inf")
         ("beam", "n_best", {"beam_size": 2, "n_best": 3}),
         ("beam", "length_penalty", {"length_penalty": -0.5}),
         ("beam", "length_penalty", {"length_penalty": NAN}),
-        ("beam", "length_penalty", {"length_penalty": 101.0}),
+        ("beam", "length_penalty", {"length_penalty": 41.0}),
         ("beam", "coverage_penalty", {"coverage_penalty": -0.2}),
         ("beam", "coverage_penalty", {"coverage_penalty": INFINITY}),
         ("sampling", "temperature", {"temperature": 0.0}),

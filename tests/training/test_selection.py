@@ -37,6 +37,8 @@ def test_the_warning_comes_with_the_second_zero_and_no_other(caplog):
         lengths.append(len(caplog.records))
 
     assert lengths == [0, 0, 1, 1]
+    assert "chrf is below 0.005" in caplog.text
+    assert caplog.text.rstrip().endswith("set training.validation.metric=loss")
     assert progress.zero_scores == 3
 
 

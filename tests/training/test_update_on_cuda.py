@@ -183,6 +183,16 @@ def test_a_gradient_that_overflows_below_a_scale_of_1_stops_training(fp16):
     assert all(torch.equal(value, before[name]) for name, value in weights_of(model).items())
 
 
+def test_a_run_continues_in_fp16_after_another_precision(fp16, cuda):
+    _, updater, _ = fp16
+    before = updater.state()["scaler"]
+    other = make_updater(cuda.move(model_of("additive", "luong")), CUDA, Precision.bf16)
+
+    updater.load_state(other.state())
+
+    assert updater.state()["scaler"] == before
+
+
 def test_too_little_memory_leaves_the_loss_scale_as_it_was(fp16, monkeypatch):
     """Also in the first update, of which no loss has been scaled."""
     _, updater, _ = fp16

@@ -14,7 +14,7 @@ from seq2seq.config.plugins import load_plugins_of
 from seq2seq.config.schema import register_schemas
 from seq2seq.kernels.switch import Kernels
 from seq2seq.runtime.numerics import Device, Precision
-from seq2seq.search import BeamConfig, DecodingConfig, decoding_config_types
+from seq2seq.search import DecodingConfig, decoding_config_types
 
 
 class OutputFormat(Enum):
@@ -185,13 +185,14 @@ class TranslateConfig:
             )
 
     def _check_n_best(self) -> None:
-        """Raise ValueError for translations of a beam that nothing would write."""
-        if not isinstance(self.decoding, BeamConfig) or self.decoding.n_best == 1:
+        """Raise ValueError for translations that nothing would write."""
+        n_best = getattr(self.decoding, "n_best", 1)  # greedy search has none
+        if n_best == 1:
             return
         shows_all = self.output_format is not OutputFormat.text or self.attention_plot is not None
         if self.reference is None and not shows_all:
             raise ValueError(
-                f"decoding.n_best={self.decoding.n_best} asks for several translations, but "
+                f"decoding.n_best={n_best} asks for several translations, but "
                 "output_format=text writes the best one; choose nbest or json"
             )
 

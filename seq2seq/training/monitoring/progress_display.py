@@ -129,14 +129,15 @@ def describe_estimate(
     if config.max_minutes is not None:
         seconds = 60 * config.max_minutes - progress.seconds
         ends.append((seconds, f"training.max_minutes={config.max_minutes:g}"))
+    epoch = f"an epoch takes about {describe_seconds(epoch_seconds)}, without validation"
     left, name = min(ends)
-    end = now + timedelta(seconds=max(left, 0.0))
-    clock = end.strftime("%H:%M" if end.date() == now.date() else "%H:%M on %Y-%m-%d")
     verb = "ends" if name.startswith(("1 ", "training.")) else "end"
-    return (
-        f"an epoch takes about {describe_seconds(epoch_seconds)}, without validation; "
-        f"{name} {verb} at about {clock}"
-    )
+    try:
+        end = now + timedelta(seconds=max(left, 0.0))
+    except OverflowError:  # a budget that stands for no limit
+        return f"{epoch}; {name} {verb} after the year {datetime.max.year}"
+    clock = end.strftime("%H:%M" if end.date() == now.date() else "%H:%M on %Y-%m-%d")
+    return f"{epoch}; {name} {verb} at about {clock}"
 
 
 def describe_seconds(seconds: float) -> str:

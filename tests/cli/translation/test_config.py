@@ -4,6 +4,7 @@ import pytest
 from tiny_translator import BEAM, GREEDY, make_translate_config
 
 from seq2seq.cli.translation.config import LongLines, OutputFormat
+from seq2seq.search import SamplingConfig
 
 
 @pytest.mark.parametrize(
@@ -83,10 +84,12 @@ def test_invalid_values_are_refused_by_name(changes, message):
 
 
 def test_several_translations_that_nothing_writes_are_refused():
-    with pytest.raises(
-        ValueError, match=r"^decoding\.n_best=2 .* output_format=text writes the be"
-    ):
-        make_translate_config("run", decoding=BEAM)
+    samples = SamplingConfig(num_samples=4, n_best=2)
+    for decoding in (BEAM, samples):
+        with pytest.raises(
+            ValueError, match=r"^decoding\.n_best=2 .* output_format=text writes the be"
+        ):
+            make_translate_config("run", decoding=decoding)
     for shown in (
         {"output_format": OutputFormat.json},
         {"attention_plot": "a"},

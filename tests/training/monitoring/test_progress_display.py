@@ -58,6 +58,7 @@ def test_a_resumed_run_has_only_the_rest_of_its_budget_left():
         ({"max_epochs": 15, "max_minutes": 40}, "15 epochs end at about 12:34"),
         ({"max_epochs": 1, "max_updates": 276_000}, "1 epoch ends at about 12:02"),
         ({"max_updates": 120_000}, "120,000 updates end at about 04:40 on 2026-05-05"),
+        ({"max_minutes": 1e10}, "training.max_minutes=1e+10 ends after the year 9999"),
     ],
 )
 def test_the_end_is_that_of_the_budget_that_is_used_up_first(values, end):
