@@ -101,7 +101,7 @@ def test_a_prefix_beyond_the_length_limit_is_refused_by_its_number(translator):
 
 
 def test_a_missing_prefix_is_an_error(translator):
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match="prefixes ends before line 2, which lines has"):
         list(translator.translate(["ja", "nein"], GREEDY, prefixes=["a"]))
 
 
