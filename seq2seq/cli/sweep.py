@@ -16,7 +16,7 @@ from seq2seq.cli.errors import describe_failure, errors_in_one_line
 from seq2seq.cli.launchers import prepare_launcher
 from seq2seq.cli.studies.leaderboard import list_files, write_tables
 from seq2seq.cli.studies.run_files import as_typed, record_failure, record_overrides
-from seq2seq.cli.studies.runs import read_runs
+from seq2seq.cli.studies.runs import has_begun, read_runs
 from seq2seq.config.errors import USER_ERRORS
 from seq2seq.config.quoting import quote_where_needed
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
@@ -91,6 +91,8 @@ class StudySummary(Callback):
                 advice = "wait until that sweep ends, stop it or choose another hydra.sweep.dir"
                 self._lock = DirectoryLock(Path(sweep), advice=advice)
                 self._lock.acquire()
+                if not (content["resume"] or content["overwrite"]):
+                    _check_has_no_runs(Path(sweep))
         # Each process composes its jobs, where a directory that names the time would differ again.
         directory = f"hydra.sweep.dir={quote_where_needed(sweep)}"
         keys = unnamed_keys(list(config.hydra.overrides.task), str(content["run_name"]))
@@ -117,6 +119,16 @@ class StudySummary(Callback):
             self._lock.release()
         if any(run.failure is not None for run in runs):
             sys.exit(1)
+
+
+def _check_has_no_runs(sweep: Path) -> None:
+    """Raise ValueError if the directory of a new sweep has runs, which its tables would contain."""
+    runs = sorted(path.name for path in sweep.iterdir() if has_begun(path))
+    if runs:
+        raise ValueError(
+            f"{sweep} has runs of an earlier sweep, such as {runs[0]}; continue it with "
+            "resume=auto, replace it with overwrite=true or choose another hydra.sweep.dir"
+        )
 
 
 def unnamed_keys(overrides: Sequence[str], run_name: str) -> list[str]:

@@ -6,7 +6,7 @@ from omegaconf import OmegaConf
 from tiny_study import write_run, write_study
 
 from seq2seq.cli import sweep
-from seq2seq.cli.studies.run_files import FAILURE, OVERRIDES
+from seq2seq.cli.studies.run_files import FAILURE, OVERRIDES, record_failure
 from seq2seq.cli.sweep import StudySummary, job_name, run_job, unnamed_keys
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.runtime.interrupts import Interrupted
@@ -68,13 +68,15 @@ def test_an_interrupt_ends_the_sweep(tmp_path):
     assert not (tmp_path / "0-dot" / FAILURE).exists()
 
 
-def sweep_config(path, *, resume=False):
+def sweep_config(path, *, resume=False, overwrite=False):
     hydra = {
         "sweep": {"dir": str(path)},
         "overrides": {"task": [], "hydra": []},
         "runtime": {"choices": {"hydra/launcher": "basic"}},
     }
-    return OmegaConf.create({"run_name": "x", "resume": resume, "hydra": hydra})
+    return OmegaConf.create(
+        {"run_name": "x", "resume": resume, "overwrite": overwrite, "hydra": hydra}
+    )
 
 
 def summarise(path, **options):
@@ -82,7 +84,7 @@ def summarise(path, **options):
 
 
 def test_two_sweeps_in_one_directory_are_refused(tmp_path, capsys):
-    config = sweep_config(write_study(tmp_path))
+    config = sweep_config(write_study(tmp_path), resume=True)
     first = StudySummary()
     first.on_multirun_start(config)
 
@@ -97,6 +99,42 @@ def test_two_sweeps_in_one_directory_are_refused(tmp_path, capsys):
     second = StudySummary()
     second.on_multirun_start(config)
     second.on_multirun_end(config)
+
+
+def test_a_new_sweep_is_refused_in_the_directory_of_another(tmp_path, capsys):
+    sweep = write_study(tmp_path)
+
+    with pytest.raises(SystemExit) as exit_:
+        StudySummary().on_multirun_start(sweep_config(sweep))
+
+    assert exit_.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {sweep} has runs of an earlier sweep, such as ")
+    assert error.endswith(
+        "; continue it with resume=auto, replace it with overwrite=true or choose another "
+        "hydra.sweep.dir\n"
+    )
+    assert not (sweep / "leaderboard.csv").exists()
+
+
+@pytest.mark.parametrize("change", [{"resume": "auto"}, {"resume": True}, {"overwrite": True}])
+def test_a_sweep_may_continue_or_replace_another(tmp_path, change):
+    config = sweep_config(write_study(tmp_path), **change)
+    study = StudySummary()
+
+    study.on_multirun_start(config)
+
+    study.on_multirun_end(config)
+
+
+def test_a_sweep_starts_again_where_every_run_was_refused(tmp_path):
+    config = sweep_config(tmp_path)
+    record_failure(tmp_path / "0-dot", "the data are missing")
+    study = StudySummary()
+
+    study.on_multirun_start(config)
+
+    assert study._lock is not None
 
 
 @pytest.mark.parametrize("resume", [True, "auto"])
@@ -134,7 +172,7 @@ def test_a_launcher_gets_no_lock(tmp_path):
 
 
 def test_the_other_processes_of_a_sweep_do_not_lock_it(tmp_path, monkeypatch):
-    config = sweep_config(write_study(tmp_path))
+    config = sweep_config(write_study(tmp_path), resume=True)
     first = StudySummary()
     first.on_multirun_start(config)
 

@@ -10,7 +10,13 @@ from tabulate import tabulate
 from seq2seq.cli.studies.comparison import BaselineComparison, compare_with_baseline
 from seq2seq.cli.studies.formats import known_measures, shown_spread, spread_text
 from seq2seq.cli.studies.run_files import MEASURES
-from seq2seq.cli.studies.runs import SEED, Group, Run, group_runs
+from seq2seq.cli.studies.runs import (
+    SEED,
+    Group,
+    Run,
+    describe_repeated_seeds,
+    group_runs,
+)
 from seq2seq.files.atomic import whole_file
 
 LEADERBOARD, GROUPS, REPORT = "leaderboard.csv", "groups.csv", "report.html"
@@ -61,7 +67,8 @@ def write_tables(runs: Sequence[Run], directory: Path, *, baseline: str | None) 
 
     write_report(runs, groups, comparisons, directory / REPORT)
     failures = [f"{run.name} failed: {run.failure}" for run in runs if run.failure is not None]
-    return "\n".join([_format_groups(groups, comparisons), *failures])
+    warnings = [f"warning: {text}" for text in describe_repeated_seeds(groups)]
+    return "\n".join([_format_groups(groups, comparisons), *failures, *warnings])
 
 
 def list_files(directory: Path) -> str:

@@ -9,7 +9,7 @@ from seq2seq.cli.studies.comparison import BaselineComparison
 from seq2seq.cli.studies.curves import learning_curves
 from seq2seq.cli.studies.formats import in_words
 from seq2seq.cli.studies.results import results
-from seq2seq.cli.studies.runs import Group, Run
+from seq2seq.cli.studies.runs import Group, Run, describe_repeated_seeds
 from seq2seq.cli.studies.settings import devices
 from seq2seq.cli.studies.translations import translations
 from seq2seq.files.atomic import whole_file
@@ -69,11 +69,7 @@ def _missing(
         if absent:
             name = "seed" if len(absent) == 1 else "seeds"
             texts.append(f"{group.label} has no results with {name} {in_words(absent)}.")
-        if len({run.seed for run in group.runs}) < len(group.runs):
-            texts.append(
-                f"{group.label} has several runs with one seed; they count as different seeds, so "
-                "its deviations and intervals may be too small."
-            )
+    texts += describe_repeated_seeds(groups)
     if len(groups) > 1 and all(len(group.runs) == 1 for group in groups):
         texts.append(
             "Each group has one run, so the tests say nothing about other seeds; add seed=1,2,3 to "

@@ -128,6 +128,16 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
     return sorted(finished, key=lambda group: -(group.mean("valid_bleu") or 0.0))
 
 
+def describe_repeated_seeds(groups: Sequence[Group]) -> list[str]:
+    """Return a sentence for each group that has several runs with one seed."""
+    return [
+        f"{group.label} has several runs with one seed; they count as different seeds, so its "
+        "deviations, intervals and p-values may be too small."
+        for group in groups
+        if len({run.seed for run in group.runs}) < len(group.runs)
+    ]
+
+
 def _run_directories(sweep: Path) -> Iterator[Path]:
     """Yield the run directories of a sweep, or the directory itself if it is one."""
     if not sweep.is_dir():
@@ -143,6 +153,12 @@ def _run_directories(sweep: Path) -> Iterator[Path]:
 def is_run(path: Path) -> bool:
     """Return whether a directory is that of a run and not of a sweep."""
     return any((path / name).is_file() for name in (CONFIG, RESULTS, FAILURE))
+
+
+def has_begun(path: Path) -> bool:
+    """Return whether a directory has a run that trained; one that was refused has no more than the
+    reason."""
+    return any((path / name).is_file() for name in (CONFIG, RESULTS))
 
 
 def _was_begun(path: Path) -> bool:

@@ -97,6 +97,16 @@ def test_the_table_shows_runs_if_no_seeds_are_swept_and_names_failures_below(tmp
     ]
 
 
+def test_a_seed_that_a_group_has_twice_is_warned_of(tmp_path):
+    for number, (name, seed) in enumerate([("dot", 1), ("dot", 1), ("none", 1), ("none", 2)]):
+        write_run(tmp_path / f"{number}", f"attention={name}", f"seed={seed}")
+
+    text, *_ = tables(tmp_path)
+
+    assert "\nwarning: dot has several runs with one seed; they count as different seeds" in text
+    assert "none has several" not in text
+
+
 def test_a_study_whose_runs_all_failed_says_so(tmp_path):
     record_failure(tmp_path / "0-none", "no such file")
 

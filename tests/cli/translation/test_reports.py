@@ -74,6 +74,20 @@ def test_each_hypothesis_with_text_gets_a_picture(checkpoint, tmp_path, capfdbin
     assert (directory / "000000.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_file_instead_of_a_directory_of_pictures_is_refused(checkpoint, tmp_path):
+    (tmp_path / "input.txt").write_text("ja\n")
+    config = make_translate_config(
+        checkpoint, text="ja", attention_plot=str(tmp_path / "input.txt")
+    )
+
+    with pytest.raises(
+        ValueError, match=r"^attention_plot=.*input\.txt is a file; name a directory"
+    ):
+        translate(config)
+
+    assert (tmp_path / "input.txt").read_text() == "ja\n"
+
+
 def test_a_picture_that_does_not_fit_on_the_disk_is_named_and_absent(checkpoint, tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
