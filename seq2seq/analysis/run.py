@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from seq2seq.analysis.corpus_attention import CorpusAttention, attend
 from seq2seq.config.schema import TrainConfig
@@ -15,7 +15,7 @@ from seq2seq.files.text import read_lines
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Device
 
-Split = Literal["valid", "test"]
+Target = Literal["reference", "translation"]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -51,13 +51,21 @@ class Run:
         """The best checkpoint, loaded at first use."""
         return Translator.load(self.path, device=self._device)
 
-    def pairs(self, split: Split = "test") -> list[ScoredPair]:
-        """Return the sentences of the validation or test set, in the order of the corpus.
+    def pairs(self, split: str = "test") -> list[ScoredPair]:
+        """Return the sentences of a validation set or the test set, in the order of the corpus.
+
+        Args:
+            split: `test`; `valid`, the first validation set; or `valid.NAME`, a further one.
 
         Raises:
-            OSError: The run has no such set.
+            FileNotFoundError: The run has no such set.
             ValueError: The files have different numbers of lines.
         """
+        if not self._path(split, "src").is_file():
+            known = sorted(path.stem for path in self.path.glob("*.src"))
+            raise FileNotFoundError(
+                f"{self.path} has no {split}.src; its sets are {', '.join(known)}"
+            )
         source, translation, reference = (
             read_lines(self._path(split, kind)) for kind in ("src", "hyp", "ref")
         )
@@ -72,24 +80,25 @@ class Run:
         columns = zip(source, translation, reference, gold, strict=True)
         return [ScoredPair(source=a, translation=b, reference=c, gold=d) for a, b, c, d in columns]
 
-    def attention(
-        self, split: Split = "test", *, target: Literal["reference", "translation"] = "reference"
-    ) -> CorpusAttention:
-        """Compute the attention over the validation or test set.
+    def attention(self, split: str = "test", *, target: Target = "reference") -> CorpusAttention:
+        """Compute the attention over a validation set or the test set.
 
         Args:
-            split: The set.
+            split: The set; see `pairs`.
             target: The text that the decoder reads: the references, as for results.json, or the
                 translations of the model.
 
         Raises:
-            OSError: The run has no such set.
+            FileNotFoundError: The run has no such set.
+            ValueError: The target is unknown.
         """
+        if target not in get_args(Target):
+            raise ValueError(f"target={target} is unknown; choose {' or '.join(get_args(Target))}")
         pairs = self.pairs(split)
         return attend(self.translator, [(pair.source, getattr(pair, target)) for pair in pairs])
 
-    def gold(self, split: Split = "test") -> list[GoldLinks]:
-        """Return the gold links of the validation or test set.
+    def gold(self, split: str = "test") -> list[GoldLinks]:
+        """Return the gold links of a set; see `pairs`.
 
         Raises:
             ValueError: The corpus has none.
@@ -99,7 +108,7 @@ class Run:
             raise ValueError(f"{self.path} has no gold links of its {split} set")
         return found
 
-    def _path(self, split: Split, kind: str) -> Path:
+    def _path(self, split: str, kind: str) -> Path:
         return self.path / f"{split}.{kind}"
 
 
@@ -127,6 +136,6 @@ def load_run(path: str | Path, *, device: Device | str = Device.auto) -> Run:
     for name in ("config.yaml", "results.json"):
         if not (directory / name).is_file():
             raise FileNotFoundError(
-                f"run={path} has no {name}; give the directory of a run that has ended"
+                f"run={path} has no {name}; give the directory of a single run that has ended"
             )
     return Run(directory, device=device)

@@ -67,6 +67,8 @@ def _write(trainer: Trainer, found: FinalScores, average: BestAverage | None) ->
     _write_texts(directory, "valid", data.valid, found.valid)
     if data.test is not None and test is not None:
         _write_texts(directory, "test", data.test, test)
+    for name, evaluation in found.other_valid.items():
+        _write_texts(directory, f"valid.{name}", data.other_valid[name], evaluation)
     results = _results(trainer, found)
     if average is not None:
         results["average"] = {

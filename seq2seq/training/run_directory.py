@@ -1,5 +1,6 @@
 """The directory of a run, the only place that a run writes to."""
 
+import json
 import os
 import shutil
 from collections.abc import Collection
@@ -8,18 +9,18 @@ from pathlib import Path
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import is_saved_config, load_saved_config, save_config
+from seq2seq.data.files.sets import is_set_name
 from seq2seq.files.atomic import is_temporary, whole_file
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.files.paths import expand_home, nearest_existing
 from seq2seq.training.resume_changes import check_changes
 
 _CONFIG = "config.yaml"
+_TEXTS = ("src", "hyp", "ref", "gold")
 _NAMES = (
     "best.pt",
     "last.pt",
     "average.pt",
-    "results.json",
-    *(f"{name}.{text}" for name in ("valid", "test") for text in ("src", "hyp", "ref", "gold")),
     "train.log",
     "tensorboard",
     "failed.txt",
@@ -174,10 +175,21 @@ class RunDirectory:
             if is_temporary(path) and path.is_file():
                 path.unlink()
 
+    def _other_valid(self) -> list[str]:
+        """Return the names of the further validation sets, whose files a finished run has."""
+        try:
+            names = list(json.loads(self.results.read_text(encoding="utf-8"))["other_valid"])
+        except (OSError, ValueError, KeyError, TypeError):  # not finished, or damaged
+            return []
+        return [name for name in names if is_set_name(str(name))]
+
     def _clear(self) -> None:
         """Delete the files of a run and no others; the configuration last."""
         numbered = [path for name in ("best", "step") for path, _ in self._numbered(name)]
-        for path in [*numbered, *(self.path / name for name in _NAMES), self.path / _CONFIG]:
+        sets = ("test", "valid", *(f"valid.{name}" for name in self._other_valid()))
+        texts = [self.path / f"{name}.{text}" for name in sets for text in _TEXTS]
+        named = [self.path / name for name in _NAMES]
+        for path in [*numbered, *texts, *named, self.results, self.path / _CONFIG]:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from tiny_training import tiny_run
+from tiny_training import tiny_run, write_corpus
 
 from seq2seq.analysis import load_run
 from seq2seq.config.schema import load_config
@@ -86,8 +86,24 @@ def test_run_without_gold_links_says_so(tmp_path):
     assert {pair.gold for pair in run.pairs("valid")} == {None}
     with pytest.raises(ValueError, match=r"tiny has no gold links of its valid set$"):
         run.gold("valid")
-    with pytest.raises(FileNotFoundError, match=r"test\.src"):
+    with pytest.raises(FileNotFoundError, match=r"tiny has no test\.src; its sets are valid$"):
         run.pairs("test")
+
+
+def test_a_further_validation_set_is_found_by_its_name(tmp_path):
+    write_corpus(tmp_path)
+    sets = {name: f"['{tmp_path}/a.{name}','{tmp_path}/b.{name}']" for name in ("valid", "test")}
+    several = f"data.valid={{first: {sets['valid']}, talks: {sets['test']}}}"
+    tiny_run(tmp_path, several, "training.max_updates=1", "overwrite=true")
+    run = load_run(tmp_path / "runs" / "tiny")
+
+    assert run.pairs("valid.talks") == run.pairs("test")
+    assert run.attention("valid.talks").statistics() == run.attention("test").statistics()
+
+
+def test_an_unknown_target_is_refused(run):
+    with pytest.raises(ValueError, match=r"^target=source is unknown; choose reference or transl"):
+        run.attention("test", target="source")
     (run.path / "valid.hyp").write_text("x\n")
     with pytest.raises(ValueError, match=r"valid\.\* have different numbers of lines; train"):
         run.pairs("valid")

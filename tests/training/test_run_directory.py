@@ -228,6 +228,25 @@ def test_overwriting_deletes_only_the_files_of_a_run(directory):
     assert names(directory) == {"config.yaml", "plots", *mine}
 
 
+def test_overwriting_deletes_the_texts_of_the_sets_that_the_results_name(directory):
+    for name in ("test.src", "valid.ref", "valid.talks.hyp", "valid.mine.hyp"):
+        (directory.path / name).write_text("a text")
+    (directory.path / "results.json").write_text('{"other_valid": {"talks": {}, "../x": {}}}')
+
+    directory.open(config("overwrite=true"))
+
+    assert names(directory) == {"config.yaml", "valid.mine.hyp"}
+
+
+@pytest.mark.parametrize("results", ["[]", "{", '{"other_valid": 3}'])
+def test_damaged_results_do_not_keep_a_run_from_being_overwritten(directory, results):
+    (directory.path / "results.json").write_text(results)
+
+    directory.open(config("overwrite=true"))
+
+    assert names(directory) == {"config.yaml"}
+
+
 @pytest.mark.parametrize("choice", ["overwrite=true", "resume=true"])
 def test_unfinished_files_of_a_killed_process_are_deleted(directory, choice):
     (directory.path / ".last.pt.99-0123abcd").write_bytes(b"half")

@@ -70,6 +70,9 @@ def test_every_validation_set_is_scored_and_the_first_one_chooses(tmp_path):
     assert one["other_valid"] == {}
     # The other set is the test set here.
     assert several["other_valid"] == {"talks": one["test"]}
+    for text in ("src", "hyp", "ref"):
+        of_talks = (first / f"valid.talks.{text}").read_text()
+        assert of_talks == (tmp_path / "runs" / "tiny" / f"test.{text}").read_text()
     curves, single = read_scalars(first), read_scalars(tmp_path / "runs" / "tiny")
     assert curves["valid/loss"] == single["valid/loss"]
     assert curves["valid.talks/loss"].keys() == curves["valid/loss"].keys()

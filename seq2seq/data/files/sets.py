@@ -70,7 +70,7 @@ def read_file_sets(key: str, value: object) -> list[FileSet]:
         raise ValueError(f"{key}={value} names no corpus; give one, '{key}={_EXAMPLE}'")
     sets = []
     for name, entry in named:
-        if not re.fullmatch(r"[\w.-]+", name):
+        if not is_set_name(name):
             raise ValueError(
                 f"{key}: {name!r} is no name of a corpus; use letters, digits, '.', '_' and '-'"
             )
@@ -81,6 +81,11 @@ def read_file_sets(key: str, value: object) -> list[FileSet]:
             )
         sets.append(_read(f"{key}.{name}", name, entry))
     return sets
+
+
+def is_set_name(name: str) -> bool:
+    """Return whether a corpus may have a name, which is part of the names of files."""
+    return re.fullmatch(r"[\w.-]+", name) is not None
 
 
 def _is_corpus(value: object) -> bool:
