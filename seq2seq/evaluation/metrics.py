@@ -9,8 +9,9 @@ from seq2seq.evaluation.bleu_tokenize import DEFAULT_RULE, ScoringRule, build_bl
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
-_CHARACTER_TER = ("ja-mecab", "zh")
-"""Tokenizers of BLEU with which TER counts edits of characters."""
+_IDEOGRAM_TER = ("char", "flores200", "ja-mecab", "zh")
+"""Tokenizers of BLEU with which TER takes each ideogram as a word; kana and other scripts without
+spaces stay whole."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,9 +82,9 @@ def build_metrics(rule: ScoringRule) -> "dict[str, Metric]":
     from sacrebleu.metrics.ter import TER
 
     bleu = build_bleu(rule, key="bleu_tokenize")
-    # TER splits Chinese and Japanese into characters only if it normalises them.
-    by_character = rule.bleu_tokenize in _CHARACTER_TER
-    ter = TER(normalized=by_character, asian_support=by_character)
+    # TER splits ideograms only if it normalises the text.
+    splits_ideograms = rule.bleu_tokenize in _IDEOGRAM_TER
+    ter = TER(normalized=splits_ideograms, asian_support=splits_ideograms)
     return {"bleu": bleu, "chrf": CHRF(lowercase=rule.lowercase), "ter": ter}
 
 

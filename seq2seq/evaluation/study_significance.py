@@ -4,7 +4,11 @@ Clark et al. (2011) compare systems over several training runs and all sentences
 They exchange the translations of single sentences, as if two runs of one system differed by chance
 in single sentences only. A seed also shifts the score of its whole run, and that test takes such a
 shift for a difference between systems. Here the statistic is divided by its standard error, which
-contains the spread of the runs, so that the error rate holds however far the seeds spread.
+contains the spread of the runs.
+
+In simulated studies the error rate is then 5% to 6% if the seeds of both systems spread alike. If
+those of one spread four times as far, it is 6% to 9% with 2 or 3 runs each, and up to 14% if that
+system has fewer runs than the other. Welch's degrees of freedom (1947) are no better with so few.
 """
 
 # R runs of a group, S sentences, K sentence statistics: translation and reference length, then the

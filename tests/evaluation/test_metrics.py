@@ -91,10 +91,13 @@ def test_ter_counts_edits_for_each_reference_word():
     assert scores.ter == pytest.approx(100 * 1 / 4)
 
 
-def test_ter_counts_edits_of_chinese_characters():
+@pytest.mark.parametrize("tokenize", ["zh", "char"])
+def test_ter_counts_edits_of_chinese_characters(tokenize):
     hypotheses, references = ["\u6211\u559c\u6b22\u82f9\u679c"], ["\u6211\u559c\u6b22\u68a8"]
 
-    assert score(hypotheses, references, rule=ScoringRule("zh")).ter == pytest.approx(100 * 2 / 4)
+    assert score(hypotheses, references, rule=ScoringRule(tokenize)).ter == pytest.approx(
+        100 * 2 / 4
+    )
 
 
 def test_ter_is_left_out_on_request_and_the_rest_stays():
