@@ -67,7 +67,8 @@ class OptimizerConfig:
     def __post_init__(self) -> None:
         if not 0 < self.learning_rate < math.inf:
             raise ValueError(
-                f"training.optimizer.learning_rate={self.learning_rate} must be above 0"
+                f"training.optimizer.learning_rate={self.learning_rate} must be a finite number "
+                "above 0"
             )
         check_not_negative("training.optimizer", self, "weight_decay", "clip_norm")
 
@@ -209,7 +210,8 @@ class TrainingConfig:
             )
         for key in ("max_minutes", "save_every_minutes"):
             if getattr(self, key) is not None and not 0 < getattr(self, key) < math.inf:
-                raise ValueError(f"training.{key}={getattr(self, key)} must be above 0")
+                value = getattr(self, key)
+                raise ValueError(f"training.{key}={value} must be a finite number above 0")
         counts = ("max_epochs", "max_updates", "accumulation", "threads", "log_every")
         check_positive("training", self, *counts)
         check_probabilities("training", self, "label_smoothing", "ema_decay")

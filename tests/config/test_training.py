@@ -16,9 +16,9 @@ def training() -> TrainingConfig:
 @pytest.mark.parametrize(
     ("part", "key", "value", "rule"),
     [
-        ("optimizer", "learning_rate", 0.0, "must be above 0"),
-        ("optimizer", "learning_rate", float("nan"), "must be above 0"),
-        ("optimizer", "learning_rate", float("inf"), "must be above 0"),
+        ("optimizer", "learning_rate", 0.0, "must be a finite number above 0"),
+        ("optimizer", "learning_rate", float("nan"), "must be a finite number above 0"),
+        ("optimizer", "learning_rate", float("inf"), "must be a finite number above 0"),
         ("optimizer", "weight_decay", -0.1, "must be a number of at least 0"),
         ("optimizer", "clip_norm", float("nan"), "must be a number of at least 0"),
         ("schedule", "warmup_updates", -1, "must be a number of at least 0"),
@@ -51,8 +51,8 @@ def test_a_value_of_a_part_out_of_its_range_is_refused_with_its_key(part, key, v
         ("max_epochs", 0, "must be at least 1"),
         ("max_updates", 0, "must be at least 1"),
         ("threads", 0, "must be at least 1"),
-        ("max_minutes", 0.0, "must be above 0"),
-        ("max_minutes", float("nan"), "must be above 0"),
+        ("max_minutes", 0.0, "must be a finite number above 0"),
+        ("max_minutes", float("nan"), "must be a finite number above 0"),
         ("accumulation", 0, "must be at least 1"),
         ("log_every", 0, "must be at least 1"),
         ("ema_decay", 1.0, r"must lie in \[0, 1\)"),

@@ -59,6 +59,8 @@ def _alignments(
 def _plots(config: TranslateConfig, translator: Translator, new_file: NewFile) -> Iterator[Report]:
     """Draw each hypothesis; the file names of all but the best contain their rank."""
     directory = expand_home(config.attention_plot or "", key="attention_plot")
+    if directory.is_file():
+        raise ValueError(f"attention_plot={directory} is a file; name a directory")
     directory.mkdir(parents=True, exist_ok=True)
 
     def report(translation: Translation, index: int) -> None:

@@ -58,7 +58,8 @@ def check_tags(data: DataConfig, tokenizers: TokenizerPair) -> None:
         if each.tag is not None and not _is_whole(each.tag, tokenizers.source):
             raise ValueError(
                 f"{each.key}.tag={each.tag} is no symbol of the tokenizer; use a tag of the "
-                "training corpora, or train a tokenizer with it in tokenizer.user_symbols"
+                "training corpora, or train a tokenizer with it in tokenizer.user_symbols; the "
+                "tokenizers of init_from keep the symbols that they were trained with"
             )
     tags = required_tags(data)
     untagged = [each.key for each in to_score if each.tag is None]

@@ -136,10 +136,9 @@ def _train_side(
     tokenizer = SentencePieceTokenizer(model.getvalue())
     if len(tokenizer) < config.vocabulary_size:
         logger.info(
-            "%s: the vocabulary has %d tokens, fewer than tokenizer.vocabulary_size=%d",
+            "%s: the vocabulary has %d tokens, fewer than tokenizer.vocabulary_size allows",
             label,
             len(tokenizer),
-            config.vocabulary_size,
         )
     return tokenizer
 

@@ -205,7 +205,7 @@ def test_a_small_corpus_gives_a_smaller_vocabulary_and_a_message(
     # Two languages, one line each.
     assert caplog.messages[0] == (
         f"train (source): the vocabulary has {len(tokenizer)} tokens, fewer than "
-        "tokenizer.vocabulary_size=9000"
+        "tokenizer.vocabulary_size allows"
     )
     assert len(caplog.messages) == 2
 
