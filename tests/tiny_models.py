@@ -149,6 +149,19 @@ def summed_loss(model: Seq2Seq, batch: TinyBatch) -> Tensor:
     return nn.functional.cross_entropy(logits, targets, reduction="sum")
 
 
+def unroll(model: Seq2Seq, batch: TinyBatch) -> tuple[Tensor, Tensor]:
+    """Feed the true tokens one step at a time; return logits (B, T, V) and weights
+    (B, N, T, S)."""
+    memory, state = model.encode(batch.source_ids, batch.source_mask)
+    logits, weights = [], []
+    for previous_ids in batch.previous_ids.unbind(1):
+        step = model.decoder.step(state, previous_ids, memory)
+        state = step.state
+        logits.append(step.logits)
+        weights.append(step.attention_weights)
+    return torch.stack(logits, dim=1), torch.stack(weights, dim=2)
+
+
 def gradients_of(loss: Tensor, module: nn.Module) -> dict[str, Tensor]:
     """Return the gradient of every parameter; zeros if the loss does not depend on it."""
     names, parameters = zip(*module.named_parameters(), strict=True)

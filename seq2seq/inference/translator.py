@@ -27,7 +27,8 @@ class Translator:
     translation; the last digits of its scores may differ.
 
     Args:
-        model: A model, or several as an `Ensemble`.
+        model: A model, or several as an `Ensemble`. It is put into evaluation mode, moved to the
+            device and, for int8, quantized.
         tokenizers: Source and target tokenizer of the model.
         numerics: Device and precision; None means fp32 on a GPU if there is one, else on the CPU.
         decoding: Default configuration of the search; None means greedy search.
@@ -56,6 +57,8 @@ class Translator:
         self.tokenizers = tokenizers
         self.decoding = decoding or GreedyConfig()
         self._tags = tags
+        if numerics.precision is Precision.int8:
+            quantize(model)
         self._model = model.to(numerics.device).eval()
         self._batches = BatchTranslator(self._model, tokenizers=tokenizers, numerics=numerics)
 
@@ -83,8 +86,6 @@ class Translator:
         numerics = choose_numerics(Device(device), Precision(precision))
         checkpoints = load_checkpoints([path] if isinstance(path, str | Path) else path)
         model = join_models([checkpoint.build_model() for checkpoint in checkpoints])
-        if numerics.precision is Precision.int8:
-            quantize(model)
         first = checkpoints[0]
         return cls(
             model,

@@ -44,8 +44,9 @@ class GRUCell(nn.Module):
 
     def unroll(self, projected: Tensor, hidden: Tensor) -> Tensor:
         """Return the state after each step, (T, B, 3H) -> (T, B, H), from a first state (B, H)."""
-        if isinstance(self.hidden_norm, nn.Identity):
-            projection = self.hidden_projection
+        projection = self.hidden_projection
+        # A quantized projection multiplies by itself, as in a search.
+        if isinstance(projection, nn.Linear) and isinstance(self.hidden_norm, nn.Identity):
             return unroll_gru(projected, hidden, projection.weight, projection.bias)
         states = []
         for step in projected:

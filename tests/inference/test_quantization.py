@@ -1,7 +1,7 @@
 import pytest
 import torch
 from tiny_attention import VARIANTS
-from tiny_models import FORMS, tiny_batch, tiny_model
+from tiny_models import FORMS, tiny_batch, tiny_model, unroll
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_checkpoint, write_checkpoint
 from torch import nn
 
@@ -114,6 +114,22 @@ def test_a_model_of_any_form_stays_close(form):
     found = model.decoder.logits(model(*batch[:3]).readouts).log_softmax(-1)
     difference = (found - expected)[batch.target_mask].abs()
     assert 0 < difference.max() < 0.2
+
+
+@pytest.mark.usefixtures("all_layers")
+@pytest.mark.parametrize("form", FORMS)
+@torch.inference_mode()
+def test_a_known_target_has_the_logits_of_its_steps(form):
+    batch = tiny_batch()
+    model = tiny_model(VARIANTS["additive"], form, dtype=torch.float32).eval()
+    for weight in model.parameters():
+        weight *= 3  # larger states, so that rounding shows
+    quantize(model)
+
+    found = model.decoder.logits(model(*batch[:3]).readouts)
+
+    steps, _ = unroll(model, batch)
+    torch.testing.assert_close(found, steps, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.usefixtures("all_layers")

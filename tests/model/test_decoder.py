@@ -8,6 +8,7 @@ from tiny_models import (
     gradients_of,
     tiny_batch,
     tiny_model,
+    unroll,
 )
 from torch.testing import assert_close
 
@@ -26,18 +27,6 @@ every_build = pytest.mark.parametrize(
     ],
     ids=["plain", "two layers, normalised", "residual", "self-attention"],
 )
-
-
-def unroll(model, batch):
-    """Feed the true tokens one step at a time; return logits (B, T, V) and weights."""
-    memory, state = model.encode(batch.source_ids, batch.source_mask)
-    logits, weights = [], []
-    for previous_ids in batch.previous_ids.unbind(1):
-        step = model.decoder.step(state, previous_ids, memory)
-        state = step.state
-        logits.append(step.logits)
-        weights.append(step.attention_weights)
-    return torch.stack(logits, dim=1), torch.stack(weights, dim=2)
 
 
 def loss_of(logits, weights):
