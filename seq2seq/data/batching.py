@@ -117,7 +117,9 @@ def collate(encoded: EncodedCorpus, rows: Numbers, *, links: TokenLinks | None =
 
 
 class Batches:
-    """The batches of every epoch, each with similar lengths; every row of the epoch is in one.
+    """The batches of every epoch, each with similar lengths; each row of the epoch is in one.
+
+    A mixture of corpora may repeat a row in an epoch; each repetition is in a batch.
 
     The batches depend only on the seed and the number of the epoch. With several processes, each
     gets its share of every batch; batches with fewer rows than processes are merged.

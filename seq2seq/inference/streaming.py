@@ -76,6 +76,7 @@ def map_batches(
     batches = list(_batches(rows, lengths, batch_size))
     following = 0
     results_of_batches = map_function(function, batches)
+    # The first, empty batch yields the known rows before anything is computed.
     for batch, results in chain([((), ())], zip(batches, results_of_batches, strict=True)):
         for row, result in zip(batch, results, strict=True):
             done[row] = result

@@ -38,7 +38,11 @@ class UnknownWords:
         self._num_translated = self._num_copied = self._num_kept = 0
 
     def replace(self, translation: Translation) -> Translation:
-        """Return the translation with the unknown tokens of all hypotheses replaced."""
+        """Return the translation with the unknown tokens of all hypotheses replaced.
+
+        Raises:
+            ValueError: The translation was scored and not found by a search.
+        """
         hypotheses = [
             self._replace(translation, found) if UNK in found.ids else found
             for found in translation.hypotheses
@@ -73,7 +77,11 @@ class UnknownWords:
         for token, label, word in zip(found.ids, labels, words, strict=True):
             marks += [word] if token == UNK else [None] * label.count(UNKNOWN_SURFACE)
         first, *others = found.text.split(UNKNOWN_SURFACE)
-        assert len(marks) == len(others), "a text contains all marks of its tokens"
+        if len(marks) != len(others):
+            raise ValueError(
+                "the text of a translation has no marks of its unknown tokens; replace them in "
+                "translations of a search, not in those that were scored"
+            )
         parts = [UNKNOWN_SURFACE if mark is None else mark for mark in marks]
         text = first + "".join(part + other for part, other in zip(parts, others, strict=True))
         # The tokenizer cannot assign tokens to words of the new text.

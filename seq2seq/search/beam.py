@@ -79,7 +79,7 @@ def beam_search(
         beam = _finish(beam._replace(coverage=coverage, scores=scores))
         live = goes_on(beam, ranking) & (beam.limits > length)
         if not live.all():
-            # Places instead of the mask, whose number a GPU would be asked for at each selection.
+            # A mask would make the host wait for its count at each use, indices wait once.
             _store_best(beam.select((~live).nonzero().squeeze(1)), endings, n_best=config.n_best)
             kept = live.nonzero().squeeze(1)
             if not len(kept):

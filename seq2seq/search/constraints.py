@@ -6,7 +6,7 @@
 import copy
 import logging
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 import torch
 from torch import Tensor
@@ -91,6 +91,7 @@ def build_constraints(
         shortest=torch.tensor(shortest, device=device),
         banned=_by_length(banned, device),
         no_repeat_ngram=config.no_repeat_ngram,
+        ids=sorted({*chain(*prefixes, *banned)}),
     )
 
 
@@ -109,15 +110,18 @@ class _ActiveConstraints(Constraints):
         shortest: Tensor,
         banned: tuple[Tensor, ...],
         no_repeat_ngram: int,
+        ids: Sequence[int],
     ) -> None:
         self._produced = produced  # (R, L)
         self._prefixes = prefixes  # (R, P); PAD: no token required
         self._shortest = shortest  # (R,)
         self._banned = banned  # (F, n) for each length n
         self._no_repeat_ngram = no_repeat_ngram
+        self._ids = ids  # of prefixes and banned sequences, sorted
         self._stuck_counts: list[int] = []  # live rows without an allowed token, per step
 
     def apply(self, log_probabilities: Tensor, *, live: Tensor) -> Tensor:
+        self._check_ids(log_probabilities.shape[1])
         length = self._produced.shape[1]  # including the next token, excluding BOS
         eos_values = log_probabilities[:, EOS].clone()
         required = self._required_tokens()  # (R, 1)
@@ -153,6 +157,15 @@ class _ActiveConstraints(Constraints):
         changed = copy.copy(self)
         changed._produced, changed._prefixes, changed._shortest = produced, prefixes, shortest
         return changed
+
+    def _check_ids(self, vocabulary_size: int) -> None:
+        """Raise ValueError if a prefix or a banned sequence has an id that is no token."""
+        for each in (*self._ids[:1], *self._ids[-1:]):
+            if not 0 <= each < vocabulary_size:
+                raise ValueError(
+                    f"a prefix or a banned sequence contains token id {each}, which is outside "
+                    f"the vocabulary of {vocabulary_size} tokens"
+                )
 
     def _required_tokens(self) -> Tensor:
         """Return the next token of each prefix, or PAD, (R, 1)."""

@@ -69,7 +69,7 @@ def stepwise_search(
         state, constraints = step.state, constraints.extend(progress.tokens.flatten())
         stays = progress.live.any(dim=1) & (progress.limits > length)
         if not stays.all():
-            # Places instead of the mask, whose number a GPU would be asked for at each selection.
+            # A mask would make the host wait for its count at each use, indices wait once.
             _store_endings(progress.select((~stays).nonzero().squeeze(1)), endings)
             kept = stays.nonzero().squeeze(1)
             if not len(kept):

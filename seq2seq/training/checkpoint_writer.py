@@ -60,8 +60,8 @@ class CheckpointWriter:
     def replace_best(self, progress: Progress) -> None:
         """Replace best.pt by the next one, when last.pt names its update.
 
-        A run may be killed before last.pt is written, and go on differently from the one before;
-        its best.pt is still the best of that one.
+        best-<n>.pt is deleted if last.pt names another update as the best: the process was killed
+        between writing the two, and the resumed run may take another course.
         """
         directory = self._directory
         for path, update in directory.next_bests():

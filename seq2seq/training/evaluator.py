@@ -23,6 +23,7 @@ from seq2seq.runtime.numerics import Numerics
 from seq2seq.search import DecodingConfig, Hypothesis, search
 from seq2seq.training.loss import perplexity, sequence_loss
 from seq2seq.training.preparation import EvaluationSet
+from seq2seq.training.updates import NonFiniteError
 
 
 class Alignment(NamedTuple):
@@ -120,7 +121,7 @@ class Evaluator:
             loss = sequence_loss(model, batch, label_smoothing=0.0)
             cross_entropy = loss.cross_entropy.item()
             if math.isnan(cross_entropy):
-                raise FloatingPointError(
+                raise NonFiniteError(
                     "the loss on the validation or test set is not a number (NaN); train again "
                     "with a lower training.optimizer.learning_rate or training.precision=fp32"
                 )

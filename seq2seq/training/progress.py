@@ -38,7 +38,7 @@ class Progress:
     """Counters of a run since its first update."""
 
     update: int = 0
-    """Updates made."""
+    """Updates, those that were skipped included; schedules and seeds count them."""
     epoch: int = 0
     """Epochs finished."""
     updates_of_epoch: int = 0

@@ -206,6 +206,8 @@ def _naming(checkpoint: Checkpoint) -> Iterator[None]:
     """Name the checkpoint in errors of a state that does not fit the run."""
     try:
         yield
+    except torch.OutOfMemoryError:  # a RuntimeError, but the checkpoint is sound
+        raise
     except (LookupError, TypeError, RuntimeError, AttributeError) as error:
         key, advice = "init_from", "restore it, or name another"
         if checkpoint.training_state is not None:

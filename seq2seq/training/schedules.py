@@ -40,7 +40,7 @@ def teacher_forcing_ratio(config: TeacherForcingConfig, *, update: int) -> float
     """Return the probability of feeding the true token (Bengio et al. 2015, section 2.4).
 
     Every schedule except the constant one goes from `start` to `end` in `config.updates` updates;
-    exponential and inverse sigmoid come within 1% of the distance.
+    the inverse sigmoid begins and ends, and the exponential ends, within 1% of the distance.
     """
     share = min(update / config.updates, 1.0)
     if config.schedule is TeacherForcingSchedule.constant:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from seq2seq.attention import AttentionConfig
+from seq2seq.attention import AttentionConfig, NoAttentionConfig
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.training import TeacherForcingConfig, TeacherForcingSchedule
 from seq2seq.data import FilesConfig, SentencePieceConfig
@@ -52,7 +52,13 @@ def settings_without_effect(config: TrainConfig) -> Iterator[str]:
     training = config.training
     sides: dict[str, EncoderConfig | DecoderConfig]
     sides = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
-    if training.r_drop > 0 and not any(map(_has_dropout, (config.attention, *sides.values()))):
+    attention = config.attention
+    parts: list[AttentionConfig | EncoderConfig | DecoderConfig] = [*sides.values()]
+    if not isinstance(attention, NoAttentionConfig):
+        parts.append(attention)
+    elif attention.dropout > 0:
+        yield f"attention.dropout={attention.dropout} is not used by attention=none"
+    if training.r_drop > 0 and not any(map(_has_dropout, parts)):
         yield (
             f"training.r_drop={training.r_drop} compares two passes that are equal without "
             "dropout; set data.dropout"

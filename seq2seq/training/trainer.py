@@ -85,10 +85,9 @@ class Trainer:
                 self._add_point(board)
                 if self.progress.validation_is_due(self.config.training):
                     self._validate(board)
-                elif self._save_clock.is_due():
+                elif stop_signal or self._save_clock.is_due():
                     self._save_last(board)
                 if stop_signal:
-                    self._save_last(board)
                     raise Interrupted(stop_signal)
             if self.progress.validated_update < self.progress.update:
                 self._validate(board)

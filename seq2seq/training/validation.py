@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.runtime.distributed import Ranks, check_equal_weights
+from seq2seq.runtime.distributed import Ranks, check_equal_weights, share_from_first
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.checkpoint_writer import CheckpointWriter
 from seq2seq.training.evaluator import Evaluator
@@ -84,3 +84,5 @@ class Validator:
             progress.count_validation(value, self._config)
             if self._ranks.is_first:
                 self._writer.keep_best(model.state_dict(), progress)
+            # The first process drops checkpoints whose files are missing.
+            progress.best = share_from_first(progress.best, self._ranks)

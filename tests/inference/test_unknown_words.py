@@ -125,6 +125,14 @@ def test_an_unknown_token_of_a_word_is_copied_alone():
     assert unknown_words(tokenizers).replace(translation).text == "\u0141"
 
 
+def test_a_translation_that_was_scored_is_refused():
+    translation = translate("Berg", target_ids("<unk>"), [0])
+    scored = translation._replace(hypotheses=[translation.best._replace(text="mountain")])
+
+    with pytest.raises(ValueError, match="has no marks of its unknown tokens"):
+        unknown_words().replace(scored)
+
+
 def test_a_known_token_that_looks_unknown_is_kept():
     tokenizers = TokenizerPair(CharacterTokenizer("ab"), CharacterTokenizer(["x", UNKNOWN_SURFACE]))
     translation = translate("ab", [5, 4, UNK, 5], [0, 0, 0, 0], tokenizers=tokenizers)

@@ -96,6 +96,15 @@ def test_every_search_respects_prefixes(tools, decoding, model):
         assert hypothesis.ids[: len(prefix)] == prefix
 
 
+@pytest.mark.parametrize(
+    "constraints",
+    [{"prefixes": [[40]]}, {"prefixes": [[-3]]}, {"banned": [[40]]}, {"banned": [[5, -3]]}],
+)
+def test_an_id_outside_the_vocabulary_is_refused(tools, decoding, model, constraints):
+    with pytest.raises(ValueError, match=r"contains token id (40|-3), which is outside the vocab"):
+        search(model, *tools.pad([[4, EOS]]), decoding(), **constraints)
+
+
 def test_a_prefix_with_eos_is_the_whole_hypothesis_with_its_score(tools, decoding, model):
     [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), decoding(), prefixes=[[6, 5, EOS]])
 

@@ -241,6 +241,19 @@ def test_resuming_before_the_first_checkpoint_starts_again(tmp_path, monkeypatch
     assert (tmp_path / "runs" / "tiny" / "results.json").exists()
 
 
+def test_too_little_memory_for_the_state_of_a_checkpoint_is_not_a_damaged_file(
+    tmp_path, monkeypatch
+):
+    def fail(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    tiny_run(tmp_path, "training.max_updates=1")
+    monkeypatch.setattr(Updater, "load_state", fail)
+
+    with pytest.raises(DeviceMemoryError, match="too small for the model and its optimizer"):
+        tiny_run(tmp_path, "training.max_updates=2", "resume=true")
+
+
 @pytest.mark.parametrize("place", [(Seq2Seq, "to"), (Updater, "_step")])
 def test_too_little_memory_for_the_model_or_its_optimizer_is_one_line(tmp_path, monkeypatch, place):
     def fail(*_: object) -> None:

@@ -30,6 +30,7 @@ FILES = ("data=files", "data.valid=[b.tsv]")
             ],
             "model.decoder.dropout_mode=sequence ",
         ),
+        (["attention=none", "attention.dropout=0.3"], "attention.dropout=0.3 "),
         (["training.max_updates=100"], "training.schedule.warmup_updates=100 "),
         (["tokenizer.sampling_nbest=64"], "tokenizer.sampling_nbest=64 "),
         ([*FILES, "data.train={files: [a.tsv], weight: 2}"], "data.train.weight=2.0 "),
@@ -61,6 +62,15 @@ def test_a_setting_without_effect_is_named(overrides: list[str], named: str) -> 
 )
 def test_settings_with_an_effect_are_not(overrides: list[str]) -> None:
     assert list(settings_without_effect(load_config(*overrides))) == []
+
+
+def test_dropout_of_no_attention_is_no_dropout_for_r_drop() -> None:
+    r_drop = ("training.r_drop=1", "data.dropout=0")
+    config = load_config("attention=none", "attention.dropout=0.3", *r_drop)
+
+    named = [warning.partition(" ")[0] for warning in settings_without_effect(config)]
+
+    assert named == ["attention.dropout=0.3", "training.r_drop=1.0"]
 
 
 def test_the_warnings_are_logged_once_with_the_sizes(tmp_path, caplog):

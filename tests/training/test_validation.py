@@ -33,10 +33,13 @@ def test_the_validation_is_counted_and_the_weights_are_kept(trainer):
 def test_another_process_counts_and_writes_nothing(trainer, monkeypatch):
     trainer.validator._ranks = Ranks(1, 1, 2)
     monkeypatch.setattr(validation, "check_equal_weights", lambda model, ranks: None)
+    monkeypatch.setattr(validation, "share_from_first", lambda own, ranks: [*own, (0.0, 3)])
 
     validate(trainer)
 
+    # The first process knows which checkpoints it could keep.
     assert trainer.progress.best_update == 5
+    assert [update for _, update in trainer.progress.best] == [5, 3]
     assert not trainer.directory.next_bests()
 
 
