@@ -53,7 +53,8 @@ from seq2seq.data.tokenizers.registry import (
 )
 from seq2seq.data.tokenizers.subwords import SentencePieceTokenizer
 from seq2seq.data.tokenizers.symbols import SymbolTokenizer
-from seq2seq.data.tokenizers.words import PretrainedVectors, WordTokenizer, load_vectors
+from seq2seq.data.tokenizers.vectors import PretrainedVectors, load_vectors
+from seq2seq.data.tokenizers.words import WordTokenizer
 
 __all__ = [
     "Batch",

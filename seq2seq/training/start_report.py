@@ -50,19 +50,7 @@ def settings_without_effect(config: TrainConfig) -> Iterator[str]:
         ['training.r_drop=5.0 compares two passes that are equal without dropout; set data.dropout']
     """
     training = config.training
-    sides: dict[str, EncoderConfig | DecoderConfig]
-    sides = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
-    attention = config.attention
-    parts: list[AttentionConfig | EncoderConfig | DecoderConfig] = [*sides.values()]
-    if not isinstance(attention, NoAttentionConfig):
-        parts.append(attention)
-    elif attention.dropout > 0:
-        yield f"attention.dropout={attention.dropout} is not used by attention=none"
-    if training.r_drop > 0 and not any(map(_has_dropout, parts)):
-        yield (
-            f"training.r_drop={training.r_drop} compares two passes that are equal without "
-            "dropout; set data.dropout"
-        )
+    yield from _dropout_without_effect(config)
     has_vectors = config.model.encoder.vectors or config.model.decoder.vectors
     if training.freeze_embeddings and not (config.init_from or has_vectors):
         yield (
@@ -70,16 +58,6 @@ def settings_without_effect(config: TrainConfig) -> Iterator[str]:
             "init_from nor vectors are given"
         )
     yield from _teacher_forcing_without_effect(training.teacher_forcing)
-    idle = [
-        name
-        for name, side in sides.items()
-        if side.dropout_mode is DropoutMode.sequence and not _has_dropout(side, besides=_OF_WORDS)
-    ]
-    if idle:
-        yield (
-            f"{idle[0]}.dropout_mode=sequence has no effect without dropout of vectors; set "
-            "data.dropout"
-        )
     warmup = training.schedule.warmup_updates
     if training.max_updates is not None and warmup >= training.max_updates:
         yield (
@@ -93,6 +71,33 @@ def settings_without_effect(config: TrainConfig) -> Iterator[str]:
     sets = config.data.train_sets() if isinstance(config.data, FilesConfig) else []
     if len(sets) == 1 and sets[0].weight != 1:
         yield f"{sets[0].key}.weight={sets[0].weight} is not used, because data.train is one corpus"
+
+
+def _dropout_without_effect(config: TrainConfig) -> Iterator[str]:
+    sides: dict[str, EncoderConfig | DecoderConfig]
+    sides = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
+    attention = config.attention
+    parts: list[AttentionConfig | EncoderConfig | DecoderConfig] = [*sides.values()]
+    if not isinstance(attention, NoAttentionConfig):
+        parts.append(attention)
+    elif attention.dropout > 0:
+        yield f"attention.dropout={attention.dropout} is not used by attention=none"
+    r_drop = config.training.r_drop
+    if r_drop > 0 and not any(map(_has_dropout, parts)):
+        yield (
+            f"training.r_drop={r_drop} compares two passes that are equal without "
+            "dropout; set data.dropout"
+        )
+    idle = [
+        name
+        for name, side in sides.items()
+        if side.dropout_mode is DropoutMode.sequence and not _has_dropout(side, besides=_OF_WORDS)
+    ]
+    if idle:
+        yield (
+            f"{idle[0]}.dropout_mode=sequence has no effect without dropout of vectors; set "
+            "data.dropout"
+        )
 
 
 def _teacher_forcing_without_effect(forcing: TeacherForcingConfig) -> Iterator[str]:
