@@ -27,7 +27,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.train_speed import Run, make_batches
-from seq2seq.config.errors import USER_ERRORS, describe_error
+from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.config.models import check_model
 from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import Batch

@@ -30,7 +30,7 @@ from seq2seq.attention import attention_config_types
 from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import Batch, Batches, collate
-from seq2seq.kernels.switch import use_kernels
+from seq2seq.kernels import use_kernels
 from seq2seq.runtime.allocator import keep_freed_memory
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, choose_numerics

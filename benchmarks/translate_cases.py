@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.cli.translation.config import TranslateConfig, shown
-from seq2seq.cli.translation.inputs import open_inputs
+from seq2seq.cli.translation.streams import open_inputs
 from seq2seq.data import load_corpora
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Precision
@@ -32,8 +33,9 @@ def read_test_set(config: TranslateConfig) -> list[tuple[str, str]]:
         return [(pair.source, pair.target) for pair in load_corpora(data).test]
     if config.input is None or config.reference is None:
         sys.exit("error: input=FILE and reference=FILE must be given together, or neither")
-    with open_inputs(config) as inputs:
-        return [pair for window in inputs.windows(config.batch_size) for pair in window]
+    with ExitStack() as stack:
+        windows = open_inputs(config, stack).windows(config.batch_size)
+        return [pair for window in windows for pair in window]
 
 
 def time_in_turn(runs: Sequence[Callable[[], object]], *, repeats: int) -> list[list[float]]:

@@ -33,7 +33,7 @@ from benchmarks.translate_cases import (
 from seq2seq.cli.translation.config import TranslateConfig, load_translate_config
 from seq2seq.evaluation.metrics import score
 from seq2seq.inference.translator import Translator
-from seq2seq.kernels.switch import use_kernels
+from seq2seq.kernels import use_kernels
 from seq2seq.runtime.allocator import keep_freed_memory
 from seq2seq.runtime.numerics import Precision, choose_numerics
 from seq2seq.search import BeamConfig, DecodingConfig, EarlyStopping, GreedyConfig

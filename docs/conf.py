@@ -1,10 +1,13 @@
 """Sphinx configuration of the documentation: `sphinx-build -W -b html docs docs/_build/html`."""
 
 import re
+import sys
+from pathlib import Path
 
 from sphinx.application import Sphinx
 
 from seq2seq import __version__
+from seq2seq.cli.keys import reference_of_keys
 
 project = "seq2seq"
 author = "the seq2seq contributors"
@@ -49,6 +52,8 @@ napoleon_numpy_docstring = False
 python_maximum_signature_line_length = 88
 python_use_unqualified_type_names = True
 
+KEYS_PAGE = "reference/keys"
+
 copybutton_exclude = ".linenos, .gp, .go"
 
 
@@ -73,6 +78,28 @@ def escape_markup(
         lines.insert(0, "\\ ")  # else napoleon takes the text before the colon for a type
 
 
+def write_study(app: Sphinx) -> None:
+    """Write the example report, which the pages link to."""
+    sys.path.insert(0, str(app.srcdir))
+    import study
+
+    study.write(Path(app.srcdir, "_static", "study.html"))
+
+
+def insert_keys(app: object, page: str, source: list[str]) -> None:
+    """Write the reference of all keys into its page."""
+    if page == KEYS_PAGE:
+        source[0] = source[0].replace("<!-- keys -->", reference_of_keys())
+
+
+def always_outdated(*_: object) -> list[str]:
+    """Return the page that depends on the code, for a build that reads changed pages alone."""
+    return [KEYS_PAGE]
+
+
 def setup(app: Sphinx) -> None:
-    """Escape docstrings before napoleon reads them."""
+    """Write the example report and the keys, and escape docstrings before napoleon does."""
+    app.connect("builder-inited", write_study)
     app.connect("autodoc-process-docstring", escape_markup, priority=100)
+    app.connect("source-read", insert_keys)
+    app.connect("env-get-outdated", always_outdated)

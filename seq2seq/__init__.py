@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from seq2seq.config.models import build_model
     from seq2seq.config.plugins import load_plugins
     from seq2seq.config.schema import TrainConfig, load_config
-    from seq2seq.inference.translation import TranslatedHypothesis, Translation
-    from seq2seq.inference.translator import Translator
-    from seq2seq.model.seq2seq import Seq2Seq
+    from seq2seq.inference import TranslatedHypothesis, Translation, Translator
+    from seq2seq.model import Seq2Seq
     from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
     from seq2seq.training.run import run_training
+    from seq2seq.training.updates import batch_gradients
 
 __all__ = [
     "BeamConfig",
@@ -29,6 +29,7 @@ __all__ = [
     "Translation",
     "Translator",
     "__version__",
+    "batch_gradients",
     "build_attention",
     "build_model",
     "load_config",
@@ -41,11 +42,11 @@ _MODULES = {
     "seq2seq.config.models": ("build_model",),
     "seq2seq.config.plugins": ("load_plugins",),
     "seq2seq.config.schema": ("TrainConfig", "load_config"),
-    "seq2seq.inference.translation": ("TranslatedHypothesis", "Translation"),
-    "seq2seq.inference.translator": ("Translator",),
-    "seq2seq.model.seq2seq": ("Seq2Seq",),
+    "seq2seq.inference": ("TranslatedHypothesis", "Translation", "Translator"),
+    "seq2seq.model": ("Seq2Seq",),
     "seq2seq.search": ("BeamConfig", "GreedyConfig", "SamplingConfig"),
     "seq2seq.training.run": ("run_training",),
+    "seq2seq.training.updates": ("batch_gradients",),
 }
 """The module of each public name."""
 

@@ -1,21 +1,215 @@
-"""Range checks for configurations; their errors name the key, the value and the rule.
+"""The base of all configurations, which checks each field against its type and its rules.
 
-A field that is None passes. The section of a top-level key is "".
+A rule stands in the annotation of its field, `beam_size: Annotated[int, Range(1, 100)]`, so that
+the check, its message and the reference of all keys have one source. The marks of a field, which
+say what a change of its value means, stand there too, or at the class for all its fields.
 """
 
 import json
 import math
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from dataclasses import MISSING, dataclass, fields
+from enum import Enum
+from functools import cache
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    ClassVar,
+    NamedTuple,
+    Protocol,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
 
-_MAX_LAYERS = 100
-_MAX_SIZE = 20_000
-"""Limits of the layers and sizes of a model, so that a forged file cannot ask for more."""
+
+@runtime_checkable
+class Rule(Protocol):
+    """A rule in the annotation of a field; its text completes "must be"."""
+
+    def allows(self, value: object) -> bool:
+        """Return whether a value, which has the type of the field, keeps the rule."""
 
 
-class _Layers(Protocol):
-    num_layers: int
-    residual: bool
+@dataclass(frozen=True)
+class Range:
+    """The finite numbers from `least` or above `above`, up to `most` or below `below`."""
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+    hint: str = ""
+    """Text after the range in messages: another way to what the user may want."""
+
+    def allows(self, value: object) -> bool:
+        """Return whether a number lies in the range."""
+        assert isinstance(value, int | float)
+        return (
+            math.isfinite(value)
+            and (self.least is None or value >= self.least)
+            and (self.above is None or value > self.above)
+            and (self.most is None or value <= self.most)
+            and (self.below is None or value < self.below)
+        )
+
+    def __str__(self) -> str:
+        words = {"at least": self.least, "above": self.above}
+        words |= {"at most": self.most, "below": self.below}
+        bounds = [f"{word} {bound:,}" for word, bound in words.items() if bound is not None]
+        return " and ".join(bounds) + (f"; {self.hint}" if self.hint else "")
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Some values."""
+
+    values: tuple[object, ...]
+
+    def allows(self, value: object) -> bool:
+        """Return whether a value is one of them; 1 is not true."""
+        return any(value == each and type(value) is type(each) for each in self.values)
+
+    def __str__(self) -> str:
+        return f"one of: {', '.join(map(as_yaml, self.values))}"
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Texts, and lists of texts, that are neither empty nor blank."""
+
+    meaning: str
+
+    def allows(self, value: object) -> bool:
+        """Return whether there is a text, and none is blank."""
+        texts = value if isinstance(value, list) else [value]
+        return bool(texts) and all(str(text).strip() for text in texts)
+
+    def __str__(self) -> str:
+        return self.meaning
+
+
+class Mark(Enum):
+    """The meaning of a change of a key; each key of a training has one of the first three."""
+
+    free = "free"
+    """A resumed run may have another value: it changes neither an update nor the choice of the best
+    checkpoint, or is a budget. A new budget moves the end of the cosine schedule."""
+    named = "named"
+    """A resumed run may have another value if `resume_changes` names the key."""
+    fixed = "fixed"
+    """A resumed run has the same value: last.pt contains what it describes."""
+    data = "data"
+    """The key stands for the training data: `resume_changes` allows other data by its name."""
+    scores = "scores"
+    """Validation scores depend on it: those of before a change are not compared with later ones."""
+    model = "model"
+    """Weights compute with it: a training that begins with them has the same value."""
+    initial = "initial"
+    """The first weights depend on it: only checkpoints with the same value are averaged."""
+    machine = "machine"
+    """Each process of a run may have its own value."""
+    start = "start"
+    """It says where and how a run starts: a study does not compare it."""
+
+
+Count = Annotated[int, Range(1)]
+Size = Annotated[int, Range(1, 20_000)]
+"""A size of a model; the limit keeps a forged file from asking for more."""
+VocabularySize = Annotated[int, Range(1, 1_000_000)]
+Layers = Annotated[int, Range(1, 100)]
+Threads = Annotated[int, Range(1, 1_024)]
+Probability = Annotated[float, Range(0, below=1)]
+Dropout = Annotated[Probability, Mark.named]
+"""Also in a section of the model, it concerns only the training of the weights."""
+Weight = Annotated[float, Range(0)]
+Positive = Annotated[float, Range(above=0)]
+Name = Annotated[str, Filled("a name")]
+FilePath = Annotated[str, Filled("a path")]
+FilePaths = Annotated[list[str], Filled("a file, or several: [a,b]")]
+
+
+class FieldType(NamedTuple):
+    """The type of a field, taken apart."""
+
+    bases: tuple[type, ...]
+    """The type, or several alternatives; without None, and `list` for any list."""
+    is_optional: bool
+    rules: tuple[Rule, ...]
+    marks: frozenset[Mark]
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class Config:
+    """Base of the configuration dataclasses.
+
+    Creating one checks the type and the rules of every field, and replaces the name of a member of
+    an enumeration by the member. A subclass gives its section, `class BeamConfig(Config,
+    section="decoding")`, and adds the rules between its fields in `__post_init__`. It is declared
+    with `repr=False` to be shown without the fields that have their default values.
+    """
+
+    section: ClassVar[str] = ""
+    """Key of the configuration; "" if its fields are top-level keys."""
+    marks: ClassVar[tuple[Mark, ...]] = ()
+    """Marks of the fields that have none of their own."""
+
+    def __init_subclass__(
+        cls, *, section: str | None = None, marks: tuple[Mark, ...] | None = None
+    ) -> None:
+        # Both are None in a derived class, and when slots=True creates the class again.
+        cls.section = cls.section if section is None else section
+        cls.marks = cls.marks if marks is None else marks
+
+    def __post_init__(self) -> None:
+        types = field_types(type(self))  # type: ignore[arg-type]  # a class has a hash
+        for name, field_type in types.items():
+            value = getattr(self, name)
+            checked = _check(f"{self.section}.{name}".lstrip("."), value, field_type)
+            if checked is not value:
+                setattr(self, name, checked)
+
+    def __repr__(self) -> str:
+        shown = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            factory = field.default_factory
+            if value != (field.default if factory is MISSING else factory()):
+                value = value.name if isinstance(value, Enum) else value
+                shown.append(f"{field.name}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+@cache
+def field_types(config_type: type) -> dict[str, FieldType]:
+    """Return the type of each field."""
+    hints = get_type_hints(config_type, include_extras=True)
+    return {field.name: _take_apart(hints[field.name]) for field in fields(config_type)}
+
+
+def marks_of_keys(config: Config) -> dict[str, frozenset[Mark]]:
+    """Return the marks of each key of a configuration and its parts.
+
+    Example:
+        >>> class SizeConfig(Config, section="size", marks=(Mark.model,)): ...
+        >>> @dataclass(kw_only=True, slots=True)
+        ... class RoomConfig(SizeConfig):
+        ...     width: Count = 3
+        ...     name: Annotated[Name, Mark.free] = "hall"
+        >>> [(key, *marks) for key, marks in marks_of_keys(RoomConfig()).items()]
+        [('size.width', <Mark.model: 'model'>), ('size.name', <Mark.free: 'free'>)]
+    """
+    found: dict[str, frozenset[Mark]] = {}
+    for name, field_type in field_types(type(config)).items():  # type: ignore[arg-type]
+        value = getattr(config, name)
+        if isinstance(value, Config):
+            found |= marks_of_keys(value)
+        else:
+            key = f"{config.section}.{name}".lstrip(".")
+            found[key] = field_type.marks or frozenset(config.marks)
+    return found
 
 
 def as_yaml(value: object) -> str:
@@ -28,54 +222,70 @@ def as_yaml(value: object) -> str:
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
-def check_positive(section: str, config: object, *fields: str) -> None:
-    """Raise ValueError unless each field is at least 1."""
-    for key, value in _values(section, config, fields):
-        if value < 1:
-            raise ValueError(f"{key}={value} must be at least 1")
+_MEANINGS: dict[type, tuple[type, str]] = {
+    bool: (bool, "true or false"),
+    int: (Integral, "an integer (64 bits)"),
+    float: (Real, "a number"),
+    str: (str, "a text"),
+    list: (list, "a list"),
+}
+"""The classes of the values of a type, and the words for them in messages."""
 
 
-def check_not_negative(section: str, config: object, *fields: str) -> None:
-    """Raise ValueError unless each field is a finite number of at least 0."""
-    for key, value in _values(section, config, fields):
-        if not 0 <= value < math.inf:
-            raise ValueError(f"{key}={value} must be a number of at least 0")
+def _take_apart(hint: object) -> FieldType:
+    if get_origin(hint) is Annotated:
+        inner, *added = get_args(hint)
+        found = _take_apart(inner)
+        rules = tuple(each for each in added if isinstance(each, Rule))
+        marks = frozenset(each for each in added if isinstance(each, Mark))
+        return found._replace(rules=found.rules + rules, marks=found.marks | marks)
+    if get_origin(hint) in (Union, UnionType):
+        parts = [_take_apart(part) for part in get_args(hint)]
+        bases = tuple(base for part in parts for base in part.bases if base is not NoneType)
+        rules = tuple(rule for part in parts for rule in part.rules)
+        marks = frozenset(mark for part in parts for mark in part.marks)
+        return FieldType(bases, NoneType in get_args(hint), rules, marks)
+    base = get_origin(hint) or hint
+    known = base if isinstance(base, type) else object
+    return FieldType((known,), hint is NoneType, (), frozenset())
 
 
-def check_at_most(section: str, config: object, most: int, *fields: str) -> None:
-    """Raise ValueError if a field is more than the limit, far above all useful values."""
-    for key, value in _values(section, config, fields):
-        if value > most:
-            raise ValueError(f"{key}={value} must be at most {most:,}")
+def _check(key: str, value: object, field_type: FieldType) -> object:
+    """Return a value of a field, an enumeration's member instead of its name.
+
+    Raises:
+        ValueError: The value has another type, or breaks a rule.
+    """
+    if value is None and field_type.is_optional:
+        return None
+    for base in field_type.bases:
+        if issubclass(base, Enum) and isinstance(value, str) and value in base.__members__:
+            return base[value]
+    shown = repr(value) if isinstance(value, str) else as_yaml(value)
+    hint = ", or null" if field_type.is_optional else ""
+    if not any(_has_type(value, base) for base in field_type.bases):
+        meanings = " or ".join(map(_meaning, field_type.bases))
+        raise ValueError(f"{key}={shown} must be {meanings}{hint}")
+    for rule in field_type.rules:
+        if not rule.allows(value):
+            is_finite = not isinstance(value, float) or math.isfinite(value)
+            finite = "" if is_finite else "finite and "
+            raise ValueError(f"{key}={shown} must be {finite}{rule}{hint}")
+    return value
 
 
-def check_probabilities(section: str, config: object, *fields: str) -> None:
-    """Raise ValueError unless each field lies in [0, 1)."""
-    for key, value in _values(section, config, fields):
-        if not 0 <= value < 1:
-            raise ValueError(f"{key}={value} must lie in [0, 1)")
+def _has_type(value: object, base: type) -> bool:
+    if isinstance(value, bool) and base in (int, float):
+        return False
+    if base is int:  # no tensor holds more
+        return isinstance(value, Integral) and -(2**63) <= int(value) < 2**63
+    if base in _MEANINGS:
+        return isinstance(value, _MEANINGS[base][0])
+    # A plug-in may have fields of other types, which OmegaConf checks as far as it can.
+    return not issubclass(base, Enum | Config) or isinstance(value, base)
 
 
-def check_sizes(section: str, config: object, *fields: str) -> None:
-    """Raise ValueError unless each field is at least 1 and at most the limit of a model's sizes."""
-    check_positive(section, config, *fields)
-    check_at_most(section, config, _MAX_SIZE, *fields)
-
-
-def check_layers(section: str, config: _Layers) -> None:
-    """Raise ValueError if there are no or too many layers, or none that residuals connect."""
-    check_positive(section, config, "num_layers")
-    check_at_most(section, config, _MAX_LAYERS, "num_layers")
-    if config.residual and config.num_layers == 1:
-        raise ValueError(
-            f"{section}.residual=true connects layers, but {section}.num_layers=1; set num_layers "
-            "to 2 or more, or residual=false"
-        )
-
-
-def _values(section: str, config: object, fields: Iterable[str]) -> Iterator[tuple[str, float]]:
-    """Yield the key and the value of each field that is not None."""
-    for field in fields:
-        value: float | None = getattr(config, field)
-        if value is not None:
-            yield f"{section}.{field}" if section else field, value
+def _meaning(base: type) -> str:
+    if issubclass(base, Enum):
+        return f"one of: {', '.join(base.__members__)}"
+    return _MEANINGS[base][1] if base in _MEANINGS else f"a {base.__name__}"

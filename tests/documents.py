@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+BUILT = {ROOT / "docs" / "_static" / "study.html"}
+"""Files that the build of the documentation writes."""
 PLUGIN_PAGE = "docs/tutorials/new-attention-type.md"
-INPUT = "Der Hund l\xe4uft.\n\nZwei M\xe4nner.\n"
 
 QUICK_UPDATES = "training.max_updates=2"
 QUICK = [
@@ -66,7 +67,8 @@ class Page:
     def missing_links(self) -> list[str]:
         """Return the paths that the page links to and that do not exist."""
         links = [link for link in re.findall(r"\]\(([^)#]+)", self.text) if "://" not in link]
-        return [link for link in links if not (self._path.parent / link).exists()]
+        paths = {link: (self._path.parent / link).resolve() for link in links}
+        return [link for link, path in paths.items() if not path.exists() and path not in BUILT]
 
     def blocks(self, language: str) -> list[str]:
         """Return the code blocks of a language; those without one show output."""
@@ -104,7 +106,9 @@ def quickened(arguments: list[str]) -> list[str]:
     if "experiment=study_attention_types" in arguments:
         # A few runs of the study; a test of the experiment composes all.
         few_types = [] if "attention=dot" in arguments else ["attention=none,dot"]
-        arguments = [*arguments, *few_types, "seed=1,2"]
+        arguments = [*arguments, *few_types, "seed=1"]
+    # Of many types, the first and the last; test_pages.py looks the others up.
+    arguments = [re.sub(r"^(attention=\w+),[\w,]+(,\w+)$", r"\1\2", each) for each in arguments]
     arguments = [each for each in arguments if not each.startswith("data.num_")]
     extra = QUICK + ([] if "data=files" in arguments else QUICK_GRAMMAR)
     chosen = next(
@@ -119,26 +123,13 @@ def quickened(arguments: list[str]) -> list[str]:
 
 
 def make_workplace(path: Path) -> Path:
-    """Make a copy of the project as a user has it, with text of their own and a trained run."""
+    """Make a copy of the project as a user has it, with a plug-in and a trained run."""
     for name in ("configs", "seq2seq", "train.py", "translate.py"):
         (path / name).symlink_to(ROOT / name)
     (path / "data").mkdir()
     (path / "data" / "german-english.grammar").symlink_to(ROOT / "data" / "german-english.grammar")
-    mine = path / "my"
-    mine.mkdir()
-    german, english = ["Der Hund l\xe4uft.", "Zwei M\xe4nner."], ["The dog runs.", "Two men."]
-    for split in ("train", "valid", "test"):
-        (mine / f"{split}.de").write_text("\n".join(german) + "\n", encoding="utf-8")
-        (mine / f"{split}.en").write_text("\n".join(english) + "\n", encoding="utf-8")
-        rows = "".join(f"{a}\t{b}\n" for a, b in zip(german, english, strict=True))
-        (mine / f"{split}.tsv").write_text(rows, encoding="utf-8")
-    french = "Le chien court.\nDeux hommes.\n"
-    for split in ("train", "valid"):
-        (mine / f"{split}.fr").write_text(french, encoding="utf-8")
-    for split in ("train", "test"):
-        (mine / f"{split}.align").write_text("1-1 2-2\n1-1\n", encoding="ascii")
-    (mine / "input.de").write_text(INPUT, encoding="utf-8")
-    (mine / "cosine.py").write_text(Page(PLUGIN_PAGE).blocks("python")[0], encoding="utf-8")
+    (path / "my").mkdir()
+    (path / "my" / "cosine.py").write_text(Page(PLUGIN_PAGE).blocks("python")[0], encoding="utf-8")
     run_script(path, "train.py", quickened([]))
     return path
 

@@ -34,7 +34,7 @@ OVERRIDES = (
 """A run of 18 updates with 5 validations that writes every kind of file."""
 PRELOADED = [
     "seq2seq.cli.train",
-    "seq2seq.training.monitoring.event_file",
+    "seq2seq.training.monitoring.tensorboard",
     "sacrebleu",
     "fault_processes",
 ]

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from seq2seq.training.gradients import GradientAdder
+from seq2seq.training.updates import Updater
 
 
 def run_short(patch: pytest.MonkeyPatch, updates: list[int]) -> None:
     """Let memory be too small in some updates, after their gradients were computed."""
-    original = GradientAdder._add_batch
+    original = Updater._add_batch
 
     def add_batch(self, batch, update, num_tokens):
         found = original(self, batch, update, num_tokens)
@@ -16,4 +16,4 @@ def run_short(patch: pytest.MonkeyPatch, updates: list[int]) -> None:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return found
 
-    patch.setattr(GradientAdder, "_add_batch", add_batch)
+    patch.setattr(Updater, "_add_batch", add_batch)

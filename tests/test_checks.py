@@ -1,56 +1,245 @@
-from types import SimpleNamespace
+"""Every field of every configuration has a rule, and refuses in one line what breaks it."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated
 
 import pytest
+from tiny_translator import make_translate_config
 
-from seq2seq.checks import as_yaml, check_not_negative, check_positive, check_probabilities
+from seq2seq.attention import UniformConfig, attention_config_types
+from seq2seq.checks import (
+    Config,
+    Count,
+    FilePath,
+    Filled,
+    OneOf,
+    Range,
+    as_yaml,
+    field_types,
+)
+from seq2seq.cli.score import ScoreConfig
+from seq2seq.config.schema import load_config
+from seq2seq.evaluation.significance import Significance
+from seq2seq.search import BeamConfig, EarlyStopping, LengthPenaltyForm, decoding_config_types
+
+RANGES = {
+    "at least 0": """data.seed training.schedule.warmup_updates training.validation.num_samples
+        training.optimizer.weight_decay training.optimizer.clip_norm training.r_drop
+        training.guided_attention.weight training.coverage_loss tokenizer.sampling_alpha
+        decoding.min_length decoding.min_length_ratio decoding.no_repeat_ngram decoding.top_k
+        decoding.coverage_penalty""",
+    "at least 1": """data.max_epochs data.batch_tokens data.max_length
+        data.num_train data.num_valid data.num_test data.temperature
+        tokenizer.min_frequency training.max_epochs
+        training.max_updates training.accumulation training.log_every training.batching.size
+        training.batching.pool_size training.schedule.plateau_patience
+        training.teacher_forcing.updates training.validation.every_updates
+        training.validation.patience training.validation.keep_best training.validation.batch_size
+        decoding.n_best batch_size split_length significance_samples""",
+    "above 0": """data.learning_rate training.optimizer.learning_rate training.max_minutes
+        training.save_every_minutes""",
+    "at least 0 and below 1": """data.dropout attention.dropout model.encoder.word_dropout
+        model.encoder.embedding_dropout model.encoder.hidden_dropout model.decoder.word_dropout
+        model.decoder.embedding_dropout model.decoder.hidden_dropout model.decoder.readout_dropout
+        training.label_smoothing training.ema_decay training.schedule.minimum_ratio
+        training.schedule.plateau_factor""",
+    "at least 0 and at most 1": """training.teacher_forcing.start training.teacher_forcing.end
+        gold_base""",
+    "at least 1 and at most 100": "model.encoder.num_layers model.decoder.num_layers",
+    "at least 1 and at most 1,024": "training.threads threads",
+    "at least 1 and at most 20,000": """attention.size attention.num_heads attention.num_filters
+        attention.filter_width model.encoder.embedding_size model.encoder.hidden_size
+        model.encoder.self_attention_heads model.decoder.embedding_size model.decoder.hidden_size
+        model.decoder.self_attention_heads model.decoder.readout_size""",
+    "at least 1 and at most 10,000": "decoding.beam_size decoding.num_samples",
+    "at least 1 and at most 1,000,000,000": "tokenizer.max_training_lines",
+    "at least 1 and at most 1,000,000": """data.vocabulary_size tokenizer.vocabulary_size
+        attention.window decoding.max_length_offset""",
+    "at least 0 and at most 1,000,000": "decoding.max_length_ratio",
+    "at least 0 and at most 40": "decoding.length_penalty",
+    "at least 0.98 and at most 1; the range of SentencePiece": "tokenizer.character_coverage",
+    "above 0; for the most probable token choose decoding=greedy": "decoding.temperature",
+    "above 0 and at most 1; 1 samples from all tokens": "decoding.top_p",
+}
+WITHOUT_RANGE = {"seed", "decoding.seed", "tokenizer.sampling_nbest"}
 
 
-def test_values_are_shown_as_in_a_command():
+def every_config() -> list[Config]:
+    """Return a configuration of each type of each command."""
+    own_files = ("data=files", "data.train=[a.tsv]", "data.valid=[b.tsv]", "tokenizer=words")
+    trains = [load_config(), load_config(*own_files)]
+    trains += [load_config("data=multi30k", "tokenizer=characters")]
+    types = (*attention_config_types().values(), *decoding_config_types().values())
+    score = ScoreConfig(
+        hypotheses=["a"],
+        reference=["b"],
+        bleu_tokenize="13a",
+        lowercase=False,
+        output=None,
+        output_format="text",
+        significance=Significance.bootstrap,
+        significance_samples=None,
+    )
+    found: dict[type, Config] = {}
+    waiting: list[Config] = [
+        *trains,
+        *(each() for each in types),
+        make_translate_config("best.pt"),
+        score,
+    ]
+    while waiting:
+        config = waiting.pop()
+        found.setdefault(type(config), config)
+        values = (getattr(config, field.name) for field in dataclasses.fields(config))
+        waiting += [value for value in values if isinstance(value, Config)]
+    return list(found.values())
+
+
+CONFIGS = every_config()
+FIELDS = [
+    (f"{config.section}.{name}".lstrip("."), config, name, field_type)
+    for config in CONFIGS
+    for name, field_type in field_types(type(config)).items()
+]
+RULES = [
+    (key, config, name, rule)
+    for key, config, name, field_type in FIELDS
+    for rule in field_type.rules
+    if isinstance(rule, Range)
+]
+
+
+def test_every_number_has_its_range() -> None:
+    expected = {key: rule for rule, keys in RANGES.items() for key in keys.split()}
+
+    assert {key: str(rule) for key, _, _, rule in RULES} == expected
+    numbers = {key for key, _, _, each in FIELDS if {int, float} & {*each.bases}}
+    assert numbers - expected.keys() == WITHOUT_RANGE
+
+
+def _outside(rule: Range) -> list[float]:
+    """Return numbers just outside a range, and far outside."""
+    low = [] if rule.least is None else [math.nextafter(rule.least, -math.inf), rule.least - 1]
+    high = [] if rule.most is None else [math.nextafter(rule.most, math.inf), rule.most * 1000]
+    return [*low, *high, *(each for each in (rule.above, rule.below) if each is not None)]
+
+
+def test_a_number_out_of_its_range_is_refused_by_key_value_and_rule() -> None:
+    for key, config, name, rule in RULES:
+        is_integer = int in field_types(type(config))[name].bases
+        values = [each for each in _outside(rule) if not is_integer or each == int(each)]
+        values += [] if is_integer else [math.nan, math.inf]
+        for value in values:
+            given = int(value) if is_integer else value
+            finite = "" if math.isfinite(given) else "finite and "
+
+            with pytest.raises(ValueError) as caught:
+                dataclasses.replace(config, **{name: given})
+
+            assert (
+                str(caught.value).removesuffix(", or null")
+                == f"{key}={given} must be {finite}{rule}"
+            )
+
+
+def test_a_value_of_another_type_is_refused_in_one_line() -> None:
+    for key, config, name, field_type in FIELDS:
+        if key in ("data.train", "data.valid", "data.test"):  # checked by `read_file_sets`
+            continue
+        wrong = [b"", [1.5], {}] if list not in field_type.bases else [b"", {}]
+        for value in (*wrong, *([] if field_type.is_optional else [None])):
+            with pytest.raises(ValueError, match=rf"^{key}=.* must be ") as caught:
+                dataclasses.replace(config, **{name: value})
+
+            assert "\n" not in str(caught.value)
+
+
+def test_the_name_of_a_member_of_an_enumeration_becomes_the_member() -> None:
+    config = BeamConfig(length_penalty_form="average", early_stopping="first")
+
+    assert config.length_penalty_form is LengthPenaltyForm.average
+    assert config.early_stopping is EarlyStopping.first
+    assert config.penalty(7) == 7.0
+
+
+def test_an_unknown_member_is_refused_with_the_choices() -> None:
+    for key, config, name, field_type in FIELDS:
+        if not issubclass(field_type.bases[0], Enum):
+            continue
+
+        with pytest.raises(ValueError, match=rf"^{key}='frist' must be one of: \w+, \w+") as caught:
+            dataclasses.replace(config, **{name: "frist"})
+
+        assert all(member in str(caught.value) for member in field_type.bases[0].__members__)
+
+
+def test_a_name_of_a_member_reaches_the_rules_between_fields() -> None:
+    assert UniformConfig(normalizer="softmax") == UniformConfig()
+
+    with pytest.raises(ValueError, match=r"^attention\.normalizer=sparsemax changes nothing"):
+        UniformConfig(normalizer="sparsemax")
+
+
+def test_a_blank_text_is_refused() -> None:
+    for key, config, name, field_type in FIELDS:
+        if Filled not in map(type, field_type.rules):
+            continue
+        is_list = list in field_type.bases
+        for value in ([], ["a", " "]) if is_list else ("", " "):
+            with pytest.raises(ValueError, match=rf"^{key}=.* must be a (name|path|file)"):
+                dataclasses.replace(config, **{name: value})
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class _Shape(Config, section="shape"):
+    size: Count
+    path: FilePath | None = None
+    mode: Annotated[bool | str, OneOf((True, "auto"))] = True
+    form: LengthPenaltyForm = LengthPenaltyForm.gnmt
+
+
+@dataclass(kw_only=True, slots=True)
+class _PluginShape(_Shape):
+    sides: tuple[int, int] = (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"size": True}, "shape.size=true must be an integer (64 bits)"),
+        ({"size": "3"}, "shape.size='3' must be an integer (64 bits)"),
+        ({"size": 2.0}, "shape.size=2.0 must be an integer (64 bits)"),
+        ({"size": 10**30}, f"shape.size={10**30} must be an integer (64 bits)"),
+        ({"path": " "}, "shape.path=' ' must be a path, or null"),
+        ({"mode": 1}, "shape.mode=1 must be true or false or a text"),
+        ({"mode": "no"}, "shape.mode='no' must be one of: true, auto"),
+    ],
+)
+def test_a_message_names_key_value_and_rule(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        _Shape(**{"size": 1} | values)
+
+    assert str(caught.value) == message
+
+
+def test_a_subclass_has_the_section_and_the_checks_of_its_base() -> None:
+    assert _PluginShape(size=1, sides=[3, 4]).sides == [3, 4]
+
+    with pytest.raises(ValueError, match=r"^shape\.size=0 must be at least 1$"):
+        _PluginShape(size=0)
+
+
+def test_a_configuration_is_shown_without_its_default_values() -> None:
+    assert repr(_Shape(size=3, form="average")) == "_Shape(size=3, form='average')"
+    assert repr(BeamConfig(beam_size=8)) == "BeamConfig(beam_size=8)"
+
+
+def test_values_are_shown_as_in_a_command() -> None:
     values = (None, True, False, 0, 1, "None", [None])
 
     assert [as_yaml(value) for value in values] == [
         *("null", "true", "false", "0", "1", "None", "[None]"),
     ]
-
-
-def test_values_in_range_pass():
-    config = SimpleNamespace(size=1, layers=7, dropout=0.0, word_dropout=0.999)
-
-    check_positive("model", config, "size", "layers")
-    check_probabilities("model", config, "dropout", "word_dropout")
-
-
-@pytest.mark.parametrize("value", [0, -3])
-def test_size_below_one_is_refused_by_key_and_value(value):
-    config = SimpleNamespace(size=5, layers=value)
-
-    with pytest.raises(ValueError, match=f"^model.encoder.layers={value} must be at least 1$"):
-        check_positive("model.encoder", config, "size", "layers")
-
-
-@pytest.mark.parametrize("value", [-0.5, float("nan"), float("inf")])
-def test_negative_and_infinite_numbers_are_refused_by_key_and_value(value):
-    config = SimpleNamespace(penalty=0.0, other=value)
-
-    with pytest.raises(ValueError, match=rf"^decoding.other={value} must be a number of at leas"):
-        check_not_negative("decoding", config, "penalty", "other")
-
-
-def test_a_field_that_is_none_passes():
-    config = SimpleNamespace(threads=None)
-
-    check_positive("", config, "threads")
-    check_probabilities("", config, "threads")
-
-
-def test_a_top_level_key_is_named_without_a_section():
-    with pytest.raises(ValueError, match=r"^batch_size=0 must be at least 1$"):
-        check_positive("", SimpleNamespace(batch_size=0), "batch_size")
-
-
-@pytest.mark.parametrize("value", [-0.1, 1.0, 1.5, float("nan")])
-def test_probability_outside_its_range_is_refused_by_key_and_value(value):
-    config = SimpleNamespace(word_dropout=0.5, dropout=value)
-
-    with pytest.raises(ValueError, match=rf"^model.decoder.dropout={value} must lie in \[0, 1\)$"):
-        check_probabilities("model.decoder", config, "word_dropout", "dropout")

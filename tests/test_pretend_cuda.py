@@ -6,8 +6,8 @@ from pretend_cuda import CUDA, DeviceMismatchError, pretend_cuda
 from torch import nn
 
 from seq2seq.attention import masked_softmax
-from seq2seq.search.base import length_limits
 from seq2seq.search.config import GreedyConfig
+from seq2seq.search.interface import length_limits
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_tensors_say_that_they_are_on_cuda_and_compute(cuda):
 def test_a_cpu_tensor_beside_cuda_tensors_fails(cuda):
     scores = torch.zeros(2, 1, 3).to(CUDA)
 
-    with pytest.raises(DeviceMismatchError, match=r"shape \(2, 1, 3\).* at attention/softmax"):
+    with pytest.raises(DeviceMismatchError, match=r"shape \(2, 1, 3\).* at attention/normalizers"):
         masked_softmax(scores, torch.ones(2, 3, dtype=torch.bool))
 
 
@@ -49,9 +49,9 @@ def test_a_sync_is_recorded_with_its_line(cuda):
 
     [(line, count)] = cuda.syncs.items()
     assert count == 1
-    assert line.startswith("search/base.py: return [config.longest(length)")
+    assert line.startswith("search/interface.py: return [config.longest(length)")
     assert line.endswith("[tolist]")
-    assert list(cuda.lines) == [f"search/base.py:{length_limits.__code__.co_firstlineno + 2}"]
+    assert list(cuda.lines) == [f"search/interface.py:{length_limits.__code__.co_firstlineno + 2}"]
 
 
 @pytest.mark.parametrize(

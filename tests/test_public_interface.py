@@ -1,11 +1,17 @@
 """`import seq2seq` offers a few names, and loads none of them before it is used."""
 
+import math
 import subprocess
 import sys
 
 import pytest
 
 import seq2seq
+import seq2seq.evaluation
+import seq2seq.inference
+import seq2seq.model
+from seq2seq import batch_gradients, build_model, load_config
+from seq2seq.data import Pair, make_batch, train_tokenizers
 
 
 def test_all_names_are_loaded_from_their_modules():
@@ -25,3 +31,32 @@ def test_import_loads_nothing_slow():
     code = "import seq2seq, sys; sys.exit('torch' in sys.modules or 'hydra' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("package", [seq2seq.evaluation, seq2seq.inference, seq2seq.model])
+def test_packages_offer_their_public_names(package):
+    assert sorted(package.__all__) == package.__all__
+    for name in package.__all__:
+        assert not name.startswith("_")
+        assert getattr(package, name) is not None
+
+
+def test_one_batch_from_pairs_to_gradient_and_attention_needs_public_names_only():
+    config = load_config("attention=dot", "tokenizer=characters", "training.label_smoothing=0")
+    pairs = [Pair("ein Hund", "a dog"), Pair("eine Katze", "a cat")]
+    source, target = train_tokenizers(config.tokenizer, pairs)
+    batch = make_batch(
+        source.encode([pair.source for pair in pairs]),
+        target.encode([pair.target for pair in pairs]),
+    )
+    model = build_model(
+        config, source_vocabulary_size=len(source), target_vocabulary_size=len(target)
+    )
+
+    loss, gradients = batch_gradients(config, model=model, batch=batch)
+    weights = model(batch.source_ids, batch.source_mask, batch.previous_ids).attention_weights
+
+    assert loss == pytest.approx(math.log(len(target)), abs=0.5)
+    assert gradients.keys() == dict(model.named_parameters()).keys()
+    assert weights.shape == (2, 1, 6, 11)
+    assert not weights[0, :, :, 9:].any()

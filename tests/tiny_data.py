@@ -11,8 +11,7 @@ from seq2seq.data import (
     SentencePieceModel,
     WordsConfig,
 )
-from seq2seq.data.grammar.grammar import Grammar
-from seq2seq.data.grammar.parser import parse_grammar
+from seq2seq.data.grammar.grammar import Grammar, parse_grammar
 
 BASE = DataConfig(
     name="base",

@@ -84,7 +84,6 @@ def random(*shape: int, seed: int, dtype: torch.dtype = torch.float64) -> Tensor
 
 def gradients(outputs, inputs):
     """Differentiate a sum that weights every element of the outputs differently."""
-    loss = sum(
-        (output * random(*output.shape, seed=9, dtype=output.dtype)).sum() for output in outputs
-    )
+    factors = (random(*each.shape, seed=9, dtype=each.dtype).to(each.device) for each in outputs)
+    loss = sum((each * factor).sum() for each, factor in zip(outputs, factors, strict=True))
     return torch.autograd.grad(loss, inputs)

@@ -11,11 +11,16 @@ from tiny_attention import attention_sizes
 from torch import Tensor, nn
 
 from seq2seq.attention import AttentionConfig
-from seq2seq.model.bridge import Bridge
-from seq2seq.model.decoder_config import DecoderConfig, DecoderForm
-from seq2seq.model.encoder import EncoderConfig
-from seq2seq.model.seq2seq import ModelConfig, Seq2Seq, TiedEmbeddings
-from seq2seq.model.sequence_dropout import DropoutMode
+from seq2seq.model.config import (
+    Bridge,
+    DecoderConfig,
+    DecoderForm,
+    DropoutMode,
+    EncoderConfig,
+    ModelConfig,
+    TiedEmbeddings,
+)
+from seq2seq.model.seq2seq import Seq2Seq
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE = 11, 13

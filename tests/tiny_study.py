@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2seq.cli.studies.run_files import OVERRIDES
+from seq2seq.training.run_directory import RunDirectory
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 REFERENCES = [f"The {noun} runs through the deep snow ." for noun in ("dog", "cat", "man")] * 10
@@ -36,8 +36,19 @@ def write_run(
     for name, lines in (("test.hyp", translations), ("test.ref", references)):
         (path / name).write_text("".join(f"{line}\n" for line in lines))
     if overrides:
-        (path / OVERRIDES).write_text("".join(f"{override}\n" for override in overrides))
+        RunDirectory(path).record_overrides(overrides)
     return path
+
+
+def record_failure(path: Path, reason: str, overrides: Sequence[str] = ()) -> None:
+    """Write what a failed job leaves."""
+    RunDirectory(path).record_failure(reason, overrides)
+
+
+def change_results(path: Path, **values: object) -> None:
+    """Replace values in the results of a run."""
+    file = path / "results.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | values))
 
 
 def write_study(path: Path) -> Path:

@@ -78,7 +78,7 @@ def fits(override: str, others: Sequence[str]) -> bool:
 
 def tiny_run(folder: Path, *overrides: str) -> float:
     """Train into folder/runs/tiny."""
-    return run_training(tiny_config(folder, *overrides), folder / "runs" / "tiny")
+    return run_training(tiny_config(folder, *overrides), folder / "runs" / "tiny").bleu
 
 
 def tiny_trainer(folder: Path, *overrides: str) -> Trainer:

@@ -9,14 +9,14 @@ from torch import Tensor
 
 from seq2seq.attention import Memory
 from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
-from seq2seq.cli.hydra_arguments import TRANSLATE_LISTS
+from seq2seq.checks import field_types
 from seq2seq.cli.translation.config import LongLines, OutputFormat, TranslateConfig, UnknownTokens
 from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.inference.translation import TranslatedHypothesis, Translation
 from seq2seq.inference.translator import Translator
-from seq2seq.model.decoder_state import DecoderState
+from seq2seq.model.recurrence import DecoderState
 from seq2seq.runtime.numerics import Device, Numerics, Precision
 from seq2seq.search import BeamConfig
 
@@ -94,8 +94,15 @@ def make_translate_config(checkpoint: Path | str | list[str], **changes: object)
         "long_lines": LongLines.whole,
         "unknown_words": UnknownTokens.keep,
         "split_length": 100,
+        "plugins": [],
+        "kernels": "fast",
     }
-    lists = {key: [changes[key]] for key in TRANSLATE_LISTS if isinstance(changes.get(key), str)}
+    types = field_types(TranslateConfig)
+    lists = {
+        key: [value]
+        for key, value in changes.items()
+        if isinstance(value, str) and list in types[key].bases
+    }
     return TranslateConfig(**values | changes | lists)
 
 

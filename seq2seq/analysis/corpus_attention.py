@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from seq2seq.evaluation.alignment import GoldLinks, Links, alignment_error_rate
 from seq2seq.evaluation.attention_statistics import AttentionStatistics, HeadStatistics
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
-from seq2seq.visualization.heads import head_figure
-from seq2seq.visualization.plots import attention_figure
+from seq2seq.visualization.plots import attention_figure, head_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,13 +53,8 @@ class CorpusAttention:
         """
         num_heads = self.translator.num_heads
         statistics = AttentionStatistics(num_heads)
-        for each in self.translations:
-            target_length, source_length = each.best.attention_weights.shape[1:]
-            statistics.add(
-                each.best.attention_weights.unsqueeze(0),
-                source_mask=torch.ones(1, source_length, dtype=torch.bool),
-                target_mask=torch.ones(1, target_length, dtype=torch.bool),
-            )
+        for translation in self.translations:
+            statistics.add(translation.best.attention_weights)
         if gold is None:
             return statistics.heads(error_rates=None)
         rates = [self.alignment_error_rate(gold, head=head) for head in range(num_heads)]

@@ -1,6 +1,5 @@
 """A trained run: its configuration, results, sentences and model."""
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,11 +8,11 @@ from typing import Literal, get_args
 from seq2seq.analysis.corpus_attention import CorpusAttention, attend
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import load_saved_config
-from seq2seq.evaluation.alignment import GoldLinks, read_links
+from seq2seq.evaluation.alignment import GoldLinks, check_links, read_links
 from seq2seq.files.paths import expand_home
-from seq2seq.files.text import read_lines
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Device
+from seq2seq.training.run_directory import RunDirectory
 
 Target = Literal["reference", "translation"]
 
@@ -42,8 +41,9 @@ class Run:
     def __init__(self, path: Path, *, device: Device | str = Device.auto) -> None:
         """Read a run directory; raises as `load_run`."""
         self.path = path
-        self.config: TrainConfig = load_saved_config(path / "config.yaml")
-        self.results: dict[str, object] = _read_results(path / "results.json")
+        self._directory = RunDirectory(path)
+        self.config: TrainConfig = load_saved_config(self._directory.config)
+        self.results: dict[str, object] = self._directory.read_results()
         self._device = device
 
     @cached_property
@@ -59,26 +59,28 @@ class Run:
 
         Raises:
             FileNotFoundError: The run has no such set.
-            ValueError: The files have different numbers of lines.
+            ValueError: The files have different numbers of lines, or a gold link lies outside its
+                pair.
         """
-        if not self._path(split, "src").is_file():
+        directory = self._directory
+        if not directory.text(split, "src").is_file():
             known = sorted(path.stem for path in self.path.glob("*.src"))
             raise FileNotFoundError(
                 f"{self.path} has no {split}.src; its sets are {', '.join(known)}"
             )
-        source, translation, reference = (
-            read_lines(self._path(split, kind)) for kind in ("src", "hyp", "ref")
-        )
-        gold: list[GoldLinks | None] = [None] * len(source)
-        path = self._path(split, "gold")
-        if path.exists():
-            gold = list(read_links(str(path)))
-        if len({len(each) for each in (source, translation, reference, gold)}) > 1:
-            raise ValueError(
-                f"{self._path(split, '*')} have different numbers of lines; train the run again"
-            )
-        columns = zip(source, translation, reference, gold, strict=True)
-        return [ScoredPair(source=a, translation=b, reference=c, gold=d) for a, b, c, d in columns]
+        path = directory.text(split, "gold")
+        kinds = ("src", "hyp", "ref", *(["gold"] if path.exists() else []))
+        texts = directory.read_texts(split, kinds)
+        gold = read_links(str(path)) if path.exists() else [None] * len(texts[0])
+        pairs = [
+            ScoredPair(source=source, translation=translation, reference=reference, gold=links)
+            for source, translation, reference, links in zip(*texts[:3], gold, strict=True)
+        ]
+        for number, pair in enumerate(pairs, start=1):
+            if pair.gold is not None:
+                words = len(pair.source.split()), len(pair.reference.split())
+                check_links(pair.gold, *words, where=f"{path}:{number}")
+        return pairs
 
     def attention(self, split: str = "test", *, target: Target = "reference") -> CorpusAttention:
         """Compute the attention over a validation set or the test set.
@@ -108,17 +110,6 @@ class Run:
             raise ValueError(f"{self.path} has no gold links of its {split} set")
         return found
 
-    def _path(self, split: str, kind: str) -> Path:
-        return self.path / f"{split}.{kind}"
-
-
-def _read_results(path: Path) -> dict[str, object]:
-    try:
-        results: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged ({error}); train the run again") from error
-    return results
-
 
 def load_run(path: str | Path, *, device: Device | str = Device.auto) -> Run:
     """Load a finished run for analysis; its model is loaded at first use.
@@ -132,10 +123,10 @@ def load_run(path: str | Path, *, device: Device | str = Device.auto) -> Run:
         ValueError: A file is damaged, or the configuration cannot be read, for example because it
             names an attention type of a plug-in; see `seq2seq.load_plugins`.
     """
-    directory = expand_home(path, key="run")
-    for name in ("config.yaml", "results.json"):
-        if not (directory / name).is_file():
+    directory = RunDirectory(expand_home(path, key="run"))
+    for file in (directory.config, directory.results):
+        if not file.is_file():
             raise FileNotFoundError(
-                f"run={path} has no {name}; give the directory of a single run that has ended"
+                f"run={path} has no {file.name}; give the directory of a single run that has ended"
             )
-    return Run(directory, device=device)
+    return Run(directory.path, device=device)

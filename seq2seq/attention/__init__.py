@@ -23,7 +23,12 @@ from seq2seq.attention.local import LocalAttention, LocalConfig
 from seq2seq.attention.location import LocationAttention, LocationConfig
 from seq2seq.attention.multihead import MultiHeadAttention, MultiHeadConfig
 from seq2seq.attention.none import NoAttention, NoAttentionConfig
-from seq2seq.attention.normalizers import Normalizer
+from seq2seq.attention.normalizers import (
+    Normalizer,
+    masked_entmax15,
+    masked_softmax,
+    masked_sparsemax,
+)
 from seq2seq.attention.remembering import RememberingAttention
 from seq2seq.attention.sequences import (
     Attended,
@@ -32,8 +37,6 @@ from seq2seq.attention.sequences import (
     Past,
     SelfAttention,
 )
-from seq2seq.attention.softmax import masked_softmax
-from seq2seq.attention.sparse import masked_entmax15, masked_sparsemax
 from seq2seq.attention.uniform import UniformAttention, UniformConfig
 
 __all__ = [

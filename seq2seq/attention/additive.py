@@ -6,20 +6,16 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Attention, AttentionConfig, register_attention
+from seq2seq.checks import Size
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class AdditiveConfig(AttentionConfig):
     """Options of `AdditiveAttention`."""
 
     name: str = "additive"
-    size: int = 256
+    size: Size = 256
     """Number of units of the hidden layer, D."""
-
-    def __post_init__(self) -> None:
-        AttentionConfig.__post_init__(self)
-        if self.size < 1:
-            raise ValueError(f"attention.size={self.size} must be at least 1")
 
 
 @register_attention(AdditiveConfig)

@@ -11,13 +11,13 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.normalizers import NORMALIZERS, Normalizer
-from seq2seq.attention.softmax import lengths_to_mask
+from seq2seq.attention.normalizers import NORMALIZERS, Normalizer, lengths_to_mask
+from seq2seq.checks import Config, Dropout, Mark
 from seq2seq.registry import Registry
 
 
-@dataclass(kw_only=True, slots=True)
-class AttentionConfig:
+@dataclass(kw_only=True, slots=True, repr=False)
+class AttentionConfig(Config, section="attention", marks=(Mark.named, Mark.model)):
     """Options that all attention types have.
 
     A type derives a dataclass from this class, gives `name` a default value and adds its own
@@ -26,15 +26,11 @@ class AttentionConfig:
 
     name: str
     """Name of the type in the registry, as in `attention=additive`."""
-    dropout: float = 0.0
+    dropout: Dropout = 0.0
     """Probability of dropping a weight before the values are averaged."""
     normalizer: Normalizer = Normalizer.softmax
     """Function that turns scores into weights: softmax, or sparsemax and entmax15, which are
     sparse."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"attention.dropout={self.dropout} must lie in [0, 1)")
 
     def check_softmax(self) -> None:
         """Raise ValueError for another normaliser than softmax, if it would change no weight."""
@@ -80,6 +76,8 @@ class Attention(nn.Module, ABC):
 
     num_heads: int = 1
     """Number of heads, N."""
+    learns_weights: bool = True
+    """Whether the weights depend on anything that is trained."""
     context_size: int
     """Size of a context, C."""
 

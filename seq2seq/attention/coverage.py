@@ -11,7 +11,7 @@ from seq2seq.attention.base import register_attention
 from seq2seq.attention.remembering import RememberingAttention
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class CoverageConfig(AdditiveConfig):
     """Options of `CoverageAttention`."""
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from seq2seq.attention.base import Attention, AttentionConfig, register_attention
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class DotConfig(AttentionConfig):
     """Options of `DotAttention`."""
 

@@ -6,23 +6,19 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Attention, AttentionConfig, register_attention
+from seq2seq.checks import Size
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class GaussianConfig(AttentionConfig):
     """Options of `GaussianAttention`."""
 
     name: str = "gaussian"
-    size: int | None = 256
+    size: Size | None = 256
     """Size of the projected query and keys, D. None compares them without projections and needs
     equal query and key sizes."""
     learned_inverse_width: bool = True
     """Learn the inverse width w of the kernel; otherwise w = 1."""
-
-    def __post_init__(self) -> None:
-        AttentionConfig.__post_init__(self)
-        if self.size is not None and self.size < 1:
-            raise ValueError(f"attention.size={self.size} must be at least 1")
 
 
 @register_attention(GaussianConfig)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Attention, AttentionConfig, register_attention
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class GeneralConfig(AttentionConfig):
     """Options of `GeneralAttention`."""
 

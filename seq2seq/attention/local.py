@@ -3,27 +3,24 @@
 # B batch, S source length, T target length, Q query size
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Memory, register_attention
 from seq2seq.attention.general import GeneralAttention, GeneralConfig
-from seq2seq.attention.softmax import fit_mask
+from seq2seq.attention.normalizers import fit_mask
+from seq2seq.checks import Range
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class LocalConfig(GeneralConfig):
     """Options of `LocalAttention`."""
 
     name: str = "local"
-    window: int = 10
+    window: Annotated[int, Range(1, 1_000_000)] = 10
     """Number of tokens on each side of the predicted position, D."""
-
-    def __post_init__(self) -> None:
-        GeneralConfig.__post_init__(self)
-        if self.window < 1:
-            raise ValueError(f"attention.window={self.window} must be at least 1")
 
 
 @register_attention(LocalConfig)

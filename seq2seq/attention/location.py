@@ -10,24 +10,23 @@ from torch.nn import functional
 from seq2seq.attention.additive import AdditiveConfig
 from seq2seq.attention.base import register_attention
 from seq2seq.attention.remembering import RememberingAttention
+from seq2seq.checks import Size
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class LocationConfig(AdditiveConfig):
     """Options of `LocationAttention`."""
 
     name: str = "location"
-    num_filters: int = 8
+    num_filters: Size = 8
     """Number of filters of the convolution."""
-    filter_width: int = 5
+    filter_width: Size = 5
     """Number of source positions that a filter covers; odd."""
 
     def __post_init__(self) -> None:
         AdditiveConfig.__post_init__(self)
-        if self.num_filters < 1:
-            raise ValueError(f"attention.num_filters={self.num_filters} must be at least 1")
-        if self.filter_width < 1 or self.filter_width % 2 == 0:
-            raise ValueError(f"attention.filter_width={self.filter_width} must be odd and above 0")
+        if self.filter_width % 2 == 0:
+            raise ValueError(f"attention.filter_width={self.filter_width} must be odd")
 
 
 @register_attention(LocationConfig)

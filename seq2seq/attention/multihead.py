@@ -7,23 +7,23 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2seq.attention.base import Attention, AttentionConfig, Memory, register_attention
-from seq2seq.attention.normalizers import Normalizer
-from seq2seq.attention.softmax import fit_mask
+from seq2seq.attention.normalizers import Normalizer, fit_mask
+from seq2seq.checks import Size
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class MultiHeadConfig(AttentionConfig):
     """Options of `MultiHeadAttention`."""
 
     name: str = "multihead"
-    size: int = 256
+    size: Size = 256
     """Size of the projected queries, keys and values of all heads together, C."""
-    num_heads: int = 4
+    num_heads: Size = 4
     """Number of heads, N; must divide `size`."""
 
     def __post_init__(self) -> None:
         AttentionConfig.__post_init__(self)
-        if self.num_heads < 1 or self.size < 1 or self.size % self.num_heads:
+        if self.size % self.num_heads:
             raise ValueError(
                 f"attention.num_heads={self.num_heads} must divide attention.size={self.size}"
             )

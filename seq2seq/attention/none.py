@@ -7,7 +7,7 @@ from torch import Tensor
 from seq2seq.attention.base import Attention, AttentionConfig, Memory, register_attention
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class NoAttentionConfig(AttentionConfig):
     """Options of `NoAttention`."""
 
@@ -33,6 +33,7 @@ class NoAttention(Attention):
     """
 
     num_heads = 0
+    learns_weights = False
 
     def __init__(
         self, config: NoAttentionConfig, *, query_size: int, key_size: int, value_size: int

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention.base import Memory
 from seq2seq.attention.multihead import MultiHeadAttention, MultiHeadConfig
-from seq2seq.attention.softmax import fit_mask
+from seq2seq.attention.normalizers import fit_mask
 
 
 class Attended(NamedTuple):

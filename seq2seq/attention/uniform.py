@@ -7,7 +7,7 @@ from torch import Tensor
 from seq2seq.attention.base import Attention, AttentionConfig, register_attention
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class UniformConfig(AttentionConfig):
     """Options of `UniformAttention`."""
 
@@ -32,6 +32,8 @@ class UniformAttention(Attention):
         >>> context, weights
         (tensor([[[2., 3.]]]), tensor([[[[0.5000, 0.5000, 0.0000]]]]))
     """
+
+    learns_weights = False
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         return query.new_zeros(query.shape[0], query.shape[1], keys.shape[1])

@@ -1,4 +1,4 @@
-"""Read and write checkpoints: self-contained files of tensors and plain types, without code."""
+"""Checkpoints: self-contained files of tensors and plain types; reading, writing and averaging."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,13 +8,17 @@ from typing import TypedDict, cast
 import torch
 from torch import Tensor
 
-from seq2seq.config.compatibility import config_from_checkpoint
+from seq2seq.checks import Mark
 from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig
-from seq2seq.config.serialization import config_to_dict
+from seq2seq.config.serialization import (
+    config_differences,
+    config_from_checkpoint,
+    config_to_dict,
+)
 from seq2seq.data import TokenizerPair, tokenizers_from_state, tokenizers_state
 from seq2seq.data.cache import digest
-from seq2seq.data.tokenizers.base import TokenizerState
+from seq2seq.data.tokenizers.interface import TokenizerState
 from seq2seq.files.archive import DamagedFileError, load_archive
 from seq2seq.files.atomic import whole_file
 from seq2seq.files.paths import expand_home
@@ -64,12 +68,12 @@ class Checkpoint:
         Raises:
             ValueError: The weights do not fit the model of the configuration.
         """
-        model = build_model(
-            self.config,
-            source_vocabulary_size=len(self.tokenizers.source),
-            target_vocabulary_size=len(self.tokenizers.target),
-        )
         try:
+            model = build_model(  # a forged size may be more than memory holds
+                self.config,
+                source_vocabulary_size=len(self.tokenizers.source),
+                target_vocabulary_size=len(self.tokenizers.target),
+            )
             model.load_state_dict(self.model_state)
         except (RuntimeError, TypeError, AttributeError) as error:
             raise ValueError(
@@ -157,7 +161,7 @@ def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:
     Raises:
         FileNotFoundError: A file does not exist.
         ValueError: There is no path, a file is not a checkpoint, or its tokenizers differ from
-            those of the first.
+            the tokenizers of the first.
     """
     if not paths:
         raise ValueError("no checkpoint is given; give the path of one or more")
@@ -172,6 +176,77 @@ def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:
                 "same tokenizer settings"
             )
     return checkpoints
+
+
+def average_files(paths: Sequence[str | Path], *, output: str | Path) -> None:
+    """Average checkpoint files into a checkpoint for translating.
+
+    The average has the configuration of the first checkpoint.
+
+    Args:
+        paths: Checkpoint files or run directories; a directory means its best.pt.
+        output: The file to write.
+
+    Raises:
+        OSError: A file cannot be read, or the output cannot be written or exists already.
+        ValueError: A file is not a checkpoint, or the checkpoints are of different models.
+    """
+    target = expand_home(output, key="output")
+    if target.exists():
+        # If the output is forgotten on the command line, the first checkpoint takes its place.
+        raise FileExistsError(f"output {output} exists already; delete it or give another name")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"output {output}: there is no directory {target.parent}; make it")
+    checkpoints = load_checkpoints(paths)
+    for path, checkpoint in zip(paths, checkpoints, strict=True):
+        differences = [
+            str(difference)
+            for difference in config_differences(checkpoints[0].config, checkpoint.config)
+            if difference.marks & {Mark.model, Mark.initial}
+        ]
+        if differences:
+            raise ValueError(
+                f"checkpoint={path} has another model than checkpoint={paths[0]}: "
+                f"{', '.join(differences)}; average checkpoints of one run, or translate with "
+                "several as an ensemble"
+            )
+    save_checkpoint(target, average_checkpoints(checkpoints))
+
+
+def average_checkpoints(checkpoints: Sequence[Checkpoint]) -> Checkpoint:
+    """Return the first checkpoint with the mean of all weights and without training state.
+
+    Example:
+        >>> from seq2seq.config.models import build_model
+        >>> from seq2seq.config.schema import load_config
+        >>> from seq2seq.data import CharacterTokenizer, TokenizerPair
+        >>> config, tokenizers = load_config(), TokenizerPair(*[CharacterTokenizer("abc")] * 2)
+        >>> model = build_model(config, source_vocabulary_size=7, target_vocabulary_size=7)
+        >>> zeros = {name: torch.zeros_like(value) for name, value in model.state_dict().items()}
+        >>> first, second = (
+        ...     Checkpoint(
+        ...         config=config, tokenizers=tokenizers, model_state=state, training_state=None
+        ...     )
+        ...     for state in (model.state_dict(), zeros)
+        ... )
+        >>> mean = average_checkpoints([first, second]).model_state["decoder.output.weight"]
+        >>> torch.equal(mean, model.decoder.output.weight / 2)
+        True
+    """
+    first = checkpoints[0]
+    states = [checkpoint.model_state for checkpoint in checkpoints]
+    # The model's own state stores tied weights once.
+    model = first.build_model()
+    model.load_state_dict({name: _mean([state[name] for state in states]) for name in states[0]})
+    return replace(first, model_state=model.state_dict(), training_state=None)
+
+
+def _mean(values: Sequence[Tensor]) -> Tensor:
+    """Return the mean, summed in float64, in the type of the first value."""
+    total = torch.zeros_like(values[0], dtype=torch.float64)
+    for value in values:
+        total += value
+    return (total / len(values)).to(values[0].dtype)
 
 
 def _read(path: Path) -> _Content:

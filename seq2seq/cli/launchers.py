@@ -14,7 +14,7 @@ from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from seq2seq.training.monitoring.logger import labelled_lines
+from seq2seq.training.monitoring.log import labelled_lines
 
 _BASIC, _JOBLIB, _SUBMITIT_LOCAL = "basic", "joblib", "submitit_local"
 _POLL_SECONDS = 1.0

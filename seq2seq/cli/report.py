@@ -1,20 +1,22 @@
 """Compare the runs of one or several sweeps again, for example after a run was added."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2seq.cli.errors import one_line_errors
-from seq2seq.cli.studies.leaderboard import list_files, write_tables
-from seq2seq.cli.studies.runs import is_run, read_runs
-from seq2seq.files.paths import expand_home
+from seq2seq.runtime.interrupts import interrupts_in_one_line
+
+with interrupts_in_one_line():  # these imports take seconds
+    from seq2seq.cli.command_line import OneLineParser, one_line_errors
+    from seq2seq.files.paths import expand_home
+    from seq2seq.runtime.console import log_to_stderr
+    from seq2seq.studies.runs import is_run, read_runs
+    from seq2seq.studies.tables import list_files, write_tables
 
 
-@one_line_errors
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the tables and the report of the runs that are named."""
-    parser = argparse.ArgumentParser(
+def argument_parser() -> OneLineParser:
+    """Return the parser of the command's arguments."""
+    parser = OneLineParser(
         prog="seq2seq-report",
         allow_abbrev=False,
         description="Compare the runs of one or several sweeps: leaderboard.csv has a row for each "
@@ -33,7 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--output", type=Path, help="directory of the files; default: that of a single sweep"
     )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+@one_line_errors
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the tables and the report of the runs that are named."""
+    options = argument_parser().parse_args(arguments)
     if options.output is None:
         if len(options.sweeps) > 1:
             raise ValueError("several directories have no common place; add --output=DIRECTORY")
@@ -42,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise ValueError(f"{output} is a single run, not a sweep; add --output=DIRECTORY")
     else:
         output = expand_home(options.output, key="--output")
+    log_to_stderr()
     print(write_tables(read_runs(options.sweeps), output, baseline=options.baseline))
     print(f"\n{list_files(output)}", file=sys.stderr)
 

@@ -2,38 +2,39 @@
 
 import json
 import logging
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Annotated
 
-import hydra
-from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig
-from tabulate import tabulate
+from seq2seq.runtime.interrupts import interrupts_in_one_line
 
-from seq2seq.checks import check_positive
-from seq2seq.cli.errors import one_line_errors, run_script
-from seq2seq.cli.hydra_arguments import quote_plain_values, refuse_sweep
-from seq2seq.cli.outputs import check_overwrites, open_output, write
-from seq2seq.config.composition import config_directory, to_dataclass
-from seq2seq.evaluation.bleu_tokenize import (
-    ScoringRule,
-    check_bleu_tokenize,
-    choose_bleu_tokenize,
-    describe_missing_spaces,
-)
-from seq2seq.evaluation.significance import (
-    MetricScore,
-    Significance,
-    SystemScores,
-    compare_systems,
-)
-from seq2seq.evaluation.study_significance import LEVEL
-from seq2seq.files.atomic import whole_files
-from seq2seq.files.lines import open_lines
-from seq2seq.runtime.console import log_to_stderr
+with interrupts_in_one_line():  # these imports take seconds
+    import hydra
+    from hydra.core.config_store import ConfigStore
+    from omegaconf import DictConfig
+    from tabulate import tabulate
+
+    from seq2seq.checks import Config, Count, FilePath, FilePaths, OneOf
+    from seq2seq.cli.command_line import one_line_errors, read_arguments, run_script
+    from seq2seq.cli.outputs import check_overwrites, open_output, write
+    from seq2seq.config.composition import config_directory, to_dataclass
+    from seq2seq.evaluation.metrics import (
+        CHOICES,
+        ScoringRule,
+        choose_bleu_tokenize,
+        describe_spacing,
+    )
+    from seq2seq.evaluation.significance import (
+        LEVEL,
+        MetricScore,
+        Significance,
+        SystemScores,
+        compare_systems,
+    )
+    from seq2seq.files.atomic import whole_files
+    from seq2seq.files.lines import open_lines
+    from seq2seq.runtime.console import log_to_stderr
 
 logger = logging.getLogger(__name__)
 
@@ -49,32 +50,27 @@ class ScoreFormat(Enum):
     """One object with the same numbers, not rounded."""
 
 
-@dataclass(kw_only=True, slots=True)
-class ScoreConfig:
+@dataclass(kw_only=True, slots=True, repr=False)
+class ScoreConfig(Config):
     """The configuration of the command."""
 
-    hypotheses: list[str]
+    hypotheses: FilePaths
     """A file for each system; the others are compared with the first."""
-    reference: list[str]
+    reference: FilePaths
     """Files of reference translations, line for line; several are alternatives."""
-    bleu_tokenize: str
+    bleu_tokenize: Annotated[str, OneOf(CHOICES)]
     """sacreBLEU's tokenizer for BLEU; auto: by the language that ends the name of the reference."""
     lowercase: bool
     """Ignore the case of letters in BLEU and chrF2; TER always does."""
-    output: str | None
+    output: FilePath | None
     """None: standard output."""
     output_format: ScoreFormat
     significance: Significance
-    significance_samples: int | None
+    significance_samples: Count | None
     """None: sacreBLEU's default."""
 
     def __post_init__(self) -> None:
-        for key in ("hypotheses", "reference"):
-            names = getattr(self, key)
-            if not (names and all(names)):
-                raise ValueError(f"{key}={names} must name a file, or several: [a.en,b.en]")
-        check_bleu_tokenize(self.bleu_tokenize, key="bleu_tokenize")
-        check_positive("", self, "significance_samples")
+        Config.__post_init__(self)
         check_overwrites(
             read={"hypotheses": self.hypotheses, "reference": self.reference},
             written={"output": [] if self.output is None else [self.output]},
@@ -86,14 +82,11 @@ def main() -> None:
     log_to_stderr()
     # sacreBLEU logs the steps of its tests at INFO.
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)
-    sys.argv[1:] = quote_plain_values(
-        sys.argv[1:], lists=("hypotheses", "reference"), paths=("output",)
-    )
     run_script(_check_and_score)
 
 
 def _check_and_score() -> None:
-    refuse_sweep(sys.argv[1:])
+    read_arguments(ScoreConfig)
     ConfigStore.instance().store(name="score_schema", node=ScoreConfig)
     _score()
 
@@ -113,11 +106,20 @@ def score_systems(config: ScoreConfig) -> None:
     """
     references = [_read_lines(name, key="reference") for name in config.reference]
     hypotheses = [_read_lines(name, key="hypotheses") for name in config.hypotheses]
-    _check_counts(config, references=references, hypotheses=hypotheses)
-    bleu_tokenize = choose_bleu_tokenize(
-        config.bleu_tokenize, language=_language(config.reference[0])
-    )
-    if warning := describe_missing_spaces(references[0], bleu_tokenize, key="bleu_tokenize"):
+    count = len(references[0])
+    named = [("reference", *each) for each in zip(config.reference, references, strict=True)]
+    named += [("hypotheses", *each) for each in zip(config.hypotheses, hypotheses, strict=True)]
+    for key, name, lines in named:
+        if len(lines) != count:
+            raise ValueError(
+                f"{key}={name} has {len(lines):,} lines but reference={config.reference[0]} has "
+                f"{count:,}; line for line they must translate the same sentences"
+            )
+    # The name of a file ends with its language: ref.en or ref.en.gz.
+    language = Path(config.reference[0].removesuffix(".gz")).suffix.removeprefix(".")
+    bleu_tokenize = choose_bleu_tokenize(config.bleu_tokenize, language=language)
+    texts = {name: lines for _, name, lines in named}
+    if warning := describe_spacing(texts, bleu_tokenize, key="bleu_tokenize"):
         logger.warning("%s", warning)
     with (
         whole_files() as new_file,
@@ -135,32 +137,12 @@ def score_systems(config: ScoreConfig) -> None:
         write(output, format_scores(scores, config).encode("utf-8", errors="replace"))
 
 
-def _language(name: str) -> str:
-    """Return what follows the last dot of the name of a file, without .gz."""
-    return Path(name.removesuffix(".gz")).suffix.removeprefix(".")
-
-
 def _read_lines(name: str, *, key: str) -> list[str]:
     with open_lines(name, key=key) as reader:
         lines = list(reader)
     if not lines:
         raise ValueError(f"{key}={name} is empty; give a file with a translation on each line")
     return lines
-
-
-def _check_counts(
-    config: ScoreConfig, *, references: list[list[str]], hypotheses: list[list[str]]
-) -> None:
-    """Raise ValueError unless every file has as many lines as the first reference."""
-    count = len(references[0])
-    files = [("reference", *each) for each in zip(config.reference, references, strict=True)]
-    files += [("hypotheses", *each) for each in zip(config.hypotheses, hypotheses, strict=True)]
-    for key, name, lines in files:
-        if len(lines) != count:
-            raise ValueError(
-                f"{key}={name} has {len(lines):,} lines but reference={config.reference[0]} has "
-                f"{count:,}; line for line they must translate the same sentences"
-            )
 
 
 def _json(found: SystemScores, config: ScoreConfig) -> str:
@@ -183,7 +165,14 @@ def _table(found: SystemScores, config: ScoreConfig) -> str:
     columns |= {TITLES[metric]: list(map(_cell, each)) for metric, each in found.scores.items()}
     lines = tabulate(columns, headers="keys", tablefmt="plain", disable_numparse=True).splitlines()
     if len(found.names) > 1:
-        lines += ["", *_explanation(config.significance, found.names[0])]
+        name = config.significance.name.replace("_", " ")
+        lines += [
+            "",
+            f"p: probability of at least this difference from {found.names[0]} by chance, paired "
+            f"{name}; * below {LEVEL}",
+        ]
+        if config.significance is Significance.bootstrap:
+            lines.append("in brackets: mean over resamples and 95% interval")
     lines += ["", *(f"{TITLES[name]:5}  {text}" for name, text in found.signatures.items())]
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
@@ -195,17 +184,6 @@ def _cell(score: MetricScore) -> str:
     if score.p_value is not None:
         text += f" p={score.p_value:.4f}" + "*" * (score.p_value < LEVEL)
     return text
-
-
-def _explanation(significance: Significance, baseline: str) -> Sequence[str]:
-    """Explain the figures beside the scores."""
-    lines = [
-        f"p: probability of at least this difference from {baseline} by chance, paired "
-        f"{significance.name.replace('_', ' ')}; * below {LEVEL}"
-    ]
-    if significance is Significance.bootstrap:
-        lines.append("in brackets: mean over resamples and 95% interval")
-    return lines
 
 
 if __name__ == "__main__":

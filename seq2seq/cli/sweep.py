@@ -12,16 +12,15 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from seq2seq.cli.errors import describe_failure, errors_in_one_line
+from seq2seq.cli.command_line import describe_failure, errors_in_one_line
 from seq2seq.cli.launchers import prepare_launcher
-from seq2seq.cli.studies.leaderboard import list_files, write_tables
-from seq2seq.cli.studies.run_files import as_typed, record_failure, record_overrides
-from seq2seq.cli.studies.runs import has_begun, read_runs
-from seq2seq.config.errors import USER_ERRORS
-from seq2seq.config.quoting import quote_where_needed
+from seq2seq.config.composition import USER_ERRORS, quote_where_needed
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
 from seq2seq.runtime.interrupts import Interrupted
 from seq2seq.runtime.torchrun import LostProcessError, is_first_process, share_text
+from seq2seq.studies.runs import as_typed, has_begun, read_runs
+from seq2seq.studies.tables import list_files, write_tables
+from seq2seq.training.run_directory import RunDirectory
 
 _sweeps = itertools.count()
 
@@ -45,12 +44,12 @@ def run_job(path: Path, train: Callable[[], float]) -> float | None:
         report = describe_failure(error)
         # A directory that another process uses gets no file of this one.
         if is_first_process() and not isinstance(error, DirectoryInUseError):
-            record_failure(path, report.text, overrides)
+            RunDirectory(path).record_failure(report.text, overrides)
         if report.is_own:
             print(f"{path.name} failed: {report.text}", file=sys.stderr)
         return None
     if is_first_process():
-        record_overrides(path, overrides)
+        RunDirectory(path).record_overrides(overrides)
     return score
 
 

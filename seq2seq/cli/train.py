@@ -14,32 +14,41 @@ with interrupts_in_one_line():  # these imports take seconds
     from hydra.types import RunMode
     from omegaconf import DictConfig
 
-    from seq2seq.cli.errors import one_line_errors, run_script
-    from seq2seq.cli.hydra_arguments import multirun_first, quote_plain_values
+    from seq2seq.cli.command_line import (
+        command,
+        next_steps,
+        one_line_errors,
+        read_arguments,
+        relative,
+        run_script,
+    )
     from seq2seq.cli.launchers import launched_job, stopped_sweeps_in_one_line
-    from seq2seq.cli.next_steps import command, next_steps, relative
     from seq2seq.cli.sweep import run_job
-    from seq2seq.config.composition import config_directory, to_dataclass
-    from seq2seq.config.plugins import KEY, load_plugins, load_plugins_of
-    from seq2seq.config.quoting import quote_where_needed
-    from seq2seq.config.repeated_keys import check_repeated_keys
+    from seq2seq.config.composition import (
+        check_repeated_keys,
+        config_directory,
+        quote_where_needed,
+        to_dataclass,
+    )
+    from seq2seq.config.plugins import load_plugins, load_plugins_of
     from seq2seq.config.schema import TrainConfig, register_schemas
     from seq2seq.files.paths import expand_home
     from seq2seq.runtime.allocator import keep_freed_memory
     from seq2seq.runtime.torchrun import is_first_process
-    from seq2seq.training.run import train_and_score
-    from seq2seq.training.selection import metric_value
+    from seq2seq.training.run import run_training
+    from seq2seq.training.validation import metric_value
 
 
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
-    arguments = multirun_first(sys.argv[1:])
-    sys.argv[1:] = quote_plain_values(arguments, lists=(KEY,), paths=())
+    if any(each.partition("=")[0] in ("--cfg", "-c") for each in sys.argv[1:]):
+        print("meaning and range of each key: python -m seq2seq.cli.keys", file=sys.stderr)
     run_script(_load_and_train)
 
 
 def _load_and_train() -> None:
+    read_arguments()
     check_repeated_keys(sys.argv[1:])
     load_plugins_of(sys.argv[1:])
     register_schemas()
@@ -77,7 +86,7 @@ def _train_into(config: TrainConfig, path: Path) -> float:
 
     A sweeper that saw test scores would fit the configuration to the test set.
     """
-    valid = train_and_score(config, path, next_steps=next_steps(config, path)).valid
+    valid = run_training(config, path, next_steps=next_steps(config, path)).valid
     return metric_value(valid, config.training.validation.metric)
 
 

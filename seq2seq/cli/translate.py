@@ -1,8 +1,6 @@
 """Translate with a trained model, for example `translate.py checkpoint=checkpoints/NAME`."""
 
-import signal
 import sys
-from types import FrameType
 
 from seq2seq.runtime.interrupts import interrupts_in_one_line
 
@@ -10,8 +8,7 @@ with interrupts_in_one_line():  # these imports take seconds
     import hydra
     from omegaconf import DictConfig
 
-    from seq2seq.cli.errors import one_line_errors, run_script
-    from seq2seq.cli.hydra_arguments import quote_plain_values, refuse_sweep
+    from seq2seq.cli.command_line import one_line_errors, read_arguments, run_script
     from seq2seq.cli.translation.config import TranslateConfig, register_translate_schema
     from seq2seq.cli.translation.task import translate
     from seq2seq.config.composition import config_directory, to_dataclass
@@ -22,10 +19,8 @@ with interrupts_in_one_line():  # these imports take seconds
 
 def main() -> None:
     """Run the command with the arguments of this process."""
-    signal.signal(signal.SIGTERM, _exit)
     keep_freed_memory()
     log_to_stderr()
-    sys.argv[1:] = quote_plain_values(sys.argv[1:])
     run_script(_check_and_translate)
 
 
@@ -35,7 +30,7 @@ def _check_and_translate() -> None:
             "hypotheses= is a key of the command that scores files of translations; use "
             "python -m seq2seq.cli.score reference=FILE hypotheses=FILE"
         )
-    refuse_sweep(sys.argv[1:])
+    read_arguments(TranslateConfig)
     load_plugins_of(sys.argv[1:])
     register_translate_schema()
     _translate()
@@ -45,11 +40,6 @@ def _check_and_translate() -> None:
 @one_line_errors
 def _translate(composed: DictConfig) -> None:
     translate(to_dataclass(composed, TranslateConfig))
-
-
-def _exit(number: int, frame: FrameType | None) -> None:
-    """Exit on a signal as on Ctrl-C, which removes unfinished files."""
-    sys.exit(128 + number)
 
 
 if __name__ == "__main__":

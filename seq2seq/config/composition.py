@@ -1,18 +1,50 @@
-"""Find and compose the YAML files, and convert what was composed into a checked dataclass."""
+"""Compose the YAML files into checked dataclasses, and describe what is wrong in one line."""
 
-from collections.abc import Iterator, Sequence
+import difflib
+import errno
+import logging
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import (
+    ConfigAttributeError,
+    ConfigKeyError,
+    MissingMandatoryValue,
+    OmegaConfBaseException,
+)
+from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
-from seq2seq.config.repeated_keys import check_repeated_keys
 from seq2seq.files.resources import resource
+from seq2seq.runtime.device_memory import DeviceMemoryError
+
+logger = logging.getLogger(__name__)
 
 _Config = TypeVar("_Config")
+
+# Training raises FloatingPointError when the loss or a gradient is not finite.
+USER_ERRORS = (
+    HydraException,
+    OmegaConfBaseException,
+    YAMLError,
+    ValueError,
+    OSError,
+    FloatingPointError,
+    DeviceMemoryError,
+)
+"""Errors that the user can correct; any other error is a bug."""
+
+_PLUGGED = ("attention", "decoding")
+_OF_EXTRA_SWEEP = ("hydra/launcher", "hydra/sweeper")
+_NOISE = ("full_key:", "reference_type=", "object_type=", "Set the environment")
 
 
 def config_directory() -> Path:
@@ -31,6 +63,19 @@ def compose_yaml(name: str, overrides: Sequence[str]) -> DictConfig:
             return compose(name, overrides=list(overrides))
     finally:
         GlobalHydra.instance().hydra = outer
+
+
+def load_as(schema: type[_Config], name: str, overrides: Sequence[str]) -> _Config:
+    """Compose one of the YAML files and convert it into the dataclass of its schema.
+
+    Raises:
+        ValueError: A key or a choice is unknown, or a value is missing, has the wrong type or is
+            out of its range.
+    """
+    try:
+        return to_dataclass(compose_yaml(name, overrides), schema)
+    except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
+        raise ValueError(describe_error(error)) from None  # the chain has only Hydra's internals
 
 
 def to_dataclass(composed: DictConfig, schema: type[_Config]) -> _Config:
@@ -58,3 +103,169 @@ def _added_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{key}"
         elif not OmegaConf.is_missing(config, key) and OmegaConf.is_dict(config[key]):
             yield from _added_keys(config[key], f"{prefix}{key}.")
+
+
+def check_repeated_keys(overrides: Iterable[str]) -> None:
+    """Warn of a key with several values, and refuse a dictionary that has a key twice.
+
+    Raises:
+        ValueError: A dictionary in an override has a key twice.
+
+    Example:
+        >>> check_repeated_keys(["data.train={a: [1.tsv], b: [2.tsv]}"])
+        >>> check_repeated_keys(["data.train={a: [1.tsv], a: [2.tsv]}"])
+        Traceback (most recent call last):
+        ValueError: data.train has the key a twice; give each a name of its own
+    """
+    values: dict[str, str] = {}
+    repeated = {}
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        name = key.lstrip("+")
+        # -o and ~key are no values; =a,b of a sweep is one value here.
+        if equals and not key.startswith(("-", "~")):
+            if values.get(name, value) != value:
+                repeated[name] = value
+            values[name] = value
+        if "{" not in value:
+            continue
+        try:
+            OmegaConf.create(re.sub(r":(?=\S)", ": ", value))  # YAML needs the space, Hydra not
+        except YAMLError as error:  # any other mistake is Hydra's to report
+            found = re.match("found duplicate key (.*)", getattr(error, "problem", None) or "")
+            if found:
+                raise ValueError(
+                    f"{key} has the key {found[1]} twice; give each a name of its own"
+                ) from error
+    for name, value in repeated.items():
+        logger.warning("%s is given several times; the last value holds: %s=%s", name, name, value)
+
+
+def describe_error(error: Exception) -> str:
+    """Describe an error in one line, without the internal types that Hydra and OmegaConf name."""
+    cause = error.__cause__
+    if isinstance(cause, OmegaConfBaseException):
+        error = cause
+    if isinstance(error, ConfigKeyError | ConfigAttributeError) and error.full_key:
+        hint = _choices_with(error.full_key) or _nearest_keys(error)
+        return f"unknown key {error.full_key!r}{hint}"
+    if isinstance(error, MissingMandatoryValue):
+        return f"{error.full_key} has no value; give it, {error.full_key}=..."
+    if isinstance(error, MissingConfigException) and error.options:
+        group, _, name = str(error.missing_cfg_file).rpartition("/")
+        hint = "; one of your own needs plugins=[FILE.py]" if group in _PLUGGED else ""
+        if group in _OF_EXTRA_SWEEP and error.options == ["basic"]:
+            hint = "; others come with the extra sweep"
+        return f"unknown {group} {name!r}; one of: {', '.join(error.options)}{hint}"
+    if isinstance(error, OverrideParseException):
+        return _unreadable(error.override)
+    if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark):
+        file = "" if mark.name.startswith("<") else f"{mark.name}: "  # a text has no file
+        return f"{file}line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror.lower()}{_way_out(error.errno)}"
+    lines = [line.strip() for line in str(error).splitlines()]
+    key = getattr(error, "full_key", None)
+    kept = [line for line in lines if line and not line.startswith(_NOISE)]
+    text = " ".join(kept) or type(error).__name__
+    if text.startswith("Config group override must be"):
+        return "a part is chosen by its name, for example attention=none; this is not a name"
+    if key and text.endswith("is not Optional"):
+        return f"{key}=null: this key needs a value"
+    if found := re.match(r"Could not override '([^']+)'\. No match in the defaults list", text):
+        return f"unknown key {found[1]!r}; --cfg job lists the keys"
+    if text.endswith("is not a ListConfig, list or tuple."):
+        return f"{key} must be a list; write it in brackets, '{key}=[...]'"
+    if re.fullmatch(r"Cannot merge (Dict|List)Config with (Dict|List)Config", text):
+        return f"{key} is given as a list and as a dictionary, also in a file; give it in one form"
+    return f"{key}: {text}" if key else text
+
+
+def _way_out(number: int | None) -> str:
+    """Return what to do after an error of the operating system, or ""."""
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return "; make room there and repeat the command, a run with resume=true"
+    if number in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return "; change its permissions or choose another path"
+    if number == errno.EFBIG:
+        return "; raise the limit of file sizes (ulimit -f) and repeat the command"
+    return ""
+
+
+def _unreadable(override: str) -> str:
+    """Describe the mistake in an argument that Hydra cannot parse."""
+    if "=" not in override:
+        return (
+            f"{override!r} is not key=value; --cfg job lists the keys, and a file to translate is "
+            f"given as input={override}"
+        )
+    return (
+        f"cannot read {override!r}; put quotes around a value with special characters: "
+        "\"data.train=['gr\u00fc\u00dfe.de','greetings.en']\""
+    )
+
+
+def _choices_with(full_key: str) -> str:
+    """Return a hint that names the other choices of the group that have the key, or ""."""
+    group, _, key = full_key.partition(".")
+    schemas = ConfigStore.instance().repo.get("schema", {}).get(group, {})
+    # `key in node` would be False, because no key of a schema has a value yet.
+    names = sorted(file.removesuffix(".yaml") for file in schemas if key in set(schemas[file].node))
+    return f"; it belongs to {group}={' or '.join(names)}" if names else ""
+
+
+def _nearest_keys(error: OmegaConfBaseException) -> str:
+    """Return a hint that names similar keys, or all keys, beside the unknown one."""
+    parent = error.parent_node
+    if not isinstance(parent, DictConfig):
+        return ""
+    keys = [str(key) for key in parent]
+    # The key itself may stand one level down: kernels is training.kernels.
+    near = [f"{key}.{error.key}" for key in keys if _has_key(parent, key, str(error.key))]
+    near += difflib.get_close_matches(str(error.key), keys)
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    if OmegaConf.get_type(parent) is dict:  # such as the corpora of data.train, without a schema
+        return f"; write +{error.full_key}=... to add it to {', '.join(keys)}"
+    return f"; one of: {', '.join(sorted(keys))}"
+
+
+def _has_key(parent: DictConfig, group: str, key: str) -> bool:
+    child = parent._get_node(group)
+    return isinstance(child, DictConfig) and not child._is_missing() and key in set(child)
+
+
+def quote_value(value: str) -> str:
+    """Put a text in quotes, between which Hydra takes it literally.
+
+    Example:
+        >>> print(quote_value("it's, 1"))
+        'it\\'s, 1'
+    """
+    # Hydra unescapes backslashes before a quote.
+    value = re.sub(r"(\\*)('|\Z)", lambda match: match[1] * 2 + "\\'" * bool(match[2]), value)
+    return f"'{escape_interpolations(value)}'"
+
+
+def escape_interpolations(value: str) -> str:
+    """Escape each "${", so that OmegaConf takes the text literally.
+
+    Example:
+        >>> print(escape_interpolations("${NAME}"))
+        \\${NAME}
+    """
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
+
+
+def quote_where_needed(value: str) -> str:
+    """Put a path in quotes unless Hydra takes it literally without them.
+
+    Example:
+        >>> quote_where_needed("my runs/a.py"), quote_where_needed("a,b"), quote_where_needed("1_0")
+        ('my runs/a.py', "'a,b'", "'1_0'")
+    """
+    is_plain = re.fullmatch(r"[\w./@%+-]+( [\w./@%+-]+)*", value, flags=re.ASCII)
+    # Numbers, truth values and null consist of such characters too.
+    if is_plain and OverridesParser.create().parse_override(f"x={value}").value() == value:
+        return value
+    return quote_value(value)

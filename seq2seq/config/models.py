@@ -1,13 +1,9 @@
 """Build the model that a configuration describes, and check that its parts fit together."""
 
-# B batch, S source length, T target length
-
-import torch
-
 from seq2seq.config.schema import TrainConfig
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search import BeamConfig
-from seq2seq.special_tokens import EOS, SPECIAL_TOKENS
+from seq2seq.special_tokens import SPECIAL_TOKENS
 
 
 def build_model(
@@ -55,15 +51,8 @@ def check_model(config: TrainConfig) -> None:
         "training.coverage_loss": config.training.coverage_loss,
     }
     for key, weight in losses.items():
-        if weight > 0 and not _learns_attention_weights(model):
+        if weight > 0 and not model.attention.learns_weights:
             raise ValueError(
                 f"{key}={weight} needs attention that learns its weights, which "
                 f"attention={config.attention.name} does not; choose another attention or {key}=0"
             )
-
-
-def _learns_attention_weights(model: Seq2Seq) -> bool:
-    """Return whether a gradient reaches the attention weights."""
-    ids = torch.tensor([[EOS]])  # (B, S) and (B, T)
-    output = model(ids, torch.ones_like(ids, dtype=torch.bool), ids)
-    return bool(output.attention_weights.requires_grad)

@@ -14,7 +14,7 @@ from pathlib import Path
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from seq2seq.config import plugin_modules
-from seq2seq.config.quoting import quote_where_needed
+from seq2seq.config.composition import quote_where_needed
 from seq2seq.files.paths import check_readable, expand_home
 
 KEY = "plugins"

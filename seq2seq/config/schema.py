@@ -4,11 +4,13 @@ import copy
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Annotated
 
 from hydra.core.config_store import ConfigStore
 
 from seq2seq.attention import AttentionConfig, attention_config_types
-from seq2seq.config.composition import compose_yaml, config_directory, to_dataclass
+from seq2seq.checks import Config, FilePath, Mark, OneOf
+from seq2seq.config.composition import config_directory, load_as
 from seq2seq.config.plugins import load_plugins_of
 from seq2seq.config.training import TrainingConfig
 from seq2seq.data import (
@@ -21,51 +23,47 @@ from seq2seq.data import (
     TokenizerConfig,
     WordsConfig,
 )
-from seq2seq.model.seq2seq import ModelConfig
+from seq2seq.model.config import ModelConfig
 from seq2seq.search import DecodingConfig, decoding_config_types
 
 
-@dataclass(kw_only=True, slots=True)
-class TrainConfig:
+@dataclass(kw_only=True, slots=True, repr=False)
+class TrainConfig(Config):
     """The configuration of a training run."""
 
-    run_name: str
-    checkpoint_dir: str
+    run_name: Annotated[str, Mark.free, Mark.start]
+    """Name of the run directory."""
+    checkpoint_dir: Annotated[FilePath, Mark.free, Mark.start, Mark.machine]
     """Contains one directory per run."""
-    resume: bool | str
+    resume: Annotated[bool | str, OneOf((True, False, "auto")), Mark.free, Mark.start]
     """Continue the run in the run directory; "auto": continue it if there is one, else begin."""
-    overwrite: bool
+    overwrite: Annotated[bool, Mark.free, Mark.start]
     """Delete the run in the run directory and start again."""
-    seed: int
+    seed: Annotated[int, Mark.named, Mark.initial]
+    """Seed of all random numbers."""
     data: DataConfig
     tokenizer: TokenizerConfig
     attention: AttentionConfig
     model: ModelConfig
     training: TrainingConfig
     decoding: DecodingConfig
-    # Defaults are also the values of checkpoints that were written before the keys existed.
-    init_from: str | None = None
+    # Off, or the usual value, unless they are given.
+    init_from: Annotated[FilePath | None, Mark.fixed, Mark.initial] = None
     """Checkpoint, or run directory, whose weights and tokenizers the training begins with."""
-    resume_changes: list[str] = field(default_factory=list)
+    resume_changes: Annotated[list[str], Mark.free] = field(default_factory=list)
     """Keys, or groups of keys, that may change when the run is resumed."""
-    plugins: list[str] = field(default_factory=list)
+    # A plug-in is found by the name of its type, wherever its file is now.
+    plugins: Annotated[list[str], Mark.free, Mark.start] = field(default_factory=list)
     """Python files or modules that register attention types and searches; see `load_plugins`."""
 
     def __post_init__(self) -> None:
-        if self.run_name in ("", ".", "..") or Path(self.run_name).name != self.run_name:
+        Config.__post_init__(self)
+        name = self.run_name
+        if name in ("", ".", "..") or Path(name).name != name or not name.isprintable():
             raise ValueError(
-                f"run_name={self.run_name!r} must be the name of a directory, without a path; "
-                "choose its parent directory with checkpoint_dir"
+                f"run_name={name!r} must be the name of a directory, without a path or control "
+                "characters; choose its parent directory with checkpoint_dir"
             )
-        if not self.run_name.isprintable():
-            raise ValueError(
-                f"run_name={self.run_name!r} must not contain a line feed or another control "
-                "character"
-            )
-        if self.init_from is not None and not self.init_from.strip():
-            raise ValueError("init_from= is empty; give a checkpoint or a run directory, or null")
-        if not isinstance(self.resume, bool) and self.resume != "auto":
-            raise ValueError(f"resume={self.resume} must be true, false or auto")
         for group, types in config_groups().items():
             config = getattr(self, group)
             if types.get(config.name) is not type(config):
@@ -115,9 +113,8 @@ def load_config(*overrides: str) -> TrainConfig:
         overrides: Arguments of `train.py`, such as `"attention=dot"` or `"training.max_epochs=2"`.
 
     Raises:
-        HydraException: There is no such key or choice.
-        OmegaConfBaseException: A value is missing or has the wrong type.
-        ValueError: A value is out of its range.
+        ValueError: There is no such key or choice, or a value is missing, has the wrong type or is
+            out of its range.
 
     Example:
         >>> config = load_config("attention=dot", "model=luong")
@@ -132,4 +129,4 @@ def load_config(*overrides: str) -> TrainConfig:
 @cache
 def _load_config(overrides: tuple[str, ...], registered: tuple[type, ...]) -> TrainConfig:
     register_schemas()
-    return to_dataclass(compose_yaml("train", overrides), TrainConfig)
+    return load_as(TrainConfig, "train", overrides)

@@ -1,21 +1,32 @@
 """A training configuration as plain types and as YAML, for checkpoints and run directories."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
-from yaml import YAMLError  # type: ignore[import-untyped]
+from yaml import AliasToken, YAMLError, scan  # type: ignore[import-untyped]
 
-from seq2seq.checks import as_yaml
-from seq2seq.config.composition import to_dataclass
-from seq2seq.config.errors import describe_error
+from seq2seq.checks import Mark, as_yaml, marks_of_keys
+from seq2seq.config.composition import (
+    compose_yaml,
+    describe_error,
+    escape_interpolations,
+    to_dataclass,
+)
 from seq2seq.config.plugins import how_to_load
-from seq2seq.config.quoting import escape_interpolations
-from seq2seq.config.schema import TrainConfig, config_groups
+from seq2seq.config.schema import TrainConfig, config_groups, register_schemas
 from seq2seq.files.atomic import whole_file
+
+_READ_BY_TRANSLATION = ("model", "attention", "decoding")
+"""Parts that must be complete; the others only describe how the model was trained."""
+
+
+class PluginNeededError(ValueError):
+    """A configuration names a type of a plug-in that is not loaded."""
 
 
 def config_to_dict(config: TrainConfig) -> dict[str, object]:
@@ -34,9 +45,9 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
         for group, types in config_groups().items():
             name = content[group]["name"]
             if name not in types:
-                hint = how_to_load(content.get("plugins"))
-                known = ", ".join(sorted(types))
-                raise ValueError(f"unknown {group} {name!r}{hint or f'; one of: {known}'}")
+                if hint := how_to_load(content.get("plugins")):
+                    raise PluginNeededError(f"unknown {group} {name!r}{hint}")
+                raise ValueError(f"unknown {group} {name!r}; one of: {', '.join(sorted(types))}")
             schema[group] = OmegaConf.structured(types[name])
         literal = cast(DictConfig, OmegaConf.merge(schema, _literal(content)))
         return to_dataclass(literal, TrainConfig)
@@ -57,21 +68,86 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
         ) from error
 
 
+def config_from_checkpoint(content: dict[str, dict[str, str]]) -> TrainConfig:
+    """Convert the configuration of a checkpoint, which another version may have written.
+
+    Translating reads the model, the attention and the search. Of the other parts, a key that the
+    content lacks gets the default of the YAML files, and a key that is not in the schema is
+    dropped.
+
+    Raises:
+        ValueError: As `config_from_dict`, for the parts that translating reads.
+    """
+    try:
+        return config_from_dict(content)
+    except ValueError as error:
+        try:
+            adapted = _adapt(content)
+        except (KeyError, TypeError, AttributeError):
+            raise error from None
+        return config_from_dict(adapted)
+
+
+def _adapt(content: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    """Add the keys of this version to the parts that only describe the training."""
+    groups = config_groups()
+    saved: dict[str, object] = {**content}
+    overrides = []
+    for group in ("data", "tokenizer"):
+        name = content.get(group, {}).get("name")
+        # A name goes into an override, whose syntax could refer to the environment.
+        if name in groups[group]:
+            overrides.append(f"{group}={name}")
+        else:
+            saved.pop(group, None)
+    register_schemas()
+    composed = compose_yaml("train", overrides)
+    defaults = cast(dict[str, object], OmegaConf.to_container(composed, resolve=True))
+    read = {part: content[part] for part in _READ_BY_TRANSLATION}
+    return cast(dict[str, dict[str, str]], {**_fit(saved, defaults), **read})
+
+
+def _fit(saved: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, object]:
+    """Return the values of `saved` for the keys of `defaults`, and the defaults of the others."""
+    fitted = {}
+    for key, default in defaults.items():
+        value = saved.get(key, default)
+        both_nested = isinstance(value, dict) and isinstance(default, dict)
+        fitted[key] = _fit(value, default) if both_nested else value  # type: ignore[arg-type]
+    return fitted
+
+
 def flatten_config(config: TrainConfig) -> dict[str, object]:
     """Return every value under its dotted key."""
     return flatten(config_to_dict(config))
 
 
-def config_differences(first: TrainConfig, second: TrainConfig) -> list[str]:
-    """Name the keys whose values differ, with both values."""
-    flat_first, flat_second = flatten_config(first), flatten_config(second)
-    keys = sorted(flat_first.keys() | flat_second.keys())
-    absent = "absent"
-    return [
-        f"{key} ({as_yaml(flat_first.get(key, absent))} -> {as_yaml(flat_second.get(key, absent))})"
-        for key in keys
-        if flat_first.get(key, absent) != flat_second.get(key, absent)
-    ]
+class Difference(NamedTuple):
+    """A key whose values differ."""
+
+    key: str
+    first: object
+    second: object
+    marks: frozenset[Mark]
+    """The meaning of a change of its value."""
+
+    def __str__(self) -> str:
+        return f"{self.key} ({as_yaml(self.first)} -> {as_yaml(self.second)})"
+
+
+def config_differences(first: TrainConfig, second: TrainConfig) -> list[Difference]:
+    """Return the keys whose values differ; a key that one of them lacks is "absent" there."""
+    flat = flatten_config(first), flatten_config(second)
+    marks = marks_of_keys(first) | marks_of_keys(second)
+    differences = []
+    for key in sorted(flat[0].keys() | flat[1].keys()):
+        before, after = (part.get(key, "absent") for part in flat)
+        if before != after:
+            field = key
+            while field not in marks:  # data.train.news belongs to data.train
+                field = field.rpartition(".")[0]
+            differences.append(Difference(key, before, after, marks[field]))
+    return differences
 
 
 def save_config(config: TrainConfig, path: Path) -> None:
@@ -88,12 +164,30 @@ def load_saved_config(path: Path) -> TrainConfig:
         ValueError: This version cannot read it.
     """
     try:
-        content = OmegaConf.to_container(OmegaConf.create(path.read_text(encoding="utf-8")))
-        return config_from_dict(content)  # type: ignore[arg-type]
+        return config_from_dict(read_yaml(path))  # type: ignore[arg-type]
+    except PluginNeededError as error:
+        raise ValueError(f"{path}: {error}") from error
     except (ValueError, YAMLError, OmegaConfBaseException, RecursionError) as error:
         raise ValueError(
             f"{path}: {describe_error(error)}; restore the file or delete its directory"
         ) from error
+
+
+def read_yaml(path: Path) -> object:
+    """Read a YAML file of a run as plain types.
+
+    Raises:
+        ValueError: The file has an alias. No run writes one, and a few nested ones stand for
+            millions of values.
+    """
+    text = path.read_text(encoding="utf-8")
+    for token in scan(text) if "*" in text else ():
+        if isinstance(token, AliasToken):
+            raise ValueError(
+                f"line {token.start_mark.line + 1}: *{token.value} is a YAML alias, which no run "
+                "writes; write the value in its place"
+            )
+    return OmegaConf.to_container(OmegaConf.create(text))
 
 
 def is_saved_config(path: Path) -> bool:

@@ -1,13 +1,24 @@
 """The training configuration: budget, optimizer, schedules, validation."""
 
-import math
 from dataclasses import dataclass
 from enum import Enum
+from typing import Annotated
 
-from seq2seq.checks import check_not_negative, check_positive, check_probabilities
+from seq2seq.checks import (
+    Config,
+    Count,
+    FilePath,
+    Mark,
+    OneOf,
+    Positive,
+    Probability,
+    Range,
+    Threads,
+    Weight,
+)
 from seq2seq.data.batching import BatchingConfig
-from seq2seq.evaluation.bleu_tokenize import AUTO, check_bleu_tokenize
-from seq2seq.kernels.switch import Kernels
+from seq2seq.evaluation.metrics import AUTO, CHOICES
+from seq2seq.kernels import Kernels
 from seq2seq.runtime.device_memory import OnOutOfMemory
 from seq2seq.runtime.numerics import Device, Precision
 
@@ -53,169 +64,142 @@ class Metric(Enum):
     loss = "loss"
 
 
-@dataclass(kw_only=True, slots=True)
-class OptimizerConfig:
+@dataclass(kw_only=True, slots=True, repr=False)
+class OptimizerConfig(Config, section="training.optimizer", marks=(Mark.named,)):
     """Optimizer, highest learning rate and gradient clipping."""
 
-    name: OptimizerName
-    learning_rate: float
+    name: Annotated[OptimizerName, Mark.fixed]
+    """Rule of the updates."""
+    learning_rate: Positive
     """Highest learning rate of the schedule."""
-    weight_decay: float
-    clip_norm: float
+    weight_decay: Weight
+    """Factor of the weight decay; adam and sgd add it to the gradient as an L2 penalty."""
+    clip_norm: Weight
     """Largest gradient norm; longer gradients are scaled down, 0 disables clipping."""
 
-    def __post_init__(self) -> None:
-        if not 0 < self.learning_rate < math.inf:
-            raise ValueError(
-                f"training.optimizer.learning_rate={self.learning_rate} must be a finite number "
-                "above 0"
-            )
-        check_not_negative("training.optimizer", self, "weight_decay", "clip_norm")
 
-
-@dataclass(kw_only=True, slots=True)
-class ScheduleConfig:
+@dataclass(kw_only=True, slots=True, repr=False)
+class ScheduleConfig(Config, section="training.schedule", marks=(Mark.named,)):
     """The schedule of the learning rate."""
 
     name: ScheduleName
-    warmup_updates: int
+    """Course of the learning rate after warm-up."""
+    warmup_updates: Annotated[int, Range(0)]
     """Updates in which the rate rises linearly from 0."""
-    minimum_ratio: float
+    minimum_ratio: Probability
     """Lowest rate of cosine and plateau, as a share of the highest."""
-    plateau_factor: float
+    plateau_factor: Probability
     """Factor of the rate at each plateau."""
-    plateau_patience: int
+    plateau_patience: Count
     """Validations without a new best that make a plateau."""
 
-    def __post_init__(self) -> None:
-        check_not_negative("training.schedule", self, "warmup_updates")
-        check_probabilities("training.schedule", self, "minimum_ratio", "plateau_factor")
-        check_positive("training.schedule", self, "plateau_patience")
 
-
-@dataclass(kw_only=True, slots=True)
-class TeacherForcingConfig:
+@dataclass(kw_only=True, slots=True, repr=False)
+class TeacherForcingConfig(Config, section="training.teacher_forcing", marks=(Mark.named,)):
     """The share of steps that get the true previous token instead of the predicted one."""
 
     unit: TeacherForcingUnit
+    """Whether it is drawn for each token or for each batch."""
     schedule: TeacherForcingSchedule
-    start: float
-    end: float
-    updates: int
+    """Course of the share from `start` to `end`."""
+    start: Annotated[float, Range(0, 1)]
+    """Share of true previous tokens at the beginning."""
+    end: Annotated[float, Range(0, 1)]
+    """Share of true previous tokens at the end."""
+    updates: Count
     """Updates that the schedule takes from start to end."""
 
-    def __post_init__(self) -> None:
-        for key in ("start", "end"):
-            if not 0 <= getattr(self, key) <= 1:
-                raise ValueError(
-                    f"training.teacher_forcing.{key}={getattr(self, key)} must lie in [0, 1]"
-                )
-        check_positive("training.teacher_forcing", self, "updates")
 
-
-@dataclass(kw_only=True, slots=True)
-class GuidedAttentionConfig:
+@dataclass(kw_only=True, slots=True, repr=False)
+class GuidedAttentionConfig(
+    Config, section="training.guided_attention", marks=(Mark.named, Mark.data)
+):
     """A second loss that trains attention to follow alignments of the training text."""
 
-    weight: float
+    weight: Weight
     """Weight of this loss relative to the translation loss; 0 disables it."""
-    alignments: str | None
+    # A fingerprint covers the content of the file.
+    alignments: Annotated[FilePath | None, Mark.free, Mark.data]
     """File of Pharaoh text, parallel to the training files; None uses the links of the corpus."""
 
-    def __post_init__(self) -> None:
-        check_not_negative("training.guided_attention", self, "weight")
-        if self.alignments is not None and not self.alignments.strip():
-            raise ValueError(
-                f"training.guided_attention.alignments={self.alignments!r} must be a path; give "
-                "one, or null to use the links of the corpus"
-            )
 
-
-@dataclass(kw_only=True, slots=True)
-class ValidationConfig:
+@dataclass(kw_only=True, slots=True, repr=False)
+class ValidationConfig(Config, section="training.validation", marks=(Mark.named,)):
     """Intervals of validation, and the use of its results."""
 
-    every_updates: int | None
+    every_updates: Count | None
     """Updates between validations; None validates at the end of every epoch."""
-    metric: Metric
+    metric: Annotated[Metric, Mark.named, Mark.scores]
     """Metric of the best checkpoint."""
-    patience: int | None
+    patience: Count | None
     """Validations without an improvement after which training stops; None never stops it."""
-    keep_best: int
+    keep_best: Count
     """Number of best checkpoints to keep; if more than one, as step-<n>.pt beside best.pt."""
-    num_samples: int
+    num_samples: Annotated[int, Range(0), Mark.free]
     """Number of sentences whose translations and attention maps go to TensorBoard."""
-    batch_size: int
+    batch_size: Annotated[Count, Mark.free]
     """Sentences translated together."""
-    bleu_tokenize: str = AUTO
+    bleu_tokenize: Annotated[str, OneOf(CHOICES), Mark.named, Mark.scores] = AUTO
     """sacreBLEU's tokenizer for BLEU, in validation and results; auto: by the target language."""
-    lowercase: bool | None = None
+    lowercase: Annotated[bool | None, Mark.named, Mark.scores] = None
     """Ignore the case of letters in BLEU and chrF; None: if the tokenizer makes text lower case."""
 
-    def __post_init__(self) -> None:
-        check_bleu_tokenize(self.bleu_tokenize, key="training.validation.bleu_tokenize")
-        counts = ("every_updates", "patience", "keep_best", "batch_size")
-        check_positive("training.validation", self, *counts)
-        check_not_negative("training.validation", self, "num_samples")
 
-
-@dataclass(kw_only=True, slots=True)
-class TrainingConfig:
+@dataclass(kw_only=True, slots=True, repr=False)
+class TrainingConfig(Config, section="training", marks=(Mark.named,)):
     """The training configuration; training ends when the first budget is used up."""
 
     name: str
-    max_epochs: int | None
-    max_updates: int | None
-    max_minutes: float | None
+    """Name of the file of values."""
+    max_epochs: Annotated[Count | None, Mark.free]
+    """Most passes over the training text."""
+    max_updates: Annotated[Count | None, Mark.free]
+    """Most updates of the weights."""
+    max_minutes: Annotated[Positive | None, Mark.free]
     """Minutes of training and validation, summed over resumed runs."""
     batching: BatchingConfig
-    accumulation: int
+    accumulation: Count
     """Batches per update."""
-    label_smoothing: float
+    label_smoothing: Probability
+    """Share of the probability that the loss spreads over all tokens."""
     guided_attention: GuidedAttentionConfig
     optimizer: OptimizerConfig
     schedule: ScheduleConfig
     teacher_forcing: TeacherForcingConfig
     validation: ValidationConfig
     precision: Precision
+    """Type of matrix products; auto: bf16 where that is fast."""
     kernels: Kernels
-    """Plain: only torch's own operations, which are slower."""
-    device: Device
-    threads: int | None
+    device: Annotated[Device, Mark.free]
+    """Device that trains; auto: CUDA if there is one."""
+    threads: Annotated[Threads | None, Mark.free]
     """CPU threads; None uses torch's default."""
-    log_every: int
+    log_every: Annotated[Count, Mark.free]
     """Updates between two points of the TensorBoard curves."""
-    # Defaults are also the values of checkpoints that were written before their keys existed.
-    ema_decay: float | None = None
+    # Off, or the usual value, unless they are given.
+    ema_decay: Annotated[Probability | None, Mark.fixed] = None
     """Decay of the moving average of the weights that is validated and kept; None: no average."""
-    freeze_embeddings: bool = False
+    freeze_embeddings: Annotated[bool, Mark.fixed] = False
     """Exclude the embeddings, and an output matrix tied to them, from training."""
     average_best: bool = False
     """Average the `validation.keep_best` best checkpoints at the end; best.pt if that is better."""
-    r_drop: float = 0.0
+    r_drop: Weight = 0.0
     """Weight of the divergence between two passes with different dropout; 0: one pass."""
-    save_every_minutes: float | None = None
+    save_every_minutes: Annotated[Positive | None, Mark.free] = None
     """Minutes between saves of last.pt besides those of validations; None: no others."""
-    coverage_loss: float = 0.0
+    coverage_loss: Weight = 0.0
     """Weight of the attention to source tokens that were attended before; 0 disables this loss."""
     on_out_of_memory: OnOutOfMemory = OnOutOfMemory.stop
     """Stop, or skip the update, when the memory of a GPU is too small for a batch."""
 
     def __post_init__(self) -> None:
+        Config.__post_init__(self)
         budgets = (self.max_epochs, self.max_updates, self.max_minutes)
         if all(budget is None for budget in budgets):
             raise ValueError(
                 "training needs a budget: set training.max_epochs, training.max_updates or "
                 "training.max_minutes"
             )
-        for key in ("max_minutes", "save_every_minutes"):
-            if getattr(self, key) is not None and not 0 < getattr(self, key) < math.inf:
-                value = getattr(self, key)
-                raise ValueError(f"training.{key}={value} must be a finite number above 0")
-        counts = ("max_epochs", "max_updates", "accumulation", "threads", "log_every")
-        check_positive("training", self, *counts)
-        check_probabilities("training", self, "label_smoothing", "ema_decay")
-        check_not_negative("training", self, "r_drop", "coverage_loss")
         if self.average_best and self.validation.keep_best == 1:
             raise ValueError(
                 "training.average_best=true averages the best checkpoints, but "

@@ -22,11 +22,12 @@ from seq2seq.data.batching import (
     BatchUnit,
     batches_by_length,
     collate,
+    make_batch,
 )
 from seq2seq.data.config import DataConfig, FilesConfig, GrammarConfig, Multi30kConfig, OnInvalid
-from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
+from seq2seq.data.corpus import Corpora, Corpus, ListCorpus, Pair, load_corpora
 from seq2seq.data.encoded import EncodedCorpus, cached_tokenizers, encode_corpus
-from seq2seq.data.files.corpus import TextFilesCorpus
+from seq2seq.data.files import TextFilesCorpus
 from seq2seq.data.grammar.corpus import GrammarCorpus
 from seq2seq.data.segmentation import (
     SampledCorpus,
@@ -35,8 +36,6 @@ from seq2seq.data.segmentation import (
     training_corpus,
 )
 from seq2seq.data.token_links import TokenLinks, link_tokens
-from seq2seq.data.tokenizers.base import Tokenizer, TokenizerPair
-from seq2seq.data.tokenizers.characters import CharacterTokenizer
 from seq2seq.data.tokenizers.config import (
     CharactersConfig,
     Normalization,
@@ -45,16 +44,20 @@ from seq2seq.data.tokenizers.config import (
     TokenizerConfig,
     WordsConfig,
 )
-from seq2seq.data.tokenizers.registry import (
-    register_tokenizer,
+from seq2seq.data.tokenizers.interface import Tokenizer, TokenizerPair, register_tokenizer
+from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
+from seq2seq.data.tokenizers.symbols import (
+    SymbolTokenizer,
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,
 )
-from seq2seq.data.tokenizers.subwords import SentencePieceTokenizer
-from seq2seq.data.tokenizers.symbols import SymbolTokenizer
-from seq2seq.data.tokenizers.vectors import PretrainedVectors, load_vectors
-from seq2seq.data.tokenizers.words import WordTokenizer
+from seq2seq.data.tokenizers.words import (
+    CharacterTokenizer,
+    PretrainedVectors,
+    WordTokenizer,
+    load_vectors,
+)
 
 __all__ = [
     "Batch",
@@ -70,6 +73,7 @@ __all__ = [
     "FilesConfig",
     "GrammarConfig",
     "GrammarCorpus",
+    "ListCorpus",
     "Multi30kConfig",
     "Normalization",
     "OnInvalid",
@@ -95,6 +99,7 @@ __all__ = [
     "link_tokens",
     "load_corpora",
     "load_vectors",
+    "make_batch",
     "register_tokenizer",
     "samples_segmentations",
     "tokenizers_from_state",

@@ -2,6 +2,7 @@
 
 # B batch, S source length, T target length
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -11,10 +12,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from seq2seq.checks import check_positive
-from seq2seq.data.encoded import EncodedCorpus
-from seq2seq.data.files.mixing import Mixture
-from seq2seq.data.id_rows import IdRows, Numbers
+from seq2seq.checks import Config, Count, Mark
+from seq2seq.data.encoded import EncodedCorpus, IdRows, Numbers
+from seq2seq.data.mixtures import Mixture
 from seq2seq.data.segmentation import TrainingCorpus
 from seq2seq.data.token_links import TokenLinks
 from seq2seq.runtime.seeding import derive_seed
@@ -31,18 +31,15 @@ class BatchUnit(Enum):
     """Pairs."""
 
 
-@dataclass(kw_only=True, slots=True)
-class BatchingConfig:
+@dataclass(kw_only=True, slots=True, repr=False)
+class BatchingConfig(Config, section="training.batching", marks=(Mark.named,)):
     """Size of the batches and the pools that they are formed from."""
 
-    size: int
+    size: Count
     """Maximum size of a batch over all processes, in `unit`."""
     unit: BatchUnit
-    pool_size: int
+    pool_size: Count
     """Number of random pairs that are sorted by length together; 1 leaves them unsorted."""
-
-    def __post_init__(self) -> None:
-        check_positive("training.batching", self, "size", "pool_size")
 
 
 class Batch(NamedTuple):
@@ -89,14 +86,14 @@ def collate(encoded: EncodedCorpus, rows: Numbers, *, links: TokenLinks | None =
         links: Gold links between the tokens of the corpus, for `Batch.guide`.
 
     Example:
-        >>> ids = IdRows(np.array([5, 6, 7], dtype=np.int32), offsets=np.array([0, 2, 3]))
+        >>> ids = IdRows.of([[5, 6], [7]])
         >>> encoded = EncodedCorpus(ids, ids, indices=np.arange(2))
         >>> batch = collate(encoded, np.array([0, 1]))
         >>> batch.previous_ids.tolist(), batch.target_ids.tolist()
         ([[2, 5, 6], [2, 7, 0]], [[5, 6, 3], [7, 3, 0]])
     """
-    source_ids, source_mask = _pad(encoded.source_rows, rows)
-    target_ids, target_mask = _pad(encoded.target_rows, rows)
+    source_ids, source_mask = pad(encoded.source_rows, rows)
+    target_ids, target_mask = pad(encoded.target_rows, rows)
     previous_ids = np.empty_like(target_ids)  # (B, T)
     previous_ids[:, 0] = BOS
     # The target shifted by one, without the EOS of rows shorter than T.
@@ -116,6 +113,30 @@ def collate(encoded: EncodedCorpus, rows: Numbers, *, links: TokenLinks | None =
     )
 
 
+def make_batch(source_ids: Sequence[Sequence[int]], target_ids: Sequence[Sequence[int]]) -> Batch:
+    """Return a batch of pairs that tokenizers have encoded.
+
+    Args:
+        source_ids: Ids of each source, without BOS and EOS.
+        target_ids: Ids of each target, without BOS and EOS.
+
+    Raises:
+        ValueError: There are no pairs, or the numbers of sources and targets differ.
+
+    Example:
+        >>> batch = make_batch([[5, 6], [7]], [[8], [9, 5]])
+        >>> batch.source_ids.tolist(), batch.target_ids.tolist()
+        ([[5, 6, 3], [7, 3, 0]], [[8, 3, 0], [9, 5, 3]])
+    """
+    if not len(source_ids) == len(target_ids) > 0:
+        raise ValueError(
+            f"{len(source_ids)} sources and {len(target_ids)} targets; give at least one pair, and "
+            "one target for each source"
+        )
+    places = np.arange(len(source_ids))
+    return collate(EncodedCorpus(IdRows.of(source_ids), IdRows.of(target_ids), places), places)
+
+
 class Batches:
     """The batches of every epoch, each with similar lengths; each row of the epoch is in one.
 
@@ -125,7 +146,7 @@ class Batches:
     gets its share of every batch; batches with fewer rows than processes are merged.
 
     Args:
-        corpus: Token ids of the corpus, which may be others in each epoch.
+        corpus: Token ids of the corpus; they may differ from epoch to epoch.
         config: Size of the batches.
         seed: Seed of their order.
         rank: Index of this process.
@@ -215,7 +236,7 @@ def _cut(encoded: EncodedCorpus, pool: Numbers, config: BatchingConfig) -> list[
     return batches
 
 
-def _pad(id_rows: IdRows, rows: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+def pad(id_rows: IdRows, rows: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
     """Return the rows with EOS as a matrix (B, T), and the mask of their real tokens."""
     lengths = id_rows.lengths[rows][:, None]  # (B, 1)
     columns = np.arange(lengths.max() + 1)[None, :]

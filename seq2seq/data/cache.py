@@ -26,10 +26,14 @@ _ABANDONED_AFTER = 3600.0
 
 def digest(value: object) -> str:
     """Return a short hash of nested lists, dictionaries, tensors and plain values."""
-    hashed = hashlib.sha256()
-    for part in _canonical(value):
-        hashed.update(part)
-    return hashed.hexdigest()[:16]
+    text = json.dumps(value, sort_keys=True, default=_hex)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+
+
+def _hex(value: object) -> str:
+    """Return the bytes of a tensor for JSON."""
+    assert isinstance(value, Tensor)
+    return np.asarray(value).tobytes().hex()
 
 
 def cache_path(cache_dir: str) -> Path:
@@ -53,7 +57,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
     The checksums of its files are written beside them for `is_cached`.
 
-    If several processes create the same folder, the first one to finish wins.
+    If several processes create the same folder, the first to finish wins.
     """
     with scratch_folder(folder) as temporary:
         yield temporary
@@ -63,7 +67,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         try:
             temporary.rename(folder)
         except OSError:
-            # Another process was faster and has written the same.
+            # Another process was faster and wrote the same.
             if not folder.is_dir():
                 raise
 
@@ -122,7 +126,7 @@ def _checksum(path: Path) -> int:
 def remove_abandoned(cache: Path) -> None:
     """Delete hidden files and folders that killed processes left.
 
-    Those of other machines are deleted an hour after the last write.
+    Files of other machines are deleted an hour after their last write.
     """
     for path in filter(is_temporary, cache.glob(".*.*-*")):
         with contextlib.suppress(FileNotFoundError):  # its process has just renamed it
@@ -132,17 +136,3 @@ def remove_abandoned(cache: Path) -> None:
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     path.unlink()
-
-
-def _canonical(value: object) -> Iterator[bytes]:
-    if isinstance(value, dict):
-        value = [[key, value[key]] for key in sorted(value)]
-    if isinstance(value, Tensor):
-        yield np.asarray(value).tobytes()
-    elif isinstance(value, list):
-        yield b"["
-        for item in value:
-            yield from _canonical(item)
-        yield b"]"
-    else:
-        yield json.dumps(value).encode("ascii") + b","

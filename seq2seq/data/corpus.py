@@ -1,6 +1,8 @@
-"""Contract of parallel corpora, and the function that opens those of a configuration."""
+"""Contract of parallel corpora, and the function that opens the corpora of a configuration."""
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from functools import singledispatch
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -9,16 +11,21 @@ from seq2seq.data.config import DataConfig
 
 
 class Pair(NamedTuple):
-    """A sentence and its translation."""
+    """A sentence and its translation.
+
+    Example:
+        >>> Pair("ein Hund", "a dog").target
+        'a dog'
+    """
 
     source: str
     target: str
-    links: frozenset[tuple[int, int]] | None
+    links: frozenset[tuple[int, int]] | None = None
     """Gold links (source word, target word), 0-based indices in text.split(); None if unknown."""
     part: int = 0
     """Index of the corpus that it comes from, if several are joined."""
     num_tags: int = 0
-    """Number of words at the start of the source that the corpus itself does not have."""
+    """Number of words that were put before the source."""
 
 
 class Corpus(Protocol):
@@ -41,6 +48,35 @@ class Corpus(Protocol):
 
     def lines(self) -> Iterator[Pair | None]:
         """Yield the pairs, and None for each skipped line."""
+
+
+class ListCorpus:
+    """Pairs in memory, for programs that have their text in Python.
+
+    Args:
+        pairs: The pairs.
+        name: Name in messages.
+    """
+
+    def __init__(self, pairs: Iterable[Pair], *, name: str = "pairs") -> None:
+        self.name = name
+        self._pairs = list(pairs)
+        self.num_lines = len(self._pairs)
+
+    @property
+    def fingerprint(self) -> str:
+        plain = [
+            [*pair[:2], sorted(pair.links) if pair.links is not None else None, *pair[3:]]
+            for pair in self._pairs
+        ]
+        return hashlib.sha256(json.dumps(plain).encode("ascii")).hexdigest()
+
+    def __iter__(self) -> Iterator[Pair]:
+        return iter(self._pairs)
+
+    def lines(self) -> Iterator[Pair]:
+        """Yield the pairs; none is skipped."""
+        return iter(self._pairs)
 
 
 class Corpora(NamedTuple):

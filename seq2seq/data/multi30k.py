@@ -1,9 +1,24 @@
 """Multi30k (Elliott et al. 2016), image captions in four languages; downloaded at first use."""
 
+import hashlib
+import logging
+from pathlib import Path
+
 from seq2seq.data.config import Multi30kConfig
 from seq2seq.data.corpus import Corpora, load_corpora
-from seq2seq.data.files.corpus import TextFilesCorpus
+from seq2seq.data.files import TextFilesCorpus, file_sha256
+from seq2seq.files.atomic import whole_file
 from seq2seq.files.paths import expand_home
+
+logger = logging.getLogger(__name__)
+
+RETRY_WAIT = 1.0
+"""Seconds; the waits before the further tries grow from it."""
+_NUM_RETRIES = 3
+_BUSY = (429, 500, 502, 503, 504)
+"""Answers after which a request is repeated."""
+_TIMEOUTS = (10.0, 30.0)
+"""Seconds to connect, and between two parts of the answer."""
 
 SHA256 = {
     "test_2016_flickr.cs.gz": "200a4a74cc9560f051924abb9803be008d1908d77f747e9141aeb86dfd2797f1",
@@ -40,8 +55,7 @@ def load_multi30k(config: Multi30kConfig) -> Corpora:
         ValueError: There is no such language or test set, or a file has another hash.
         ConnectionError: A file cannot be downloaded.
     """
-    _check_languages(config)
-    _check_test_set(config)
+    _check_names(config)
     train, valid, test = (
         _load_part(config, name=name, prefix=prefix)
         for name, prefix in (("train", "train"), ("valid", "val"), ("test", config.test))
@@ -50,9 +64,6 @@ def load_multi30k(config: Multi30kConfig) -> Corpora:
 
 
 def _load_part(config: Multi30kConfig, *, name: str, prefix: str) -> TextFilesCorpus:
-    # Imported here because requests takes long to load.
-    from seq2seq.data.download import fetch
-
     root = expand_home(config.root, key="data.root")
     file_names = [f"{prefix}.{language}.gz" for language in (config.source, config.target)]
     for file_name in file_names:
@@ -67,23 +78,82 @@ def _load_part(config: Multi30kConfig, *, name: str, prefix: str) -> TextFilesCo
     )
 
 
-def _check_languages(config: Multi30kConfig) -> None:
+def fetch(url: str, *, path: Path, sha256: str) -> None:
+    """Download a file of a few megabytes unless it exists; it is complete or absent.
+
+    If several processes need files of one directory, one downloads them and the others wait.
+
+    Raises:
+        ValueError: The file on disk or the download has another SHA-256.
+        ConnectionError: The server cannot be reached or does not send the file.
+    """
+    # Imported here because it is needed at first use only.
+    from filelock import FileLock
+
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_name(".download.lock")):
+            if not path.exists():
+                _download(url, path=path, sha256=sha256)
+                return
+    found = file_sha256(path)
+    if found != sha256:
+        raise ValueError(
+            f"{path} has SHA-256 {found} instead of {sha256}; delete it to download it again"
+        )
+
+
+def _download(url: str, *, path: Path, sha256: str) -> None:
+    # Imported here because requests takes long to load.
+    import requests
+    from requests.adapters import HTTPAdapter
+    from urllib3.util import Retry
+
+    logger.info("downloading %s", url)
+    retries = Retry(
+        _NUM_RETRIES,
+        backoff_factor=RETRY_WAIT,
+        status_forcelist=_BUSY,
+        raise_on_status=False,
+    )
+    try:
+        with requests.Session() as session:
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, HTTPAdapter(max_retries=retries))
+            # Some servers call .gz files compressed, and requests would decompress them.
+            headers = {"Accept-Encoding": "identity"}
+            response = session.get(url, headers=headers, timeout=_TIMEOUTS)
+            response.raise_for_status()
+    except requests.RequestException as error:
+        reason: BaseException = error
+        while reason.__context__ is not None:  # outer messages repeat the URL and name objects
+            reason = reason.__context__
+        raise ConnectionError(
+            f"{url}: {reason}; run again, or copy the file to {path} yourself"
+        ) from error
+    found = hashlib.sha256(response.content).hexdigest()
+    if found != sha256:
+        raise ValueError(
+            f"{url}: the download has SHA-256 {found} instead of {sha256}; "
+            f"copy the file to {path} yourself"
+        )
+    with whole_file(path) as file:
+        file.write(response.content)
+
+
+def _check_names(config: Multi30kConfig) -> None:
+    """Raise ValueError unless the files of both languages exist."""
     known = _languages("train")
     for key, language in (("source", config.source), ("target", config.target)):
         if language not in known:
             raise ValueError(f"unknown data.{key} {language!r}; one of: {', '.join(known)}")
-
-
-def _check_test_set(config: Multi30kConfig) -> None:
-    test_sets = sorted({name.split(".")[0] for name in SHA256 if name.startswith("test")})
-    languages = {config.source, config.target}
-    if config.test in test_sets and languages <= set(_languages(config.test)):
-        return
-    existing = ", ".join(f"{name} ({' '.join(_languages(name))})" for name in test_sets)
-    raise ValueError(
-        f"data.test={config.test} does not exist for {config.source} and {config.target}; "
-        f"one of: {existing}"
-    )
+    names = sorted({name.split(".")[0] for name in SHA256 if name.startswith("test")})
+    if config.test not in names or not {config.source, config.target} <= {*_languages(config.test)}:
+        existing = ", ".join(f"{name} ({' '.join(_languages(name))})" for name in names)
+        raise ValueError(
+            f"data.test={config.test} does not exist for {config.source} and {config.target}; "
+            f"one of: {existing}"
+        )
 
 
 def _languages(prefix: str) -> list[str]:

@@ -1,9 +1,10 @@
-"""Segment the training text anew for each epoch: sub-word regularisation.
+"""Draw new segmentations of the training text for each epoch: sub-word regularisation.
 
 Sources: unigram sampling by Kudo (2018), "Subword Regularization", and BPE-dropout by Provilkov et
 al. (2020), both as SentencePiece computes them.
 """
 
+import itertools
 import threading
 import weakref
 from concurrent.futures import Future
@@ -16,11 +17,16 @@ import numpy as np
 from seq2seq.data.cache import cache_path, is_cached, new_folder, scratch_folder
 from seq2seq.data.config import DataConfig
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.encoded import EncodedCorpus, encoding_key
-from seq2seq.data.id_rows import IdRows, Numbers, RowWriter
-from seq2seq.data.text_rows import TextRows, TextWriter
-from seq2seq.data.tokenizers.base import SamplingTokenizer, Tokenizer, TokenizerPair
+from seq2seq.data.encoded import (
+    EncodedCorpus,
+    IdRows,
+    Numbers,
+    RowWriter,
+    TextRows,
+    encoding_key,
+)
 from seq2seq.data.tokenizers.config import SentencePieceConfig, TokenizerConfig
+from seq2seq.data.tokenizers.interface import SamplingTokenizer, Tokenizer, TokenizerPair
 from seq2seq.data.tokenizers.symbols import SymbolTokenizer
 from seq2seq.runtime.seeding import derive_seed
 
@@ -63,7 +69,7 @@ def training_corpus(
         seed: Seed of the run.
 
     Raises:
-        ValueError: The tokenizers have one segmentation of a text only.
+        ValueError: The tokenizers cannot draw segmentations.
         OSError: The cache cannot be read or written.
     """
     if not isinstance(config, SentencePieceConfig) or config.sampling_alpha == 0:
@@ -100,18 +106,17 @@ def _sampling(tokenizer: Tokenizer) -> SamplingTokenizer:
 
 def _write_texts(folder: Path, corpus: Corpus, *, kept: Numbers) -> None:
     """Write the texts of the pairs at the given positions, in ascending order."""
-    remaining = iter(kept.tolist())
-    next_kept = next(remaining, None)
-    with TextWriter(folder, "source") as sources, TextWriter(folder, "target") as targets:
-        for index, pair in enumerate(corpus):
-            if index == next_kept:
-                sources.write(pair.source)
-                targets.write(pair.target)
-                next_kept = next(remaining, None)
+    is_kept = np.zeros(kept[-1] + 1, dtype=np.bool_)
+    is_kept[kept] = True
+    pairs = itertools.compress(corpus, is_kept)
+    with RowWriter(folder, "source") as sources, RowWriter(folder, "target") as targets:
+        while chunk := list(itertools.islice(pairs, _BLOCK)):
+            sources.write_lines(pair.source for pair in chunk)
+            targets.write_lines(pair.target for pair in chunk)
 
 
 class _StoppedError(Exception):
-    """Sampling was stopped because nobody needs the epoch any more."""
+    """Sampling was stopped because the epoch is no longer needed."""
 
 
 @dataclass
@@ -131,7 +136,7 @@ class _Sampler:
     """Set when no further epoch is needed."""
 
     def sample(self, number: int) -> EncodedCorpus:
-        """Return the ids of an epoch, mapped from files that have no name any more."""
+        """Return the ids of an epoch, mapped from files that are already deleted."""
         with scratch_folder(self.scratch) as folder:
             source_rows, target_rows = (
                 self._sample_side(folder, name, side=side, number=number)
@@ -168,7 +173,7 @@ class _Sampled(NamedTuple):
 class SampledCorpus:
     """Training pairs whose segmentations are drawn anew for each epoch.
 
-    The ids of an epoch depend on the seed of the run and the number of the epoch alone. A thread
+    The ids of an epoch depend only on the seed of the run and the number of the epoch. A thread
     draws the next epoch during the current one.
     """
 
@@ -182,7 +187,7 @@ class SampledCorpus:
         return len(self._sampler.indices)
 
     def epoch(self, number: int) -> EncodedCorpus:
-        """Return the ids of an epoch; the last one asked for is kept."""
+        """Return the ids of an epoch; the latest one is kept."""
         if [each.number for each in self._epochs] != [number, number + 1]:
             found = [each for each in self._epochs if each.number == number]
             self._epochs[:] = found or [_start(self._sampler, number)]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from seq2seq.data.id_rows import Ids, Numbers, map_array
+from seq2seq.data.encoded import Ids, Numbers, map_array
 from seq2seq.files.atomic import create_file
 
 
@@ -25,7 +25,7 @@ class LinkedTokens(NamedTuple):
     sources: Numbers
     """Source token of each link, (L,)."""
     num_lost: int
-    """Number of links between words of which one has no token of its own."""
+    """Number of links lost because one of their words has no token of its own."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class TokenLinks:
     offsets: Numbers
     """Row i has the links from offsets[i] to offsets[i + 1]."""
     num_lost: int
-    """Number of links between words of which one has no token of its own."""
+    """Number of links lost because one of their words has no token of its own."""
 
     @classmethod
     def of(cls, rows: Iterable[LinkedTokens]) -> "TokenLinks":

@@ -1,6 +1,6 @@
 """Statistics of attention heads over a corpus: entropy, coverage and sharpness."""
 
-# B batch, N heads, T target length, S source length
+# N heads, T target length, S source length
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -25,13 +25,11 @@ class HeadStatistics(NamedTuple):
 
 
 class AttentionStatistics:
-    """Accumulates the statistics of each head batch by batch.
+    """Accumulates the statistics of each head sentence by sentence.
 
     Example:
         >>> statistics = AttentionStatistics(num_heads=1)
-        >>> real = torch.ones(1, 2, dtype=torch.bool)
-        >>> weights = torch.tensor([[[[1.0, 0.0], [0.5, 0.5]]]])
-        >>> statistics.add(weights, source_mask=real, target_mask=real)
+        >>> statistics.add(torch.tensor([[[1.0, 0.0], [0.5, 0.5]]]))
         >>> [head] = statistics.heads(error_rates=None)
         >>> head.coverage, head.sharpness
         (1.0, 0.75)
@@ -42,29 +40,20 @@ class AttentionStatistics:
         # Entropy, coverage and sharpness of each head; numbers of source and of target tokens.
         self._sums = torch.zeros(3 * num_heads + 2, dtype=torch.float64)
 
-    def add(self, attention_weights: Tensor, *, source_mask: Tensor, target_mask: Tensor) -> None:
-        """Add a batch.
-
-        Args:
-            attention_weights: (B, N, T, S); those of padding are ignored.
-            source_mask: (B, S), True = real token; padding is on the right, and the last real
-                token of each row is EOS.
-            target_mask: (B, T), likewise.
-        """
-        is_real = target_mask[:, None, :, None] & source_mask[:, None, None, :]
-        real = attention_weights.double().masked_fill(~is_real, 0)
-        # A real token with another one after it is not EOS.
-        before_eos = source_mask[:, None, 1:]  # (B, 1, S - 1)
-        received = real.sum(dim=2)[..., :-1].clamp(max=1)  # (B, N, S - 1)
-        entropy = -torch.xlogy(real, real).sum(dim=(0, 2, 3))
-        coverage = (received * before_eos).sum(dim=(0, 2))
-        sharpness = real.amax(dim=3).sum(dim=(0, 2))
-        counts = torch.stack((before_eos.sum(), target_mask.sum()))
-        # The host waits for a GPU once, because there is one copy.
-        self._sums += torch.cat((entropy, coverage, sharpness, counts)).cpu()
+    def add(self, attention_weights: Tensor) -> None:
+        """Add the weights of a sentence, (N, T, S), on the CPU; T and S count EOS."""
+        weights = attention_weights.double()
+        received = weights.sum(dim=1)[:, :-1].clamp(max=1)  # (N, S - 1)
+        sums = (
+            -torch.xlogy(weights, weights).sum(dim=(1, 2)),
+            received.sum(dim=1),
+            weights.amax(dim=2).sum(dim=1),
+            torch.tensor([weights.shape[2] - 1, weights.shape[1]]),
+        )
+        self._sums += torch.cat(sums)
 
     def merge(self, other: "AttentionStatistics") -> None:
-        """Add the batches of other statistics."""
+        """Add the sentences of other statistics."""
         self._sums += other._sums
 
     def heads(self, *, error_rates: Sequence[float] | None) -> list[HeadStatistics]:
@@ -82,7 +71,7 @@ class AttentionStatistics:
             [None] * self._num_heads if error_rates is None else error_rates,
             strict=True,
         )
-        return [HeadStatistics(*each) for each in means]
+        return [HeadStatistics(*of_head) for of_head in means]
 
 
 def mean_over_heads(heads: Sequence[HeadStatistics]) -> dict[str, float]:

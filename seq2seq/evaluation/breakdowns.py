@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from seq2seq.evaluation.study_significance import Array, corpus_bleu
+from seq2seq.evaluation.significance import Array, corpus_bleu
 
 SplitWords = Callable[[str], list[str]]
 FREQUENCY_BINS = ((0, 0), (1, 9), (10, 99), (100, 999), (1000, None))
@@ -40,7 +40,7 @@ def equal_bins(values: Sequence[int], *, num_bins: int) -> list[Bin]:
         num_bins: Number of ranges; there are fewer if many values are equal.
 
     Example:
-        >>> [each.label for each in equal_bins([3, 4, 4, 5, 7, 9], num_bins=3)]
+        >>> [found.label for found in equal_bins([3, 4, 4, 5, 7, 9], num_bins=3)]
         ['3', '4-6', '7-9']
     """
     ordered = sorted(values)
@@ -57,7 +57,7 @@ def bleu_by_bin(statistics: Array, values: Sequence[int], bins: Sequence[Bin]) -
         values: One for each sentence.
         bins: The ranges; each contains a sentence.
     """
-    of_bins = [np.array([each.has(value) for value in values]) for each in bins]
+    of_bins = [np.array([lengths.has(value) for value in values]) for lengths in bins]
     return [float(corpus_bleu(statistics[chosen].sum(axis=0))) for chosen in of_bins]
 
 
@@ -106,9 +106,9 @@ def word_scores_by_frequency(
         found.update(of_hypothesis)
         wanted.update(of_reference)
     scores = []
-    for each in bins:
+    for frequencies in bins:
         num_matched, num_found, num_wanted = (
-            sum(n for word, n in counts.items() if each.has(training_counts[word]))
+            sum(n for word, n in counts.items() if frequencies.has(training_counts[word]))
             for counts in (matched, found, wanted)
         )
         f1 = 2 * num_matched / (num_found + num_wanted) if num_wanted else None

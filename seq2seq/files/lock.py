@@ -1,29 +1,36 @@
 """Lock a directory: one process uses it at a time, and the end of a process frees it."""
 
 import contextlib
-import errno
 import logging
 import os
+import re
 import socket
 import sys
 import weakref
 from pathlib import Path
-from typing import TextIO
 
 from seq2seq.files.atomic import naming
 from seq2seq.files.paths import nearest_existing, remove_empty
 
-if sys.platform != "win32":
+if sys.platform == "win32":
+    import msvcrt
+else:
     import fcntl
 
 logger = logging.getLogger(__name__)
 
 LOCK_NAME = ".lock"
 """Name of the lock file; a killed process leaves one behind, which locks nothing."""
+_OWNER = re.compile(r"(process [0-9]+ on .*\n?)?")
+"""Content of a lock file; a process that was killed at once has written nothing yet."""
+_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+"""Windows has no O_NOFOLLOW, and only Windows has O_BINARY."""
+_LOCKED_BYTE = 1 << 30
+"""Windows locks bytes, which nobody else can read; this one is behind the content."""
 
 
 class DirectoryInUseError(ValueError):
-    """Another process holds the lock of a directory."""
+    """Another process uses a directory, or may use what is now at its path."""
 
 
 class DirectoryLock:
@@ -40,6 +47,7 @@ class DirectoryLock:
         self._path = directory / LOCK_NAME
         self._advice = advice
         self._existing = nearest_existing(directory).absolute()
+        self._file = -1
         self._release: weakref.finalize[..., DirectoryLock] | None = None
 
     def __enter__(self) -> "DirectoryLock":
@@ -56,18 +64,19 @@ class DirectoryLock:
 
         Raises:
             DirectoryInUseError: Another process holds the lock.
+            ValueError: The lock file is a file of somebody else, which does not change.
             OSError: The directory or the lock file cannot be created.
         """
         while self._release is None:
             file = self._open()
             try:
+                owner = self._read_owner(file)
                 lock_file(file)
-                if not self._is_current(file):
-                    file.close()  # The previous holder has deleted it meanwhile.
+                if not _is_at(self._path, file):
+                    os.close(file)  # The previous holder has deleted it meanwhile.
                     continue
             except BlockingIOError as error:
-                owner = _owner(file)
-                file.close()
+                os.close(file)
                 raise DirectoryInUseError(
                     f"{self._directory} is in use by {owner}; {self._advice}"
                 ) from error
@@ -77,12 +86,28 @@ class DirectoryLock:
                     self._directory,
                     error.strerror,
                 )
+            except ValueError:
+                os.close(file)
+                raise
             # Also called at the end of the process, if it does not die of a signal.
             self._release = weakref.finalize(self, _release, file, self._path, keep=self._existing)
-            file.truncate(0)
+            self._file = file
             with naming(self._path):
-                file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-                file.flush()
+                os.ftruncate(file, 0)
+                os.lseek(file, 0, os.SEEK_SET)
+                os.write(file, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+
+    def check(self) -> None:
+        """Check that the path still leads to the directory that was locked.
+
+        Raises:
+            DirectoryInUseError: The directory was moved, replaced or deleted.
+        """
+        if self._release is not None and not _is_at(self._path, self._file):
+            raise DirectoryInUseError(
+                f"{self._directory} was moved, replaced or deleted while this process used it; "
+                "nothing more is written there: use resume=true where the directory is now"
+            )
 
     def release(self) -> None:
         """Delete the lock file, and the directories that were created for it if they are empty."""
@@ -90,40 +115,61 @@ class DirectoryLock:
             self._release()
             self._release = None
 
-    def _open(self) -> TextIO:
+    def _open(self) -> int:
         while True:
             self._directory.mkdir(parents=True, exist_ok=True)
+            if self._path.is_symlink() or (self._path.exists() and not self._path.is_file()):
+                raise self._foreign()
             # Another process may remove the directory here, when it releases its lock.
             with contextlib.suppress(FileNotFoundError):
-                return self._path.open("a+", encoding="utf-8")
+                return os.open(self._path, _FLAGS, 0o666)
 
-    def _is_current(self, file: TextIO) -> bool:
-        """Return whether the open file is still the one at the path."""
-        try:
-            return os.path.samestat(os.fstat(file.fileno()), self._path.stat())
-        except FileNotFoundError:
-            return False
+    def _read_owner(self, file: int) -> str:
+        """Return the description that the holder of the lock wrote into the file."""
+        content = os.read(file, 1000).decode("utf-8", errors="replace")
+        if not _OWNER.fullmatch(content):
+            raise self._foreign()
+        return content.strip() or "another process"
+
+    def _foreign(self) -> ValueError:
+        return ValueError(
+            f"{self._path} was not written by this program; move it away or choose another "
+            "directory"
+        )
 
 
-def lock_file(file: TextIO) -> None:
+def lock_file(file: int) -> None:
     """Lock an open file until it is closed.
 
     Raises:
         BlockingIOError: Another process has locked it.
-        OSError: The file system or the operating system has no locks.
+        OSError: The file system has no locks.
     """
     if sys.platform == "win32":
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.lseek(file, _LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        except PermissionError as error:
+            raise BlockingIOError(*error.args) from error
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _release(file: TextIO, path: Path, *, keep: Path) -> None:
-    path.unlink(missing_ok=True)
-    file.close()
-    remove_empty(path.parent, keep=keep)
+def _is_at(path: Path, file: int) -> bool:
+    """Return whether an open file is still the one at the path."""
+    try:
+        return os.path.samestat(os.fstat(file), path.lstat())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
-def _owner(file: TextIO) -> str:
-    """Return the description that the holder of the lock wrote into the file."""
-    file.seek(0)
-    return file.read().strip() or "another process"
+def _release(file: int, path: Path, *, keep: Path) -> None:
+    is_own = _is_at(path, file)
+    if sys.platform == "win32":  # it does not delete open files, also not those of the next holder
+        os.close(file)
+    if is_own:
+        with contextlib.suppress(OSError):  # a file that stays locks nothing
+            path.unlink()
+        remove_empty(path.parent, keep=keep)
+    if sys.platform != "win32":
+        os.close(file)

@@ -1,173 +1,187 @@
-"""Translate or score one window of lines in batches."""
+"""Cut a stream into windows, process a window in batches, and count what the stream contains."""
 
-# B batch, S longest row of ids, EOS included
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import TypeVar
 
-from collections.abc import Callable, Iterator, Sequence
+from seq2seq.inference.translation import Translation
+from seq2seq.search import DecodingConfig
 
-import torch
-from torch import Tensor
+logger = logging.getLogger(__name__)
 
-from seq2seq.data.tokenizers.base import TokenizerPair
-from seq2seq.inference.ensemble import Ensemble
-from seq2seq.inference.lexical_constraints import PrefixEncoder
-from seq2seq.inference.streaming import map_batches
-from seq2seq.inference.target_scoring import score_targets
-from seq2seq.inference.translation import (
-    EncodedLine,
-    EncodedPair,
-    Translation,
-    empty_translation,
-    encode_lines,
-    found_translation,
-    scored_translation,
-)
-from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.runtime.device_memory import naming_batch
-from seq2seq.runtime.numerics import Numerics
-from seq2seq.runtime.transfer import copy_to_device
-from seq2seq.runtime.workers import map_in_threads
-from seq2seq.search import DecodingConfig, search
-from seq2seq.special_tokens import EOS, PAD
+BATCHES_PER_WINDOW = 64
+"""Batches whose sentences are sorted by length together."""
+LONG_SENTENCE = 100
+"""Tokens; a batch of longer sentences holds fewer of them, to bound memory."""
+VERY_LONG = 1000
+"""Tokens; longer sentences are translated with a warning."""
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+def ignore(result: object) -> None:
+    """Do nothing with a result."""
+
+
+def cut_windows(items: Iterable[_Item], batch_size: int) -> Iterator[list[_Item]]:
+    """Cut a stream of any length into lists of `BATCHES_PER_WINDOW` batches.
+
+    Args:
+        items: Read one window at a time.
+        batch_size: Items of a batch.
+
+    Raises:
+        ValueError: The batch size is less than 1.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size} must be at least 1")
+    remaining = iter(items)
+    while window := list(islice(remaining, BATCHES_PER_WINDOW * batch_size)):
+        yield window
+        del window  # Otherwise two windows are held while the next one is read.
+
+
+def map_batches(
+    function: Callable[[list[_Item]], Iterable[_Result]],
+    items: Sequence[_Item],
+    *,
+    lengths: Sequence[int],
+    batch_size: int,
+    known: Mapping[int, _Result],
+    on_result: Callable[[_Result], None] = ignore,
+    map_function: Callable[..., Iterator[Iterable[_Result]]] = map,
+) -> Iterator[_Result]:
+    """Process the items of a window in batches, short ones first, and yield results in order.
+
+    A result is yielded as soon as the results of all items before it are known.
+
+    Args:
+        function: Returns the results of a batch of items.
+        items: The items of the window.
+        lengths: Number of tokens of each item.
+        batch_size: Most items of a batch.
+        known: Results of items that need no processing, by index.
+        on_result: Called with each result as soon as it is known, before its turn.
+        map_function: Applies `function` to all batches, as `map` does.
+
+    Example:
+        >>> def reverse(texts):
+        ...     return [text[::-1] for text in texts]
+        >>> texts = ["three", "a", "two"]
+        >>> list(map_batches(reverse, texts, lengths=[5, 1, 3], batch_size=2, known={}))
+        ['eerht', 'a', 'owt']
+    """
+    _warn_of_long(lengths)
+    done = dict(known)
+    for result in known.values():
+        on_result(result)
+    rows = sorted(set(range(len(lengths))) - set(done), key=lambda row: (lengths[row], row))
+    batches = list(_batches(rows, lengths, batch_size))
+    following = 0
+    items_of_batches = [[items[row] for row in batch] for batch in batches]
+    results_of_batches = map_function(function, items_of_batches)
+    # The first, empty batch yields the known rows before anything is computed.
+    for batch, results in chain([((), ())], zip(batches, results_of_batches, strict=True)):
+        for row, result in zip(batch, results, strict=True):
+            done[row] = result
+            on_result(result)
+        while following in done:
+            yield done.pop(following)
+            following += 1
+
+
+def _warn_of_long(lengths: Sequence[int]) -> None:
+    if num_long := sum(length > VERY_LONG for length in lengths):
+        logger.warning(
+            "%d sentences have more than %s tokens, the longest %s; time and memory grow with the "
+            "square of the length; split them, for example with long_lines=split",
+            num_long,
+            f"{VERY_LONG:,}",
+            f"{max(lengths):,}",
+        )
+
+
+def _batches(rows: Sequence[int], lengths: Sequence[int], size: int) -> Iterator[list[int]]:
+    """Cut rows that are sorted by length into batches of bounded size and area."""
+    batch: list[int] = []
+    for row in rows:
+        if len(batch) == size or (len(batch) + 1) * lengths[row] > size * LONG_SENTENCE:
+            if batch:
+                yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
 
 Window = Sequence[tuple[str, str]]
 """Pairs of a source line and a target text that are available together."""
 OnTranslation = Callable[[Translation], None]
 
 
-class BatchTranslator:
-    """Translates or scores the pairs of a window; pairs without text bypass the model.
+class StreamCounts:
+    """Count the translations of a stream whose input or length deserves a warning.
 
     Args:
-        model: In evaluation mode, on the device of `numerics`.
-        tokenizers: Source and target tokenizer of the model.
-        numerics: Device and precision.
+        tags: The symbols of which every source of the training text began with one, or none.
+        decoding: The search, whose length limit may cut translations; None for scored pairs.
     """
 
-    def __init__(
-        self, model: Seq2Seq | Ensemble, *, tokenizers: TokenizerPair, numerics: Numerics
-    ) -> None:
-        self._model = model
-        self._tokenizers = tokenizers
-        self._numerics = numerics
-        # On CUDA all threads would wait for the same stream.
-        self._map_function = map_in_threads if numerics.device.type == "cpu" else map
+    def __init__(self, tags: Sequence[str], decoding: DecodingConfig | None) -> None:
+        self._tags = tuple(tags)
+        self._decoding = decoding
+        self._counts: Counter[str] = Counter()
 
-    def translate(
-        self,
-        window: Window,
-        decoding: DecodingConfig,
-        *,
-        prefixes: PrefixEncoder,
-        banned: Sequence[Sequence[int]],
-        batch_size: int,
-        on_translation: OnTranslation,
-    ) -> Iterator[Translation]:
-        """Yield a translation of each source line that begins with its target text.
-
-        Args:
-            window: Source lines with their prefixes.
-            decoding: Configuration of the search.
-            prefixes: Encodes the prefixes.
-            banned: Sequences of token ids that no translation contains.
-            batch_size: Sentences translated together.
-            on_translation: Called with each translation as soon as it is known.
-        """
-
-        def translate_batch(batch: list[EncodedPair]) -> list[Translation]:
-            source_ids, source_mask = self._pad([pair.source for pair in batch])
-            beginnings = [pair.target.ids for pair in batch]
-            with self._numerics.autocast():
-                found = search(
-                    self._model,
-                    source_ids,
-                    source_mask,
-                    decoding,
-                    prefixes=beginnings,
-                    banned=banned,
-                )
-            return [
-                found_translation(pair.source, hypotheses, tokenizers=self._tokenizers)
-                for pair, hypotheses in zip(batch, found, strict=True)
-            ]
-
-        sources = encode_lines([line for line, _ in window], self._tokenizers.source)
-        targets = prefixes.encode([prefix for _, prefix in window], sources)
-        return self._map_batches(
-            translate_batch,
-            list(map(EncodedPair, sources, targets)),
-            lengths=[len(source.ids) for source in sources],
-            batch_size=batch_size,
-            on_translation=on_translation,
+    def add(self, translation: Translation) -> None:
+        """Count a translation."""
+        source_ids, best = translation.source_ids, translation.best
+        num_unknown = translation.num_unknown_tokens
+        is_tagged = translation.source.lstrip().startswith(self._tags)
+        self._counts.update(
+            sentences=1,
+            tokens=len(source_ids),
+            unknown=num_unknown,
+            with_unknown=num_unknown > 0,
+            untagged=bool(self._tags and source_ids and not is_tagged),
+            cut=not best.finished,
+            one_sided=self._decoding is None and bool(source_ids) != bool(best.ids),
         )
 
-    def score(
-        self, window: Window, *, batch_size: int, on_translation: OnTranslation
-    ) -> Iterator[Translation]:
-        """Yield each target text, teacher-forced, as the translation of its source line."""
-        sources = encode_lines([line for line, _ in window], self._tokenizers.source)
-        targets = encode_lines([target for _, target in window], self._tokenizers.target)
-        pairs = list(map(EncodedPair, sources, targets))
-        return self._map_batches(
-            self._score_batch,
-            pairs,
-            lengths=[max(len(source.ids), len(target.ids)) for source, target in pairs],
-            batch_size=batch_size,
-            on_translation=on_translation,
-        )
-
-    def _score_batch(self, batch: list[EncodedPair]) -> list[Translation]:
-        source_ids, source_mask = self._pad([pair.source for pair in batch])
-        target_ids, target_mask = self._pad([pair.target for pair in batch])
-        with self._numerics.autocast():
-            scored = score_targets(
-                self._model,
-                source_ids,
-                source_mask,
-                target_ids=target_ids,
-                target_mask=target_mask,
+    def report(self) -> None:
+        """Log a warning for each number above 0."""
+        counts = self._counts
+        if counts["unknown"]:
+            logger.warning(
+                "%d of %d source tokens, in %d of %d sentences, are unknown to the model, which "
+                "translates the rest; check the language and the characters of the input",
+                counts["unknown"],
+                counts["tokens"],
+                counts["with_unknown"],
+                counts["sentences"],
             )
-        return [
-            scored_translation(pair, target, tokenizers=self._tokenizers)
-            for pair, target in zip(batch, scored, strict=True)
-        ]
-
-    def _map_batches(
-        self,
-        function: Callable[[list[EncodedPair]], list[Translation]],
-        pairs: list[EncodedPair],
-        *,
-        lengths: list[int],
-        batch_size: int,
-        on_translation: OnTranslation,
-    ) -> Iterator[Translation]:
-        num_heads = self._model.attention.num_heads
-
-        def run(rows: Sequence[int]) -> list[Translation]:
-            longest = max(lengths[row] for row in rows) + 1  # EOS
-            size = f"{len(rows)} sentences of at most {longest} tokens at a time"
-            with naming_batch(size, f"lower batch_size={batch_size}"):
-                return function([pairs[row] for row in rows])
-
-        return map_batches(
-            run,
-            lengths=lengths,
-            batch_size=batch_size,
-            known={
-                row: empty_translation(pair, num_heads=num_heads, tokenizers=self._tokenizers)
-                for row, pair in enumerate(pairs)
-                if lengths[row] == 0
-            },
-            on_result=on_translation,
-            map_function=self._map_function,
-        )
-
-    def _pad(self, lines: list[EncodedLine]) -> tuple[Tensor, Tensor]:
-        """Return ids with EOS, (B, S), and their mask, (B, S), on the model's device."""
-        lengths = torch.tensor([len(line.ids) + 1 for line in lines])
-        longest = int(lengths.max())
-        ids = torch.tensor(
-            [[*line.ids, EOS] + [PAD] * (longest - len(line.ids) - 1) for line in lines]
-        )
-        mask = torch.arange(longest) < lengths.unsqueeze(1)
-        ids, mask = copy_to_device([ids, mask], self._numerics.device)
-        return ids, mask
+        if counts["untagged"]:
+            logger.warning(
+                "%d of %d sentences do not begin with a tag of the training text (%s); put the "
+                "right one before each line",
+                counts["untagged"],
+                counts["sentences"],
+                ", ".join(self._tags),
+            )
+        if self._decoding is not None and counts["cut"]:
+            logger.warning(
+                "%d of %d translations reached the length limit; raise "
+                "decoding.max_length_ratio=%s or decoding.max_length_offset=%s for longer ones",
+                counts["cut"],
+                counts["sentences"],
+                self._decoding.max_length_ratio,
+                self._decoding.max_length_offset,
+            )
+        if counts["one_sided"]:
+            logger.warning(
+                "%d of %d pairs have text on one side only; check that both sides are parallel",
+                counts["one_sided"],
+                counts["sentences"],
+            )

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from seq2seq.attention import Memory
 from seq2seq.model.decoder import DecoderOutput
-from seq2seq.model.decoder_state import DecoderState
+from seq2seq.model.recurrence import DecoderState
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.search.protocols import Selectable
+from seq2seq.search.interface import Selectable
 
 _Part = TypeVar("_Part", bound=Selectable)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2seq.kernels.gru_unroll import run_gru
+from seq2seq.kernels.gru import run_gru
 from seq2seq.model.gru import BidirectionalGRU, run_bidirectional
 from seq2seq.runtime.numerics import cpu_has_amx
 
@@ -44,6 +44,14 @@ class Int8Linear(nn.Module):
         self.register_buffer("integers", numbers.to(torch.int8))
         self.register_buffer("scales", scales.squeeze(1))
         self.register_buffer("bias", bias.clone())
+        self._multiply = _product_with(self.integers, self.scales)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what is copied and pickled; the packed weights are made again."""
+        return {key: value for key, value in self.__dict__.items() if key != "_multiply"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._multiply = _product_with(self.integers, self.scales)
 
     @property

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from seq2seq.inference.streaming import cut_windows
+from seq2seq.inference.batches import cut_windows
 from seq2seq.inference.translation import Translation
 
 _STOPS = ".!?\u2026\u061f\u06d4\u0964\u1362"

@@ -1,17 +1,22 @@
-"""A sentence with its translations, found by a search or known."""
+"""A sentence with its translations, found by a search or known and scored."""
 
 # N heads, T target length, S source length
+# B batch, V vocabulary
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from seq2seq.data.tokenizers.base import Tokenizer, TokenizerPair
+from seq2seq.data.tokenizers.interface import Tokenizer, TokenizerPair
 from seq2seq.evaluation.alignment import Links, word_links
+from seq2seq.inference.ensemble import Ensemble
+from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search import Hypothesis
-from seq2seq.special_tokens import EOS
+from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
 
 class TranslatedHypothesis(NamedTuple):
@@ -36,6 +41,12 @@ class TranslatedHypothesis(NamedTuple):
     words: Sequence[int] | None = None
     """Index of the word of the text for each id; None: as the tokenizer finds it."""
 
+    def __repr__(self) -> str:
+        return (
+            f"TranslatedHypothesis(text={self.text!r}, score={self.score:.4f}, "
+            f"finished={self.finished}, attention_weights={tuple(self.attention_weights.shape)})"
+        )
+
 
 class Translation(NamedTuple):
     """A source sentence and its translations."""
@@ -47,6 +58,17 @@ class Translation(NamedTuple):
     """Label of each column of the attention weights, EOS last."""
     hypotheses: list[TranslatedHypothesis]
     """Best first; never empty."""
+
+    def __repr__(self) -> str:
+        return (
+            f"Translation(source={self.source!r}, text={self.text!r}, score={self.score:.4f}, "
+            f"num_hypotheses={len(self.hypotheses)})"
+        )
+
+    @property
+    def num_unknown_tokens(self) -> int:
+        """Return the number of source tokens that are outside the model's vocabulary."""
+        return self.source_ids.count(UNK)
 
     @property
     def best(self) -> TranslatedHypothesis:
@@ -76,6 +98,11 @@ class EncodedPair(NamedTuple):
 
     source: EncodedLine
     target: EncodedLine
+
+    @property
+    def length(self) -> int:
+        """Return the number of tokens of the longer line."""
+        return max(len(self.source.ids), len(self.target.ids))
 
 
 def encode_lines(lines: Sequence[str], tokenizer: Tokenizer) -> list[EncodedLine]:
@@ -111,24 +138,25 @@ def empty_translation(
     return scored_translation(pair, certain, tokenizers=tokenizers)
 
 
-def hypothesis_links(
+def attention_links(
     translation: Translation, hypothesis: TranslatedHypothesis, *, tokenizers: TokenizerPair
-) -> Links:
+) -> Iterator[Links]:
     """Link each word of a hypothesis to the source word with the most attention.
+
+    Yields:
+        The links of the mean of the heads, then those of each head.
 
     Raises:
         ValueError: The model has no attention heads.
     """
     source, target = tokenizers
-    if not hypothesis.ids:
-        return frozenset()
-    words = hypothesis.words
-    return word_links(
-        hypothesis.attention_weights,
-        source.words(translation.source, translation.source_ids),
-        target.words(hypothesis.text, hypothesis.ids) if words is None else words,
-        target_tokens=target.tokens(hypothesis.ids),
-    )
+    weights, words = hypothesis.attention_weights, hypothesis.words
+    source_words = source.words(translation.source, translation.source_ids)
+    if words is None:
+        words = target.words(hypothesis.text, hypothesis.ids)
+    labels = target.tokens(hypothesis.ids)
+    for heads in chain([weights], (head.unsqueeze(0) for head in weights)):
+        yield word_links(heads, source_words, words, target_tokens=labels)
 
 
 def _translation(
@@ -156,3 +184,69 @@ def _translation(
             for text, found in zip(texts, hypotheses, strict=True)
         ],
     )
+
+
+_ROWS = 1024
+"""Tokens whose logits over the vocabulary are held at once."""
+
+
+@torch.inference_mode()
+def score_targets(
+    model: Seq2Seq | Ensemble,
+    source_ids: Tensor,
+    source_mask: Tensor,
+    *,
+    target_ids: Tensor,
+    target_mask: Tensor,
+) -> list[Hypothesis]:
+    """Score a batch of known targets by teacher forcing: each step reads the true previous token.
+
+    The targets come back as finished hypotheses, whose score is their log-probability. Neither
+    padding nor the other sentences of the batch change a result by more than rounding.
+
+    Args:
+        model: In evaluation mode, on the device of the ids.
+        source_ids: (B, S), each row ending with EOS and padded at its end.
+        source_mask: (B, S) bool, True = real token.
+        target_ids: (B, T), likewise.
+        target_mask: (B, T) bool, True = real token.
+    """
+    assert not model.training, "dropout would make log-probabilities random"
+    previous_ids = functional.pad(target_ids[:, :-1], (1, 0), value=BOS)
+    output = model(source_ids, source_mask, previous_ids)
+    by_position = -_cross_entropies(model, output.readouts.flatten(0, 1), target_ids.flatten())
+    # float64 keeps the sum exact to all printed digits.
+    log_probabilities = by_position.double().cpu().view(target_ids.shape)
+    return [
+        Hypothesis(
+            ids=ids[: target_length - 1],
+            score=total,
+            log_probability=total,
+            finished=True,
+            # A clone, because a view would keep the whole batch in memory.
+            attention_weights=weights[:, :target_length, :source_length].clone(),
+            token_log_probabilities=values[:target_length],
+        )
+        for ids, total, values, weights, target_length, source_length in zip(
+            target_ids.tolist(),
+            log_probabilities.sum(dim=1).tolist(),
+            log_probabilities.tolist(),
+            output.attention_weights.float().cpu(),
+            target_mask.sum(dim=1).tolist(),
+            source_mask.sum(dim=1).tolist(),
+            strict=True,
+        )
+    ]
+
+
+def _cross_entropies(model: Seq2Seq | Ensemble, readouts: Tensor, ids: Tensor) -> Tensor:
+    """Return the cross-entropy of each token over the whole vocabulary, 0 for padding."""
+    losses = []
+    for rows, ids_of_rows in zip(
+        torch.split(readouts, _ROWS), torch.split(ids, _ROWS), strict=True
+    ):
+        logits = model.decoder.logits(rows).float()  # (rows, V)
+        losses.append(
+            functional.cross_entropy(logits, ids_of_rows, reduction="none", ignore_index=PAD)
+        )
+    return torch.cat(losses)

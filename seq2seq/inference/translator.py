@@ -1,23 +1,50 @@
 """Translate sentences with a trained model, or score known translations."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from seq2seq.checkpoints.checkpoint import load_checkpoints
-from seq2seq.data.files.tags import required_tags
-from seq2seq.data.tokenizers.base import TokenizerPair
+from seq2seq.data.batching import pad
+from seq2seq.data.encoded import IdRows
+from seq2seq.data.mixtures import required_tags
+from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.evaluation.alignment import Links
 from seq2seq.files.lines import parallel
-from seq2seq.inference.batches import BatchTranslator, OnTranslation, Window
+from seq2seq.inference.batches import (
+    OnTranslation,
+    StreamCounts,
+    Window,
+    cut_windows,
+    ignore,
+    map_batches,
+)
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixEncoder
 from seq2seq.inference.quantization import quantize
-from seq2seq.inference.stream_counts import PairCounts, SearchCounts
-from seq2seq.inference.streaming import cut_windows, ignore
-from seq2seq.inference.translation import TranslatedHypothesis, Translation, hypothesis_links
-from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.inference.translation import (
+    EncodedLine,
+    EncodedPair,
+    TranslatedHypothesis,
+    Translation,
+    attention_links,
+    empty_translation,
+    encode_lines,
+    found_translation,
+    score_targets,
+    scored_translation,
+)
+from seq2seq.model.seq2seq import Seq2Seq, count_parameters
+from seq2seq.runtime.device_memory import naming_batch
 from seq2seq.runtime.numerics import Device, Numerics, Precision, choose_numerics
-from seq2seq.search import DecodingConfig, GreedyConfig
+from seq2seq.runtime.transfer import copy_to_device
+from seq2seq.runtime.workers import map_in_threads
+from seq2seq.search import DecodingConfig, GreedyConfig, search
 
 
 class Translator:
@@ -57,10 +84,19 @@ class Translator:
         self.tokenizers = tokenizers
         self.decoding = decoding or GreedyConfig()
         self._tags = tags
+        self._num_parameters = count_parameters(model)  # int8 replaces some
         if numerics.precision is Precision.int8:
             quantize(model)
+        self._numerics = numerics
         self._model = model.to(numerics.device).eval()
-        self._batches = BatchTranslator(self._model, tokenizers=tokenizers, numerics=numerics)
+
+    def __repr__(self) -> str:
+        source, target = map(len, self.tokenizers)
+        return (
+            f"Translator({self._num_parameters:,} parameters, {source:,} source and "
+            f"{target:,} target tokens, {self._numerics.device}, {self._numerics.precision.name}, "
+            f"decoding={self.decoding.name})"
+        )
 
     @classmethod
     def load(
@@ -174,20 +210,36 @@ class Translator:
         decoding = decoding or self.decoding
         prefixes = PrefixEncoder(self.tokenizers.target, decoding)
         banned = BannedPhrases(banned_phrases, self.tokenizers.target)
-        counts = SearchCounts(self._tags, decoding)
+        counts = StreamCounts(self._tags, decoding)
+
+        def translate_batch(batch: list[EncodedPair]) -> list[Translation]:
+            with self._computing(batch, batch_size):
+                found = search(
+                    self._model,
+                    *self._pad([pair.source for pair in batch]),
+                    decoding,
+                    prefixes=[pair.target.ids for pair in batch],
+                    banned=banned.id_rows,
+                )
+            return [
+                found_translation(pair.source, hypotheses, tokenizers=self.tokenizers)
+                for pair, hypotheses in zip(batch, found, strict=True)
+            ]
+
         for window in windows:
-            for translation in self._batches.translate(
-                window,
-                decoding,
-                prefixes=prefixes,
-                banned=banned.id_rows,
-                batch_size=batch_size,
-                on_translation=on_translation,
+            sources = encode_lines([line for line, _ in window], self.tokenizers.source)
+            targets = prefixes.encode([prefix for _, prefix in window], sources)
+            for translation in self._map_batches(
+                translate_batch, sources, targets, batch_size, on_translation
             ):
                 banned.check(translation)
                 counts.add(translation)
                 yield translation
-            del window  # Otherwise two windows are held while the next one is read.
+            del (
+                window,
+                sources,
+                targets,
+            )  # Otherwise two windows are held while the next one is read.
         prefixes.report()
         banned.report()
         counts.report()
@@ -221,15 +273,78 @@ class Translator:
         on_translation: OnTranslation = ignore,
     ) -> Iterator[Translation]:
         """Score as `score` does, each window before the next one is read."""
-        counts = PairCounts(self._tags)
+        counts = StreamCounts(self._tags, None)
+
+        def score_batch(batch: list[EncodedPair]) -> list[Translation]:
+            with self._computing(batch, batch_size):
+                source_ids, source_mask = self._pad([pair.source for pair in batch])
+                target_ids, target_mask = self._pad([pair.target for pair in batch])
+                scored = score_targets(
+                    self._model,
+                    source_ids,
+                    source_mask,
+                    target_ids=target_ids,
+                    target_mask=target_mask,
+                )
+            if any(math.isnan(target.score) for target in scored):
+                raise ValueError(
+                    "the model's probabilities are not numbers (NaN); score with precision=fp32, "
+                    "or use an earlier checkpoint"
+                )
+            return [
+                scored_translation(pair, target, tokenizers=self.tokenizers)
+                for pair, target in zip(batch, scored, strict=True)
+            ]
+
         for window in windows:
-            for translation in self._batches.score(
-                window, batch_size=batch_size, on_translation=on_translation
+            sources = encode_lines([line for line, _ in window], self.tokenizers.source)
+            targets = encode_lines([target for _, target in window], self.tokenizers.target)
+            for translation in self._map_batches(
+                score_batch, sources, targets, batch_size, on_translation
             ):
                 counts.add(translation)
                 yield translation
-            del window
+            del window, sources, targets
         counts.report()
+
+    def _map_batches(
+        self,
+        function: Callable[[list[EncodedPair]], list[Translation]],
+        sources: list[EncodedLine],
+        targets: list[EncodedLine],
+        batch_size: int,
+        on_translation: OnTranslation,
+    ) -> Iterator[Translation]:
+        """Map the pairs of a window to translations; those without any token bypass the model."""
+        pairs = list(map(EncodedPair, sources, targets))
+        return map_batches(
+            function,
+            pairs,
+            lengths=[pair.length for pair in pairs],
+            batch_size=batch_size,
+            known={
+                row: empty_translation(pair, num_heads=self.num_heads, tokenizers=self.tokenizers)
+                for row, pair in enumerate(pairs)
+                if pair.length == 0
+            },
+            on_result=on_translation,
+            # On CUDA all threads would wait for the same stream.
+            map_function=map_in_threads if self._numerics.device.type == "cpu" else map,
+        )
+
+    @contextlib.contextmanager
+    def _computing(self, batch: list[EncodedPair], batch_size: int) -> Iterator[None]:
+        """Return a context of the model's precision that names a batch that does not fit."""
+        longest = max(pair.length for pair in batch) + 1  # EOS
+        size = f"{len(batch)} sentences of at most {longest} tokens at a time"
+        with naming_batch(size, f"lower batch_size={batch_size}"), self._numerics.autocast():
+            yield
+
+    def _pad(self, lines: list[EncodedLine]) -> tuple[Tensor, Tensor]:
+        """Return ids with EOS, (B, S), and their mask, (B, S), on the model's device."""
+        padded = pad(IdRows.of([line.ids for line in lines]), np.arange(len(lines)))
+        ids, mask = copy_to_device(list(map(torch.from_numpy, padded)), self._numerics.device)
+        return ids, mask
 
     def num_tokens(self, line: str) -> int:
         """Return the number of tokens of a source line."""
@@ -244,4 +359,4 @@ class Translator:
         Raises:
             ValueError: The model has no attention heads.
         """
-        return hypothesis_links(translation, hypothesis, tokenizers=self.tokenizers)
+        return next(attention_links(translation, hypothesis, tokenizers=self.tokenizers))

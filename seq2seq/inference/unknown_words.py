@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, groupby, islice
 
-from seq2seq.data.tokenizers.base import SPACE_LABEL, UNKNOWN_SURFACE, Tokenizer
+from seq2seq.data.tokenizers.interface import SPACE_LABEL, UNKNOWN_SURFACE, Tokenizer
 from seq2seq.evaluation.alignment import word_weights
 from seq2seq.inference.translation import TranslatedHypothesis, Translation
 from seq2seq.inference.translator import Translator

@@ -10,11 +10,17 @@ from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory
 from seq2seq.kernels.dropout import Dropout
-from seq2seq.model.decoder_config import DecoderConfig
-from seq2seq.model.decoder_state import DecoderState
-from seq2seq.model.readout import Readout
-from seq2seq.model.recurrence import RecurrenceStep, build_recurrence, sum_loop_gradients
-from seq2seq.model.sequence_dropout import DropoutFactors, DropoutMode, drop, over_steps
+from seq2seq.model.config import DecoderConfig, DropoutMode
+from seq2seq.model.recurrence import (
+    DecoderState,
+    DropoutFactors,
+    Readout,
+    RecurrenceStep,
+    build_recurrence,
+    drop,
+    over_steps,
+    sum_loop_gradients,
+)
 
 
 class DecoderStep(NamedTuple):

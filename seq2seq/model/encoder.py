@@ -1,55 +1,13 @@
-"""The encoder, a bidirectional GRU over the source."""
+"""The encoder, a bidirectional GRU over the source, and self-attention over recurrent states."""
 
-# B batch, S source length, E embedding, H hidden of one direction, L layers
-
-from dataclasses import dataclass
+# B batch, R rows, S source length, H hidden of one direction, T length, D state size
 
 from torch import Tensor, nn
 
-from seq2seq.checks import check_layers, check_probabilities, check_sizes
+from seq2seq.attention import CausalSelfAttention, MultiHeadConfig, Past, SelfAttention
 from seq2seq.kernels.dropout import Dropout
+from seq2seq.model.config import DropoutMode, EncoderConfig
 from seq2seq.model.gru import BidirectionalGRU
-from seq2seq.model.self_attention import NoSelfAttention, SelfAttentionLayer
-from seq2seq.model.sequence_dropout import DropoutMode
-
-
-@dataclass(kw_only=True, slots=True)
-class EncoderConfig:
-    """The encoder's sizes and dropout."""
-
-    embedding_size: int
-    hidden_size: int
-    """Size of one direction; a source state has twice this size."""
-    num_layers: int
-    layer_norm: bool
-    """Normalise the GRU's states."""
-    self_attention: bool
-    """Refine the GRU's states by attention to all states of the sentence."""
-    self_attention_heads: int
-    word_dropout: float
-    """Probability of dropping the whole embedding of a token."""
-    embedding_dropout: float
-    hidden_dropout: float
-    """Dropout between layers and on the states that attention reads."""
-    vectors: str | None
-    """Path of the pretrained word vectors that initialise the embedding."""
-    # Defaults are also the values of checkpoints that were written before their keys existed.
-    residual: bool = False
-    """Add the input of each layer above the first to its output (Wu et al. 2016)."""
-    dropout_mode: DropoutMode = DropoutMode.step
-    """Whether dropout draws anew at each step or once for all steps of a source."""
-
-    def __post_init__(self) -> None:
-        check_sizes("model.encoder", self, "embedding_size", "hidden_size", "self_attention_heads")
-        check_layers("model.encoder", self)
-        if self.self_attention and 2 * self.hidden_size % self.self_attention_heads:
-            raise ValueError(
-                f"model.encoder.self_attention_heads={self.self_attention_heads} must divide "
-                f"2 * model.encoder.hidden_size={2 * self.hidden_size}"
-            )
-        check_probabilities(
-            "model.encoder", self, "word_dropout", "embedding_dropout", "hidden_dropout"
-        )
 
 
 class Encoder(nn.Module):
@@ -97,3 +55,58 @@ class Encoder(nn.Module):
         states = self.self_attention(self.norm(states), source_mask)
         states = self.hidden_dropout(states) * source_mask.unsqueeze(-1)
         return states, last
+
+
+class SelfAttentionLayer(nn.Module):
+    """LayerNorm(x + Dropout(SelfAttention(x))) (Vaswani et al. 2017, 3.1)."""
+
+    attention: SelfAttention
+    _attention_type = SelfAttention
+
+    def __init__(self, size: int, *, num_heads: int, dropout: float) -> None:
+        super().__init__()
+        config = MultiHeadConfig(size=size, num_heads=num_heads)
+        self.attention = self._attention_type(config)
+        self.dropout = Dropout(dropout)
+        self.norm = nn.LayerNorm(size)
+
+    def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Refine states (B, T, D); the mask (B, T) marks the real ones, None means all."""
+        return self._join(states, self.attention(states, mask).context)
+
+    def _join(self, states: Tensor, context: Tensor) -> Tensor:
+        refined: Tensor = self.norm(states + self.dropout(context))
+        return refined
+
+
+class CausalSelfAttentionLayer(SelfAttentionLayer):
+    """`SelfAttentionLayer` in which a state attends to itself and to earlier states.
+
+    A loop of `step` over the states computes the same as one call of `forward`.
+    """
+
+    attention: CausalSelfAttention
+    _attention_type = CausalSelfAttention
+
+    def start(self, state: Tensor) -> Past:
+        """Return the empty past for states of shape (R, D)."""
+        return self.attention.start(state)
+
+    def step(self, state: Tensor, past: Past) -> tuple[Tensor, Past]:
+        """Refine the next state of each row, (R, D); return it and the past including it."""
+        context, past = self.attention.step(state, past)
+        return self._join(state, context), past
+
+
+class NoSelfAttention(nn.Module):
+    """Returns the states unchanged and keeps no past."""
+
+    def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
+        return states
+
+    def start(self, state: Tensor) -> Past:
+        empty = state.new_empty(state.shape[0], 0, 0)
+        return Past(empty, empty)
+
+    def step(self, state: Tensor, past: Past) -> tuple[Tensor, Past]:
+        return state, past

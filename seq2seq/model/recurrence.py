@@ -1,7 +1,7 @@
-"""The recurrence of the decoder: three orders of state update and attention from the literature."""
+"""A step of the decoder: its state, three orders of state update and attention, its readout."""
 
 # B batch, R rows (sentences, or K hypotheses of each sentence), S source length, T target length,
-# E embedding, H hidden, C context, F readout, N heads
+# E embedding, H hidden, C context, F readout, N heads, t steps so far
 
 import contextlib
 import warnings
@@ -12,16 +12,133 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention import Attention, AttentionState, Memory
+from seq2seq.attention import Attention, AttentionState, Memory, Past
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.kernels.loop_gradients import LoopGradients
-from seq2seq.model.decoder_config import DecoderConfig, DecoderForm
-from seq2seq.model.decoder_state import DecoderState
+from seq2seq.model.config import DecoderConfig, DecoderForm
+from seq2seq.model.encoder import CausalSelfAttentionLayer, NoSelfAttention
 from seq2seq.model.gru import GRUCell
-from seq2seq.model.readout import Readout
 
 _SENTENCES_PER_CALL = 32
 """Sentences per attention call on a CPU; keeps the score buffer small enough to be reused."""
+
+
+class DropoutFactors(NamedTuple):
+    """The factors, 0 or 1 / (1 - p), that drop the same elements at every step of a decoder.
+
+    They are drawn once with the first state and are a part of it. Where they are None, dropout
+    draws at every step.
+    """
+
+    embedding: Tensor | None = None  # (R, E)
+    layers: tuple[Tensor | None, ...] = ()  # (R, H) for the input of each upper layer
+    hidden: Tensor | None = None  # (R, H), for the state that enters the readout
+    readout: Tensor | None = None  # (R, F)
+
+    def of_layer(self, layer: int) -> Tensor | None:
+        """Return the factors of the input of an upper layer, counted from 0."""
+        return self.layers[layer] if self.layers else None
+
+    def select(self, rows: Tensor) -> "DropoutFactors":
+        """Return the factors of the given rows, in the given order."""
+
+        def pick(factors: Tensor | None) -> Tensor | None:
+            return None if factors is None else factors.index_select(0, rows)
+
+        layers = tuple(map(pick, self.layers))
+        return DropoutFactors(pick(self.embedding), layers, pick(self.hidden), pick(self.readout))
+
+
+def over_steps(factors: Tensor | None) -> Tensor | None:
+    """Turn factors (B, ...) into those of all steps of a sequence, (B, 1, ...)."""
+    return None if factors is None else factors.unsqueeze(1)
+
+
+def drop(inputs: Tensor, factors: Tensor | None) -> Tensor:
+    """Multiply by the factors, if there are any."""
+    return inputs if factors is None else inputs * factors
+
+
+class DecoderState(NamedTuple):
+    """Everything that a step needs of the steps before it."""
+
+    hidden: tuple[Tensor, ...]  # one (R, H) per layer, the top layer last
+    feedback: Tensor  # the previous readout (R, F) with input feeding, else (R, 0)
+    past: Past  # of the decoder's self-attention, (R, t, H), else (R, 0, 0)
+    attended: AttentionState  # of the attention: (R, ...) each, none for most types
+    dropout: DropoutFactors = DropoutFactors()  # the same at every step; empty for most models
+
+    def select(self, rows: Tensor) -> "DecoderState":
+        """Return the state of the given rows, in the given order."""
+        hidden = tuple(layer.index_select(0, rows) for layer in self.hidden)
+        attended = tuple(part.index_select(0, rows) for part in self.attended)
+        feedback, past = self.feedback.index_select(0, rows), self.past.select(rows)
+        return DecoderState(hidden, feedback, past, attended, self.dropout.select(rows))
+
+
+class Readout(nn.Module):
+    """Computes r = tanh(W [s; c; E y] + b) from state, context and embedding.
+
+    This is the attentional vector of Luong et al. 2015, eq. 5, extended by the embedding. With
+    self-attention, the decoder's own past states refine the state first.
+    """
+
+    def __init__(self, config: DecoderConfig, *, context_size: int) -> None:
+        super().__init__()
+        self.self_attention = (
+            CausalSelfAttentionLayer(
+                config.hidden_size,
+                num_heads=config.self_attention_heads,
+                dropout=config.hidden_dropout,
+            )
+            if config.self_attention
+            else NoSelfAttention()
+        )
+        self.hidden_dropout = Dropout(config.hidden_dropout)
+        joined_size = config.hidden_size + context_size + config.embedding_size
+        self.projection = nn.Linear(joined_size, config.readout_size)
+        self.norm = nn.LayerNorm(config.readout_size) if config.layer_norm else nn.Identity()
+
+    def start(self, hidden: Tensor) -> Past:
+        """Return the empty past for top states of shape (R, H)."""
+        return self.self_attention.start(hidden)
+
+    def step(
+        self,
+        hidden: Tensor,
+        context: Tensor,
+        embedded: Tensor,
+        past: Past,
+        factors: Tensor | None = None,
+    ) -> tuple[Tensor, Past]:
+        """Compute the readout of one step.
+
+        Args:
+            hidden: New outputs of the layers, (R, H).
+            context: Contexts, (R, C).
+            embedded: Embedded previous tokens, (R, E).
+            past: Past of the rows, from `start` or the previous step.
+            factors: Factors that drop elements of the state, (R, H); None draws new ones.
+
+        Returns:
+            Readouts (R, F) and the past including this step.
+        """
+        refined, past = self.self_attention.step(hidden, past)
+        return self._join(refined, context, embedded, factors), past
+
+    def forward(
+        self, hidden: Tensor, context: Tensor, embedded: Tensor, factors: Tensor | None = None
+    ) -> Tensor:
+        """Compute the readouts of all steps: (B, T, H), (B, T, C), (B, T, E) -> (B, T, F)."""
+        return self._join(self.self_attention(hidden), context, embedded, over_steps(factors))
+
+    def _join(
+        self, hidden: Tensor, context: Tensor, embedded: Tensor, factors: Tensor | None
+    ) -> Tensor:
+        joined = torch.cat((self.hidden_dropout(hidden, factors), context, embedded), dim=-1)
+        projected = self.projection(joined).to(hidden.dtype)
+        readout: Tensor = self.norm(projected).tanh_()
+        return readout
 
 
 class RecurrenceStep(NamedTuple):

@@ -1,60 +1,18 @@
 """The encoder-decoder model, built from its configuration."""
 
-# B batch, S source length, T target length
+# B batch, S source length, T target length, D encoder state size, H hidden of the decoder,
+# L layers of the decoder
 
-from dataclasses import dataclass
-from enum import Enum
-
+import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import AttentionConfig, Memory, build_attention
-from seq2seq.model.bridge import Bridge, build_bridge
+from seq2seq.model.config import Bridge, ModelConfig, TiedEmbeddings
 from seq2seq.model.decoder import AttnDecoderRNN, DecoderOutput
-from seq2seq.model.decoder_config import DecoderConfig
-from seq2seq.model.decoder_state import DecoderState
-from seq2seq.model.encoder import Encoder, EncoderConfig
+from seq2seq.model.encoder import Encoder
 from seq2seq.model.gru import GRUCell
+from seq2seq.model.recurrence import DecoderState
 from seq2seq.special_tokens import PAD
-
-
-class TiedEmbeddings(Enum):
-    """Embeddings that share one matrix: none, target and output (decoder), or also source (all)."""
-
-    none = "none"
-    decoder = "decoder"
-    all = "all"
-
-
-@dataclass(kw_only=True, slots=True)
-class ModelConfig:
-    """Encoder, decoder and the connections between them."""
-
-    name: str
-    encoder: EncoderConfig
-    decoder: DecoderConfig
-    bridge: Bridge
-    tied_embeddings: TiedEmbeddings
-
-    def __post_init__(self) -> None:
-        encoder, decoder = self.encoder, self.decoder
-        if (
-            self.tied_embeddings is not TiedEmbeddings.none
-            and decoder.readout_size != decoder.embedding_size
-        ):
-            raise ValueError(
-                f"model.decoder.readout_size={decoder.readout_size} must equal "
-                f"model.decoder.embedding_size={decoder.embedding_size} where "
-                f"model.tied_embeddings={self.tied_embeddings.value}"
-            )
-        if (
-            self.tied_embeddings is TiedEmbeddings.all
-            and encoder.embedding_size != decoder.embedding_size
-        ):
-            raise ValueError(
-                f"model.encoder.embedding_size={encoder.embedding_size} must equal "
-                f"model.decoder.embedding_size={decoder.embedding_size} where "
-                "model.tied_embeddings=all"
-            )
 
 
 class Seq2Seq(nn.Module):
@@ -203,3 +161,68 @@ def count_shared_parameters(model: Seq2Seq) -> int:
     """
     decoder = model.decoder
     return count_parameters(nn.ModuleList((model.encoder, decoder.embedding, decoder.output)))
+
+
+class ProjectionBridge(nn.Module):
+    """Projects the last state of each direction, with one projection per decoder layer."""
+
+    def __init__(self, states_size: int, hidden_size: int, num_layers: int) -> None:
+        super().__init__()
+        self.num_layers = num_layers
+        self.projection = nn.Linear(states_size, num_layers * hidden_size)
+
+    def forward(self, states: Tensor, source_mask: Tensor, last: Tensor) -> Tensor:
+        """Compute the decoder's first hidden states.
+
+        Args:
+            states: Encoder states, (B, S, D); those of padding are 0.
+            source_mask: (B, S) bool; True marks a real token.
+            last: Last state of each direction, (B, D).
+
+        Returns:
+            Hidden states, (B, L, H).
+        """
+        return self._project(last)
+
+    def _project(self, summary: Tensor) -> Tensor:
+        # The product may use low precision; the state, which accumulates over the steps, does not.
+        hidden = torch.tanh(self.projection(summary).to(summary.dtype))
+        return hidden.view(summary.shape[0], self.num_layers, -1)
+
+
+class MeanBridge(ProjectionBridge):
+    """Projects the mean of the real states."""
+
+    def forward(self, states: Tensor, source_mask: Tensor, last: Tensor) -> Tensor:
+        lengths = source_mask.sum(1, keepdim=True).clamp(min=1)
+        return self._project(states.sum(1) / lengths)
+
+
+class ZeroBridge(nn.Module):
+    """Returns zeros; attention is then the only path from the source to the decoder."""
+
+    def __init__(self, states_size: int, hidden_size: int, num_layers: int) -> None:
+        super().__init__()
+        self.shape = (num_layers, hidden_size)
+
+    def forward(self, states: Tensor, source_mask: Tensor, last: Tensor) -> Tensor:
+        return states.new_zeros(states.shape[0], *self.shape)
+
+
+def build_bridge(
+    kind: Bridge, *, states_size: int, hidden_size: int, num_layers: int
+) -> ProjectionBridge | ZeroBridge:
+    """Build a bridge.
+
+    Args:
+        kind: Kind of bridge.
+        states_size: Size of an encoder state, D.
+        hidden_size: Size of a decoder state, H.
+        num_layers: Number of decoder layers, L.
+    """
+    types: dict[Bridge, type[ProjectionBridge] | type[ZeroBridge]] = {
+        Bridge.projection: ProjectionBridge,
+        Bridge.mean: MeanBridge,
+        Bridge.zero: ZeroBridge,
+    }
+    return types[kind](states_size, hidden_size, num_layers)

@@ -6,20 +6,38 @@ import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
+from typing import NoReturn
 
 from seq2seq.runtime.torchrun import is_first_process
 
 
 @contextlib.contextmanager
 def interrupts_in_one_line() -> Iterator[None]:
-    """Print one line to stderr at Ctrl-C and exit with the code that shells expect."""
+    """Print one line to stderr at Ctrl-C or SIGTERM and exit with the code that shells expect."""
+    handler = signal.getsignal(signal.SIGTERM)
+    is_ours = handler is signal.SIG_DFL and _is_main_thread()
+    if is_ours:
+        signal.signal(signal.SIGTERM, _end)
     try:
         yield
     except KeyboardInterrupt:
-        # print would turn to standard output if stderr is closed
-        if sys.stderr is not None and is_first_process():
-            print("stopped by Ctrl-C", file=sys.stderr)
-        sys.exit(128 + signal.SIGINT)
+        _end(signal.SIGINT)
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGTERM, handler)
+
+
+def _end(number: int, frame: FrameType | None = None) -> NoReturn:
+    # print would turn to standard output if stderr is closed
+    if sys.stderr is not None and is_first_process():
+        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+        print(f"stopped by {name}", file=sys.stderr)
+    sys.exit(128 + number)
+
+
+def _is_main_thread() -> bool:
+    """Return whether this thread may set handlers; Python delivers signals to it only."""
+    return threading.current_thread() is threading.main_thread()
 
 
 class Interrupted(Exception):  # noqa: N818 -- the training did not fail
@@ -46,8 +64,7 @@ class StopSignals:
         self._previous: dict[int, object] = {}
 
     def __enter__(self) -> "StopSignals":
-        is_main = threading.current_thread() is threading.main_thread()
-        for number in (signal.SIGINT, signal.SIGTERM) if is_main else ():
+        for number in (signal.SIGINT, signal.SIGTERM) if _is_main_thread() else ():
             self._previous[number] = signal.signal(number, self._record)
         return self
 

@@ -1,6 +1,5 @@
 """Greedy search, beam search and sampling, for any model that encodes and steps."""
 
-from seq2seq.search.base import Hypothesis, decoding_config_types, register_search, search
 from seq2seq.search.beam import beam_search
 from seq2seq.search.config import (
     BeamConfig,
@@ -10,8 +9,8 @@ from seq2seq.search.config import (
     LengthPenaltyForm,
     SamplingConfig,
 )
-from seq2seq.search.greedy import greedy_search
-from seq2seq.search.sampling import sampling_search
+from seq2seq.search.interface import Hypothesis, decoding_config_types, register_search, search
+from seq2seq.search.stepwise import greedy_search, sampling_search
 
 __all__ = [
     "BeamConfig",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.search.base import Hypothesis
+from seq2seq.search.interface import Hypothesis
 from seq2seq.special_tokens import EOS
 
 ROOT = -1

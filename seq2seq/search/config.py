@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Annotated
 
-from seq2seq.checks import check_at_most, check_not_negative, check_positive
+from seq2seq.checks import Config, Count, Mark, Range, Weight
 
 MAX_LENGTH = 1_000_000
 """Limit of `max_length_offset` and `max_length_ratio`."""
 MAX_HYPOTHESES = 10_000
 """Limit of `beam_size` and `num_samples`."""
-MAX_LENGTH_PENALTY = 40
-"""Largest exponent; the penalty of a million tokens stays finite."""
+_TEMPERATURE = Range(above=0, hint="for the most probable token choose decoding=greedy")
+_NotNegative = Annotated[int, Range(0)]
+_NumHypotheses = Annotated[int, Range(1, MAX_HYPOTHESES)]
 
 
 class LengthPenaltyForm(Enum):
@@ -31,31 +33,29 @@ class EarlyStopping(Enum):
     """End when `beam_size` hypotheses are finished; faster, but may miss better ones."""
 
 
-@dataclass(kw_only=True, slots=True)
-class DecodingConfig:
+@dataclass(kw_only=True, slots=True, repr=False)
+class DecodingConfig(Config, section="decoding", marks=(Mark.free,)):
     """Settings of every search; `name` selects the search.
 
     All lengths include EOS, those of sources too. For an absolute limit, set `max_length_ratio=0`
-    and `max_length_offset` to the limit.
+    and `max_length_offset` to the limit. Validation searches greedily and uses only these limits.
     """
 
     name: str
-    min_length: int = 0
+    """Name of the search in the registry, as in `decoding=beam`."""
+    min_length: Annotated[_NotNegative, Mark.named, Mark.scores] = 0
     """Minimum number of tokens of a translation."""
-    min_length_ratio: float = 0.0
+    min_length_ratio: Annotated[Weight, Mark.named, Mark.scores] = 0.0
     """Minimum number of tokens per source token."""
-    max_length_ratio: float = 2.0
+    max_length_ratio: Annotated[float, Range(0, MAX_LENGTH), Mark.named, Mark.scores] = 2.0
     """A translation has at most max_length_ratio * source length + max_length_offset tokens."""
-    max_length_offset: int = 10
+    max_length_offset: Annotated[int, Range(1, MAX_LENGTH), Mark.named, Mark.scores] = 10
     """See `max_length_ratio`; at least `min_length`."""
-    no_repeat_ngram: int = 0
+    no_repeat_ngram: Annotated[_NotNegative, Mark.named, Mark.scores] = 0
     """Length of token sequences that may not occur twice (Paulus et al. 2017); 0: off."""
 
     def __post_init__(self) -> None:
-        numbers = ("min_length", "min_length_ratio", "max_length_ratio", "no_repeat_ngram")
-        check_not_negative("decoding", self, *numbers)
-        check_positive("decoding", self, "max_length_offset")
-        check_at_most("decoding", self, MAX_LENGTH, "max_length_offset", "max_length_ratio")
+        Config.__post_init__(self)
         # Both together keep the minimum length within the maximum length for every source.
         if self.min_length > self.max_length_offset:
             raise ValueError(
@@ -92,36 +92,32 @@ class DecodingConfig:
         )
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class GreedyConfig(DecodingConfig):
     """Settings of greedy search: the most probable token at each step."""
 
     name: str = "greedy"
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class BeamConfig(DecodingConfig):
     """Settings of beam search, which keeps the most probable hypotheses at each step."""
 
     name: str = "beam"
-    beam_size: int = 5
+    beam_size: _NumHypotheses = 5
     """Number of hypotheses kept at each step."""
-    n_best: int = 1
+    n_best: Count = 1
     """Number of hypotheses to return, at most `beam_size`."""
-    length_penalty: float = 1.0
+    length_penalty: Annotated[float, Range(0, 40)] = 1.0  # the penalty of MAX_LENGTH is finite
     """Exponent of the length penalty; 0: none."""
     length_penalty_form: LengthPenaltyForm = LengthPenaltyForm.gnmt
-    coverage_penalty: float = 0.0
+    coverage_penalty: Weight = 0.0
     """Weight of the coverage penalty (Wu et al. 2016, eq. 14); 0: none."""
     early_stopping: EarlyStopping = EarlyStopping.exact
 
     def __post_init__(self) -> None:
         DecodingConfig.__post_init__(self)
-        check_positive("decoding", self, "beam_size", "n_best")
-        check_at_most("decoding", self, MAX_HYPOTHESES, "beam_size")
         _check_n_best(self, "beam_size")
-        check_not_negative("decoding", self, "length_penalty", "coverage_penalty")
-        check_at_most("decoding", self, MAX_LENGTH_PENALTY, "length_penalty")
 
     def check_without_attention(self) -> None:
         """Raise ValueError if these settings need attention."""
@@ -142,38 +138,26 @@ class BeamConfig(DecodingConfig):
         return float(base**self.length_penalty)
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class SamplingConfig(DecodingConfig):
     """Settings of sampling from the model's distribution."""
 
     name: str = "sampling"
-    temperature: float = 1.0
+    temperature: Annotated[float, _TEMPERATURE] = 1.0
     """Divisor of log-probabilities before sampling; below 1, probable tokens become more so."""
-    top_k: int = 0
+    top_k: _NotNegative = 0
     """Sample from this number of most probable tokens (Fan et al. 2018); 0: from all."""
-    top_p: float = 1.0
+    top_p: Annotated[float, Range(above=0, most=1, hint="1 samples from all tokens")] = 1.0
     """Sample from the fewest tokens that reach this probability (Holtzman et al. 2020)."""
-    num_samples: int = 1
+    num_samples: _NumHypotheses = 1
     """Number of samples of each sentence."""
-    n_best: int = 1
+    n_best: Count = 1
     """Maximum number of distinct hypotheses to return, at most `num_samples`."""
     seed: int = 1
     """Seed of the random numbers, together with the ids of the sentence."""
 
     def __post_init__(self) -> None:
         DecodingConfig.__post_init__(self)
-        if not 0 < self.temperature < float("inf"):
-            raise ValueError(
-                f"decoding.temperature={self.temperature} must be a number above 0; "
-                "for the most probable token choose decoding=greedy"
-            )
-        check_not_negative("decoding", self, "top_k")
-        if not 0 < self.top_p <= 1:
-            raise ValueError(
-                f"decoding.top_p={self.top_p} must lie in (0, 1]; 1 samples from all tokens"
-            )
-        check_positive("decoding", self, "num_samples", "n_best")
-        check_at_most("decoding", self, MAX_HYPOTHESES, "num_samples")
         _check_n_best(self, "num_samples")
 
 

@@ -160,10 +160,10 @@ class _ActiveConstraints(Constraints):
 
     def _check_ids(self, vocabulary_size: int) -> None:
         """Raise ValueError if a prefix or a banned sequence has an id that is no token."""
-        for each in (*self._ids[:1], *self._ids[-1:]):
-            if not 0 <= each < vocabulary_size:
+        for token in (*self._ids[:1], *self._ids[-1:]):
+            if not 0 <= token < vocabulary_size:
                 raise ValueError(
-                    f"a prefix or a banned sequence contains token id {each}, which is outside "
+                    f"a prefix or a banned sequence contains token id {token}, which is outside "
                     f"the vocabulary of {vocabulary_size} tokens"
                 )
 

@@ -3,16 +3,14 @@
 import zlib
 from collections.abc import Iterator
 
+from seq2seq.checks import Mark
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import config_differences
 from seq2seq.data import TokenizerPair, tokenizers_state
 from seq2seq.data.cache import digest
-from seq2seq.data.id_rows import IdRows
+from seq2seq.data.encoded import IdRows
 from seq2seq.runtime.distributed import Ranks, barrier, share_from_first
 from seq2seq.training.preparation import EvaluationSet, PreparedData, prepare_data
-
-_OF_A_MACHINE = ("data.cache_dir", "data.root", "checkpoint_dir")
-"""Keys that may differ between processes: each machine may have its own paths."""
 
 
 def check_same_config(config: TrainConfig, ranks: Ranks) -> None:
@@ -22,9 +20,9 @@ def check_same_config(config: TrainConfig, ranks: Ranks) -> None:
         ValueError: In a process that was started with another configuration.
     """
     differences = [
-        difference
+        str(difference)
         for difference in config_differences(share_from_first(config, ranks), config)
-        if not difference.startswith(_OF_A_MACHINE)
+        if Mark.machine not in difference.marks
     ]
     if differences:
         raise ValueError(

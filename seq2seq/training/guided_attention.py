@@ -13,7 +13,6 @@ from tqdm import tqdm
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import (
     Corpus,
-    DataConfig,
     EncodedCorpus,
     Pair,
     TokenizerPair,
@@ -23,7 +22,7 @@ from seq2seq.data import (
 )
 from seq2seq.data.cache import cache_path, digest, is_cached, new_folder
 from seq2seq.data.encoded import encoding_key
-from seq2seq.data.files.corpus import file_sha256
+from seq2seq.data.files import file_sha256
 from seq2seq.data.token_links import LinkedTokens
 from seq2seq.evaluation.alignment import Links, check_links, read_links
 from seq2seq.files.paths import expand_home
@@ -61,43 +60,46 @@ def check_guided_attention(config: TrainConfig) -> None:
 
 
 def read_token_links(
-    alignments: str | None,
-    corpus: Corpus,
-    *,
-    encoded: EncodedCorpus,
-    tokenizers: TokenizerPair,
-    config: DataConfig,
+    config: TrainConfig, corpus: Corpus, encoded: EncodedCorpus, tokenizers: TokenizerPair
 ) -> TokenLinks:
     """Return the links between the tokens of a corpus, from the cache if possible.
 
+    The alignments are a file of Pharaoh text, plain or .gz, with one line for each line of the
+    corpus files, also for pairs that are left out. Words are separated by whitespace and counted
+    from 0; possible links (`1p2`) count like sure ones. Without a file they are the gold links of
+    the corpus.
+
     Args:
-        alignments: Path of a file of Pharaoh text, plain or .gz, with one line for each line of
-            the corpus files, also for pairs that are left out. Words are separated by whitespace
-            and counted from 0; possible links (`1p2`) count like sure ones. None uses the gold
-            links of the corpus.
+        config: The configuration of the alignments and of the token ids.
         corpus: The training text.
         encoded: The token ids of the corpus.
         tokenizers: The tokenizers of the token ids.
-        config: The data configuration of the token ids.
 
     Raises:
         ValueError: The corpus has no links, or the file does not fit the text.
     """
+    alignments, name = config.training.guided_attention.alignments, corpus.name
     path = _alignments_path(alignments)
     file = None if path is None else file_sha256(path)
-    key = digest([_FORMAT, encoding_key(corpus, tokenizers, config), file])
-    folder = cache_path(config.cache_dir) / f"links-{key}"
+    key = digest([_FORMAT, encoding_key(corpus, tokenizers, config.data), file])
+    folder = cache_path(config.data.cache_dir) / f"links-{key}"
     if not is_cached(folder):
         pairs = _gold_pairs(corpus) if path is None else _aligned_pairs(corpus, str(path))
-        links = TokenLinks.of(
-            _linked_rows(pairs, encoded=encoded, tokenizers=tokenizers, name=corpus.name)
-        )
+        # disable=None shows no bar if stderr is not a terminal.
+        with tqdm(pairs, desc=f"aligning {name}", unit=" pairs", disable=None) as progress:
+            links = TokenLinks.of(_linked_rows(progress, encoded, tokenizers))
         if len(links.targets) == 0:
             raise ValueError(f"{_KEY}.alignments={alignments}: the alignments have no links")
         with new_folder(folder) as temporary:
             links.save(temporary)
     links = TokenLinks.open(folder)
-    _report(links, name=corpus.name)
+    logger.info("%s: %d links between tokens guide attention", name, len(links.targets))
+    if links.num_lost:
+        logger.warning(
+            "%s: %d links are not used, because one of their words has no token of its own",
+            name,
+            links.num_lost,
+        )
     return links
 
 
@@ -106,34 +108,18 @@ def _alignments_path(alignments: str | None) -> Path | None:
 
 
 def _linked_rows(
-    pairs: Iterable[tuple[Pair, Links]],
-    *,
-    encoded: EncodedCorpus,
-    tokenizers: TokenizerPair,
-    name: str,
+    pairs: Iterable[tuple[Pair, Links]], encoded: EncodedCorpus, tokenizers: TokenizerPair
 ) -> Iterator[LinkedTokens]:
     """Yield the links of each pair of the encoded corpus, which lacks the pairs left out."""
     row = 0
-    # disable=None shows no bar if stderr is not a terminal.
-    with tqdm(pairs, desc=f"aligning {name}", unit=" pairs", disable=None) as progress:
-        for position, (pair, links) in enumerate(progress):
-            if row == len(encoded) or encoded.indices[row] != position:
-                continue  # left out for its length, after the line was checked
-            source_words = tokenizers.source.words(pair.source, encoded.source(row).tolist())
-            target_words = tokenizers.target.words(pair.target, encoded.target(row).tolist())
-            yield link_tokens(links, source_words, target_words)
-            row += 1
+    for position, (pair, links) in enumerate(pairs):
+        if row == len(encoded) or encoded.indices[row] != position:
+            continue  # left out for its length, after the line was checked
+        source_words = tokenizers.source.words(pair.source, encoded.source(row).tolist())
+        target_words = tokenizers.target.words(pair.target, encoded.target(row).tolist())
+        yield link_tokens(links, source_words, target_words)
+        row += 1
     assert row == len(encoded), "the corpus has changed since it was encoded"
-
-
-def _report(links: TokenLinks, *, name: str) -> None:
-    logger.info("%s: %d links between tokens guide attention", name, len(links.targets))
-    if links.num_lost:
-        logger.warning(
-            "%s: %d links are not used, because one of their words has no token of its own",
-            name,
-            links.num_lost,
-        )
 
 
 def _gold_pairs(corpus: Corpus) -> Iterator[tuple[Pair, Links]]:
@@ -148,21 +134,17 @@ def _gold_pairs(corpus: Corpus) -> Iterator[tuple[Pair, Links]]:
 
 def _aligned_pairs(corpus: Corpus, path: str) -> Iterator[tuple[Pair, Links]]:
     """Yield the pairs with the links on their lines of the file."""
-    alignments = read_links(path)
-    number = 0
+    rule = "give one line, which may be empty, for each of its lines"
+    alignments, number = read_links(path), 0
     for number, pair in enumerate(corpus.lines(), start=1):
         gold = next(alignments, None)
         if gold is None:
-            raise ValueError(
-                f"{path}: {number - 1} lines, but the training text has more; give one line, which "
-                "may be empty, for each of its lines"
-            )
+            raise ValueError(f"{path}: {number - 1} lines, but the training text has more; {rule}")
         if pair is not None:
             lengths = len(pair.source.split()) - pair.num_tags, len(pair.target.split())
             check_links(gold, *lengths, where=f"{path}:{number}")
             yield pair, frozenset((i + pair.num_tags, j) for i, j in gold.possible)
     if next(alignments, None) is not None:
         raise ValueError(
-            f"{path}: more than {number} lines, but the training text has {number}; give one "
-            "line for each of its lines"
+            f"{path}: more than {number} lines, but the training text has {number}; {rule}"
         )

@@ -3,15 +3,16 @@
 # B batch, N heads, T target length, S source length, V vocabulary, M real tokens of the batch
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from seq2seq.config.training import TrainingConfig
 from seq2seq.data import Batch
-from seq2seq.kernels.divergence import token_divergence
-from seq2seq.kernels.vocabulary_loss import vocabulary_loss
+from seq2seq.kernels.vocabulary_loss import token_divergence, vocabulary_loss
 from seq2seq.model.seq2seq import Seq2Seq
 
 _MIN_WEIGHT = 1e-20
@@ -19,51 +20,97 @@ _MIN_WEIGHT = 1e-20
 scale must stay within fp32; the gradient of smaller weights hardly moves them."""
 
 
-class GuidedLoss(NamedTuple):
-    """The loss of attention against the alignments of a batch."""
+class Term(NamedTuple):
+    """A sum over tokens; the curves show its mean."""
 
-    cross_entropy: Tensor
-    """Cross-entropy between guide and attention weights, summed, in nats."""
+    total: Tensor
     num_tokens: Tensor
-    """Number of target tokens with a guide."""
+
+    @staticmethod
+    def over(total: Tensor, num_tokens: int) -> "Term":
+        """Return a sum over a known number of tokens."""
+        return Term(total, total.new_full((), num_tokens))
 
 
 class Loss(NamedTuple):
-    """Losses of a batch, summed over real target tokens including EOS, in nats."""
+    """The cross-entropy of a batch, summed over its M real target tokens including EOS, in nats."""
 
     smoothed: Tensor
-    """Cross-entropy with label smoothing, which training minimizes."""
+    """With label smoothing."""
     cross_entropy: Tensor
-    """Cross-entropy without label smoothing, detached."""
+    """Without label smoothing, detached."""
+    readouts: Tensor
+    """The inputs of the output layer for each real target token, (M, F)."""
     attention_weights: Tensor
-    """Detached, (B, N, T, S)."""
-    guided: GuidedLoss | None = None
-    """None if the batch has no guide."""
-    divergence: Tensor | None = None
-    """Between the passes of a repeated batch, summed over the tokens of one; None if not asked."""
-    coverage: Tensor | None = None
-    """Coverage loss, an amount of attention and not nats; None if not asked."""
+    """(B, N, T, S)."""
 
 
-def sequence_loss(
-    model: Seq2Seq,
-    batch: Batch,
-    *,
-    label_smoothing: float,
-    forced_mask: Tensor | None = None,
-    is_repeated: bool = False,
-    with_coverage: bool = False,
-) -> Loss:
-    """Compute the losses of a batch.
+class AuxiliaryLoss(NamedTuple):
+    """A loss that is added to the cross-entropy, if its weight is not 0."""
+
+    weight: Callable[[TrainingConfig], float]
+    compute: Callable[[Seq2Seq, Batch, Loss], Term]
+
+
+class TrainingLoss(NamedTuple):
+    """The loss that training minimizes for a batch, and the numbers of its curves."""
+
+    objective: Tensor
+    """The weighted sum of all losses, summed over target tokens."""
+    terms: Tensor
+    """Total and number of tokens of each of `loss_names`, detached, (names, 2)."""
+
+
+def loss_names(config: TrainingConfig) -> list[str]:
+    """Return the names of the losses that a configuration trains with; `loss` is cross-entropy."""
+    return ["loss", *(name for name, each in AUXILIARY_LOSSES.items() if each.weight(config) > 0)]
+
+
+def training_loss(
+    model: Seq2Seq, batch: Batch, config: TrainingConfig, *, forced_mask: Tensor | None = None
+) -> TrainingLoss:
+    """Compute the losses of a batch with the weights of a configuration.
+
+    R-Drop compares two passes with different dropout. Dropout is drawn for each row, so one pass
+    over a batch with all rows twice is two passes. The objective is half the loss of Wu et al.
+    2021, eq. 4, which sums both passes, so its scale is that of one pass.
 
     Args:
         model: The model.
         batch: Sources, targets and, for guided attention, the guide.
+        config: Label smoothing and the weights of the auxiliary losses.
+        forced_mask: (B, T) bool; see `sequence_loss`.
+    """
+    num_passes = 1
+    if config.r_drop > 0:
+        num_passes, batch = 2, repeat_rows(batch)
+        forced_mask = None if forced_mask is None else forced_mask.repeat(2, 1)
+    loss = sequence_loss(
+        model, batch, label_smoothing=config.label_smoothing, forced_mask=forced_mask
+    )
+    objective = loss.smoothed
+    terms = [Term.over(loss.cross_entropy, batch.num_target_tokens)]
+    for auxiliary in AUXILIARY_LOSSES.values():
+        weight = auxiliary.weight(config)
+        if weight > 0:
+            term = auxiliary.compute(model, batch, loss)
+            objective = objective + weight * term.total
+            terms.append(term)
+    sums = torch.stack([torch.stack(term).detach() for term in terms])
+    return TrainingLoss(objective / num_passes, sums / num_passes)
+
+
+def sequence_loss(
+    model: Seq2Seq, batch: Batch, *, label_smoothing: float, forced_mask: Tensor | None = None
+) -> Loss:
+    """Compute the cross-entropy of a batch.
+
+    Args:
+        model: The model.
+        batch: Sources and targets.
         label_smoothing: Probability that is spread over the vocabulary; see `vocabulary_loss`.
         forced_mask: (B, T) bool; True feeds the true previous token, False the predicted one. None
             feeds every true token.
-        is_repeated: Whether the batch is of `repeat_rows`, for the divergence.
-        with_coverage: Whether to compute the coverage loss.
     """
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids, forced_mask)
     # Indices instead of the mask, whose gradient would be added element by element.
@@ -77,26 +124,18 @@ def sequence_loss(
         batch.target_ids.flatten().index_select(0, real),
         label_smoothing=label_smoothing,
     )
-    weights = output.attention_weights
-    guided = None if batch.guide is None else guided_loss(weights, batch.guide)
-    diverging = token_divergence(readouts, layer.weight, layer.bias) if is_repeated else None
-    coverage = coverage_loss(weights, batch.target_mask) if with_coverage else None
-    return Loss(smoothed, cross_entropy, weights.detach(), guided, diverging, coverage)
+    return Loss(smoothed, cross_entropy, readouts, output.attention_weights)
 
 
 def repeat_rows(batch: Batch) -> Batch:
-    """Return a batch with all rows twice, the copies after the originals.
-
-    R-Drop (Wu et al. 2021, "R-Drop: Regularized Dropout for Neural Networks") compares two passes
-    with different dropout. Dropout is drawn for each row, so one pass over both is two such passes.
-    """
+    """Return a batch with all rows twice, the copies after the originals."""
     tensors = {name: each for name, each in batch._asdict().items() if each is not None}
     doubled = batch._replace(**{name: torch.cat((each, each)) for name, each in tensors.items()})
     places = batch.target_places
     return doubled._replace(target_places=torch.cat((places, places + batch.target_ids.numel())))
 
 
-def guided_loss(weights: Tensor, guide: Tensor) -> GuidedLoss:
+def guided_loss(weights: Tensor, guide: Tensor) -> Term:
     """Compute the cross-entropy between the guide and the mean of the heads.
 
     Chen et al. 2016, "Guided alignment training for topic-aware neural machine translation":
@@ -105,11 +144,14 @@ def guided_loss(weights: Tensor, guide: Tensor) -> GuidedLoss:
     Args:
         weights: Attention weights, (B, N, T, S).
         guide: (B, T, S); each row sums to 1, or is 0 for a target token without a guide.
+
+    Returns:
+        The cross-entropy in nats, and the number of target tokens with a guide.
     """
     weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
     logarithms = weights.mean(dim=1).clamp(min=_MIN_WEIGHT).log()  # (B, T, S)
     num_tokens = guide.any(dim=-1).sum(dtype=logarithms.dtype)
-    return GuidedLoss(-(guide * logarithms).sum(), num_tokens)
+    return Term(-(guide * logarithms).sum(), num_tokens)
 
 
 def coverage_loss(weights: Tensor, target_mask: Tensor) -> Tensor:
@@ -131,6 +173,32 @@ def coverage_loss(weights: Tensor, target_mask: Tensor) -> Tensor:
     means = weights.to(torch.promote_types(weights.dtype, torch.float32)).mean(dim=1)  # (B, T, S)
     covered = functional.pad(means[:, :-1].cumsum(dim=1), (0, 0, 1, 0))
     return torch.minimum(means, covered).sum(dim=-1).masked_fill(~target_mask, 0).sum()
+
+
+def _guided_term(model: Seq2Seq, batch: Batch, loss: Loss) -> Term:
+    assert batch.guide is not None, "guided attention needs the links of the training data"
+    return guided_loss(loss.attention_weights, batch.guide)
+
+
+def _divergence_term(model: Seq2Seq, batch: Batch, loss: Loss) -> Term:
+    layer = model.decoder.output
+    total = token_divergence(loss.readouts, layer.weight, layer.bias)
+    return Term.over(total, batch.num_target_tokens // 2)  # the tokens of one pass
+
+
+def _coverage_term(model: Seq2Seq, batch: Batch, loss: Loss) -> Term:
+    total = coverage_loss(loss.attention_weights, batch.target_mask)
+    return Term.over(total, batch.num_target_tokens)
+
+
+AUXILIARY_LOSSES = {
+    "guided_attention_loss": AuxiliaryLoss(
+        lambda config: config.guided_attention.weight, _guided_term
+    ),
+    "r_drop_divergence": AuxiliaryLoss(lambda config: config.r_drop, _divergence_term),
+    "coverage_loss": AuxiliaryLoss(lambda config: config.coverage_loss, _coverage_term),
+}
+"""The auxiliary losses by the name of their curve; a new one is an entry here and its weight."""
 
 
 def perplexity(loss: float) -> float:

@@ -2,14 +2,14 @@
 
 import logging
 from dataclasses import dataclass, replace
-from functools import partial
+
+import numpy as np
+import numpy.typing as npt
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import (
     Corpus,
-    DataConfig,
     EncodedCorpus,
-    Tokenizer,
     TokenizerPair,
     TokenLinks,
     TrainingCorpus,
@@ -19,23 +19,30 @@ from seq2seq.data import (
     training_corpus,
 )
 from seq2seq.data.cache import check_cache
-from seq2seq.data.files.mixing import Mixture, training_mixture
-from seq2seq.data.files.tags import check_tags, check_user_symbols, with_tags
-from seq2seq.data.overlap import count_shared_pairs
+from seq2seq.data.encoded import IdRows, Numbers
+from seq2seq.data.mixtures import (
+    Mixture,
+    check_tags,
+    check_user_symbols,
+    training_mixture,
+    with_tags,
+)
 from seq2seq.evaluation.alignment import GoldLinks
-from seq2seq.evaluation.bleu_tokenize import (
+from seq2seq.evaluation.metrics import (
     DEFAULT_RULE,
     ScoringRule,
     check_bleu_is_available,
     choose_bleu_tokenize,
-    describe_missing_spaces,
+    describe_spacing,
 )
+from seq2seq.special_tokens import UNK
 from seq2seq.training.guided_attention import check_guided_attention, read_token_links
 
 logger = logging.getLogger(__name__)
 
 _BLEU_KEY = "training.validation.bleu_tokenize"
 _MANY_SHARED = 0.01  # share of pairs of a set to score above which a warning says so
+_FACTOR = np.uint64(1_000_003)
 UNLIMITED = 2**31 - 1
 """Tokens; validation and test sentences of any length are scored."""
 
@@ -86,7 +93,9 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         OSError: A file cannot be read or written.
     """
     check_guided_attention(config)
-    check_bleu_is_available(_bleu_tokenize(config), key=_BLEU_KEY)
+    scoring = config.training.validation
+    tokenize = choose_bleu_tokenize(scoring.bleu_tokenize, language=config.data.target)
+    check_bleu_is_available(tokenize, key=_BLEU_KEY)
     check_cache(config.data.cache_dir)
     corpora = load_corpora(config.data)
     if tokenizers is None:
@@ -97,14 +106,24 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     check_tags(config.data, tokenizers)
     encoded = encode_corpus(corpora.train, tokenizers, config.data)
     fingerprint = corpora.train.fingerprint
-    links = _training_links(config, corpora.train, encoded, tokenizers)
-    if links is not None:
+    links = None
+    if config.training.guided_attention.weight > 0:
+        links = read_token_links(config, corpora.train, encoded, tokenizers)
         fingerprint = f"{fingerprint}-{links.digest()}"
-    rule = _scoring_rule(config, tokenizers.target)
-    to_score = partial(_evaluation_set, encoded, tokenizers, config.data, rule)
+    folds_case = tokenizers.target.folds_case
+    rule = ScoringRule(tokenize, folds_case if scoring.lowercase is None else scoring.lowercase)
+
+    def to_score(corpus: Corpus) -> EvaluationSet:
+        ids = encode_corpus(corpus, tokenizers, replace(config.data, max_length=UNLIMITED))
+        _report_shared(corpus.name, ids, encoded)
+        return _evaluation_set(corpus, ids, rule)
+
     valid = to_score(corpora.valid)
     test = None if corpora.test is None else to_score(corpora.test)
-    if warning := describe_missing_spaces(valid.references, rule.bleu_tokenize, key=_BLEU_KEY):
+    references = {"the validation set": valid.references}
+    if test is not None:
+        references["the test set"] = test.references
+    if warning := describe_spacing(references, tokenize, key=_BLEU_KEY):
         logger.warning("%s", warning)
     return PreparedData(
         tokenizers=tokenizers,
@@ -126,40 +145,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     )
 
 
-def _bleu_tokenize(config: TrainConfig) -> str:
-    chosen = config.training.validation.bleu_tokenize
-    return choose_bleu_tokenize(chosen, language=config.data.target)
-
-
-def _scoring_rule(config: TrainConfig, tokenizer: Tokenizer) -> ScoringRule:
-    """Return the rule of scores, which ignore case if the tokenizer does, unless it is set."""
-    lowercase = config.training.validation.lowercase
-    return ScoringRule(
-        _bleu_tokenize(config), tokenizer.folds_case if lowercase is None else lowercase
-    )
-
-
-def _training_links(
-    config: TrainConfig, corpus: Corpus, encoded: EncodedCorpus, tokenizers: TokenizerPair
-) -> TokenLinks | None:
-    """Return the links of guided attention, or None if it is off."""
-    guided = config.training.guided_attention
-    if guided.weight == 0:
-        return None
-    return read_token_links(
-        guided.alignments, corpus, encoded=encoded, tokenizers=tokenizers, config=config.data
-    )
-
-
-def _evaluation_set(
-    train: EncodedCorpus,
-    tokenizers: TokenizerPair,
-    config: DataConfig,
-    rule: ScoringRule,
-    corpus: Corpus,
-) -> EvaluationSet:
-    encoded = encode_corpus(corpus, tokenizers, replace(config, max_length=UNLIMITED))
-    _report_shared(corpus.name, encoded, train)
+def _evaluation_set(corpus: Corpus, encoded: EncodedCorpus, rule: ScoringRule) -> EvaluationSet:
     pairs = list(corpus)
     links = [pair.links for pair in pairs if pair.links is not None]
     return EvaluationSet(
@@ -183,3 +169,51 @@ def _report_shared(name: str, encoded: EncodedCorpus, train: EncodedCorpus) -> N
             num_shared,
             len(encoded),
         )
+
+
+def count_shared_pairs(corpus: EncodedCorpus, train: EncodedCorpus) -> int:
+    """Return how many pairs of a corpus are also in the training text, with the same token ids.
+
+    Pairs with unknown tokens are not counted, because different words share their id.
+
+    Args:
+        corpus: Pairs to count.
+        train: The training text, encoded with the same tokenizers.
+
+    Example:
+        >>> def encoded(*rows: list[int]) -> EncodedCorpus:
+        ...     return EncodedCorpus(IdRows.of(rows), IdRows.of(rows), np.arange(len(rows)))
+        >>> count_shared_pairs(encoded([5, 6], [7]), encoded([7], [5, 7], [6, 5]))
+        1
+    """
+    keys = _keys(corpus)
+    # Only the rows whose lengths and ends fit are compared as a whole.
+    (candidates,) = np.nonzero(np.isin(_keys(train), keys))
+    known = {_pair(train, row) for row in candidates.tolist()} - {None}
+    return sum(_pair(corpus, row) in known for row in range(len(corpus)))
+
+
+def _pair(corpus: EncodedCorpus, row: int) -> tuple[bytes, bytes] | None:
+    """Return the ids of a pair, or None if one is unknown."""
+    sides = corpus.source(row), corpus.target(row)
+    if any((side == UNK).any() for side in sides):
+        return None
+    return sides[0].tobytes(), sides[1].tobytes()
+
+
+def _keys(corpus: EncodedCorpus) -> npt.NDArray[np.uint64]:
+    """Return a hash of the length, the first and the last id of both sides of each pair."""
+    keys = np.zeros(len(corpus), dtype=np.uint64)
+    for rows in (corpus.source_rows, corpus.target_rows):
+        starts, ends = rows.offsets[:-1], rows.offsets[1:]
+        for values in (rows.lengths, _ids_at(rows, starts), _ids_at(rows, ends - 1)):
+            keys = keys * _FACTOR + values.astype(np.uint64)  # wraps around
+    return keys
+
+
+def _ids_at(rows: IdRows, positions: Numbers) -> Numbers:
+    """Return an id of each row, 0 for an empty one."""
+    ids = np.zeros(len(positions), dtype=np.int64)
+    filled = rows.lengths > 0
+    ids[filled] = rows.ids[positions[filled]]
+    return ids

@@ -13,20 +13,16 @@ class Interval:
 
     updates: int = 0
     target_tokens: int = 0
-    cross_entropy: float = 0.0
     gradient_norm: float = 0.0
     overflows: int = 0
     """Updates whose fp16 gradients overflowed; they have no norm."""
-    guided_loss: float = 0.0
-    num_guided: int = 0
-    divergence: float = 0.0
-    coverage_loss: float = 0.0
+    losses: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Sum and number of tokens of each loss."""
     seconds: float = 0.0
 
-    @property
-    def loss(self) -> float:
-        """Cross-entropy per target token, in nats."""
-        return self.cross_entropy / self.target_tokens
+    def means(self) -> dict[str, float]:
+        """Return the mean of each loss over its tokens, if it has any."""
+        return {name: total / num for name, (total, num) in self.losses.items() if num}
 
     @property
     def target_tokens_per_second(self) -> float:
@@ -43,9 +39,11 @@ class Progress:
     """Epochs finished."""
     updates_of_epoch: int = 0
     """Updates made in the current epoch."""
-    epoch_share: float = 0.0
-    """Share of the current epoch that is finished."""
+    updates_per_epoch: int = 1
+    """Updates of the current epoch, made and to come."""
     target_tokens: int = 0
+    cross_entropy: float = 0.0
+    """Sum over the target tokens, in nats."""
     seconds: float = 0.0
     """Time of training and validation."""
     update_seconds: float = 0.0
@@ -60,6 +58,8 @@ class Progress:
     """Validations whose BLEU or chrF was too near to 0 to compare anything."""
     best: list[tuple[float, int]] = field(default_factory=list)
     """(value, update) of the checkpoints to keep, best first."""
+    steps: list[int] = field(default_factory=list)
+    """Updates whose step-<n>.pt the run has written and not deleted; others are the user's."""
     validated_update: int = 0
     """Update of the last validation."""
     valid_fingerprint: str = ""
@@ -70,6 +70,20 @@ class Progress:
     def best_update(self) -> int:
         """The update of the best checkpoint."""
         return self.best[0][1]
+
+    @property
+    def epoch_share(self) -> float:
+        """Share of the current epoch that is finished."""
+        return self.updates_of_epoch / self.updates_per_epoch
+
+    def continue_epoch(self, updates_per_epoch: int) -> None:
+        """Set the number of updates of the current epoch; the next epoch is begun if all are made.
+
+        A resumed run may have fewer updates in an epoch than it had before.
+        """
+        self.updates_per_epoch = updates_per_epoch
+        if self.updates_of_epoch >= updates_per_epoch:
+            self.epoch, self.updates_of_epoch = self.epoch + 1, 0
 
     def share(self, config: TrainingConfig) -> float:
         """Return the used share of the budget, 0 to 1."""
@@ -92,31 +106,26 @@ class Progress:
         every = config.validation.every_updates
         return self.updates_of_epoch == 0 if every is None else self.update % every == 0
 
-    def count_update(
-        self, result: UpdateResult, *, num_tokens: int, seconds: float, updates_per_epoch: int
-    ) -> None:
-        """Count an update."""
+    def count_update(self, result: UpdateResult | None, *, num_tokens: int, seconds: float) -> None:
+        """Count an update; None was skipped."""
         self.update += 1
         self.updates_of_epoch += 1
-        if self.updates_of_epoch == updates_per_epoch:
-            self.epoch, self.updates_of_epoch = self.epoch + 1, 0
-        self.epoch_share = self.updates_of_epoch / updates_per_epoch
+        self.continue_epoch(self.updates_per_epoch)
         self.update_seconds += seconds
-        if result.is_skipped:
+        if result is None:
             self.skipped_updates += 1
             return
         self.target_tokens += num_tokens
+        self.cross_entropy += result.losses["loss"][0]
         self.interval.updates += 1
         self.interval.target_tokens += num_tokens
-        self.interval.cross_entropy += result.cross_entropy
+        for name, (total, num) in result.losses.items():
+            before = self.interval.losses.get(name, (0.0, 0.0))
+            self.interval.losses[name] = before[0] + total, before[1] + num
         if math.isfinite(result.gradient_norm):
             self.interval.gradient_norm += result.gradient_norm
         else:
             self.interval.overflows += 1
-        self.interval.guided_loss += result.guided_loss
-        self.interval.num_guided += result.num_guided
-        self.interval.divergence += result.divergence
-        self.interval.coverage_loss += result.coverage_loss
         self.interval.seconds += seconds
 
     def count_validation(self, value: float, config: TrainingConfig) -> None:

@@ -15,12 +15,11 @@ from seq2seq.evaluation.metrics import Scores
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.distributed import compute_in_first
 from seq2seq.runtime.numerics import Numerics
-from seq2seq.training.average_best import BestAverage, average_best
-from seq2seq.training.evaluator import Evaluation
 from seq2seq.training.monitoring.tensorboard import draw_results
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.run_directory import RunDirectory
-from seq2seq.training.trainer import Trainer
+from seq2seq.training.trainer import BestAverage, Trainer
+from seq2seq.training.validation import Evaluation
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ def write_results(trainer: Trainer) -> FinalScores:
 
     Every process scores its share and returns the scores; the first one writes.
     """
-    average = average_best(trainer)
+    average = trainer.average_best()
     best = compute_in_first(lambda: load_checkpoint(trainer.directory.best), trainer.ranks)
     model = best.build_model().to(trainer.numerics.device)
     data = trainer.data
@@ -76,7 +75,9 @@ def _write(trainer: Trainer, found: FinalScores, average: BestAverage | None) ->
             "is_best": average.is_best,
             "valid": _summary(average.evaluation),
         }
-    directory.write("results.json", json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+    directory.write(
+        directory.results.name, json.dumps(results, indent=2, ensure_ascii=False) + "\n"
+    )
     update = trainer.progress.best_update
     draw_results(directory.tensorboard, trainer.config, _measures(found, results), update=update)
 
@@ -129,7 +130,7 @@ def _write_texts(
     if data.gold is not None:
         texts["gold"] = (format_links(gold.possible) for gold in data.gold)
     for suffix, lines in texts.items():
-        directory.write(f"{name}.{suffix}", "".join(f"{line}\n" for line in lines))
+        directory.write(directory.text(name, suffix).name, "".join(f"{line}\n" for line in lines))
 
 
 def _evaluate(trainer: Trainer, model: Seq2Seq, data: EvaluationSet) -> Evaluation:

@@ -12,8 +12,8 @@ import torch
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.config.models import build_model, check_model
 from seq2seq.config.schema import TrainConfig
-from seq2seq.kernels.switch import kernels_in_use
-from seq2seq.model.seq2seq import Seq2Seq, count_shared_parameters
+from seq2seq.kernels import kernels_in_use
+from seq2seq.model.seq2seq import count_shared_parameters
 from seq2seq.runtime.device_memory import naming_batch
 from seq2seq.runtime.distributed import (
     Ranks,
@@ -28,14 +28,13 @@ from seq2seq.runtime.numerics import Numerics, Precision, choose_numerics
 from seq2seq.runtime.seeding import derive_seed
 from seq2seq.runtime.torchrun import check_all_can_start
 from seq2seq.training.agreement import check_same_config, prepare_in_turn
-from seq2seq.training.fine_tuning import (
+from seq2seq.training.monitoring.log import RunLog
+from seq2seq.training.results import FinalScores, log_results, write_results
+from seq2seq.training.resume import (
     freeze_embeddings,
     load_embedding_vectors,
     load_initial_checkpoint,
 )
-from seq2seq.training.monitoring.logger import RunLog
-from seq2seq.training.preparation import PreparedData
-from seq2seq.training.results import FinalScores, log_results, write_results
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.start_report import log_start
 from seq2seq.training.trainer import Trainer
@@ -45,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 def run_training(
     config: TrainConfig, path: str | Path, *, next_steps: Mapping[str, str] | None = None
-) -> float:
+) -> FinalScores:
     """Train a model, score its best checkpoint on the test set and write the results.
 
     Args:
@@ -54,8 +53,7 @@ def run_training(
         next_steps: Commands to log at the end, by purpose.
 
     Returns:
-        BLEU on the test set, or on the validation set if there is no test set; in a run of several
-        processes, in each of them.
+        The scores of the best checkpoint; in a run of several processes, in each of them.
 
     Raises:
         ValueError: The configuration, the data or the run directory do not allow the run.
@@ -63,13 +61,6 @@ def run_training(
         NonFiniteError: The loss or a gradient was not finite.
         DeviceMemoryError: A batch does not fit into the memory of a GPU.
     """
-    return train_and_score(config, path, next_steps=next_steps).bleu
-
-
-def train_and_score(
-    config: TrainConfig, path: str | Path, *, next_steps: Mapping[str, str] | None = None
-) -> FinalScores:
-    """Do what `run_training` does, and return all scores of the best checkpoint."""
     training, directory = config.training, RunDirectory(Path(path))
     local_rank = read_ranks().local_rank
     try:
@@ -89,36 +80,24 @@ def train_and_score(
         stack.enter_context(naming_batch("the model and its optimizer", way_out))
         stack.enter_context(kernels_in_use(training.kernels))
         stack.enter_context(_threads(training.threads))
-        return _run(config, directory, numerics, ranks, log, next_steps or {})
-
-
-def _run(
-    config: TrainConfig,
-    directory: RunDirectory,
-    numerics: Numerics,
-    ranks: Ranks,
-    log: RunLog,
-    next_steps: Mapping[str, str],
-) -> FinalScores:
-    """Train in a locked run directory."""
-    if config.resume == "auto":
-        has_run = share_from_first(directory.has_run or config.overwrite, ranks)
-        changes = config.resume_changes if has_run else []  # a new run has nothing to change
-        config = replace(config, resume=has_run, resume_changes=changes)
-    if ranks.is_first:
-        directory.check(config)
-    with _garbage_collection_disabled():
-        trainer = _prepare(config, directory, numerics, ranks)
-    if ranks.is_first:
-        directory.open(config)
-        log.open(directory.log)
-    log_start(trainer)
-    trainer.train()
-    found = write_results(trainer)
-    if ranks.is_first:
-        log_results(trainer, found, next_steps)
-    barrier(ranks)  # an error of the first process, which writes alone, ends the run in all of them
-    return found
+        if config.resume == "auto":
+            has_run = share_from_first(directory.has_run or config.overwrite, ranks)
+            changes = config.resume_changes if has_run else []  # a new run has nothing to change
+            config = replace(config, resume=has_run, resume_changes=changes)
+        if ranks.is_first:
+            directory.check(config)
+        with _garbage_collection_disabled():
+            trainer = _prepare(config, directory, numerics, ranks)
+        if ranks.is_first:
+            directory.open(config)
+            log.open(directory.log)
+        log_start(trainer)
+        trainer.train()
+        scores = write_results(trainer)
+        if ranks.is_first:
+            log_results(trainer, scores, next_steps or {})
+        barrier(ranks)  # an error of the first process, which writes alone, ends all of them
+        return scores
 
 
 @contextlib.contextmanager
@@ -151,12 +130,25 @@ def _prepare(
     training = config.training
     check_model(config)
     # The other processes may be on machines that do not share the disk of the first one.
-    checkpoint = compute_in_first(
-        lambda: _last_checkpoint(directory) if config.resume else None, ranks
+    start = compute_in_first(
+        lambda: (
+            (_last_checkpoint(directory) if config.resume else None)
+            or load_initial_checkpoint(config)
+        ),
+        ranks,
     )
-    initial = checkpoint or compute_in_first(lambda: load_initial_checkpoint(config), ranks)
-    data = prepare_in_turn(config, initial.tokenizers if initial else None, ranks)
-    model = _initial_model(config, data, initial)
+    data = prepare_in_turn(config, start.tokenizers if start else None, ranks)
+    torch.manual_seed(derive_seed(config.seed, "parameters"))
+    model = build_model(
+        config,
+        source_vocabulary_size=len(data.tokenizers.source),
+        target_vocabulary_size=len(data.tokenizers.target),
+    )
+    if start is None:
+        load_embedding_vectors(config, model, data.tokenizers)
+    else:
+        with _naming(start):
+            model.load_state_dict(start.model_state)
     if training.freeze_embeddings:
         freeze_embeddings(model)
     if training.precision is Precision.auto:
@@ -169,9 +161,9 @@ def _prepare(
         ranks=ranks,
         directory=directory,
     )
-    if checkpoint is not None and checkpoint.training_state is not None:
-        with _naming(checkpoint):
-            trainer.load_state(checkpoint.training_state, saved=checkpoint.config)
+    if start is not None and start.training_state is not None:
+        with _naming(start):
+            trainer.load_state(start.training_state, saved=start.config)
     copy_from_first(trainer.model, ranks)
     return trainer
 
@@ -188,14 +180,14 @@ def _last_checkpoint(directory: RunDirectory) -> Checkpoint | None:
             raise ValueError(f"resume=true: {error}, {_START_AGAIN}") from error
         if checkpoint.training_state is None:
             raise ValueError(
-                f"resume=true: {directory.last} has no training state, so it is not the file that "
-                f"the run wrote; restore it, {_START_AGAIN}"
+                f"resume=true: {directory.last} has no training state; restore the file that the "
+                f"run wrote, {_START_AGAIN}"
             )
         return checkpoint
     if directory.results.exists():
         raise ValueError(
-            f"resume=true: {directory.path} is a run that has ended, without last.pt, from which "
-            f"it would continue; restore the file, {_START_AGAIN}"
+            f"resume=true: {directory.path} is a run that has ended, without last.pt; restore it, "
+            f"{_START_AGAIN}"
         )
     logger.info("resume=true: no checkpoint was written yet; the run starts again")
     return None
@@ -214,21 +206,3 @@ def _naming(checkpoint: Checkpoint) -> Iterator[None]:
             key, advice = "resume=true", f"give the run's model sizes, restore it, {_START_AGAIN}"
         text = f"{key}: {checkpoint.origin} does not fit the run; {advice}"
         raise ValueError(text) from error
-
-
-def _initial_model(
-    config: TrainConfig, data: PreparedData, checkpoint: Checkpoint | None
-) -> Seq2Seq:
-    """Build the model with new weights, or with those of the checkpoint."""
-    torch.manual_seed(derive_seed(config.seed, "parameters"))
-    model = build_model(
-        config,
-        source_vocabulary_size=len(data.tokenizers.source),
-        target_vocabulary_size=len(data.tokenizers.target),
-    )
-    if checkpoint is None:
-        load_embedding_vectors(config, model, data.tokenizers)
-    else:
-        with _naming(checkpoint):
-            model.load_state_dict(checkpoint.model_state)
-    return model

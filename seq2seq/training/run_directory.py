@@ -1,50 +1,65 @@
-"""The directory of a run, the only place that a run writes to."""
+"""The directory of a run: the only place that a run writes to, and where others read it."""
 
+import contextlib
 import json
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
+from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import is_saved_config, load_saved_config, save_config
-from seq2seq.data.files.sets import is_set_name
+from seq2seq.data.config import is_set_name
 from seq2seq.files.atomic import is_temporary, whole_file
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.files.paths import expand_home, nearest_existing
-from seq2seq.training.resume_changes import check_changes
+from seq2seq.files.text import read_lines
+from seq2seq.training.resume import check_changes
 
-_CONFIG = "config.yaml"
 _TEXTS = ("src", "hyp", "ref", "gold")
-_NAMES = (
-    "best.pt",
-    "last.pt",
-    "average.pt",
-    "train.log",
-    "tensorboard",
-    "failed.txt",
-    "overrides.txt",
-)
+_WAY_OUT = "train the run again"
 
 
 class RunDirectory:
-    """Names the files of a run and protects an existing run."""
+    """Names the files of a run, writes and reads them, and protects other runs.
+
+    Every write checks that the path still leads to the directory that was locked.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.config = path / "config.yaml"
         self.best = path / "best.pt"
         self.last = path / "last.pt"
         self.average = path / "average.pt"
         self.results = path / "results.json"
         self.log = path / "train.log"
         self.tensorboard = path / "tensorboard"
-        self._failure = path / "failed.txt"
+        self.failure = path / "failed.txt"
+        self.overrides = path / "overrides.txt"
+        self._lock: DirectoryLock | None = None
 
     @property
     def has_run(self) -> bool:
         """Return whether the directory contains a run."""
-        return (self.path / _CONFIG).is_file()
+        return (self.config).is_file()
+
+    @property
+    def has_results(self) -> bool:
+        """Return whether the run has come to its end."""
+        return self.results.is_file()
+
+    def text(self, split: str, kind: str) -> Path:
+        """Return the path of a text of a scored set.
+
+        Args:
+            split: `test`; `valid`, the first validation set; or `valid.NAME`, a further one.
+            kind: `src`, `hyp` (the translations), `ref` or `gold` (links).
+        """
+        return self.path / f"{split}.{kind}"
 
     def step(self, update: int) -> Path:
         """Return the path of the checkpoint of an update."""
@@ -60,7 +75,8 @@ class RunDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{self.path} exists and is not a run; choose another run_name")
         advice = "wait until that run ends, stop it or choose another run_name"
-        return DirectoryLock(self.path, advice=advice)
+        self._lock = DirectoryLock(self.path, advice=advice)
+        return self._lock
 
     def check(self, config: TrainConfig) -> None:
         """Check that the run may start, before anything is read or written.
@@ -81,16 +97,16 @@ class RunDirectory:
                 raise ValueError(f"{self.path} exists and is not a run; choose another run_name")
             return
         if config.resume:
-            saved = load_saved_config(self.path / _CONFIG)
+            saved = load_saved_config(self.config)
             check_changes(saved, config, where=str(self.path))
         elif not config.overwrite:
             raise ValueError(
                 f"{self.path} has a run already; continue it with resume=true, replace it with "
                 "overwrite=true or choose another run_name"
             )
-        elif not is_saved_config(self.path / _CONFIG):  # that of another program
+        elif not is_saved_config(self.config):  # that of another program
             raise ValueError(
-                f"overwrite=true: {self.path / _CONFIG} is not the configuration of a run; choose "
+                f"overwrite=true: {self.config} is not the configuration of a run; choose "
                 "another run_name"
             )
         elif config.init_from is not None and self._holds(
@@ -103,35 +119,130 @@ class RunDirectory:
 
     def open(self, config: TrainConfig) -> None:
         """Create the directory, or delete the run that is to be overwritten."""
-        if config.overwrite and self.has_run:
-            self._clear()
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._remove_unfinished()
-        self._failure.unlink(missing_ok=True)
-        # resume and overwrite say how a run starts; they do not describe the run.
-        saved = replace(
-            config, resume=False, overwrite=False, resume_changes=self._all_changes(config)
-        )
-        save_config(saved, self.path / _CONFIG)
+        with self._writing():
+            if config.overwrite and self.has_run:
+                self._clear()
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._remove_unfinished()
+            self.failure.unlink(missing_ok=True)
+            # resume and overwrite say how a run starts; they do not describe the run.
+            saved = replace(
+                config, resume=False, overwrite=False, resume_changes=self._all_changes(config)
+            )
+            save_config(saved, self.config)
+
+    def record_overrides(self, overrides: Sequence[str]) -> None:
+        """Write the overrides of a sweep's job, one a line."""
+        self.write(self.overrides.name, "".join(f"{each}\n" for each in overrides))
+
+    def record_failure(self, reason: str, overrides: Sequence[str] = ()) -> None:
+        """Write why a sweep's job failed, and its overrides; results of an earlier sweep are kept.
+
+        The directory gets no other file: a run may start in it after a failure.
+        """
+        if not self.has_results:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.write(self.failure.name, "".join(f"{each}\n" for each in (reason, *overrides)))
+
+    def read_overrides(self) -> list[str]:
+        """Return the overrides of a sweep's job; none of another run."""
+        if self.failure.is_file():
+            return self._read_lines(self.failure)[1:]
+        return self._read_lines(self.overrides) if self.overrides.is_file() else []
+
+    def read_failure(self) -> str | None:
+        """Return why a sweep's job failed; None if no failure is recorded."""
+        if not self.failure.is_file():
+            return None
+        return next(iter(self._read_lines(self.failure)), "") or f"its {self.failure.name} is empty"
+
+    def read_results(self) -> dict[str, object]:
+        """Return the content of results.json.
+
+        Raises:
+            ValueError: The file is damaged.
+        """
+        try:
+            content = json.loads(self.results.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise self.damaged(self.results, error) from error
+        if not isinstance(content, dict):
+            raise self.damaged(self.results, TypeError("it is not an object"))
+        return content
+
+    def read_texts(self, split: str, kinds: Sequence[str]) -> list[list[str]]:
+        """Return the lines of some texts of a scored set; see `text`.
+
+        Raises:
+            ValueError: The numbers of lines differ, or a file is damaged.
+            FileNotFoundError: There is no such text.
+        """
+        texts = [self._read_lines(self.text(split, kind)) for kind in kinds]
+        if len({len(lines) for lines in texts}) > 1:
+            files = self.text(split, f"{{{','.join(kinds)}}}")
+            raise ValueError(f"{files} have different numbers of lines; {_WAY_OUT}")
+        return texts
+
+    @staticmethod
+    def damaged(file: Path, error: Exception) -> ValueError:
+        """Return the error for a file of the run that cannot be read."""
+        return ValueError(f"{file} is damaged ({describe_error(error)}); {_WAY_OUT}")
 
     def next_best(self, update: int) -> Path:
-        """Return the path of the checkpoint of an update that becomes best.pt."""
-        return self.path / f"best-{update}.pt"
+        """Return the path of the checkpoint of an update that becomes best.pt.
+
+        It is hidden, since a user may copy a checkpoint to a name such as best-100.pt.
+        """
+        return self.path / f".best-{update}.pt"
 
     def next_bests(self) -> list[tuple[Path, int]]:
         """Return the checkpoints that have not become best.pt, and their updates."""
-        return self._numbered("best")
+        return self._numbered(".best")
 
-    def keep_steps(self, updates: Collection[int]) -> None:
-        """Delete the checkpoints of other updates."""
-        for path, update in self._numbered("step"):
-            if update not in updates:
-                path.unlink()
+    def delete(self, *paths: Path) -> None:
+        """Delete files of the run that may be absent."""
+        with self._writing():
+            for path in paths:
+                path.unlink(missing_ok=True)
+
+    def replace_best(self, path: Path) -> None:
+        """Rename a checkpoint to best.pt."""
+        with self._writing():
+            path.replace(self.best)
+
+    def save(self, path: Path, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint of the run; it is complete or absent."""
+        with self._writing():
+            save_checkpoint(path, checkpoint)
 
     def write(self, name: str, text: str) -> None:
         """Write a file atomically: it is complete or absent."""
-        with whole_file(self.path / name) as file:
+        with self._writing(), whole_file(self.path / name) as file:
             file.write(text.encode("utf-8"))
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Check that the locked directory is still at its path, in a context that writes to it.
+
+        Raises:
+            DirectoryInUseError: It was moved, replaced or deleted.
+        """
+        self._check_lock()
+        try:
+            yield
+        except OSError:  # of an unfinished file, if the directory has just been moved
+            self._check_lock()
+            raise
+
+    def _check_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.check()
+
+    def _read_lines(self, file: Path) -> list[str]:
+        try:
+            return read_lines(file)
+        except ValueError as error:
+            raise self.damaged(file, error) from error
 
     def _numbered(self, name: str) -> list[tuple[Path, int]]:
         """Return the files NAME-<n>.pt and their numbers; files of other names are the user's."""
@@ -154,7 +265,7 @@ class RunDirectory:
         The failure of a sweep's job, the lock, and the unfinished files of a killed process may
         be there.
         """
-        own = {self._failure, self.path / LOCK_NAME}
+        own = {self.failure, self.path / LOCK_NAME}
         return self.path.is_dir() and all(
             path in own or is_temporary(path) for path in self.path.iterdir()
         )
@@ -166,7 +277,7 @@ class RunDirectory:
         """Return the keys that were changed when the run was resumed, now or before."""
         if not config.resume or not self.has_run:
             return []
-        before = load_saved_config(self.path / _CONFIG).resume_changes
+        before = load_saved_config(self.config).resume_changes
         return list(dict.fromkeys([*before, *config.resume_changes]))
 
     def _remove_unfinished(self) -> None:
@@ -178,18 +289,19 @@ class RunDirectory:
     def _other_valid(self) -> list[str]:
         """Return the names of the further validation sets, whose files a finished run has."""
         try:
-            names = list(json.loads(self.results.read_text(encoding="utf-8"))["other_valid"])
-        except (OSError, ValueError, KeyError, TypeError):  # not finished, or damaged
+            names = self.read_results().get("other_valid", {})
+        except (OSError, ValueError):  # not finished, or damaged
             return []
-        return [name for name in names if is_set_name(str(name))]
+        return [each for each in names if is_set_name(each)] if isinstance(names, dict) else []
 
     def _clear(self) -> None:
         """Delete the files of a run and no others; the configuration last."""
-        numbered = [path for name in ("best", "step") for path, _ in self._numbered(name)]
+        numbered = [path for name in (".best", "step") for path, _ in self._numbered(name)]
         sets = ("test", "valid", *(f"valid.{name}" for name in self._other_valid()))
-        texts = [self.path / f"{name}.{text}" for name in sets for text in _TEXTS]
-        named = [self.path / name for name in _NAMES]
-        for path in [*numbered, *texts, *named, self.results, self.path / _CONFIG]:
+        texts = [self.text(name, kind) for name in sets for kind in _TEXTS]
+        named = [self.best, self.last, self.average, self.log, self.tensorboard]
+        named += [self.failure, self.overrides, self.results, self.config]
+        for path in [*numbered, *texts, *named]:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:

@@ -9,10 +9,8 @@ from seq2seq.config.schema import TrainConfig
 from seq2seq.config.training import TeacherForcingConfig, TeacherForcingSchedule
 from seq2seq.data import FilesConfig, SentencePieceConfig
 from seq2seq.data.segmentation import samples_segmentations
-from seq2seq.model.decoder_config import DecoderConfig
-from seq2seq.model.encoder import EncoderConfig
+from seq2seq.model.config import DecoderConfig, DropoutMode, EncoderConfig
 from seq2seq.model.seq2seq import count_parameters
-from seq2seq.model.sequence_dropout import DropoutMode
 from seq2seq.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)

@@ -4,29 +4,52 @@ import logging
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 
-from seq2seq.checkpoints.checkpoint import TrainingState
+from seq2seq.checkpoints.checkpoint import (
+    TrainingState,
+    average_checkpoints,
+    load_checkpoint,
+    load_checkpoints,
+)
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import Batch, Batches, collate
-from seq2seq.data.id_rows import Numbers
+from seq2seq.data.encoded import Numbers
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.runtime.distributed import Ranks, share_from_first, sum_over_processes
+from seq2seq.runtime.distributed import (
+    Ranks,
+    compute_in_first,
+    share_from_first,
+    sum_over_processes,
+)
 from seq2seq.runtime.interrupts import Interrupted, StopSignals
 from seq2seq.runtime.numerics import Numerics
-from seq2seq.training.checkpoint_writer import CheckpointWriter, SaveClock
-from seq2seq.training.monitoring.progress_display import ProgressDisplay
+from seq2seq.training.checkpoints import CheckpointWriter, SaveClock
+from seq2seq.training.monitoring.display import ProgressDisplay
+from seq2seq.training.monitoring.log import describe_validation
 from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import Interval, Progress
-from seq2seq.training.resume_changes import check_same_data, forget_best
+from seq2seq.training.resume import check_same_data, forget_best
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_ratio
 from seq2seq.training.updates import NonFiniteError, Updater
-from seq2seq.training.validation import Validator
+from seq2seq.training.validation import Evaluation, Validator, metric_value
 
 logger = logging.getLogger(__name__)
+
+
+class BestAverage(NamedTuple):
+    """The average of the best checkpoints of a run."""
+
+    updates: list[int]
+    """Updates of the checkpoints, best first."""
+    evaluation: Evaluation
+    """On the validation set, with the search of the validations."""
+    is_best: bool
+    """Whether it is better than the best checkpoint and became best.pt."""
 
 
 class Trainer:
@@ -74,29 +97,41 @@ class Trainer:
             DeviceMemoryError: A batch does not fit into the memory of a GPU; last.pt has not
                 changed.
         """
-        if self.ranks.is_first:
-            self.writer.replace_best(self.progress)  # a killed run may have left the next one
+        training, progress, is_first = self.config.training, self.progress, self.ranks.is_first
+        if is_first:
+            self.writer.finish_save(progress)
         self._clock = time.monotonic()
-        updates_before = self.progress.update
-        with StopSignals() as signals, self._open_board() as board, self._display() as display:
-            for group, updates_per_epoch in self._remaining_updates():
-                stop_signal = self._update(group, updates_per_epoch, signals)
-                display.update(self.progress, updates_per_epoch=updates_per_epoch)
-                self._add_point(board)
-                if self.progress.validation_is_due(self.config.training):
+        first_update = progress.update + 1
+        path = self.directory.tensorboard if is_first else None
+        with (
+            StopSignals() as signals,
+            TensorBoard(path, first_update=first_update) as board,
+            ProgressDisplay(training, progress, quiet=not is_first) as display,
+        ):
+            for group in self._remaining_updates():
+                stop_signal = self._update(group, signals)
+                display.update(progress)
+                if progress.interval.updates >= training.log_every:
+                    board.updates(
+                        progress,
+                        learning_rate=self.updater.learning_rate,
+                        teacher_forcing_ratio=teacher_forcing_ratio(
+                            training.teacher_forcing, update=progress.update
+                        ),
+                    )
+                    progress.interval = Interval()
+                if progress.validation_is_due(training):
                     self._validate(board)
                 elif stop_signal or self._save_clock.is_due():
                     self._save_last(board)
                 if stop_signal:
                     raise Interrupted(stop_signal)
-            if self.progress.validated_update < self.progress.update:
+            if progress.validated_update < progress.update:
                 self._validate(board)
-            elif self.ranks.is_first:  # a run killed after its last save has not deleted them
-                self.writer.delete_others(self.progress)
             late_signal = share_from_first(signals.received, self.ranks)
             if late_signal:
                 raise Interrupted(late_signal)
-        self._log_end(updates_before)
+        self._log_end(first_update)
 
     def load_state(self, state: TrainingState, *, saved: TrainConfig) -> None:
         """Continue from the state of a last.pt; the weights of the model are loaded separately.
@@ -114,19 +149,50 @@ class Trainer:
         self.progress = Progress.from_dict(state["progress"])
         forget_best(self.progress, saved, self.config, self.data.valid_fingerprint)
         self.updater.load_state(state["updater"])
-        progress, updates_per_epoch = self.progress, len(self._groups_of_epoch())
         # Another number of processes, or of accumulated batches, makes other updates per epoch.
-        if progress.updates_of_epoch >= updates_per_epoch:
-            progress.epoch, progress.updates_of_epoch = progress.epoch + 1, 0
-        progress.epoch_share = progress.updates_of_epoch / updates_per_epoch
+        self.progress.continue_epoch(len(self._groups_of_epoch()))
 
-    def _remaining_updates(self) -> Iterator[tuple[list[Numbers], int]]:
-        """Yield the batches of each update and the number of updates in its epoch."""
-        while not self.progress.is_finished(self.config.training):
+    def average_best(self) -> BestAverage | None:
+        """Write the average of the kept checkpoints as average.pt and score it.
+
+        best.pt becomes the average if that is better by the metric of the validations, and
+        otherwise the best single checkpoint. It depends only on the kept checkpoints, so a run that
+        is resumed after its end comes to the same files.
+
+        Returns:
+            The average, or None if none is asked for or fewer than two checkpoints were validated.
+        """
+        config, directory, progress = self.config.training, self.directory, self.progress
+        updates = [update for _, update in progress.best]
+        if not config.average_best or len(updates) < 2:
+            return None
+        steps = [directory.step(each) for each in updates]
+        average = compute_in_first(lambda: average_checkpoints(load_checkpoints(steps)), self.ranks)
+        if self.ranks.is_first:
+            directory.save(directory.average, average)
+        model = average.build_model().to(self.numerics.device)
+        evaluation = self.validator.evaluator.evaluate(model, ter=False)
+        is_best = metric_value(evaluation, config.validation.metric) > progress.best[0][0]
+        if self.ranks.is_first:
+            best = average if is_best else load_checkpoint(directory.step(progress.best_update))
+            directory.save(directory.best, best)
+        logger.info(
+            "average of updates %s: valid %s; best.pt is %s",
+            ", ".join(map(str, sorted(updates))),
+            evaluation,
+            "the average" if is_best else f"update {progress.best_update}",
+        )
+        return BestAverage(updates, evaluation, is_best)
+
+    def _remaining_updates(self) -> Iterator[list[Numbers]]:
+        """Yield the rows of each batch of each update until the run is finished."""
+        progress, training = self.progress, self.config.training
+        while not progress.is_finished(training):
             groups = self._groups_of_epoch()
-            for group in groups[self.progress.updates_of_epoch :]:
-                yield group, len(groups)
-                if self.progress.is_finished(self.config.training):
+            progress.continue_epoch(len(groups))
+            for group in groups[progress.updates_of_epoch :]:
+                yield group
+                if progress.is_finished(training):
                     return
 
     def _groups_of_epoch(self) -> list[list[Numbers]]:
@@ -135,7 +201,7 @@ class Trainer:
         size = self.config.training.accumulation
         return [batches[start : start + size] for start in range(0, len(batches), size)]
 
-    def _update(self, group: list[Numbers], updates_per_epoch: int, signals: StopSignals) -> int:
+    def _update(self, group: list[Numbers], signals: StopSignals) -> int:
         """Make an update; return the signal that any process received, or 0."""
         started = time.monotonic()
         progress, training = self.progress, self.config.training
@@ -157,15 +223,11 @@ class Trainer:
             )
         except NonFiniteError as error:
             raise NonFiniteError(f"{error}; {self._describe(batches)}") from error
-        progress.count_update(
-            result,
-            num_tokens=num_tokens,
-            seconds=time.monotonic() - started,
-            updates_per_epoch=updates_per_epoch,
-        )
+        seconds = time.monotonic() - started
+        progress.count_update(result, num_tokens=num_tokens, seconds=seconds)
         return stop_signal
 
-    def _log_end(self, updates_before: int) -> None:
+    def _log_end(self, first_update: int) -> None:
         """Log why training ended, unless it has just used up its budget."""
         progress, training = self.progress, self.config.training
         if progress.share(training) < 1:
@@ -176,7 +238,7 @@ class Trainer:
                 progress.since_best,
                 progress.best_update,
             )
-        elif progress.update == updates_before:
+        elif progress.update < first_update:
             logger.info(
                 "the budget was used up already; a larger training.max_epochs, max_updates or "
                 "max_minutes would train on"
@@ -203,26 +265,17 @@ class Trainer:
         advice = "try a lower learning rate or fp32"
         return f"training pairs {pairs}, the first {first!r}; {kept}; {advice}"
 
-    def _add_point(self, board: TensorBoard) -> None:
-        """Add a point to the curves every `log_every` updates."""
-        progress, training = self.progress, self.config.training
-        interval = progress.interval
-        if interval.updates < training.log_every:
-            return
-        board.updates(
-            interval,
-            learning_rate=self.updater.learning_rate,
-            teacher_forcing_ratio=teacher_forcing_ratio(
-                training.teacher_forcing, update=progress.update
-            ),
-            update=progress.update,
-        )
-        board.position("train", progress)
-        progress.interval = Interval()
-
     def _validate(self, board: TensorBoard) -> None:
         """Score the model, keep it if it is among the best, and write last.pt."""
-        self.validator.validate(self.model, self.updater, self.progress, board)
+        progress, validator = self.progress, self.validator
+        evaluation, others = validator.validate(self.model, self.updater, progress)
+        logger.info("%s", describe_validation(progress, evaluation))
+        board.validation(evaluation, update=progress.update)
+        board.position("valid", progress)
+        board.samples(evaluation, validator.evaluator, update=progress.update)
+        for name, other in others.items():
+            logger.info("update %d, valid.%s %s", progress.update, name, other)
+            board.other_validation(name, other, update=progress.update)
         self._save_last(board)
 
     def _save_last(self, board: TensorBoard) -> None:
@@ -236,11 +289,3 @@ class Trainer:
                 "updater": self.updater.state(),
             }
             self.writer.save_last(self.model.state_dict(), state, self.progress)
-
-    def _open_board(self) -> TensorBoard:
-        path = self.directory.tensorboard if self.ranks.is_first else None
-        return TensorBoard(path, first_update=self.progress.update + 1)
-
-    def _display(self) -> ProgressDisplay:
-        training = self.config.training
-        return ProgressDisplay(training, self.progress, quiet=not self.ranks.is_first)

@@ -1,23 +1,24 @@
-"""Make one update: forward and backward passes, clipping and the optimizer's step."""
+"""Make one update: forward and backward passes, clipping, the optimizer, averaged weights."""
 
+import contextlib
 import logging
 import math
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2seq.config.schema import TrainConfig
+from seq2seq.config.training import OptimizerConfig, OptimizerName, TrainingConfig
 from seq2seq.data import Batch
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.device_memory import DeviceMemoryError, OnOutOfMemory
 from seq2seq.runtime.distributed import Ranks, sum_gradients, sum_over_processes
 from seq2seq.runtime.numerics import Numerics, Precision
 from seq2seq.runtime.seeding import derive_seed
-from seq2seq.training.gradients import GradientAdder
-from seq2seq.training.optimizer import build_optimizer
-from seq2seq.training.weight_average import WeightAverage
+from seq2seq.training.loss import TrainingLoss, loss_names, training_loss
+from seq2seq.training.schedules import draw_forced_mask
 
 logger = logging.getLogger(__name__)
 
@@ -29,23 +30,10 @@ class NonFiniteError(FloatingPointError):
 class UpdateResult(NamedTuple):
     """Measurements of an update, over all processes."""
 
-    cross_entropy: float
-    """Sum over target tokens, in nats."""
+    losses: dict[str, tuple[float, float]]
+    """Sum and number of tokens of each loss."""
     gradient_norm: float
     """Before clipping."""
-    guided_loss: float
-    """Sum over target tokens with a guide, in nats."""
-    num_guided: int
-    """Number of target tokens with a guide."""
-    divergence: float = 0.0
-    """Between the two passes of R-Drop, summed over target tokens, in nats."""
-    coverage_loss: float = 0.0
-    """Summed over target tokens."""
-    is_skipped: bool = False
-    """Whether a process ran out of memory and no process made the update."""
-
-
-_SKIPPED = UpdateResult(0.0, 0.0, 0.0, 0, is_skipped=True)
 
 
 class Updater:
@@ -65,15 +53,13 @@ class Updater:
         )
         # Makes the scale, which the first update needs even if memory is too short to make it.
         self._scaler.scale(torch.zeros((), device=numerics.device))
-        self._gradients = GradientAdder(
-            config.training, model=model, numerics=numerics, scaler=self._scaler
-        )
+        self._names = loss_names(config.training)
         decay = config.training.ema_decay
         self._average = None if decay is None else WeightAverage(model, decay)
 
     def make(
         self, batches: Sequence[Batch], *, update: int, learning_rate: float, num_tokens: int
-    ) -> UpdateResult:
+    ) -> UpdateResult | None:
         """Make an update from one batch, or from several with accumulation.
 
         On a GPU the host waits once, after everything up to clipping was started: it reads the loss
@@ -88,27 +74,30 @@ class Updater:
             num_tokens: Target tokens of all batches of all processes; the loss is averaged over
                 them.
 
+        Returns:
+            The measurements; None if a process ran out of memory and none made the update.
+
         Raises:
             NonFiniteError: The loss or a gradient is not finite; the weights have not changed.
             DeviceMemoryError: A batch did not fit, and the configuration says stop.
         """
         torch.manual_seed(derive_seed(self._config.seed, "update", update, self._ranks.rank))
         self._model.train()
-        sums = self._gradients.add(batches, update=update, num_tokens=num_tokens)
+        terms, is_short = self._add_gradients(batches, update=update, num_tokens=num_tokens)
+        sums = torch.cat((terms.flatten(), terms.new_full((1,), is_short)))
         sum_over_processes([sums])
         sum_gradients(self._model)
         norm = self._clip()
         # The only time that the host waits for a GPU: all results in one read.
-        *results, num_short, gradient_norm = torch.cat((sums, norm.unsqueeze(0))).tolist()
-        cross_entropy, guided_loss, num_guided, divergence, coverage_loss = results
+        *values, num_short, gradient_norm = torch.cat((sums, norm.unsqueeze(0))).tolist()
         if num_short:
             self._leave_out(update, int(num_short))
-            return _SKIPPED
-        self._check_finite(cross_entropy, gradient_norm, update=update)
+            return None
+        pairs = zip(values[::2], values[1::2], strict=True)
+        losses = dict(zip(self._names, pairs, strict=True))
+        self._check_finite(losses["loss"][0], gradient_norm, update=update)
         self._step(learning_rate)
-        return UpdateResult(
-            cross_entropy, gradient_norm, guided_loss, int(num_guided), divergence, coverage_loss
-        )
+        return UpdateResult(losses, gradient_norm)
 
     @property
     def learning_rate(self) -> float:
@@ -116,12 +105,12 @@ class Updater:
         rate: float = self._optimizer.param_groups[0]["lr"]
         return rate
 
-    def averaged_weights(self) -> AbstractContextManager[None]:
+    def averaged_weights(self) -> contextlib.AbstractContextManager[None]:
         """Return a context in which the model has its average, if the configuration asks for one.
 
         The average is what is validated and kept; training continues from the model's own weights.
         """
-        return nullcontext() if self._average is None else self._average.applied()
+        return contextlib.nullcontext() if self._average is None else self._average.applied()
 
     def state(self) -> dict[str, dict[str, object]]:
         """Return the state of optimizer, loss scale and average, as tensors and plain types."""
@@ -139,10 +128,45 @@ class Updater:
         if self._average is not None:
             self._average.load_state(state["average"])
 
-    def _check_finite(self, cross_entropy: float, norm: float, *, update: int) -> None:
+    def _add_gradients(
+        self, batches: Sequence[Batch], *, update: int, num_tokens: int
+    ) -> tuple[Tensor, bool]:
+        """Add the gradients of the batches of this process.
+
+        Returns:
+            The terms of the losses, (names, 2), and whether memory was too small. In this case
+            there are no gradients and the terms are 0.
+
+        Raises:
+            DeviceMemoryError: Memory is too small, and the configuration says stop.
+        """
+        config = self._config.training
+        try:
+            terms = [self._add_batch(each, update, num_tokens) for each in batches]
+            return torch.stack(terms).sum(0), False
+        except torch.OutOfMemoryError as error:
+            shortage = _describe_shortage(batches, update, config)
+            if config.on_out_of_memory is OnOutOfMemory.stop:
+                raise DeviceMemoryError(shortage) from error
+            logger.warning("%s; the update is skipped", shortage)
+        # Outside of the handler, because the error holds the tensors of its frames.
+        self._model.zero_grad()
+        torch.cuda.empty_cache()
+        return torch.zeros(len(self._names), 2, device=self._numerics.device), True
+
+    def _add_batch(self, batch: Batch, update: int, num_tokens: int) -> Tensor:
+        """Add the gradients of a batch on the CPU; return the terms of its losses."""
+        loss = _batch_loss(
+            self._config.training, self._model, batch, numerics=self._numerics, update=update
+        )
+        with self._numerics.float32_products():
+            self._scaler.scale(loss.objective / num_tokens).backward()  # type: ignore[no-untyped-call]
+        return loss.terms
+
+    def _check_finite(self, loss: float, norm: float, *, update: int) -> None:
         """Raise NonFiniteError if the loss or the gradient is not finite."""
-        if not math.isfinite(cross_entropy):
-            raise NonFiniteError(f"update {update}: the loss is {cross_entropy}")
+        if not math.isfinite(loss):
+            raise NonFiniteError(f"update {update}: the loss is {loss}")
         if math.isfinite(norm):
             return
         # fp16 gradients overflow occasionally; below a loss scale of 1, the model is the cause.
@@ -169,12 +193,175 @@ class Updater:
         """Forget the gradients of an update for which processes lacked memory."""
         if self._ranks.world_size > 1:
             logger.warning(
-                "update %d is skipped: memory was too small in %d of %d processes; "
-                "lower training.batching.size=%d",
+                "update %d is skipped: memory was too small in %d of %d processes",
                 update,
                 num_short,
                 self._ranks.world_size,
-                self._config.training.batching.size,
             )
         self._scaler.update(self._scaler.get_scale())  # it is neither a success nor an overflow
         self._optimizer.zero_grad()
+
+
+class BatchGradients(NamedTuple):
+    """The training loss of a batch and its gradients."""
+
+    loss: float
+    """Mean over target tokens, in nats; with label smoothing and the auxiliary losses, if any."""
+    gradients: dict[str, Tensor]
+    """Gradient for each parameter that has one, by name."""
+
+
+def batch_gradients(
+    config: TrainConfig, *, model: Seq2Seq, batch: Batch, update: int = 1
+) -> BatchGradients:
+    """Compute loss and gradients of a batch as an update of a training does, before clipping.
+
+    Torch's generator is seeded as for the update, so that dropout draws the same. The gradients
+    are also stored in the parameters (`parameter.grad`), in place of earlier ones.
+
+    Args:
+        config: The configuration of the training.
+        model: The model; it computes in single precision on its own device.
+        batch: For example the result of `make_batch`.
+        update: Number of the update, from 1.
+
+    Example:
+        >>> from seq2seq import build_model, load_config
+        >>> from seq2seq.data import make_batch
+        >>> config = load_config()
+        >>> model = build_model(config, source_vocabulary_size=9, target_vocabulary_size=9)
+        >>> loss, gradients = batch_gradients(
+        ...     config, model=model, batch=make_batch([[5, 6]], [[7]])
+        ... )
+        >>> gradients["decoder.output.bias"].shape
+        torch.Size([9])
+    """
+    numerics = Numerics(next(model.parameters()).device, Precision.fp32)
+    torch.manual_seed(derive_seed(config.seed, "update", update, 0))
+    was_training = model.training
+    model.train().zero_grad()
+    found = _batch_loss(config.training, model, batch, numerics=numerics, update=update)
+    loss = found.objective / batch.num_target_tokens
+    with numerics.float32_products():
+        loss.backward()  # type: ignore[no-untyped-call]
+    model.train(was_training)
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    return BatchGradients(
+        loss.item(), {name: each for name, each in gradients.items() if each is not None}
+    )
+
+
+def _batch_loss(
+    config: TrainingConfig, model: Seq2Seq, batch: Batch, *, numerics: Numerics, update: int
+) -> TrainingLoss:
+    batch = batch.to(numerics.device)
+    forced_mask = draw_forced_mask(
+        config.teacher_forcing,
+        update=update,
+        shape=batch.target_ids.shape,
+        device=numerics.device,
+    )
+    with numerics.autocast():
+        return training_loss(model, batch, config, forced_mask=forced_mask)
+
+
+def build_optimizer(config: OptimizerConfig, model: Seq2Seq) -> torch.optim.Optimizer:
+    """Build the optimizer of the parameters that are trained.
+
+    The model is on its device already. Biases and the scales of layer norms get no weight decay.
+    """
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    matrices = [parameter for parameter in trained if parameter.dim() > 1]
+    vectors = [parameter for parameter in trained if parameter.dim() <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": config.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    if config.name is OptimizerName.sgd:
+        # On a GPU the fused form skips an fp16 overflow by itself; the host need not ask for it.
+        is_fused = any(parameter.is_cuda for parameter in trained) or None
+        return torch.optim.SGD(groups, lr=config.learning_rate, fused=is_fused)
+    if config.name is OptimizerName.adamw:
+        return torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
+    return torch.optim.Adam(groups, lr=config.learning_rate, fused=True)
+
+
+class WeightAverage:
+    """An exponential moving average of the parameters of a model.
+
+    After update n, with the decay d and the parameters w_i after update i, the average is
+
+        sum_i d^(n - i) w_i / sum_i d^(n - i),   i = 1 ... n
+
+    The division is the bias correction of Adam (Kingma and Ba 2015, section 3): the average of the
+    first updates is the mean of their weights, and the initial weights have no share in it.
+    Buffers are not averaged. The average is kept in the type of the parameters, fp32.
+
+    Args:
+        model: The model; a shared matrix is averaged once.
+        decay: d, in [0, 1).
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self._parameters = dict(model.named_parameters())
+        self._average = {name: torch.zeros_like(each) for name, each in self._parameters.items()}
+        self._decay = decay
+        self._num_updates = 0
+
+    @torch.no_grad()
+    def add(self) -> None:
+        """Add the weights after an update."""
+        self._num_updates += 1
+        weight = (1 - self._decay) / (1 - self._decay**self._num_updates)
+        torch._foreach_lerp_(list(self._average.values()), list(self._parameters.values()), weight)
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """Give the model the average, and at the end its own weights back, bit by bit.
+
+        The numbers are copied and the parameters stay where they are in memory, because cuDNN
+        reads those of a GRU from one block.
+        """
+        if self._num_updates == 0:
+            yield
+            return
+        own = {name: each.detach().clone() for name, each in self._parameters.items()}
+        try:
+            self._copy(self._average)
+            yield
+        finally:
+            self._copy(own)
+
+    @torch.no_grad()
+    def _copy(self, values: dict[str, Tensor]) -> None:
+        """Copy values into the parameters of their names."""
+        for name, parameter in self._parameters.items():
+            parameter.copy_(values[name])
+
+    def state(self) -> dict[str, object]:
+        """Return the average and the number of its updates, as tensors and plain types."""
+        return {"num_updates": self._num_updates, "weights": dict(self._average)}
+
+    def load_state(self, state: dict[str, object]) -> None:
+        """Restore what `state` returned."""
+        weights = cast(dict[str, Tensor], state["weights"])
+        for name, average in self._average.items():
+            average.copy_(weights[name])
+        self._num_updates = cast(int, state["num_updates"])
+
+
+def _describe_shortage(batches: Sequence[Batch], update: int, config: TrainingConfig) -> str:
+    """Return one line that names the batches of an update, their tokens and the keys to change."""
+    sizes = [
+        f"{' x '.join(map(str, batch.source_ids.shape))} source and "
+        f"{' x '.join(map(str, batch.target_ids.shape))} target tokens "
+        f"from training pair {int(batch.indices[0]) + 1} on"
+        for batch in batches
+    ]
+    ways = (
+        f"lower training.batching.size={config.batching.size} and raise training.accumulation="
+        f"{config.accumulation}, or lower data.max_length"
+    )
+    if config.on_out_of_memory is OnOutOfMemory.stop:
+        ways += ", or set training.on_out_of_memory=skip"
+    return f"update {update}: the memory of a GPU is too small for {' and '.join(sizes)}; {ways}"

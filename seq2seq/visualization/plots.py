@@ -5,10 +5,11 @@
 import math
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from seq2seq.evaluation.attention_statistics import HeadStatistics
 from seq2seq.visualization.fonts import Fonts
 
 # Matplotlib takes half a second to load, so the functions that draw import it.
@@ -24,6 +25,9 @@ NARROW_LETTER, WIDE_LETTER = 0.65 * FONT_SIZE / 72, 1.05 * FONT_SIZE / 72
 GAP = 0.12
 CAPTION = 0.3
 BAR = 0.36
+HEAD_WIDTH = 2.4
+"""Width of a panel of bars."""
+TITLES_AND_AXIS = 1.0
 MAX_SIDE = 60.0
 """Larger figures are scaled down to this side."""
 
@@ -72,20 +76,85 @@ def attention_figure(
         [fonts.clean(_shorten(token)) for token in tokens]
         for tokens in (source_tokens, target_tokens)
     )
-    layout = _Layout.of(num_heads, source, target)
-    figure = _figure(layout.scale * layout.width, layout.scale * layout.height)
-    for head, panel in enumerate(attention_weights.float().tolist()):
-        # The sizes are known, and a layout engine takes many times as long.
-        axes = figure.add_axes(layout.place(head, num_columns, num_rows))
-        axes.imshow(panel, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    columns = min(num_heads, MAX_COLUMNS)
+    rows = math.ceil(num_heads / columns)
+    # Cells are square, and each panel has room for its longest labels. The sizes are known, and a
+    # layout engine takes many times as long.
+    left, top = _longest(target) + GAP, _longest(source) + GAP
+    bottom = CAPTION if num_heads > 1 else GAP
+    cells_width, cells_height = CELL * num_columns, CELL * num_rows
+    width = columns * (left + cells_width + GAP)
+    height = rows * (top + cells_height + bottom)
+    scale = min(1.0, MAX_SIDE / width, MAX_SIDE / height)
+    figure = _figure(scale * width, scale * height)
+    grid = {
+        "left": left / width,
+        "right": 1 - GAP / width,
+        "bottom": bottom / height,
+        "top": 1 - top / height,
+        "wspace": (GAP + left) / cells_width,
+        "hspace": (bottom + top) / cells_height,
+    }
+    panels = figure.subplots(rows, columns, squeeze=False, gridspec_kw=grid).flat
+    for axes in panels[num_heads:]:
+        axes.remove()
+    for head, weights in enumerate(attention_weights.float().tolist()):
+        axes = panels[head]
+        axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
         _label_tokens(axes, source, target)
-        axes.tick_params(labelfontfamily=fonts.families, labelsize=layout.scale * FONT_SIZE)
+        axes.tick_params(labelfontfamily=fonts.families, labelsize=scale * FONT_SIZE)
         if num_heads > 1:
-            axes.set_xlabel(f"head {head + 1}", fontsize=layout.scale * FONT_SIZE)
+            axes.set_xlabel(f"head {head + 1}", fontsize=scale * FONT_SIZE)
     return figure
 
 
-def draw_bars(axes: "Axes", names: Sequence[str], values: Sequence[float]) -> None:
+def head_figure(heads: Sequence[HeadStatistics]) -> "Figure":
+    """Draw a panel for each statistic, with one bar for each head.
+
+    All panels but entropy have the same scale from 0 to 1 in every figure.
+
+    Args:
+        heads: Statistics of the heads, which are numbered from 1.
+
+    Raises:
+        ValueError: There are no heads.
+
+    Example:
+        >>> head = HeadStatistics(
+        ...     entropy=0.7, coverage=0.9, sharpness=0.8, alignment_error_rate=None
+        ... )
+        >>> [axes.get_title() for axes in head_figure([head]).axes]
+        ['entropy', 'coverage', 'sharpness']
+    """
+    if not heads:
+        raise ValueError("a figure of heads needs at least one head")
+    panels: list[tuple[str, str, list[float]]] = [
+        ("entropy", "nats", [head.entropy for head in heads]),
+        ("coverage", "1: all source tokens", [head.coverage for head in heads]),
+        ("sharpness", "1: one source token", [head.sharpness for head in heads]),
+    ]
+    rates = [rate for head in heads if (rate := head.alignment_error_rate) is not None]
+    if len(rates) == len(heads):
+        panels.append(("alignment error rate", "0: as the gold links", rates))
+    names = [f"head {number}" for number in range(1, len(heads) + 1)]
+    figure = _figure(HEAD_WIDTH * len(panels), BAR * len(heads) + TITLES_AND_AXIS)
+    figure.set_layout_engine("constrained")
+    all_axes = figure.subplots(1, len(panels), squeeze=False).flat
+    for number, (axes, (title, unit, values)) in enumerate(zip(all_axes, panels, strict=True)):
+        _draw_bars(axes, names, values)
+        axes.set_title(title)
+        axes.set_xlabel(unit)
+        if unit == "nats":
+            axes.margins(x=0.3)
+        else:
+            axes.set_xlim(0, 1.3)
+            axes.set_xticks([0, 0.5, 1])
+        if number:
+            axes.tick_params(labelleft=False)
+    return figure
+
+
+def _draw_bars(axes: "Axes", names: Sequence[str], values: Sequence[float]) -> None:
     """Draw one horizontal bar for each name, the first on top, with its value beside it.
 
     NaN gets a dash in place of a bar.
@@ -98,55 +167,6 @@ def draw_bars(axes: "Axes", names: Sequence[str], values: Sequence[float]) -> No
     axes.invert_yaxis()
     axes.margins(x=0.12)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-class _Layout(NamedTuple):
-    """Positions of the panels of a figure, in inches before scaling."""
-
-    columns: int
-    rows: int
-    left: float
-    """Width of the target labels of a panel."""
-    top: float
-    """Height of the source labels of a panel."""
-    panel_width: float
-    panel_height: float
-
-    @classmethod
-    def of(cls, num_heads: int, source: list[str], target: list[str]) -> "_Layout":
-        """Return a layout with square cells and room for the longest label of each axis."""
-        columns = min(num_heads, MAX_COLUMNS)
-        left, top = _longest(target) + GAP, _longest(source) + GAP
-        return cls(
-            columns=columns,
-            rows=math.ceil(num_heads / columns),
-            left=left,
-            top=top,
-            panel_width=left + CELL * len(source) + GAP,
-            panel_height=top + CELL * len(target) + (CAPTION if num_heads > 1 else GAP),
-        )
-
-    @property
-    def width(self) -> float:
-        return self.columns * self.panel_width
-
-    @property
-    def height(self) -> float:
-        return self.rows * self.panel_height
-
-    @property
-    def scale(self) -> float:
-        return min(1.0, MAX_SIDE / self.width, MAX_SIDE / self.height)
-
-    def place(
-        self, head: int, num_columns: int, num_rows: int
-    ) -> tuple[float, float, float, float]:
-        """Return left, bottom, width and height of the cells of a head, relative to the figure."""
-        row, column = divmod(head, self.columns)
-        width, height = CELL * num_columns, CELL * num_rows
-        left = column * self.panel_width + self.left
-        bottom = self.height - row * self.panel_height - self.top - height
-        return left / self.width, bottom / self.height, width / self.width, height / self.height
 
 
 def _figure(width: float, height: float) -> "Figure":

@@ -62,7 +62,7 @@ class Chart:
     y_label: str
     kind: str
     """"lines" with bands, "bins" of categories with error bars, or "points"."""
-    series: Sequence[Series]
+    series: Sequence[Series] = ()
 
 
 @dataclass(kw_only=True, slots=True)

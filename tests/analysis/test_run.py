@@ -1,5 +1,8 @@
+import shutil
+
 import pytest
 import torch
+from omegaconf import OmegaConf
 from tiny_training import tiny_run, write_corpus
 
 from seq2seq.analysis import load_run
@@ -105,7 +108,7 @@ def test_an_unknown_target_is_refused(run):
     with pytest.raises(ValueError, match=r"^target=source is unknown; choose reference or transl"):
         run.attention("test", target="source")
     (run.path / "valid.hyp").write_text("x\n")
-    with pytest.raises(ValueError, match=r"valid\.\* have different numbers of lines; train"):
+    with pytest.raises(ValueError, match=r"valid\..*have different numbers of lines; train"):
         run.pairs("valid")
 
 
@@ -140,3 +143,31 @@ def test_damaged_results_are_named(run, tmp_path):
 
     with pytest.raises(ValueError, match=r"results\.json is damaged \(.*\); train the run again"):
         load_run(tmp_path)
+
+
+@pytest.fixture
+def copied(run, tmp_path):
+    return shutil.copytree(run.path, tmp_path / "copied")
+
+
+def test_a_gold_link_outside_its_pair_is_refused(copied):
+    lines = (copied / "test.gold").read_text().splitlines()
+    (copied / "test.gold").write_text("\n".join([*lines[:-1], "99-0"]) + "\n")
+
+    with pytest.raises(
+        ValueError, match=rf"test\.gold:{len(lines)}: link 99-0 lies outside the pair"
+    ):
+        load_run(copied).pairs()
+
+
+def test_a_run_whose_plug_in_is_not_loaded_says_how_to_load_it(copied):
+    config = OmegaConf.load(copied / "config.yaml")
+    config.attention.name, config.plugins = "plugged", ["my/plug.py"]
+    OmegaConf.save(config, copied / "config.yaml")
+
+    with pytest.raises(
+        ValueError, match="unknown attention 'plugged'; its run had the plug-ins"
+    ) as error:
+        load_run(copied)
+
+    assert str(error.value).endswith("in Python call seq2seq.load_plugins")

@@ -193,13 +193,6 @@ def test_equal_keys_give_the_published_averages(config):
         assert_close(context, expected)
 
 
-@every_type
-@pytest.mark.parametrize("dropout", [-0.1, 1.0, 1.5])
-def test_dropout_out_of_range_is_an_error(config, dropout):
-    with pytest.raises(ValueError, match=rf"attention\.dropout={dropout} must lie in \[0, 1\)"):
-        dataclasses.replace(config, dropout=dropout)
-
-
 @pytest.mark.parametrize("name", [name for name in NAMES if hasattr(VARIANTS[name], "size")])
 def test_size_below_one_is_an_error(name):
     with pytest.raises(ValueError, match=r"attention\.size=0"):

@@ -5,8 +5,6 @@ import torch
 from tiny_attention import attend, attention_config, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
-from seq2seq.attention import LocalConfig
-
 CONFIG = attention_config("local")
 
 
@@ -63,8 +61,3 @@ def test_positions_of_long_sources_are_exact_in_half_precision():
 
     assert (weights > 0).sum() <= 3
     assert abs(weights.argmax().item() + 1 - 750) <= 5  # bf16 rounds the logit of 0.75
-
-
-def test_window_below_one_is_an_error():
-    with pytest.raises(ValueError, match=r"attention\.window=0 must be at least 1"):
-        LocalConfig(window=0)

@@ -36,7 +36,7 @@ def test_missing_corpus_is_named_and_nothing_is_written(tmp_path):
 def test_the_ids_of_the_large_corpus_are_in_the_cache(tmp_path, large, monkeypatch):
     config = load_config(*large)
     train = load_corpora(config.data).train
-    monkeypatch.setattr("seq2seq.data.files.corpus.TextFilesCorpus.lines", None)
+    monkeypatch.setattr("seq2seq.data.files.TextFilesCorpus.lines", None)
 
     tokenizers = cached_tokenizers(config.tokenizer, train, config.data.cache_dir)
     encoded = encode_corpus(train, tokenizers, config.data)

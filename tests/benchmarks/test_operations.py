@@ -9,7 +9,7 @@ from benchmarks.operations import count_operations, product_rate
 from seq2seq.config.models import build_model
 from seq2seq.config.schema import load_config
 from seq2seq.data import Batch
-from seq2seq.kernels.switch import Kernels, use_kernels
+from seq2seq.kernels import Kernels, use_kernels
 from seq2seq.runtime.numerics import Numerics, Precision
 from seq2seq.training.loss import sequence_loss
 

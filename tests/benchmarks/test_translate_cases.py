@@ -20,7 +20,7 @@ from benchmarks.translate_cases import (
 )
 from seq2seq.cli.translation.config import load_translate_config
 from seq2seq.data import load_corpora
-from seq2seq.kernels.switch import Kernels
+from seq2seq.kernels import Kernels
 from seq2seq.runtime.numerics import Precision
 
 

@@ -1,3 +1,5 @@
+"""A checkpoint is one file that restores a model, is refused by name, and runs no code."""
+
 import dataclasses
 import io
 import os
@@ -7,12 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 from sentencepiece import SentencePieceTrainer
-from tiny_translator import make_checkpoint
+from tiny_translator import SENTENCES, make_checkpoint
 
 from seq2seq.checkpoints.checkpoint import (
     FORMAT,
     Checkpoint,
     TrainingState,
+    average_checkpoints,
+    average_files,
     load_checkpoint,
     load_checkpoints,
     save_checkpoint,
@@ -24,6 +28,8 @@ from seq2seq.data import (
     TokenizerPair,
     WordTokenizer,
 )
+from seq2seq.inference.translator import Translator
+from seq2seq.runtime.numerics import Device
 from seq2seq.version import __version__
 
 
@@ -32,10 +38,27 @@ def checkpoint() -> Checkpoint:
     return make_checkpoint()
 
 
+@pytest.fixture(scope="module")
+def content(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("saved") / "best.pt"
+    save_checkpoint(path, checkpoint)
+    return path.read_bytes()
+
+
 @pytest.fixture
-def path(checkpoint: Checkpoint, tmp_path: Path) -> Path:
-    save_checkpoint(tmp_path / "best.pt", checkpoint)
+def path(content: bytes, tmp_path: Path) -> Path:
+    (tmp_path / "best.pt").write_bytes(content)
     return tmp_path / "best.pt"
+
+
+@pytest.fixture
+def edit(path: Path):
+    """Return a function that changes keys of the file."""
+
+    def change(**values: object) -> None:
+        torch.save({**torch.load(path, weights_only=True), **values}, path)
+
+    return change
 
 
 class Evil:
@@ -59,6 +82,10 @@ def test_a_loaded_checkpoint_equals_the_saved_one(checkpoint, path):
     for name, value in checkpoint.model_state.items():
         assert torch.equal(loaded.model_state[name], value)
     assert loaded.training_state is None
+    model = loaded.build_model()
+    assert not model.training
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, checkpoint.model_state[name])
 
 
 def test_the_training_state_is_loaded(checkpoint, tmp_path):
@@ -67,10 +94,8 @@ def test_the_training_state_is_loaded(checkpoint, tmp_path):
         "progress": {"best": [(0.5, 3)]},
         "updater": {"optimizer": {"state": {0: {"step": torch.tensor(3.0)}}}},
     }
-    checkpoint = make_checkpoint()
-    checkpoint.training_state = state
 
-    save_checkpoint(tmp_path / "last.pt", checkpoint)
+    save_checkpoint(tmp_path / "last.pt", dataclasses.replace(checkpoint, training_state=state))
 
     loaded = load_checkpoint(tmp_path / "last.pt").training_state
     assert loaded == state
@@ -79,35 +104,15 @@ def test_the_training_state_is_loaded(checkpoint, tmp_path):
 def test_a_file_has_only_tensors_and_plain_types(path):
     content = torch.load(path, weights_only=True)
 
-    assert content.keys() == {
-        "format",
-        "version",
-        "config",
-        "tokenizers",
-        "model",
-        "training",
-    }
+    assert set(content) == {"format", "version", "config", "tokenizers", "model", "training"}
     assert (content["format"], content["version"]) == (FORMAT, __version__)
 
 
-def test_the_model_is_built_with_its_weights_in_evaluation_mode(checkpoint, path):
-    model = load_checkpoint(path).build_model()
-
-    assert not model.training
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, checkpoint.model_state[name])
-
-
-def test_a_directory_means_its_best_checkpoint(path):
-    assert (
-        load_checkpoint(path.parent).model_state.keys() == load_checkpoint(path).model_state.keys()
-    )
-
-
-def test_a_path_may_begin_with_the_home_directory(path, monkeypatch):
+@pytest.mark.parametrize("given", ["~", "~/best.pt"])
+def test_a_directory_means_its_best_checkpoint_and_may_be_the_home(path, monkeypatch, given):
     monkeypatch.setenv("HOME", str(path.parent))
 
-    assert load_checkpoint("~/best.pt").config == load_checkpoint(path).config
+    assert load_checkpoint(given).origin == f"checkpoint={path}"
 
 
 def test_a_missing_file_is_an_error_that_names_it(tmp_path):
@@ -120,84 +125,72 @@ def test_the_home_of_an_unknown_user_is_refused():
         load_checkpoint("~nobodyatall/a")
 
 
-@pytest.mark.parametrize("size", [0, 1, 10, 100, 0.3, 0.5, 0.9, 0.999])
-def test_a_cut_file_is_an_error_that_names_it(path, size):
-    content = path.read_bytes()
-    path.write_bytes(content[: size if isinstance(size, int) else int(size * len(content))])
-
-    with pytest.raises(ValueError, match=rf"^checkpoint={path} is not a checkpoint of train\.py"):
-        load_checkpoint(path)
-
-
 @pytest.mark.parametrize(
-    "content",
+    "write",
     [
-        b"ein hund\n",
-        b"\x80\x02.",
-        b"\x80\x04\x95",
-        b"PK\x03\x04 not a zip file",
-        b"(lp0\n",
-        b"cos\nsystem\n(S'true'\ntR.",
-        b"\x00" * 300,
-        "\u00e4\u00f6\u00fc".encode("latin-1") * 30,
+        *[lambda whole, size=size: whole[:size] for size in (0, 1, 100)],
+        *[lambda whole, at=at: whole[: int(at * len(whole))] for at in (0.5, 0.999)],
+        lambda whole: b"ein hund\n",
+        lambda whole: b"\x80\x02.",
+        lambda whole: b"PK\x03\x04 not a zip file",
+        lambda whole: b"cos\nsystem\n(S'true'\ntR.",
+        lambda whole: archive({"weights": torch.ones(2)}),
+        lambda whole: archive([1, 2]),
+        lambda whole: archive({"format": FORMAT}),
     ],
 )
-def test_a_foreign_file_is_an_error_that_names_it(tmp_path, content):
-    path = tmp_path / "x.pt"
-    path.write_bytes(content)
+def test_a_cut_or_foreign_file_is_an_error_that_names_it(path, content, write):
+    path.write_bytes(write(content))
 
     with pytest.raises(ValueError, match=rf"^checkpoint={path} is not a checkpoint of train\.py"):
         load_checkpoint(path)
 
 
-@pytest.mark.parametrize(
-    "content", [{"weights": torch.ones(2)}, torch.ones(3), [1, 2], {"format": FORMAT}]
-)
-def test_a_file_of_another_program_is_an_error_that_names_it(tmp_path, content):
-    path = tmp_path / "x.pt"
-    torch.save(content, path)
-
-    with pytest.raises(ValueError, match=rf"^checkpoint={path} is not a checkpoint of train\.py"):
-        load_checkpoint(path)
+def archive(value):
+    file = io.BytesIO()
+    torch.save(value, file)
+    return file.getvalue()
 
 
-def test_another_format_is_an_error_with_both_numbers(path):
-    content = torch.load(path, weights_only=True)
-    torch.save({**content, "format": 7}, path)
+def test_another_format_is_an_error_with_both_numbers(path, edit):
+    edit(format=7)
 
     with pytest.raises(ValueError, match=rf"has format 7, this version reads {FORMAT}"):
         load_checkpoint(path)
 
 
-def test_an_attention_that_this_version_lacks_is_an_error_with_the_choices(path):
-    content = torch.load(path, weights_only=True)
-    content["config"]["attention"]["name"] = "unheard"
-    torch.save(content, path)
-
-    with pytest.raises(ValueError, match="unknown attention 'unheard'; one of: additive, cov"):
-        load_checkpoint(path)
-
-
 @pytest.mark.parametrize(
-    ("version", "hint"),
-    [(__version__, ""), ("9.9", rf" \(version 9\.9 wrote it, this is version {__version__}\)")],
+    ("group", "key", "value", "version", "message"),
+    [
+        ("attention", "name", "unheard", __version__, r"unknown attention 'unheard'; one of: add"),
+        ("model", "depth", 3, __version__, r"cannot read the configuration[^()]*depth[^()]*$"),
+        ("model", "depth", 3, "9.9", rf"\(version 9\.9 wrote it, this is version {__version__}\)$"),
+    ],
 )
-def test_a_key_that_this_version_lacks_is_an_error(path, version, hint):
-    content = torch.load(path, weights_only=True)
-    content["config"]["model"]["encoder"]["depth"] = 3
-    torch.save({**content, "version": version}, path)
+def test_a_configuration_that_this_version_lacks_is_an_error(
+    path, edit, group, key, value, version, message
+):
+    config = torch.load(path, weights_only=True)["config"]
+    config[group][key] = value
+    edit(config=config, version=version)
 
-    message = (
-        rf"^checkpoint={path}: this version cannot read the configuration[^()]*depth[^()]*{hint}$"
-    )
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=rf"^checkpoint={path}: .*{message}"):
         load_checkpoint(path)
 
 
-def test_a_key_of_training_that_this_version_lacks_is_dropped(path, checkpoint):
-    content = torch.load(path, weights_only=True)
-    content["config"]["training"]["unheard"] = 3
-    torch.save(content, path)
+def test_a_configuration_that_contains_itself_is_refused(path, edit):
+    config = torch.load(path, weights_only=True)["config"]
+    config["model"]["encoder"] = config
+    edit(config=config)
+
+    with pytest.raises(ValueError, match=r"best\.pt: .*cannot read the configuration"):
+        load_checkpoint(path)
+
+
+def test_a_key_of_training_that_this_version_lacks_is_dropped(path, edit, checkpoint):
+    config = torch.load(path, weights_only=True)["config"]
+    config["training"]["unheard"] = 3
+    edit(config=config)
 
     assert load_checkpoint(path).config == checkpoint.config
 
@@ -265,7 +258,7 @@ def test_saving_again_replaces_the_file_and_leaves_no_other(path):
     assert all(torch.equal(loaded[name], value) for name, value in expected.items())
 
 
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.6, 0.9])
+@pytest.mark.parametrize("share", [0.1, 0.6])
 def test_a_file_with_a_flipped_byte_is_refused_or_still_right(checkpoint, path, share):
     content = bytearray(path.read_bytes())
     content[int(share * len(content))] ^= 0xFF
@@ -281,21 +274,30 @@ def test_a_file_with_a_flipped_byte_is_refused_or_still_right(checkpoint, path, 
 
 
 @pytest.mark.parametrize("tokenizers", [{}, {"source": 1, "target": 2}, None])
-def test_invalid_tokenizers_are_an_error_that_names_the_file(path, tokenizers):
-    content = torch.load(path, weights_only=True)
-    torch.save({**content, "tokenizers": tokenizers}, path)
+def test_invalid_tokenizers_are_an_error_that_names_the_file(path, edit, tokenizers):
+    edit(tokenizers=tokenizers)
 
     with pytest.raises(ValueError, match=f"checkpoint={path} is not a checkpoint of train.py"):
         load_checkpoint(path)
 
 
 @pytest.mark.parametrize("weights", [{}, {"encoder.embedding.weight": torch.zeros(1)}, None])
-def test_weights_of_another_model_are_refused(path, weights):
-    content = torch.load(path, weights_only=True)
-    torch.save({**content, "model": weights}, path)
+def test_weights_of_another_model_are_refused(path, edit, weights):
+    edit(model=weights)
 
     with pytest.raises(ValueError, match=rf"^checkpoint={path}: the weights do not fit the model"):
         load_checkpoint(path).build_model()
+
+
+def test_sizes_that_memory_does_not_hold_are_refused(path, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    loaded = load_checkpoint(path)
+    monkeypatch.setattr("seq2seq.checkpoints.checkpoint.build_model", fail)
+
+    with pytest.raises(ValueError, match="the weights do not fit the model"):
+        loaded.build_model()
 
 
 @pytest.fixture
@@ -334,33 +336,24 @@ def tokens(line):
     return SentencePieceTokenizer(model.getvalue())
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: characters("abc"), lambda: words("a", "b"), lambda: tokens("abc d")]
-)
-def test_checkpoints_with_equal_tokenizers_keep_their_order(make, load):
-    found = load((make(), characters("ab")), (make(), characters("ab")))
+@pytest.mark.parametrize("make", [lambda: words("a", "b"), lambda: tokens("abc d")])
+def test_checkpoints_with_equal_tokenizers_are_loaded_together(make, load):
+    shared = make()
 
-    assert len(found) == 2
-    assert [len(each.tokenizers.source) for each in found] == [len(make())] * 2
-
-
-def test_one_shared_tokenizer_equals_two_equal_ones(load):
-    joint = characters("abc")
-
-    assert len(load((joint, joint), (characters("abc"), characters("abc")))) == 2
+    assert len(load((make(), characters("ab")), (make(), characters("ab")))) == 2
+    assert len(load((shared, shared), (make(), make()))) == 2
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
+    ("first", "second", "side"),
     [
-        (lambda: characters("abc"), lambda: characters("abd")),
-        (lambda: characters("abc"), lambda: characters("acb")),
-        (lambda: characters("abc"), lambda: words("a", "b", "c")),
-        (lambda: words("a"), lambda: words("a", lowercase=True)),
-        (lambda: tokens("abc d"), lambda: tokens("abx d")),
+        (lambda: characters("abc"), lambda: characters("abd"), 0),
+        (lambda: characters("abc"), lambda: characters("acb"), 1),
+        (lambda: characters("abc"), lambda: words("a", "b", "c"), 0),
+        (lambda: words("a"), lambda: words("a", lowercase=True), 1),
+        (lambda: tokens("abc d"), lambda: tokens("abx d"), 0),
     ],
 )
-@pytest.mark.parametrize("side", [0, 1])
 def test_another_tokenizer_is_refused(first, second, side, load):
     pairs = [[tokenizer(), characters("xy")] for tokenizer in (first, first, second)]
 
@@ -368,11 +361,121 @@ def test_another_tokenizer_is_refused(first, second, side, load):
         load(*(pair if side == 0 else pair[::-1] for pair in pairs))
 
 
-def test_a_configuration_that_contains_itself_is_refused(checkpoint, tmp_path):
-    save_checkpoint(tmp_path / "best.pt", checkpoint)
-    content = torch.load(tmp_path / "best.pt", weights_only=True)
-    content["config"]["model"]["encoder"] = content["config"]
-    torch.save(content, tmp_path / "best.pt")
+TIED = ("decoder.embedding.weight", "decoder.output.weight")
 
-    with pytest.raises(ValueError, match=r"best\.pt: .*cannot read the configuration"):
-        load_checkpoint(tmp_path)
+
+def scaled(checkpoint, factor):
+    """Return a checkpoint of the same model with scaled weights."""
+    state = {name: factor * weights for name, weights in checkpoint.model_state.items()}
+    return dataclasses.replace(checkpoint, model_state=state)
+
+
+def write(path, checkpoint):
+    save_checkpoint(path, checkpoint)
+    return str(path)
+
+
+@pytest.fixture
+def paths(checkpoint, tmp_path):
+    """Return three files with different weights; the first one has a training state."""
+    checkpoints = [scaled(checkpoint, factor) for factor in (1, -0.7, 2.3)]
+    progress = {"fingerprint": "x", "progress": {"update": 7}, "updater": {}}
+    checkpoints[0] = dataclasses.replace(checkpoints[0], training_state=progress)
+    return [
+        write(tmp_path / f"{name}.pt", each) for name, each in zip("abc", checkpoints, strict=True)
+    ]
+
+
+def test_an_average_has_the_mean_of_every_weight_and_translates(paths, tmp_path):
+    average_files(paths, output=tmp_path / "mean.pt")
+
+    mean, *others = (load_checkpoint(path) for path in (tmp_path / "mean.pt", *paths))
+    states = [other.model_state for other in others]
+    assert mean.model_state.keys() == states[0].keys()
+    for name, weights in mean.model_state.items():
+        expected = torch.stack([state[name].double() for state in states]).mean(dim=0)
+        assert weights.dtype == torch.float32
+        torch.testing.assert_close(weights, expected.float(), rtol=0, atol=0)
+    assert mean.model_state[TIED[0]].data_ptr() == mean.model_state[TIED[1]].data_ptr()
+    assert (mean.training_state, mean.config) == (None, others[0].config)
+    translations = Translator.load(tmp_path / "mean.pt", device=Device.cpu).translate(SENTENCES)
+    assert len(list(translations)) == len(SENTENCES)
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_the_average_of_copies_equals_each_copy(copies, checkpoint):
+    mean = average_checkpoints([checkpoint] * copies)
+
+    for name, weights in checkpoint.model_state.items():
+        assert torch.equal(mean.model_state[name], weights), name
+
+
+def test_sums_are_exact(checkpoint):
+    def filled(value):
+        state = {
+            name: torch.full_like(each, value) for name, each in checkpoint.model_state.items()
+        }
+        return dataclasses.replace(checkpoint, model_state=state)
+
+    mean = average_checkpoints([filled(value) for value in (2.0**24, 1.0, 1.0)])
+
+    bias = mean.model_state["bridge.projection.bias"]
+    assert bias.tolist() == [torch.tensor((2.0**24 + 2) / 3).item()] * len(bias)
+
+
+def test_the_averaged_checkpoints_do_not_change(checkpoint):
+    first, second = scaled(checkpoint, 1), scaled(checkpoint, 2)
+
+    average_checkpoints([first, second])
+
+    for name, weights in checkpoint.model_state.items():
+        assert torch.equal(first.model_state[name], weights), name
+
+
+def test_run_name_and_resume_of_a_directory_may_differ(paths, checkpoint, tmp_path):
+    renamed = dataclasses.replace(checkpoint.config, run_name="other", resume=True)
+    (tmp_path / "run").mkdir()
+    other = dataclasses.replace(scaled(checkpoint, 3), config=renamed)
+    write(tmp_path / "run" / "best.pt", other)
+
+    average_files([paths[0], tmp_path / "run"], output=tmp_path / "mean.pt")
+
+    mean = load_checkpoint(tmp_path / "mean.pt")
+    assert mean.config == checkpoint.config
+    torch.testing.assert_close(mean.model_state[TIED[0]], 2 * checkpoint.model_state[TIED[0]])
+
+
+def with_layers(checkpoint):
+    config = checkpoint.config
+    decoder = dataclasses.replace(config.model.decoder, num_layers=2)
+    return dataclasses.replace(config, model=dataclasses.replace(config.model, decoder=decoder))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (with_layers, "model.decoder.num_layers (1 -> 2); average checkpoints of one run"),
+        (lambda each: dataclasses.replace(each.config, seed=9), "seed (1 -> 9); average"),
+        (lambda each: dataclasses.replace(each.config, init_from="a.pt"), "init_from (null -> "),
+        (lambda each: make_checkpoint("dot").config, "attention.name (additive -> dot), "),
+    ],
+)
+def test_other_models_are_refused_with_both_names(change, reason, paths, checkpoint, tmp_path):
+    changed = dataclasses.replace(checkpoint, config=change(checkpoint))
+    other = write(tmp_path / "other.pt", changed)
+
+    with pytest.raises(ValueError) as refused:
+        average_files([paths[0], other], output=tmp_path / "mean.pt")
+
+    expected = f"checkpoint={other} has another model than checkpoint={paths[0]}: {reason}"
+    assert str(refused.value).startswith(expected)
+    assert not (tmp_path / "mean.pt").exists()
+
+
+def test_an_output_that_exists_or_has_no_directory_is_refused(paths, tmp_path):
+    with pytest.raises(FileExistsError, match=f"^output {paths[0]} exists already; delete it or"):
+        average_files(paths[1:], output=paths[0])
+    with pytest.raises(FileNotFoundError, match=rf"there is no directory {tmp_path}/no; make it$"):
+        average_files(paths, output=tmp_path / "no" / "mean.pt")
+
+    assert load_checkpoint(paths[0]).training_state is not None

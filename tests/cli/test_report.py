@@ -101,4 +101,4 @@ def test_the_module_is_a_command(tmp_path, monkeypatch, capsys):
 
     runpy.run_module("seq2seq.cli.report", run_name="__main__")
 
-    assert "valid_bleu" in capsys.readouterr().out
+    assert "Validation BLEU" in capsys.readouterr().out

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from seq2seq.cli.score import ScoreConfig, ScoreFormat, score_systems
-from seq2seq.evaluation.bleu_tokenize import ScoringRule
-from seq2seq.evaluation.metrics import score
+from seq2seq.evaluation.metrics import ScoringRule, score
 from seq2seq.evaluation.significance import Significance
 
 METRICS = ("bleu", "chrf", "ter")
@@ -152,7 +151,18 @@ def test_references_without_spaces_are_reported(caplog):
     scored(reference=["ref.xx"])
 
     [record] = caplog.records
-    assert record.getMessage().startswith("the references have hardly any spaces, so BLEU with b")
+    assert record.getMessage().startswith("ref.xx has hardly any spaces, so BLEU with b")
+
+
+def test_translations_with_spaces_that_the_references_lack_are_reported(caplog):
+    line = "\u3053\u308c\u306f\u672c\u3002"
+    write("ref.xx", [line] * len(REFERENCE))
+    write("hyp.xx", [" ".join(line)] * len(REFERENCE))
+
+    scored(reference=["ref.xx"], hypotheses=["hyp.xx"], bleu_tokenize="zh")
+
+    [record] = caplog.records
+    assert record.getMessage().startswith("hyp.xx has spaces between words of a script without")
 
 
 def test_lines_are_read_as_by_translate():
@@ -243,10 +253,10 @@ def test_the_script_says_in_one_line_what_is_wrong(arguments, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"hypotheses": []}, r"hypotheses=\[\] must name a file"),
-        ({"hypotheses": ["a.en", ""]}, r"hypotheses=\['a.en', ''\] must name a file"),
-        ({"reference": []}, r"reference=\[\] must name a file"),
-        ({"bleu_tokenize": "moses"}, "^bleu_tokenize=moses is not a tokenizer of BLEU; one of"),
+        ({"hypotheses": []}, r"hypotheses=\[\] must be a file, or sev"),
+        ({"hypotheses": ["a.en", ""]}, r"hypotheses=\['a.en', ''\] must be a file, or sev"),
+        ({"reference": []}, r"reference=\[\] must be a file, or sev"),
+        ({"bleu_tokenize": "moses"}, "^bleu_tokenize='moses' must be one of: auto"),
         ({"significance_samples": 0}, "^significance_samples=0 must be at least 1"),
     ],
 )

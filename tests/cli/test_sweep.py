@@ -3,10 +3,9 @@ import pickle
 import pytest
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
-from tiny_study import write_run, write_study
+from tiny_study import record_failure, write_run, write_study
 
 from seq2seq.cli import sweep
-from seq2seq.cli.studies.run_files import FAILURE, OVERRIDES, record_failure
 from seq2seq.cli.sweep import StudySummary, job_name, run_job, unnamed_keys
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.runtime.interrupts import Interrupted
@@ -31,21 +30,21 @@ def test_a_job_returns_its_result_and_keeps_and_prints_its_overrides(tmp_path, c
 
     assert run_job(tmp_path / "0-dot", lambda: 31.5) == 31.5
 
-    assert (tmp_path / "0-dot" / OVERRIDES).read_text() == "attention=dot\nseed=2\n"
+    assert (tmp_path / "0-dot" / "overrides.txt").read_text() == "attention=dot\nseed=2\n"
     assert capsys.readouterr().err == "\n0-dot: attention=dot seed=2\n"
 
 
 def test_a_users_error_is_recorded_in_one_line(tmp_path, capsys):
     assert run_job(tmp_path / "0-dot", fail_with(ValueError("a\n b"))) is None
 
-    assert (tmp_path / "0-dot" / FAILURE).read_text() == "a b\nattention=dot\nseed=2\n"
+    assert (tmp_path / "0-dot" / "failed.txt").read_text() == "a b\nattention=dot\nseed=2\n"
     assert capsys.readouterr().err.endswith("\n0-dot failed: a b\n")
 
 
 def test_a_bug_of_the_program_is_recorded_and_shows_its_traceback(tmp_path, capsys):
     assert run_job(tmp_path / "0-dot", fail_with(ZeroDivisionError("ours"))) is None
 
-    assert (tmp_path / "0-dot" / FAILURE).read_text().startswith("ours\n")
+    assert (tmp_path / "0-dot" / "failed.txt").read_text().startswith("ours\n")
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -65,7 +64,7 @@ def test_an_interrupt_ends_the_sweep(tmp_path):
     with pytest.raises(Interrupted):
         run_job(tmp_path / "0-dot", fail_with(Interrupted(2)))
 
-    assert not (tmp_path / "0-dot" / FAILURE).exists()
+    assert not (tmp_path / "0-dot" / "failed.txt").exists()
 
 
 def sweep_config(path, *, resume=False, overwrite=False):
@@ -196,7 +195,7 @@ def test_the_summary_writes_the_tables(tmp_path, capsys):
 
 def test_the_summary_fails_if_a_run_failed(tmp_path, capsys):
     write_study(tmp_path)
-    (tmp_path / "0-grammar-none-seed-1" / FAILURE).write_text("a b\nattention=none\nseed=1\n")
+    (tmp_path / "0-grammar-none-seed-1" / "failed.txt").write_text("a b\nattention=none\nseed=1\n")
 
     with pytest.raises(SystemExit, match="1"):
         summarise(tmp_path)

@@ -1,20 +1,25 @@
 import pytest
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
-from tiny_training import ROOT
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import MissingConfigException
+from omegaconf import OmegaConf
 
-from seq2seq.config.composition import compose_yaml, config_directory, to_dataclass
-from seq2seq.config.schema import TrainConfig, register_schemas
+from seq2seq.config.composition import (
+    USER_ERRORS,
+    check_repeated_keys,
+    compose_yaml,
+    config_directory,
+    describe_error,
+    quote_value,
+    quote_where_needed,
+)
+from seq2seq.config.schema import load_config, register_schemas
 
 
 @pytest.fixture(autouse=True)
 def _schemas():
     register_schemas()
-
-
-def test_the_directory_has_the_yaml_files():
-    assert config_directory() == ROOT / "configs"
-    assert (config_directory() / "train.yaml").is_file()
 
 
 def test_composing_leaves_the_state_of_hydra_as_it_was():
@@ -27,16 +32,232 @@ def test_composing_leaves_the_state_of_hydra_as_it_was():
         assert GlobalHydra.instance().hydra is outer
 
 
-def test_a_composed_file_is_converted_to_its_dataclass():
-    config = to_dataclass(compose_yaml("train", ["seed=7"]), TrainConfig)
+@pytest.mark.parametrize(
+    ("override", "key"),
+    [
+        ("data.train={a: [1.tsv], a: [2.tsv]}", "a"),
+        ("data.train={a:[1.tsv],a:[2.tsv]}", "a"),
+        ("data.train={a: {files: [1.tsv], weight: 1, weight: 2}}", "weight"),
+        ("data.train={'a b': [1.tsv], 'a b': ['2:3.tsv']}", "a b"),
+    ],
+)
+def test_a_repeated_key_is_named(override: str, key: str) -> None:
+    with pytest.raises(ValueError, match=rf"^data\.train has the key {key} twice; "):
+        check_repeated_keys(["seed=1", override])
 
-    assert isinstance(config, TrainConfig)
-    assert config.seed == 7
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "data.train={a: {files: [1.tsv], weight: 1}, b: {files: [2.tsv], weight: 1}}",
+        "data.train=['{a','a}']",
+        "data.train={a: [1.tsv]",
+        "text={a: b: c}",
+        "data.train={a: [gr\udcfc.tsv]}",  # a file name that is not UTF-8
+        "training.max_updates=3",
+    ],
+)
+def test_other_overrides_pass(override: str) -> None:
+    check_repeated_keys([override])
 
 
-@pytest.mark.parametrize("key", ["extra", "attention.extra", "model.encoder.extra"])
-def test_an_added_key_is_refused(key):
-    composed = compose_yaml("train", [f"+{key}=1"])
+def test_a_configuration_is_refused_before_it_is_composed() -> None:
+    with pytest.raises(ValueError, match="has the key a twice"):
+        load_config("data=files", "data.train={a: [1.tsv], a: [2.tsv]}", "data.valid=[3.tsv]")
 
-    with pytest.raises(ValueError, match=f"^unknown key '{key}'; remove it$"):
-        to_dataclass(composed, TrainConfig)
+
+@pytest.mark.parametrize(
+    ("overrides", "warnings"),
+    [
+        (["seed=1", "+seed=2"], ["seed is given several times; the last value holds: seed=2"]),
+        (
+            ["data=files", "data.root=a", "data=grammar", "data=files", "-m", "~seed", "~seed"],
+            ["data is given several times; the last value holds: data=files"],
+        ),
+        (["seed=1,2", "seed=1,2", "plugins=[a.py]", "data.seed=3"], []),
+    ],
+)
+def test_a_key_with_several_values_is_named_in_a_warning(
+    overrides: list[str], warnings: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    check_repeated_keys(overrides)
+
+    assert [record.getMessage() for record in caplog.records] == warnings
+
+
+def error_of(*overrides: str) -> str:
+    """Return the line that describes the error of these overrides."""
+    with pytest.raises(ValueError) as caught:
+        load_config(*overrides)
+    assert caught.value.__suppress_context__ and caught.value.__cause__ is None
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("modle.bridge=mean", "unknown key 'modle'; did you mean model"),
+        ("kernels=plain", "unknown key 'kernels'; did you mean training.kernels?"),
+        (
+            "model.encoder.hiden_size=3",
+            "unknown key 'model.encoder.hiden_size'; did you mean hidden_size?",
+        ),
+        (
+            "attention.num_heads=3",
+            "unknown key 'attention.num_heads'; it belongs to attention=multihead",
+        ),
+        ("tokenizer.lowercase=true", "unknown key 'tokenizer.lowercase'; it belongs to tokenizer="),
+        (
+            "attention=dott",
+            "unknown attention 'dott'; one of: additive, coverage, dot, gaussian, general, local, "
+            "location, multihead, none, uniform; one of your own needs plugins=[FILE.py]",
+        ),
+        (
+            "decoding=beem",
+            "unknown decoding 'beem'; one of: beam, greedy, sampling; one of your own needs plug",
+        ),
+        ("attention=null", "a part is chosen by its name, for example attention=none; this is not"),
+        ("+attention.extra=1", "unknown key 'attention.extra'; remove it"),
+        ("+model.encoder.extra.deep=1", "unknown key 'model.encoder.extra'; remove it"),
+        ("+extra=1", "unknown key 'extra'; remove it"),
+        (
+            "model.encoder.hidden_size=wide",
+            "model.encoder.hidden_size: Value 'wide' of type 'str' could not be converted to Int",
+        ),
+        ("resume=maybe", "resume='maybe' must be one of: true, false, auto"),
+        (
+            "training.precision=fp8",
+            "training.precision: Invalid value 'fp8', expected one of [auto, fp32, tf32, ",
+        ),
+        ("data=files", "data.train has no value; give it, data.train=..."),
+        ("experiment=nope", "unknown experiment 'nope'; one of: multi30k, multi30k_best"),
+        (
+            "model.encoder.hidden_dropout=1.5",
+            "model.encoder.hidden_dropout=1.5 must be at least 0 and below 1",
+        ),
+        (
+            "my/input.de",
+            "'my/input.de' is not key=value; --cfg job lists the keys, and a file to translate is "
+            "given as input=my/input.de",
+        ),
+        ("data.max_length=null", "data.max_length=null: this key needs a value"),
+    ],
+)
+def test_a_mistake_is_described_in_one_line(override, line):
+    text = error_of(override)
+
+    assert text.startswith(line)
+    assert "\n" not in text
+
+
+def test_an_argument_that_cannot_be_parsed_gets_an_example():
+    assert error_of("seed=1=2").endswith("\"data.train=['gr\u00fc\u00dfe.de','greetings.en']\"")
+
+
+def test_a_single_path_for_a_list_is_answered_with_brackets():
+    text = error_of("data=files", "data.train=my/train.tsv", "data.valid=[a,b]")
+
+    rule = "must be a list; write it in brackets, 'data.train=[...]'"
+    assert text == f"data.train=my/train.tsv {rule}"
+
+
+def test_a_missing_key_of_a_corpus_is_added_with_a_plus():
+    corpora = "{a: {files: [x], tag: '<2a>'}}"
+    line = error_of("data=files", f"data.train={corpora}", "data.train.a.weight=5")
+
+    assert line == (
+        "unknown key 'data.train.a.weight'; write +data.train.a.weight=... to add it to files, tag"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: 1\nb: [1, 2\n", "line 3, column 1: expected ',' or ']'"),
+        ("a: 1\nb: 2\n  a: 3\n", "line 3, column 4: mapping values are not allowed"),
+        ("a: 1\nb: 2\na: 3\n", "line 3, column 1: found duplicate key a"),
+    ],
+)
+def test_a_mistake_in_a_yaml_file_is_named_with_its_place(tmp_path, text, problem):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+
+    with pytest.raises(USER_ERRORS) as refused:
+        OmegaConf.load(path)
+
+    line = describe_error(refused.value)
+    assert line.startswith(f"{path}: {problem}")
+    assert "\n" not in line
+
+
+def test_a_misspelt_name_of_a_corpus_is_answered_with_the_near_one():
+    corpora = "{german: {files: [x]}, french: {files: [y]}}"
+    line = error_of("data=files", f"data.train={corpora}", "data.train.germn={files: [z]}")
+
+    assert line == "unknown key 'data.train.germn'; did you mean german?"
+
+
+def test_an_error_without_words_is_named_by_its_type():
+    assert describe_error(ValueError()) == "ValueError"
+
+
+def test_an_error_of_the_system_names_its_file_without_a_number(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(NotADirectoryError) as refused:
+        (tmp_path / "file" / "run").mkdir()
+
+    assert describe_error(refused.value) == f"{tmp_path}/file/run: not a directory"
+
+
+@pytest.mark.parametrize("options", [["basic"], ["basic", "joblib"]])
+def test_a_launcher_that_is_not_installed_names_the_extra(options):
+    error = MissingConfigException("", missing_cfg_file="hydra/launcher/slurm", options=options)
+
+    has_hint = describe_error(error).endswith("; others come with the extra sweep")
+
+    assert has_hint == (options == ["basic"])
+
+
+@pytest.mark.parametrize("values", [("[a,b]", "{x: [a,b]}"), ("{x: [a,b]}", "[a,b]")])
+def test_a_list_and_a_dictionary_of_one_key_are_no_riddle(values):
+    line = error_of("data=files", "data.valid=[a,b]", *(f"data.train={each}" for each in values))
+
+    assert line.startswith("data.train is given as a list and as a dictionary")
+
+
+PATHS = [
+    "my runs/a.py",
+    "a,b/c.py",
+    "it's",
+    'say "no"',
+    "grüße",
+    "[a]",
+    "{a: b}",
+    "a=b",
+    "x(1)",
+    "end\\",
+    "${oc.env:HOME}",
+    "a:b",
+    "20261122_211516",
+    "2026.10",
+    "1e3",
+    "true",
+    "null",
+]
+
+
+def read(argument):
+    value = OverridesParser.create().parse_override(argument).value()
+    return OmegaConf.to_container(OmegaConf.create({"value": value}), resolve=True)["value"]
+
+
+@pytest.mark.parametrize("quote", [quote_value, quote_where_needed])
+@pytest.mark.parametrize("path", PATHS)
+def test_hydra_reads_a_quoted_path_literally(quote, path):
+    assert read(f"key={quote(path)}") == path
+    assert read(f"key=[{quote(path)},b]") == [path, "b"]
+
+
+def test_a_plain_path_stays_as_it_is():
+    assert quote_where_needed("my runs/0-dot_seed.1+x.py") == "my runs/0-dot_seed.1+x.py"

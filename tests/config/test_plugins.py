@@ -9,8 +9,7 @@ from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.config import plugin_modules
 from seq2seq.config.plugins import load_plugins, load_plugins_of
 from seq2seq.config.schema import load_config
-from seq2seq.search import base as search_base
-from seq2seq.search import decoding_config_types
+from seq2seq.search import decoding_config_types, interface
 
 ATTENTION = """
 from dataclasses import dataclass
@@ -67,7 +66,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEQ2SEQ_PLUGIN_PATH", "")
     monkeypatch.setattr(plugin_modules, "__path__", [])
-    for registry in (base._registry, search_base._registry):
+    for registry in (base._registry, interface._registry):
         monkeypatch.setattr(registry, "_parts", dict(registry._parts))
     before = set(sys.modules)
     yield tmp_path

@@ -6,6 +6,7 @@ import yaml
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import (
     config_differences,
+    config_from_checkpoint,
     config_from_dict,
     config_to_dict,
     flatten_config,
@@ -15,7 +16,7 @@ from seq2seq.config.serialization import (
 )
 
 
-@pytest.mark.parametrize("attention", ["additive", "gaussian", "none"])
+@pytest.mark.parametrize("attention", ["gaussian", "none"])
 def test_a_configuration_survives_conversion_to_plain_types(attention):
     config = load_config(f"attention={attention}", "tokenizer=bpe", "decoding=beam")
 
@@ -85,13 +86,22 @@ def test_a_damaged_saved_file_is_named(tmp_path, text):
         load_saved_config(path)
 
 
+def test_a_bomb_of_yaml_aliases_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "config.yaml"
+    lines = [f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]" for n in range(1, 12)]
+    path.write_text("\n".join(["a0: &a0 [x]", *lines]))
+
+    with pytest.raises(ValueError, match=r"config\.yaml: line 2: \*a0 is a YAML alias"):
+        load_saved_config(path)
+
+
 def test_differences_name_keys_and_both_values():
     first = load_config("seed=1", "attention=additive", "attention.size=64")
     second = load_config("seed=3", "attention=none")
 
     differences = config_differences(first, second)
 
-    assert differences == [
+    assert list(map(str, differences)) == [
         "attention.name (additive -> none)",
         "attention.size (64 -> absent)",
         "run_name (grammar-additive -> grammar-none)",
@@ -136,3 +146,80 @@ def test_a_text_like_an_interpolation_is_kept_and_not_resolved(text, tmp_path):
 
     assert config_from_dict(config_to_dict(config)) == config
     assert load_saved_config(path) == config
+
+
+@pytest.fixture
+def content():
+    return config_to_dict(load_config("data=multi30k", "attention=dot", "seed=7"))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("init_from",),
+        ("training", "optimizer", "clip_norm"),
+        ("tokenizer", "normalization"),
+        ("data", "dropout"),
+    ],
+)
+def test_a_key_of_training_that_an_earlier_version_lacked_gets_the_default(content, keys):
+    part = content
+    for key in keys[:-1]:
+        part = part[key]
+    expected = part.pop(keys[-1])
+
+    restored = config_to_dict(config_from_checkpoint(content))
+
+    for key in keys[:-1]:
+        restored = restored[key]
+    assert restored[keys[-1]] == expected
+
+
+def test_a_key_of_training_that_a_later_version_added_is_dropped(content):
+    content["training"]["label_smoothing"] = 0.25  # the other values are kept
+    content["training"]["optimizer"]["momentum"] = 0.9
+    content["notes"] = "of another version"
+
+    assert config_from_checkpoint(content) == load_config(
+        "data=multi30k", "attention=dot", "seed=7", "training.label_smoothing=0.25"
+    )
+
+
+@pytest.mark.parametrize(
+    ("part", "key"), [("model", "encoder"), ("attention", "name"), ("decoding", "name")]
+)
+def test_a_missing_key_that_translating_reads_is_an_error(content, part, key):
+    del content[part][key]
+
+    with pytest.raises(ValueError, match=f"lacks {part}.{key}|cannot read the configuration"):
+        config_from_checkpoint(content)
+
+
+@pytest.mark.parametrize("part", ["model", "attention", "decoding"])
+def test_an_unknown_key_that_translating_would_read_is_an_error(content, part):
+    content[part]["depth"] = 3
+
+    with pytest.raises(ValueError, match="depth"):
+        config_from_checkpoint(content)
+
+
+@pytest.mark.parametrize("name", ["${oc.env:HOME}", "sqlite", None])
+def test_data_of_an_unknown_kind_become_the_default_and_are_not_composed(content, name):
+    content["data"] = {"name": name, "server": "localhost"}
+
+    assert config_from_checkpoint(content).data == load_config().data
+
+
+@pytest.mark.parametrize("content", [{}, [], {"model": 3}, {"data": []}])
+def test_content_of_another_shape_is_an_error(content):
+    with pytest.raises(ValueError, match=r"cannot read the configuration|lacks"):
+        config_from_checkpoint(content)
+
+
+def test_a_configuration_of_own_files_keeps_them():
+    files = ("data.train=[a.de,a.en]", "data.valid=[b.de,b.en]", "data.test=[c.de,c.en]")
+    config = load_config("data=files", *files)
+    content = config_to_dict(config)
+    del content["training"]["kernels"]
+
+    assert config_from_checkpoint(content) == config

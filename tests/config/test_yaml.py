@@ -1,7 +1,10 @@
+import dataclasses
+import itertools
 from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from tiny_training import ROOT
 
 from seq2seq.attention import attention_config_types
@@ -9,10 +12,9 @@ from seq2seq.cli.translation.config import load_translate_config
 from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import load_corpora, train_tokenizers
+from seq2seq.model.config import DropoutMode
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.model.sequence_dropout import DropoutMode
 from seq2seq.search import decoding_config_types, search
-from seq2seq.training.optimizer import build_optimizer
 
 CONFIGS = ROOT / "configs"
 CHOICES = sorted(path.relative_to(CONFIGS).with_suffix("") for path in CONFIGS.glob("*/*.yaml"))
@@ -24,8 +26,7 @@ def names_of(group: str) -> list[str]:
     return sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
 
 
-def small_model(*overrides: str) -> Seq2Seq:
-    config = load_config(*overrides)
+def build(config: TrainConfig) -> Seq2Seq:
     return build_model(config, source_vocabulary_size=11, target_vocabulary_size=13)
 
 
@@ -46,18 +47,29 @@ def test_every_choice_is_accepted_under_its_name(choice):
         assert getattr(config, group).name == name
 
 
+@pytest.mark.parametrize(
+    ("group", "types"), [("attention", attention_config_types), ("decoding", decoding_config_types)]
+)
+def test_every_type_has_a_file_that_changes_no_value_and_every_file_a_type(group, types):
+    assert names_of(group) == sorted(types())
+    for name, config_type in types().items():
+        assert getattr(load_config(f"{group}={name}"), group) == config_type()
+
+
 # Every size doubles the same keys, so one model is enough for a larger one.
 @pytest.mark.parametrize(
     ("model", "size"), [*((model, "small") for model in names_of("model")), ("luong", "base")]
 )
-@pytest.mark.parametrize("attention", names_of("attention"))
-def test_every_attention_fits_every_model_of_every_size(attention, model, size):
-    built = small_model(f"attention={attention}", f"model={model}", f"model_size={size}").eval()
+def test_every_attention_fits_every_model_of_every_size(model, size):
+    config = load_config(f"model={model}", f"model_size={size}")
+    ids, mask = torch.tensor([[5, 6, 3]]), torch.ones(1, 3, dtype=torch.bool)
+    for attention_type in attention_config_types().values():
+        built = build(dataclasses.replace(config, attention=attention_type())).eval()
 
-    ids = torch.tensor([[5, 6, 3]])
-    output = built(ids, torch.ones(1, 3, dtype=torch.bool), torch.tensor([[2, 7]]))
-    assert output.attention_weights.shape == (1, built.attention.num_heads, 2, 3)
-    assert output.readouts.isfinite().all()
+        output = built(ids, mask, torch.tensor([[2, 7]]))
+
+        assert output.attention_weights.shape == (1, built.attention.num_heads, 2, 3)
+        assert output.readouts.isfinite().all()
 
 
 @pytest.mark.parametrize("model", names_of("model"))
@@ -97,18 +109,11 @@ def test_dropout_of_the_decoder_follows_that_of_the_encoder_unless_given():
     ]
 
 
-def test_every_attention_type_has_a_file_and_every_file_a_type():
-    assert names_of("attention") == sorted(attention_config_types())
-
-
-def test_every_search_has_a_file_and_every_file_a_search():
-    assert names_of("decoding") == sorted(decoding_config_types())
-
-
 @pytest.mark.parametrize("name", names_of("decoding"))
 def test_every_decoding_finds_a_translation(name):
     config = load_config(f"decoding={name}").decoding
-    model = small_model("model.encoder.hidden_size=4", "model.decoder.hidden_size=6").eval()
+    sizes = ("model.encoder.hidden_size=4", "model.decoder.hidden_size=6")
+    model = build(load_config(*sizes)).eval()
 
     found = search(model, torch.tensor([[5, 3]]), torch.ones(1, 2, dtype=torch.bool), config)
 
@@ -130,13 +135,6 @@ def test_every_tokenizer_is_trained_and_decodes_its_text(name, tmp_path):
         assert tokenizers.target.decode(ids) == pair.target
 
 
-@pytest.mark.parametrize("name", names_of("training"))
-def test_every_training_builds_its_optimizer(name):
-    config = load_config(f"training={name}").training
-
-    assert build_optimizer(config.optimizer, small_model()).param_groups
-
-
 @pytest.mark.parametrize("name", names_of("decoding"))
 def test_translate_accepts_every_decoding(name):
     config = load_translate_config("checkpoint=x", f"decoding={name}")
@@ -144,10 +142,20 @@ def test_translate_accepts_every_decoding(name):
     assert config.decoding.name == name
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.rglob("*.yaml")), ids=lambda path: path.stem)
-def test_files_are_ascii_and_indented_by_two(path):
-    lines = path.read_text(encoding="ascii").splitlines()
+def test_files_are_ascii_and_indented_by_two():
+    for path in CONFIGS.rglob("*.yaml"):
+        for line in path.read_text(encoding="ascii").splitlines():
+            assert (len(line) - len(line.lstrip())) % 2 == 0, path
+            assert line == line.rstrip(), path
 
-    for line in lines:
-        assert (len(line) - len(line.lstrip())) % 2 == 0
-        assert line == line.rstrip()
+
+@pytest.mark.parametrize("study", ["study_attention_types", "study_self_attention"])
+def test_every_run_of_a_study_composes(study):
+    content = OmegaConf.load(CONFIGS / "experiment" / f"{study}.yaml")
+    params = {key: text.split(",") for key, text in content.hydra.sweeper.params.items()}
+    assert len(params.pop("seed")) > 1
+    if types := params.pop("attention", None):  # each composes in the tests of its group
+        assert set(attention_config_types()) <= set(types)
+    for values in itertools.product(*params.values()):
+        pairs = [f"{key}={value}" for key, value in zip(params, values, strict=True)]
+        load_config(f"experiment={study}", *pairs)

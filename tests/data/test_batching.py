@@ -1,7 +1,5 @@
 """Batches have each pair once, in an order given by the seed, with little padding."""
 
-from collections.abc import Iterable
-
 import numpy as np
 import pytest
 import torch
@@ -16,25 +14,20 @@ from seq2seq.data import (
     EncodedCorpus,
     batches_by_length,
     collate,
+    make_batch,
 )
-from seq2seq.data.id_rows import IdRows, Numbers
+from seq2seq.data.encoded import IdRows, Numbers
 from seq2seq.data.token_links import LinkedTokens, TokenLinks
 from seq2seq.special_tokens import BOS, EOS, PAD
 
-SETTINGS = settings(max_examples=40, database=None)
+SETTINGS = settings(max_examples=25, database=None)
 SOURCE = [[10, 11], [12, 13, 14, 15], [], [16]]
 TARGET = [[20, 21, 22], [23], [24, 25], []]
 
 
-def id_rows(rows: Iterable[list[int]]) -> IdRows:
-    rows = list(rows)
-    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-    return IdRows(np.array([i for row in rows for i in row], dtype=np.int32), offsets)
-
-
 def corpus_of(source: list[list[int]], target: list[list[int]]) -> EncodedCorpus:
     # Every second pair of the text was left out.
-    return EncodedCorpus(id_rows(source), id_rows(target), np.arange(len(source)) * 2)
+    return EncodedCorpus(IdRows.of(source), IdRows.of(target), np.arange(len(source)) * 2)
 
 
 def links_of(source: list[list[int]]) -> TokenLinks:
@@ -96,11 +89,6 @@ def test_rows_are_padded_and_end_with_eos() -> None:
         [20, 21, 22, EOS],
         [24, 25, EOS, PAD],
     ]
-
-
-def test_previous_ids_are_the_target_after_bos() -> None:
-    batch = collate(corpus_of(SOURCE, TARGET), np.array([1, 0, 2]))
-
     assert batch.previous_ids.tolist() == [
         [BOS, 23, PAD, PAD],
         [BOS, 20, 21, 22],
@@ -123,22 +111,6 @@ def test_indices_are_positions_in_the_text() -> None:
     assert batch.indices.tolist() == [6, 2]
 
 
-def test_ids_and_masks_have_their_types() -> None:
-    batch = collate(corpus_of(SOURCE, TARGET), np.array([0, 3]), links=links_of(SOURCE))
-
-    types = {name: tensor.dtype for name, tensor in batch._asdict().items()}
-    assert types == {
-        "source_ids": torch.long,
-        "source_mask": torch.bool,
-        "previous_ids": torch.long,
-        "target_ids": torch.long,
-        "target_mask": torch.bool,
-        "target_places": torch.long,
-        "indices": torch.long,
-        "guide": torch.float32,
-    }
-
-
 def test_a_guide_has_the_shape_of_its_batch_and_is_0_at_eos_and_padding() -> None:
     batch = collate(corpus_of(SOURCE, TARGET), np.array([1, 0, 3]), links=links_of(SOURCE))
 
@@ -154,13 +126,6 @@ def test_without_links_there_is_no_guide() -> None:
 
     assert batch.guide is None
     assert batch.to("meta").guide is None
-
-
-def test_rows_without_ids_are_eos_only() -> None:
-    batch = collate(corpus_of([[], []], [[], []]), np.array([0, 1]))
-
-    assert batch.source_ids.tolist() == [[EOS], [EOS]]
-    assert batch.previous_ids.tolist() == [[BOS], [BOS]]
 
 
 def test_moving_a_batch_moves_each_tensor() -> None:
@@ -215,14 +180,6 @@ def test_a_batch_takes_the_next_pair_when_it_fits() -> None:
 
     # Widths 2 2 2 4 4 4 4: three times 2 fits and four times 4 does not.
     assert sorted(len(batch) for batch in epoch) == [2, 2, 3]
-
-
-def test_a_pair_longer_than_a_batch_is_a_batch_of_its_own() -> None:
-    encoded = corpus_of_lengths([1, 1, 1], [2, 30, 2])
-
-    epoch = batches_of(encoded, size=10).epoch(0)
-
-    assert sorted(sorted(batch.tolist()) for batch in epoch) == [[0, 2], [1]]
 
 
 def test_batches_by_sentences_have_that_many_rows() -> None:
@@ -375,26 +332,20 @@ def test_batches_by_length_go_from_long_to_short_sources() -> None:
     assert as_lists(batches_by_length(encoded, 2)) == [[4, 2], [0, 3], [1]]
 
 
-def test_batches_by_length_have_every_row_once() -> None:
-    encoded = random_corpus(37)
+def test_a_batch_of_ids_is_that_of_an_encoded_corpus() -> None:
+    sources, targets = [[5, 6], [], [7]], [[8], [9, 5, 4], []]
+    encoded = EncodedCorpus(IdRows.of(sources), IdRows.of(targets), np.arange(3))
 
-    batches = batches_by_length(encoded, 5)
+    batch = make_batch(sources, targets)
 
-    assert sorted(row for batch in batches for row in batch.tolist()) == list(range(37))
-    assert [len(batch) for batch in batches] == [5] * 7 + [2]
-
-
-def test_batches_by_length_can_be_collated() -> None:
-    encoded = corpus_of(SOURCE, TARGET)
-
-    sources = [collate(encoded, rows).source_ids.tolist() for rows in batches_by_length(encoded, 3)]
-
-    assert sources[1] == [[EOS]]
+    for found, expected in zip(batch[:-1], collate(encoded, np.arange(3))[:-1], strict=True):
+        assert torch.equal(found, expected)
+    assert batch.num_target_tokens == 7
 
 
-@pytest.mark.parametrize("key", ["size", "pool_size"])
-def test_sizes_below_one_are_refused(key: str) -> None:
-    values = {"size": 5, "pool_size": 3} | {key: 0}
-
-    with pytest.raises(ValueError, match=rf"training\.batching\.{key}=0 must be at least 1"):
-        BatchingConfig(unit=BatchUnit.tokens, **values)
+@pytest.mark.parametrize(("sources", "targets"), [([], []), ([[5]], []), ([[5]], [[5], [6]])])
+def test_a_batch_needs_one_target_for_each_source(
+    sources: list[list[int]], targets: list[list[int]]
+) -> None:
+    with pytest.raises(ValueError, match=rf"{len(sources)} sources and {len(targets)} targets"):
+        make_batch(sources, targets)

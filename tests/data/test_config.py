@@ -4,9 +4,10 @@ import dataclasses
 import re
 
 import pytest
-from tiny_data import BASE, shared
+from tiny_data import shared
 
 from seq2seq.data import DataConfig, FilesConfig, GrammarConfig, Multi30kConfig, OnInvalid
+from seq2seq.data.config import FileSet, read_file_sets
 
 SHARED = shared(long_pairs=OnInvalid.skip)
 GRAMMAR = GrammarConfig(
@@ -28,41 +29,6 @@ def test_own_files_may_have_one_language_and_be_the_same_file() -> None:
     config = dataclasses.replace(FILES, source="en", train=["a.en", "a.en"])
 
     assert config.source == config.target
-
-
-@pytest.mark.parametrize("key", ["vocabulary_size", "max_epochs", "max_length"])
-@pytest.mark.parametrize("config", [BASE, GRAMMAR, MULTI30K, FILES])
-def test_sizes_below_one_are_refused_by_every_type(config: DataConfig, key: str) -> None:
-    with pytest.raises(ValueError, match=rf"data\.{key}=0 must be at least 1"):
-        dataclasses.replace(config, **{key: 0})
-
-
-@pytest.mark.parametrize("key", ["name", "source", "target", "cache_dir"])
-def test_empty_names_are_refused(key: str) -> None:
-    with pytest.raises(ValueError, match=rf"data\.{key}=' ' must not be empty"):
-        dataclasses.replace(BASE, **{key: " "})
-
-
-@pytest.mark.parametrize("key", ["num_train", "num_valid", "num_test"])
-def test_grammar_sizes_below_one_are_refused(key: str) -> None:
-    with pytest.raises(ValueError, match=rf"data\.{key}=0 must be at least 1"):
-        dataclasses.replace(GRAMMAR, **{key: 0})
-
-
-def test_negative_seed_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"data\.seed=-1 must be a number of at least 0"):
-        dataclasses.replace(GRAMMAR, seed=-1)
-
-
-def test_empty_grammar_path_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"data\.grammar='' must not be empty"):
-        dataclasses.replace(GRAMMAR, grammar="")
-
-
-@pytest.mark.parametrize("key", ["root", "base_url", "test"])
-def test_empty_multi30k_values_are_refused(key: str) -> None:
-    with pytest.raises(ValueError, match=rf"data\.{key}='' must not be empty"):
-        dataclasses.replace(MULTI30K, **{key: ""})
 
 
 @pytest.mark.parametrize("paths", [[], ["a", "b", "c"], [""], ["a", " "]])
@@ -135,7 +101,7 @@ def test_several_training_corpora_are_read() -> None:
     [
         ({"train": {"news": ["a", "b", "c"]}}, "data.train.news=[a,b,c] must contain one or two"),
         ({"train": {"news": ["a.tsv", "b.tsv"]}}, "data.train.news=[a.tsv,b.tsv]: a.tsv is a file"),
-        ({"train": SEVERAL, "temperature": 0.5}, "data.temperature=0.5 must be a number of at le"),
+        ({"train": SEVERAL, "temperature": 0.5}, "data.temperature=0.5 must be at least 1"),
         ({"temperature": 2}, "data.temperature=2 mixes several corpora, but data.train is one"),
         (
             {"valid": {"files": ["a.tsv"], "weight": 2}},
@@ -148,3 +114,66 @@ def test_values_that_do_not_fit_several_corpora_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         dataclasses.replace(FILES, **values)
+
+
+KEY = "data.train"
+
+
+def test_a_list_of_paths_is_one_corpus():
+    for paths in (["a.de", "a.en"], ["a.tsv"]):
+        assert read_file_sets(KEY, paths) == [FileSet(key=KEY, name="", paths=tuple(paths))]
+
+
+def test_files_with_a_tag_are_one_corpus():
+    [found] = read_file_sets(KEY, {"files": ["a.tsv"], "tag": "<2de>"})
+
+    assert found == FileSet(key=KEY, name="", paths=("a.tsv",), tag="<2de>")
+
+
+def test_a_dictionary_names_its_corpora():
+    found = read_file_sets(KEY, {"news": {"files": ["a", "b"], "weight": 2}, "talks": ["c.tsv"]})
+
+    assert found == [
+        FileSet(key=f"{KEY}.news", name="news", paths=("a", "b"), weight=2.0),
+        FileSet(key=f"{KEY}.talks", name="talks", paths=("c.tsv",)),
+    ]
+
+
+def test_a_list_of_corpora_numbers_them():
+    found = read_file_sets(KEY, [["a", "b"], {"files": ["c.tsv"], "weight": 0.5}])
+
+    assert [(each.key, each.name, each.weight) for each in found] == [
+        (f"{KEY}.1", "1", 1.0),
+        (f"{KEY}.2", "2", 0.5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("a.de", "data.train=a.de must be a list; write it in brackets, 'data.train=[...]'"),
+        (None, "data.train=null must be a list"),
+        (3, "data.train=3 must be a list"),
+        ({}, "data.train={} names no corpus; give one, 'data.train={news:"),
+        ({"files": ["a"], "weight": "2"}, "data.train.weight='2' must be a number above 0"),
+        ({"a b": ["c"]}, "data.train: 'a b' is no name of a corpus; use letters"),
+        ({"news": "a.tsv"}, "data.train.news=a.tsv is no corpus; give a list of one or two paths"),
+        ([["a", "b"], "c"], "data.train.2=c is no corpus; give a list of one or two paths, or sev"),
+        ({"news": {"weight": 2}}, "data.train.news={'weight': 2} is no corpus"),
+        (
+            {"news": {"files": ["a"], "wieght": 2}},
+            "unknown key 'data.train.news.wieght'; one of: files, weight, tag",
+        ),
+        ({"files": "a.tsv"}, "data.train.files=a.tsv must be a list of one or two paths"),
+        ({"files": ["a"], "weight": 0}, "data.train.weight=0 must be a number above 0"),
+        ({"files": ["a"], "weight": True}, "data.train.weight=true must be a number above 0"),
+        ({"files": ["a"], "weight": float("inf")}, "data.train.weight=inf must be a number above"),
+        ({"files": ["a"], "weight": float("nan")}, "data.train.weight=nan must be a number above"),
+        ({"files": ["a"], "weight": "2x"}, "data.train.weight='2x' must be a number above 0"),
+        ({"files": ["a"], "tag": 2}, "data.train.tag=2 must be a text, such as '<2de>'"),
+        ({"files": ["a"], "tag": "to de"}, "data.train.tag: 'to de' must be a text without spaces"),
+    ],
+)
+def test_other_values_are_refused(value, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        read_file_sets(KEY, value)

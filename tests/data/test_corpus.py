@@ -3,7 +3,15 @@
 import pytest
 from tiny_data import BASE
 
-from seq2seq.data import DataConfig, FilesConfig, GrammarConfig, Multi30kConfig, load_corpora
+from seq2seq.data import (
+    DataConfig,
+    FilesConfig,
+    GrammarConfig,
+    ListCorpus,
+    Multi30kConfig,
+    Pair,
+    load_corpora,
+)
 
 
 def test_a_type_without_a_loader_is_refused() -> None:
@@ -14,3 +22,14 @@ def test_a_type_without_a_loader_is_refused() -> None:
 @pytest.mark.parametrize("config_type", [FilesConfig, GrammarConfig, Multi30kConfig])
 def test_importing_the_package_registers_the_loader(config_type: type[DataConfig]) -> None:
     assert load_corpora.dispatch(config_type) is not load_corpora.dispatch(DataConfig)
+
+
+def test_pairs_in_memory_are_a_corpus() -> None:
+    pairs = [Pair("ja", "yes"), Pair("n\u00f6", "no", frozenset({(0, 0)}))]
+
+    corpus = ListCorpus(iter(pairs), name="train")
+
+    assert list(corpus) == list(corpus.lines()) == pairs
+    assert (corpus.name, corpus.num_lines) == ("train", 2)
+    assert corpus.fingerprint == ListCorpus(pairs).fingerprint
+    assert corpus.fingerprint != ListCorpus(pairs[:1]).fingerprint

@@ -1,9 +1,5 @@
-"""An encoded corpus is complete or absent, and is encoded once."""
-
 import io
-import json
 import logging
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,12 +19,52 @@ from seq2seq.data import (
     Pair,
     SentencePieceConfig,
     SentencePieceModel,
+    SymbolTokenizer,
     TokenizerPair,
     cached_tokenizers,
     encode_corpus,
 )
 from seq2seq.data import encoded as encoded_module
+from seq2seq.data.encoded import IdRows, RowWriter, TextRows
 from seq2seq.special_tokens import UNK
+
+ROWS = [[7, 5, 9], [], [4]]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with RowWriter(tmp_path, "source") as writer:
+        writer.write(ROWS[:2])
+        writer.write(ROWS[2:])
+    return tmp_path
+
+
+def test_rows_written_in_parts_are_read_back(folder):
+    rows = IdRows.open(folder, "source")
+
+    assert [rows[i].tolist() for i in range(3)] == ROWS
+    assert rows.lengths.tolist() == [3, 0, 1]
+
+
+LINES = ["ein Hund", "", "M\u00fcller \U0001f600", "a\nb\u2028c", ""]
+
+
+@pytest.fixture
+def text_folder(tmp_path: Path) -> Path:
+    with RowWriter(tmp_path, "source") as writer:
+        writer.write_lines(LINES[:3])
+        writer.write_lines([])
+        writer.write_lines(LINES[3:])
+    return tmp_path
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 5), (0, 1), (1, 4), (2, 3), (4, 5), (3, 3)])
+def test_any_range_of_lines_is_read_back(text_folder: Path, start: int, end: int) -> None:
+    rows = TextRows.open(text_folder, "source")
+
+    assert len(rows) == 5
+    assert rows.lines(start, end) == LINES[start:end]
+
 
 PAIRS = [("ab", "abc"), ("c", "a"), ("abcab", "cb"), ("", "cc"), ("ba", "abcabca")]
 TOKENIZERS = TokenizerPair(CharacterTokenizer("abc"), CharacterTokenizer("cba"))
@@ -82,13 +118,6 @@ def test_the_rows_are_the_encoded_pairs(config: DataConfig) -> None:
     assert len(encoded) == len(PAIRS)
     assert texts(encoded) == PAIRS
     assert encoded.source(0).tolist() == TOKENIZERS.source.encode(["ab"])[0]
-
-
-def test_lengths_count_the_tokens_without_bos_and_eos(config: DataConfig) -> None:
-    encoded = encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
-
-    assert encoded.source_lengths.tolist() == [2, 1, 5, 0, 2]
-    assert encoded.target_lengths.tolist() == [3, 1, 2, 2, 7]
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 5, 6])
@@ -180,13 +209,6 @@ def test_the_number_of_a_long_pair_counts_all_chunks(
         encode_corpus(ListCorpus(PAIRS), TOKENIZERS, replace(config, max_length=5))
 
 
-def test_an_error_leaves_nothing_behind(config: DataConfig) -> None:
-    with pytest.raises(ValueError, match="has a side of"):
-        encode_corpus(ListCorpus(PAIRS), TOKENIZERS, replace(config, max_length=3))
-
-    assert folders(config) == []
-
-
 def test_skipped_pairs_are_counted_in_one_warning_each_time(
     config: DataConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -207,6 +229,36 @@ def test_unknown_tokens_are_counted(config: DataConfig, caplog: pytest.LogCaptur
 
     assert encoded.source(0)[1] == UNK
     assert caplog.messages[0] == "valid: 2 pairs of 7 tokens, 3 of them unknown"
+
+
+@pytest.mark.parametrize(
+    "text", ["<b>a</b>", "a<br/>", "x &amp; y", '<a href="x">a</a>', "&#39;a&#x2F;", "<P>a"]
+)
+def test_pairs_with_markup_are_counted_in_a_warning_each_time(
+    config: DataConfig, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    corpus = ListCorpus([(text, text), ("b", text), ("a < b & c > d; <x y>", "<2de> <s> &a;")])
+    config = replace(config, max_length=50)
+
+    for _ in range(2):  # the second time from the cache
+        caplog.clear()
+        encode_corpus(corpus, TOKENIZERS, config)
+        [warning] = [each for each in caplog.messages if "HTML" in each]
+        assert warning.startswith("valid: 2 of 3 pairs contain HTML tags or entities, such as <b>")
+
+
+@pytest.mark.parametrize("num_others", [0, 100])
+def test_symbols_and_rare_markup_are_no_reason_for_a_warning(
+    config: DataConfig, caplog: pytest.LogCaptureFixture, num_others: int
+) -> None:
+    tokenizers, config = TOKENIZERS, replace(config, max_length=50)
+    if num_others == 0:
+        symbols = SymbolTokenizer(CharacterTokenizer("ab"), ["<b>", "</b>"])
+        tokenizers = TokenizerPair(symbols, symbols)
+
+    encode_corpus(ListCorpus([("<b>a</b>", "a"), *[("b", "b")] * num_others]), tokenizers, config)
+
+    assert not [each for each in caplog.messages if "HTML" in each]
 
 
 @pytest.mark.parametrize(("known", "is_warned"), [(9, False), (8, True)])
@@ -261,7 +313,7 @@ def test_a_rename_that_fails_otherwise_is_an_error(
 
 
 @pytest.mark.parametrize(
-    "name", ["source.ids", "target.ids", "source.offsets", "indices", "counts.json"]
+    "name", ["source.content", "target.content", "source.offsets", "indices", "counts.json"]
 )
 def test_damaged_arrays_are_created_again(
     config: DataConfig, caplog: pytest.LogCaptureFixture, name: str
@@ -293,37 +345,6 @@ def test_damaged_tokenizers_are_trained_again(
     assert tokenizers.source.decode(tokenizers.source.encode(["abc"])[0]) == "abc"
     assert f"{path}: damaged cache; it is created again" in caplog.text
     assert path.read_bytes() != content[: int(share * len(content))]
-
-
-def test_deleted_arrays_are_created_again(config: DataConfig) -> None:
-    encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
-    shutil.rmtree(config.cache_dir)
-
-    encoded = encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
-
-    assert texts(encoded) == PAIRS
-
-
-def test_the_counts_are_stored_as_plain_text(config: DataConfig) -> None:
-    encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
-
-    (folder,) = folders(config)
-    counts = json.loads((folder / "counts.json").read_text())
-    assert counts == {
-        "pairs": 5,
-        "long_pairs": 0,
-        "ids": 25,
-        "unknown_ids": 0,
-        "part_sizes": [5],
-    }
-
-
-def test_progress_is_quiet_without_a_terminal(
-    config: DataConfig, capfd: pytest.CaptureFixture[str]
-) -> None:
-    encode_corpus(ListCorpus(PAIRS), TOKENIZERS, config)
-
-    assert capfd.readouterr() == ("", "")
 
 
 def test_progress_shows_on_a_terminal(config: DataConfig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,6 @@
 """Segmentations are drawn anew for each epoch, from the seed and the number of the epoch alone."""
 
-import json
-import subprocess
-import sys
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +25,7 @@ from seq2seq.data import (
     training_corpus,
 )
 from seq2seq.data import segmentation as segmentation_module
-from seq2seq.data.tokenizers.subwords import SentencePieceTokenizer
+from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 
 WORDS = ["hund", "haus", "blau", "neben", "sch\u00f6n", "\u00fcber", "hundeleben"]
 PAIRS = [(f"{one} {two}", f"{two.upper()}  {one}.") for one in WORDS for two in WORDS]
@@ -111,30 +107,6 @@ def test_epochs_and_seeds_differ_and_repeat(name: str, data: DataConfig) -> None
     assert ids(sampled(name, data).epoch(1)) == second
 
 
-def test_another_process_draws_the_same(name: str, tmp_path: Path) -> None:
-    source = TOKENIZERS[name].source
-    assert isinstance(source, SentencePieceTokenizer)
-    model = tmp_path / "model"
-    model.write_bytes(bytes(source.state()["model"].tolist()))  # type: ignore[union-attr]
-    lines = [text for text, _ in PAIRS]
-    options = {"seed": 5, "alpha": CONFIGS[name].sampling_alpha, "nbest": -1}
-    script = (
-        "import json, pathlib, sys\n"
-        "from seq2seq.data.tokenizers.subwords import SentencePieceTokenizer\n"
-        "tokenizer = SentencePieceTokenizer(pathlib.Path(sys.argv[1]).read_bytes())\n"
-        "print(json.dumps(tokenizer.sample(json.loads(sys.argv[2]), **json.loads(sys.argv[3]))))"
-    )
-
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(model), json.dumps(lines), json.dumps(options)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert json.loads(done.stdout) == source.sample(lines, **options)
-
-
 def test_source_and_target_of_one_text_are_drawn_independently(
     name: str, data: DataConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,18 +164,16 @@ def test_ids_are_mapped_and_leave_no_files(name: str, data: DataConfig) -> None:
 def test_an_unused_corpus_stops_its_thread(
     data: DataConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segmentation_module, "_BLOCK", 1)
+    original = segmentation_module._Sampler.sample
+
+    def sample(self: segmentation_module._Sampler, number: int) -> EncodedCorpus:
+        assert number == 0 or self.stop.wait(60)
+        return original(self, number)
+
+    monkeypatch.setattr(segmentation_module._Sampler, "sample", sample)
     corpus = sampled("bpe", data)
     corpus.epoch(0)
-    original = SentencePieceTokenizer.sample
-
-    def sample(self: SentencePieceTokenizer, *arguments: object, **keywords: object) -> object:
-        time.sleep(0.5)
-        return original(self, *arguments, **keywords)
-
-    monkeypatch.setattr(SentencePieceTokenizer, "sample", sample)
-    corpus.epoch(1)
-    threads = [each for each in threading.enumerate() if each.name.startswith("segmentation")]
+    threads = [each for each in threading.enumerate() if each.name.endswith("epoch 1")]
     del corpus
 
     assert threads
@@ -230,40 +200,17 @@ def test_text_is_stored_once_and_does_not_depend_on_the_files_any_more(
     data: DataConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = ids(sampled("bpe", data).epoch(1))
-    plain = encode_corpus(CORPUS, TOKENIZERS["bpe"], data)
-    monkeypatch.setattr(f"{__name__}.PAIRS", [])
+    monkeypatch.setattr(CORPUS, "pairs", [])
 
-    again = training_corpus(
-        plain,
-        CORPUS,
-        TOKENIZERS["bpe"],
-        config=CONFIGS["bpe"],
-        data=data,
-        seed=SEED,
-    )
-
-    assert ids(again.epoch(1)) == expected
+    assert ids(sampled("bpe", data).epoch(1)) == expected
 
 
 def test_damaged_text_is_stored_again(data: DataConfig) -> None:
     expected = ids(sampled("bpe", data).epoch(0))
-    (path,) = Path(data.cache_dir).glob("text-*/source.text")
+    (path,) = Path(data.cache_dir).glob("text-*/source.content")
     path.write_bytes(path.read_bytes()[:-5])
 
     assert ids(sampled("bpe", data).epoch(0)) == expected
-
-
-def test_text_is_stored_in_the_cache_of_the_home_directory(
-    data: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-
-    sampled("bpe", replace(data, cache_dir="~/cache")).epoch(0)
-
-    assert [path.name for path in tmp_path.iterdir()] == ["home"]
-    names = {path.name.partition("-")[0] for path in Path("home", "cache").iterdir()}
-    assert names == {"text", "train"}
 
 
 def test_without_sampling_the_encoded_corpus_is_used(data: DataConfig) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from documents import ROOT, Page, quickened
+from documents import ROOT, Page, quickened, run_script
 
 PAGE = Page("docs/tutorials/new-attention-type.md")
 MODULE, EXAMPLE, OWN_TEST = PAGE.blocks("python")
@@ -65,80 +65,77 @@ def copy_project(root: Path) -> Path:
 
 
 def run(project: Path, *arguments: str) -> str:
-    done = start(project, *arguments)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def start(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    done = subprocess.run(
         [sys.executable, *arguments],
         cwd=project,
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(project)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 @pytest.fixture(scope="module")
-def trained(outside: Path) -> Path:
-    """Run the first training of the page."""
-    train(outside, TRAININGS[0])
-    return outside
+def printed(outside: Path) -> list[str]:
+    """Run the commands and the example of the page in one process, which alone has the plug-in."""
+    commands = [shlex.split(command)[1:] for command in (*TRAININGS, TRANSLATING)]
+    parts = [[s, *(quickened(rest) if s == "train.py" else rest)] for s, *rest in commands]
+    runs = f"""
+import runpy, sys
+for arguments in {parts!r}:
+    sys.argv = arguments
+    runpy.run_path(arguments[0], run_name="__main__")
+    print("next part")
+"""
+    return run(outside, "-c", runs + EXAMPLE).split("next part\n")
 
 
-def train(project: Path, command: str) -> None:
-    python, script, *arguments = shlex.split(command)
-    assert (python, script) == ("python", "train.py")
-    run(project, script, *quickened(arguments))
+def test_plugin_is_trained(printed: list[str], outside: Path) -> None:
+    assert (outside / "checkpoints/grammar-cosine/results.json").exists()
+    assert not (outside / "configs/attention/cosine.yaml").exists()
 
 
-def test_plugin_is_trained(trained: Path) -> None:
-    assert (trained / "checkpoints/grammar-cosine/results.json").exists()
-    assert not (trained / "configs/attention/cosine.yaml").exists()
-
-
-@pytest.mark.parametrize("command", TRAININGS[1:])
-def test_plugin_is_trained_in_a_sweep(outside: Path, command: str) -> None:
-    train(outside, command)
-
+def test_plugin_is_trained_in_a_sweep(printed: list[str], outside: Path) -> None:
     assert len(list(outside.glob("checkpoints/cosine/*/results.json"))) == 2
     assert list(outside.glob("checkpoints/cosine/*-cosine/results.json"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
-def test_plugin_is_trained_in_the_processes_of_a_launcher(outside: Path, launcher: str) -> None:
-    pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher")
-    sweep = f"checkpoints/{launcher}"
+def test_plugin_is_trained_in_the_processes_of_a_launcher(outside: Path) -> None:
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
     one = TRAININGS[-1].replace("attention=additive,cosine", "attention=cosine")
-    train(outside, f"{one} hydra/launcher={launcher} hydra.sweep.dir={sweep}")
+    arguments = shlex.split(f"{one} hydra/launcher=joblib hydra.sweep.dir=checkpoints/joblib")
 
-    assert len(list(outside.glob(f"{sweep}/*-cosine/results.json"))) == 1
+    run(outside, "train.py", *quickened(arguments[2:]))
 
-
-def test_checkpoint_is_translated_with_the_plugin(trained: Path) -> None:
-    _, script, *arguments = shlex.split(TRANSLATING)
-
-    assert run(trained, script, *arguments).count("\n") == 1
+    assert len(list(outside.glob("checkpoints/joblib/*-cosine/results.json"))) == 1
 
 
-def test_checkpoint_names_its_plugin_and_does_not_load_it(trained: Path) -> None:
+def test_checkpoint_is_translated_with_the_plugin(printed: list[str]) -> None:
+    assert printed[-2].count("\n") == 1
+
+
+def test_checkpoint_names_its_plugin_and_does_not_load_it(
+    printed: list[str], outside: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     _, script, *arguments = shlex.split(TRANSLATING)
     without = [each for each in arguments if not each.startswith("plugins=")]
 
-    done = start(trained, script, *without)
+    with pytest.raises(AssertionError, match="ended with 2"):
+        run_script(outside, script, without)
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "unknown attention 'cosine'" in done.stderr
-    assert "plugins=[my/cosine.py]" in done.stderr
-    assert done.stderr.count("\n") == 1
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "unknown attention 'cosine'" in err
+    assert "plugins=[my/cosine.py]" in err
+    assert err.count("\n") == 1
 
 
-def test_python_example_runs(outside: Path) -> None:
-    assert run(outside, "-c", EXAMPLE).startswith("torch.Size([2, 1, 3, 5]) tensor(0.")
+def test_python_example_runs(printed: list[str]) -> None:
+    assert printed[-1].startswith("torch.Size([2, 1, 3, 5]) tensor(0.")
 
 
 def test_tests_of_attention_run_over_a_type_of_the_package(inside: Path) -> None:

@@ -1,10 +1,11 @@
-"""Run the commands and examples of every page in docs/, with sizes that make them quick."""
+"""Run the commands and examples of the README and of docs/, with sizes that make them quick."""
 
 import gzip
 import os
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import fields, is_dataclass
@@ -14,7 +15,9 @@ from pathlib import Path
 
 import pytest
 from documents import (
+    PLUGIN_PAGE,
     ROOT,
+    Page,
     make_workplace,
     pages,
     quickened,
@@ -28,8 +31,8 @@ from seq2seq.cli.translation.config import TranslateConfig
 from seq2seq.config.schema import TrainConfig, config_groups, load_config
 from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
 
-PAGES = pages()
-TESTED_ELSEWHERE = ("docs/tutorials/kernel-regression.md", "docs/tutorials/new-attention-type.md")
+PAGES = {"README.md": Page("README.md"), **pages()}
+TESTED_ELSEWHERE = ("docs/tutorials/kernel-regression.md", PLUGIN_PAGE)
 """pages whose code has a test of its own"""
 HERE = [page for path, page in PAGES.items() if path not in TESTED_ELSEWHERE]
 COMMANDS = list(dict.fromkeys(command for page in HERE for command in page.commands()))
@@ -86,12 +89,14 @@ def run_in_shell(workplace: Path, command: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def run_with_plugin(workplace: Path, command: str) -> None:
-    """Run it in a process of its own, which alone has the plug-in then."""
-    python, script, *arguments = shlex.split(command)
-    if script == "train.py":
-        arguments = [*quickened(arguments), "overwrite=true"]
-    run_in_shell(workplace, shlex.join([python, script, *arguments]))
+def run_pipe(workplace: Path, command: str) -> None:
+    """Run the part before the pipe in a shell, and the translation in this process."""
+    before, _, translation = command.rpartition(" | ")
+    done = run_shell(workplace, f"{before} > piped")
+    assert done.returncode == 0, done.stderr
+    with pytest.MonkeyPatch.context() as patch, (workplace / "piped").open() as file:
+        patch.setattr(sys, "stdin", file)
+        run_translation(workplace, translation)
 
 
 def run_processes(workplace: Path, command: str) -> None:
@@ -100,16 +105,19 @@ def run_processes(workplace: Path, command: str) -> None:
 
 
 def run_sweep(workplace: Path, command: str) -> None:
-    """Run a launcher or a search, whose jobs are processes of their own, in one too.
+    """Run one job of a launcher or a search, whose jobs are processes of their own, in one too.
 
+    Of an experiment, whose keys other commands run, only the configuration is composed.
     tests/cli/test_launchers.py checks what several jobs do.
     """
     arguments = quickened(shlex.split(command)[2:])
     few = [re.sub(r"^(hydra\.sweeper\.n_trials)=\d+$", r"\1=1", each) for each in arguments]
-    few = [re.sub(r"^(seed=\d+),.*", r"\1", each) for each in few]
-    if "hydra/launcher=submitit_local" in few:  # which imports everything for each job
-        few = [re.sub(r"^(attention=\w+),.*", r"\1", each) for each in few]
-    run_in_shell(workplace, shlex.join(["python", "train.py", *few]))
+    few = [re.sub(r"^(seed|attention)=(\w+),.*", r"\1=\2", each) for each in few]
+    if any(each.startswith("experiment=") for each in few):
+        few = [each for each in few if each != "-m"]
+        run_script(workplace, "train.py", [*few, "--cfg", "job"])
+    else:
+        run_in_shell(workplace, shlex.join(["python", "train.py", *few]))
 
 
 def run_prompt(workplace: Path, command: str) -> None:
@@ -151,7 +159,6 @@ ARGUMENTS = r"""(?:[^|>*"']|"[^"]*"|'[^']*')*"""
 RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"make \w+( [A-Z_]+=\S+)*": run_make,
     r"pip install .*|source \.venv/bin/activate": run_installation,
-    r"python (train|translate)\.py plugins=.*": run_with_plugin,
     r"python train\.py .*(hydra/launcher|hparams_search)=.*": run_sweep,
     rf"python train\.py{ARGUMENTS}": run_training,
     r"torchrun .*": run_processes,
@@ -160,8 +167,9 @@ RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"python -m seq2seq\.cli\.(score|average|report) .*": run_command,
     r"tensorboard .*": run_tensorboard,
     r"python benchmarks/\w+_speed\.py .*": run_measurement,
-    r"(mkdir|gzip|printf) .*": run_in_shell,
-    r"(echo|cat|sed) .* \| python translate\.py .*": run_in_shell,
+    r"eval .*": run_in_shell,
+    r"(cp|gzip|head|mkdir|paste|printf|tail) .*": run_in_shell,
+    r"(echo|cat|sed) .* \| python translate\.py .*": run_pipe,
     r"python translate\.py .* \| head .*": run_in_shell,
 }
 """how a command is run, by a pattern of all of it; the first that fits"""
@@ -233,6 +241,28 @@ def test_experiments_of_pages_compose(
     assert load_config("experiment=of_a_page") != load_config()
 
 
+@pytest.mark.parametrize(
+    "path",
+    [path for path in PAGES if "/how-to/" in path or "/tutorials/" in path or "/" not in path],
+)
+def test_files_of_a_page_are_made_by_lines_above(path: str) -> None:
+    made = {"my/cosine.py"}  # a page has its text
+    missing = []
+    for command in PAGES[path].commands():
+        writes = set(re.findall(r"> (my/[^ ;]+)", command))
+        writes |= set(re.findall(r"cp \S+ (my/\S+)", command))
+        writes |= {f"{file}.gz" for file in re.findall(r"gzip .* (my/\S+)", command)}
+        for key, value in (word.split("=", 1) for word in shlex.split(command) if "=" in word):
+            writes |= set(re.findall(r"my/[^],]+", value)) if key in WRITTEN else set()
+        if "seq2seq.cli.average" in command:
+            writes.add(command.split()[3])
+        named = re.findall(r"my/[\w./-]+", command)
+        missing += [(file, command) for file in named if file not in made | writes]
+        made |= writes
+
+    assert missing == []
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_every_linked_file_exists(path: str) -> None:
     assert PAGES[path].missing_links() == []
@@ -265,7 +295,32 @@ def test_every_key_of_translating_and_scoring_has_its_recipe() -> None:
         if each.name != "name"
     }
 
-    assert sorted(key for key in keys if key not in " ".join(COMMANDS)) == []
+    commands = " ".join(command for page in PAGES.values() for command in page.commands())
+    assert sorted(key for key in keys if key not in commands) == []
+
+
+def test_every_attention_type_of_a_sweep_exists() -> None:
+    types = {
+        name for command in COMMANDS for name in re.findall(r"(?<!\w)attention=([\w,]+)", command)
+    }
+
+    assert types
+    assert {name for names in types for name in names.split(",")} <= {
+        *config_groups()["attention"],
+        "cosine",
+    }
+
+
+def test_tab_completes_a_choice(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = "python train.py attention=m"
+    monkeypatch.setenv("COMP_LINE", line)
+    monkeypatch.setenv("COMP_POINT", str(len(line)))
+
+    run_script(workplace, "train.py", ["-sc", "query=bash"])
+
+    assert capsys.readouterr().out.split() == ["attention=multihead"]
 
 
 def keys_of(config: type, prefix: str = "") -> set[str]:
@@ -290,3 +345,25 @@ def test_every_key_that_a_page_names_exists() -> None:
 
     assert len(named) > 30
     assert sorted((path, key) for path, key in named if key not in known) == []
+
+
+@pytest.mark.parametrize("script", ["train", "translate", "score"])
+def test_help_fits_a_terminal_and_names_keys_and_choices_that_exist(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], script: str
+) -> None:
+    module = f"seq2seq.cli.{script}"
+
+    run_module(tmp_path, module, ["--help"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 80
+    config = {"train": TrainConfig, "translate": TranslateConfig, "score": ScoreConfig}[script]
+    known = keys_of(config) | {"data.train", "decoding.beam_size", "decoding.n_best", "model_size"}
+    rows = [re.match(r"  ([a-z_.]+(?:, [a-z]+)*)  ", line) for line in lines]
+    named = [key for row in rows if row for key in row[1].split(", ")]
+    assert len(named) >= 8
+    assert [key for key in named if key not in known] == []
+    for group in {"attention", "data", "decoding", "model", "model_size", "tokenizer"} & {*named}:
+        for path in (ROOT / "configs" / group).iterdir():
+            assert re.search(rf"[ ,]{path.stem}\b", "\n".join(lines)), path

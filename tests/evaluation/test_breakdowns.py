@@ -10,7 +10,7 @@ from seq2seq.evaluation.breakdowns import (
     equal_bins,
     word_scores_by_frequency,
 )
-from seq2seq.evaluation.study_significance import sentence_statistics
+from seq2seq.evaluation.significance import sentence_statistics
 
 HYPOTHESES = ["the dog runs fast today", "a cat", "the old man sleeps in the house", "a man ran on"]
 REFERENCES = ["the dog runs very fast", "a cat", "the man sleeps in the house", "a man ran off now"]

@@ -1,10 +1,20 @@
 import math
+import random
+import sys
 from collections import Counter
 
 import pytest
 
-from seq2seq.evaluation.bleu_tokenize import ScoringRule
-from seq2seq.evaluation.metrics import score
+from seq2seq.evaluation.metrics import (
+    CHOICES,
+    ScoringRule,
+    build_bleu,
+    check_bleu_is_available,
+    choose_bleu_tokenize,
+    describe_spacing,
+    score,
+)
+from seq2seq.evaluation.significance import Significance, compare_systems
 
 REFERENCES = [
     "A dog runs through the snow.",
@@ -122,3 +132,225 @@ def test_nothing_to_score_is_an_error():
 def test_different_counts_are_an_error_with_both_counts():
     with pytest.raises(ValueError, match="2 translations but 3 references"):
         score(HYPOTHESES[:2], REFERENCES)
+
+
+SUBJECTS = ["\u72ac", "\u732b", "\u5c11\u5e74", "\u5973\u306e\u4eba", "\u5148\u751f"]
+PLACES = ["\u516c\u5712\u3067", "\u5ddd\u306e\u305d\u3070\u3067", "\u96ea\u306e\u4e2d\u3067"]
+OBJECTS = ["\u672c\u3092", "\u6c34\u3092", "\u5199\u771f\u3092", "\u6b4c\u3092"]
+VERBS = ["\u8aad\u3093\u3067\u3044\u307e\u3059", "\u98f2\u307f\u307e\u3057\u305f"]
+KEY = "training.validation.bleu_tokenize"
+
+
+def japanese(size: int) -> list[str]:
+    """Return sentences of a grammar of five words, without spaces."""
+    draw = random.Random(1)
+    return [
+        f"{draw.choice(SUBJECTS)}\u304c{draw.choice(PLACES)}{draw.choice(OBJECTS)}"
+        f"{draw.choice(VERBS)}\u3002"
+        for _ in range(size)
+    ]
+
+
+JAPANESE = japanese(20)
+JAPANESE_HYPOTHESES = [*JAPANESE[:10], *reversed(JAPANESE[10:])]
+ENGLISH = ["A dog runs through the snow.", "Two men are sitting on a bench."]
+
+
+@pytest.mark.parametrize(
+    ("language", "tokenize"),
+    [
+        ("de", "13a"),
+        ("target", "13a"),
+        ("zh", "zh"),
+        ("zh-CN", "zh"),
+        ("zh_Hant", "zh"),
+        ("ZHO", "zh"),
+        ("ja", "ja-mecab"),
+        ("jpn_Jpan", "ja-mecab"),
+        ("ko", "ko-mecab"),
+        ("th", "13a"),
+        ("jam", "13a"),
+    ],
+)
+def test_the_language_chooses_the_tokenizer(language: str, tokenize: str) -> None:
+    assert choose_bleu_tokenize("auto", language=language) == tokenize
+
+
+@pytest.mark.parametrize("value", CHOICES[1:])
+def test_a_given_tokenizer_is_taken(value: str) -> None:
+    assert choose_bleu_tokenize(value, language="ja") == value
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "intl", "zh", "char", "none"])
+def test_the_signature_names_the_tokenizer(tokenize: str) -> None:
+    scores = score(ENGLISH, ENGLISH, rule=ScoringRule(tokenize))
+
+    assert scores.bleu == 100
+    assert f"tok:{tokenize}" in scores.signature.split("|")
+
+
+def test_without_case_lower_case_is_right():
+    cased, lower = ["Der Hund sieht die Katze."], ["der hund sieht die katze."]
+
+    scores = score(lower, cased, rule=ScoringRule(lowercase=True))
+
+    assert (scores.bleu, scores.chrf, scores.ter) == (100, 100, 0)
+    assert "case:lc" in scores.signature.split("|")
+    assert score(lower, cased).bleu < 50
+
+
+@pytest.mark.parametrize("rule", [ScoringRule(), ScoringRule("char", lowercase=True)])
+def test_a_signature_gives_its_rule_back(rule):
+    assert ScoringRule.of_signature(score(ENGLISH, ENGLISH, rule=rule).signature) == rule
+
+
+def test_a_signature_of_japanese_words_gives_its_rule_back():
+    signature = "nrefs:1|case:mixed|eff:no|tok:ja-mecab-0.996-IPA|smooth:exp|version:2.6.0"
+
+    assert ScoringRule.of_signature(signature) == ScoringRule("ja-mecab")
+
+
+def test_japanese_is_scored_by_words() -> None:
+    pytest.importorskip("MeCab", reason="the extra ja is not installed")
+
+    by_13a = score(JAPANESE_HYPOTHESES, JAPANESE, ter=False)
+    by_words = score(JAPANESE_HYPOTHESES, JAPANESE, ter=False, rule=ScoringRule("ja-mecab"))
+
+    assert by_13a.bleu == pytest.approx(0)  # a sentence is one word, which has no 4-gram
+    assert 50 < by_words.bleu < 90
+    assert "tok:ja-mecab" in by_words.signature
+    assert (by_words.chrf, by_words.ter) == (by_13a.chrf, by_13a.ter)
+
+
+def test_systems_are_compared_with_the_tokenizer() -> None:
+    found = compare_systems(
+        [("a", JAPANESE_HYPOTHESES), ("b", JAPANESE)],
+        [JAPANESE],
+        significance=Significance.bootstrap,
+        num_samples=20,
+        rule=ScoringRule("char"),
+    )
+
+    assert "tok:char" in found.signatures["bleu"].split("|")
+    first, second = found.scores["bleu"]
+    expected = score(JAPANESE_HYPOTHESES, JAPANESE, rule=ScoringRule("char")).bleu
+    assert (first.score, second.score) == (pytest.approx(expected), 100)
+
+
+@pytest.mark.parametrize(
+    ("tokenize", "module", "extra"), [("ja-mecab", "MeCab", "ja"), ("ko-mecab", "mecab_ko", "ko")]
+)
+def test_a_missing_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, tokenize: str, module: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    tokenizer_module = f"sacrebleu.tokenizers.tokenizer_{tokenize.replace('-', '_')}"
+    monkeypatch.delitem(sys.modules, tokenizer_module, raising=False)
+
+    with pytest.raises(ValueError, match="packages are missing") as caught:
+        check_bleu_is_available(tokenize, key=KEY)
+
+    assert str(caught.value) == (
+        f"BLEU cannot use {KEY}={tokenize}: packages are missing; "
+        f"pip install 'attention-seq2seq[{extra}]', or set {KEY}=char"
+    )
+    monkeypatch.delitem(sys.modules, tokenizer_module, raising=False)
+
+
+def test_a_failed_download_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError("no\nroute")
+
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.download_file", fail)
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", "nowhere")
+
+    with pytest.raises(
+        ValueError, match=r"^BLEU cannot use x=flores200: no route; set x=char$"
+    ) as caught:
+        build_bleu(ScoringRule("flores200"), key="x")
+
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "intl", "zh", "char", "none"])
+def test_ordinary_tokenizers_are_not_loaded_for_the_check(
+    monkeypatch: pytest.MonkeyPatch, tokenize: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
+
+    check_bleu_is_available(tokenize, key=KEY)
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "intl", "none"])
+def test_text_without_spaces_is_reported(tokenize: str) -> None:
+    warning = describe_spacing({"the set": JAPANESE}, tokenize, key="x")
+
+    assert warning == (
+        f"the set has hardly any spaces, so BLEU with x={tokenize} takes whole clauses as "
+        "words; set x=char, or zh, ja-mecab or ko-mecab if it is the language"
+    )
+
+
+@pytest.mark.parametrize("tokenize", ["zh", "ja-mecab", "ko-mecab", "char", "flores200"])
+def test_tokenizers_that_need_no_spaces_are_not_reported(tokenize: str) -> None:
+    assert describe_spacing({"the set": JAPANESE}, tokenize, key="x") is None
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ENGLISH,
+        ["Donaudampfschifffahrtsgesellschaft ist lang.", "Ja."],
+        ["abcde", "edcba"],
+        [" ".join(line) for line in JAPANESE],
+        ["\uac1c\uac00 \ub208\uc744 \ub2ec\ub9b0\ub2e4."],
+        ["I like \u6771\u4eac very much."],
+        [""],
+    ],
+)
+def test_text_with_spaces_is_not_reported(lines: list[str]) -> None:
+    assert describe_spacing({"the set": lines}, "13a", key="x") is None
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["\u6211\u559c\u6b22\u82f9\u679c\u3002"],
+        ["\u0e09\u0e31\u0e19\u0e0a\u0e2d\u0e1a\u0e41\u0e2d\u0e1b\u0e40\u0e1b\u0e34\u0e49\u0e25"],
+        ["thisisalanguagewithoutanyspacesatall"],
+    ],
+)
+def test_other_text_without_spaces_is_reported(lines: list[str]) -> None:
+    assert describe_spacing({"the set": lines}, "13a", key="x") is not None
+
+
+SPACED = [" ".join(line) for line in JAPANESE]
+
+
+@pytest.mark.parametrize("tokenize", ["zh", "ja-mecab", "flores200"])
+def test_spaces_that_change_the_words_of_a_tokenizer_are_reported(tokenize: str) -> None:
+    """With `zh` the spaced text scores half of what the same text without spaces does."""
+    warning = describe_spacing({"the set": JAPANESE, "b.ja": SPACED}, tokenize, key="x")
+
+    assert warning is not None
+    assert warning.startswith("b.ja has spaces between words of a script without spaces. With x=")
+    assert score(JAPANESE, SPACED, rule=ScoringRule("zh")).bleu < 60
+
+
+def test_spaces_that_a_tokenizer_ignores_are_not_reported() -> None:
+    chinese = ["\u6211 \u559c\u6b22 \u82f9\u679c \u3002"]
+
+    assert describe_spacing({"a": SPACED}, "char", key="x") is None
+    assert describe_spacing({"a": chinese}, "zh", key="x") is None
+    assert describe_spacing({"a": chinese}, "ja-mecab", key="x") is not None
+    assert (
+        describe_spacing({"a": ["\u732b\u304c\u3000\u7720\u308b", *JAPANESE]}, "zh", key="x")
+        is None
+    )
+
+
+def test_translations_that_lack_the_spaces_of_the_references_are_reported() -> None:
+    warning = describe_spacing({"ref": SPACED, "hyp": JAPANESE}, "13a", key="x")
+
+    assert warning is not None
+    assert warning.startswith("hyp has hardly any spaces")

@@ -5,10 +5,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sacrebleu.metrics.bleu import BLEU
 
-from seq2seq.evaluation.metrics import score
-from seq2seq.evaluation.significance import Significance, compare_systems
+from seq2seq.evaluation.metrics import ScoringRule, score
+from seq2seq.evaluation.significance import (
+    Significance,
+    compare_groups,
+    compare_systems,
+    corpus_bleu,
+    holm,
+    sentence_statistics,
+)
 
 METRICS = ("bleu", "chrf", "ter")
 REFERENCE = [
@@ -132,3 +141,230 @@ def test_all_numbers_can_be_written_as_json():
     assert json.loads(json.dumps(found.scores)) == {
         metric: [list(each) for each in scores] for metric, scores in found.scores.items()
     }
+
+
+SEEDS = [(0, 0), (1, 1), (2, 2)]
+SENTENCES = ["A dog runs through the deep snow.", "Two men sit.", "Nobody is here today, I think."]
+TRANSLATIONS = [
+    ["A dog runs through snow.", "Two men sit.", "Nobody is here, I think."],
+    ["A dog runs through the deep snow.", "Two men stand up.", ""],
+    ["Cats sleep", "men", "here I am"],  # no n-gram of two matching words
+    ["dog", "Two", "think"],  # too short for n-grams of four words
+    ["", "", ""],
+    SENTENCES,
+]
+
+
+def simulate(random, *, num_sentences, spread, quality=(0.8, 0.8), num_seeds=3):
+    """Return the sentence statistics of two groups of runs.
+
+    A run translates about half of the sentences as most runs of its group do. `spread` moves whole
+    runs; 0.03 moves them as far (0.5 BLEU) as chance in 1,000 sentences does.
+    """
+    lengths = random.integers(6, 20, num_sentences)
+    ease = random.normal(0, 0.8, num_sentences)
+
+    def translate(logits):
+        """Draw matching n-grams: `lengths` words of which some are right, in runs of right ones."""
+        right = 1 / (1 + np.exp(-logits))
+        matches, totals = [random.binomial(lengths, right)], [lengths]
+        for order in range(1, 4):
+            totals.append(np.maximum(lengths - order, 0))
+            more = random.binomial(matches[-1], 0.4 + 0.6 * right)
+            matches.append(np.minimum(more, totals[-1]))
+        return np.stack([lengths, lengths, *matches, *totals], axis=1).astype(float)
+
+    def group(share):
+        logits = np.log(share / (1 - share)) + ease
+        return [translate(logits + spread * random.normal()) for _ in range(num_seeds)]
+
+    typical = translate(np.log(4) + ease)
+    is_typical = random.random((2, num_seeds, num_sentences)) < 0.5
+    return [
+        np.stack(
+            [
+                np.where(same[:, None], typical, run)
+                for same, run in zip(of_group, runs, strict=True)
+            ]
+        )
+        for of_group, runs in zip(is_typical, map(group, quality), strict=True)
+    ]
+
+
+def rate_of_differences(number, *, num_samples=100, **options):
+    """Return the shares of simulated studies with p < .05: of our test and of Clark's."""
+    random = np.random.default_rng(3)
+    found = [
+        compare_groups(*simulate(random, **options), same_seeds=SEEDS, num_samples=num_samples)
+        for _ in range(number)
+    ]
+    agree = [(each.p_value > 0.05) == (each.interval[0] <= 0 <= each.interval[1]) for each in found]
+    assert np.mean(agree) > 0.97
+    return (
+        np.mean([each.p_value < 0.05 for each in found]),
+        np.mean([each.p_stratified < 0.05 for each in found]),
+    )
+
+
+@pytest.mark.parametrize("hypotheses", TRANSLATIONS)
+def test_bleu_of_summed_statistics_is_that_of_sacrebleu(hypotheses):
+    statistics = sentence_statistics(hypotheses, SENTENCES)
+
+    expected = BLEU(tokenize="13a").corpus_score(hypotheses, [SENTENCES]).score
+    assert statistics.shape == (3, 10)
+    assert corpus_bleu(statistics.sum(axis=0)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_bleu_of_many_sums_is_computed_at_once():
+    sums = np.stack([sentence_statistics(each, SENTENCES).sum(axis=0) for each in TRANSLATIONS])
+
+    assert corpus_bleu(sums).tolist() == [float(corpus_bleu(each)) for each in sums]
+
+
+def test_a_missing_package_of_the_tokenizer_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mecab_ko", None)
+    monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ko_mecab", raising=False)
+
+    with pytest.raises(ValueError, match="packages are missing; pip install"):
+        sentence_statistics(["a"], ["a"], rule=ScoringRule("ko-mecab"))
+
+
+def test_the_tokenizer_of_sacrebleu_can_be_chosen():
+    hypotheses = TRANSLATIONS[0]
+    statistics = sentence_statistics(hypotheses, SENTENCES, rule=ScoringRule("char"))
+
+    expected = BLEU(tokenize="char").corpus_score(hypotheses, [SENTENCES]).score
+    assert corpus_bleu(statistics.sum(axis=0)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1])
+def test_groups_of_one_system_seldom_differ(spread):
+    rate, _ = rate_of_differences(200, num_sentences=50, spread=spread)
+
+    assert 0.01 <= rate <= 0.10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [0.0, 0.03, 0.1])
+def test_groups_of_one_system_differ_in_five_of_a_hundred_studies(spread):
+    rate, stratified = rate_of_differences(1000, num_sentences=100, spread=spread, num_samples=200)
+
+    assert 0.03 <= rate <= 0.07
+    if spread == 0.1:  # why the seeds' spread belongs into the test
+        assert stratified > 0.1
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.01])
+def test_a_difference_of_one_bleu_is_found_in_most_studies(spread):
+    random = np.random.default_rng(5)
+    quality = (0.8144, 0.8)
+    studies = [
+        simulate(random, num_sentences=1000, spread=spread, quality=quality) for _ in range(24)
+    ]
+
+    found = [compare_groups(*each) for each in studies]
+
+    assert np.mean([each.effect for each in found]) == pytest.approx(1.0, abs=0.15)
+    assert np.mean([each.p_value < 0.05 for each in found]) > 0.5
+
+
+def test_the_effect_is_the_difference_of_the_mean_scores():
+    group, baseline = simulate(
+        np.random.default_rng(1), num_sentences=80, spread=0.1, quality=(0.95, 0.6)
+    )
+
+    found = compare_groups(group, baseline, same_seeds=SEEDS)
+
+    expected = corpus_bleu(group.sum(axis=1)).mean() - corpus_bleu(baseline.sum(axis=1)).mean()
+    assert found.effect == pytest.approx(expected)
+    assert found.interval[0] < found.effect < found.interval[1]
+    assert found.p_value < 0.001
+    assert found.p_stratified == pytest.approx(1 / 10_001)
+    assert compare_groups(baseline, group).effect == pytest.approx(-expected)
+
+
+def test_a_wider_spread_of_seeds_widens_the_interval():
+    widths = []
+    for spread in (0.0, 0.5):
+        groups = simulate(np.random.default_rng(1), num_sentences=300, spread=spread)
+        low, high = compare_groups(*groups).interval
+        widths.append(high - low)
+
+    assert widths[1] > 3 * widths[0]
+
+
+def test_sentences_that_all_seeds_share_widen_the_interval():
+    """Three copies of one run tell no more about other sentences than the run does."""
+    first, second = simulate(np.random.default_rng(1), num_sentences=300, spread=0)
+    single = compare_groups(first[:1], second[:1])
+
+    copied = compare_groups(np.repeat(first[:1], 3, axis=0), np.repeat(second[:1], 3, axis=0))
+
+    width, of_copies = (found.interval[1] - found.interval[0] for found in (single, copied))
+    assert of_copies >= 0.9 * width
+
+
+def test_equal_groups_do_not_differ():
+    [group, _] = simulate(np.random.default_rng(1), num_sentences=30, spread=0)
+
+    found = compare_groups(group, group, same_seeds=SEEDS)
+
+    assert (found.effect, found.p_value, found.p_stratified) == (0, 1, 1)
+
+
+@pytest.mark.parametrize("runs", [(1, 1), (1, 3), (2, 3)])
+def test_groups_of_any_number_of_runs_are_compared(runs):
+    groups = simulate(np.random.default_rng(1), num_sentences=200, spread=0, quality=(0.95, 0.6))
+    group, baseline = (each[:number] for each, number in zip(groups, runs, strict=True))
+
+    found = compare_groups(group, baseline)
+
+    assert 0 < found.interval[0] < found.effect < found.interval[1]
+    assert found.p_value < 0.05
+    assert found.covers_seeds == (min(runs) > 1)
+    assert found.p_stratified is None
+
+
+def test_groups_of_other_test_sets_are_refused():
+    group, _ = simulate(np.random.default_rng(1), num_sentences=30, spread=0)
+
+    with pytest.raises(ValueError, match="30 and 29 sentences cannot be compared; use"):
+        compare_groups(group, group[:, :29])
+
+
+@pytest.mark.parametrize(("runs", "quantile"), [(2, 4.303), (3, 2.776)])
+def test_with_seeds_that_spread_widely_the_interval_is_that_of_a_t_test(runs, quantile):
+    groups = simulate(
+        np.random.default_rng(1), num_sentences=300, spread=1.0, quality=(0.9, 0.7), num_seeds=runs
+    )
+
+    found = compare_groups(*groups)
+
+    between_runs = sum(corpus_bleu(each.sum(axis=1)).var(ddof=1) / runs for each in groups)
+    half_width = found.interval[1] - found.effect
+    assert half_width == pytest.approx(quantile * np.sqrt(between_runs), rel=0.02)
+
+
+def test_the_interval_of_single_runs_is_that_of_the_bootstrap_over_sentences():
+    groups = simulate(np.random.default_rng(1), num_sentences=300, spread=0, quality=(0.9, 0.8))
+    group, baseline = (each[:1] for each in groups)
+
+    found = compare_groups(group, baseline)
+
+    random = np.random.default_rng(2)
+    counts = random.multinomial(300, np.full(300, 1 / 300), size=4000).astype(float)
+    effects = corpus_bleu(counts @ group[0]) - corpus_bleu(counts @ baseline[0])
+    half_width = found.interval[1] - found.effect
+    assert half_width == pytest.approx(1.96 * effects.std(), rel=0.05)
+
+
+def test_the_same_arguments_give_the_same_result():
+    groups = simulate(np.random.default_rng(1), num_sentences=30, spread=0)
+
+    assert compare_groups(*groups) == compare_groups(*groups)
+
+
+def test_holm_multiplies_by_the_comparisons_left_and_keeps_the_order():
+    assert holm([0.01, 0.04, 0.03, 0.5]) == pytest.approx([0.04, 0.09, 0.09, 0.5])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []

@@ -1,6 +1,8 @@
 """Crafted files run no code, exhaust no memory, block nothing and end in one line."""
 
+import functools
 import gzip
+import operator
 import os
 import pickle
 import zipfile
@@ -46,16 +48,16 @@ def payload_in_the_configuration(path: Path, proof: Path) -> None:
     torch.save(content, path)
 
 
-def forged_layers(path: Path, proof: Path) -> None:
-    content = torch.load(path, weights_only=True)
-    content["config"]["model"]["encoder"]["num_layers"] = 10_000_000
-    torch.save(content, path)
+def forged(key: str, value: object) -> Callable[[Path, Path], None]:
+    """Return a function that changes one key of the configuration in a checkpoint."""
 
+    def change(path: Path, proof: Path) -> None:
+        content = torch.load(path, weights_only=True)
+        *groups, name = key.split(".")
+        functools.reduce(operator.getitem, groups, content["config"])[name] = value
+        torch.save(content, path)
 
-def forged_length(path: Path, proof: Path) -> None:
-    content = torch.load(path, weights_only=True)
-    content["config"]["decoding"]["max_length_offset"] = 10**18
-    torch.save(content, path)
+    return change
 
 
 def configuration_in_itself(path: Path, proof: Path) -> None:
@@ -83,13 +85,21 @@ def endless_device(path: Path, proof: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
+HUGE = 10**10
+FORGED = {
+    "model.encoder.num_layers": HUGE,
+    "model.encoder.hidden_size": HUGE,
+    "attention.size": HUGE,
+    "attention": {"name": "local", "normalizer": "softmax", "window": HUGE, "dropout": 0.0},
+    "training.threads": HUGE,
+    "decoding.max_length_offset": HUGE**2,
+}
 CRAFTED = [
     payload_alone,
     payload_in_an_archive,
     payload_beside_the_content,
     payload_in_the_configuration,
-    forged_layers,
-    forged_length,
+    *(pytest.param(forged(key, value), id=f"forged-{key}") for key, value in FORGED.items()),
     configuration_in_itself,
     zip_bomb,
     cut_off,

@@ -11,7 +11,7 @@ from fault_processes import arguments, finish, start, train
 from same_run import assert_same_run
 from tiny_training import write_corpus
 
-from seq2seq.data.download import fetch
+from seq2seq.data.multi30k import fetch
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -90,5 +90,4 @@ def test_of_two_downloads_of_one_file_one_is_made(tmp_path: Path) -> None:
 
     assert [each.exitcode for each in processes] == [0, 0]
     assert (tmp_path / "root" / "a.gz").read_bytes() == CONTENT
-    assert [path.name for path in (tmp_path / "root").iterdir()] == ["a.gz"]
     assert _Site.num_requests == 1

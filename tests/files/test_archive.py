@@ -3,6 +3,7 @@
 import os
 import pickle
 import random
+import sys
 import zipfile
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 import torch
 
 from seq2seq.files.archive import DamagedFileError, load_archive
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
 
 CONTENT = {"name": "mine", "weights": torch.arange(40.0), "nested": [{"x": torch.ones(2, 3)}]}
 
@@ -75,6 +78,7 @@ def test_a_compressed_archive_is_refused_unread(path, tmp_path):
         load_archive(tmp_path / "y.pt")
 
 
+@posix
 def test_a_pipe_is_refused_instead_of_awaited(tmp_path):
     os.mkfifo(tmp_path / "x.pt")
 

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from seq2seq.files.lines import CHUNK, LineReader, open_lines, open_standard_input, parallel
 from seq2seq.files.text import MAX_LINE, UTF16_MARKS
 
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot wait for a pipe")
+
 LONG = b"\xc3\xa4" * CHUNK
 
 
@@ -113,6 +115,7 @@ def test_a_file_is_read_while_thousands_of_others_are_open(tmp_path):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@posix
 def test_a_paused_pipe_has_no_more_lines_for_now():
     read_end, write_end = os.pipe()
     with os.fdopen(read_end, "rb", 0) as file, os.fdopen(write_end, "wb", 0) as pipe:
@@ -135,6 +138,7 @@ def test_a_paused_pipe_has_no_more_lines_for_now():
         assert (before_the_last, at_end) == (True, False)
 
 
+@posix
 def test_an_empty_non_blocking_pipe_has_not_ended():
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
@@ -192,6 +196,7 @@ def packed_pipe(tmp_path):
         yield str(tmp_path / "pipe.gz"), file
 
 
+@posix
 def test_lines_of_a_packed_pipe_are_read_when_they_are_written(packed_pipe):
     name, pipe = packed_pipe
     packer = zlib.compressobj(wbits=31)
@@ -211,6 +216,7 @@ def test_lines_of_a_packed_pipe_are_read_when_they_are_written(packed_pipe):
     assert (at_pause, at_end) == (False, False)
 
 
+@posix
 def test_a_packed_pipe_is_read_a_byte_at_a_time(packed_pipe):
     name, pipe = packed_pipe
 

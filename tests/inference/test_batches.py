@@ -1,15 +1,145 @@
+import dataclasses
+import logging
 import threading
+from itertools import chain, count, islice
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from pretend_cuda import CUDA, pretend_cuda
-from tiny_translator import BEAM, GREEDY, SENTENCES, make_translator, record_shapes
+from tiny_translator import (
+    BEAM,
+    BEST,
+    GREEDY,
+    SENTENCES,
+    make_checkpoint,
+    make_translator,
+    record_shapes,
+)
 
-from seq2seq.config.errors import describe_error
-from seq2seq.inference.streaming import LONG_SENTENCE
+from seq2seq.checkpoints.checkpoint import save_checkpoint
+from seq2seq.config.composition import describe_error
+from seq2seq.config.schema import load_config
+from seq2seq.inference.batches import (
+    BATCHES_PER_WINDOW,
+    LONG_SENTENCE,
+    VERY_LONG,
+    cut_windows,
+    map_batches,
+)
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.device_memory import DeviceMemoryError
 from seq2seq.runtime.numerics import Numerics, Precision
+
+
+def record(lengths, *, known=(), batch_size):
+    """Return the results, each the number of its row, and the batches that were processed."""
+    batches = []
+
+    def process(rows):
+        batches.append(rows)
+        return rows
+
+    results = map_batches(
+        process,
+        range(len(lengths)),
+        lengths=lengths,
+        known={row: row for row in known},
+        batch_size=batch_size,
+    )
+    return list(results), batches
+
+
+def test_a_window_holds_many_batches_and_the_last_one_the_rest():
+    full = 3 * BATCHES_PER_WINDOW
+
+    found = list(cut_windows(range(2 * full + 1), 3))
+
+    assert [len(window) for window in found] == [full, full, 1]
+    assert [item for window in found for item in window] == list(range(2 * full + 1))
+
+
+def test_no_items_make_no_window():
+    assert list(cut_windows([], 2)) == []
+
+
+def test_an_endless_stream_is_read_a_window_at_a_time():
+    numbers = count()
+
+    assert list(islice(cut_windows(numbers, 1), 1)) == [list(range(BATCHES_PER_WINDOW))]
+    assert next(numbers) == BATCHES_PER_WINDOW
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 3 * LONG_SENTENCE), st.booleans())),
+    batch_size=st.integers(1, 5),
+)
+def test_every_row_is_processed_once_in_order_in_batches_of_bounded_area(rows, batch_size):
+    lengths = [length for length, _ in rows]
+    known = [row for row, (_, is_known) in enumerate(rows) if is_known]
+
+    results, batches = record(lengths, known=known, batch_size=batch_size)
+
+    assert results == list(range(len(rows)))
+    assert sorted(chain.from_iterable(batches)) == sorted(set(results) - set(known))
+    for batch in batches:
+        assert 1 <= len(batch) <= batch_size
+        area = len(batch) * max(lengths[row] for row in batch)
+        assert len(batch) == 1 or area <= batch_size * LONG_SENTENCE
+
+
+def test_rows_of_similar_length_share_a_batch():
+    _, batches = record([7, 2, 9, 1], batch_size=2)
+
+    assert batches == [[3, 1], [0, 2]]
+
+
+def test_a_result_comes_before_the_batches_behind_it():
+    batches = []
+
+    def process(rows):
+        batches.append(rows)
+        return rows
+
+    next(map_batches(process, range(4), lengths=[1, 1, 5, 5], known={}, batch_size=2))
+
+    assert batches == [[0, 1]]
+
+
+def test_a_row_without_a_result_is_an_error():
+    results = map_batches(lambda rows: rows[1:], range(2), lengths=[1, 1], known={}, batch_size=2)
+
+    with pytest.raises(ValueError, match="shorter"):
+        list(results)
+
+
+def test_on_result_is_called_as_soon_as_a_result_is_known():
+    events = []
+    results = map_batches(
+        lambda rows: [f"row {row}" for row in rows],
+        range(3),
+        lengths=[9, 0, 5],
+        known={1: "known"},
+        batch_size=1,
+        on_result=events.append,
+    )
+
+    for result in results:
+        events.append(f"{result} yielded")
+
+    called = ["known", "row 2", "row 0"]
+    assert events == [*called, "row 0 yielded", "known yielded", "row 2 yielded"]
+
+
+def test_a_warning_counts_very_long_rows(caplog):
+    lengths = [1, VERY_LONG, VERY_LONG + 1, 50 * VERY_LONG]
+
+    record(lengths, batch_size=2)
+
+    [message] = caplog.messages
+    assert message.startswith("2 sentences have more than 1,000 tokens, the longest 50,000;")
+    assert message.endswith("for example with long_lines=split")
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +232,7 @@ def test_a_gpu_gets_each_batch_in_one_copy_and_finds_the_same(scored):
 
     assert [text for text, _ in found] == [text for text, _ in expected]
     assert [score for _, score in found] == pytest.approx([score for _, score in expected])
-    assert not any("inference/batches" in line for line in cuda.syncs)
+    assert not any("inference/translator" in line for line in cuda.syncs)
 
 
 @pytest.mark.parametrize("scored", [False, True])
@@ -122,3 +252,71 @@ def test_too_little_memory_of_a_gpu_names_the_batch_and_the_key(monkeypatch, sco
     size = "2 sentences of at most 6 tokens" if scored else "2 sentences of at most 9 tokens"
     line = f"the memory of a GPU is too small for {size} at a time; lower batch_size=7"
     assert describe_error(caught.value) == line
+
+
+TAGGED = (
+    "data=files",
+    "data.train={a: {files: [a.tsv], tag: '<2x>'}, b: {files: [b.tsv], tag: '<2y>'}}",
+    "data.valid=[c.tsv]",
+)
+LINES = ["<2x> ja", "ja", "", " <2y> nein", "x <2x> ja"]
+
+
+@pytest.fixture
+def tagged_translator(tmp_path) -> Translator:
+    """Load a checkpoint whose training corpora all had a tag."""
+    checkpoint = make_checkpoint()
+    config = dataclasses.replace(checkpoint.config, data=load_config(*TAGGED).data)
+    save_checkpoint(tmp_path / "best.pt", dataclasses.replace(checkpoint, config=config))
+    return Translator.load(tmp_path, device="cpu")
+
+
+def test_sentences_without_a_tag_are_counted_in_translating(tagged_translator, caplog):
+    unlimited = dataclasses.replace(BEST, max_length_offset=1000)
+    with caplog.at_level(logging.WARNING):
+        list(tagged_translator.translate(LINES[::3], unlimited))
+        assert not [each for each in caplog.messages if "tag" in each]
+        list(tagged_translator.translate(LINES, unlimited, batch_size=2))
+
+    [message] = [each for each in caplog.messages if "tag" in each]
+    assert message.startswith(
+        "2 of 5 sentences do not begin with a tag of the training text (<2x>, <2y>); "
+    )
+
+
+def test_sentences_without_a_tag_are_counted_in_scoring(tagged_translator, caplog):
+    with caplog.at_level(logging.WARNING):
+        list(tagged_translator.score([(line, "abc") for line in LINES]))
+
+    assert [each.split(";")[0] for each in caplog.messages if "unknown" not in each] == [
+        "2 of 5 sentences do not begin with a tag of the training text (<2x>, <2y>)",
+        "1 of 5 pairs have text on one side only",
+    ]
+
+
+def test_unknown_tokens_of_the_input_are_counted_in_translating_and_scoring(caplog):
+    translator = make_translator()
+    lines = ["ja", "<ja>", "\u65e5\u672c\u8a9e ja"]
+
+    with caplog.at_level(logging.WARNING):
+        found = list(translator.translate(lines, BEST, batch_size=2))
+        scored = list(translator.score([(line, "abc") for line in lines]))
+        list(translator.translate(lines[:1], BEST))
+
+    assert [each.num_unknown_tokens for each in found] == [0, 2, 3]
+    assert [each.num_unknown_tokens for each in scored] == [0, 2, 3]
+    assert [each.split(",")[:2] for each in caplog.messages if "unknown" in each] == 2 * [
+        ["5 of 12 source tokens", " in 2 of 3 sentences"]
+    ]
+
+
+def test_translations_at_the_length_limit_are_counted(caplog):
+    short = dataclasses.replace(BEST, max_length_ratio=0.0, max_length_offset=1)
+
+    with caplog.at_level(logging.WARNING):
+        found = list(make_translator().translate(SENTENCES, short))
+
+    num_cut = sum(not each.best.finished for each in found)
+    assert 0 < num_cut < 8
+    [message] = caplog.messages
+    assert message.startswith(f"{num_cut} of 8 translations reached the length limit; raise deco")

@@ -1,16 +1,21 @@
 import pytest
 import torch
+from tiny_attention import VARIANTS
+from tiny_models import FORMS, tiny_batch, tiny_model
 
 from seq2seq.data import CharacterTokenizer, TokenizerPair
+from seq2seq.inference import translation as translation_module
 from seq2seq.inference.translation import (
     EncodedLine,
     EncodedPair,
     empty_translation,
     encode_lines,
     found_translation,
+    score_targets,
     scored_translation,
 )
 from seq2seq.search import Hypothesis
+from seq2seq.special_tokens import BOS
 
 TOKENIZERS = TokenizerPair(CharacterTokenizer("jan "), CharacterTokenizer("yes\n"))
 SOURCE = EncodedLine("ja", [4, 5])
@@ -79,3 +84,92 @@ def test_an_empty_translation_has_probability_1():
     assert hypothesis.token_log_probabilities == [0.0]
     assert hypothesis.attention_weights.shape == (3, 1, 1)
     assert translation.source_tokens == hypothesis.tokens == ["</s>"]
+
+
+def test_repr_is_short_and_names_text_and_score():
+    translation = found_translation(SOURCE, [found([4, 5, 6])] * 2, tokenizers=TOKENIZERS)
+
+    assert repr(translation) == (
+        "Translation(source='ja', text='yes', score=-1.5000, num_hypotheses=2)"
+    )
+    assert repr(translation.best) == (
+        "TranslatedHypothesis(text='yes', score=-1.5000, finished=True, "
+        "attention_weights=(2, 4, 3))"
+    )
+
+
+def score_batch(model, batch):
+    return score_targets(
+        model.eval(),
+        batch.source_ids,
+        batch.source_mask,
+        target_ids=batch.target_ids,
+        target_mask=batch.target_mask,
+    )
+
+
+def score_by_steps(model, pair):
+    """Return the log-probability of one pair's target and its weights (N, T, S), step by step."""
+    memory, state = model.encode(pair.source_ids, pair.source_mask)
+    previous_ids = torch.tensor([BOS])
+    total, weights = 0.0, []
+    for target_ids in pair.target_ids.unbind(1):
+        step = model.decoder.step(state, previous_ids, memory)
+        total += torch.log_softmax(step.logits, dim=-1)[0, target_ids].item()
+        weights.append(step.attention_weights[0])
+        state, previous_ids = step.state, target_ids
+    return total, torch.stack(weights, dim=1)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("attention", VARIANTS)
+def test_a_target_is_as_probable_as_the_steps_that_lead_to_it(attention, form):
+    model = tiny_model(VARIANTS[attention], form).eval()
+    batch = tiny_batch()
+
+    all_scored = score_batch(model, batch)
+
+    with torch.inference_mode():
+        for row, scored in enumerate(all_scored):
+            total, weights = score_by_steps(model, batch.row(row))
+            assert scored.log_probability == pytest.approx(total, abs=1e-5)
+            assert scored.attention_weights.dtype == torch.float32
+            torch.testing.assert_close(scored.attention_weights, weights.float(), rtol=0, atol=1e-6)
+
+
+def test_neighbours_and_padding_change_nothing_but_rounding():
+    model = tiny_model(VARIANTS["additive"], dtype=torch.float32)
+
+    together = score_batch(model, tiny_batch(extra=2))
+
+    for row, scored in enumerate(together):
+        [alone] = score_batch(model, tiny_batch().row(row))
+        assert scored.log_probability == pytest.approx(alone.log_probability, abs=1e-5)
+        torch.testing.assert_close(scored.attention_weights, alone.attention_weights)
+
+
+def test_probabilities_do_not_depend_on_how_many_are_held_at_once(monkeypatch):
+    model = tiny_model(VARIANTS["dot"])
+    at_once = score_batch(model, tiny_batch())
+
+    monkeypatch.setattr(translation_module, "_ROWS", 3)
+
+    in_parts = score_batch(model, tiny_batch())
+    for whole, part in zip(at_once, in_parts, strict=True):
+        assert part.log_probability == pytest.approx(whole.log_probability, abs=1e-6)
+
+
+def test_a_target_is_a_finished_hypothesis_without_its_last_token():
+    batch = tiny_batch(extra=2)
+
+    for row, scored in enumerate(score_batch(tiny_model(VARIANTS["dot"]), batch)):
+        *ids, _ = batch.target_ids[row][batch.target_mask[row]].tolist()
+        assert (scored.ids, scored.finished) == (ids, True)
+        assert scored.score == scored.log_probability
+        assert len(scored.token_log_probabilities) == len(ids) + 1
+
+
+def test_weights_do_not_keep_the_batch_in_memory():
+    for scored in score_batch(tiny_model(VARIANTS["multihead"]), tiny_batch(extra=3)):
+        stored = scored.attention_weights.untyped_storage().nbytes()
+        assert stored == scored.attention_weights.numel() * scored.attention_weights.element_size()

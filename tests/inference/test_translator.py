@@ -16,8 +16,9 @@ from tiny_translator import (
     write_checkpoint,
 )
 
-from seq2seq.inference.streaming import BATCHES_PER_WINDOW
+from seq2seq.inference.batches import BATCHES_PER_WINDOW
 from seq2seq.inference.translator import Translator
+from seq2seq.model import count_parameters
 from seq2seq.runtime.numerics import Device, Precision
 from seq2seq.search import GreedyConfig, search
 
@@ -172,18 +173,16 @@ class CountedLine(str):
         CountedLine.num_alive -= 1
 
 
-class Echo:
-    """Replaces the model: each line is its own translation."""
-
-    def translate(self, window, *arguments, **options):
-        for line, _ in window:
-            yield translated(str(line), str(line))
+def echo(function, sources, *arguments):
+    """Replace the model: each line is its own translation."""
+    for line in sources:
+        yield translated(str(line.text), str(line.text))
 
 
 @pytest.mark.parametrize("is_cut", [True, False])
 def test_only_a_window_of_an_endless_stream_is_held(monkeypatch, is_cut):
     translator = make_translator()
-    monkeypatch.setattr(translator, "_batches", Echo())
+    monkeypatch.setattr(translator, "_map_batches", echo)
     window = 3 * BATCHES_PER_WINDOW if is_cut else 1
     most = 0
 
@@ -238,3 +237,13 @@ def test_without_options_a_translator_searches_greedily():
     plain = Translator(checkpoint.build_model(), tokenizers=checkpoint.tokenizers)
 
     assert texts(plain(SENTENCES)) == texts(expected(SENTENCES, GreedyConfig()))
+
+
+def test_repr_is_one_line_with_the_size_and_the_device():
+    translator = make_translator()
+    num_parameters = count_parameters(make_checkpoint().build_model())
+
+    assert repr(translator) == (
+        f"Translator({num_parameters:,} parameters, 31 source and 14 target tokens, cpu, fp32, "
+        f"decoding={translator.decoding.name})"
+    )

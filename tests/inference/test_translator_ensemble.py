@@ -80,12 +80,6 @@ def test_no_checkpoint_at_all_is_refused():
         Translator.load([], device=Device.cpu)
 
 
-@pytest.mark.parametrize("checkpoints", [[], [""], ["a.pt", ""]])
-def test_a_configuration_without_a_checkpoint_is_refused(checkpoints):
-    with pytest.raises(ValueError, match=r"checkpoint=\[.*\] must name a checkpoint, or several"):
-        make_translate_config(checkpoints)
-
-
 def test_reports_name_all_checkpoints_without_attention(tmp_path):
     run = write_checkpoint(tmp_path / "run", "none")
     config = make_translate_config([str(run)] * 2, text="ja", alignments=str(tmp_path / "x"))

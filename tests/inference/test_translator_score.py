@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny_translator import BEAM, SENTENCES, make_translator
 
-from seq2seq.inference.streaming import BATCHES_PER_WINDOW
+from seq2seq.inference.batches import BATCHES_PER_WINDOW
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +94,11 @@ def test_an_endless_stream_of_pairs_is_read_one_window_at_a_time(translator):
     next(translator.score((("ja", "abc") for _ in numbers), batch_size=2))
 
     assert next(numbers) == 2 * BATCHES_PER_WINDOW
+
+
+def test_probabilities_that_are_not_numbers_are_an_error():
+    translator = make_translator()
+    translator._model.decoder.output.bias.data[5] = torch.nan
+
+    with pytest.raises(ValueError, match=r"NaN.*precision=fp32"):
+        list(translator.score([("ja", "abc")]))

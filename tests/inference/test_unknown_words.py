@@ -14,8 +14,8 @@ from seq2seq.data import (
     WordTokenizer,
     train_tokenizers,
 )
-from seq2seq.data.tokenizers.base import UNKNOWN_SURFACE
-from seq2seq.inference.translation import EncodedLine, found_translation, hypothesis_links
+from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE
+from seq2seq.inference.translation import EncodedLine, attention_links, found_translation
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 from seq2seq.search import Hypothesis
 from seq2seq.special_tokens import EOS, UNK
@@ -97,7 +97,7 @@ def test_links_count_the_words_of_the_new_text(entry, text, links):
     replaced = unknown_words(tokenizers, q=entry).replace(translation)
 
     assert replaced.text == text
-    assert hypothesis_links(replaced, replaced.best, tokenizers=tokenizers) == links
+    assert next(attention_links(replaced, replaced.best, tokenizers=tokenizers)) == links
 
 
 def test_every_hypothesis_is_replaced():

@@ -12,21 +12,14 @@ from tiny_models import (
 )
 from torch.testing import assert_close
 
-from seq2seq.model.sequence_dropout import DropoutMode
+from seq2seq.model.config import DropoutMode
 
 # B=3, R=B*K rows, T=4, S=5, N heads, V=13
 every_type = pytest.mark.parametrize("attention", VARIANTS.values(), ids=VARIANTS.keys())
 every_form = pytest.mark.parametrize("form", FORMS)
-every_build = pytest.mark.parametrize(
-    "build",
-    [
-        {},
-        {"num_layers": 2, "layer_norm": True},
-        {"num_layers": 3, "residual": True},
-        {"self_attention": True},
-    ],
-    ids=["plain", "two layers, normalised", "residual", "self-attention"],
-)
+SOME = ("additive", "location", "none")
+some_types = pytest.mark.parametrize("attention", [VARIANTS[name] for name in SOME])
+WHOLE = {"num_layers": 3, "residual": True, "layer_norm": True, "self_attention": True}
 
 
 def loss_of(logits, weights):
@@ -38,9 +31,9 @@ def loss_of(logits, weights):
 
 @every_type
 @every_form
-@every_build
-def test_forward_equals_unrolled_steps(attention, form, build):
-    model = tiny_model(attention, form, **build)
+def test_forward_equals_unrolled_steps(attention, form):
+    """training/test_fast_path.py does so with the parts of WHOLE alone."""
+    model = tiny_model(attention, form, **WHOLE)
     batch = tiny_batch()
 
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
@@ -55,7 +48,7 @@ def test_forward_equals_unrolled_steps(attention, form, build):
     assert_gradients_close(gradients, step_gradients, tolerance=1e-12)
 
 
-@every_type
+@some_types
 @every_form
 def test_forward_equals_unrolled_steps_in_training_if_dropout_is_that_of_the_sequence(
     attention, form
@@ -161,9 +154,8 @@ def test_attention_calls_over_some_sentences_equal_one_call(attention, monkeypat
 
 @every_type
 @every_form
-@pytest.mark.parametrize("self_attention", [False, True])
-def test_rows_of_a_beam_equal_separate_rows(attention, form, self_attention):
-    model = tiny_model(attention, form, num_layers=2, self_attention=self_attention)
+def test_rows_of_a_beam_equal_separate_rows(attention, form):
+    model = tiny_model(attention, form, num_layers=2, self_attention=True)
     batch = tiny_batch()
     memory, state = model.encode(batch.source_ids, batch.source_mask)
     rows = torch.arange(3).repeat_interleave(2)
@@ -181,11 +173,8 @@ def test_rows_of_a_beam_equal_separate_rows(attention, form, self_attention):
 
 
 @every_form
-@pytest.mark.parametrize("self_attention", [False, True])
-def test_selected_rows_continue_with_their_own_state(form, self_attention):
-    model = tiny_model(
-        attention_config("additive"), form, num_layers=2, self_attention=self_attention
-    )
+def test_selected_rows_continue_with_their_own_state(form):
+    model = tiny_model(attention_config("additive"), form, num_layers=2, self_attention=True)
     batch = tiny_batch()
     memory, state = model.encode(batch.source_ids, batch.source_mask)
     order = torch.tensor([2, 0])
@@ -200,7 +189,7 @@ def test_selected_rows_continue_with_their_own_state(form, self_attention):
     assert_close(selected.attention_weights, after.attention_weights[order])
 
 
-@every_type
+@some_types
 @every_form
 def test_forcing_every_token_equals_the_plain_forward(attention, form):
     model, batch = tiny_model(attention, form), tiny_batch()
@@ -271,12 +260,11 @@ def test_state_carries_no_readout_without_input_feeding(form):
     assert state.feedback.shape == step.state.feedback.shape == (3, 0)
 
 
-@every_form
 @pytest.mark.parametrize(
     "place", ["word_dropout", "embedding_dropout", "readout.hidden_dropout", "readout_dropout"]
 )
-def test_dropout_acts_in_training_only(form, place):
-    model, batch = tiny_model(attention_config("additive"), form), tiny_batch()
+def test_dropout_acts_in_training_only(place):
+    model, batch = tiny_model(attention_config("additive")), tiny_batch()
     model.decoder.get_submodule(place).p = 0.5
 
     def logits():
@@ -305,7 +293,7 @@ def test_word_dropout_drops_the_whole_embedding_of_a_token():
 
 
 @every_type
-@every_form
+@pytest.mark.parametrize("form", ["conditional", "luong"])
 def test_autocast_comes_near_full_precision(attention, form):
     model, batch = tiny_model(attention, form, dtype=torch.float32), tiny_batch()
 

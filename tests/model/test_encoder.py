@@ -1,3 +1,6 @@
+# B=3, S=5, E=8, H=5
+# B=3, T=5, D=8, N=2
+
 import dataclasses
 
 import pytest
@@ -6,10 +9,13 @@ from tiny_models import SOURCE_VOCABULARY_SIZE, encoder_config, tiny_batch
 from torch import nn
 from torch.testing import assert_close
 
-from seq2seq.model.encoder import Encoder
-from seq2seq.model.sequence_dropout import DropoutMode
-
-# B=3, S=5, E=8, H=5
+from seq2seq.model.config import DropoutMode
+from seq2seq.model.encoder import (
+    CausalSelfAttentionLayer,
+    Encoder,
+    NoSelfAttention,
+    SelfAttentionLayer,
+)
 
 
 def make_encoder(*, dtype=torch.float64, **options):
@@ -30,16 +36,6 @@ def test_states_equal_torch_on_each_sentence(num_layers):
         expected, final = gru(encoder.embedding(batch.source_ids[row, :length]))
         assert_close(states[row, :length], expected)
         assert_close(last[row], torch.cat((final[-2], final[-1])))
-
-
-def test_last_states_are_the_states_at_both_ends_of_the_sentence():
-    encoder, batch = make_encoder(), tiny_batch()
-
-    states, last = encoder(batch.source_ids, batch.source_mask)
-
-    ends = batch.source_mask.sum(1) - 1
-    assert_close(last[:, :5], states[torch.arange(3), ends, :5])
-    assert_close(last[:, 5:], states[:, 0, 5:])
 
 
 @pytest.mark.parametrize("option", ["layer_norm", "self_attention"])
@@ -86,14 +82,6 @@ def test_sentence_of_padding_only_gives_zero_states():
     assert last.isfinite().all()
     for parameter in encoder.parameters():
         assert parameter.grad.isfinite().all()
-
-
-def test_batch_of_padding_only_gives_zero_states():
-    encoder = make_encoder()
-
-    states, _ = encoder(torch.zeros(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.bool))
-
-    assert torch.equal(states, torch.zeros(2, 3, 10).double())
 
 
 def test_layer_norm_normalises_the_states():
@@ -208,15 +196,35 @@ def test_heads_must_divide_the_state_only_with_self_attention():
         dataclasses.replace(off, self_attention=True)
 
 
-@pytest.mark.parametrize(
-    "field", ["embedding_size", "hidden_size", "num_layers", "self_attention_heads"]
-)
-def test_size_below_one_is_an_error(field):
-    with pytest.raises(ValueError, match=rf"model\.encoder\.{field}=0 must be at least 1"):
-        dataclasses.replace(encoder_config(), **{field: 0})
+def randomize(layer):
+    torch.manual_seed(1)
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return layer.double()
 
 
-@pytest.mark.parametrize("field", ["word_dropout", "embedding_dropout", "hidden_dropout"])
-def test_dropout_out_of_range_is_an_error(field):
-    with pytest.raises(ValueError, match=rf"model\.encoder\.{field}=1\.0 must lie in \[0, 1\)"):
-        dataclasses.replace(encoder_config(), **{field: 1.0})
+def states():
+    return torch.randn(3, 5, 8, generator=torch.Generator().manual_seed(2)).double()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_dropout_acts_on_the_context_in_training_only(causal):
+    layer_type = CausalSelfAttentionLayer if causal else SelfAttentionLayer
+    layer = randomize(layer_type(8, num_heads=2, dropout=0.5))
+    inputs = (states(),) if causal else (states(), torch.ones(3, 5, dtype=torch.bool))
+
+    drawn = [layer.train()(*inputs) for _ in range(2)]
+    fixed = [layer.eval()(*inputs) for _ in range(2)]
+
+    assert not torch.allclose(*drawn)
+    assert torch.equal(*fixed)
+
+
+def test_no_self_attention_returns_the_states_and_keeps_no_past():
+    layer, state = NoSelfAttention(), states()[:, 0]
+
+    refined, past = layer.step(state, layer.start(state))
+
+    assert torch.equal(refined, state)
+    assert torch.equal(layer(states(), torch.ones(3, 5).bool()), states())
+    assert past.keys.shape == past.values.shape == (3, 0, 0)

@@ -1,3 +1,7 @@
+"""The GRU of CUDA over padded rows equals torch's GRU over packed ones."""
+
+# B batch, T length, I input, H hidden of one direction
+
 import copy
 import pickle
 
@@ -9,8 +13,13 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-from seq2seq.model.gru import BidirectionalGRU, GRUCell
-from seq2seq.model.sequence_dropout import DropoutMode
+from seq2seq.model.gru import (
+    BidirectionalGRU,
+    GRUCell,
+    direction_parameters,
+    flatten_direction,
+    run_direction,
+)
 
 # T=5 steps, B=4 rows, I=3, H=2 of one direction
 LENGTHS = [5, 1, 0, 3]
@@ -21,9 +30,9 @@ either_way = pytest.mark.parametrize("reverse", [False, True])
 padded_or_not = pytest.mark.parametrize("padding", [None, ~MASK.t()], ids=["full", "padded"])
 
 
-def bidirectional(num_layers, *, dtype=torch.float64, dropout=0.0):
+def bidirectional(num_layers, *, dtype=torch.float64, dropout=0.0, residual=False):
     torch.manual_seed(1)
-    gru = BidirectionalGRU(3, 2, num_layers=num_layers, dropout=dropout)
+    gru = BidirectionalGRU(3, 2, num_layers=num_layers, dropout=dropout, residual=residual)
     for parameter in gru.parameters():
         nn.init.normal_(parameter)
     return gru.to(dtype)
@@ -190,17 +199,65 @@ def test_cell_with_layer_norm_normalises_both_projections():
     assert cell.input_norm.normalized_shape == cell.hidden_norm.normalized_shape == (18,)
 
 
-@pytest.mark.parametrize("residual", [False, True])
-def test_cuda_computes_the_layers_of_the_cpu(residual):
-    torch.manual_seed(1)
-    gru = BidirectionalGRU(
-        3, 2, num_layers=3, dropout=0.0, dropout_mode=DropoutMode.sequence, residual=residual
-    ).double()
-    inputs = random(4, 5, 3, seed=1)
-    real = MASK.unsqueeze(-1)
-    states, last = gru(inputs, MASK)
-    with pretend_cuda() as cuda:
-        found, found_last = cuda.move(gru)(inputs.detach().to(CUDA), MASK.to(CUDA))
+@pytest.mark.parametrize(("num_layers", "residual"), [(1, False), (3, False), (3, True)])
+def test_cuda_gives_the_states_and_gradients_of_the_cpu_and_waits_for_nothing(num_layers, residual):
+    gru, inputs = bidirectional(num_layers, residual=residual), random(4, 5, 3, seed=1)
 
-        assert_close(found.cpu() * real, states * real, rtol=0, atol=1e-12)
-        assert_close(found_last.cpu(), last, rtol=0, atol=1e-12)
+    def run(sequences, mask):
+        states, last = gru(sequences, mask)
+        return states * mask.unsqueeze(-1), last
+
+    expected = run(inputs, MASK)
+    expected_gradients = gradients(expected, [inputs, *gru.parameters()])
+    with pretend_cuda() as cuda:
+        cuda.move(gru)
+        moved, mask = inputs.detach().to(CUDA).requires_grad_(), MASK.to(CUDA)
+        cuda.clear()
+
+        found = run(moved, mask)
+
+        assert not cuda.syncs
+        found_gradients = gradients(found, [moved, *gru.parameters()])
+        for one, other in zip(
+            (*found, *found_gradients), (*expected, *expected_gradients), strict=True
+        ):
+            assert_close(one.cpu(), other, rtol=1e-10, atol=1e-10)
+
+
+def test_autocast_leaves_the_states_of_cuda_in_fp32():
+    """They accumulate over the steps, and autocast runs cuDNN in fp16 even for bf16."""
+    gru = bidirectional(1, dtype=torch.float32)
+    with pretend_cuda() as cuda:
+        cuda.move(gru)
+        inputs, mask = torch.randn(4, 5, 3).to(CUDA), MASK.to(CUDA)
+        expected, _ = gru(inputs, mask)
+
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            states, last = gru(inputs, mask)
+
+        assert states.dtype == last.dtype == torch.float32
+        assert_close(states.cpu(), expected.cpu(), rtol=0, atol=0)
+
+
+def test_the_forward_direction_of_cuda_keeps_its_last_state_at_padding():
+    parameters = direction_parameters(bidirectional(1), "l0")
+
+    states = run_direction(torch.randn(5, 4, 3).double(), ~MASK.t(), parameters, reverse=False)
+
+    for row, length in enumerate(LENGTHS):
+        kept = states[length - 1, row].expand(5 - length, 2) if length else torch.zeros(5, 2)
+        assert_close(states[length:, row], kept.double(), rtol=0, atol=0)
+
+
+def test_flattening_changes_no_parameter_and_draws_no_number():
+    gru = bidirectional(2)
+    before = {name: each.clone() for name, each in gru.named_parameters()}
+    objects = list(gru.parameters())
+    drawn = torch.get_rng_state()
+
+    flatten_direction(direction_parameters(gru, "l1_reverse"))
+
+    assert torch.equal(torch.get_rng_state(), drawn)
+    assert all(a is b for a, b in zip(gru.parameters(), objects, strict=True))
+    for name, each in gru.named_parameters():
+        assert torch.equal(each, before[name])

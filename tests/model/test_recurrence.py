@@ -1,3 +1,9 @@
+# R=4 rows of B=2 sentences, E=7 embedding, H=6 hidden, C=10 context, F=9 readout, S=5
+# R=3 rows, E=2, H=4, F=5
+# B=3, T=4, H=6, C=10, E=7, F=9
+
+import dataclasses
+
 import pytest
 import torch
 from tiny_attention import attention_config
@@ -6,10 +12,14 @@ from torch import nn
 from torch.testing import assert_close
 
 from seq2seq.attention import Attention, Memory, Past
-from seq2seq.model.decoder_state import DecoderState
-from seq2seq.model.recurrence import build_recurrence
-
-# R=4 rows of B=2 sentences, E=7 embedding, H=6 hidden, C=10 context, F=9 readout, S=5
+from seq2seq.model.recurrence import (
+    DecoderState,
+    DropoutFactors,
+    Readout,
+    build_recurrence,
+    drop,
+    over_steps,
+)
 
 NO_PAST = Past(torch.empty(4, 0, 0), torch.empty(4, 0, 0))
 
@@ -164,3 +174,108 @@ def test_hidden_dropout_acts_between_layers_in_training_only(form):
     assert not torch.allclose(drawn[0][1], drawn[1][1])
     assert torch.equal(drawn[0][0], drawn[1][0])
     assert torch.equal(fixed[0][1], fixed[1][1])
+
+
+def test_selected_rows_keep_their_factors():
+    factors = DropoutFactors(torch.randn(3, 2), (torch.randn(3, 4), None), None, torch.randn(3, 5))
+    rows = torch.tensor([2, 0, 2])
+
+    selected = factors.select(rows)
+
+    assert torch.equal(selected.embedding, factors.embedding[rows])
+    assert torch.equal(selected.of_layer(0), factors.of_layer(0)[rows])
+    assert selected.of_layer(1) is selected.hidden is None
+    assert torch.equal(selected.readout, factors.readout[rows])
+
+
+def test_factors_that_were_not_drawn_are_none_for_every_layer():
+    factors = DropoutFactors()
+
+    assert factors.of_layer(0) is factors.of_layer(5) is None
+    assert factors.select(torch.tensor([1])) == factors
+
+
+def test_factors_over_steps_drop_the_same_at_every_step():
+    inputs, factors = torch.ones(3, 6, 2), torch.randn(3, 2)
+
+    result = drop(inputs, over_steps(factors))
+
+    for step in range(6):
+        assert torch.equal(result[:, step], factors)
+    assert over_steps(None) is None
+    assert drop(inputs, None) is inputs
+
+
+def test_select_returns_the_given_rows_in_the_given_order():
+    hidden, feedback = (torch.randn(3, 6), torch.randn(3, 6)), torch.randn(3, 9)
+    past = Past(torch.randn(3, 2, 6), torch.randn(3, 2, 6))
+
+    attended = (torch.randn(3, 5), torch.randn(3, 1))
+
+    selected = DecoderState(hidden, feedback, past, attended).select(torch.tensor([2, 0, 2, 1]))
+
+    rows = [2, 0, 2, 1]
+    assert torch.equal(selected.feedback, feedback[rows])
+    assert torch.equal(selected.past.keys, past.keys[rows])
+    assert torch.equal(selected.past.values, past.values[rows])
+    for of_selected, of_all in ((selected.hidden, hidden), (selected.attended, attended)):
+        for new, old in zip(of_selected, of_all, strict=True):
+            assert torch.equal(new, old[rows])
+
+
+def make_readout(**options):
+    torch.manual_seed(1)
+    config = dataclasses.replace(decoder_config(), **options)
+    readout = Readout(config, context_size=10).double()
+    for parameter in readout.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return readout
+
+
+def draw_inputs():
+    generator = torch.Generator().manual_seed(2)
+    return [torch.randn(3, 4, size, generator=generator).double() for size in (6, 10, 7)]
+
+
+def test_readout_is_the_tanh_of_a_projection_of_all_inputs():
+    readout, inputs = make_readout(), draw_inputs()
+
+    readouts = readout(*inputs)
+
+    projection = readout.projection
+    joined = torch.cat(inputs, dim=-1)
+    assert readouts.shape == (3, 4, 9)
+    assert_close(readouts, (joined @ projection.weight.T + projection.bias).tanh())
+
+
+def test_layer_norm_normalises_the_projection():
+    readout, inputs = make_readout(layer_norm=True), draw_inputs()
+
+    readouts = readout(*inputs)
+
+    projected = readout.projection(torch.cat(inputs, dim=-1))
+    norm = readout.norm
+    expected = nn.functional.layer_norm(projected, (9,), norm.weight, norm.bias).tanh()
+    assert_close(readouts, expected)
+
+
+def test_self_attention_refines_the_state_alone():
+    readout, (hidden, *others) = make_readout(self_attention=True), draw_inputs()
+
+    readouts = readout(hidden, *others)
+
+    joined = torch.cat((readout.self_attention(hidden), *others), dim=-1)
+    assert_close(readouts, readout.projection(joined).tanh())
+
+
+@pytest.mark.parametrize("self_attention", [False, True])
+def test_steps_equal_the_whole_target(self_attention):
+    readout, inputs = make_readout(self_attention=self_attention), draw_inputs()
+    past, steps = readout.start(inputs[0][:, 0]), []
+
+    for step in zip(*(part.unbind(1) for part in inputs), strict=True):
+        result, past = readout.step(*step, past)
+        steps.append(result)
+
+    assert_close(torch.stack(steps, dim=1), readout(*inputs))
+    assert past.keys.shape[1] == (4 if self_attention else 0)

@@ -1,9 +1,13 @@
+import dataclasses
+
 import pytest
 import torch
-from tiny_attention import VARIANTS, attention_config
+from tiny_attention import VARIANTS, attention_config, attention_sizes
 from tiny_models import (
     FORMS,
     assert_gradients_close,
+    decoder_config,
+    encoder_config,
     gradients_of,
     summed_loss,
     tiny_batch,
@@ -12,23 +16,23 @@ from tiny_models import (
 from torch.testing import assert_close
 
 from seq2seq.attention import AdditiveAttention, Normalizer
+from seq2seq.model.config import Bridge, ModelConfig, TiedEmbeddings
+from seq2seq.model.seq2seq import Seq2Seq
 
 # B=3, S=5, T=4
 every_type = pytest.mark.parametrize("attention", VARIANTS.values(), ids=VARIANTS.keys())
 every_form = pytest.mark.parametrize("form", FORMS)
-with_and_without_self_attention = pytest.mark.parametrize("self_attention", [False, True])
 
 
 @every_type
 @every_form
-@with_and_without_self_attention
-def test_more_padding_changes_neither_values_nor_gradients(attention, form, self_attention):
+def test_more_padding_changes_neither_values_nor_gradients(attention, form):
     model = tiny_model(
         attention,
         form,
         num_layers=2,
         layer_norm=True,
-        self_attention=self_attention,
+        self_attention=True,
         dtype=torch.float32,
     )
     narrow, wide = tiny_batch(), tiny_batch(extra=3)
@@ -45,9 +49,8 @@ def test_more_padding_changes_neither_values_nor_gradients(attention, form, self
 
 @every_type
 @every_form
-@with_and_without_self_attention
-def test_pairs_are_independent_of_their_neighbours(attention, form, self_attention):
-    model = tiny_model(attention, form, layer_norm=True, self_attention=self_attention)
+def test_pairs_are_independent_of_their_neighbours(attention, form):
+    model = tiny_model(attention, form, layer_norm=True, self_attention=True)
     batch = tiny_batch()
     pairs = [batch.row(index) for index in range(3)]
 
@@ -66,13 +69,8 @@ def test_pairs_are_independent_of_their_neighbours(attention, form, self_attenti
 
 @every_type
 @every_form
-@with_and_without_self_attention
-def test_source_of_padding_only_gives_zero_weights_and_finite_gradients(
-    attention, form, self_attention
-):
-    model = tiny_model(
-        attention, form, num_layers=2, layer_norm=True, self_attention=self_attention
-    )
+def test_source_of_padding_only_gives_zero_weights_and_finite_gradients(attention, form):
+    model = tiny_model(attention, form, num_layers=2, layer_norm=True, self_attention=True)
     batch = tiny_batch(source_lengths=(5, 0, 3))
 
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
@@ -84,15 +82,23 @@ def test_source_of_padding_only_gives_zero_weights_and_finite_gradients(
         assert gradient.isfinite().all(), name
 
 
-@every_type
-def test_memory_is_prepared_from_the_encoder_states(attention):
-    model, batch = tiny_model(attention), tiny_batch()
+def test_memory_is_prepared_from_the_encoder_states():
+    model, batch = tiny_model(attention_config("additive")), tiny_batch()
 
     memory, state = model.encode(batch.source_ids, batch.source_mask)
 
     states, _ = model.encoder(batch.source_ids, batch.source_mask)
     assert_close(memory, model.attention.prepare(states, batch.source_mask))
     assert [layer.shape for layer in state.hidden] == [(3, 6)]
+
+
+@every_type
+def test_a_type_states_whether_a_gradient_reaches_its_weights(attention):
+    model, batch = tiny_model(attention), tiny_batch()
+
+    output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
+
+    assert model.attention.learns_weights == output.attention_weights.requires_grad
 
 
 @every_type
@@ -127,3 +133,197 @@ def test_model_and_decoder_share_one_attention():
     assert isinstance(model.attention, AdditiveAttention)
     assert model.decoder.recurrence.attention is model.attention
     assert sum(isinstance(module, AdditiveAttention) for module in model.modules()) == 1
+
+
+# B=3, S=5, H=6
+every_bridge = pytest.mark.parametrize("bridge", Bridge)
+
+
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_projection_bridge_reads_the_last_state_of_each_direction(num_layers):
+    model, batch = tiny_model(attention_config("additive"), num_layers=num_layers), tiny_batch()
+
+    _, state = model.encode(batch.source_ids, batch.source_mask)
+
+    _, last = model.encoder(batch.source_ids, batch.source_mask)
+    projected = model.bridge.projection(last).tanh()
+    assert_close(torch.cat(state.hidden, dim=1), projected)
+
+
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_mean_bridge_reads_the_mean_of_the_real_states(num_layers):
+    model = tiny_model(attention_config("additive"), num_layers=num_layers, bridge=Bridge.mean)
+    batch = tiny_batch()
+
+    _, state = model.encode(batch.source_ids, batch.source_mask)
+
+    states, _ = model.encoder(batch.source_ids, batch.source_mask)
+    lengths = batch.source_mask.sum(1).tolist()
+    means = [row[:length].mean(0) for row, length in zip(states, lengths, strict=True)]
+    assert_close(torch.cat(state.hidden, dim=1), model.bridge.projection(torch.stack(means)).tanh())
+
+
+def test_zero_bridge_starts_from_zeros_without_parameters():
+    model = tiny_model(attention_config("additive"), num_layers=2, bridge=Bridge.zero)
+    batch = tiny_batch()
+
+    _, state = model.encode(batch.source_ids, batch.source_mask)
+
+    assert torch.equal(torch.stack(state.hidden), torch.zeros(2, 3, 6).double())
+    assert list(model.bridge.parameters()) == []
+
+
+@every_bridge
+def test_bridge_of_an_empty_source_is_finite(bridge):
+    model = tiny_model(attention_config("additive"), bridge=bridge)
+
+    _, state = model.encode(torch.zeros(2, 3).long(), torch.zeros(2, 3).bool())
+
+    assert state.hidden[0].isfinite().all()
+
+
+@every_bridge
+def test_padding_does_not_change_the_bridge(bridge):
+    model = tiny_model(attention_config("additive"), num_layers=2, bridge=bridge)
+    narrow, wide = tiny_batch(), tiny_batch(extra=4)
+
+    _, state = model.encode(narrow.source_ids, narrow.source_mask)
+    _, wide_state = model.encode(wide.source_ids, wide.source_mask)
+
+    assert_close(wide_state, state)
+
+
+# B=3, S=5, T=4
+
+
+def model_config(*, tied=TiedEmbeddings.none, bridge=Bridge.projection, layer_norm=False, **sizes):
+    """Return a config whose embeddings may be tied; `sizes` are the decoder's."""
+    encoder = encoder_config(num_layers=2, layer_norm=layer_norm)
+    decoder = decoder_config(num_layers=2, layer_norm=layer_norm)
+    sizes = {"embedding_size": 8, "readout_size": 8} | sizes
+    return ModelConfig(
+        name="tiny",
+        encoder=encoder,
+        decoder=dataclasses.replace(decoder, **sizes),
+        bridge=bridge,
+        tied_embeddings=tied,
+    )
+
+
+def build(config, *, attention="additive", source=13, target=13, seed=1):
+    torch.manual_seed(seed)
+    return Seq2Seq(
+        config,
+        attention=attention_config(attention),
+        source_vocabulary_size=source,
+        target_vocabulary_size=target,
+    )
+
+
+@pytest.mark.parametrize(
+    ("tied", "num_matrices"),
+    [(TiedEmbeddings.none, 3), (TiedEmbeddings.decoder, 2), (TiedEmbeddings.all, 1)],
+)
+def test_tied_embeddings_share_one_matrix(tied, num_matrices):
+    model = build(model_config(tied=tied))
+
+    matrices = (model.encoder.embedding, model.decoder.embedding, model.decoder.output)
+    assert len({matrix.weight.data_ptr() for matrix in matrices}) == num_matrices
+    shared = [model.decoder.embedding.weight is matrix.weight for matrix in matrices]
+    assert shared == [tied is TiedEmbeddings.all, True, tied is not TiedEmbeddings.none]
+
+
+@pytest.mark.parametrize("tied", [TiedEmbeddings.decoder, TiedEmbeddings.all])
+def test_tied_matrix_stays_tied_after_loading(tied):
+    saved, loaded = (build(model_config(tied=tied), seed=seed) for seed in (1, 2))
+
+    loaded.load_state_dict(saved.state_dict())
+
+    assert loaded.decoder.output.weight is loaded.decoder.embedding.weight
+    assert_close(dict(loaded.state_dict()), dict(saved.state_dict()), atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("tied", [TiedEmbeddings.decoder, TiedEmbeddings.all])
+def test_readout_size_must_fit_a_tied_output(tied):
+    message = (
+        r"model\.decoder\.readout_size=9 must equal model\.decoder\.embedding_size=8 where "
+        rf"model\.tied_embeddings={tied.value}"
+    )
+    with pytest.raises(ValueError, match=message):
+        model_config(tied=tied, readout_size=9)
+
+
+def test_source_embedding_size_must_fit_a_tied_matrix():
+    message = (
+        r"model\.encoder\.embedding_size=8 must equal model\.decoder\.embedding_size=7 where "
+        r"model\.tied_embeddings=all"
+    )
+    with pytest.raises(ValueError, match=message):
+        model_config(tied=TiedEmbeddings.all, embedding_size=7, readout_size=7)
+
+
+def test_two_vocabularies_cannot_share_one_matrix():
+    with pytest.raises(ValueError, match="tied_embeddings=all needs one vocabulary for both"):
+        build(model_config(tied=TiedEmbeddings.all), source=11)
+
+
+def test_error_for_attention_that_does_not_fit_names_the_sizes():
+    with pytest.raises(ValueError, match=r"query size 6 .* and key size 10 .* must be equal"):
+        build(model_config(), attention="dot")
+
+
+@every_type
+def test_same_seed_gives_the_same_model_and_the_same_dropout(attention):
+    def run(seed):
+        torch.manual_seed(seed)
+        encoder = encoder_config(hidden_size=attention_sizes(attention)[1] // 2, dropout=0.3)
+        config = dataclasses.replace(
+            model_config(), encoder=encoder, decoder=decoder_config(dropout=0.3)
+        )
+        model = Seq2Seq(
+            config, attention=attention, source_vocabulary_size=11, target_vocabulary_size=13
+        )
+        batch = tiny_batch()
+        return model(batch.source_ids, batch.source_mask, batch.previous_ids).readouts
+
+    first, second, other = run(1), run(1), run(2)
+
+    assert torch.equal(first, second)
+    assert not torch.allclose(first, other)
+
+
+@pytest.mark.parametrize("tied", TiedEmbeddings)
+def test_every_parameter_starts_as_documented(tied):
+    model = build(model_config(tied=tied, layer_norm=True), attention="gaussian")
+
+    for name, parameter in model.named_parameters():
+        if "norm" in name or name.endswith("width"):
+            expected = 0.0 if name.endswith("bias") else 1.0
+            assert torch.equal(parameter, torch.full_like(parameter, expected)), name
+        elif parameter.dim() == 1:
+            assert torch.equal(parameter, torch.zeros_like(parameter)), name
+        elif "weight_hh" in name or "hidden_projection" in name:
+            for gate in parameter.chunk(3):
+                assert_close(gate @ gate.T, torch.eye(len(gate)), atol=1e-5, rtol=0)
+        elif "embedding." in name:
+            deviation = parameter[1:].std() * parameter.shape[1] ** 0.5
+            assert 0.7 < deviation < 1.3, name
+            assert not parameter[0].any(), name  # of padding
+        else:
+            bound = (6 / sum(parameter.shape)) ** 0.5
+            assert 0.7 * bound < parameter.abs().max() <= bound, name
+
+
+def test_embedding_of_padding_gets_no_gradient():
+    model, batch = build(model_config()), tiny_batch()
+
+    gradients = gradients_of(summed_loss(model, batch), model)
+
+    for side in ("encoder", "decoder"):
+        assert torch.equal(gradients[f"{side}.embedding.weight"][0], torch.zeros(8))
+
+
+def test_building_without_attention_gives_no_warning():
+    model = build(model_config(), attention="none")
+
+    assert model.decoder.recurrence.context_projection.weight.shape == (18, 0)

@@ -3,18 +3,16 @@
 import dataclasses
 import io
 import json
-import math
 import re
 
 import pytest
 import torch
 from tiny_attention import attention_config
-from tiny_models import FORMS, tiny_batch, tiny_model
+from tiny_models import tiny_batch, tiny_model
 from torch.testing import assert_close
 
 from seq2seq.attention import Normalizer
 from seq2seq.evaluation.alignment import argmax_links, word_weights
-from seq2seq.evaluation.attention_statistics import AttentionStatistics
 from seq2seq.training.loss import guided_loss
 from seq2seq.visualization.page import AttentionPage
 from seq2seq.visualization.plots import attention_figure
@@ -38,41 +36,6 @@ def weights(request, name):
     assert (found[0, :, :3] == 0).any()
     assert (found[0, :, :3] > 0).any()
     return found.detach()
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("normalizer", SPARSE)
-def test_zeros_of_a_step_are_those_of_the_whole_target(form, normalizer):
-    config = dataclasses.replace(attention_config("general"), normalizer=normalizer)
-    model, batch = tiny_model(config, form), tiny_batch()
-
-    whole = model(batch.source_ids, batch.source_mask, batch.previous_ids).attention_weights
-    memory, state = model.encode(batch.source_ids, batch.source_mask)
-    step = model.decoder.step(state, batch.previous_ids[:, 0], memory)
-
-    assert torch.equal(step.attention_weights == 0, whole[:, :, 0] == 0)
-
-
-def test_statistics_are_finite_and_count_zeros_as_nothing(weights):
-    batch = tiny_batch()
-    statistics = AttentionStatistics(weights.shape[1])
-
-    statistics.add(weights, source_mask=batch.source_mask, target_mask=batch.target_mask)
-
-    for head, found in enumerate(statistics.heads(error_rates=None)):
-        rows = weights[:, head][batch.target_mask].tolist()
-        entropies = [-sum(one * math.log(one) for one in row if one > 0) for row in rows]
-        assert found.entropy == pytest.approx(sum(entropies) / len(rows))
-        assert found.sharpness == pytest.approx(sum(map(max, rows)) / len(rows))
-        assert 0 <= found.coverage <= 1
-
-
-def test_a_weight_of_one_has_no_entropy():
-    statistics, real = AttentionStatistics(1), torch.ones(1, 2, dtype=torch.bool)
-
-    statistics.add(torch.eye(2)[None, None], source_mask=real, target_mask=real)
-
-    assert statistics.heads(error_rates=None)[0].entropy == 0
 
 
 def test_words_without_weight_get_no_link(weights):

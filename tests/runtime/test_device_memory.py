@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from seq2seq.config.errors import USER_ERRORS, describe_error
+from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.config.schema import load_config
 from seq2seq.runtime.device_memory import DeviceMemoryError, OnOutOfMemory, naming_batch
 

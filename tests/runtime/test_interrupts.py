@@ -19,6 +19,17 @@ def test_ctrl_c_is_one_line_and_the_exit_code_of_the_signal(capsys):
     assert capsys.readouterr() == ("", "stopped by Ctrl-C\n")
 
 
+def test_sigterm_is_one_line_and_the_exit_code_of_the_signal(capsys):
+    before = signal.getsignal(signal.SIGTERM)
+
+    with pytest.raises(SystemExit) as end, interrupts_in_one_line():
+        send(signal.SIGTERM)
+
+    assert end.value.code == 143
+    assert capsys.readouterr() == ("", "stopped by SIGTERM\n")
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_other_errors_pass():
     with pytest.raises(RuntimeError, match="ours"), interrupts_in_one_line():
         raise RuntimeError("ours")

@@ -1,4 +1,5 @@
 import pytest
+import tiny_search as tools
 
 from seq2seq.search import LengthPenaltyForm
 
@@ -35,14 +36,14 @@ NAN, INFINITY = float("nan"), float("inf")
         ("sampling", "n_best", {"num_samples": 3, "n_best": 4}),
     ],
 )
-def test_an_invalid_value_is_refused_by_name_in_one_line(tools, name, key, values):
+def test_an_invalid_value_is_refused_by_name_in_one_line(name, key, values):
     with pytest.raises(ValueError, match=rf"^decoding\.{key}={values[key]} must .*$") as refusal:
         tools.decoding(name, **values)
 
     assert "\n" not in str(refusal.value)
 
 
-def test_limits_are_rounded_down_and_count_the_end(tools):
+def test_limits_are_rounded_down_and_count_the_end():
     config = tools.decoding(
         "greedy", min_length=3, min_length_ratio=0.6, max_length_ratio=1.5, max_length_offset=4
     )
@@ -52,7 +53,7 @@ def test_limits_are_rounded_down_and_count_the_end(tools):
 
 
 @pytest.mark.parametrize("length", range(1, 40))
-def test_the_minimum_length_never_exceeds_the_maximum_length(tools, length):
+def test_the_minimum_length_never_exceeds_the_maximum_length(length):
     config = tools.decoding(
         "greedy", min_length=2, min_length_ratio=0.7, max_length_ratio=0.7, max_length_offset=2
     )
@@ -61,7 +62,7 @@ def test_the_minimum_length_never_exceeds_the_maximum_length(tools, length):
 
 
 @pytest.mark.parametrize("name", ["greedy", "beam", "sampling"])
-def test_as_greedy_keeps_all_limits(tools, name):
+def test_as_greedy_keeps_all_limits(name):
     limits = {
         "min_length": 2,
         "min_length_ratio": 0.3,
@@ -73,7 +74,7 @@ def test_as_greedy_keeps_all_limits(tools, name):
     assert tools.decoding(name, **limits).as_greedy() == tools.decoding("greedy", **limits)
 
 
-def test_the_gnmt_penalty_has_the_published_values(tools):
+def test_the_gnmt_penalty_has_the_published_values():
     config = tools.decoding("beam", length_penalty=0.6, length_penalty_form=LengthPenaltyForm.gnmt)
 
     values = [config.penalty(length) for length in range(1, 6)]
@@ -81,7 +82,7 @@ def test_the_gnmt_penalty_has_the_published_values(tools):
     assert values == pytest.approx([1, 1.0969, 1.1884, 1.2754, 1.3587], abs=1e-4)
 
 
-def test_the_average_divides_by_the_length(tools):
+def test_the_average_divides_by_the_length():
     config = tools.decoding(
         "beam", length_penalty=1.0, length_penalty_form=LengthPenaltyForm.average
     )

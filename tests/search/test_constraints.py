@@ -1,6 +1,7 @@
 """Constraints in every search."""
 
 import pytest
+import tiny_search as tools
 import torch
 
 from seq2seq.search import search
@@ -13,25 +14,21 @@ VOCABULARY_SIZE = 7
 
 
 @pytest.fixture(params=SEARCHES)
-def decoding(request, tools):
+def decoding(request):
     """Make a config of each search."""
     return lambda **changes: tools.decoding(request.param, **changes)
 
 
 @pytest.fixture
-def model(tools):
-    return tools.model(vocabulary_size=VOCABULARY_SIZE, seed=2)
-
-
-def with_end(hypothesis):
-    return [*hypothesis.ids, EOS] if hypothesis.finished else hypothesis.ids
+def model():
+    return tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=2)
 
 
 def outputs(found):
-    return [with_end(hypothesis) for hypotheses in found for hypothesis in hypotheses]
+    return [tools.with_end(hypothesis) for hypotheses in found for hypothesis in hypotheses]
 
 
-def test_without_constraints_nothing_is_computed(tools):
+def test_without_constraints_nothing_is_computed():
     _, mask = tools.pad(SOURCES)
     config = tools.decoding("greedy", min_length=1)
 
@@ -40,18 +37,18 @@ def test_without_constraints_nothing_is_computed(tools):
     assert type(constraints) is Constraints
 
 
-def test_no_translation_ends_before_its_minimum_length(tools, decoding):
-    ends_at_once = tools.table_model([[0.0, 0.0, 0.0, 9.0, 1.0, 0.0]] * 9)
+def test_no_translation_ends_before_its_minimum_length(decoding):
+    ends_at_once = tools.TableModel([[0.0, 0.0, 0.0, 9.0, 1.0, 0.0]] * 9)
     config = decoding(min_length=3, min_length_ratio=0.9, max_length_offset=4)
 
     found = search(ends_at_once, *tools.pad(SOURCES), config)
 
-    assert [len(with_end(hypothesis)) for [hypothesis] in found] == [3, 3, 4, 3]
+    assert [len(tools.with_end(hypothesis)) for [hypothesis] in found] == [3, 3, 4, 3]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_no_ngram_of_the_size_is_repeated(tools, decoding, size):
-    repeats = tools.table_model([[-9.0, -9.0, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
+def test_no_ngram_of_the_size_is_repeated(decoding, size):
+    repeats = tools.TableModel([[-9.0, -9.0, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
 
     found = search(repeats, *tools.pad(SOURCES), decoding(no_repeat_ngram=size))
 
@@ -60,22 +57,14 @@ def test_no_ngram_of_the_size_is_repeated(tools, decoding, size):
         assert len(set(grams)) == len(grams)
 
 
-def test_ngrams_may_repeat_by_default(tools):
-    repeats = tools.table_model([[-9.0, -9.0, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
-
-    [[hypothesis]] = search(repeats, *tools.pad([[4, EOS]]), tools.decoding("greedy"))
-
-    assert hypothesis.ids == [4, 4, 4, 4]
-
-
-def test_greedy_search_continues_the_prefix_of_each_sentence(tools, model):
+def test_greedy_search_continues_the_prefix_of_each_sentence(model):
     greedy = tools.decoding("greedy")
     prefixes = [[6, 6], [], [5], [UNK, 4, 4]]
 
     found = search(model, *tools.pad(SOURCES), greedy, prefixes=prefixes)
 
     for source, prefix, [hypothesis] in zip(SOURCES, prefixes, found, strict=True):
-        output = with_end(hypothesis)
+        output = tools.with_end(hypothesis)
         assert output[: len(prefix)] == prefix
         for length in range(len(prefix), len(output)):
             expected = max(
@@ -87,7 +76,7 @@ def test_greedy_search_continues_the_prefix_of_each_sentence(tools, model):
             assert output[length] == expected
 
 
-def test_every_search_respects_prefixes(tools, decoding, model):
+def test_every_search_respects_prefixes(decoding, model):
     prefixes = [[6, 6], [], [5], [UNK, 4, 4]]
 
     found = search(model, *tools.pad(SOURCES), decoding(), prefixes=prefixes)
@@ -100,27 +89,27 @@ def test_every_search_respects_prefixes(tools, decoding, model):
     "constraints",
     [{"prefixes": [[40]]}, {"prefixes": [[-3]]}, {"banned": [[40]]}, {"banned": [[5, -3]]}],
 )
-def test_an_id_outside_the_vocabulary_is_refused(tools, decoding, model, constraints):
+def test_an_id_outside_the_vocabulary_is_refused(decoding, model, constraints):
     with pytest.raises(ValueError, match=r"contains token id (40|-3), which is outside the vocab"):
         search(model, *tools.pad([[4, EOS]]), decoding(), **constraints)
 
 
-def test_a_prefix_with_eos_is_the_whole_hypothesis_with_its_score(tools, decoding, model):
+def test_a_prefix_with_eos_is_the_whole_hypothesis_with_its_score(decoding, model):
     [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), decoding(), prefixes=[[6, 5, EOS]])
 
     known = tools.score_known(model, [4, EOS], [6, 5, EOS])
-    assert with_end(hypothesis) == [6, 5, EOS]
+    assert tools.with_end(hypothesis) == [6, 5, EOS]
     assert hypothesis.log_probability == pytest.approx(known.log_probability, abs=1e-4)
     torch.testing.assert_close(hypothesis.attention_weights, known.attention_weights)
 
 
-def test_other_constraints_do_not_apply_to_prefixes(tools, decoding, model):
+def test_other_constraints_do_not_apply_to_prefixes(decoding, model):
     config = decoding(no_repeat_ngram=1, min_length=4, max_length_offset=4)
     source = tools.pad([[4, EOS]])
 
     [[hypothesis]] = search(model, *source, config, prefixes=[[5, 5, EOS]], banned=[[5]])
 
-    assert with_end(hypothesis) == [5, 5, EOS]
+    assert tools.with_end(hypothesis) == [5, 5, EOS]
 
 
 @pytest.mark.parametrize(
@@ -137,15 +126,15 @@ def test_other_constraints_do_not_apply_to_prefixes(tools, decoding, model):
         ([[4, 4, 4, 4, 4, 4, 4]], [4, 4, 4, 4]),
     ],
 )
-def test_the_most_probable_token_that_is_not_banned_comes_next(tools, banned, expected):
-    model = tools.table_model([[-9.0, -9.0, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
+def test_the_most_probable_token_that_is_not_banned_comes_next(banned, expected):
+    model = tools.TableModel([[-9.0, -9.0, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
 
     [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), tools.decoding("greedy"), banned=banned)
 
     assert hypothesis.ids == expected
 
 
-def test_no_hypothesis_ends_with_a_banned_ending(tools, decoding, model):
+def test_no_hypothesis_ends_with_a_banned_ending(decoding, model):
     found = search(
         model, *tools.pad(SOURCES), decoding(), banned=[[token, EOS] for token in (BOS, 4, 5)]
     )
@@ -155,13 +144,13 @@ def test_no_hypothesis_ends_with_a_banned_ending(tools, decoding, model):
         assert output[-2:] not in ([4, EOS], [5, EOS])
 
 
-def test_a_hypothesis_without_an_allowed_token_ends_with_a_warning(tools, caplog):
-    model = tools.table_model([[-9.0, 0.5, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
+def test_a_hypothesis_without_an_allowed_token_ends_with_a_warning(caplog):
+    model = tools.TableModel([[-9.0, 0.5, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
     config = tools.decoding("greedy", no_repeat_ngram=1, min_length=9, max_length_offset=9)
 
     [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config)
 
-    assert with_end(hypothesis) == [4, 5, 6, UNK, EOS]
+    assert tools.with_end(hypothesis) == [4, 5, 6, UNK, EOS]
     assert hypothesis.log_probability == pytest.approx(
         tools.score_known(model, [4, EOS], [4, 5, 6, UNK, EOS]).log_probability, abs=1e-4
     )
@@ -169,8 +158,8 @@ def test_a_hypothesis_without_an_allowed_token_ends_with_a_warning(tools, caplog
     assert record.getMessage().startswith("1 hypotheses ended because no token was")
 
 
-def test_ended_hypotheses_are_not_counted_in_the_warning(tools, caplog):
-    model = tools.table_model([[-99.0, -99.0, -99.0, 1.0, 1.0]] + [[-99.0] * 4 + [1.0]] * 9)
+def test_ended_hypotheses_are_not_counted_in_the_warning(caplog):
+    model = tools.TableModel([[-99.0, -99.0, -99.0, 1.0, 1.0]] + [[-99.0] * 4 + [1.0]] * 9)
     config = tools.decoding("sampling", num_samples=9, n_best=9, max_length_offset=4)
     nothing_after_unknown_ends = [[EOS, 4], [EOS, EOS], [UNK, UNK], [UNK, 4], [UNK, EOS]]
 
@@ -180,8 +169,8 @@ def test_ended_hypotheses_are_not_counted_in_the_warning(tools, caplog):
     assert caplog.records == []
 
 
-def test_one_warning_counts_all_hypotheses_without_an_allowed_token(tools, caplog):
-    model = tools.table_model([[-9.0, 0.5, -9.0, -2.0, 1.0, 0.9]] * 20)
+def test_one_warning_counts_all_hypotheses_without_an_allowed_token(caplog):
+    model = tools.TableModel([[-9.0, 0.5, -9.0, -2.0, 1.0, 0.9]] * 20)
     config = tools.decoding("greedy", no_repeat_ngram=1, min_length=9, max_length_offset=9)
     prefixes = [[4, 4], [4, EOS], []]
 
@@ -192,7 +181,7 @@ def test_one_warning_counts_all_hypotheses_without_an_allowed_token(tools, caplo
     assert record.getMessage().startswith("2 hypotheses ended because no token was")
 
 
-def test_constraints_stay_with_their_sentences_when_others_leave_the_batch(tools, decoding, model):
+def test_constraints_stay_with_their_sentences_when_others_leave_the_batch(decoding, model):
     config = decoding(no_repeat_ngram=2, min_length=2)
     prefixes = [[6, 6], [EOS], [5], [1, 4, 4]]
     banned = [[5, 4], [6]]
@@ -216,11 +205,11 @@ def test_constraints_stay_with_their_sentences_when_others_leave_the_batch(tools
         ([[], [], [], [4] * 5], r"prefix 3 has 5 tokens, but .* at most 4; raise decoding\.max"),
     ],
 )
-def test_an_invalid_prefix_is_refused_with_its_row(tools, model, prefixes, message):
+def test_an_invalid_prefix_is_refused_with_its_row(model, prefixes, message):
     with pytest.raises(ValueError, match=message):
         search(model, *tools.pad(SOURCES), tools.decoding("greedy"), prefixes=prefixes)
 
 
-def test_an_empty_banned_sequence_is_refused(tools, model):
+def test_an_empty_banned_sequence_is_refused(model):
     with pytest.raises(ValueError, match="a banned sequence is empty"):
         search(model, *tools.pad(SOURCES), tools.decoding("greedy"), banned=[[4], []])

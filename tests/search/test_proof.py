@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import tiny_search as tools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,18 +35,16 @@ BANNED = st.lists(
 )
 
 
-def with_end(hypothesis):
-    return [*hypothesis.ids, EOS] if hypothesis.finished else hypothesis.ids
-
-
 def assert_same(found, expected, score):
-    assert [with_end(hypothesis) for hypothesis in found] == [output.ids for output in expected]
+    assert [tools.with_end(hypothesis) for hypothesis in found] == [
+        output.ids for output in expected
+    ]
     for hypothesis, output in zip(found, expected, strict=True):
         assert hypothesis.score == pytest.approx(score(output), abs=1e-4)
         assert hypothesis.log_probability == pytest.approx(output.log_probability, abs=1e-4)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     model=MODELS,
     options=OPTIONS,
@@ -53,8 +52,8 @@ def assert_same(found, expected, score):
     prefixes=PREFIXES,
     banned=BANNED,
 )
-def test_a_beam_as_wide_as_the_space_is_exhaustive(tools, model, options, n_best, prefixes, banned):
-    model = tools.model(vocabulary_size=VOCABULARY_SIZE, **model)
+def test_a_beam_as_wide_as_the_space_is_exhaustive(model, options, n_best, prefixes, banned):
+    model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, **model)
     config = tools.decoding("beam", beam_size=EVERYTHING, n_best=n_best, **options)
 
     ids, mask = tools.pad(SOURCES, extra=1)
@@ -62,12 +61,12 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive(tools, model, options, n_best
     together = search(model, ids, mask, config, prefixes=prefixes, banned=banned)
 
     for source, prefix, found in zip(SOURCES, prefixes, together, strict=True):
-        every = tools.outputs(model, tools.task(source, config, prefix, banned))
+        every = tools.outputs(model, tools.Task(source, config, prefix, banned))
         expected = tools.ranked(every, config)[:n_best]
         assert_same(found, expected, lambda output: tools.score(output, config))
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(
     model=MODELS,
     options=OPTIONS,
@@ -77,9 +76,9 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive(tools, model, options, n_best
     banned=BANNED,
 )
 def test_exact_stopping_and_leaving_the_batch_change_no_result(
-    tools, model, options, beam_size, spare, prefixes, banned
+    model, options, beam_size, spare, prefixes, banned
 ):
-    model = tools.model(vocabulary_size=VOCABULARY_SIZE, **model)
+    model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, **model)
     n_best = max(1, beam_size - spare)
     config = tools.decoding("beam", beam_size=beam_size, n_best=n_best, **options)
     ids, mask = tools.pad(SOURCES, extra=2)
@@ -87,12 +86,12 @@ def test_exact_stopping_and_leaving_the_batch_change_no_result(
     together = search(model, ids, mask, config, prefixes=prefixes, banned=banned)
 
     for source, prefix, found in zip(SOURCES, prefixes, together, strict=True):
-        task = tools.task(source, config, prefix, banned)
+        task = tools.Task(source, config, prefix, banned)
         expected = tools.beam_by_definition(model, task)
         assert_same(found, expected, lambda output: tools.score(output, config))
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     model=MODELS,
     options=OPTIONS,
@@ -101,9 +100,9 @@ def test_exact_stopping_and_leaving_the_batch_change_no_result(
     banned=BANNED,
 )
 def test_no_beam_reports_a_better_score_than_exhaustive_search(
-    tools, model, options, beam_size, stopping, banned
+    model, options, beam_size, stopping, banned
 ):
-    model = tools.model(vocabulary_size=VOCABULARY_SIZE, **model)
+    model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, **model)
     config = tools.decoding(
         "beam", beam_size=beam_size, n_best=beam_size, early_stopping=stopping, **options
     )
@@ -111,7 +110,7 @@ def test_no_beam_reports_a_better_score_than_exhaustive_search(
     together = search(model, *tools.pad(SOURCES), config, banned=banned)
 
     for source, found in zip(SOURCES, together, strict=True):
-        every = tools.outputs(model, tools.task(source, config, (), banned))
+        every = tools.outputs(model, tools.Task(source, config, (), banned))
         scores = {tuple(output.ids): tools.score(output, config) for output in every}
         best = {
             finished: max(
@@ -122,5 +121,7 @@ def test_no_beam_reports_a_better_score_than_exhaustive_search(
         }
         assert found
         for hypothesis in found:
-            assert hypothesis.score == pytest.approx(scores[tuple(with_end(hypothesis))], abs=1e-4)
+            assert hypothesis.score == pytest.approx(
+                scores[tuple(tools.with_end(hypothesis))], abs=1e-4
+            )
             assert hypothesis.score <= best[hypothesis.finished] + 1e-4

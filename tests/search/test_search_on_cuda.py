@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import itertools
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from tiny_attention import attention_config
 from tiny_models import FORMS, TARGET_VOCABULARY_SIZE, tiny_batch, tiny_model
 
 from seq2seq.attention import attention_config_types
-from seq2seq.inference.target_scoring import score_targets
+from seq2seq.inference.translation import score_targets
 from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig, search
 from seq2seq.special_tokens import EOS
 
@@ -58,8 +59,9 @@ def test_every_search_finds_what_it_finds_on_the_cpu(config, constraints):
         assert_same(found(cuda.move(model), CUDA, config, **constraints), expected)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("attention", sorted(attention_config_types()))
+@pytest.mark.parametrize(
+    ("attention", "form"), list(zip(sorted(attention_config_types()), itertools.cycle(FORMS)))
+)
 def test_every_model_is_searched_and_scored(attention, form):
     model, batch = model_of(attention, form), tiny_batch()
     ids = batch.target_ids.clamp(max=TARGET_VOCABULARY_SIZE - 1)

@@ -1,13 +1,19 @@
 """A stepwise search appends what is chosen, and each sentence leaves when its hypotheses end."""
 
+import math
+from collections import Counter
+
 import pytest
+import tiny_search as tools
 import torch
 
+from seq2seq.search import search
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.stepwise import stepwise_search
-from seq2seq.special_tokens import EOS
+from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
-SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, EOS]]
+SCRIPTED_SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, EOS]]
+SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]
 VOCABULARY_SIZE = 7
 
 
@@ -31,11 +37,11 @@ class Script:
         return log_probabilities.gather(1, tokens[:, None]).squeeze(1), tokens
 
 
-def run(tools, script, *, limits):
-    model = tools.model(vocabulary_size=VOCABULARY_SIZE, seed=3)
+def run(script, *, limits):
+    model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=3)
     found = stepwise_search(
         model,
-        *tools.pad(SOURCES),
+        *tools.pad(SCRIPTED_SOURCES),
         Constraints(),
         limits=limits,
         width=script.width,
@@ -51,8 +57,8 @@ SCRIPT = [
 ]
 
 
-def test_hypotheses_are_the_chosen_tokens_in_the_order_of_the_chooser(tools):
-    _, found = run(tools, Script(SCRIPT), limits=[9, 9, 4])
+def test_hypotheses_are_the_chosen_tokens_in_the_order_of_the_chooser():
+    _, found = run(Script(SCRIPT), limits=[9, 9, 4])
 
     assert [[each.ids for each in of] for of in found] == [
         [[4, 5], [6]],
@@ -66,29 +72,274 @@ def test_hypotheses_are_the_chosen_tokens_in_the_order_of_the_chooser(tools):
     ]
 
 
-def test_scores_and_attention_weights_are_those_of_the_chosen_tokens(tools):
-    model, found = run(tools, Script(SCRIPT), limits=[9, 9, 4])
-
-    for source, outputs, hypotheses in zip(SOURCES, SCRIPT, found, strict=True):
-        for output, hypothesis in zip(outputs, hypotheses, strict=True):
-            known = tools.score_known(model, source, output)
-            assert hypothesis.score == pytest.approx(known.log_probability, abs=1e-4)
-            torch.testing.assert_close(hypothesis.attention_weights, known.attention_weights)
-
-
-def test_a_sentence_leaves_the_batch_when_all_of_its_hypotheses_have_ended(tools):
+def test_a_sentence_leaves_the_batch_when_all_of_its_hypotheses_have_ended():
     script = Script(SCRIPT)
 
-    model, _ = run(tools, script, limits=[9, 9, 4])
+    model, _ = run(script, limits=[9, 9, 4])
 
     assert script.calls == [([0, 1, 2], 1), ([0, 2], 2), ([0, 2], 3), ([2], 4)]
     assert model.rows_stepped == [6, 4, 4, 2]
 
 
-def test_a_hypothesis_ends_at_the_limit_of_its_sentence(tools):
+def test_a_hypothesis_ends_at_the_limit_of_its_sentence():
     endless = [[[4] * 9], [[5] * 9], [[6] * 9]]
 
-    _, found = run(tools, Script(endless), limits=[2, 5, 3])
+    _, found = run(Script(endless), limits=[2, 5, 3])
 
     assert [each.ids for [each] in found] == [[4] * 2, [5] * 5, [6] * 3]
     assert not any(each.finished for [each] in found)
+
+
+@pytest.fixture
+def config():
+    def make(*, ratio=2.0, offset=3):
+        return tools.decoding("greedy", max_length_ratio=ratio, max_length_offset=offset)
+
+    return make
+
+
+def best_one_by_one(model, source, limit):
+    output = []
+    while len(output) < limit and output[-1:] != [EOS]:
+        scores = [
+            tools.score_known(model, source, [*output, token]).log_probability
+            if token not in (PAD, BOS)
+            else -torch.inf
+            for token in range(VOCABULARY_SIZE)
+        ]
+        output.append(scores.index(max(scores)))
+    return output
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_token_is_the_most_probable_one(config, seed):
+    model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=seed)
+
+    found = search(model, *tools.pad(SOURCES), config())
+
+    for source, [hypothesis] in zip(SOURCES, found, strict=True):
+        limit = 2 * len(source) + 3
+        assert tools.with_end(hypothesis) == best_one_by_one(model, source, limit)
+
+
+def test_the_length_limit_grows_with_the_source_and_leaves_hypotheses_unfinished(config):
+    never_ends = tools.TableModel([[0.0, 0.0, 0.0, -9.0, 1.0, 0.0]] * 20)
+
+    found = search(never_ends, *tools.pad(SOURCES), config(ratio=1.5, offset=2))
+
+    assert [len(hypothesis.ids) for [hypothesis] in found] == [6, 5, 9, 5]
+    assert not any(hypothesis.finished for [hypothesis] in found)
+
+
+def test_an_output_that_ends_at_once_is_empty_and_finished(config):
+    model = tools.TableModel([[0.0, 0.0, 0.0, 5.0, 0.0]])
+
+    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config())
+
+    assert hypothesis.ids == []
+    assert hypothesis.finished
+    assert hypothesis.attention_weights.shape == (2, 1, 2)
+
+
+def test_pad_and_bos_are_never_produced_but_unk_may_be(config):
+    model = tools.TableModel([[9.0, 1.0, 9.0, 0.0, 0.0], [9.0, 0.0, 9.0, 5.0, 0.0]])
+
+    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config())
+
+    assert hypothesis.ids == [UNK]
+
+
+def test_equal_probabilities_go_to_the_lower_id(config):
+    model = tools.TableModel([[0.0, -1.0, 0.0, 1.0, 2.0, 2.0, 2.0], [0, 0, 0, 9.0, 0, 0, 0]])
+
+    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config())
+
+    assert hypothesis.ids == [4]
+
+
+FIRST_LOGITS = [0.0, 0.7, 0.0, 0.1, 1.0, 0.4, -0.5]
+"""logits of the first token; those of PAD and BOS are ignored"""
+NUM_OUTPUTS = 3000
+
+
+def copies(num_copies, *, token=4):
+    """Return sentences with different random numbers that are equal to the model."""
+    return [[token + copy * VOCABULARY_SIZE, EOS] for copy in range(num_copies)]
+
+
+def first_tokens(num_draws, **changes):
+    """Sample first tokens, all from one distribution, and count them."""
+    model = tools.TableModel([FIRST_LOGITS, [-9.0, -9.0, -9.0, 9.0, -9.0, -9.0, -9.0]])
+    config = tools.decoding("sampling", max_length_ratio=0.0, max_length_offset=1, **changes)
+    found = search(model, *tools.pad(copies(num_draws)), config)
+    return Counter(tools.with_end(hypothesis)[0] for [hypothesis] in found)
+
+
+def distribution(temperature=1.0):
+    """Return the sampling probabilities of the tokens, by the definition."""
+    odds = {
+        token: math.exp(logit / temperature)
+        for token, logit in enumerate(FIRST_LOGITS)
+        if token not in (PAD, BOS)
+    }
+    return {token: odd / sum(odds.values()) for token, odd in odds.items()}
+
+
+def assert_drawn_from(counts, probabilities):
+    """Check Pearson's statistic against its mean and four of its standard deviations."""
+    num_draws = sum(counts.values())
+    assert counts.keys() <= probabilities.keys()
+    expected = {key: num_draws * probability for key, probability in probabilities.items()}
+    statistic = sum((counts[key] - mean) ** 2 / mean for key, mean in expected.items())
+    freedom = len(probabilities) - 1
+    assert statistic <= freedom + 4 * math.sqrt(2 * freedom)
+
+
+def test_the_frequency_of_outputs_is_their_probability():
+    model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=3, temperature=2.0)
+    config = tools.decoding("sampling", max_length_ratio=0.0, max_length_offset=3)
+
+    found = search(model, *tools.pad(copies(NUM_OUTPUTS)), config)
+    counts = Counter(tuple(tools.with_end(hypothesis)) for [hypothesis] in found)
+
+    every = tools.outputs(model, tools.Task([4, EOS], config))
+    odds = {tuple(output.ids): math.exp(output.log_probability) for output in every}
+    # PAD and BOS are never sampled, so the other tokens share their probability.
+    odds = {ids: odd * shared(model, ids) for ids, odd in odds.items()}
+    assert sum(odds.values()) == pytest.approx(1, abs=1e-4)
+    frequent = {ids: odd for ids, odd in odds.items() if NUM_OUTPUTS * odd > 5}
+    rest = Counter({"rest": sum(number for ids, number in counts.items() if ids not in frequent)})
+    kept = Counter({ids: number for ids, number in counts.items() if ids in frequent})
+    assert len(frequent) > 20
+    assert_drawn_from(kept + rest, frequent | {"rest": 1 - sum(frequent.values())})
+
+
+def shared(model, output):
+    """Return the factor by which leaving out PAD and BOS raises a probability."""
+    factor = 1.0
+    for length in range(len(output)):
+        before = output[:length]
+        total = sum(
+            math.exp(tools.score_known(model, [4, EOS], [*before, token]).by_token[-1])
+            for token in range(VOCABULARY_SIZE)
+            if token not in (PAD, BOS)
+        )
+        factor /= total
+    return factor
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_the_temperature_divides_logits(temperature):
+    counts = first_tokens(1500, temperature=temperature)
+
+    assert_drawn_from(counts, distribution(temperature))
+
+
+@pytest.mark.parametrize("top_k", [1, 3, 50])
+def test_top_k_samples_from_k_tokens_in_proportion(top_k):
+    counts = first_tokens(1000, top_k=top_k)
+
+    probabilities = distribution()
+    kept = sorted(probabilities, key=lambda token: -probabilities[token])[:top_k]
+    total = sum(probabilities[token] for token in kept)
+    assert counts.keys() == set(kept)
+    assert_drawn_from(counts, {token: probabilities[token] / total for token in kept})
+
+
+@pytest.mark.parametrize("top_p", [0.05, 0.6, 0.94])
+def test_top_p_samples_from_the_fewest_tokens_that_reach_it(top_p):
+    counts = first_tokens(1000, top_p=top_p)
+
+    probabilities = distribution()
+    kept, total = [], 0.0
+    for token in sorted(probabilities, key=lambda token: -probabilities[token]):
+        if total < top_p - 1e-9:
+            kept.append(token)
+            total += probabilities[token]
+    assert counts.keys() == set(kept)
+    assert_drawn_from(counts, {token: probabilities[token] / total for token in kept})
+
+
+def test_the_order_is_temperature_then_top_k_then_top_p():
+    # Nearly uniform: 2 of 3 tokens reach 0.6 with top_k=3; without it, 3 of 5 are needed.
+    flat = distribution(100.0)
+    most = sorted(flat, key=lambda token: -flat[token])
+
+    both = first_tokens(500, temperature=100.0, top_k=3, top_p=0.6)
+    alone = first_tokens(500, temperature=100.0, top_p=0.6)
+
+    assert both.keys() == set(most[:2])
+    assert alone.keys() == set(most[:3])
+
+
+def test_equal_probabilities_at_the_border_go_to_the_lower_id():
+    model = tools.TableModel([[0.0, -1.0, 0.0, 1.0, 2.0, 2.0, 2.0]])
+    limit = {"max_length_ratio": 0.0, "max_length_offset": 1}
+
+    found = search(model, *tools.pad(copies(60)), tools.decoding("sampling", top_k=2, **limit))
+
+    assert {tuple(hypothesis.ids) for [hypothesis] in found} == {(4,), (5,)}
+
+
+@pytest.mark.parametrize("temperature", [1e-3, 1e-300, 5e-324])
+def test_a_temperature_near_0_is_greedy(temperature):
+    model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=1)
+
+    drawn = search(model, *tools.pad(SOURCES), tools.decoding("sampling", temperature=temperature))
+    greedy = search(model, *tools.pad(SOURCES), tools.decoding("greedy"))
+
+    assert [of[0].ids for of in drawn] == [of[0].ids for of in greedy]
+    assert [of[0].score for of in drawn] == [of[0].score for of in greedy]
+
+
+def test_the_best_distinct_samples_are_returned_finished_ones_first():
+    model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=4, temperature=1.0)
+    samples = {"num_samples": 40, "max_length_ratio": 0.0, "max_length_offset": 3}
+
+    [every] = search(
+        model, *tools.pad([[4, EOS]]), tools.decoding("sampling", n_best=40, **samples)
+    )
+    [best] = search(model, *tools.pad([[4, EOS]]), tools.decoding("sampling", n_best=5, **samples))
+
+    ranks = [(not hypothesis.finished, -hypothesis.score) for hypothesis in every]
+    assert ranks == sorted(ranks)
+    assert len({tuple(tools.with_end(hypothesis)) for hypothesis in every}) == len(every) < 40
+    assert {hypothesis.finished for hypothesis in every} == {True, False}
+    assert [hypothesis.ids for hypothesis in best] == [hypothesis.ids for hypothesis in every[:5]]
+
+
+def test_more_samples_contain_those_of_fewer():
+    model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=4, temperature=1.0)
+
+    few, many = (
+        search(
+            model, *tools.pad(SOURCES), tools.decoding("sampling", num_samples=size, n_best=size)
+        )
+        for size in (2, 9)
+    )
+
+    for of_few, of_many in zip(few, many, strict=True):
+        ids_of_many = [tools.with_end(hypothesis) for hypothesis in of_many]
+        assert all(tools.with_end(hypothesis) in ids_of_many for hypothesis in of_few)
+
+
+def test_samples_depend_on_the_seed_alone():
+    model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=4, temperature=2.0)
+
+    drawn = [
+        [of[0].ids for of in search(model, *tools.pad(copies(20)), config)]
+        for config in (tools.decoding("sampling", seed=seed) for seed in (1, 1, 2))
+    ]
+
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_sampling_does_not_use_the_global_generator():
+    model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=4)
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+
+    torch.manual_seed(5)
+    search(model, *tools.pad(SOURCES), tools.decoding("sampling"))
+
+    assert torch.rand(1) == expected

@@ -94,14 +94,6 @@ def test_a_line_without_links_leaves_its_pair_unguided(tmp_path):
     assert links == [set(), {(1, 0), (2, 0)}, set(), set()]
 
 
-def test_a_home_directory_is_found(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    write_text(tmp_path, ALIGNMENTS)
-    given = "training.guided_attention.alignments='~/links.txt'"
-
-    assert prepare_data(tiny_config(tmp_path, GUIDED, given)).train_links is not None
-
-
 @pytest.mark.parametrize(
     ("line", "content", "message"),
     [
@@ -130,13 +122,6 @@ def test_an_invalid_line_is_an_error_with_its_number(tmp_path, line, content, me
 def test_a_file_that_is_not_parallel_is_refused(tmp_path, alignments, message):
     with pytest.raises(ValueError, match=message):
         prepare_data(guided_config(tmp_path, alignments))
-
-
-def test_the_home_of_an_unknown_user_is_refused(tmp_path):
-    given = "training.guided_attention.alignments='~nobodyatall/a'"
-
-    with pytest.raises(ValueError, match=r"guided_attention\.alignments=~nobodyatall/a: ~nobodya"):
-        run_training(tiny_config(tmp_path, GUIDED, given), tmp_path / "run")
 
 
 def test_a_missing_file_is_named_before_data_are_read(tmp_path):
@@ -227,31 +212,13 @@ def test_links_of_the_grammar_equal_those_of_a_file(tmp_path):
     assert len(own.offsets) == 501
 
 
-def test_guided_attention_agrees_with_gold_links_sooner(tmp_path):
-    results = {}
-    for weight in (0.0, 1.0):
-        path = tmp_path / f"weight-{weight}"
-        run_training(grammar_config(tmp_path, f"training.guided_attention.weight={weight}"), path)
-        results[weight] = json.loads((path / "results.json").read_text())["test"]["aer"]
+def test_guided_attention_agrees_with_gold_links_after_a_few_updates(tmp_path):
+    run_training(grammar_config(tmp_path, "training.guided_attention.weight=1"), tmp_path / "run")
 
-    assert results[1.0] < 0.1
-    assert results[0.0] > 0.3
-    losses = read_scalars(tmp_path / "weight-1.0")["train/guided_attention_loss"]
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["test"]["aer"] < 0.1  # more than 0.3 without it
+    losses = read_scalars(tmp_path / "run")["train/guided_attention_loss"]
     assert losses[70] < 0.5 * losses[10] < math.log(7)  # nats a token, of at most 7 source tokens
-    assert "train/guided_attention_loss" not in read_scalars(tmp_path / "weight-0.0")
-
-
-def test_resuming_with_changed_alignments_is_refused(tmp_path):
-    path = tmp_path / "runs" / "tiny"
-    run_training(guided_config(tmp_path, ALIGNMENTS, "training.max_epochs=1"), path)
-
-    with pytest.raises(ValueError, match="resume=true: the training data, or the alignments"):
-        run_training(
-            guided_config(
-                tmp_path, ["0-0", *ALIGNMENTS[1:]], "training.max_epochs=1", "resume=true"
-            ),
-            path,
-        )
 
 
 def test_links_are_read_once_and_logged_each_time(tmp_path, caplog, monkeypatch):
@@ -268,15 +235,6 @@ def test_links_are_read_once_and_logged_each_time(tmp_path, caplog, monkeypatch)
     assert again.fingerprint == first.fingerprint
     assert [message for message in caplog.messages if "guide" in message] == logged
     assert len(logged) == 1
-
-
-def test_changed_links_are_read_again(tmp_path):
-    first = prepare_data(guided_config(tmp_path, ALIGNMENTS))
-
-    changed = prepare_data(guided_config(tmp_path, ["0-0", *ALIGNMENTS[1:]]))
-
-    assert links_of(changed)[0] != links_of(first)[0]
-    assert changed.fingerprint != first.fingerprint
 
 
 def test_a_gzipped_file_of_links_is_read(tmp_path):

@@ -4,7 +4,6 @@ import pytest
 import torch
 from tiny_attention import attention_config
 from tiny_models import (
-    TARGET_VOCABULARY_SIZE,
     TinyBatch,
     gradients_of,
     summed_loss,
@@ -14,15 +13,18 @@ from tiny_models import (
 from torch import Tensor
 from torch.nn import functional
 
+from seq2seq.config.schema import load_config
 from seq2seq.data import Batch
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.training.loss import (
-    GuidedLoss,
     Loss,
+    Term,
     coverage_loss,
     guided_loss,
+    loss_names,
     repeat_rows,
     sequence_loss,
+    training_loss,
 )
 
 
@@ -31,11 +33,8 @@ def loss_of(model: Seq2Seq, batch: TinyBatch, *, label_smoothing: float = 0.0) -
     return sequence_loss(model, Batch(*batch, rows), label_smoothing=label_smoothing)
 
 
-def guided_loss_of(model: Seq2Seq, batch: TinyBatch, guide: Tensor) -> GuidedLoss:
-    rows = torch.arange(batch.source_ids.shape[0])
-    loss = sequence_loss(model, Batch(*batch, rows, guide), label_smoothing=0.0)
-    assert loss.guided is not None
-    return loss.guided
+def guided_loss_of(model: Seq2Seq, batch: TinyBatch, guide: Tensor) -> Term:
+    return guided_loss(loss_of(model, batch).attention_weights, guide)
 
 
 def tiny_guide(batch: TinyBatch) -> Tensor:
@@ -81,22 +80,6 @@ def test_smoothing_equals_that_of_torch(smoothing):
     torch.testing.assert_close(loss.smoothed, expected)
 
 
-def test_smoothing_follows_its_definition():
-    model, batch = model_of(), tiny_batch()
-
-    loss = loss_of(model, batch, label_smoothing=0.3)
-
-    readouts = model(batch.source_ids, batch.source_mask, batch.previous_ids).readouts
-    expected = 0.0
-    logs = torch.log_softmax(model.decoder.logits(readouts), dim=-1)
-    for row, column in batch.target_mask.nonzero().tolist():
-        for token in range(TARGET_VOCABULARY_SIZE):
-            wanted = 0.3 / TARGET_VOCABULARY_SIZE
-            wanted += 0.7 * (token == batch.target_ids[row, column].item())
-            expected -= wanted * logs[row, column, token].item()
-    assert loss.smoothed.item() == pytest.approx(expected, rel=1e-5)
-
-
 def test_cross_entropy_is_reported_without_smoothing():
     model, batch = model_of(), tiny_batch()
 
@@ -134,20 +117,12 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_pairs(name):
     )
 
 
-def test_padding_does_not_affect_the_loss():
-    model, batch = model_of(), tiny_batch()
-    changed = batch._replace(target_ids=batch.target_ids.masked_fill(~batch.target_mask, 7))
-
-    assert torch.equal(loss_of(model, batch).smoothed, loss_of(model, changed).smoothed)
-
-
-def test_weights_are_those_of_attention_and_carry_no_gradient():
+def test_the_cross_entropy_without_smoothing_carries_no_gradient():
     model, batch = model_of("multihead"), tiny_batch()
 
     loss = loss_of(model, batch)
 
     assert loss.attention_weights.shape == (3, model.attention.num_heads, 4, 5)
-    assert not loss.attention_weights.requires_grad
     assert not loss.cross_entropy.requires_grad
 
 
@@ -184,7 +159,7 @@ def test_guided_loss_is_the_cross_entropy_of_the_mean_of_the_heads():
                 heads = [head[target][source] for head in weights[row]]
                 if shares[source]:
                     expected -= shares[source] * math.log(sum(heads) / len(heads))
-    assert guided.cross_entropy.item() == pytest.approx(expected, rel=1e-6)
+    assert guided.total.item() == pytest.approx(expected, rel=1e-6)
     assert guided.num_tokens.item() == num_tokens > 3
 
 
@@ -197,38 +172,46 @@ def test_guided_loss_has_the_gradient_of_its_definition():
     scores.requires_grad_()
 
     def lose(scores: Tensor) -> Tensor:
-        return guided_loss(scores.softmax(-1), guide).cross_entropy
+        return guided_loss(scores.softmax(-1), guide).total
 
     assert torch.autograd.gradcheck(lose, scores)
 
 
-@pytest.mark.parametrize("name", ["dot", "additive", "multihead", "gaussian"])
-def test_guided_loss_moves_the_parameters_of_attention(name):
+@pytest.mark.parametrize("name", ["dot", "coverage", "multihead", "gaussian"])
+@pytest.mark.parametrize("is_guided", [True, False])
+def test_losses_of_attention_move_its_parameters(name, is_guided):
     model, batch = model_of(name), tiny_batch()
+    guided = guided_loss_of(model, batch, tiny_guide(batch)).total
 
-    gradients = gradients_of(guided_loss_of(model, batch, tiny_guide(batch)).cross_entropy, model)
+    total = guided if is_guided else coverage_loss_of(model, batch)
 
+    gradients = gradients_of(total, model)
     assert any(gradient.any() for name, gradient in gradients.items() if "encoder" in name)
     keys = [gradient for name, gradient in gradients.items() if name.startswith("attention.key")]
     assert all(gradient.any() for gradient in keys)
 
 
-def test_guided_loss_of_a_batch_is_the_sum_over_its_pairs():
-    model, batch = model_of(), tiny_batch()
-    guide, padded = tiny_guide(batch), tiny_batch(extra=3)
+def test_losses_of_attention_are_the_sum_over_pairs_without_padding():
+    model, batch, padded = model_of(), tiny_batch(), tiny_batch(extra=3)
+    guide = tiny_guide(batch)
 
     together = guided_loss_of(model, batch, guide)
+    coverage = coverage_loss_of(model, batch)
 
-    with_padding = guided_loss_of(model, padded, tiny_guide(padded))
-    torch.testing.assert_close(together, with_padding)
-    alone = []
-    for row in range(3):
-        pair = batch.row(row)
-        size = pair.target_ids.shape[1], pair.source_ids.shape[1]
-        own = guide[row : row + 1, : size[0], : size[1]]
-        alone.append(guided_loss_of(model, pair, own))
-    torch.testing.assert_close(together.cross_entropy, sum(each.cross_entropy for each in alone))
+    torch.testing.assert_close(together, guided_loss_of(model, padded, tiny_guide(padded)))
+    torch.testing.assert_close(coverage, coverage_loss_of(model, padded))
+    pairs = [batch.row(row) for row in range(3)]
+    alone = [
+        guided_loss_of(
+            model,
+            pair,
+            guide[row : row + 1, : pair.target_ids.shape[1], : pair.source_ids.shape[1]],
+        )
+        for row, pair in enumerate(pairs)
+    ]
+    torch.testing.assert_close(together.total, sum(each.total for each in alone))
     assert together.num_tokens == sum(each.num_tokens for each in alone)
+    torch.testing.assert_close(coverage, sum(coverage_loss_of(model, pair) for pair in pairs))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -236,7 +219,7 @@ def test_guided_loss_is_finite_for_vanishing_weights(dtype):
     scores = torch.tensor([[[[0.0, -1e4, 3.0]]]], dtype=dtype, requires_grad=True)
     guide = torch.tensor([[[0.5, 0.5, 0.0]]])
 
-    loss = guided_loss(scores.softmax(-1), guide).cross_entropy
+    loss = guided_loss(scores.softmax(-1), guide).total
 
     loss.backward()
     assert loss.dtype == torch.promote_types(dtype, torch.float32)
@@ -247,48 +230,8 @@ def test_guided_loss_is_finite_for_vanishing_weights(dtype):
     assert scores.grad[0, 0, 0, 0] < 0 < scores.grad[0, 0, 0, 2]
 
 
-def test_guided_loss_is_almost_the_same_under_autocast():
-    model, batch = model_of().float(), tiny_batch()
-    guide = tiny_guide(batch)
-    exact = guided_loss_of(model, batch, guide).cross_entropy
-
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        rounded = guided_loss_of(model, batch, guide).cross_entropy
-
-    assert rounded.dtype == torch.float32
-    assert rounded.item() == pytest.approx(exact.item(), rel=0.02)
-
-
-def test_a_guide_does_not_change_the_other_losses():
-    model, batch = model_of(), tiny_batch()
-    rows = torch.arange(3)
-
-    guided = sequence_loss(model, Batch(*batch, rows, tiny_guide(batch)), label_smoothing=0.1)
-
-    plain = loss_of(model, batch, label_smoothing=0.1)
-    assert plain.guided is None
-    assert torch.equal(guided.smoothed, plain.smoothed)
-    assert not guided.attention_weights.requires_grad
-
-
-def test_attention_is_guided_with_predicted_tokens_too():
-    model, batch = model_of(), tiny_batch()
-    unforced = torch.zeros_like(batch.target_mask)
-    read = Batch(*batch, torch.arange(3), tiny_guide(batch))
-
-    loss = sequence_loss(model, read, label_smoothing=0.0, forced_mask=unforced)
-
-    assert loss.guided is not None
-    assert loss.guided.num_tokens == guided_loss_of(model, batch, tiny_guide(batch)).num_tokens
-    gradients = gradients_of(loss.guided.cross_entropy, model)
-    assert gradients["attention.key_projection.weight"].any()
-
-
 def coverage_loss_of(model: Seq2Seq, batch: TinyBatch) -> Tensor:
-    rows = torch.arange(batch.source_ids.shape[0])
-    loss = sequence_loss(model, Batch(*batch, rows), label_smoothing=0.0, with_coverage=True)
-    assert loss.coverage is not None
-    return loss.coverage
+    return coverage_loss(loss_of(model, batch).attention_weights, batch.target_mask)
 
 
 def repeated_attention(weights: Tensor, target_mask: Tensor) -> float:
@@ -338,36 +281,53 @@ def test_coverage_loss_is_zero_without_repetition_and_at_most_one_for_each_later
     assert coverage_loss(one_token, target_mask).item() == 2
 
 
-def test_coverage_loss_of_a_batch_is_the_sum_over_its_pairs_without_padding():
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("key", ["guided_attention.weight", "coverage_loss"])
+def test_an_auxiliary_loss_is_added_with_its_weight(key, free):
     model, batch = model_of(), tiny_batch()
+    config = load_config(f"training.{key}=0.7").training
+    read = Batch(*batch, torch.arange(3), tiny_guide(batch))
+    forced_mask = torch.zeros_like(batch.target_mask) if free else None
 
-    together = coverage_loss_of(model, batch)
+    found = training_loss(model, read, config, forced_mask=forced_mask)
 
-    torch.testing.assert_close(coverage_loss_of(model, tiny_batch(extra=3)), together)
-    alone = [coverage_loss_of(model, batch.row(row)) for row in range(3)]
-    torch.testing.assert_close(together, torch.stack(alone).sum())
+    loss = sequence_loss(
+        model, read, label_smoothing=config.label_smoothing, forced_mask=forced_mask
+    )
+    weights, num_tokens = loss.attention_weights, batch.target_mask.sum().double()
+    terms = {
+        "guided_attention.weight": guided_loss(weights, read.guide),
+        "coverage_loss": Term(coverage_loss(weights, batch.target_mask), num_tokens),
+    }
+    total, count = terms[key]
+    torch.testing.assert_close(found.objective, loss.smoothed + 0.7 * total)
+    expected = [loss.cross_entropy.item(), num_tokens.item(), total.item(), count.item()]
+    assert found.terms.flatten().tolist() == pytest.approx(expected, rel=1e-6)
+    assert gradients_of(found.objective, model)["attention.key_projection.weight"].any()
 
 
-@pytest.mark.parametrize("name", ["dot", "coverage", "multihead"])
-def test_coverage_loss_moves_the_parameters_of_attention(name):
-    model, batch = model_of(name), tiny_batch()
+def test_r_drop_averages_two_passes_and_adds_their_divergence():
+    model, batch = tiny_model(attention_config("dot"), dropout=0.5), tiny_batch()
+    rows = Batch(*batch, torch.arange(3))
+    config = load_config("training.r_drop=0.7", "training.coverage_loss=0.3").training
+    torch.manual_seed(5)
 
-    gradients = gradients_of(coverage_loss_of(model, batch), model)
+    found = training_loss(model, rows, config)
 
-    keys = [gradient for name, gradient in gradients.items() if name.startswith("attention.key")]
-    assert all(gradient.any() for gradient in keys)
-    assert any(gradient.any() for name, gradient in gradients.items() if "encoder" in name)
-
-
-def test_coverage_loss_changes_no_other_loss_and_is_absent_unless_asked_for():
-    model, batch = model_of(), tiny_batch()
-    rows = torch.arange(3)
-
-    asked = sequence_loss(model, Batch(*batch, rows), label_smoothing=0.1, with_coverage=True)
-
-    plain = loss_of(model, batch, label_smoothing=0.1)
-    assert plain.coverage is None
-    assert torch.equal(asked.smoothed, plain.smoothed)
+    torch.manual_seed(5)
+    twice = repeat_rows(rows)
+    loss = sequence_loss(model, twice, label_smoothing=config.label_smoothing)
+    log_p, log_q = model.decoder.output(loss.readouts).log_softmax(-1).chunk(2)
+    divergence = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum() / 2
+    coverage = coverage_loss(loss.attention_weights, twice.target_mask)
+    expected = (loss.smoothed + 0.7 * divergence + 0.3 * coverage) / 2
+    torch.testing.assert_close(found.objective, expected, check_dtype=False)
+    num_tokens = batch.target_mask.sum().item()
+    sums, counts = found.terms.double().T
+    means = torch.stack((loss.cross_entropy / 2, divergence, coverage / 2)) / num_tokens
+    torch.testing.assert_close(sums / counts, means.detach().double())
+    assert sums[0].item() == pytest.approx(loss.cross_entropy.item() / 2)
+    assert loss_names(config) == ["loss", "r_drop_divergence", "coverage_loss"]
 
 
 def test_rows_are_repeated_with_the_copies_last() -> None:

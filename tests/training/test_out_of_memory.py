@@ -8,12 +8,10 @@ import pytest
 import torch
 from tiny_training import tiny_run, tiny_trainer
 
-import seq2seq.training.gradients
 import seq2seq.training.updates
-from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.data import collate
 from seq2seq.runtime.device_memory import DeviceMemoryError
-from seq2seq.training.loss import sequence_loss
+from seq2seq.training.loss import training_loss
 from seq2seq.training.updates import Updater
 
 SKIP = "training.on_out_of_memory=skip"
@@ -28,48 +26,46 @@ def fail_in(monkeypatch):
 
         def loss(*arguments, **keywords):
             calls.append(1)
-            result = sequence_loss(*arguments, **keywords)
+            result = training_loss(*arguments, **keywords)
             if len(calls) == number:
                 raise torch.OutOfMemoryError("CUDA out of memory")
             return result
 
-        monkeypatch.setattr(seq2seq.training.gradients, "sequence_loss", loss)
+        monkeypatch.setattr(seq2seq.training.updates, "training_loss", loss)
 
     return set_up
 
 
-def test_stop_names_the_batch_its_tokens_and_the_keys(tmp_path, fail_in):
-    trainer = tiny_trainer(tmp_path)
+def test_stop_names_the_batches_their_tokens_and_the_keys(tmp_path, fail_in):
+    trainer = tiny_trainer(tmp_path, "training.accumulation=2")
     before = copy.deepcopy(trainer.model.state_dict())
-    fail_in(1)
+    fail_in(2)
 
     with pytest.raises(DeviceMemoryError) as caught:
         trainer.train()
 
     text = str(caught.value)
-    rows = trainer._groups_of_epoch()[0][0]
-    length = int(trainer.data.train.epoch(0).target_lengths[rows].max()) + 1
-    assert text.startswith("update 1: the memory of a GPU is too small; this process has a batch")
-    assert f" and {len(rows)} x {length} target tokens" in text
-    for key in ("training.batching.size=4", "accumulation=1", "on_out_of_memory=skip"):
+    assert text.startswith("update 1: the memory of a GPU is too small for ") and "\n" not in text
+    for rows in trainer._groups_of_epoch()[0]:
+        length = int(trainer.data.train.epoch(0).target_lengths[rows].max()) + 1
+        assert f"{len(rows)} x {length} target tokens" in text
+    for key in ("training.batching.size=4", "accumulation=2", "on_out_of_memory=skip"):
         assert key in text
-    assert "\n" not in text
     for name, value in trainer.model.state_dict().items():
         assert torch.equal(value, before[name])
 
 
-@pytest.mark.parametrize("accumulation", [1, 2])
-def test_skip_leaves_weights_and_optimizer_as_they_were(tmp_path, fail_in, accumulation):
-    trainer = tiny_trainer(tmp_path, SKIP, f"training.accumulation={accumulation}")
+def test_skip_leaves_weights_and_optimizer_as_they_were(tmp_path, fail_in):
+    trainer = tiny_trainer(tmp_path, SKIP, "training.accumulation=2")
     groups = trainer._groups_of_epoch()
     signals = type("NoSignals", (), {"received": None})()
-    trainer._update(groups[0], 6, signals)
+    trainer._update(groups[0], signals)
     weights = copy.deepcopy(trainer.model.state_dict())
     state = copy.deepcopy(trainer.updater.state())
     tokens = trainer.progress.target_tokens
-    fail_in(accumulation)  # of several batches the last one: the first has left gradients
+    fail_in(2)  # the first batch has left gradients
 
-    trainer._update(groups[1], 6, signals)
+    trainer._update(groups[1], signals)
 
     assert trainer.progress.update == 2 and trainer.progress.skipped_updates == 1
     assert trainer.progress.target_tokens == tokens
@@ -91,37 +87,6 @@ def test_a_run_with_skipped_updates_counts_them_and_warns(tmp_path, fail_in, cap
     [warning] = [each.getMessage() for each in caplog.records if "GPU" in each.getMessage()]
     assert warning.startswith("update 3: ") and warning.endswith("; the update is skipped")
     assert "on_out_of_memory" not in warning
-
-
-class Killed(BaseException):
-    """The process is gone: nothing catches this."""
-
-
-def test_a_run_resumed_after_a_skipped_update_equals_the_other(tmp_path, fail_in, monkeypatch):
-    options = (SKIP, "training.validation.every_updates=3", "training.max_epochs=1")
-    fail_in(2)
-    tiny_run(tmp_path / "whole", *options)
-    fail_in(2)
-    original = Updater.make
-
-    def killed(self, batches, *, update, **keywords):
-        if update == 5:
-            raise Killed
-        return original(self, batches, update=update, **keywords)
-
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(Updater, "make", killed)
-        tiny_run(tmp_path / "killed", *options)
-    tiny_run(tmp_path / "killed", *options, "resume=true")
-
-    whole, resumed = (
-        load_checkpoint(tmp_path / name / "runs" / "tiny" / "last.pt")
-        for name in ("whole", "killed")
-    )
-    assert resumed.training_state["progress"]["skipped_updates"] == 1
-    assert resumed.training_state["progress"]["update"] == 6
-    for name, value in whole.model_state.items():
-        assert torch.equal(value, resumed.model_state[name]), name
 
 
 class _TwoProcesses:
@@ -163,7 +128,7 @@ def test_all_processes_skip_if_one_is_short_of_memory(tmp_path, fail_in, monkeyp
 
     result = updater.make([collated], update=1, learning_rate=0.1, num_tokens=20)
 
-    assert result.is_skipped
+    assert result is None
     assert sums == ["results", "gradients"]
     for name, value in trainer.model.state_dict().items():
         assert torch.equal(value, before[name])

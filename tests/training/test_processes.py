@@ -146,11 +146,11 @@ def test_failures_of_one_process_fail_their_runs_of_a_sweep_alone(
 @pytest.mark.parametrize(
     ("step", "line"),
     [
-        (2, "training.max_epochs=-1 must be at least 1"),
+        (2, "training.max_epochs=-1 must be at least 1, or null"),
         (3, r"\S*/runs/whole has a run already; .*"),
         (4, r"process 1 on \S+: the second process cannot read its data"),
         (5, r"process 1 on \S+: the training data and the training ids differ from .*"),
-        (6, r"process 1 on \S+: update 3: the memory of a GPU is too small; this process has .*"),
+        (6, r"process 1 on \S+: update 3: the memory of a GPU is too small for .*"),
     ],
 )
 def test_an_error_is_one_line_of_one_process(steps, step, line):

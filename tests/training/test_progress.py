@@ -8,9 +8,7 @@ from seq2seq.config.training import TrainingConfig
 from seq2seq.training.progress import Progress
 from seq2seq.training.updates import UpdateResult
 
-RESULT = UpdateResult(
-    cross_entropy=6.0, gradient_norm=0.5, guided_loss=1.5, num_guided=2, coverage_loss=0.5
-)
+RESULT = UpdateResult({"loss": (6.0, 7.0), "guided_attention_loss": (1.5, 2.0)}, gradient_norm=0.5)
 
 
 def training(
@@ -26,11 +24,9 @@ def training(
 
 
 def after(updates: int, *, updates_per_epoch: int = 5) -> Progress:
-    progress = Progress()
+    progress = Progress(updates_per_epoch=updates_per_epoch)
     for _ in range(updates):
-        progress.count_update(
-            RESULT, num_tokens=7, seconds=0.25, updates_per_epoch=updates_per_epoch
-        )
+        progress.count_update(RESULT, num_tokens=7, seconds=0.25)
     return progress
 
 
@@ -38,36 +34,30 @@ def test_an_fp16_overflow_has_no_norm():
     progress = Progress()
     for norm in (0.5, math.inf, math.nan, 1.5):
         result = RESULT._replace(gradient_norm=norm)
-        progress.count_update(result, num_tokens=7, seconds=0.25, updates_per_epoch=5)
+        progress.count_update(result, num_tokens=7, seconds=0.25)
 
     interval = progress.interval
     assert (interval.gradient_norm, interval.overflows, interval.updates) == (2.0, 2, 4)
-    assert interval.cross_entropy == 24.0
+    assert progress.cross_entropy == 24.0
 
 
 def test_a_skipped_update_counts_as_such_alone():
     progress = after(1)
     before = dataclasses.replace(progress.interval)
 
-    skipped = UpdateResult(0.0, 0.0, 0.0, 0, is_skipped=True)
-    progress.count_update(skipped, num_tokens=7, seconds=0.25, updates_per_epoch=5)
+    progress.count_update(None, num_tokens=7, seconds=0.25)
 
     assert (progress.update, progress.updates_of_epoch, progress.skipped_updates) == (2, 2, 1)
     assert progress.target_tokens == 7
     assert progress.interval == before
 
 
-def test_updates_make_epochs():
-    progress = after(13)
+@pytest.mark.parametrize(("updates", "expected"), [(13, (2, 3, 0.6)), (10, (2, 0, 0.0))])
+def test_updates_make_epochs(updates, expected):
+    progress = after(updates)
 
-    assert (progress.update, progress.epoch, progress.updates_of_epoch) == (13, 2, 3)
-    assert progress.epoch_share == 0.6
-
-
-def test_the_last_update_of_an_epoch_begins_the_next():
-    progress = after(10)
-
-    assert (progress.epoch, progress.updates_of_epoch, progress.epoch_share) == (2, 0, 0.0)
+    assert progress.update == updates
+    assert (progress.epoch, progress.updates_of_epoch, progress.epoch_share) == expected
 
 
 def test_an_update_counts_in_total_and_in_the_interval():
@@ -75,18 +65,12 @@ def test_an_update_counts_in_total_and_in_the_interval():
 
     assert progress.target_tokens == progress.interval.target_tokens == 21
     assert progress.update_seconds == progress.interval.seconds == 0.75
-    assert progress.interval.cross_entropy == 18.0
+    assert progress.cross_entropy == 18.0
     assert progress.interval.gradient_norm == 1.5
-    assert (progress.interval.guided_loss, progress.interval.num_guided) == (4.5, 6)
-    assert progress.interval.coverage_loss == 1.5
+    assert progress.interval.losses["guided_attention_loss"] == (4.5, 6.0)
     assert progress.interval.updates == 3
-
-
-def test_an_interval_has_its_mean_loss_and_speed():
-    interval = after(3).interval
-
-    assert interval.loss == 18.0 / 21
-    assert interval.target_tokens_per_second == 21 / 0.75
+    assert progress.interval.means() == {"loss": 18.0 / 21, "guided_attention_loss": 0.75}
+    assert progress.interval.target_tokens_per_second == 21 / 0.75
 
 
 @pytest.mark.parametrize(("every", "due"), [(None, [5, 10]), (4, [4, 8])])
@@ -119,12 +103,8 @@ def test_the_share_is_the_largest_of_all_budgets(budget, expected):
 @pytest.mark.parametrize(
     ("budget", "finished"),
     [
-        ({"max_updates": 14}, False),
-        ({"max_updates": 13}, True),
-        ({"max_epochs": 3}, False),
-        ({"max_epochs": 2}, True),
-        ({"max_minutes": 0.06}, False),
-        ({"max_minutes": 0.05}, True),
+        ({"max_updates": 14, "max_epochs": 3, "max_minutes": 0.06}, False),
+        ({"max_updates": 14, "max_epochs": 2, "max_minutes": 0.06}, True),
     ],
 )
 def test_a_run_is_finished_when_one_budget_is_used_up(budget, finished):
@@ -134,25 +114,19 @@ def test_a_run_is_finished_when_one_budget_is_used_up(budget, finished):
     assert progress.is_finished(training(**budget)) == finished
 
 
-def test_patience_ends_a_run():
-    config = training(max_updates=99, patience=2)
-    progress, finished = Progress(), []
+@pytest.mark.parametrize(
+    ("values", "finished"),
+    [((1.0, 3.0, 2.0, 3.0), [False, False, False, True]), ((1.0, 0.5, 1.5, 1.0), [False] * 4)],
+)
+def test_patience_ends_a_run_and_a_best_resets_it(values, finished):
+    config, progress = training(max_updates=99, patience=2), Progress()
 
-    for value in (1.0, 3.0, 2.0, 3.0):
+    found = []
+    for value in values:
         progress.count_validation(value, config)
-        finished.append(progress.is_finished(config))
+        found.append(progress.is_finished(config))
 
-    assert finished == [False, False, False, True]
-
-
-def test_a_best_resets_patience():
-    config = training(max_updates=99, patience=2)
-    progress = Progress()
-
-    for value in (1.0, 0.5, 1.5, 1.0):
-        progress.count_validation(value, config)
-
-    assert progress.since_best == 1
+    assert found == finished
 
 
 def test_of_equal_values_the_later_is_best_but_does_not_reset_patience():

@@ -217,8 +217,8 @@ def test_every_key_that_differs_is_named(directory):
 
 
 def test_overwriting_deletes_only_the_files_of_a_run(directory):
-    mine = {"notes.txt", "step-mine.pt", "best-of-all.pt"}
-    for name in (*mine, "step-10.pt", "best-10.pt", "last.pt"):
+    mine = {"notes.txt", "step-mine.pt", "best-of-all.pt", "best-10.pt"}
+    for name in (*mine, "step-10.pt", ".best-10.pt", "last.pt"):
         (directory.path / name).write_text("mine")
     (directory.path / "plots").mkdir()
 
@@ -284,6 +284,25 @@ def test_a_file_is_written_atomically(directory, monkeypatch):
         directory.write("results.json", "new")
 
     assert (directory.path / "results.json").read_text() == "old"
+
+
+def test_nothing_is_written_to_another_run_at_the_path_of_a_moved_one(directory, tmp_path):
+    with directory.lock():
+        directory.path.rename(tmp_path / "moved")
+        other = RunDirectory(directory.path)
+        with other.lock():
+            (other.path / "best.pt").write_text("of the other run")
+
+            for write in (
+                lambda: directory.write("results.json", "{}"),
+                lambda: directory.delete(directory.best),
+                lambda: directory.replace_best(directory.next_best(3)),
+                lambda: directory.open(config("resume=true")),
+            ):
+                with pytest.raises(ValueError, match="mine was moved, replaced or deleted while"):
+                    write()
+            assert names(other) == {"best.pt", ".lock"}
+            assert other.best.read_text() == "of the other run"
 
 
 def test_written_text_is_utf8_with_plain_line_ends(directory):

@@ -1,18 +1,13 @@
-"""A whole run on a pretended GPU: train, validate, score, resume; and what pads a batch."""
+"""A whole run on a pretended GPU: train, validate, score, resume."""
 
 import json
 
 import pytest
 import torch
 from pretend_cuda import pretend_cuda
-from tiny_attention import attention_config
-from tiny_models import FORMS, tiny_batch, tiny_model
 from tiny_training import read_scalars, tiny_run
 
-from seq2seq.attention import attention_config_types
 from seq2seq.checkpoints.checkpoint import load_checkpoint
-from seq2seq.data import Batch
-from seq2seq.training.loss import sequence_loss
 from seq2seq.training.updates import Updater
 
 NO_DROPOUT = "data.dropout=0"  # for which a GPU draws other numbers
@@ -82,23 +77,3 @@ def test_a_killed_run_on_cuda_resumes_with_the_same_weights(tmp_path, monkeypatc
     whole, resumed = last(tmp_path / "whole"), last(tmp_path / "killed")
     for name, value in whole.model_state.items():
         torch.testing.assert_close(resumed.model_state[name], value, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("attention", sorted(attention_config_types()))
-def test_padding_to_the_shape_of_a_bucket_changes_no_loss(attention, form, dtype):
-    model = tiny_model(attention_config(attention), form, dtype=dtype)
-    losses, gradients = [], []
-    for extra in (0, 3):
-        batch = Batch(*tiny_batch(extra=extra), torch.arange(3))
-        found = sequence_loss(model, batch, label_smoothing=0.1)
-        losses.append(found.smoothed)
-        gradients.append(
-            torch.autograd.grad(found.smoothed, list(model.parameters()), allow_unused=True)
-        )
-
-    tolerance = 1e-12 if dtype == torch.float64 else 1e-5
-    torch.testing.assert_close(losses[1], losses[0], rtol=tolerance, atol=0)
-    for padded, narrow in zip(gradients[1], gradients[0], strict=True):
-        torch.testing.assert_close(padded, narrow, rtol=10 * tolerance, atol=10 * tolerance)

@@ -1,15 +1,16 @@
 import copy
 import dataclasses
+import json
 
 import pytest
 import torch
-from tiny_training import read_scalars, tiny_trainer
+from tiny_training import read_scalars, tiny_run, tiny_trainer
 
 from seq2seq.data import collate
 from seq2seq.training import trainer as trainer_module
-from seq2seq.training.evaluator import Evaluator
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.updates import NonFiniteError, Updater
+from seq2seq.training.validation import Evaluator
 
 
 @pytest.fixture(scope="module")
@@ -31,16 +32,6 @@ def checkpoints(trainer: Trainer) -> set[str]:
     return {path.name for path in trainer.directory.path.glob("*.pt")}
 
 
-def validate_as(monkeypatch, losses: list[float]) -> None:
-    """Replace the losses of validations."""
-    original, left = Evaluator.evaluate, iter(losses)
-
-    def evaluate(self, model, *, ter):
-        return dataclasses.replace(original(self, model, ter=ter), loss=next(left))
-
-    monkeypatch.setattr(Evaluator, "evaluate", evaluate)
-
-
 def score_as(monkeypatch, **columns: list[float]) -> None:
     """Replace the BLEU, chrF or losses of validations."""
     original = Evaluator.evaluate
@@ -49,7 +40,10 @@ def score_as(monkeypatch, **columns: list[float]) -> None:
     ]
 
     def evaluate(self, model, *, ter):
-        row, evaluation = rows.pop(0), original(self, model, ter=ter)
+        evaluation = original(self, model, ter=ter)
+        if ter:  # of the test
+            return evaluation
+        row = rows.pop(0)
         scores = {name: row[name] for name in ("bleu", "chrf") if name in row}
         return dataclasses.replace(
             evaluation,
@@ -100,42 +94,32 @@ def test_accumulation_joins_batches_and_counts_their_tokens(make, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("overrides", "updates"),
+    ("overrides", "validated"),
     [
-        (("training.max_epochs=2",), 12),
-        (("training.max_epochs=null", "training.max_updates=8"), 8),
-        (("training.max_epochs=1", "training.max_updates=8"), 6),
-        (("training.max_epochs=null", "training.max_minutes=1e-9"), 1),
+        (("training.max_epochs=2", "training.max_updates=99"), [6, 12]),
+        (("training.max_updates=8",), [6, 8]),
+        (("training.max_updates=9", "training.validation.every_updates=4"), [4, 8, 9]),
     ],
 )
-def test_training_ends_when_the_first_budget_is_used_up(make, overrides, updates):
-    trainer = make(*overrides, "training.validation.every_updates=100")
+def test_training_ends_with_a_validation_when_a_budget_is_used_up(make, overrides, validated):
+    trainer = make(*overrides)
 
     trainer.train()
 
-    # Minutes are measured before each update, so one more may follow.
-    assert trainer.progress.update in (updates, updates + ("max_minutes" in overrides[-1]))
+    assert trainer.progress.update == validated[-1]
+    assert sorted(read_scalars(trainer.directory.tensorboard)["valid/loss"]) == validated
 
 
-def test_validation_comes_at_the_end_of_epochs_by_default(make):
-    trainer = make("training.max_updates=14")
-
-    trainer.train()
-
-    curve = read_scalars(trainer.directory.tensorboard)["valid/loss"]
-    assert sorted(curve) == [6, 12, 14]
-
-
-def test_validation_comes_every_few_updates_and_at_the_end(make):
-    trainer = make("training.max_updates=9", "training.validation.every_updates=4")
+def test_minutes_end_the_training(make):
+    trainer = make("training.max_epochs=null", "training.max_minutes=1e-9")
 
     trainer.train()
 
-    assert sorted(read_scalars(trainer.directory.tensorboard)["valid/loss"]) == [4, 8, 9]
+    assert trainer.progress.update in (1, 2)  # they are measured before each update
 
 
 def test_patience_ends_the_training_and_the_log_says_so(make, monkeypatch, caplog):
-    validate_as(monkeypatch, [3.0, 2.0, 2.5, 2.0, 1.0])
+    score_as(monkeypatch, loss=[3.0, 2.0, 2.5, 2.0, 1.0])
     trainer = make(
         "training.max_epochs=9",
         "training.validation.patience=2",
@@ -153,7 +137,7 @@ def test_patience_ends_the_training_and_the_log_says_so(make, monkeypatch, caplo
 
 
 def test_best_has_the_lowest_loss_and_last_the_last_update(make, monkeypatch):
-    validate_as(monkeypatch, [3.0, 2.0, 2.5])
+    score_as(monkeypatch, loss=[3.0, 2.0, 2.5])
     trainer = make("training.max_epochs=3", "training.validation.metric=loss")
     states = {}
     original = Trainer._validate
@@ -175,15 +159,6 @@ def test_best_has_the_lowest_loss_and_last_the_last_update(make, monkeypatch):
 EVERY_UPDATE = ("training.max_updates=4", "training.validation.every_updates=1")
 
 
-def test_best_by_chrf(make, monkeypatch):
-    score_as(monkeypatch, chrf=[30.0, 50.0, 50.0, 40.0], loss=[4.0, 3.0, 2.0, 1.0])
-    trainer = make(*EVERY_UPDATE, "training.validation.metric=chrf")
-
-    trainer.train()
-
-    assert trainer.progress.best == [(50.0, 3)]
-
-
 def test_a_bleu_that_stays_near_zero_is_said_once_and_the_loss_chooses(make, monkeypatch, caplog):
     score_as(monkeypatch, bleu=[0.0, 0.0, 0.9, 0.0], loss=[4.0, 2.0, 3.0, 2.0])
     trainer = make(*EVERY_UPDATE)
@@ -195,18 +170,25 @@ def test_a_bleu_that_stays_near_zero_is_said_once_and_the_loss_chooses(make, mon
     assert warning.startswith("validation bleu is below 1, so the loss chooses the best checkpoint")
 
 
-def test_any_bleu_from_1_on_beats_the_loss_of_a_lower_one(make, monkeypatch, caplog):
-    score_as(monkeypatch, bleu=[0.9, 1.1, 1.3, 1.2], loss=[1.0, 2.0, 3.0, 4.0])
-    trainer = make(*EVERY_UPDATE)
+@pytest.mark.parametrize(
+    ("metric", "scores", "best"),
+    [
+        ("bleu", [0.9, 1.1, 1.3, 1.2], (1.3, 3)),  # from 1 on, it beats the loss of a lower one
+        ("chrf", [30.0, 50.0, 50.0, 40.0], (50.0, 3)),
+    ],
+)
+def test_the_metric_chooses_the_best_checkpoint(make, monkeypatch, caplog, metric, scores, best):
+    score_as(monkeypatch, **{metric: scores}, loss=[1.0, 2.0, 3.0, 4.0])
+    trainer = make(*EVERY_UPDATE, f"training.validation.metric={metric}")
 
     trainer.train()
 
-    assert trainer.progress.best == [(1.3, 3)]
+    assert trainer.progress.best == [best]
     assert "the loss chooses" not in caplog.text
 
 
 def test_the_configured_number_of_best_checkpoints_is_kept(make, monkeypatch):
-    validate_as(monkeypatch, [3.0, 1.0, 2.0, 4.0, 1.5])
+    score_as(monkeypatch, loss=[3.0, 1.0, 2.0, 4.0, 1.5])
     trainer = make(
         "training.max_updates=5",
         "training.validation.every_updates=1",
@@ -256,18 +238,8 @@ def test_the_average_of_the_weights_is_validated_and_kept_and_the_raw_ones_conti
     assert all(torch.equal(last[name], value) for name, value in raw[3].items())
 
 
-def test_an_average_changes_no_update(make):
-    weights = []
-    for overrides in ((), ("training.ema_decay=0.9",)):
-        trainer = make(*EVERY_UPDATE, *overrides)
-        trainer.train()
-        weights.append(trainer.model.state_dict())
-
-    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
-
-
 def test_a_plateau_lowers_the_learning_rate(make, monkeypatch):
-    validate_as(monkeypatch, [1.0, 2.0, 2.0, 2.0])
+    score_as(monkeypatch, loss=[1.0, 2.0, 2.0, 2.0])
     made = updates_made(monkeypatch)
 
     make(
@@ -298,29 +270,6 @@ def test_the_learning_rate_follows_its_schedule(make, monkeypatch):
     assert [each["learning_rate"] for each in made] == pytest.approx(expected)
 
 
-def test_every_curve_is_drawn(make):
-    trainer = make("training.max_epochs=1", "training.log_every=3")
-
-    trainer.train()
-
-    curves = read_scalars(trainer.directory.tensorboard)
-    train = (
-        "loss",
-        "perplexity",
-        "learning_rate",
-        "gradient_norm",
-        "target_tokens_per_second",
-        "teacher_forcing_ratio",
-        "minutes",
-        "target_tokens",
-    )
-    for name in train:
-        assert sorted(curves[f"train/{name}"]) == [3, 6], name
-    valid = ("loss", "perplexity", "bleu", "chrf", "attention/entropy", "minutes", "target_tokens")
-    for name in valid:
-        assert sorted(curves[f"valid/{name}"]) == [6], name
-
-
 def test_the_loss_curve_is_cross_entropy_per_token(make, monkeypatch):
     results, tokens = [], []
     original = Updater.make
@@ -338,7 +287,7 @@ def test_the_loss_curve_is_cross_entropy_per_token(make, monkeypatch):
     curve = read_scalars(trainer.directory.tensorboard)["train/loss"]
     for update in (2, 4):
         part = slice(update - 2, update)
-        expected = sum(each.cross_entropy for each in results[part]) / sum(tokens[part])
+        expected = sum(each.losses["loss"][0] for each in results[part]) / sum(tokens[part])
         assert curve[update] == pytest.approx(expected, rel=1e-6)
 
 
@@ -398,39 +347,85 @@ def test_the_time_of_updates_has_that_of_their_batches(make, monkeypatch):
     assert trainer.progress.update_seconds == 2 * 2 * 3.0
 
 
-def test_a_position_beyond_the_end_of_an_epoch_is_the_next_epoch(make):
-    trainer = make()
-    trainer.progress.update = trainer.progress.updates_of_epoch = 6
-    trainer.progress.epoch_share = 0.75
+@pytest.mark.parametrize(
+    ("made", "expected"), [(2, (0, 2, 2 / 3)), (3, (1, 0, 0.0)), (6, (1, 0, 0.0))]
+)
+def test_a_run_of_longer_epochs_continues_in_its_epoch_or_the_next(make, made, expected):
+    """A run of fewer processes, or of less accumulation, has more updates in an epoch."""
+    trainer = make("training.accumulation=2")  # 6 batches make 3 updates
+    trainer.progress.update = trainer.progress.updates_of_epoch = made
+    trainer.progress.updates_per_epoch = 12
     state = {
         "fingerprint": trainer.data.fingerprint,
         "progress": trainer.progress.to_dict(),
         "updater": trainer.updater.state(),
     }
 
-    # Of a run with fewer processes, whose epochs had more updates.
     trainer.load_state(state, saved=trainer.config)
 
     progress = trainer.progress
-    assert (progress.epoch, progress.updates_of_epoch, progress.epoch_share) == (1, 0, 0.0)
+    assert (progress.epoch, progress.updates_of_epoch, progress.epoch_share) == expected
 
 
-def test_the_share_of_an_epoch_is_that_of_its_updates_now(make):
-    trainer = make("training.accumulation=2")  # 6 batches make 3 updates
-    trainer.progress.update = trainer.progress.updates_of_epoch = 2
-    trainer.progress.epoch_share = 2 / 6
-    state = {
-        "fingerprint": trainer.data.fingerprint,
-        "progress": trainer.progress.to_dict(),
-        "updater": trainer.updater.state(),
-    }
-
-    trainer.load_state(state, saved=trainer.config)
-
-    assert trainer.progress.epoch_share == 2 / 3
+AVERAGED = (
+    "training.max_updates=4",
+    "training.validation.every_updates=1",
+    "training.validation.metric=loss",
+    "training.validation.keep_best=2",
+    "training.average_best=true",
+)
 
 
-def test_there_is_no_progress_bar_without_a_terminal(make, capsys):
-    make("training.max_updates=2").train()
+def run_averaged(folder, monkeypatch, losses, *overrides):
+    """Train with the given losses of validation, then of the average; return the results."""
+    with monkeypatch.context() as patch:
+        score_as(patch, loss=losses)
+        tiny_run(folder, *AVERAGED, *overrides)
+    return json.loads((folder / "runs" / "tiny" / "results.json").read_text())
 
-    assert "training" not in capsys.readouterr().err
+
+def weights(folder, name):
+    return torch.load(folder / "runs" / "tiny" / name, weights_only=True)["model"]
+
+
+def is_equal(first, second):
+    return all(torch.equal(value, second[name]) for name, value in first.items())
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_best", "origin"), [(1.5, True, "average.pt"), (2.0, False, "step-2.pt")]
+)
+def test_best_is_the_average_only_if_that_is_better(tmp_path, monkeypatch, loss, is_best, origin):
+    results = run_averaged(tmp_path, monkeypatch, [4.0, 2.0, 5.0, 3.0, loss])
+
+    assert results["average"]["updates"] == [2, 4]
+    assert results["average"]["is_best"] == is_best
+    assert results["average"]["valid"]["loss"] == loss
+    average, kept = (
+        weights(tmp_path, "average.pt"),
+        [weights(tmp_path, f"step-{update}.pt") for update in (2, 4)],
+    )
+    for name, value in average.items():
+        torch.testing.assert_close(value, (kept[0][name] + kept[1][name]) / 2)
+    assert is_equal(weights(tmp_path, "best.pt"), weights(tmp_path, origin))
+
+
+def test_a_longer_budget_averages_again_and_may_return_to_a_single_checkpoint(
+    tmp_path, monkeypatch
+):
+    constant = "training.schedule.name=constant"
+    run_averaged(tmp_path, monkeypatch, [4.0, 2.0, 5.0, 3.0, 1.5], constant)
+
+    resumed = (constant, "training.max_updates=5", "resume=true")
+    results = run_averaged(tmp_path, monkeypatch, [2.5, 9.0], *resumed)
+
+    assert results["average"]["updates"] == [2, 5]
+    assert not results["average"]["is_best"]
+    assert is_equal(weights(tmp_path, "best.pt"), weights(tmp_path, "step-2.pt"))
+
+
+def test_one_validation_has_no_average(tmp_path, monkeypatch):
+    results = run_averaged(tmp_path, monkeypatch, [4.0], "training.max_updates=1")
+
+    assert "average" not in results
+    assert not (tmp_path / "runs" / "tiny" / "average.pt").exists()

@@ -11,7 +11,7 @@ from tiny_attention import attention_config
 from tiny_models import FORMS, tiny_batch, tiny_model
 
 import seq2seq.model.recurrence
-import seq2seq.training.gradients
+import seq2seq.training.updates
 from seq2seq.attention import attention_config_types
 from seq2seq.config.schema import load_config
 from seq2seq.data import Batch
@@ -22,7 +22,7 @@ from seq2seq.training.updates import NonFiniteError, Updater
 
 PRECISIONS = (Precision.fp32, Precision.bf16, Precision.fp16)
 READ = (
-    "training/updates.py: *results, num_short, gradient_norm = "
+    "training/updates.py: *values, num_short, gradient_norm = "
     "torch.cat((sums, norm.unsqueeze(0))).tolist() [tolist]"
 )
 """The one line of an update at which the host waits."""
@@ -57,9 +57,11 @@ def model_of(attention: str, form: str, **options):
     return tiny_model(attention_config(attention), form, dtype=torch.float32, **options)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("attention", sorted(attention_config_types()))
-def test_every_type_and_form_is_updated_in_every_precision(cuda, attention, form):
+@pytest.mark.parametrize(
+    ("attention", "form"),
+    [(name, FORMS[i % len(FORMS)]) for i, name in enumerate(sorted(attention_config_types()))],
+)
+def test_every_type_is_updated_in_every_precision(cuda, attention, form):
     on_cpu, batch = model_of(attention, form), host_batch()
     before = copy.deepcopy(on_cpu.state_dict())
     expected = update(make_updater(on_cpu, "cpu", Precision.fp32), batch)
@@ -73,7 +75,7 @@ def test_every_type_and_form_is_updated_in_every_precision(cuda, attention, form
 
         assert dict(cuda.syncs) == {READ: 1}, cuda.lines
         tolerance = 1e-5 if precision is Precision.fp32 else 0.05
-        assert result.cross_entropy == pytest.approx(expected.cross_entropy, rel=tolerance)
+        assert result.losses["loss"] == pytest.approx(expected.losses["loss"], rel=tolerance)
         assert result.gradient_norm == pytest.approx(expected.gradient_norm, rel=10 * tolerance)
         for parameter in model.parameters():
             assert parameter.is_cuda and parameter.dtype == torch.float32
@@ -198,13 +200,13 @@ def test_too_little_memory_leaves_the_loss_scale_as_it_was(fp16, monkeypatch):
     _, updater, _ = fp16
     with monkeypatch.context() as patched:
         patched.setattr(torch.Tensor, "backward", lambda *_: pytest.fail("is not reached"))
-        patched.setattr(seq2seq.training.gradients, "sequence_loss", out_of_memory)
-        assert update(updater, host_batch(), 1).is_skipped
+        patched.setattr(seq2seq.training.updates, "training_loss", out_of_memory)
+        assert update(updater, host_batch(), 1) is None
     update(updater, host_batch(), 2)
     before = updater.state()["scaler"]
     run_short(monkeypatch, [3])
 
-    assert update(updater, host_batch(), 3).is_skipped
+    assert update(updater, host_batch(), 3) is None
 
     assert updater.state()["scaler"] == before
     assert before["_growth_tracker"] == 1

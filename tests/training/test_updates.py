@@ -1,23 +1,34 @@
 import copy
-import dataclasses
+import functools
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from pretend_cuda import pretend_cuda
+from tiny_attention import attention_config
+from tiny_models import tiny_model
 from tiny_training import tiny_config, tiny_numerics
+from torch import nn
 from torch.nn import functional
 
 from seq2seq.config.models import build_model
-from seq2seq.config.schema import TrainConfig
+from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import Batch, TokenLinks, collate
 from seq2seq.data.token_links import LinkedTokens
-from seq2seq.kernels.switch import Kernels, use_kernels
+from seq2seq.kernels import Kernels, use_kernels
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.seeding import derive_seed
-from seq2seq.training.loss import sequence_loss
+from seq2seq.training.loss import coverage_loss, guided_loss, sequence_loss
 from seq2seq.training.preparation import PreparedData, prepare_data
-from seq2seq.training.updates import NonFiniteError, Updater
+from seq2seq.training.updates import (
+    NonFiniteError,
+    Updater,
+    WeightAverage,
+    batch_gradients,
+    build_optimizer,
+)
 
 NO_DROPOUT = (
     "model.encoder.embedding_dropout=0",
@@ -26,7 +37,6 @@ NO_DROPOUT = (
     "model.decoder.hidden_dropout=0",
     "model.decoder.readout_dropout=0",
 )
-SGD_R_DROP = ("training.optimizer.name=sgd", "training.r_drop=2.0")
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +51,18 @@ def reversing_links(data: PreparedData) -> TokenLinks:
     return TokenLinks.of(LinkedTokens(*row, num_lost=0) for row in rows)
 
 
+@functools.cache
+def data_of(folder: Path) -> PreparedData:
+    """Return the data of all tests; the corpus has no links, `Setup.batch` adds them."""
+    return prepare_data(tiny_config(folder))
+
+
 class Setup:
     """A model with its updater and data."""
 
-    def __init__(self, config: TrainConfig) -> None:
+    def __init__(self, folder: Path, config: TrainConfig) -> None:
         self.config = config
-        off = dataclasses.replace(config.training.guided_attention, weight=0.0)
-        training = dataclasses.replace(config.training, guided_attention=off)
-        # The corpus has no links; `batch` adds them.
-        self.data = prepare_data(dataclasses.replace(config, training=training))
+        self.data = data_of(folder)
         torch.manual_seed(1)
         self.model: Seq2Seq = build_model(
             config,
@@ -79,7 +92,7 @@ class Setup:
 
 
 def setup(folder, *overrides: str) -> Setup:
-    return Setup(tiny_config(folder, *overrides))
+    return Setup(folder, tiny_config(folder, *overrides))
 
 
 def assert_same(first, second, **tolerance):
@@ -91,21 +104,21 @@ def is_equal(first, second) -> bool:
     return all(torch.equal(value, second[name]) for name, value in first.items())
 
 
-@pytest.mark.parametrize("guided", [0.0, 0.7])
-def test_two_half_batches_make_the_update_of_a_whole_batch(folder, guided):
+@pytest.mark.parametrize("loss", ["", "guided_attention.weight", "coverage_loss"])
+def test_two_half_batches_make_the_update_of_a_whole_batch(folder, loss):
     # Adam's first step is as long for a gradient of 1e-8 as for one of 1; this one is the gradient.
-    overrides = ("training.optimizer.name=sgd", f"training.guided_attention.weight={guided}")
+    overrides = ("training.optimizer.name=sgd", *([f"training.{loss}=0.7"] if loss else []))
     whole, halves = (setup(folder, *NO_DROPOUT, *overrides) for _ in range(2))
 
     one = whole.make(whole.batch(0, 1, 2, 3, 4), learning_rate=1.0)
     two = halves.make(halves.batch(0, 1, 2), halves.batch(3, 4), learning_rate=1.0)
 
     assert_same(whole.weights(), halves.weights(), rtol=1e-5, atol=1e-6)
-    assert one.cross_entropy == pytest.approx(two.cross_entropy, rel=1e-6)
+    assert len(one.losses) == 1 + bool(loss)
+    for name, pair in one.losses.items():
+        assert pair == pytest.approx(two.losses[name], rel=1e-5) and min(pair) > 0
     assert one.gradient_norm == pytest.approx(two.gradient_norm, rel=1e-5)
-    assert one.guided_loss == pytest.approx(two.guided_loss, rel=1e-5)
-    assert one.num_guided == two.num_guided
-    assert bool(one.num_guided) == bool(guided)
+    assert all(parameter.grad is None for parameter in whole.model.parameters())
 
 
 def test_sgd_steps_against_the_mean_gradient(folder):
@@ -131,7 +144,7 @@ def test_sgd_steps_against_the_mean_gradient(folder):
     gradients = torch.autograd.grad(loss, list(parameters.values()))
     norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
     assert result.gradient_norm == pytest.approx(norm.item(), rel=1e-5)
-    assert result.cross_entropy == pytest.approx(loss.item() * int(batch.target_mask.sum()))
+    assert result.losses["loss"][0] == pytest.approx(loss.item() * int(batch.target_mask.sum()))
     subject.make(batch, learning_rate=0.5)
     for (name, parameter), gradient in zip(parameters.items(), gradients, strict=True):
         torch.testing.assert_close(
@@ -139,44 +152,32 @@ def test_sgd_steps_against_the_mean_gradient(folder):
         )
 
 
-def test_guided_attention_adds_its_weighted_loss_per_target_token(folder):
-    weight = 0.3
-    subject = setup(
-        folder,
-        *NO_DROPOUT,
-        "training.optimizer.clip_norm=0",
-        f"training.guided_attention.weight={weight}",
-    )
-    batch = subject.batch(0, 1, 2)
+@pytest.mark.parametrize("name", ["guided_attention_loss", "coverage_loss"])
+def test_a_loss_is_added_with_its_weight_per_target_token(folder, name):
+    key = "guided_attention.weight" if name.startswith("guided") else "coverage_loss"
+    options = ("training.optimizer.name=sgd", "training.optimizer.clip_norm=0")
+    subject = setup(folder, *NO_DROPOUT, *options, f"training.{key}=0.3")
+    batch, before = subject.batch(0, 1, 2), subject.weights()
     loss = sequence_loss(subject.model, batch, label_smoothing=0.1)
-    assert loss.guided is not None
     num_tokens = int(batch.target_mask.sum())
-    total = (loss.smoothed + weight * loss.guided.cross_entropy) / num_tokens
-    gradients = torch.autograd.grad(total, list(subject.model.parameters()))
+    if name == "coverage_loss":
+        total, count = coverage_loss(loss.attention_weights, batch.target_mask), num_tokens
+    else:
+        total = guided_loss(loss.attention_weights, batch.guide).total
+        count = num_tokens - 2 * 3  # neither a word's last character nor EOS
+    names, parameters = zip(*subject.model.named_parameters(), strict=True)
+    objective = (loss.smoothed + 0.3 * total) / num_tokens
+    gradients = torch.autograd.grad(objective, parameters)
 
-    result = subject.make(batch)
+    result = subject.make(batch, learning_rate=0.5)
 
     norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
     assert result.gradient_norm == pytest.approx(norm.item(), rel=1e-5)
-    assert result.cross_entropy == pytest.approx(loss.cross_entropy.item(), rel=1e-6)
-    assert result.guided_loss == pytest.approx(loss.guided.cross_entropy.item(), rel=1e-6)
-    assert result.num_guided == num_tokens - 2 * 3  # neither a word's last character nor EOS
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_guided_attention_works_with_scheduled_sampling(folder, precision):
-    subject = setup(
-        folder,
-        *NO_DROPOUT,  # whose luck would decide how far ten updates come
-        "training.guided_attention.weight=1",
-        "training.teacher_forcing.start=0.2",
-        f"training.precision={precision}",
-    )
-
-    batch = subject.batch(*range(8))
-    results = [subject.make(batch, update=n, learning_rate=0.03) for n in range(1, 11)]
-
-    assert results[-1].guided_loss < 0.8 * results[0].guided_loss
+    assert result.losses["loss"][0] == pytest.approx(loss.cross_entropy.item(), rel=1e-6)
+    assert result.losses[name] == pytest.approx((total.item(), count), rel=1e-5)
+    steps = zip(names, gradients, strict=True)
+    expected = {each: before[each] - 0.5 * gradient for each, gradient in steps}
+    assert_same(expected, subject.weights(), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("kernels", ["fast", "plain"])
@@ -206,8 +207,9 @@ def test_r_drop_is_half_the_loss_of_two_passes_and_their_divergence(folder, kern
 
     result = subject.make(*batches, learning_rate=1.0)
 
-    assert result.divergence == pytest.approx(divergence.item(), rel=1e-4)
-    assert result.divergence > 0.01
+    found, count = result.losses["r_drop_divergence"]
+    assert found / count == pytest.approx(divergence.item() / num_tokens, rel=1e-4)
+    assert found > 0.01
     for name, parameter in reference.named_parameters():
         with torch.no_grad():
             parameter -= parameter.grad
@@ -221,96 +223,45 @@ def batch_twice(batch: Batch) -> Batch:
     return twice._replace(target_places=twice.target_mask.flatten().nonzero().squeeze(1))
 
 
-def test_r_drop_without_dropout_changes_nothing_but_the_cost(folder):
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [("guided_attention.weight", "guided_attention_loss"), ("coverage_loss", "coverage_loss")],
+)
+def test_r_drop_halves_another_loss_of_its_two_passes(folder, key, name):
+    options = (f"training.{key}=0.7", "training.optimizer.name=sgd")
     plain, dropped = (
-        setup(folder, *NO_DROPOUT, *overrides)
-        for overrides in (("training.optimizer.name=sgd",), SGD_R_DROP)
+        setup(folder, *NO_DROPOUT, *options, f"training.r_drop={weight}") for weight in (0, 2)
     )
 
     results = [subject.make(subject.batch(0, 1, 2)) for subject in (plain, dropped)]
 
     assert_same(plain.weights(), dropped.weights(), rtol=1e-5, atol=1e-7)
-    assert results[0].cross_entropy == pytest.approx(results[1].cross_entropy, rel=1e-6)
-    assert results[1].divergence == pytest.approx(0, abs=1e-9)
-
-
-def test_r_drop_halves_the_guided_loss_of_its_two_passes(folder):
-    guided = ("training.guided_attention.weight=0.7", "training.optimizer.name=sgd")
-    plain, dropped = (
-        setup(folder, *NO_DROPOUT, *guided, f"training.r_drop={weight}") for weight in (0, 2)
-    )
-
-    results = [subject.make(subject.batch(0, 1, 2)) for subject in (plain, dropped)]
-
-    assert_same(plain.weights(), dropped.weights(), rtol=1e-5, atol=1e-7)
-    assert results[0].guided_loss == pytest.approx(results[1].guided_loss, rel=1e-6)
-    assert results[0].num_guided == results[1].num_guided > 0
-
-
-def test_coverage_loss_is_added_with_its_weight_per_target_token(folder):
-    weighted = ("training.optimizer.name=sgd", "training.optimizer.clip_norm=0")
-    subject = setup(folder, *NO_DROPOUT, *weighted, "training.coverage_loss=0.7")
-    batch = subject.batch(0, 1, 2, 3)
-    subject.model.train()
-    loss = sequence_loss(
-        subject.model,
-        batch,
-        label_smoothing=subject.config.training.label_smoothing,
-        with_coverage=True,
-    )
-    assert loss.coverage is not None
-    (loss.smoothed + 0.7 * loss.coverage).div(batch.target_mask.sum()).backward()
-    before = subject.weights()
-    expected = {
-        name: before[name] - 0.5 * parameter.grad
-        for name, parameter in subject.model.named_parameters()
-        if parameter.grad is not None
-    }
-    subject.model.zero_grad()
-
-    result = subject.make(batch, learning_rate=0.5)
-
-    assert result.coverage_loss == pytest.approx(loss.coverage.item(), rel=1e-5)
-    assert result.coverage_loss > 0
-    assert_same(expected, subject.weights(), rtol=1e-4, atol=1e-6)
-
-
-def test_coverage_loss_of_two_half_batches_is_that_of_a_whole_batch(folder):
-    overrides = (*NO_DROPOUT, "training.optimizer.name=sgd", "training.coverage_loss=1")
-    whole, halves = (setup(folder, *overrides) for _ in range(2))
-
-    one = whole.make(whole.batch(0, 1, 2, 3, 4), learning_rate=1.0)
-    two = halves.make(halves.batch(0, 1, 2), halves.batch(3, 4), learning_rate=1.0)
-
-    assert one.coverage_loss == pytest.approx(two.coverage_loss, rel=1e-5)
-    assert_same(whole.weights(), halves.weights(), rtol=1e-5, atol=1e-6)
-
-
-def test_r_drop_halves_the_coverage_loss_of_its_two_passes(folder):
-    one, two = (
-        setup(folder, *NO_DROPOUT, "training.coverage_loss=1", f"training.r_drop={weight}")
-        for weight in (0, 2)
-    )
-
-    alone, both = (each.make(each.batch(0, 1, 2)) for each in (one, two))
-
-    assert alone.coverage_loss == pytest.approx(both.coverage_loss, rel=1e-5)
-    assert alone.gradient_norm == pytest.approx(both.gradient_norm, rel=1e-4)
+    found = [each.losses[name] for each in results]
+    assert found[0] == pytest.approx(found[1], rel=1e-6) and min(found[0]) > 0
+    cross_entropies = [each.losses["loss"][0] for each in results]
+    assert cross_entropies[0] == pytest.approx(cross_entropies[1], rel=1e-6)
+    assert results[1].losses["r_drop_divergence"][0] == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_r_drop_works_with_scheduled_sampling(folder, precision):
+def test_every_loss_works_with_scheduled_sampling(folder, precision):
     subject = setup(
         folder,
-        "training.r_drop=2.0",
-        "training.teacher_forcing.start=0.5",
+        "training.guided_attention.weight=1",
+        "training.coverage_loss=0.1",
+        "training.r_drop=0.5",
+        "training.teacher_forcing.start=0.2",
         "model.decoder.readout_dropout=0.3",
         f"training.precision={precision}",
     )
 
-    result = subject.make(subject.batch(0, 1, 2))
+    batch = subject.batch(*range(8))
+    results = [subject.make(batch, update=n, learning_rate=0.03) for n in range(1, 13)]
 
-    assert result.divergence > 0
+    first, last = (each.losses for each in (results[0], results[-1]))
+    assert len(first) == 4
+    assert all(total > 0 for total, _ in last.values())
+    assert last["guided_attention_loss"][0] < 0.8 * first["guided_attention_loss"][0]
 
 
 def test_gradients_are_clipped_to_the_limit(folder):
@@ -325,6 +276,33 @@ def test_gradients_are_clipped_to_the_limit(folder):
     assert moved.norm().item() == pytest.approx(0.01, rel=1e-3)
 
 
+def test_batch_gradients_are_the_step_of_the_update(folder):
+    subject = setup(
+        folder,
+        "training.optimizer.name=sgd",
+        "training.optimizer.clip_norm=1e9",
+        "training.guided_attention.weight=0.7",
+        "training.coverage_loss=0.5",
+        "training.r_drop=0.3",
+    )
+    batch, before = subject.batch(0, 1, 2), subject.weights()
+    subject.model.eval()
+
+    loss, gradients = batch_gradients(subject.config, model=subject.model, batch=batch, update=4)
+
+    assert not subject.model.training
+    assert_same({name: each.grad for name, each in subject.model.named_parameters()}, gradients)
+    subject.model.zero_grad()
+    result = subject.make(batch, update=4, learning_rate=1.0)
+    norm = torch.cat([each.flatten() for each in gradients.values()]).norm().item()
+    assert result.gradient_norm == pytest.approx(norm, rel=1e-5)
+    assert loss > result.losses["loss"][0] / batch.num_target_tokens  # the other losses
+    after = subject.weights()
+    assert_same(
+        {name: before[name] - after[name] for name in gradients}, gradients, rtol=0, atol=1e-6
+    )
+
+
 def test_dropout_depends_only_on_the_number_of_the_update(folder):
     weights = []
     for disturbance, update in ((1, 4), (2, 4), (1, 5)):
@@ -337,8 +315,8 @@ def test_dropout_depends_only_on_the_number_of_the_update(folder):
     assert not is_equal(weights[0], weights[2])
 
 
-def test_dropout_differs_between_processes(folder):
-    setups = [setup(folder), setup(folder)]
+def test_dropout_differs_between_processes_and_seeds(folder):
+    setups = [setup(folder), setup(folder), setup(folder, "seed=2")]
     setups[1].updater = Updater(
         setups[1].config,
         model=setups[1].model,
@@ -349,16 +327,9 @@ def test_dropout_differs_between_processes(folder):
     for subject in setups:
         subject.make(subject.batch(0, 1))
 
-    assert not is_equal(setups[0].weights(), setups[1].weights())
-
-
-def test_a_seed_changes_dropout(folder):
-    setups = [setup(folder), setup(folder, "seed=2")]
-
-    for subject in setups:
-        subject.make(subject.batch(0, 1))
-
-    assert not is_equal(setups[0].weights(), setups[1].weights())
+    weights = [subject.weights() for subject in setups]
+    assert not is_equal(weights[0], weights[1])
+    assert not is_equal(weights[0], weights[2])
 
 
 @pytest.mark.parametrize("number", ["nan", "inf"])
@@ -386,14 +357,6 @@ def test_a_gradient_that_is_not_finite_stops_before_the_step(folder):
         subject.make(subject.batch(2, 3), update=3)
 
     assert is_equal(subject.weights(), before)
-
-
-def test_no_gradients_are_left_for_the_next_update(folder):
-    subject = setup(folder)
-
-    subject.make(subject.batch(0, 1))
-
-    assert all(parameter.grad is None for parameter in subject.model.parameters())
 
 
 def test_an_updater_continues_from_its_state(folder):
@@ -427,3 +390,123 @@ def test_bf16_keeps_parameters_and_moments_fp32(folder):
     assert {parameter.dtype for parameter in subject.model.parameters()} == {torch.float32}
     moments = subject.updater.state()["optimizer"]["state"].values()
     assert {each["exp_avg"].dtype for each in moments} == {torch.float32}
+
+
+KINDS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+
+
+def configure(name: str):
+    overrides = (f"training.optimizer.name={name}", "training.optimizer.weight_decay=0.2")
+    return load_config(*overrides).training.optimizer
+
+
+def model_of(**options):
+    return tiny_model(attention_config("additive"), dtype=torch.float32, **options)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_weight_decay_spares_biases_and_norms(name):
+    model = model_of(layer_norm=True)
+
+    optimizer = build_optimizer(configure(name), model)
+
+    assert type(optimizer) is KINDS[name]
+    decayed, spared = optimizer.param_groups
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.2, 0.0)
+    assert all(parameter.dim() > 1 for parameter in decayed["params"])
+    assert all(parameter.dim() == 1 for parameter in spared["params"])
+    every = {id(parameter) for parameter in model.parameters()}
+    assert {id(p) for group in optimizer.param_groups for p in group["params"]} == every
+
+
+def test_frozen_parameters_are_left_out():
+    model = model_of()
+    model.encoder.requires_grad_(False)
+
+    groups = build_optimizer(configure("adam"), model).param_groups
+
+    trained = {id(each) for each in model.parameters() if each.requires_grad}
+    assert {id(each) for group in groups for each in group["params"]} == trained
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_optimizer_of_a_gpu_takes_the_loss_scale_itself(name):
+    """Otherwise the host would wait to learn whether an fp16 gradient overflowed."""
+    with pretend_cuda() as cuda:
+        optimizer = build_optimizer(configure(name), cuda.move(model_of()))
+
+    assert optimizer._step_supports_amp_scaling
+
+
+def tied_model() -> nn.Module:
+    model = nn.ModuleDict({"first": nn.Linear(3, 3), "second": nn.Linear(3, 3)})
+    model["second"].weight = model["first"].weight
+    return model.double()
+
+
+def set_to(model: nn.Module, value: float) -> None:
+    for parameter in model.parameters():
+        nn.init.constant_(parameter, value)
+
+
+def averages(model: nn.Module, average: WeightAverage) -> set[float]:
+    with average.applied():
+        return {value for each in model.parameters() for value in each.unique().tolist()}
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.5, 0.9, 0.9999])
+def test_it_is_the_weighted_mean_of_all_updates(decay):
+    model, values = tied_model(), [3.0, -1.0, 4.0, 1.5]
+    average = WeightAverage(model, decay)
+
+    for number, value in enumerate(values, start=1):
+        set_to(model, value)
+        average.add()
+        shares = [decay ** (number - i) for i in range(1, number + 1)]
+        expected = sum(s * v for s, v in zip(shares, values[:number], strict=True)) / sum(shares)
+        (found,) = averages(model, average)
+        assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_parameters_stay_where_they_are_in_memory():
+    """cuDNN reads those of a GRU from one block, and would copy them at each call otherwise."""
+    model = tied_model()
+    average = WeightAverage(model, 0.5)
+    average.add()
+    before = {name: each.data_ptr() for name, each in model.named_parameters()}
+
+    with average.applied():
+        assert {name: each.data_ptr() for name, each in model.named_parameters()} == before
+
+
+def test_before_the_first_update_it_is_the_model_itself():
+    model = tied_model()
+    set_to(model, 2.0)
+
+    assert averages(model, WeightAverage(model, 0.9)) == {2.0}
+
+
+def test_the_model_gets_its_own_weights_back_also_after_an_error():
+    model = tied_model()
+    average = WeightAverage(model, 0.5)
+    average.add()
+    set_to(model, 7.0)
+
+    with pytest.raises(RuntimeError, match="stop"), average.applied():
+        raise RuntimeError("stop")
+
+    assert all((each == 7.0).all() for each in model.parameters())
+
+
+def test_it_continues_from_its_state():
+    models = [tied_model(), tied_model()]
+    first, second = (WeightAverage(model, 0.9) for model in models)
+    set_to(models[0], 1.0)
+    first.add()
+
+    second.load_state(first.state())
+    for model, average in zip(models, (first, second), strict=True):
+        set_to(model, 5.0)
+        average.add()
+
+    assert averages(models[0], first) == averages(models[1], second)

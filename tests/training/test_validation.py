@@ -1,13 +1,283 @@
 """A validation takes part in every process; test_trainer.py has whole runs."""
 
 import json
+import math
+from types import SimpleNamespace
 
 import pytest
-from tiny_training import read_scalars, tiny_run, tiny_trainer, write_corpus
+import torch
+from pretend_cuda import pretend_cuda
+from tiny_training import (
+    read_scalars,
+    tiny_config,
+    tiny_numerics,
+    tiny_run,
+    tiny_trainer,
+    write_corpus,
+)
+from tiny_translator import GREEDY
 
+from seq2seq.config.models import build_model
+from seq2seq.config.schema import load_config
+from seq2seq.config.training import Metric
+from seq2seq.data import CharacterTokenizer, Pair, TokenizerPair, encode_corpus
+from seq2seq.evaluation.alignment import GoldLinks
+from seq2seq.evaluation.attention_statistics import HeadStatistics
+from seq2seq.runtime.device_memory import DeviceMemoryError
 from seq2seq.runtime.distributed import Ranks
+from seq2seq.search import Hypothesis
 from seq2seq.training import validation
-from seq2seq.training.monitoring.tensorboard import TensorBoard
+from seq2seq.training.preparation import EvaluationSet, prepare_data
+from seq2seq.training.progress import Progress
+from seq2seq.training.updates import NonFiniteError
+from seq2seq.training.validation import Evaluation, Evaluator, count_zero_score, metric_value
+
+# Source tokens a, space, b, EOS; target tokens z, space, y: rows z, space, y, EOS.
+WEIGHTS = [
+    [0.1, 0.0, 0.9, 0.0],
+    [0.25, 0.25, 0.25, 0.25],
+    [0.5, 0.25, 0.125, 0.125],
+    [0.0, 0.0, 0.0, 1.0],
+]
+SHORT = [[1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0], [0.0] * 4, [0.0] * 4]
+# Weights of the second head.
+SECOND = [[0.6, 0.0, 0.4, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+SECOND_SHORT = [[0.0, 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0] * 4, [0.0] * 4]
+
+
+class Corpus:
+    """Two sentences: "c" becomes "x", and "a b", which is scored first, "z y" crossed over."""
+
+    name = "valid"
+    fingerprint = "crossed"
+    num_lines = 2
+
+    def __iter__(self):
+        return self.lines()
+
+    def lines(self):
+        yield Pair("c", "x", frozenset({(0, 0)}))
+        yield Pair("a b", "z y", frozenset({(1, 0), (1, 1)}))
+
+
+def evaluator(folder, *, batch_size: int = 2, gold: bool = True) -> Evaluator:
+    config = load_config(
+        f"data.cache_dir='{folder}'", "training.device=cpu", "training.precision=fp32"
+    )
+    tokenizers = TokenizerPair(CharacterTokenizer("abc "), CharacterTokenizer("xyz "))
+    pairs = list(Corpus())
+    data = EvaluationSet(
+        encoded=encode_corpus(Corpus(), tokenizers, config.data),
+        sources=[pair.source for pair in pairs],
+        references=[pair.target for pair in pairs],
+        gold=[gold_of(pair) for pair in pairs] if gold else None,
+    )
+    return Evaluator(
+        data=data,
+        tokenizers=tokenizers,
+        decoding=GREEDY,
+        batch_size=batch_size,
+        numerics=tiny_numerics(config),
+    )
+
+
+def gold_of(pair: Pair) -> GoldLinks:
+    assert pair.links is not None
+    return GoldLinks(pair.links, pair.links)
+
+
+class FakeModel(torch.nn.Module):
+    """Has the attention weights above and a loss of 2 nats per token."""
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        self.attention = torch.nn.Module()
+        self.attention.num_heads = num_heads
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """Replace loss and search by known results."""
+
+    def known(model, source_ids, source_mask, *, target_ids, target_mask):
+        assert not model.training
+        found = []
+        for ids, target, source in zip(
+            target_ids.tolist(), target_mask.sum(1), source_mask.sum(1), strict=True
+        ):
+            both = [SHORT, SECOND_SHORT] if target == 2 else [WEIGHTS, SECOND]
+            weights = torch.tensor(both)[: model.attention.num_heads, :target, :source]
+            total = -2.0 * int(target)
+            found.append(Hypothesis(ids[: target - 1], total, total, True, weights))
+        return found
+
+    def search(model, source_ids, source_mask, config):
+        assert config is GREEDY
+        lengths = source_mask.sum(1).tolist()
+        ids = {4: [6, 7, 5], 2: [4]}  # "z y" and "x"
+        return [[Hypothesis(ids[n], 0.0, 0.0, True, torch.zeros(1, 1, 1))] for n in lengths]
+
+    monkeypatch.setattr(validation, "score_targets", known)
+    monkeypatch.setattr(validation, "search", search)
+
+
+def entropy(row: list[float]) -> float:
+    return -sum(weight * math.log(weight) for weight in row if weight > 0)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_loss_attention_and_alignment_follow_their_definitions(tmp_path, answers, batch_size):
+    found = evaluator(tmp_path, batch_size=batch_size).evaluate(FakeModel(1), ter=False)
+
+    assert found.loss == pytest.approx(2.0)
+    assert found.perplexity == pytest.approx(math.exp(2.0))
+    rows = [*WEIGHTS, SHORT[0], SHORT[1]]
+    [head] = found.heads
+    assert head.entropy == pytest.approx(sum(map(entropy, rows)) / 6, rel=1e-6)
+    assert head.sharpness == pytest.approx((0.9 + 0.25 + 0.5 + 1.0 + 1.0 + 0.5) / 6)
+    # a got 0.85, the space 0.5, b more than 1, c more than 1; EOS is no word.
+    assert head.coverage == pytest.approx((0.85 + 0.5 + 1.0 + 1.0) / 4)
+    # Predicted z-b, y-a, x-c against gold z-b, y-b, x-c: 2 of 3 match.
+    assert found.alignment is not None
+    assert found.alignment.error_rate == pytest.approx(1 - 2 * 2 / (3 + 3))
+    # The diagonal z-a, y-b, x-c matches 2 of 3 as well.
+    assert found.alignment.diagonal_error_rate == pytest.approx(1 - 2 * 2 / (3 + 3))
+    assert head.alignment_error_rate == found.alignment.error_rate
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_translations_have_the_order_of_the_corpus(tmp_path, answers, batch_size):
+    found = evaluator(tmp_path, batch_size=batch_size).evaluate(FakeModel(1), ter=True)
+
+    assert found.translations == ["x", "z y"]
+    assert found.scores.ter == 0.0
+    assert found.scores.chrf == pytest.approx(100.0)
+
+
+def test_ter_is_computed_only_on_request(tmp_path, answers):
+    assert evaluator(tmp_path).evaluate(FakeModel(1), ter=False).scores.ter is None
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_each_head_and_their_mean_are_compared_with_gold(tmp_path, answers, batch_size):
+    found = evaluator(tmp_path, batch_size=batch_size).evaluate(FakeModel(2), ter=False)
+
+    # Gold z-b, y-b, x-c: the first head says z-b, y-a, x-c; the second z-a, y-b, x-EOS, no link.
+    rates = [head.alignment_error_rate for head in found.heads]
+    assert rates == pytest.approx([1 - 2 * 2 / (3 + 3), 1 - 2 * 1 / (2 + 3)])
+    # Their mean says z-b (0.65 to 0.35), y-b (0.5625 to 0.25), x-c.
+    assert found.alignment is not None
+    assert found.alignment.error_rate == 0.0
+
+
+def test_each_head_has_its_own_statistics(tmp_path, answers):
+    first, second = evaluator(tmp_path).evaluate(FakeModel(2), ter=False).heads
+
+    [alone] = evaluator(tmp_path).evaluate(FakeModel(1), ter=False).heads
+    assert first == alone
+    assert second.entropy == pytest.approx(entropy([0.6, 0.4]) / 6, rel=1e-6)
+    assert second.sharpness == pytest.approx((0.6 + 5) / 6)
+    assert second.coverage == pytest.approx(2 / 4)  # a and b, neither the space nor c
+
+
+def test_without_heads_there_are_neither_statistics_nor_alignment(tmp_path, answers):
+    found = evaluator(tmp_path).evaluate(FakeModel(0), ter=False)
+
+    assert found.heads == []
+    assert found.alignment is None
+
+
+def test_without_gold_alignments_there_is_no_error_rate(tmp_path, answers):
+    found = evaluator(tmp_path, gold=False).evaluate(FakeModel(2), ter=False)
+
+    assert found.alignment is None
+    assert [head.alignment_error_rate for head in found.heads] == [None, None]
+
+
+def evaluate_tiny(folder, *, batch_size: int) -> Evaluation:
+    config = tiny_config(folder)
+    data = prepare_data(config)
+    torch.manual_seed(2)
+    model = build_model(
+        config,
+        source_vocabulary_size=len(data.tokenizers.source),
+        target_vocabulary_size=len(data.tokenizers.target),
+    )
+    for parameter in model.parameters():
+        parameter.data.normal_(std=0.7)
+    return Evaluator(
+        data=data.valid,
+        tokenizers=data.tokenizers,
+        decoding=GREEDY,
+        batch_size=batch_size,
+        numerics=tiny_numerics(config),
+    ).evaluate(model, ter=True)
+
+
+def test_the_batch_size_changes_no_score(tmp_path):
+    alone, together = (evaluate_tiny(tmp_path, batch_size=size) for size in (1, 4))
+
+    assert alone.translations == together.translations
+    assert alone.scores == together.scores
+    assert alone.loss == pytest.approx(together.loss, rel=1e-6)
+    assert flatten(alone.heads) == pytest.approx(flatten(together.heads), rel=1e-5)
+
+
+def flatten(heads: list[HeadStatistics]) -> list[float]:
+    return [value for head in heads for value in head[:3]]
+
+
+def test_too_little_memory_of_a_gpu_names_the_batch_and_the_key(tmp_path, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(validation, "score_targets", fail)
+
+    with pytest.raises(DeviceMemoryError) as caught:
+        evaluator(tmp_path, batch_size=2).evaluate(FakeModel(1), ter=False)
+
+    assert str(caught.value) == (
+        "the memory of a GPU is too small for 2 sentences of at most 4 tokens at a time; "
+        "lower training.validation.batch_size=2"
+    )
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_mode_of_the_model_is_restored(tmp_path, answers, training):
+    model = FakeModel(1).train(training)
+
+    evaluator(tmp_path).evaluate(model, ter=False)
+
+    assert model.training is training
+
+
+def test_a_loss_beyond_floats_has_a_perplexity():
+    evaluation = Evaluation(
+        scores=None,  # type: ignore[arg-type]  # not looked at
+        loss=1e9,
+        heads=[],
+        alignment=None,
+        hypotheses=[],
+        translations=[],
+    )
+
+    assert evaluation.perplexity == math.exp(700)
+
+
+def test_beside_its_search_the_host_waits_for_a_batch_once_for_each_result(tmp_path):
+    with pretend_cuda() as cuda:
+        trainer = tiny_trainer(tmp_path, "training.device=cuda", "training.validation.batch_size=2")
+        scored = trainer.validator.evaluator
+        links = frozenset({(0, 0)})
+        scored.data.gold = [GoldLinks(links, links)] * len(scored.data.sources)
+        model = cuda.move(trainer.model)
+        cuda.clear()
+        scored.evaluate(model, ter=False)
+
+    waits = [count for line, count in cuda.syncs.items() if not line.startswith("search/")]
+    num_batches = 3  # of 5 sentences
+    # Lengths of sources and targets, target ids, log-probabilities and attention weights.
+    assert waits == [num_batches] * 5
 
 
 @pytest.fixture
@@ -18,8 +288,7 @@ def trainer(tmp_path):
 
 
 def validate(trainer) -> None:
-    with TensorBoard(None, first_update=1) as board:
-        trainer.validator.validate(trainer.model, trainer.updater, trainer.progress, board)
+    trainer.validator.validate(trainer.model, trainer.updater, trainer.progress)
 
 
 def test_the_validation_is_counted_and_the_weights_are_kept(trainer):
@@ -33,7 +302,11 @@ def test_the_validation_is_counted_and_the_weights_are_kept(trainer):
 def test_another_process_counts_and_writes_nothing(trainer, monkeypatch):
     trainer.validator._ranks = Ranks(1, 1, 2)
     monkeypatch.setattr(validation, "check_equal_weights", lambda model, ranks: None)
-    monkeypatch.setattr(validation, "share_from_first", lambda own, ranks: [*own, (0.0, 3)])
+    monkeypatch.setattr(
+        validation,
+        "share_from_first",
+        lambda own, ranks: [*own, (0.0, 3)] if isinstance(own, list) else own,
+    )
 
     validate(trainer)
 
@@ -83,3 +356,55 @@ def test_every_validation_set_is_scored_and_the_first_one_chooses(tmp_path):
     log = (first / "train.log").read_text()
     assert log.count("valid.talks perplexity") == 2
     assert f"valid.talks BLEU {one['test']['bleu']:.2f}" in log
+
+
+def evaluation(*, bleu: float = 20.0, chrf: float = 40.0, loss: float = 2.0) -> SimpleNamespace:
+    return SimpleNamespace(scores=SimpleNamespace(bleu=bleu, chrf=chrf), loss=loss)
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"), [(Metric.bleu, 20.0), (Metric.chrf, 40.0), (Metric.loss, -2.0)]
+)
+def test_a_higher_value_is_better_by_every_metric(metric, expected):
+    assert metric_value(evaluation(), metric) == expected
+
+
+@pytest.mark.parametrize(("metric", "least"), [(Metric.bleu, 1.0), (Metric.chrf, 0.005)])
+def test_a_score_near_zero_is_ranked_by_loss_below_every_other_score(metric, least):
+    values = [
+        metric_value(evaluation(bleu=score, chrf=score, loss=loss), metric)
+        for score, loss in ((0.0, 7.0), (0.9 * least, 3.0), (0.0, 2.0), (least, 9.0))
+    ]
+
+    assert values == sorted(values)
+    assert values == [-7.0, -3.0, -2.0, least]
+
+
+def test_the_warning_comes_with_the_second_zero_and_no_other(caplog):
+    progress, lengths = Progress(), []
+
+    for value in (-3.0, 5.0, -2.0, -1.0):
+        count_zero_score(progress, value, Metric.chrf)
+        lengths.append(len(caplog.records))
+
+    assert lengths == [0, 0, 1, 1]
+    assert "chrf is below 0.005" in caplog.text
+    assert caplog.text.rstrip().endswith("set training.validation.metric=loss")
+    assert progress.zero_scores == 3
+
+
+def test_the_loss_is_never_a_score_of_zero(caplog):
+    progress = Progress()
+
+    for _ in range(3):
+        count_zero_score(progress, -2.0, Metric.loss)
+
+    assert progress.zero_scores == 0
+    assert not caplog.records
+
+
+def test_a_loss_that_is_not_a_number_names_the_way_out(trainer):
+    trainer.model.decoder.output.bias.data[5] = torch.nan
+
+    with pytest.raises(NonFiniteError, match=r"learning_rate or training\.precision=fp32"):
+        validate(trainer)

@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
-from seq2seq.visualization.plots import MAX_LABEL, attention_figure, draw_bars
+from seq2seq.evaluation.attention_statistics import HeadStatistics
+from seq2seq.visualization.plots import MAX_LABEL, attention_figure, head_figure
 
 SOURCE = ["Ein", "Hund", "rennt", ".", "</s>"]
 TARGET = ["A", "dog", "</s>"]
@@ -145,30 +145,77 @@ def test_nothing_to_draw_is_an_error(shape, source, target):
         attention_figure(torch.zeros(shape), source, target)
 
 
-def test_bars_stand_in_order_with_their_values():
-    axes = Figure().add_subplot()
-
-    draw_bars(axes, ["additive", "none"], [36.214, 22.5])
-
-    assert texts(axes.get_yticklabels()) == ["additive", "none"]
-    assert [bar.get_width() for bar in axes.patches] == [36.214, 22.5]
-    assert texts(axes.texts) == ["36.21", "22.50"]
-    bottom, top = axes.get_ylim()
-    assert bottom > top
-
-
-def test_a_missing_value_is_a_dash_without_a_bar():
-    axes = Figure().add_subplot()
-
-    draw_bars(axes, ["a", "b"], [1.0, math.nan])
-
-    assert [bar.get_width() for bar in axes.patches] == [1.0, 0.0]
-    assert texts(axes.texts) == ["1.00", "-"]
-
-
 def test_figures_are_written_as_png():
     file = io.BytesIO()
 
     attention_figure(make_weights(1), SOURCE, TARGET).savefig(file)
 
     assert file.getvalue().startswith(b"\x89PNG")
+
+
+HEADS = [
+    HeadStatistics(0.5, 0.25, 1.0, 0.125),
+    HeadStatistics(2.25, 0.75, 0.375, 0.625),
+    HeadStatistics(0.0, 1.0, 0.0, 1.0),
+]
+UNALIGNED = [head._replace(alignment_error_rate=None) for head in HEADS]
+
+
+def titles(figure):
+    return [axes.get_title() for axes in figure.axes]
+
+
+def test_each_statistic_has_a_panel_with_one_bar_for_each_head():
+    figure = head_figure(HEADS)
+
+    lengths = {axes.get_title(): [bar.get_width() for bar in axes.patches] for axes in figure.axes}
+    assert lengths == {
+        "entropy": [0.5, 2.25, 0.0],
+        "coverage": [0.25, 0.75, 1.0],
+        "sharpness": [1.0, 0.375, 0.0],
+        "alignment error rate": [0.125, 0.625, 1.0],
+    }
+
+
+def test_bars_have_values_and_the_first_panel_has_names():
+    entropy, *_ = head_figure(HEADS).axes
+
+    assert [text.get_text() for text in entropy.texts] == ["0.50", "2.25", "0.00"]
+    names = [label.get_text() for label in entropy.get_yticklabels()]
+    assert names == ["head 1", "head 2", "head 3"]
+    bottom, top = entropy.get_ylim()
+    assert bottom > top
+
+
+def test_without_gold_alignments_there_is_no_panel_for_them():
+    assert titles(head_figure(UNALIGNED)) == ["entropy", "coverage", "sharpness"]
+
+
+@pytest.mark.parametrize("num_heads", [2, 9])
+def test_values_stay_within_their_panels(num_heads):
+    figure = head_figure((HEADS * 3)[:num_heads])
+    canvas = FigureCanvasAgg(figure)
+
+    canvas.draw()
+
+    for axes in figure.axes:
+        panel = axes.get_window_extent()
+        assert len(axes.texts) == num_heads
+        for text in axes.texts:
+            box = text.get_window_extent()
+            assert panel.x0 <= box.x0 <= box.x1 <= panel.x1
+    highest = max(axes.get_tightbbox().y1 for axes in figure.axes)
+    assert highest <= figure.bbox.height
+
+
+def test_nan_statistics_are_dashes():
+    figure = head_figure([HeadStatistics(math.nan, math.nan, math.nan, None)] * 2)
+
+    FigureCanvasAgg(figure).draw()
+
+    assert [text.get_text() for text in figure.axes[0].texts] == ["-", "-"]
+
+
+def test_no_heads_are_an_error():
+    with pytest.raises(ValueError, match="at least one head"):
+        head_figure([])

@@ -261,7 +261,9 @@ def test_a_finger_scrolls_the_page_over_a_chart(show):
 def test_a_translation_like_the_reference_is_marked(show):
     browser = show()
 
-    marked = browser.find_elements(By.CSS_SELECTOR, ".card:has(.same) h3")
+    marked = WebDriverWait(browser, 10).until(
+        lambda _: browser.find_elements(By.CSS_SELECTOR, ".card:has(.same) h3")
+    )
 
     assert [title.text for title in marked] == ["additive"]
 

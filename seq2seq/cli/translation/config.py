@@ -1,20 +1,24 @@
 """The configuration of translate.py."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Annotated
 
 from hydra.core.config_store import ConfigStore
 
-from seq2seq.checks import check_positive
-from seq2seq.cli.hydra_arguments import TRANSLATE_PATHS, quote_plain_values
+from seq2seq.checks import Config, Count, FilePath, FilePaths, Range, Threads
+from seq2seq.cli.command_line import quote_plain_values
 from seq2seq.cli.outputs import check_overwrites
-from seq2seq.config.composition import compose_yaml, to_dataclass
+from seq2seq.config.composition import load_as
 from seq2seq.config.plugins import load_plugins_of
 from seq2seq.config.schema import register_schemas
-from seq2seq.kernels.switch import Kernels
+from seq2seq.kernels import Kernels
 from seq2seq.runtime.numerics import Device, Precision
 from seq2seq.search import DecodingConfig, decoding_config_types
+
+_OF_WHOLE_LINES = ("reference", "prefixes", "alignments", "attention_plot", "attention_html")
+_PATHS = (*_OF_WHOLE_LINES, "input", "banned_phrases", "dictionary", "output", "gold")
 
 
 class OutputFormat(Enum):
@@ -46,154 +50,116 @@ class UnknownTokens(Enum):
     """Replace them by the source word with the most attention, or its entry in a dictionary."""
 
 
-@dataclass(kw_only=True, slots=True)
-class TranslateConfig:
+@dataclass(kw_only=True, slots=True, repr=False)
+class TranslateConfig(Config):
     """The configuration of translate.py."""
 
-    checkpoint: list[str]
+    checkpoint: FilePaths
     """A file, or a directory that contains best.pt; several make an ensemble."""
     plugins: list[str]
     """Python files or modules that register the attention types and searches in use."""
     text: str | None
     """Text to translate in place of an input."""
-    input: list[str] | None
+    input: FilePaths | None
     """Files to translate; None: standard input."""
-    reference: list[str] | None
+    reference: FilePaths | None
     """Files parallel to the input, scored as its translations; no search runs."""
-    prefixes: list[str] | None
+    prefixes: FilePaths | None
     """Files parallel to the input: the text each translation begins with, or an empty line."""
-    banned_phrases: str | None
+    banned_phrases: FilePath | None
     """A file of phrases, one on each line, that no translation may contain."""
     unknown_words: UnknownTokens
-    dictionary: str | None
+    dictionary: FilePath | None
     """A file of source word, tab and target word, to translate unknown words."""
-    output: list[str] | None
+    output: FilePaths | None
     """A file for all inputs, or one for each; None: standard output."""
     output_format: OutputFormat
-    alignments: str | None
+    alignments: FilePath | None
     """A file for the word links of the best translations, in Pharaoh format."""
-    attention_plot: str | None
+    attention_plot: FilePath | None
     """A directory for a picture of each translation's attention."""
-    attention_html: str | None
+    attention_html: FilePath | None
     """A file for a page that shows the attention of the best translations."""
-    gold: str | None
+    gold: FilePath | None
     """A file of gold links in Pharaoh format, to compare with the links of the reference."""
-    gold_base: int
+    gold_base: Annotated[int, Range(0, 1)]
     """Number of the first word in gold: 0 or 1."""
-    batch_size: int
+    batch_size: Count
     """Sentences translated together."""
     progress: bool | None
     """Show a bar on stderr; None: if stderr is a terminal and the translations go elsewhere."""
     long_lines: LongLines
-    split_length: int
+    split_length: Count
     """Most tokens of a line that long_lines=split leaves whole."""
     device: Device
+    """Device that translates; auto: CUDA if there is one."""
     precision: Precision
     kernels: Kernels
-    """plain: only torch's own operations, which are slower"""
-    threads: int | None
+    threads: Threads | None
     """CPU threads; None: as many as torch chooses."""
     decoding: DecodingConfig
 
     def __post_init__(self) -> None:
-        check_positive("", self, "batch_size", "split_length", "threads")
-        if not (self.checkpoint and all(self.checkpoint)):
-            raise ValueError(
-                f"checkpoint={self.checkpoint} must name a checkpoint, or several: [a.pt,b.pt]"
-            )
-        if self.text is not None and self.input is not None:
-            raise ValueError(f"text={self.text!r} and input={shown(self.input)} exclude each other")
-        for key in TRANSLATE_PATHS:
-            if getattr(self, key) == "":
-                raise ValueError(f"{key}= is empty; give a path, or remove it")
-        self._check_counts()
-        self._check_reference()
-        self._check_words()
+        Config.__post_init__(self)
+        if reason := next(self._contradictions(), None):
+            raise ValueError(reason)
         read = ("checkpoint", "input", "reference", "prefixes", "banned_phrases")
         check_overwrites(
             read={key: self._paths(key) for key in (*read, "dictionary", "gold")},
             written={key: self._paths(key) for key in ("output", "alignments", "attention_html")},
         )
-        self._check_long_lines()
-        self._check_n_best()
-        if decoding_config_types().get(self.decoding.name) is not type(self.decoding):
-            raise ValueError(
-                f"decoding.name={self.decoding.name} is not the name of this search; remove it "
-                f"and choose decoding= one of {', '.join(sorted(decoding_config_types()))}"
-            )
 
-    def _check_reference(self) -> None:
-        if self.reference is not None and self.text is not None:
-            raise ValueError(
-                f"text={self.text!r} and reference={shown(self.reference)} exclude each other; "
-                "give input=FILE, a file parallel to the reference"
-            )
-        if self.gold is not None and self.reference is None:
-            raise ValueError(
-                f"gold={self.gold} contains the links of a reference; give reference=FILE too"
-            )
-        if self.gold_base not in (0, 1):
-            raise ValueError(f"gold_base={self.gold_base} must be 0 or 1")
-
-    def _check_words(self) -> None:
-        """Raise ValueError for rules about words that would have no effect."""
-        if self.dictionary is not None and self.unknown_words is UnknownTokens.keep:
-            raise ValueError(f"dictionary={self.dictionary} needs unknown_words=copy; set that too")
-        if self.reference is None:
-            return
-        if self.unknown_words is UnknownTokens.copy:
-            raise ValueError(
-                "unknown_words=copy changes translations, but reference= scores them as they are; "
-                "remove one of them"
-            )
-        for key in ("prefixes", "banned_phrases"):
-            if paths := self._paths(key):
-                raise ValueError(
-                    f"{key}={shown(paths)} constrains a search, but with reference= no search "
-                    "runs; remove one of them"
-                )
-
-    def _check_counts(self) -> None:
-        """Raise ValueError unless the numbers of files fit together."""
-        for key in ("input", "reference", "prefixes", "output"):
-            paths = self._paths(key)
-            if getattr(self, key) is not None and not (paths and all(paths)):
-                raise ValueError(f"{key}={shown(paths)} must name a file, or several: [a,b]")
+    def _contradictions(self) -> Iterator[str]:
+        """Say which keys exclude each other, would have no effect, or need another one."""
+        given = {key: f"{key}={shown(self._paths(key))}" for key in _PATHS if self._paths(key)}
+        for key in ("input", "reference"):
+            if self.text is not None and key in given:
+                way_out = "; give input=FILE, a file parallel to it" if key == "reference" else ""
+                yield f"text={self.text!r} and {given[key]} exclude each other{way_out}"
         num_inputs = len(self.input or [""])
         for key in ("reference", "prefixes", "output"):
-            allowed = {1, num_inputs} if key == "output" else {num_inputs}
-            paths = self._paths(key)
-            if len(paths) not in {0, *allowed}:
-                raise ValueError(
-                    f"{key}={shown(paths)} names {len(paths)} files; give "
-                    f"{' or '.join(map(str, sorted(allowed)))}, because the number of inputs is "
-                    f"{num_inputs}"
+            allowed = sorted({1, num_inputs} if key == "output" else {num_inputs})
+            if key in given and (number := len(self._paths(key))) not in allowed:
+                yield (
+                    f"{given[key]} names {number} files; give {' or '.join(map(str, allowed))}, "
+                    f"because the number of inputs is {num_inputs}"
                 )
-
-    def _check_long_lines(self) -> None:
-        """Raise ValueError for keys that cannot be combined with split lines."""
-        if self.long_lines is LongLines.whole:
-            return
-        keys = ("reference", "prefixes", "alignments", "attention_plot", "attention_html")
-        given = {key: shown(paths) for key in keys if (paths := self._paths(key))}
-        if self.output_format is not OutputFormat.text:
-            given["output_format"] = self.output_format.value
-        for key, value in given.items():
-            raise ValueError(
-                f"{key}={value} needs long_lines=whole; a split line has a text, but no prefix, "
-                "score or attention of its own"
-            )
-
-    def _check_n_best(self) -> None:
-        """Raise ValueError for translations that nothing would write."""
+        copies = self.unknown_words is UnknownTokens.copy
+        if "gold" in given and self.reference is None:
+            yield f"{given['gold']} contains the links of a reference; give reference=FILE too"
+        if "dictionary" in given and not copies:
+            yield f"{given['dictionary']} needs unknown_words=copy; set that too"
+        if self.reference is not None:
+            if copies:
+                yield (
+                    "unknown_words=copy changes translations, but reference= scores them as they "
+                    "are; remove one of them"
+                )
+            for key in [each for each in ("prefixes", "banned_phrases") if each in given]:
+                yield (
+                    f"{given[key]} constrains a search, but with reference= no search runs; "
+                    "remove one of them"
+                )
+        shows_all = self.output_format is not OutputFormat.text
+        if self.long_lines is LongLines.split:
+            whole = [given[key] for key in _OF_WHOLE_LINES if key in given]
+            whole += [f"output_format={self.output_format.value}"] if shows_all else []
+            for each in whole:
+                yield (
+                    f"{each} needs long_lines=whole; a split line has a text, but no prefix, "
+                    "score or attention of its own"
+                )
         n_best = getattr(self.decoding, "n_best", 1)  # greedy search has none
-        if n_best == 1:
-            return
-        shows_all = self.output_format is not OutputFormat.text or self.attention_plot is not None
-        if self.reference is None and not shows_all:
-            raise ValueError(
-                f"decoding.n_best={n_best} asks for several translations, but "
-                "output_format=text writes the best one; choose nbest or json"
+        if n_best > 1 and not (shows_all or self.reference or self.attention_plot):
+            yield (
+                f"decoding.n_best={n_best} asks for several translations, but output_format=text "
+                "writes the best one; choose nbest or json"
+            )
+        types = decoding_config_types()
+        if types.get(self.decoding.name) is not type(self.decoding):
+            yield (
+                f"decoding.name={self.decoding.name} is not the name of this search; remove it "
+                f"and choose decoding= one of {', '.join(sorted(types))}"
             )
 
     def _paths(self, key: str) -> list[str]:
@@ -208,10 +174,10 @@ def load_translate_config(*arguments: str) -> TranslateConfig:
     Args:
         arguments: Command-line arguments, such as `"checkpoint=checkpoints/a"`.
     """
-    quoted = quote_plain_values(arguments)
+    quoted = quote_plain_values(arguments, TranslateConfig)
     load_plugins_of(quoted)
     register_translate_schema()
-    return to_dataclass(compose_yaml("translate", quoted), TranslateConfig)
+    return load_as(TranslateConfig, "translate", quoted)
 
 
 def register_translate_schema() -> None:

@@ -9,13 +9,12 @@ from itertools import islice
 from seq2seq.data.config import GrammarConfig
 from seq2seq.data.corpus import Corpora, Pair, load_corpora
 from seq2seq.data.grammar.generator import PairGenerator
-from seq2seq.data.grammar.grammar import START, Grammar
-from seq2seq.data.grammar.parser import read_grammar
+from seq2seq.data.grammar.grammar import START, Grammar, read_grammar
 from seq2seq.files.paths import expand_home
 from seq2seq.files.resources import resource
 
 _GENERATOR_VERSION = 1
-"""Part of the fingerprints; increased when a grammar and seed give other pairs than before."""
+"""Part of the fingerprints; raise it if the same grammar and seed give different pairs."""
 _PATIENCE = 10_000
 """Number of repeated sentences in a row after which the grammar counts as exhausted."""
 
@@ -40,7 +39,7 @@ def load_grammar(config: GrammarConfig) -> Corpora:
             "relative to the current directory"
         ) from error
     pairs = _DistinctPairs(grammar, config)
-    # Test and validation come first, so that a larger training set leaves them as they are.
+    # Test and validation come first, so that a larger training set does not change them.
     test_end = config.num_test
     valid_end = test_end + config.num_valid
     train_end = valid_end + config.num_train
@@ -52,7 +51,7 @@ def load_grammar(config: GrammarConfig) -> Corpora:
 
 
 class GrammarCorpus:
-    """One part of the pairs that a grammar and a seed give."""
+    """A range of the pairs that a grammar and a seed give."""
 
     def __init__(self, name: str, *, pairs: "_DistinctPairs", rows: range) -> None:
         self.name = name
@@ -93,7 +92,7 @@ class _DistinctPairs:
         self._drawn: list[Pair] = []
 
     def get(self, row: int) -> Pair:
-        """Return a pair; those before it are drawn first.
+        """Return a pair, after drawing all pairs before it.
 
         Raises:
             ValueError: The grammar has fewer pairs.

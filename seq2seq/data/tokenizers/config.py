@@ -1,15 +1,15 @@
 """Configurations of tokenizers."""
 
-import math
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Annotated
 
-from seq2seq.checks import check_positive
+from seq2seq.checks import Config, Count, Mark, Range, VocabularySize, Weight
 from seq2seq.special_tokens import SPECIAL_TOKENS
 
 SAMPLING_KEYS = ("sampling_alpha", "sampling_nbest")
 """Keys of `SentencePieceConfig` that do not change the tokenizers."""
-_MIN_COVERAGE = 0.98
+_COVERAGE = Range(0.98, 1, hint="the range of SentencePiece")
 
 
 class SentencePieceModel(Enum):
@@ -32,19 +32,20 @@ class Normalization(Enum):
     """The same and case folding, which makes the text lower case."""
 
 
-@dataclass(kw_only=True, slots=True)
-class TokenizerConfig:
+@dataclass(kw_only=True, slots=True, repr=False)
+class TokenizerConfig(Config, section="tokenizer", marks=(Mark.fixed,)):
     """Configuration that all tokenizers share."""
 
-    name: str
+    name: Annotated[str, Mark.fixed, Mark.model]
     """Kind of tokenizer: "bpe", "characters", "unigram" or "words"."""
-    vocabulary_size: int
+    vocabulary_size: VocabularySize
     """Maximum number of tokens in a vocabulary, including the special ones and symbols."""
-    # The default is also the value of checkpoints that were written before the key existed.
+    # Off unless given.
     user_symbols: list[str] = field(default_factory=list)
     """Texts that are one token each wherever they stand, such as "<2de>"."""
 
     def __post_init__(self) -> None:
+        Config.__post_init__(self)
         for symbol in self.user_symbols:
             check_symbol(symbol, key="tokenizer.user_symbols")
         if len(set(self.user_symbols)) < len(self.user_symbols):
@@ -68,45 +69,38 @@ def check_symbol(symbol: str, *, key: str) -> None:
         raise ValueError(f"{key}: {symbol!r} is a special token; choose another text")
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class SentencePieceConfig(TokenizerConfig):
     """Sub-words by SentencePiece, which restore the text exactly unless it is normalised."""
 
     model_type: SentencePieceModel
+    """Set by the choice of the tokenizer."""
     joint: bool
     """One vocabulary for both languages."""
-    character_coverage: float
+    character_coverage: Annotated[float, _COVERAGE]
     """Share of the characters of the text that get a token of their own, in [0.98, 1]."""
-    max_training_lines: int
+    max_training_lines: Annotated[int, Range(1, 1_000_000_000)]
     """A longer text is sampled at random down to this number of lines."""
-    # The defaults are also the values of checkpoints that were written before the keys existed.
+    # Off unless given.
     normalization: Normalization = Normalization.identity
     """Change of the characters of source and target."""
-    sampling_alpha: float = 0.0
+    sampling_alpha: Annotated[Weight, Mark.named] = 0.0
     """Segmentations of the training text are drawn anew for each epoch if it is above 0.
 
     BPE: probability of leaving out a merge. Unigram: exponent of the probabilities of the
     segmentations; the smaller it is, the more they vary.
     """
-    sampling_nbest: int = -1
+    sampling_nbest: Annotated[int, Mark.named] = -1
     """Number of best segmentations to draw from, for unigram models; -1 draws from all."""
 
     def __post_init__(self) -> None:
         TokenizerConfig.__post_init__(self)
-        check_positive("tokenizer", self, "max_training_lines")
-        if not _MIN_COVERAGE <= self.character_coverage <= 1:
-            raise ValueError(
-                f"tokenizer.character_coverage={self.character_coverage} must lie in "
-                f"[{_MIN_COVERAGE}, 1], the range of SentencePiece"
-            )
-        self._check_sampling()
-
-    def _check_sampling(self) -> None:
         alpha, nbest = self.sampling_alpha, self.sampling_nbest
         is_bpe = self.model_type is SentencePieceModel.bpe
-        if not 0 <= alpha < math.inf or (is_bpe and alpha > 1):
-            limits = "from 0 to 1, a probability" if is_bpe else "of at least 0"
-            raise ValueError(f"tokenizer.sampling_alpha={alpha} must be a number {limits}")
+        if is_bpe and alpha > 1:
+            raise ValueError(
+                f"tokenizer.sampling_alpha={alpha} is a probability with BPE and must be at most 1"
+            )
         if nbest != -1 and nbest < 2:
             raise ValueError(f"tokenizer.sampling_nbest={nbest} must be -1, for all, or at least 2")
         if nbest != -1 and is_bpe:
@@ -116,32 +110,27 @@ class SentencePieceConfig(TokenizerConfig):
             )
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class WordsConfig(TokenizerConfig):
     """Words as torchtext's `get_tokenizer` splits them."""
 
     source_tokenizer: str
     """Name of a tokenizer: "basic_english", "moses", "spacy" or "toktok"."""
     target_tokenizer: str
+    """See `source_tokenizer`."""
     source_language: str
     """Language code; moses uses its English rules for a language that it has none for."""
     target_language: str
-    min_frequency: int
+    """See `source_language`."""
+    min_frequency: Count
     """Rarer words are unknown."""
     lowercase: bool
-
-    def __post_init__(self) -> None:
-        TokenizerConfig.__post_init__(self)
-        check_positive("tokenizer", self, "min_frequency")
+    """Make the text lower case."""
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, repr=False)
 class CharactersConfig(TokenizerConfig):
     """Single characters."""
 
-    min_frequency: int
+    min_frequency: Count
     """Rarer characters are unknown."""
-
-    def __post_init__(self) -> None:
-        TokenizerConfig.__post_init__(self)
-        check_positive("tokenizer", self, "min_frequency")

@@ -1,11 +1,21 @@
-"""Symbols that a tokenizer keeps whole, such as the tag of a language."""
+"""Train and restore tokenizers of any kind, with symbols that they keep whole, such as tags."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
-from seq2seq.data.corpus import Corpus, Pair
-from seq2seq.data.tokenizers.base import SamplingTokenizer, Tokenizer, TokenizerState, word_indices
+from seq2seq.data.corpus import Corpus, ListCorpus, Pair
+from seq2seq.data.tokenizers.config import TokenizerConfig
+from seq2seq.data.tokenizers.interface import (
+    RESTORERS,
+    SamplingTokenizer,
+    Tokenizer,
+    TokenizerPair,
+    TokenizerState,
+    train_plain,
+    word_indices,
+)
 from seq2seq.special_tokens import UNK
 
 SYMBOLS = "symbols"
@@ -13,11 +23,11 @@ SYMBOLS = "symbols"
 
 
 class SymbolTokenizer:
-    """A tokenizer and symbols, each of which is one token wherever it stands in a text.
+    """A tokenizer that keeps symbols whole: each is one token wherever it stands in a text.
 
     The symbols follow the tokens of the other tokenizer, which encodes the text between them. A
     symbol is a word of its own: one space on each side belongs to it, and decoding writes it. One
-    that begins or ends with a letter or digit is not found inside of a longer word.
+    that begins or ends with a letter or digit is not found inside a longer word.
 
     Example:
         >>> from seq2seq.data import CharacterTokenizer
@@ -79,7 +89,7 @@ class SymbolTokenizer:
         groups, symbols = self._split(ids)
         matches = list(self._pattern.finditer(text))
         if [self._ids[match[1]] for match in matches] != symbols:
-            # Characters of the other tokenizer spell a symbol.
+            # Tokens of the other tokenizer spell a symbol.
             return word_indices(text, [None if i == UNK else self.decode([i]) for i in ids])
         indices = []
         start = 0
@@ -99,7 +109,7 @@ class SymbolTokenizer:
     def _encode(
         self, lines: Sequence[str], encode: Callable[[Sequence[str]], list[list[int]]]
     ) -> list[list[int]]:
-        # Texts at even places, symbols between them.
+        # Texts are at even places, symbols between them.
         split = [self._pattern.split(line) for line in lines]
         texts = [text for parts in split for text in parts[::2] if text]
         encoded = iter(encode(texts))
@@ -115,7 +125,7 @@ class SymbolTokenizer:
         return rows
 
     def _split(self, ids: Sequence[int]) -> tuple[list[list[int]], list[int]]:
-        """Return the ids before, between and after the symbols, and those of the symbols."""
+        """Split ids at the symbols; return the groups between them, and the symbols."""
         groups: list[list[int]] = [[]]
         symbols = []
         for i in map(int, ids):
@@ -128,7 +138,7 @@ class SymbolTokenizer:
 
 
 def leading_symbols(tokenizer: Tokenizer, text: str) -> str:
-    """Return the symbols at the start of a text, which are none for a tokenizer without symbols.
+    """Return the symbols at the start of a text; none if the tokenizer has no symbols.
 
     Example:
         >>> from seq2seq.data import CharacterTokenizer
@@ -137,6 +147,60 @@ def leading_symbols(tokenizer: Tokenizer, text: str) -> str:
         '<2de> '
     """
     return tokenizer.leading(text) if isinstance(tokenizer, SymbolTokenizer) else ""
+
+
+def train_tokenizers(config: TokenizerConfig, corpus: Corpus | Sequence[Pair]) -> TokenizerPair:
+    """Learn the vocabularies of both languages from a corpus, or from pairs in memory.
+
+    Raises:
+        ValueError: The corpus has no text, or the values of the configuration do not suit it.
+
+    Example:
+        >>> from seq2seq.config.schema import load_config
+        >>> from seq2seq.data import Pair
+        >>> config = load_config("tokenizer=characters")
+        >>> source, target = train_tokenizers(config.tokenizer, [Pair("ein Hund", "a dog")])
+        >>> target.tokens(target.encode(["dog"])[0])
+        ['d', 'o', 'g']
+    """
+    if isinstance(corpus, Sequence):
+        corpus = ListCorpus(corpus)
+    symbols = config.user_symbols
+    if not symbols:
+        return train_plain(config, corpus)
+    smaller = replace(
+        config, user_symbols=[], vocabulary_size=config.vocabulary_size - len(symbols)
+    )
+    tokenizers = train_plain(smaller, WithoutSymbols(corpus, symbols))
+    source = SymbolTokenizer(tokenizers.source, symbols)
+    if tokenizers.target is tokenizers.source:
+        return TokenizerPair(source, source)
+    return TokenizerPair(source, SymbolTokenizer(tokenizers.target, symbols))
+
+
+def tokenizers_state(tokenizers: TokenizerPair) -> dict[str, TokenizerState]:
+    """Return tensors and plain values that `torch.load(weights_only=True)` accepts."""
+    if tokenizers.source is tokenizers.target:
+        return {"joint": tokenizers.source.state()}
+    return {"source": tokenizers.source.state(), "target": tokenizers.target.state()}
+
+
+def tokenizers_from_state(state: dict[str, TokenizerState]) -> TokenizerPair:
+    """Restore tokenizers from the result of `tokenizers_state`."""
+    if "joint" in state:
+        tokenizer = _restore(state["joint"])
+        return TokenizerPair(tokenizer, tokenizer)
+    return TokenizerPair(_restore(state["source"]), _restore(state["target"]))
+
+
+def _restore(state: TokenizerState) -> Tokenizer:
+    kind = state["kind"]
+    if not isinstance(kind, str) or kind not in RESTORERS:
+        known = ", ".join(sorted(RESTORERS))
+        raise ValueError(f"unknown tokenizer kind {kind!r}; one of: {known}")
+    tokenizer = RESTORERS[kind](state)
+    symbols = state.get(SYMBOLS)
+    return SymbolTokenizer(tokenizer, symbols) if isinstance(symbols, list) else tokenizer
 
 
 class WithoutSymbols:
@@ -166,7 +230,7 @@ class WithoutSymbols:
 def _pattern(symbols: Sequence[str]) -> re.Pattern[str]:
     """Return a pattern of the symbols, the longest first, each with a space on either side.
 
-    A symbol that begins or ends like a word is not found inside of a longer word.
+    A symbol that begins or ends like a word is not found inside a longer word.
     """
     longest_first = sorted(symbols, key=len, reverse=True)
     return re.compile(f" ?({'|'.join(map(_whole, longest_first))}) ?")

@@ -1,25 +1,51 @@
-"""Words as tokens."""
+"""Words or characters as tokens, from a list of the frequent ones.
 
+Words are split and chosen by torchtext and joined by Moses. Both packages take a good part of a
+second to load, so the functions that need them import them.
+"""
+
+import contextlib
+import importlib.util
+import io
 import logging
 import re
+import ssl
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import torch
+from torch import Tensor
 
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.tokenizers.base import (
+from seq2seq.data.tokenizers.config import CharactersConfig, WordsConfig
+from seq2seq.data.tokenizers.interface import (
+    SPACE_LABEL,
     UNKNOWN_SURFACE,
+    Tokenizer,
     TokenizerPair,
     TokenizerState,
+    register_tokenizer,
     word_indices,
 )
-from seq2seq.data.tokenizers.config import WordsConfig
-from seq2seq.data.tokenizers.registry import register_tokenizer
+from seq2seq.files.paths import expand_home
 from seq2seq.special_tokens import SPECIAL_TOKENS, UNK
+
+if TYPE_CHECKING:
+    from torchtext.vocab import Vectors
 
 logger = logging.getLogger(__name__)
 
-KIND = "words"
+Split = Callable[[str], list[str]]
+"""Splits a line into words."""
+Join = Callable[[list[str]], str]
+"""Joins words to a sentence."""
 
+_CHARACTERS, _WORDS = "characters", "words"
 _ENDINGS = "s|t|re|ve|ll|d|m"
 _SPACING = (
     (re.compile(rf"(?<=\w) ' (?=(?:{_ENDINGS})\b)"), "'"),
@@ -29,7 +55,62 @@ _SPACING = (
 """Patterns in words joined by spaces, and their replacements."""
 
 
-class WordTokenizer:
+class _ListTokenizer:
+    """Tokenizer that splits text into units of a list; other units are unknown."""
+
+    def __init__(self, units: Sequence[str], *, split: Split, join: Join) -> None:
+        self._units = list(units)
+        self._split = split
+        self._join = join
+        # Text of each id; PAD, BOS and EOS have none.
+        self._surfaces = ["", UNKNOWN_SURFACE, "", "", *self._units]
+        self._ids = {unit: i for i, unit in enumerate(self._units, start=len(SPECIAL_TOKENS))}
+
+    @property
+    def folds_case(self) -> bool:
+        return self._split("A") == ["a"]
+
+    def __len__(self) -> int:
+        return len(self._surfaces)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        find = self._ids.get
+        return [[find(unit, UNK) for unit in self._split(line)] for line in lines]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self._join([surface for surface in (self._surfaces[i] for i in ids) if surface])
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        labels = [*SPECIAL_TOKENS, *self._units]
+        return [labels[i].replace(" ", SPACE_LABEL) for i in ids]
+
+    def words(self, text: str, ids: Sequence[int]) -> list[int]:
+        surfaces = self._split(text)
+        if [self._ids.get(surface, UNK) for surface in surfaces] != list(ids):
+            surfaces = [self._surfaces[i] for i in ids]
+        # Some tokenizers change the case. casefold() works letter by letter, unlike lower().
+        return word_indices(text.casefold(), [surface.casefold() for surface in surfaces])
+
+
+class CharacterTokenizer(_ListTokenizer):
+    """Tokenizer of single characters; characters outside its vocabulary are unknown.
+
+    Example:
+        >>> tokenizer = CharacterTokenizer(["a", "b"])
+        >>> tokenizer.encode(["abba", "cab"])
+        [[4, 5, 5, 4], [1, 4, 5]]
+        >>> tokenizer.decode([4, 5, 3])
+        'ab'
+    """
+
+    def __init__(self, characters: Sequence[str]) -> None:
+        super().__init__(characters, split=list, join="".join)
+
+    def state(self) -> TokenizerState:
+        return {"kind": _CHARACTERS, "characters": list(self._units)}
+
+
+class WordTokenizer(_ListTokenizer):
     """Tokenizer of words; words outside its vocabulary are unknown.
 
     Example:
@@ -56,104 +137,63 @@ class WordTokenizer:
         Raises:
             ValueError: The rules do not exist or do not support the language.
         """
-        # Imported here because torchtext takes long to load.
-        from seq2seq.data.tokenizers.torchtext_words import moses_joiner, splitter
-
-        self._words = list(words)
         self._tokenizer = tokenizer
         self._language = language
         self._lowercase = lowercase
-        self._split = splitter(tokenizer, language=language, lowercase=lowercase)
-        self._labels = [*SPECIAL_TOKENS, *self._words]
-        self._surfaces = ["", UNKNOWN_SURFACE, "", "", *self._words]
-        self._ids = {word: i for i, word in enumerate(self._words, start=len(SPECIAL_TOKENS))}
-        self._join = moses_joiner(language) if tokenizer == "moses" else _join
-
-    @property
-    def folds_case(self) -> bool:
-        return self._split("A") == ["a"]
-
-    def __len__(self) -> int:
-        return len(self._labels)
-
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        find = self._ids.get
-        return [[find(word, UNK) for word in self._split(line)] for line in lines]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        words = [surface for surface in (self._surfaces[i] for i in ids) if surface]
-        return self._join(words)
-
-    def tokens(self, ids: Sequence[int]) -> list[str]:
-        return [self._labels[i] for i in ids]
-
-    def words(self, text: str, ids: Sequence[int]) -> list[int]:
-        surfaces = self._split(text)
-        if [self._ids.get(surface, UNK) for surface in surfaces] != list(ids):
-            surfaces = [self._surfaces[i] for i in ids]
-        # Some tokenizers change the case. casefold() works letter by letter, unlike lower().
-        return word_indices(text.casefold(), [surface.casefold() for surface in surfaces])
+        split = splitter(tokenizer, language=language, lowercase=lowercase)
+        join = moses_joiner(language) if tokenizer == "moses" else _join
+        super().__init__(words, split=split, join=join)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore, (self.state(),)  # the functions of torchtext cannot be pickled
+        return _restore_words, (self.state(),)  # the functions of torchtext cannot be pickled
 
     def state(self) -> TokenizerState:
         return {
-            "kind": KIND,
-            "words": list(self._words),
+            "kind": _WORDS,
+            "words": list(self._units),
             "tokenizer": self._tokenizer,
             "language": self._language,
             "lowercase": self._lowercase,
         }
 
 
-def _restore(state: TokenizerState) -> WordTokenizer:
-    words, tokenizer, language = state["words"], state["tokenizer"], state["language"]
-    assert isinstance(words, list)
-    assert isinstance(tokenizer, str)
-    assert isinstance(language, str)
+def _restore_characters(state: TokenizerState) -> CharacterTokenizer:
+    return CharacterTokenizer(cast(list[str], state["characters"]))
+
+
+def _restore_words(state: TokenizerState) -> WordTokenizer:
     return WordTokenizer(
-        words, tokenizer=tokenizer, language=language, lowercase=bool(state["lowercase"])
+        cast(list[str], state["words"]),
+        tokenizer=str(state["tokenizer"]),
+        language=str(state["language"]),
+        lowercase=bool(state["lowercase"]),
     )
 
 
-@register_tokenizer(WordsConfig, kind=KIND, restore=_restore)
-def _train(config: WordsConfig, corpus: Corpus) -> TokenizerPair:
-    from seq2seq.data.tokenizers.torchtext_words import splitter  # see WordTokenizer
+@register_tokenizer(CharactersConfig, kind=_CHARACTERS, restore=_restore_characters)
+def _train_characters(config: CharactersConfig, corpus: Corpus) -> TokenizerPair:
+    source, target = (_choose(config, counts, name) for name, counts in _count(corpus, list, list))
+    return TokenizerPair(CharacterTokenizer(source), CharacterTokenizer(target))
 
-    source_language, target_language = _rule_languages(config)
-    sides = (
-        ("source", config.source_tokenizer, source_language),
-        ("target", config.target_tokenizer, target_language),
+
+@register_tokenizer(WordsConfig, kind=_WORDS, restore=_restore_words)
+def _train_words(config: WordsConfig, corpus: Corpus) -> TokenizerPair:
+    tokenizers = (config.source_tokenizer, config.target_tokenizer)
+    build_source, build_target = (
+        partial(WordTokenizer, tokenizer=tokenizer, language=language, lowercase=config.lowercase)
+        for tokenizer, language in zip(tokenizers, _rule_languages(config), strict=True)
     )
-    splits = [
-        splitter(tokenizer, language=language, lowercase=config.lowercase)
-        for _, tokenizer, language in sides
-    ]
-    counts: list[Counter[str]] = [Counter(), Counter()]
-    for pair in corpus:
-        counts[0].update(splits[0](pair.source))
-        counts[1].update(splits[1](pair.target))
-    source, target = (
-        WordTokenizer(
-            _choose(config, count, label=f"{corpus.name} ({side})"),
-            tokenizer=tokenizer,
-            language=language,
-            lowercase=config.lowercase,
-        )
-        for count, (side, tokenizer, language) in zip(counts, sides, strict=True)
-    )
-    return TokenizerPair(source, target)
+    splits = (build([])._split for build in (build_source, build_target))
+    source, target = (_choose(config, counts, name) for name, counts in _count(corpus, *splits))
+    return TokenizerPair(build_source(source), build_target(target))
 
 
 def _rule_languages(config: WordsConfig) -> tuple[str, str]:
     """Return the languages whose rules apply: English for moses where it has no rules."""
-    from seq2seq.data.tokenizers.torchtext_words import has_moses_rules  # see WordTokenizer
-
     unknown = []
     languages = [config.source_language, config.target_language]
     for side, tokenizer in enumerate((config.source_tokenizer, config.target_tokenizer)):
-        if tokenizer == "moses" and not has_moses_rules(languages[side]):
+        if tokenizer == "moses" and languages[side] not in _moses_languages():
             unknown.append(languages[side])
             languages[side] = "en"
     if unknown:
@@ -166,25 +206,48 @@ def _rule_languages(config: WordsConfig) -> tuple[str, str]:
     return languages[0], languages[1]
 
 
-def _choose(config: WordsConfig, counts: Counter[str], *, label: str) -> list[str]:
-    from seq2seq.data.tokenizers.torchtext_words import frequent_words  # see WordTokenizer
+def _count(
+    corpus: Corpus, split_source: Split, split_target: Split
+) -> list[tuple[str, Counter[str]]]:
+    """Return a name and the frequency of every unit, for each side of a corpus."""
+    source: Counter[str] = Counter()
+    target: Counter[str] = Counter()
+    for pair in corpus:
+        source.update(split_source(pair.source))
+        target.update(split_target(pair.target))
+    return [(f"{corpus.name} (source)", source), (f"{corpus.name} (target)", target)]
 
+
+def _choose(config: CharactersConfig | WordsConfig, counts: Counter[str], label: str) -> list[str]:
+    """Return the most frequent units, in order, as many as the vocabulary may hold."""
     if not counts:
         raise ValueError(f"{label}: no text to train a tokenizer on; give a corpus with pairs")
-    words = frequent_words(
-        counts,
-        limit=config.vocabulary_size - len(SPECIAL_TOKENS),
-        min_frequency=config.min_frequency,
-    )
-    num_unknown = counts.total() - sum(counts[word] for word in words)
+    limit = config.vocabulary_size - len(SPECIAL_TOKENS)
+    if isinstance(config, WordsConfig):
+        chosen = frequent_words(counts, limit=limit, min_frequency=config.min_frequency)
+    else:
+        frequent = [unit for unit, count in counts.items() if count >= config.min_frequency]
+        chosen = sorted(frequent, key=lambda unit: (-counts[unit], unit))[:limit]
     logger.info(
-        "%s: %d of %d different words are in the vocabulary; %d of %d in the text are unknown",
+        "%s: %d of %d different %s are in the vocabulary; %d of %d in the text are unknown",
         label,
-        len(words),
+        len(chosen),
         len(counts),
-        num_unknown,
+        _WORDS if isinstance(config, WordsConfig) else _CHARACTERS,
+        counts.total() - sum(counts[unit] for unit in chosen),
         counts.total(),
     )
+    return chosen
+
+
+def frequent_words(counts: Counter[str], *, limit: int, min_frequency: int) -> list[str]:
+    """Return up to `limit` words of this frequency, the most frequent first."""
+    from torchtext.vocab import Vocab
+
+    vocabulary = Vocab(
+        counts, max_size=limit, min_freq=min_frequency, specials=list(SPECIAL_TOKENS)
+    )
+    words: list[str] = vocabulary.itos[len(SPECIAL_TOKENS) :]
     return words
 
 
@@ -194,3 +257,179 @@ def _join(words: list[str]) -> str:
     for pattern, replacement in _SPACING:
         text = pattern.sub(replacement, text)
     return text
+
+
+def moses_joiner(language: str) -> Join:
+    """Return the function that joins words by the rules of Moses."""
+    from sacremoses import MosesDetokenizer
+
+    return partial(MosesDetokenizer(lang=language).detokenize, unescape=False)
+
+
+def splitter(tokenizer: str, *, language: str, lowercase: bool) -> Split:
+    """Return the function that splits a line into words.
+
+    Args:
+        tokenizer: Name for torchtext's `get_tokenizer`: basic_english, moses, spacy or toktok.
+        language: Language code.
+        lowercase: Convert lines to lower case first.
+
+    Raises:
+        ValueError: The tokenizer does not exist, does not support the language, or lacks a package.
+
+    Example:
+        >>> splitter("moses", language="de", lowercase=False)("Der Hund, z.B. ein Dackel.")
+        ['Der', 'Hund', ',', 'z.B.', 'ein', 'Dackel', '.']
+    """
+    splitters = {
+        "basic_english": _basic_english,
+        "moses": _moses,
+        "spacy": _spacy,
+        "toktok": _toktok,
+    }
+    if tokenizer not in splitters:
+        raise ValueError(
+            f"unknown word tokenizer {tokenizer!r}; one of: {', '.join(sorted(splitters))}"
+        )
+    split = splitters[tokenizer](language)
+
+    def split_line(line: str) -> list[str]:
+        words = split(line.lower() if lowercase else line)
+        return [word for word in words if not word.isspace()]
+
+    return split_line
+
+
+def _moses_languages() -> set[str]:
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    return set(NonbreakingPrefixes().available_langs.values())
+
+
+def _moses(language: str) -> Split:
+    from sacremoses import MosesTokenizer
+
+    if language not in _moses_languages():  # sacremoses would silently use some English rules
+        raise ValueError(
+            f"Moses has no rules for the language {language!r}; "
+            f"one of: {', '.join(sorted(_moses_languages()))}"
+        )
+    # get_tokenizer("moses") has only English rules and writes "&apos;" for an apostrophe.
+    return _get_tokenizer(partial(MosesTokenizer(lang=language).tokenize, escape=False))
+
+
+def _basic_english(language: str) -> Split:
+    if language != "en":
+        raise ValueError(
+            f"word tokenizer basic_english is for en, not {language}; choose moses, or set the "
+            "language to en"
+        )
+    return _get_tokenizer("basic_english")
+
+
+def _spacy(language: str) -> Split:
+    pipeline = "en_core_web_sm" if language == "en" else f"{language}_core_news_sm"
+    advice = f"run: pip install spacy && python -m spacy download {pipeline}"
+    if importlib.util.find_spec("spacy") is None:
+        raise ValueError(f"word tokenizer spacy needs the package spacy and {pipeline}; {advice}")
+    try:
+        return _get_tokenizer("spacy", pipeline)
+    except OSError as error:
+        raise ValueError(f"word tokenizer spacy lacks its model {pipeline}; {advice}") from error
+
+
+def _toktok(language: str) -> Split:
+    if importlib.util.find_spec("nltk") is None:
+        raise ValueError("word tokenizer toktok needs the package nltk; run: pip install nltk")
+    return _get_tokenizer("toktok", language)
+
+
+def _get_tokenizer(tokenizer: str | Split, language: str = "en") -> Split:
+    from torchtext.data.utils import get_tokenizer
+
+    split: Split = get_tokenizer(tokenizer, language=language)
+    return split
+
+
+class PretrainedVectors(NamedTuple):
+    """Vectors of a vocabulary."""
+
+    # V vocabulary, E embedding size
+    matrix: Tensor
+    """(V, E); rows of words without a vector are 0."""
+    num_found: int
+    """Number of words with a vector."""
+
+
+def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVectors:
+    """Read the vectors of a vocabulary from a GloVe or FastText text file.
+
+    Args:
+        path: Text file, plain or .gz, with a word and its numbers on each line; FastText's header
+            line is skipped.
+        tokenizer: Tokenizer whose tokens are looked up, first unchanged, then in lower case.
+        size: Size E of the embedding.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file does not contain word vectors, or vectors of another size.
+    """
+    vectors = read_vectors(str(expand_home(path, key="vectors")))
+    if vectors.dim != size:
+        raise ValueError(
+            f"{path} has vectors of size {vectors.dim}, the embedding has {size}; "
+            f"set the embedding size to {vectors.dim} or give another file"
+        )
+    # NaN or an infinite number would stop training at the first update.
+    rows = (~vectors.vectors.isfinite().all(dim=1)).nonzero().flatten().tolist()
+    if rows:
+        raise ValueError(
+            f"{path}: {len(rows)} vectors contain a number that is not finite, first the vector of "
+            f"{vectors.itos[rows[0]]!r}; correct or delete these lines"
+        )
+    matrix = torch.zeros(len(tokenizer), size)  # (V, E)
+    num_found = 0
+    for i, token in enumerate(tokenizer.tokens(range(len(tokenizer)))):
+        row = vectors.stoi.get(token, vectors.stoi.get(token.lower()))
+        if row is not None:
+            matrix[i] = vectors.vectors[row]
+            num_found += 1
+    return PretrainedVectors(matrix, num_found)
+
+
+def read_vectors(path: str) -> "Vectors":
+    """Read a GloVe or FastText text file.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file does not contain word vectors.
+    """
+    from torchtext.vocab import Vectors
+
+    if not Path(path).is_file():
+        raise FileNotFoundError(
+            f"{path}: no such file of word vectors; download GloVe or FastText vectors, unpack "
+            "them, and give the path of the text file"
+        )
+    # torchtext caches by file name and would return an old file's vectors for a new file.
+    with _torchtext_contained(), TemporaryDirectory() as cache:
+        try:
+            return Vectors(path, cache=cache)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} is not a file of word vectors; each line must have a word and its "
+                f"numbers, equally many on all lines ({error})"
+            ) from error
+
+
+@contextlib.contextmanager
+def _torchtext_contained() -> Iterator[None]:
+    """Keep the check of HTTPS certificates, which `Vectors` turns off for the process."""
+    create_context = ssl._create_default_https_context
+    # Only a terminal should show its progress bar.
+    stream = sys.stderr if sys.stderr.isatty() else io.StringIO()
+    try:
+        with contextlib.redirect_stderr(stream):
+            yield
+    finally:
+        ssl._create_default_https_context = create_context

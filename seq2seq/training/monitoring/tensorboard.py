@@ -1,34 +1,82 @@
 """Write the curves, translations and attention maps of a run for TensorBoard."""
 
+import io
+import os
+import secrets
+import struct
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard.summary import hparams, text
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import flatten_config
 from seq2seq.evaluation.attention_statistics import HeadStatistics, mean_over_heads
-from seq2seq.files.atomic import whole_file
+from seq2seq.files.atomic import create_file, whole_file
 from seq2seq.special_tokens import EOS
-from seq2seq.training.evaluator import Evaluation, Evaluator
 from seq2seq.training.loss import perplexity
-from seq2seq.training.monitoring.event_file import (
-    EventFile,
-    event_file_name,
-    image_summary,
-    new_event_file,
-)
-from seq2seq.training.progress import Interval, Progress
-from seq2seq.visualization.heads import head_figure
-from seq2seq.visualization.plots import attention_figure
+from seq2seq.training.progress import Progress
+from seq2seq.training.validation import Evaluation, Evaluator
+from seq2seq.visualization.plots import attention_figure, head_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MINUTES, TARGET_TOKENS = "minutes", "target_tokens"
 TRAIN_LOSS, VALID_LOSS, VALID_BLEU = "train/loss", "valid/loss", "valid/bleu"
 
+_SIZE = struct.Struct(">II")
+"""Width and height in a PNG file, after 16 bytes."""
 _RESULTS = ".results"
 """End of the name of the file with the test scores."""
+
+
+class EventFile:
+    """Events of one process, in a file that TensorBoard reads.
+
+    Written without a thread, so that an error is raised where it occurs.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Begin a file of events."""
+        self._file = file
+        self._records = RecordWriter(file)
+        self._write(Event(file_version="brain.Event:2"))
+
+    def add(self, summary: Summary, update: int) -> None:
+        """Add a point, text or image of an update."""
+        self._write(Event(summary=summary, step=update))
+
+    def add_image(self, tag: str, figure: "Figure", update: int) -> None:
+        """Add a figure of an update."""
+        png = io.BytesIO()
+        figure.savefig(png, format="png")
+        width, height = _SIZE.unpack_from(png.getbuffer(), offset=16)
+        image = Summary.Image(
+            width=width, height=height, colorspace=4, encoded_image_string=png.getvalue()
+        )
+        self.add(Summary(value=[Summary.Value(tag=tag, image=image)]), update)
+
+    def replace_from(self, update: int) -> None:
+        """Let TensorBoard drop the points of earlier files from an update on."""
+        self._write(Event(session_log=SessionLog(status=SessionLog.START), step=update))
+
+    def flush(self) -> None:
+        """Hand what was added to the operating system; a killed process loses the rest."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Flush and close the file."""
+        self._file.close()
+
+    def _write(self, event: Event) -> None:
+        event.wall_time = time.time()
+        self._records.write(event.SerializeToString())
 
 
 class TensorBoard:
@@ -42,8 +90,10 @@ class TensorBoard:
             first_update: First update of this process. Later points, of a run that was stopped
                 after its last checkpoint, are replaced.
         """
-        self._file = None if path is None else new_event_file(path)
-        if self._file is not None:
+        self._file: EventFile | None = None
+        if path is not None:
+            path.mkdir(parents=True, exist_ok=True)
+            self._file = EventFile(create_file(path / event_file_name()))
             self._file.replace_from(first_update)
 
     def __enter__(self) -> "TensorBoard":
@@ -59,12 +109,14 @@ class TensorBoard:
             self._file.flush()
 
     def updates(
-        self, interval: Interval, *, learning_rate: float, teacher_forcing_ratio: float, update: int
+        self, progress: Progress, *, learning_rate: float, teacher_forcing_ratio: float
     ) -> None:
-        """Add the means over an interval of updates to the curves of training."""
+        """Add the means over the interval of a run to the curves of training."""
+        interval = progress.interval
+        means = interval.means()
         values = {
-            TRAIN_LOSS: interval.loss,
-            "train/perplexity": perplexity(interval.loss),
+            **{f"train/{name}": mean for name, mean in means.items()},
+            "train/perplexity": perplexity(means["loss"]),
             "train/learning_rate": learning_rate,
             "train/target_tokens_per_second": interval.target_tokens_per_second,
             "train/teacher_forcing_ratio": teacher_forcing_ratio,
@@ -72,13 +124,8 @@ class TensorBoard:
         if interval.updates > interval.overflows:
             finite = interval.updates - interval.overflows
             values["train/gradient_norm"] = interval.gradient_norm / finite
-        if interval.num_guided:
-            values["train/guided_attention_loss"] = interval.guided_loss / interval.num_guided
-        if interval.coverage_loss:
-            values["train/coverage_loss"] = interval.coverage_loss / interval.target_tokens
-        if interval.divergence:
-            values["train/r_drop_divergence"] = interval.divergence / interval.target_tokens
-        self._scalars(values, update)
+        self._scalars(values, progress.update)
+        self.position("train", progress)
 
     def position(self, part: Literal["train", "valid"], progress: Progress) -> None:
         """Add the minutes and target tokens of a point of the other curves of a part."""
@@ -95,22 +142,19 @@ class TensorBoard:
         if len(evaluation.heads) > 1:
             values |= _head_values(evaluation.heads)
             if self._file is not None:
-                figure = head_figure(evaluation.heads)
-                self._file.add(image_summary("valid/attention/heads", figure), update)
+                self._file.add_image("valid/attention/heads", head_figure(evaluation.heads), update)
         self._scalars(values, update)
 
     def other_validation(self, name: str, evaluation: Evaluation, *, update: int) -> None:
         """Add the scores of a validation set that chooses nothing to curves of its own."""
         self._scalars(_scores(f"valid.{name}", evaluation), update)
 
-    def samples(
-        self, evaluation: Evaluation, evaluator: Evaluator, *, num_samples: int, update: int
-    ) -> None:
-        """Add the first translations, each with one attention map per head."""
+    def samples(self, evaluation: Evaluation, evaluator: Evaluator, *, update: int) -> None:
+        """Add the translations whose hypotheses are kept, each with a map of each head."""
         if self._file is None:
             return
         data, tokenizers = evaluator.data, evaluator.tokenizers
-        for index in range(min(num_samples, len(data.sources))):
+        for index, hypothesis in enumerate(evaluation.hypotheses):
             translation = evaluation.translations[index]
             shown = (
                 f"**source** {data.sources[index]}  \n**translation** {translation}  \n"
@@ -118,7 +162,6 @@ class TensorBoard:
             )
             summary = text(f"text/valid_{index}", shown)  # type: ignore[no-untyped-call]
             self._file.add(summary, update)
-            hypothesis = evaluation.hypotheses[index]
             source_tokens = tokenizers.source.tokens([*data.encoded.source(index).tolist(), EOS])
             target_tokens = tokenizers.target.tokens(hypothesis.ids + [EOS] * hypothesis.finished)
             tag = f"attention/valid_{index}"
@@ -128,7 +171,7 @@ class TensorBoard:
                     hypothesis.attention_weights[head : head + 1], source_tokens, target_tokens
                 )
                 name = tag if num_heads == 1 else f"{tag}/head_{head + 1}"
-                self._file.add(image_summary(name, figure), update)
+                self._file.add_image(name, figure, update)
 
     def _scalars(self, values: Mapping[str, float], update: int) -> None:
         if self._file is not None:
@@ -186,3 +229,8 @@ def _head_values(heads: Sequence[HeadStatistics]) -> dict[str, float]:
         for name, value in head._asdict().items()
         if value is not None
     }
+
+
+def event_file_name(suffix: str = "") -> str:
+    """Return a new name; TensorBoard reads the files of a folder in the order of their names."""
+    return f"events.out.tfevents.{time.time():017.6f}.{os.getpid()}-{secrets.token_hex(2)}{suffix}"

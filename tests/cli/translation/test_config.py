@@ -15,7 +15,10 @@ from seq2seq.search import SamplingConfig
         ({"text": "ja", "input": "a.txt"}, "exclude each other"),
         ({"text": "ja", "reference": "a.en"}, "reference=a.en exclude each other; give input="),
         ({"gold": "a.align"}, "gold=a.align contains the links of a reference; give reference="),
-        ({"reference": "a.en", "gold": "a.align", "gold_base": 2}, "gold_base=2 must be 0 or 1"),
+        (
+            {"reference": "a.en", "gold": "a.align", "gold_base": 2},
+            "gold_base=2 must be at",
+        ),
         ({"input": "a", "output": "./a"}, r"output=\./a would overwrite the file of input=a"),
         ({"output": "./run"}, r"output=\./run would overwrite the file of checkpoint=run"),
         (
@@ -23,11 +26,11 @@ from seq2seq.search import SamplingConfig
             "alignments=a would overwrite the file of output=a",
         ),
         *(
-            ({key: ""}, f"^{key}= is empty; give a path, or remove it$")
+            ({key: ""}, f"^{key}='' must be a path, or null$")
             for key in ("alignments", "attention_plot", "attention_html", "banned_phrases")
         ),
-        ({"input": []}, r"input=\[\] must name a file, or several: \[a,b\]"),
-        ({"output": ["a", ""]}, r"output=\[a,\] must name a file"),
+        ({"input": []}, r"input=\[\] must be a file, or several: \[a,b\]"),
+        ({"output": ["a", ""]}, r"output=\['a', ''\] must be a file"),
         (
             {"input": ["a", "b"], "output": ["c", "d", "e"]},
             r"output=\[c,d,e\] names 3 files; give 1 or 2, because the number of inputs is 2$",

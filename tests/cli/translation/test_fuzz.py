@@ -102,8 +102,8 @@ def run(checkpoint, lines, tmp_path, **changes):
     return [line.decode("utf-8") for line in written]
 
 
-def test_ten_thousand_adversarial_lines_are_ten_thousand_lines(checkpoint, tmp_path):
-    lines = adversarial_lines(10_000)
+def test_each_adversarial_line_becomes_one_line(checkpoint, tmp_path):
+    lines = adversarial_lines(2_000)
 
     written = run(checkpoint, lines, tmp_path, alignments=str(tmp_path / "links"))
 

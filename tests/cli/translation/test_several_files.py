@@ -19,7 +19,6 @@ from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli.translation.config import LongLines, OutputFormat
 from seq2seq.cli.translation.task import translate
 from seq2seq.data import SymbolTokenizer
-from seq2seq.inference.batches import BatchTranslator
 from seq2seq.inference.translator import Translator
 
 FIRST, SECOND = SENTENCES[:5], SENTENCES[5:]
@@ -70,7 +69,9 @@ def test_each_input_gets_its_own_output(checkpoint, inputs, tmp_path, expected):
     assert [read(path) for path in paths] == expected
 
 
-def test_an_input_without_lines_gets_an_output_without_lines(checkpoint, inputs, tmp_path):
+def test_an_input_without_lines_gets_a_warning_and_an_output_without_lines(
+    checkpoint, inputs, tmp_path, caplog
+):
     empty = write(tmp_path / "in" / "none.de", [])
     paths = [tmp_path / "none.en", tmp_path / "a.en"]
 
@@ -79,6 +80,8 @@ def test_an_input_without_lines_gets_an_output_without_lines(checkpoint, inputs,
     )
 
     assert [len(read(path)) for path in paths] == [0, len(FIRST)]
+    assert caplog.text.count("has no lines") == 1
+    assert f"input={empty} has no lines" in caplog.text
 
 
 def test_nbest_numbers_start_from_0_in_each_output(checkpoint, inputs, tmp_path, capfdbinary):
@@ -120,14 +123,14 @@ def test_reports_and_json_have_all_inputs(checkpoint, inputs, tmp_path):
 def test_a_crash_in_the_second_input_leaves_no_output(
     checkpoint, inputs, tmp_path, monkeypatch, suffix
 ):
-    original = BatchTranslator.translate
+    original = Translator._map_batches
 
-    def crash(self, window, *arguments, **options):
-        if window[0][0] == SECOND[0]:
+    def crash(self, function, sources, *arguments):
+        if sources[0].text == SECOND[0]:
             raise RuntimeError
-        return original(self, window, *arguments, **options)
+        return original(self, function, sources, *arguments)
 
-    monkeypatch.setattr(BatchTranslator, "translate", crash)
+    monkeypatch.setattr(Translator, "_map_batches", crash)
     paths = [str(tmp_path / f"{name}.en{suffix}") for name in "ab"]
 
     with pytest.raises(RuntimeError):
@@ -211,7 +214,7 @@ def test_any_damaged_file_is_refused_with_its_key(checkpoint, inputs, tmp_path, 
 def test_a_missing_second_input_or_directory_stops_before_anything_is_translated(
     checkpoint, inputs, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(BatchTranslator, "translate", None)
+    monkeypatch.setattr(Translator, "_map_batches", None)
     paths = [str(tmp_path / "a.en"), str(tmp_path / "nowhere" / "b.en")]
 
     with pytest.raises(FileNotFoundError, match=r"input=nowhere\.de: no such file"):

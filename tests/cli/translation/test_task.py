@@ -11,9 +11,8 @@ from tiny_translator import BEAM, SENTENCES, make_translate_config
 
 from seq2seq.cli.translation.config import OutputFormat
 from seq2seq.cli.translation.task import translate
-from seq2seq.inference.batches import BatchTranslator
 from seq2seq.inference.translator import Translator
-from seq2seq.kernels.switch import Kernels, kernels_are_fast
+from seq2seq.kernels import Kernels, kernels_are_fast
 from seq2seq.runtime.numerics import Device, Precision
 
 ROOT = Path(__file__).parents[3]
@@ -103,7 +102,7 @@ def test_a_crash_halfway_leaves_no_output(checkpoint, input_file, tmp_path, monk
     def crash(*arguments, **options):
         raise RuntimeError
 
-    monkeypatch.setattr(BatchTranslator, "translate", crash)
+    monkeypatch.setattr(Translator, "_map_batches", crash)
 
     with pytest.raises(RuntimeError):
         translate(

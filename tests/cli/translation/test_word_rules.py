@@ -3,10 +3,9 @@ import json
 import pytest
 from tiny_translator import GREEDY, SENTENCES, make_translate_config
 
-from seq2seq.cli.hydra_arguments import quote_plain_values
 from seq2seq.cli.translation.config import LongLines, OutputFormat, UnknownTokens
 from seq2seq.cli.translation.task import translate
-from seq2seq.data.tokenizers.base import UNKNOWN_SURFACE
+from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE
 from seq2seq.inference.unknown_words import UnknownWords
 
 
@@ -144,13 +143,3 @@ def test_json_has_the_probability_of_each_token(run):
 def test_rules_that_make_no_sense_are_refused_by_name(changes, message):
     with pytest.raises(ValueError, match=message):
         make_translate_config("run", **changes)
-
-
-def test_paths_of_word_files_are_taken_literally():
-    arguments = ["banned_phrases=a,b", "dictionary=a=b", "prefixes=[a,b]"]
-
-    assert quote_plain_values(arguments) == [
-        "banned_phrases='a,b'",
-        "dictionary='a=b'",
-        "prefixes=['a','b']",
-    ]

@@ -1,10 +1,11 @@
 """The bundled corpus is distinct, reproducible, nearly one to one, and aligned word by word."""
 
+import hashlib
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import pairwise
+from dataclasses import replace
+from itertools import chain, pairwise
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from seq2seq.config.schema import load_config
 from seq2seq.data import Corpora, GrammarConfig, Pair, load_corpora
 from seq2seq.data.grammar.corpus import GrammarCorpus
 from seq2seq.data.grammar.generator import PairGenerator
-from seq2seq.data.grammar.parser import read_grammar
+from seq2seq.data.grammar.grammar import read_grammar
 
 BUNDLED = Path(__file__).parents[3] / "data" / "german-english.grammar"
 
@@ -80,7 +81,7 @@ def plain(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def corpora() -> Corpora:
-    return load_corpora(make_config(sizes=(3000, 200, 300)))
+    return load_corpora(make_config(sizes=(700, 100, 200)))
 
 
 @pytest.fixture(scope="module")
@@ -97,27 +98,20 @@ def test_corpora_have_their_names_and_sizes(plain: Path) -> None:
 
 
 def test_sources_and_targets_are_distinct(pairs: list[Pair]) -> None:
-    assert len({pair.source for pair in pairs}) == len(pairs) == 3500
+    assert len({pair.source for pair in pairs}) == len(pairs) == 1000
     assert len({pair.target for pair in pairs}) == len(pairs)
 
 
-def test_corpus_can_be_read_again_and_in_any_order(plain: Path) -> None:
-    corpora = load_corpora(make_config(plain, sizes=(7, 3, 5)))
-    others = load_corpora(make_config(plain, sizes=(7, 3, 5)))
-
-    test_first = [list(corpora.test), list(corpora.train), list(corpora.test)]
-    train_first = [list(others.train), list(others.test)]
-
-    assert test_first[0] == test_first[2] == train_first[1]
-    assert test_first[1] == train_first[0]
-
-
-def test_seed_decides_the_pairs(plain: Path) -> None:
-    first, same, other = (
-        load_corpora(make_config(plain, seed=seed, sizes=(7, 3, 5))).train for seed in (1, 1, 2)
+def test_pairs_follow_the_seed_and_not_the_order_of_reading(plain: Path) -> None:
+    corpora, same, other = (
+        load_corpora(make_config(plain, seed=seed, sizes=(7, 3, 5))) for seed in (1, 1, 2)
     )
 
-    assert list(first) == list(same) != list(other)
+    test_first = [list(corpora.test), list(corpora.train), list(corpora.test)]
+    train_first = [list(same.train), list(same.test)]
+
+    assert test_first[0] == test_first[2] == train_first[1]
+    assert test_first[1] == train_first[0] != list(other.train)
 
 
 def test_larger_training_set_does_not_change_validation_and_test(plain: Path) -> None:
@@ -137,15 +131,6 @@ def test_other_direction_has_the_same_pairs_with_links_transposed() -> None:
     assert [_swap(pair) for pair in forth.train] == list(back.train)
 
 
-def test_fingerprint_repeats_and_differs_between_the_parts(plain: Path) -> None:
-    fingerprints = [corpus.fingerprint for corpus in load_corpora(make_config(plain))[:3]]
-    again = [corpus.fingerprint for corpus in load_corpora(make_config(plain))[:3]]
-
-    assert fingerprints == again
-    assert len(set(fingerprints)) == 3
-    assert all(len(bytes.fromhex(fingerprint)) == 32 for fingerprint in fingerprints)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -159,12 +144,13 @@ def test_fingerprint_repeats_and_differs_between_the_parts(plain: Path) -> None:
 )
 def test_fingerprint_follows_the_configuration(plain: Path, change: dict[str, int | str]) -> None:
     config = make_config(plain)
-    before = load_corpora(config).train.fingerprint
+    before = load_corpora(config)
+    again = load_corpora(config)
 
-    for key, value in change.items():
-        setattr(config, key, value)
-
-    assert load_corpora(config).train.fingerprint != before
+    assert len({corpus.fingerprint for corpus in before[:3]}) == 3
+    assert [corpus.fingerprint for corpus in before[:3]] == [each.fingerprint for each in again[:3]]
+    changed = load_corpora(replace(config, **change))
+    assert changed.train.fingerprint != before.train.fingerprint
 
 
 def test_fingerprint_follows_the_text_of_the_grammar_and_not_its_path(
@@ -200,16 +186,16 @@ def test_too_few_distinct_sentences_are_an_error(small: Path) -> None:
         list(corpora.train)
 
 
-def test_the_home_of_an_unknown_user_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"^data\.grammar=~nobodyatall/a: ~nobodyatall is not a home"
-    ):
-        load_corpora(make_config("~nobodyatall/a"))
-
-
-def test_missing_file_names_the_key() -> None:
-    with pytest.raises(FileNotFoundError, match=r"data\.grammar=no/such does not exist; give"):
-        load_corpora(make_config("no/such"))
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("~nobodyatall/a", r"^data\.grammar=~nobodyatall/a: ~nobodyatall is not a home"),
+        ("no/such", r"^data\.grammar=no/such does not exist; give"),
+    ],
+)
+def test_a_wrong_path_names_the_key(path: str, message: str) -> None:
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        load_corpora(make_config(path))
 
 
 def test_error_in_the_file_comes_before_any_pair_is_drawn(small: Path) -> None:
@@ -219,23 +205,14 @@ def test_error_in_the_file_comes_before_any_pair_is_drawn(small: Path) -> None:
         load_corpora(make_config(small))
 
 
-def test_unknown_language_names_those_of_the_bundled_file() -> None:
-    with pytest.raises(ValueError, match=r"data\.source=fr: .* has the languages de, en; choose"):
-        load_corpora(make_config(source="fr"))
-
-
-def test_sentences_begin_with_a_capital_and_end_with_a_mark(pairs: list[Pair]) -> None:
-    for text in (text for pair in pairs for text in (pair.source, pair.target)):
-        words = text.split()
-        assert text == " ".join(words)
-        assert text[0].isupper()
-        assert text[-1] in ".?"
-        assert all(word.rstrip(".,?").isalpha() for word in words)
-
-
-def test_sentences_are_neither_long_nor_tiny(pairs: list[Pair]) -> None:
-    for texts in ([pair.source for pair in pairs], [pair.target for pair in pairs]):
-        lengths = [len(text.split()) for text in texts]
+def test_sentences_are_like_text(pairs: list[Pair]) -> None:
+    for texts in zip(*((pair.source, pair.target) for pair in pairs), strict=True):
+        words = [text.split() for text in texts]
+        lengths = [len(sentence) for sentence in words]
+        assert all(text[0].isupper() and text[-1] in ".?" for text in texts)
+        assert [" ".join(sentence) for sentence in words] == list(texts)
+        assert all(word.rstrip(".,?").isalpha() for word in chain(*words))
+        assert 150 <= len({word.rstrip(".,?").lower() for word in chain(*words)}) <= 350
         assert sum(3 <= length <= 16 for length in lengths) / len(lengths) > 0.98
         assert max(lengths) <= 24
         assert 7 < sum(lengths) / len(lengths) < 10
@@ -249,82 +226,35 @@ def test_characters_of_a_sentence_are_no_more_than_the_default_max_length(
     assert longest <= load_config("data=grammar").data.max_length
 
 
-def test_vocabulary_is_small(pairs: list[Pair]) -> None:
-    for texts in ([pair.source for pair in pairs], [pair.target for pair in pairs]):
-        words = {word.rstrip(".,?").lower() for text in texts for word in text.split()}
-        assert 150 <= len(words) <= 350
-
-
-def test_english_has_no_vowel_after_the_article_a(pairs: list[Pair]) -> None:
+def test_articles_and_commas_follow_the_rules_of_the_language(pairs: list[Pair]) -> None:
     for pair in pairs:
-        words = pair.target.lower().split()
-        after = [second for first, second in pairwise(words) if first == "a"]
-        assert not [word for word in after if word[0] in "aeiou"]
+        for before, word in pairwise(pair.target.lower().split()):
+            assert before != "a" or word[0] not in "aeiou"
+        for before, word in pairwise(pair.source.split()):
+            assert word not in ("weil", "obwohl", "wenn", "dass", "ob") or before.endswith(",")
 
 
-def test_german_subordinate_clauses_stand_behind_a_comma(pairs: list[Pair]) -> None:
-    for pair in pairs:
-        words = pair.source.split()
-        for before, word in pairwise(words):
-            if word in ("weil", "obwohl", "wenn", "dass", "ob"):
-                assert before.endswith(",")
-
-
-@pytest.mark.parametrize(
-    ("german", "english"),
-    [
-        ("nicht", "not"),
-        ("kein", "no"),
-        ("zehn", "ten"),
-        ("dass", "that"),
-        ("weil", "because"),
-        ("an", "calls"),
-        ("gesehen", "seen"),
-        ("kann", "can"),
-        ("wer", "who"),
-        ("wen", "whom"),
-        ("ruft", "does"),
-        ("schwarzes", "black"),
-        ("den", "the"),
-    ],
-)
-def test_phenomenon_occurs_and_is_linked(pairs: list[Pair], german: str, english: str) -> None:
+def test_phenomena_occur_and_are_linked(pairs: list[Pair]) -> None:
     linked = {
         (_bare(pair.source, source), _bare(pair.target, target))
         for pair in pairs
         for source, target in pair.links or ()
     }
 
-    assert (german, english) in linked
+    expected = "nicht-not kein-no zehn-ten dass-that weil-because an-calls gesehen-seen kann-can "
+    expected += "wer-who wen-whom ruft-does schwarzes-black den-the"
+    assert {tuple(words.split("-")) for words in expected.split()} <= linked
 
 
-@pytest.mark.parametrize("turn", [lambda pair: pair, lambda pair: _swap(pair)], ids=["de", "en"])
-def test_every_word_is_linked(pairs: list[Pair], turn: Callable[[Pair], Pair]) -> None:
-    for pair in map(turn, pairs):
+def test_every_word_is_linked(pairs: list[Pair]) -> None:
+    for pair in pairs:
         assert {s for s, _ in pair.links or ()} == set(range(len(pair.source.split())))
         assert {t for _, t in pair.links or ()} == set(range(len(pair.target.split())))
 
 
-@pytest.mark.parametrize("turn", [lambda pair: pair, lambda pair: _swap(pair)], ids=["de", "en"])
-def test_one_link_for_each_target_word_is_nearly_the_gold_alignment(
-    pairs: list[Pair], turn: Callable[[Pair], Pair]
-) -> None:
-    turned = [turn(pair) for pair in pairs]
-
-    oracle = _alignment_error_rate(turned, _first_link_of_each_target_word)
-    diagonal = _alignment_error_rate(turned, _diagonal)
-
-    assert oracle <= 0.06
-    assert diagonal >= 0.35
-
-
-def test_most_alignments_cross(pairs: list[Pair]) -> None:
-    crossing = sum(
-        any(s < s2 and t > t2 for s, t in pair.links or () for s2, t2 in pair.links or ())
-        for pair in pairs
-    )
-
-    assert crossing / len(pairs) > 0.6
+def test_one_link_for_each_target_word_is_nearly_the_gold_alignment(pairs: list[Pair]) -> None:
+    assert _alignment_error_rate(pairs, _first_link_of_each_target_word) <= 0.06
+    assert _alignment_error_rate(pairs, _diagonal) >= 0.35
 
 
 def test_no_sentence_has_two_translations() -> None:
@@ -332,22 +262,23 @@ def test_no_sentence_has_two_translations() -> None:
     generator = PairGenerator(read_grammar(BUNDLED), source="de", target="en")
     rng = random.Random(4)
     translations: dict[str, set[str]] = {}
-    for pair in (generator.draw(rng) for _ in range(5000)):
+    for pair in (generator.draw(rng) for _ in range(1500)):
         translations.setdefault(pair.source, set()).add(pair.target)
         translations.setdefault(pair.target, set()).add(pair.source)
 
     assert Counter(len(texts) for texts in translations.values()).keys() == {1}
 
 
-@pytest.mark.slow
-def test_default_amount_is_distinct_and_quick() -> None:
-    begin = time.process_time()
+def test_pairs_do_not_change() -> None:
+    # An edited grammar needs a new digest here. The same grammar must give the same pairs, or
+    # _GENERATOR_VERSION must be raised.
+    corpora = load_corpora(make_config())
 
-    corpora = load_corpora(make_config(sizes=(20_000, 500, 500)))
-    pairs = [pair for corpus in corpora[:3] for pair in corpus]
-
-    assert time.process_time() - begin < 6
-    assert len({pair.source for pair in pairs}) == len({pair.target for pair in pairs}) == 21_000
+    text = repr([(pair.source, pair.target, sorted(pair.links)) for pair in corpora.train])
+    assert (
+        hashlib.sha256(text.encode()).hexdigest()
+        == "be92655e1914addf8f57fe945dc59d7a110c96b844aa04cd2b95a2193b523a30"
+    )
 
 
 def _swap(pair: Pair) -> Pair:

@@ -4,10 +4,11 @@ import random
 from collections import Counter
 
 import pytest
+from tiny_data import TOY_GRAMMAR, toy_grammar
 
 from seq2seq.data import Pair
-from seq2seq.data.grammar.generator import PairGenerator
-from seq2seq.data.grammar.parser import parse_grammar
+from seq2seq.data.grammar.generator import PairGenerator, build_choices
+from seq2seq.data.grammar.grammar import parse_grammar
 
 ARTICLES = """\
 languages: de en
@@ -53,21 +54,6 @@ def test_words_of_a_sentence_agree() -> None:
     }
 
 
-def test_forms_of_one_word_are_linked_with_each_other() -> None:
-    for pair in draw_all(ARTICLES):
-        assert pair.links == frozenset({(0, 0), (1, 1), (2, 2), (3, 2)})
-
-
-def test_links_of_the_other_direction_are_transposed() -> None:
-    forth = draw_all(ARTICLES)
-    back = draw_all(ARTICLES, source="en", target="de")
-
-    assert back == {
-        Pair(pair.target, pair.source, frozenset((t, s) for s, t in pair.links or ()))
-        for pair in forth
-    }
-
-
 def test_same_seed_draws_the_same_sentences_in_either_direction() -> None:
     forth, back = generator(ARTICLES), generator(ARTICLES, source="en", target="de")
     rng_forth, rng_back = random.Random(3), random.Random(3)
@@ -91,34 +77,38 @@ def test_draws_depend_on_the_seed_alone() -> None:
     ]
 
 
-def test_plain_words_of_a_rule_are_linked_all_with_all() -> None:
-    assert draw_one("im haus | in the house") == Pair(
-        "Im haus", "In the house", frozenset((s, t) for s in range(2) for t in range(3))
-    )
+@pytest.mark.parametrize(
+    ("body", "source", "target", "links"),
+    [
+        ("im haus | in the house", "Im haus", "In the house", "00 01 02 10 11 12"),
+        ("eins~1 zwei~2 ! | two~2 one~1 !", "Eins zwei!", "Two one!", "01 10"),
+        (
+            "Verb.sg er~1 ? | does~Verb he~1 Verb ?\nwords Verb: sg | *\n  ruft | call",
+            "Ruft er?",
+            "Does he call?",
+            "00 02 11",
+        ),
+        ("X X2 | X2 X\nX: x | y", "X x", "Y y", "01 10"),
+        (
+            "Stem+es+Stem2 | Stem Stem2\nwords Stem: * | *\n  klein | small",
+            "Kleinesklein",
+            "Small small",
+            "00 01",
+        ),
+        (
+            "Often W.a W.b | W Often\nOften: - | -\nwords W: a b | *\n  x - | y",
+            "X",
+            "Y",
+            "00",
+        ),
+        ("a , b~1 . | c d~1 .", "A, b.", "C d.", "00 11"),
+    ],
+    ids=["plain", "labels", "form", "two rules", "joined", "dash", "marks"],
+)
+def test_words_are_linked_as_the_rule_says(body: str, source: str, target: str, links: str) -> None:
+    expected = frozenset((int(s), int(t)) for s, t in links.split())
 
-
-def test_label_links_words_that_cross() -> None:
-    assert draw_one("eins~1 zwei~2 ! | two~2 one~1 !") == Pair(
-        "Eins zwei!", "Two one!", frozenset({(0, 1), (1, 0)})
-    )
-
-
-def test_word_with_the_label_of_a_table_is_linked_with_its_forms() -> None:
-    pair = draw_one("Verb.sg er~1 ? | does~Verb he~1 Verb ?\nwords Verb: sg | *\n  ruft | call")
-
-    assert pair == Pair("Ruft er?", "Does he call?", frozenset({(0, 0), (0, 2), (1, 1)}))
-
-
-def test_same_words_of_two_rules_are_not_linked() -> None:
-    pair = draw_one("X X2 | X2 X\nX: x | y")
-
-    assert pair == Pair("X x", "Y y", frozenset({(0, 1), (1, 0)}))
-
-
-def test_joined_parts_are_one_word() -> None:
-    pair = draw_one("Stem+es+Stem2 | Stem Stem2\nwords Stem: * | *\n  klein | small")
-
-    assert pair == Pair("Kleinesklein", "Small small", frozenset({(0, 0), (0, 1)}))
+    assert draw_one(body) == Pair(source, target, expected)
 
 
 def test_value_of_a_feature_is_part_of_a_word() -> None:
@@ -128,12 +118,6 @@ def test_value_of_a_feature_is_part_of_a_word() -> None:
     )
 
     assert {pair.source for pair in pairs} == {"Kleine", "Kleinen"}
-
-
-def test_dash_is_no_word_in_a_row_and_in_a_rule() -> None:
-    pair = draw_one("Often W.a W.b | W Often\nOften: - | -\nwords W: a b | *\n  x - | y")
-
-    assert pair == Pair("X", "Y", frozenset({(0, 0)}))
 
 
 @pytest.mark.parametrize(
@@ -151,29 +135,25 @@ def test_marks_are_joined_to_the_word_before_them(body: str, text: str) -> None:
     assert draw_one(f"{body} | x").source == text
 
 
-def test_marks_have_no_links() -> None:
-    assert draw_one("a , b~1 . | c d~1 .").links == frozenset({(0, 0), (1, 1)})
-
-
-def test_weight_of_a_rule_is_its_share_of_the_sentences() -> None:
-    drawn = generator("languages: de en\nSentence *3: a | b\nSentence: c | d\n")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Sentence *3: a | b\nSentence: c | d\n", 750),
+        (
+            "feature number: sg*4 pl\nSentence: W.number | W.number\n"
+            "words W: sg pl | sg pl\n  a as | b bs\n",
+            800,
+        ),
+    ],
+    ids=["rule", "value"],
+)
+def test_weights_are_shares_of_the_sentences(text: str, expected: int) -> None:
+    drawn = generator(f"languages: de en\n{text}")
     rng = random.Random(7)
 
     counts = Counter(drawn.draw(rng).source for _ in range(1000))
 
-    assert counts["A"] == pytest.approx(750, abs=60)
-
-
-def test_weight_of_a_value_is_its_share_of_the_sentences() -> None:
-    drawn = generator(
-        "languages: de en\nfeature number: sg*4 pl\n"
-        "Sentence: W.number | W.number\nwords W: sg pl | sg pl\n  a as | b bs\n"
-    )
-    rng = random.Random(7)
-
-    counts = Counter(drawn.draw(rng).source for _ in range(1000))
-
-    assert counts["A"] == pytest.approx(800, abs=60)
+    assert counts["A"] == pytest.approx(expected, abs=60)
 
 
 def test_rules_may_contain_themselves() -> None:
@@ -191,14 +171,6 @@ def test_rules_whose_sentences_hardly_ever_end_are_an_error() -> None:
 
     with pytest.raises(ValueError, match=r"toy\.grammar: 100 sentences in a row grew past 200"):
         drawn.draw(random.Random(1))
-
-
-def test_added_rule_and_word_are_drawn() -> None:
-    text = ARTICLES + "  bellt bellen - | bark barks\nSentence: nein . | no .\n"
-
-    sources = {pair.source for pair in draw_all(text)}
-
-    assert {"Nein.", "Der Hund bellt.", "Die Katzen rufen an."} <= sources
 
 
 THREE_LANGUAGES = """\
@@ -219,40 +191,15 @@ words Verb: sg pl prefix | * sg | sg pl
 """
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "expected"),
-    [
-        (
-            "de",
-            "fr",
-            Pair(
-                "Die Hunde rufen an.",
-                "Les chiens ne appellent.",
-                frozenset({(0, 0), (1, 1), (2, 2), (2, 3), (3, 2), (3, 3)}),
-            ),
-        ),
-        (
-            "fr",
-            "en",
-            Pair(
-                "La chatte ne appelle.",
-                "The cat calls.",
-                frozenset({(0, 0), (1, 1), (2, 2), (3, 2)}),
-            ),
-        ),
-    ],
-)
-def test_third_language_is_one_more_column(source: str, target: str, expected: Pair) -> None:
-    pairs = draw_all(THREE_LANGUAGES, source=source, target=target)
-
-    assert expected in pairs
-    assert len(pairs) == 4
-
-
-def test_added_language_does_not_change_the_others() -> None:
+def test_third_language_is_one_more_column_and_does_not_change_the_others() -> None:
     two, three = generator(ARTICLES), generator(THREE_LANGUAGES)
     rng_two, rng_three = random.Random(2), random.Random(2)
 
+    pairs = draw_all(THREE_LANGUAGES, source="de", target="fr")
+
+    links = frozenset({(0, 0), (1, 1), (2, 2), (2, 3), (3, 2), (3, 3)})
+    assert Pair("Die Hunde rufen an.", "Les chiens ne appellent.", links) in pairs
+    assert len(pairs) == 4
     for _ in range(20):
         assert two.draw(rng_two) == three.draw(rng_three)
 
@@ -263,3 +210,57 @@ def test_added_language_does_not_change_the_others() -> None:
 def test_unknown_language_names_those_of_the_file(source: str, target: str, key: str) -> None:
     with pytest.raises(ValueError, match=rf"data\.{key}=fr: toy\.grammar has the languages de, en"):
         generator(ARTICLES, source=source, target=target)
+
+
+@pytest.mark.parametrize(
+    ("labels", "column"),
+    [("sg", 1), ("pl", 2), ("pl.dat", 3), ("dat.sg", 1), ("nom", 0), ("", 0)],
+)
+def test_column_with_most_of_the_labels_is_chosen(labels: str, column: int) -> None:
+    form = f"N.{labels}".rstrip(".")
+    text = "words N: * sg pl pl.dat nom.acc | *\n w0 w1 w2 w3 w4 | n\n"
+
+    assert draw_one(f"{form} | N\n{text}").source == f"W{column}"
+
+
+def test_weight_of_a_rule_is_shared_by_the_weights_of_its_values() -> None:
+    start = build_choices(toy_grammar())
+
+    # sg m, sg f, pl m, pl f of the first rule; the second rule
+    assert start.sums == pytest.approx([1.0, 2.0, 2.5, 3.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("\nwords V", "\nAlone: x | y\n\nwords V", 19, "unreachable rule of Alone: no sentence"),
+        ("The[number gender] Noun[gender]", "The[number m] Noun[m]", 12, "unreachable rule of The"),
+        ("Noun[gender].number", "Noun[f].number", 16, "unreachable word of Noun: no sentence asks"),
+        (
+            "The[sg f]: die | the",
+            "The[sg f]: The2[sg f] | The2",
+            12,
+            r"rule of The: nothing fits The2\[sg f\]",
+        ),
+        ("nein . | no .", "Loop | Loop\nLoop: x Loop | y Loop", 9, "unproductive .* fits Loop"),
+        ("m f\n", "m f n\nSentence: Noun[n].sg | Noun.sg\n", 6, r"unproductive .* Noun\[n\]"),
+        ("| The Noun.number", "| The Noun", 7, "Noun.: no column of Noun fits for en"),
+        ("* sg\n", "sg sg\n", 7, "two columns of Verb fit sg; name one more label"),
+    ],
+)
+def test_what_no_sentence_can_use_is_an_error(old: str, new: str, line: int, message: str) -> None:
+    grammar = toy_grammar(TOY_GRAMMAR.replace(old, new, 1))
+
+    with pytest.raises(ValueError, match=rf"^toy\.grammar:{line}: .*{message}"):
+        build_choices(grammar)
+
+
+def test_a_rule_with_too_many_combinations_is_refused_before_they_are_tried() -> None:
+    features = [f"f{chr(97 + i)}" for i in range(12)]
+    lines = ["languages: de en"]
+    lines += [f"feature {name}: {name}x {name}y {name}z" for name in features]
+    words = " ".join(f"<{name}>" for name in features)
+    lines += [f"Sentence: {words} | {words}"]
+
+    with pytest.raises(ValueError, match=r"more than 10,000 combinations .* its 12 features"):
+        build_choices(toy_grammar("\n".join(lines)))

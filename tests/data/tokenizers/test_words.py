@@ -1,26 +1,32 @@
+"""Words and characters are chosen by frequency, split and joined by rules, and have vectors."""
+
 import logging
+import ssl
+import sys
+import types
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from tiny_data import list_corpus, words_config
 
-from seq2seq.config.schema import load_config
 from seq2seq.data import (
+    CharactersConfig,
+    CharacterTokenizer,
     WordsConfig,
     WordTokenizer,
-    load_corpora,
-    tokenizers_from_state,
-    tokenizers_state,
+    load_vectors,
     train_tokenizers,
 )
-from seq2seq.data.tokenizers.torchtext_words import splitter
+from seq2seq.data.tokenizers.words import read_vectors, splitter
 from seq2seq.special_tokens import EOS, UNK
 
 CONFIG = words_config(vocabulary_size=99)
+CHARACTERS = CharactersConfig(name="characters", vocabulary_size=99, min_frequency=1)
 
 
-def words(config: WordsConfig, *lines: str) -> list[str]:
+def units(config: WordsConfig | CharactersConfig, *lines: str) -> list[str]:
     """Return the source vocabulary learnt from the lines, without special tokens."""
     tokenizer = train_tokenizers(config, list_corpus([(line, "x") for line in lines])).source
     return tokenizer.tokens(range(4, len(tokenizer)))
@@ -38,24 +44,92 @@ def vocabulary(*words: str) -> WordTokenizer:
     return WordTokenizer(words, tokenizer="moses", language="en", lowercase=False)
 
 
+def vectors_file(folder: Path, *lines: str) -> str:
+    path = folder / "vectors.txt"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
 @pytest.mark.parametrize(
-    ("language", "line"),
+    ("config", "lines", "expected"),
     [
-        ("en", "It's a dog's life, isn't it? \"Yes\" (no) 50% & $3.50 e.g. [x]"),
-        ("de", 'Der Hund (braun), z.B. ein Dackel, läuft 3,5 km; "schnell"!'),
-        ("fr", "L'eau d'ici, n'est-ce pas ?"),
-        ("cs", "Pes běží po sněhu."),
+        (CONFIG, ("der Hund und der Ball", "ein Hund und der Ast"), "der Hund und Ast Ball ein"),
+        (CHARACTERS, ("ccb", "bdaa", "d", "d"), "d a b c"),
+        (replace(CONFIG, vocabulary_size=4 + 2), ("a a a b b c",), "a b"),
+        (replace(CHARACTERS, vocabulary_size=4 + 2), ("aaabbc",), "a b"),
+        (replace(CONFIG, min_frequency=2), ("a a a b b c",), "a b"),
+        (replace(CHARACTERS, min_frequency=2), ("aaabbc",), "a b"),
+        (replace(CONFIG, lowercase=True), ("Der der DER",), "der"),
+        (CONFIG, ("Der der Der DER",), "Der DER der"),
     ],
 )
-def test_moses_words_are_joined_to_the_same_text(language: str, line: str) -> None:
-    tokenizer = knowing(line, tokenizer="moses", language=language)
+def test_the_most_frequent_units_are_the_vocabulary(
+    config: WordsConfig | CharactersConfig, lines: tuple[str, ...], expected: str
+) -> None:
+    assert units(config, *lines) == expected.split()
 
-    assert tokenizer.decode(tokenizer.encode([line])[0]) == line
+
+@pytest.mark.parametrize(
+    ("config", "source", "target"),
+    [
+        (replace(CONFIG, target_tokenizer="basic_english"), ["Ein", "Hund"], ["a", "dog"]),
+        (CHARACTERS, ["n", " "], [" ", "A"]),
+    ],
+)
+def test_each_side_has_its_own_units(
+    config: WordsConfig | CharactersConfig, source: list[str], target: list[str]
+) -> None:
+    tokenizers = train_tokenizers(config, list_corpus([("Ein Hund", "A Dog")]))
+
+    labels = [tokenizer.tokens([4, 5]) for tokenizer in tokenizers]
+    assert labels == [[text.replace(" ", "\u2581") for text in side] for side in (source, target)]
 
 
-def test_basic_english_words_are_joined_to_the_same_text() -> None:
-    line = "it's a dog (brown), isn't it? yes. [no"
-    tokenizer = knowing(line, tokenizer="basic_english", language="en")
+@pytest.mark.parametrize(
+    ("config", "lines", "kind"),
+    [(CONFIG, ("a a b", "c a"), "words"), (CHARACTERS, ("aab", "ca"), "characters")],
+)
+def test_how_much_of_the_text_is_unknown_is_reported(
+    config: WordsConfig | CharactersConfig,
+    lines: tuple[str, ...],
+    kind: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO, logger="seq2seq"):
+        units(replace(config, min_frequency=2), *lines)
+
+    assert caplog.messages[0] == (
+        f"train (source): 1 of 3 different {kind} are in the vocabulary; "
+        "2 of 5 in the text are unknown"
+    )
+
+
+def test_each_character_is_one_id() -> None:
+    tokenizer = CharacterTokenizer(["b", " ", "a"])
+
+    assert tokenizer.encode(["ab  xa", "b"]) == [[6, 4, 5, 5, UNK, 6], [4]]
+    assert len(tokenizer) == 4 + 3
+    assert tokenizer.tokens([6, 5, 6]) == ["a", "\u2581", "a"]
+
+
+def test_a_space_belongs_to_the_word_after_it() -> None:
+    tokenizer = CharacterTokenizer(["a", "b", " ", "."])
+
+    assert tokenizer.words("ab. b ", tokenizer.encode(["ab. b "])[0]) == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("rules", "language", "line"),
+    [
+        ("moses", "en", "It's a dog's life, isn't it? \"Yes\" (no) 50% & $3.50 e.g. [x]"),
+        ("moses", "de", 'Der Hund (braun), z.B. ein Dackel, läuft 3,5 km; "schnell"!'),
+        ("moses", "fr", "L'eau d'ici, n'est-ce pas ?"),
+        ("moses", "cs", "Pes běží po sněhu."),
+        ("basic_english", "en", "it's a dog (brown), isn't it? yes. [no"),
+    ],
+)
+def test_words_are_joined_to_the_same_text(rules: str, language: str, line: str) -> None:
+    tokenizer = knowing(line, tokenizer=rules, language=language)
 
     assert tokenizer.decode(tokenizer.encode([line])[0]) == line
 
@@ -68,63 +142,30 @@ def test_contractions_of_other_tokenizers_are_joined() -> None:
         lowercase=False,
     )
 
-    assert tokenizer.decode([4, 5, 6, 7, 8, 9, 10]) == "don't dog's we'll!"
+    ids = [4, 5, 6, 7, 8, 9, 10]
+    text = tokenizer.decode(ids)
+
+    assert text == "don't dog's we'll!"
+    assert tokenizer.words(text, ids) == [0, 0, 1, 1, 2, 2, 2]  # though it is split differently
 
 
-def test_basic_english_is_for_english() -> None:
-    with pytest.raises(ValueError, match="basic_english is for en, not de; choose moses"):
-        train_tokenizers(replace(CONFIG, source_tokenizer="basic_english"), list_corpus([]))
+@pytest.mark.parametrize(
+    ("tokenizer", "language", "message"),
+    [
+        ("basic_english", "de", "basic_english is for en, not de; choose moses"),
+        ("moses", "source", "Moses has no rules for the language 'source'; one of: a"),
+        ("mosess", "en", "tokenizer 'mosess'; one of: basic_english, moses, spacy, toktok"),
+        ("spacy", "de", "pip install spacy && python -m spacy download de_core_news_sm"),
+        ("toktok", "de", "toktok needs the package nltk; run: pip install nltk"),
+    ],
+)
+def test_rules_that_do_not_exist_are_refused(
+    tokenizer: str, language: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
-
-def test_an_unknown_tokenizer_is_refused_with_the_choices() -> None:
-    with pytest.raises(
-        ValueError,
-        match="unknown word tokenizer 'mosess'; one of: basic_english, moses, spacy, toktok",
-    ):
-        train_tokenizers(replace(CONFIG, target_tokenizer="mosess"), list_corpus([]))
-
-
-def test_words_are_sorted_by_frequency_then_alphabetically() -> None:
-    assert words(CONFIG, "der Hund und der Ball", "ein Hund und der Ast") == [
-        "der",
-        "Hund",
-        "und",
-        "Ast",
-        "Ball",
-        "ein",
-    ]
-
-
-def test_the_vocabulary_holds_no_more_than_configured() -> None:
-    assert words(replace(CONFIG, vocabulary_size=4 + 2), "a a a b b c") == ["a", "b"]
-
-
-def test_rare_words_are_unknown() -> None:
-    assert words(replace(CONFIG, min_frequency=2), "a a a b b c") == ["a", "b"]
-
-
-def test_lower_case_is_a_choice() -> None:
-    assert words(replace(CONFIG, lowercase=True), "Der der DER") == ["der"]
-    assert words(CONFIG, "Der der Der DER") == ["Der", "DER", "der"]
-
-
-def test_each_side_has_its_own_words_and_tokenizer() -> None:
-    config = replace(CONFIG, target_tokenizer="basic_english")
-
-    tokenizers = train_tokenizers(config, list_corpus([("Ein Hund", "A Dog")]))
-
-    assert tokenizers.source.tokens([4, 5]) == ["Ein", "Hund"]
-    assert tokenizers.target.tokens([4, 5]) == ["a", "dog"]
-
-
-def test_how_much_of_the_text_is_unknown_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="seq2seq"):
-        words(replace(CONFIG, min_frequency=2), "a a b", "c a")
-
-    assert caplog.messages[0] == (
-        "train (source): 1 of 3 different words are in the vocabulary; "
-        "2 of 5 in the text are unknown"
-    )
+    with pytest.raises(ValueError, match=message):
+        splitter(tokenizer, language=language, lowercase=False)
 
 
 def test_a_word_that_looks_like_a_special_token_is_unknown() -> None:
@@ -190,39 +231,147 @@ def test_languages_without_moses_rules_use_english_ones_with_one_warning(
         assert tokenizer.decode(tokenizer.encode([line])[0]) == line
 
 
-def test_only_moses_takes_english_rules_for_an_unknown_language(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    config = replace(
-        CONFIG,
-        source_language="xx",
-        target_language="xx",
-        source_tokenizer="basic_english",
-    )
+def test_only_moses_takes_english_rules_for_an_unknown_language() -> None:
+    config = replace(CONFIG, source_language="xx", source_tokenizer="basic_english")
 
     with pytest.raises(ValueError, match="basic_english is for en, not xx"):
         train_tokenizers(config, list_corpus([("a", "b")]))
 
-    assert "no rules for 'xx' and splits" in caplog.text
+
+def test_moses_follows_the_rules_of_the_language() -> None:
+    line = "l'eau z.B. heute"
+
+    french = splitter("moses", language="fr", lowercase=False)(line)
+    german = splitter("moses", language="de", lowercase=False)(line)
+
+    assert french[:2] == ["l'", "eau"]
+    assert "z.B." in german
 
 
-def test_restored_tokenizers_do_not_warn_again(caplog: pytest.LogCaptureFixture) -> None:
-    config = replace(CONFIG, source_language="xx")
-    state = tokenizers_state(train_tokenizers(config, list_corpus([("isn't", "b")])))
-    caplog.clear()
+def test_words_hold_no_markup() -> None:
+    split = splitter("moses", language="en", lowercase=False)
 
-    restored = tokenizers_from_state(state)
-
-    assert restored.source.tokens([4, 5]) == ["'t", "isn"]
-    assert caplog.records == []
+    assert split("it's <b> & [x]") == ["it", "'s", "<", "b", ">", "&", "[", "x", "]"]
 
 
-def test_words_of_own_files_need_no_language(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("ein Hund\ta dog\nein Hund\ta dog\n")
-    table = f"['{tmp_path}/a.tsv']"
-    paths = [f"data.{part}={table}" for part in ("train", "valid", "test")]
-    config = load_config("data=files", "tokenizer=words", *paths)
+def test_a_missing_spacy_model_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(name: str) -> None:
+        raise OSError(f"[E050] Can't find model '{name}'")
 
-    tokenizers = train_tokenizers(config.tokenizer, load_corpora(config.data).train)
+    use_spacy(monkeypatch, load)
 
-    assert tokenizers.target.tokens([4, 5]) == ["a", "dog"]
+    with pytest.raises(
+        ValueError, match=r"lacks its model en_core_web_sm; .*spacy download en_core_web_sm"
+    ):
+        splitter("spacy", language="en", lowercase=False)
+
+
+def test_spacy_words_are_those_of_its_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tokenize(line: str) -> list[types.SimpleNamespace]:
+        return [types.SimpleNamespace(text=text) for text in ["Ein", "  ", "Hund", "."]]
+
+    use_spacy(monkeypatch, lambda name: types.SimpleNamespace(tokenizer=tokenize))
+
+    assert splitter("spacy", language="de", lowercase=False)("Ein  Hund.") == ["Ein", "Hund", "."]
+
+
+def use_spacy(monkeypatch: pytest.MonkeyPatch, load: object) -> None:
+    """Replace the package by a stand-in."""
+    package = types.ModuleType("spacy")
+    package.__dict__["load"] = load
+    package.__spec__ = types.SimpleNamespace(name="spacy")
+    monkeypatch.setitem(sys.modules, "spacy", package)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [("hund 1 2 3", "katze 4 5"), ("hund eins zwei drei",), (), ("hund",)],
+    ids=["ragged", "no numbers", "empty", "one word"],
+)
+def test_a_file_without_vectors_is_refused(tmp_path: Path, lines: tuple[str, ...]) -> None:
+    path = vectors_file(tmp_path, *lines)
+
+    with pytest.raises(
+        ValueError, match="is not a file of word vectors; each line must have a word"
+    ):
+        read_vectors(path)
+
+
+def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"glove\.6B\.100d: no such file .*; download"):
+        read_vectors(str(tmp_path / "glove.6B.100d"))
+
+
+def test_reading_vectors_is_quiet_and_leaves_certificates_checked(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    read_vectors(vectors_file(tmp_path, "hund 1 2 3"))
+
+    assert capfd.readouterr() == ("", "")
+    assert ssl._create_default_https_context().verify_mode is ssl.CERT_REQUIRED
+
+
+def test_the_header_and_trailing_spaces_of_fasttext_are_skipped(tmp_path: Path) -> None:
+    path = vectors_file(tmp_path, "2 3", "hund 1 2 3 ", "katze 4 5 6 ")
+
+    vectors = read_vectors(path)
+
+    assert vectors.stoi.keys() == {"hund", "katze"}
+    torch.testing.assert_close(vectors["katze"], torch.tensor([4.0, 5, 6]))
+
+
+def test_a_changed_file_gives_new_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    read_vectors(vectors_file(tmp_path, "hund 1 2 3"))
+
+    vectors = read_vectors(vectors_file(tmp_path, "hund 4 5 6"))
+
+    torch.testing.assert_close(vectors["hund"], torch.tensor([4.0, 5, 6]))
+    assert [path.name for path in tmp_path.iterdir()] == ["vectors.txt"]
+
+
+def test_vectors_of_known_words_fill_their_rows(tmp_path: Path) -> None:
+    path = vectors_file(tmp_path, "hund 1 2 3", "katze 4 5 6.5", "maus 7 8 9")
+
+    matrix, num_found = load_vectors(path, vocabulary("katze", "vogel", "hund"), 3)
+
+    assert num_found == 2
+    expected = torch.zeros(4 + 3, 3)
+    expected[4] = torch.tensor([4, 5, 6.5])
+    expected[6] = torch.tensor([1, 2, 3])
+    torch.testing.assert_close(matrix, expected)
+
+
+def test_a_word_is_also_looked_up_in_lower_case(tmp_path: Path) -> None:
+    path = vectors_file(tmp_path, "hund 1 2 3", "Katze 4 5 6", "katze 7 8 9")
+
+    matrix, num_found = load_vectors(path, vocabulary("Hund", "Katze"), 3)
+
+    assert num_found == 2
+    torch.testing.assert_close(matrix[4:], torch.tensor([[1.0, 2, 3], [4, 5, 6]]))
+
+
+def test_characters_can_have_vectors_of_a_file_in_the_home_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = vectors_file(tmp_path, "b 1 2 3")
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    found = load_vectors(f"~/{Path(path).name}", CharacterTokenizer(["a", "b"]), 3)
+
+    assert found.num_found == 1
+
+
+def test_vectors_of_another_size_are_refused(tmp_path: Path) -> None:
+    path = vectors_file(tmp_path, "hund 1 2 3")
+
+    with pytest.raises(ValueError, match="has vectors of size 3, the embedding has 5; set the"):
+        load_vectors(path, vocabulary("hund"), 5)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+def test_vectors_that_are_not_finite_are_refused(tmp_path: Path, number: str) -> None:
+    path = vectors_file(tmp_path, "hund 1 2 3", f"katze 4 {number} 6", "maus nan nan nan")
+
+    with pytest.raises(ValueError, match=r"2 vectors .* not finite, first .* 'katze'"):
+        load_vectors(path, vocabulary("hund"), 3)

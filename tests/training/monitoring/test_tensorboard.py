@@ -1,17 +1,27 @@
 import math
+import struct
+import zlib
+from pathlib import Path
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tiny_training import event_files, read_scalars, read_tags, tiny_config
 
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.evaluation.attention_statistics import HeadStatistics
 from seq2seq.evaluation.metrics import Scores
+from seq2seq.files.atomic import create_file
 from seq2seq.search import Hypothesis
-from seq2seq.training.evaluator import Alignment, Evaluation
-from seq2seq.training.monitoring.tensorboard import TensorBoard, draw_results
+from seq2seq.training.monitoring.tensorboard import (
+    EventFile,
+    TensorBoard,
+    draw_results,
+    event_file_name,
+)
 from seq2seq.training.progress import Interval, Progress
+from seq2seq.training.validation import Alignment, Evaluation
 
 HEADS = [
     HeadStatistics(0.5, 0.25, 0.75, 0.125),
@@ -53,54 +63,41 @@ class FakeEvaluator:
 
 
 def draw(board: TensorBoard, loss: float, *, update: int) -> None:
-    interval = Interval(updates=1, target_tokens=2, cross_entropy=2 * loss, seconds=0.5)
-    board.updates(interval, learning_rate=0.1, teacher_forcing_ratio=1.0, update=update)
+    interval = Interval(updates=1, target_tokens=2, losses={"loss": (2 * loss, 2)}, seconds=0.5)
+    progress = Progress(update=update, interval=interval)
+    board.updates(progress, learning_rate=0.1, teacher_forcing_ratio=1.0)
 
 
-@pytest.mark.parametrize(("num_guided", "coverage_loss"), [(0, 0.0), (3, 2.5)])
-def test_an_interval_draws_its_means(tmp_path, num_guided, coverage_loss):
+@pytest.mark.parametrize(("num_guided", "overflows"), [(0, 0), (3, 1), (3, 2)])
+def test_an_interval_draws_its_means(tmp_path, num_guided, overflows):
     interval = Interval(
         updates=2,
         target_tokens=5,
-        cross_entropy=7.5,
         gradient_norm=0.6,
-        guided_loss=0.75,
-        num_guided=num_guided,
-        coverage_loss=coverage_loss,
+        overflows=overflows,
+        losses={"loss": (7.5, 5), "guided_attention_loss": (0.75, num_guided)},
         seconds=0.25,
     )
 
     with TensorBoard(tmp_path, first_update=1) as board:
-        board.updates(interval, learning_rate=0.1, teacher_forcing_ratio=0.9, update=4)
+        progress = Progress(update=4, interval=interval, seconds=90.0, target_tokens=123)
+        board.updates(progress, learning_rate=0.1, teacher_forcing_ratio=0.9)
 
     points = {tag: curve[4] for tag, curve in read_scalars(tmp_path).items()}
     expected = {
         "train/loss": 1.5,
         "train/perplexity": math.exp(1.5),
         "train/learning_rate": 0.1,
-        "train/gradient_norm": 0.3,
         "train/target_tokens_per_second": 20.0,
         "train/teacher_forcing_ratio": 0.9,
+        "train/minutes": 1.5,
+        "train/target_tokens": 123,
     }
-    losses = {"train/guided_attention_loss": 0.25, "train/coverage_loss": 0.5}
-    assert points == pytest.approx(expected | (losses if num_guided else {}))
-
-
-@pytest.mark.parametrize(("overflows", "expected"), [(1, {4: 0.6}), (2, {})])
-def test_the_norm_is_the_mean_of_updates_without_overflow(tmp_path, overflows, expected):
-    interval = Interval(
-        updates=2,
-        target_tokens=5,
-        cross_entropy=7.5,
-        gradient_norm=0.6 if overflows == 1 else 0.0,
-        overflows=overflows,
-        seconds=0.25,
-    )
-
-    with TensorBoard(tmp_path, first_update=1) as board:
-        board.updates(interval, learning_rate=0.1, teacher_forcing_ratio=0.9, update=4)
-
-    assert read_scalars(tmp_path).get("train/gradient_norm", {}) == pytest.approx(expected)
+    if num_guided:
+        expected["train/guided_attention_loss"] = 0.25
+    if overflows < 2:
+        expected["train/gradient_norm"] = 0.6 / (2 - overflows)
+    assert points == pytest.approx(expected)
 
 
 def test_points_from_the_first_update_on_are_replaced(tmp_path):
@@ -134,7 +131,7 @@ def test_without_a_path_nothing_is_written(tmp_path, monkeypatch):
     with TensorBoard(None, first_update=1) as board:
         draw(board, 0.5, update=1)
         board.validation(evaluation(), update=1)
-        board.samples(evaluation(), FakeEvaluator(), num_samples=2, update=1)
+        board.samples(evaluation(), FakeEvaluator(), update=1)
         board.flush()
 
     assert list(tmp_path.iterdir()) == []
@@ -171,42 +168,20 @@ def test_a_validation_draws_its_scores_and_each_head(tmp_path):
     )
 
 
-def test_a_single_head_has_no_curves_beside_those_of_the_mean(tmp_path):
+@pytest.mark.parametrize("num_heads", [0, 1, 2])
+def test_a_validation_draws_what_it_knows(tmp_path, num_heads):
     with TensorBoard(tmp_path, first_update=1) as board:
-        board.validation(evaluation(num_heads=1), update=7)
+        board.validation(evaluation(num_heads=num_heads, aligned=False), update=7)
 
-    assert {tag for tag in read_tags(tmp_path) if "attention" in tag} == {
-        "valid/attention/entropy",
-        "valid/attention/coverage",
-        "valid/attention/sharpness",
-    }
-
-
-def test_without_gold_alignments_no_error_rate_is_drawn(tmp_path):
-    with TensorBoard(tmp_path, first_update=1) as board:
-        board.validation(evaluation(num_heads=2, aligned=False), update=7)
-
-    assert not [tag for tag in read_tags(tmp_path) if "alignment_error_rate" in tag]
-
-
-@pytest.mark.parametrize(("num_heads", "is_drawn"), [(0, False), (1, False), (2, True)])
-def test_a_figure_compares_several_heads(tmp_path, num_heads, is_drawn):
-    with TensorBoard(tmp_path, first_update=1) as board:
-        board.validation(evaluation(num_heads=num_heads), update=7)
-
-    assert ("valid/attention/heads" in read_tags(tmp_path)) is is_drawn
-
-
-def test_without_heads_no_attention_is_drawn(tmp_path):
-    with TensorBoard(tmp_path, first_update=1) as board:
-        board.validation(evaluation(num_heads=0, aligned=False), update=7)
-
-    assert read_scalars(tmp_path).keys() == {
-        "valid/loss",
-        "valid/perplexity",
-        "valid/bleu",
-        "valid/chrf",
-    }
+    scores = {f"valid/{name}" for name in ("loss", "perplexity", "bleu", "chrf")}
+    parts = [f"valid/attention/{name}" for name in ("entropy", "coverage", "sharpness")]
+    attention = set(parts) if num_heads else set()
+    figure = set()
+    if num_heads > 1:
+        attention |= {f"{part}/head_{head}" for part in parts for head in (1, 2)}
+        figure = {"valid/attention/heads"}
+    assert read_scalars(tmp_path).keys() == scores | attention
+    assert read_tags(tmp_path) == scores | attention | figure
 
 
 @pytest.mark.parametrize(
@@ -214,7 +189,7 @@ def test_without_heads_no_attention_is_drawn(tmp_path):
 )
 def test_samples_are_texts_and_one_map_per_head(tmp_path, num_heads, maps):
     with TensorBoard(tmp_path, first_update=1) as board:
-        board.samples(evaluation(num_heads=num_heads), FakeEvaluator(), num_samples=9, update=3)
+        board.samples(evaluation(num_heads=num_heads), FakeEvaluator(), update=3)
 
     tags = read_tags(tmp_path)
     assert {f"text/valid_{index}/text_summary" for index in range(2)} <= tags
@@ -230,3 +205,42 @@ def test_an_update_has_its_place_in_minutes_and_target_tokens(tmp_path):
         "valid/minutes": {4: 1.5},
         "valid/target_tokens": {4: 123.0},
     }
+
+
+def test_tensorboard_reads_what_was_flushed_before_a_kill(tmp_path):
+    with TensorBoard(tmp_path, first_update=1) as board:
+        board.position("valid", Progress(update=3, seconds=60.0))
+        board.flush()
+
+        assert read_scalars(tmp_path)["valid/minutes"] == {3: 1.0}  # the file is still open
+
+
+def test_the_names_of_later_files_follow():
+    first, second = event_file_name(), event_file_name(".results")
+
+    assert first < second
+    assert first.startswith("events.out.tfevents.")
+    assert second.endswith(".results")
+
+
+def test_an_image_has_the_size_of_its_figure(tmp_path):
+    file = EventFile(create_file(tmp_path / event_file_name()))
+    file.add_image("map", Figure(figsize=(3, 2), dpi=50), 4)
+    file.close()
+
+    [path] = event_files(tmp_path)
+    *_, event = EventFileLoader(str(path)).Load()
+    width, height, png = event.summary.value[0].tensor.string_val
+    assert (width, height) == (b"150", b"100")
+    assert png[12:24] == b"IHDR" + struct.pack(">II", 150, 100)
+    assert zlib.crc32(png[12:29]) == struct.unpack_from(">I", png, offset=29)[0]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
+def test_a_full_disk_is_an_error_of_the_call_that_meets_it():
+    file = EventFile(create_file(Path("/dev/full")))
+
+    with pytest.raises(OSError, match="/dev/full") as raised:
+        file.close()
+
+    assert raised.value.filename == "/dev/full"

@@ -1,0 +1,234 @@
+"""Describe every key of every command in Markdown: `python -m seq2seq.cli.keys`."""
+
+import argparse
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from enum import Enum
+from typing import NamedTuple
+
+from hydra.core.config_store import ConfigStore
+
+from seq2seq.checks import (
+    Config,
+    FieldType,
+    Mark,
+    Range,
+    as_yaml,
+    field_types,
+    marks_of_keys,
+)
+from seq2seq.cli import average, report
+from seq2seq.cli.score import ScoreConfig
+from seq2seq.cli.translation.config import load_translate_config
+from seq2seq.config.composition import config_directory, load_as
+from seq2seq.config.schema import config_groups, load_config
+
+_REQUIRED = "required"
+_OWN_TEXT = (f"data.train=[{_REQUIRED}]", f"data.valid=[{_REQUIRED}]")
+_MOST_DEFAULTS = 4
+_RESUME = {Mark.free: "yes", Mark.named: "named", Mark.fixed: "no"}
+_WORDS = {bool: "`true` or `false`", int: "integer", float: "number", str: "text", list: "list"}
+
+
+class Key(NamedTuple):
+    """A key with one meaning; a key that means different things has several."""
+
+    key: str
+    values: str
+    """Type, range and choices."""
+    default: str
+    meaning: str
+    needs: str = ""
+    """Choices that have the key; "" if all have it."""
+    resume: str = ""
+    """Whether it may change when a run is resumed; "" for keys of other commands."""
+
+
+def main() -> None:
+    """Print the reference."""
+    print(reference_of_keys(), end="")
+
+
+def reference_of_keys() -> str:
+    """Return a page with the keys of all commands."""
+    folders = sorted(path for path in config_directory().iterdir() if path.is_dir())
+    choices = [
+        f"- `{folder.name}=` " + _listed([path.stem for path in sorted(folder.iterdir())])
+        for folder in folders
+    ]
+    lines = [
+        "A key is given as `key=value` on the command line and to `load_config`. Where a default "
+        "depends on another choice, the table names the choice. `null` means none.",
+        "",
+        "The column resume says whether a key may change when a run is resumed: yes, only if "
+        "`resume_changes` names it, or no.",
+        "",
+        *_section("train.py", _keys_of_training()),
+        "These groups are chosen by name; `attention=dot` selects dot attention:",
+        "",
+        *choices,
+        "",
+        *_section("translate.py", _keys_of({"": load_translate_config("checkpoint=required")})),
+        "`decoding` and the keys under `decoding.` are those of train.py.",
+        "",
+        *_section("python -m seq2seq.cli.score", _keys_of({"": _score_config()})),
+        *_section("seq2seq-average", _options(average.argument_parser())),
+        *_section("seq2seq-report", _options(report.argument_parser())),
+    ]
+    return "\n".join(lines)
+
+
+def _keys_of_training() -> list[Key]:
+    groups: dict[str, Iterable[str]] = dict(config_groups())
+    groups |= {
+        group: [path.stem for path in sorted((config_directory() / group).iterdir())]
+        for group in ("model", "model_size")
+    }
+    variants: dict[str, Config] = {"": load_config()}
+    for group, names in groups.items():
+        for name in names:
+            own_text = _OWN_TEXT if name == "files" else ()
+            variants[f"{group}={name}"] = load_config(f"{group}={name}", *own_text)
+    return _keys_of(variants)
+
+
+def _score_config() -> ScoreConfig:
+    ConfigStore.instance().store(name="score_schema", node=ScoreConfig)
+    given = ("hypotheses", "reference")
+    return load_as(ScoreConfig, "score", [f"{key}=[{_REQUIRED}]" for key in given])
+
+
+def _keys_of(variants: dict[str, Config]) -> list[Key]:
+    """Return the keys of configurations, each under the override that leads to it."""
+    found: dict[Key, dict[str, str]] = {}  # defaults by override
+    for override, config in variants.items():
+        for key in _keys_with_defaults(config):
+            found.setdefault(key._replace(default=""), {})[override] = key.default
+    keys = []
+    for key, defaults in found.items():
+        group = f"{key.key.partition('.')[0]}="
+        choices = [override for override in variants if override.startswith(group)]
+        having = [override for override in choices if override in defaults]
+        needs = having if len(having) < len(choices) else []
+        keys.append(key._replace(default=_default(defaults), needs=_listed(needs)))
+    sections = list(dict.fromkeys(key.key.rpartition(".")[0] for key in keys))
+    return sorted(keys, key=lambda each: sections.index(each.key.rpartition(".")[0]))
+
+
+def _default(defaults: dict[str, str]) -> str:
+    """Write the usual default, and the choices with which it is another one."""
+    overrides: dict[str, list[str]] = {}
+    for override, default in defaults.items():
+        overrides.setdefault(default, []).append(override)
+    usual, *others = overrides
+    if len(others) > _MOST_DEFAULTS:
+        groups = {override.partition("=")[0] for each in others for override in overrides[each]}
+        return f"{usual}; depends on {_listed(sorted(groups))}"
+    texts = [usual, *(f"{default} with {_listed(overrides[default])}" for default in others)]
+    return "; ".join(texts)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return ", ".join(f"`{text}`" for text in texts)
+
+
+def _keys_with_defaults(config: Config) -> Iterator[Key]:
+    meanings = _texts_below(type(config))
+    types = field_types(type(config))  # type: ignore[arg-type]  # a class has a hash
+    marks = marks_of_keys(config)
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if isinstance(value, Config):
+            if config.section or field.name != "decoding" or hasattr(config, "training"):
+                yield from _keys_with_defaults(value)
+            continue
+        is_required = value in (_REQUIRED, [_REQUIRED])
+        default = _REQUIRED if is_required else f"`{_plain(value)}`"
+        meaning = meanings.get(field.name, "").replace("None", "null")
+        for base in types[field.name].bases:
+            for member, text in _texts_below(base).items() if issubclass(base, Enum) else ():
+                meaning += f" `{member}`: {text}"
+        key = f"{config.section}.{field.name}".lstrip(".")
+        resume = "".join(text for mark, text in _RESUME.items() if mark in marks[key])
+        values = _values(types[field.name])
+        yield Key(key, values, default, meaning.strip(), resume=resume)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{','.join(map(_plain, value))}]"
+    return value.name if isinstance(value, Enum) else as_yaml(value)
+
+
+def _values(field_type: FieldType) -> str:
+    """Write type, range and choices of a field."""
+    optional = ", or `null`" if field_type.is_optional else ""
+    # A rule that is no range says all.
+    if rules := [str(rule) for rule in field_type.rules if not isinstance(rule, Range)]:
+        return ", ".join(rules) + optional
+    words = [
+        ", ".join(f"`{member}`" for member in base.__members__)
+        if issubclass(base, Enum)
+        else _WORDS.get(base, "list or dictionary of files")
+        for base in field_type.bases
+    ]
+    ranges = [str(rule).partition(";")[0] for rule in field_type.rules]
+    return ", ".join([" or ".join(words), *ranges]) + optional
+
+
+def _texts_below(described: type) -> dict[str, str]:
+    """Return the text below each field of a class and its bases."""
+    found: dict[str, str] = {}
+    for part in reversed(described.__mro__):
+        if not part.__module__.startswith("seq2seq."):
+            continue
+        [tree] = ast.parse(textwrap.dedent(inspect.getsource(part))).body
+        assert isinstance(tree, ast.ClassDef)
+        for field, below in zip(tree.body, tree.body[1:], strict=False):
+            target = field.targets[0] if isinstance(field, ast.Assign) else None
+            target = field.target if isinstance(field, ast.AnnAssign) else target
+            text = below.value if isinstance(below, ast.Expr) else None
+            if isinstance(target, ast.Name) and isinstance(text, ast.Constant):
+                found[target.id] = " ".join(str(text.value).split())
+    return found
+
+
+def _options(parser: argparse.ArgumentParser) -> list[Key]:
+    keys = []
+    for action in parser._actions:
+        name = " ".join(action.option_strings) or str(action.metavar or action.dest)
+        default = _REQUIRED if action.required else f"`{as_yaml(action.default)}`"
+        if action.nargs != 0:  # not --help
+            keys.append(Key(name, "text", default, (action.help or "").capitalize()))
+    return keys
+
+
+def _section(command: str, keys: Iterable[Key]) -> list[str]:
+    lines = [f"## {command}", ""]
+    section = None
+    for key in keys:
+        if (here := key.key.rpartition(".")[0]) != section:
+            section = here
+            lines += ["", f"### {here}", ""] if here else []
+            heads = ["key", "values", "default", *["resume"] * bool(key.resume), "meaning"]
+            lines += [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+        needs = f" Only with {key.needs}." if key.needs else ""
+        cells = [f"`{key.key}`", key.values, key.default, *[key.resume] * bool(key.resume)]
+        cells.append(key.meaning + needs)
+        lines.append(f"| {' | '.join(map(_escape, cells))} |")
+    return [*lines, ""]
+
+
+def _escape(text: str) -> str:
+    """Escape what Markdown would read as markup; between backticks, only | is."""
+    plain_and_code = text.replace("|", r"\|").split("`")
+    plain_and_code[::2] = [re.sub(r"([*<\[])", r"\\\1", plain) for plain in plain_and_code[::2]]
+    return "`".join(plain_and_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,346 @@
+"""The corpora of `data=files`: text files of the user, checked, read and joined."""
+
+import hashlib
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from seq2seq.data.config import FilesConfig, FileSet, OnInvalid
+from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
+from seq2seq.files.paths import check_readable, expand_home
+from seq2seq.files.text import MAX_LINE, UTF16_MARKS, decode_line, is_gzip, open_text, too_long
+
+logger = logging.getLogger(__name__)
+
+_CHUNK_SIZE = MAX_LINE
+"""Bytes; at most the limit of a line, so that only a line across two chunks can exceed it."""
+_UTF16_SHARE = 0.4
+"""Smallest share of zero bytes that shows UTF-16 without a byte order mark."""
+
+
+def check_files(name: str, paths: Sequence[Path]) -> int:
+    """Return the number of lines of each file of a corpus.
+
+    Args:
+        name: Name of the corpus, as in `Corpus.name`.
+        paths: A source and a target file, or one file of two columns.
+
+    Raises:
+        OSError: A file cannot be read.
+        ValueError: A file is empty, damaged or UTF-16, or the numbers of lines differ.
+    """
+    for path in paths:
+        check_readable(path, name=f"data.{name}={path}")
+        if not path.is_file():
+            raise ValueError(
+                f"data.{name}={path} is not a regular file; give a file that can be read again"
+            )
+    counts = [_count_lines(name, path) for path in paths]
+    if 0 in counts:
+        raise ValueError(f"data.{name}={paths[counts.index(0)]}: the file is empty")
+    if len(set(counts)) > 1:
+        raise ValueError(
+            f"data.{name}={paths[0]}: {counts[0]} lines but {paths[1]} has {counts[1]}; "
+            "a parallel corpus needs one line per sentence in both files"
+        )
+    return counts[0]
+
+
+def _count_lines(name: str, path: Path) -> int:
+    """Return the number of lines; splitting the text into lines would take ten times as long."""
+    num_ends, begun = 0, 0  # bytes of the line that goes on in the next chunk
+    with open_text(path) as file:
+        start = chunk = file.read(_CHUNK_SIZE)
+        if start.startswith(UTF16_MARKS) or start.count(0) > _UTF16_SHARE * len(start):
+            raise ValueError(
+                f"data.{name}={path}: the file is UTF-16, not UTF-8; convert it: "
+                f"iconv -f UTF-16 -t UTF-8 {path} > {path}.utf8"
+            )
+        while chunk:
+            first, last = chunk.find(b"\n"), chunk.rfind(b"\n")
+            if begun + (len(chunk) if first < 0 else first) > MAX_LINE:
+                raise too_long(str(path), num_ends + 1)
+            num_ends += chunk.count(b"\n")
+            begun = begun + len(chunk) if last < 0 else len(chunk) - last - 1
+            chunk = file.read(_CHUNK_SIZE)
+    return num_ends + (begun > 0)
+
+
+def warn_if_swapped(files: FileSet, *, source: str, target: str) -> None:
+    """Warn if the names of source and target file contain each other's language code."""
+    if source != target and _direction(files) == (target, source):
+        logger.warning(
+            "%s=[%s]: the names say that %s is translated to %s, but data.source=%s and "
+            "data.target=%s; give the source first, or swap the two keys",
+            files.key,
+            ",".join(files.paths),
+            target,
+            source,
+            source,
+            target,
+        )
+
+
+def check_same_order(train: Sequence[FileSet], to_score: Sequence[FileSet]) -> None:
+    """Check that files to score are in the order of the training files.
+
+    The parts of two names that differ say which language is the source: de and en for
+    [a.de,a.en] and for [a.de.txt,a.en.txt]. One file of two columns says nothing.
+
+    Raises:
+        ValueError: A set to score goes from en to de, but training goes only from de to en.
+    """
+    directions = {direction: each for each in train if (direction := _direction(each))}
+    for each in to_score:
+        source, target = direction = _direction(each) or ("", "")
+        opposite = directions.get((target, source))
+        if opposite is not None and direction not in directions:
+            raise ValueError(
+                f"{each.key}=[{','.join(each.paths)}] goes from {source} to {target}, but "
+                f"{opposite.key}=[{','.join(opposite.paths)}] from {target} to {source}; give the "
+                "source first in both, or rename the files if their names are wrong"
+            )
+
+
+def _direction(files: FileSet) -> tuple[str, str] | None:
+    """Return the parts of the names that differ, without the first; None if they say nothing."""
+    if len(files.paths) != 2:
+        return None
+    source, target = (Path(path).name.removesuffix(".gz").split(".")[1:] for path in files.paths)
+    only_source, only_target = (
+        ".".join(part for part in names if part not in others)
+        for names, others in ((source, target), (target, source))
+    )
+    return (only_source, only_target) if only_source and only_target else None
+
+
+class JoinedCorpus:
+    """The pairs of several corpora, one corpus after the other, with the tag of each."""
+
+    def __init__(self, name: str, parts: Sequence[tuple[Corpus, str | None]]) -> None:
+        """Join corpora, each with the word that is put before its sources, or None."""
+        self.name = name
+        self.num_lines = sum(corpus.num_lines for corpus, _ in parts)
+        self._parts = list(parts)
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the SHA-256, in hex, of everything that determines the pairs."""
+        parts = [[corpus.fingerprint, tag] for corpus, tag in self._parts]
+        return hashlib.sha256(json.dumps(parts).encode("ascii")).hexdigest()
+
+    def __iter__(self) -> Iterator[Pair]:
+        return (pair for pair in self.lines() if pair is not None)
+
+    def lines(self) -> Iterator[Pair | None]:
+        """Yield the pairs, and None for each skipped line."""
+        for index, (corpus, tag) in enumerate(self._parts):
+            for pair in corpus.lines():
+                if pair is None:
+                    yield None
+                elif tag is None:
+                    yield pair._replace(part=index)
+                else:
+                    yield pair._replace(source=f"{tag} {pair.source}", part=index, num_tags=1)
+
+
+_HASH_CHUNK = 1 << 20
+"""Bytes."""
+_INVALID_KINDS = {"empty_lines": "with an empty side", "invalid_utf8": "that are not UTF-8"}
+
+
+@load_corpora.register
+def load_files(config: FilesConfig) -> Corpora:
+    """Open the files of the configuration as corpora; warn if sources and targets look swapped.
+
+    Raises:
+        ValueError: The names of files to score and of training files give opposite orders, or
+            a file is damaged.
+        OSError: A file cannot be read.
+    """
+    first, *others = config.valid_sets()
+    check_same_order(config.train_sets(), [first, *others, *config.test_sets()])
+    return Corpora(
+        train=_load(config, "train", config.train_sets()),
+        valid=_load(config, "valid", [first]),
+        test=_load(config, "test", config.test_sets()) if config.test_sets() else None,
+        other_valid={each.name: _load(config, f"valid.{each.name}", [each]) for each in others},
+    )
+
+
+def _load(config: FilesConfig, name: str, sets: Sequence[FileSet]) -> Corpus:
+    """Open the corpora of a key; several are joined."""
+    parts = [(_open(config, each), each.tag) for each in sets]
+    if len(parts) == 1 and sets[0].tag is None:
+        return parts[0][0]
+    return JoinedCorpus(name, parts)
+
+
+def _open(config: FilesConfig, files: FileSet) -> "TextFilesCorpus":
+    root = expand_home(config.root, key="data.root")
+    warn_if_swapped(files, source=config.source, target=config.target)
+    return TextFilesCorpus(
+        files.key.removeprefix("data."),
+        paths=[root / expand_home(path, key=files.key) for path in files.paths],
+        empty_lines=config.empty_lines,
+        invalid_utf8=config.invalid_utf8,
+        allow_tabs=config.allow_tabs,
+    )
+
+
+class TextFilesCorpus:
+    r"""Pairs from a source and a target file, or from one file of two tab-separated columns.
+
+    Files are UTF-8 text, plain or gzipped (.gz). Lines end at `\n` or `\r\n` only; a byte order
+    mark at the start of a file is removed, and lines of white space count as empty.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> folder = TemporaryDirectory()
+        >>> path = Path(folder.name, "pairs.tsv")
+        >>> _ = path.write_text("ein Hund\ta dog\nzwei\ttwo\n")
+        >>> corpus = TextFilesCorpus(
+        ...     "train", paths=[path], empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.error
+        ... )
+        >>> [(pair.source, pair.target) for pair in corpus]
+        [('ein Hund', 'a dog'), ('zwei', 'two')]
+        >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        paths: Sequence[Path],
+        empty_lines: OnInvalid,
+        invalid_utf8: OnInvalid,
+        allow_tabs: bool = False,
+    ) -> None:
+        """Check that the files exist and have equally many lines.
+
+        Args:
+            name: Name of the corpus, as in `Corpus.name`.
+            paths: A source and a target file, or one file with a tab between the two.
+            empty_lines: Treatment of pairs with an empty side.
+            invalid_utf8: Treatment of pairs that are not UTF-8.
+            allow_tabs: Whether a line of a source or a target file may contain tabs.
+
+        Raises:
+            OSError: A file cannot be read.
+            ValueError: A file is empty, damaged or UTF-16, or the numbers of lines differ.
+        """
+        self.name = name
+        self.paths = tuple(paths)
+        self._allow_tabs = allow_tabs
+        self._on_invalid = {"empty_lines": empty_lines, "invalid_utf8": invalid_utf8}
+        self._reported = False
+        self.num_lines = check_files(name, self.paths)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        parts = [f"{is_gzip(path)} {file_sha256(path)}" for path in self.paths]
+        parts += [f"{key}={choice.name}" for key, choice in self._on_invalid.items()]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def __iter__(self) -> Iterator[Pair]:
+        return (pair for pair in self.lines() if pair is not None)
+
+    def lines(self) -> Iterator[Pair | None]:
+        """Yield the pair of each line, or None for a skipped line."""
+        num_skipped: Counter[str] = Counter()
+        num_pairs = 0
+        rows = zip(*(_read_lines(path) for path in self.paths), strict=True)
+        for number, lines in enumerate(rows, start=1):
+            try:
+                pair = self._parse(lines, number=number)
+            except _InvalidPairError as invalid:
+                if self._on_invalid[invalid.key] is OnInvalid.error:
+                    raise ValueError(str(invalid)) from invalid
+                num_skipped[invalid.key] += 1
+                yield None
+                continue
+            num_pairs += 1
+            yield pair
+        self._report(num_skipped, num_pairs=num_pairs)
+
+    def _parse(self, lines: Sequence[bytes], *, number: int) -> Pair:
+        sides = [
+            _decode(line, path=path, number=number)
+            for line, path in zip(lines, self.paths, strict=True)
+        ]
+        if len(sides) == 1 and sides[0].strip():
+            sides = sides[0].split("\t")
+            if len(sides) != 2:
+                raise ValueError(
+                    f"{self.paths[0]}:{number}: {len(sides) - 1} tabs; a line needs one, between "
+                    "source and target, or give a file of each: [a.de,a.en]"
+                )
+        for side, text, path in zip(
+            ("source", "target"), sides, (self.paths[0], self.paths[-1]), strict=False
+        ):
+            if not text.strip():
+                message = f"{path}:{number}: the {side} is empty"
+                raise _InvalidPairError(message, key="empty_lines")
+            if "\t" in text and not self._allow_tabs:
+                raise ValueError(
+                    f"{path}:{number}: the {side} has a tab; a file of two columns is given alone, "
+                    f"data.{self.name}=[{path}], and data.allow_tabs=true accepts tabs as text"
+                )
+        source, target = sides
+        return Pair(source=source, target=target, links=None)
+
+    def _report(self, num_skipped: Counter[str], *, num_pairs: int) -> None:
+        label = f"data.{self.name}={','.join(map(str, self.paths))}"
+        if num_pairs == 0:
+            raise ValueError(
+                f"{label}: all {num_skipped.total()} pairs were skipped; "
+                "check that the files contain UTF-8 text on both sides"
+            )
+        if self._reported:
+            return
+        self._reported = True
+        for key, count in num_skipped.items():
+            logger.warning(
+                "%s: skipped %d of %d pairs %s (data.%s=skip)",
+                label,
+                count,
+                num_pairs + num_skipped.total(),
+                _INVALID_KINDS[key],
+                key,
+            )
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_HASH_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+class _InvalidPairError(Exception):
+    """A pair that breaks the rule of a configuration key."""
+
+    def __init__(self, message: str, *, key: str) -> None:
+        super().__init__(f"{message}; correct it, or set data.{key}=skip to skip such pairs")
+        self.key = key
+
+
+def _read_lines(path: Path) -> Iterator[bytes]:
+    with open_text(path) as file:
+        yield from file
+
+
+def _decode(line: bytes, *, path: Path, number: int) -> str:
+    try:
+        return decode_line(line, number=number)
+    except UnicodeDecodeError as error:
+        raise _InvalidPairError(
+            f"{path}:{number}: byte {error.start + 1} of the line, 0x{line[error.start]:02x}, "
+            "is not UTF-8",
+            key="invalid_utf8",
+        ) from error

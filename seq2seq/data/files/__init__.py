@@ -1,1 +1,0 @@
-"""The corpora of `data=files`: text files of the user, one corpus or several."""

@@ -1,0 +1,215 @@
+"""Sub-words by SentencePiece (Kudo & Richardson 2018): learnt from raw text."""
+
+import logging
+import random
+import re
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
+
+import numpy as np
+import torch
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_random_generator_seed
+from torch import Tensor
+
+from seq2seq.data.corpus import Corpus
+from seq2seq.data.tokenizers.config import SentencePieceConfig
+from seq2seq.data.tokenizers.interface import (
+    SPACE_LABEL,
+    UNKNOWN_SURFACE,
+    TokenizerPair,
+    TokenizerState,
+    register_tokenizer,
+    word_indices,
+)
+from seq2seq.runtime.seeding import derive_seed
+from seq2seq.special_tokens import BOS, EOS, PAD, UNK
+
+logger = logging.getLogger(__name__)
+
+KIND = "sentencepiece"
+
+# The number of threads changes the rounding of unigram training, so it is fixed.
+_NUM_THREADS = 4
+_SAMPLE_SEED = 1
+_LONGEST_LINE = 1 << 30  # bytes, the most that SentencePiece accepts
+_ERRORS_ONLY = 2
+_SAMPLING = threading.Lock()
+_FULL_WIDTH = "\uff21"
+_RESERVED = "\u2585"  # SentencePiece skips lines that contain this character
+
+
+class SentencePieceTokenizer:
+    """Tokenizer of sub-words; decoding restores the text, apart from normalisation by the model.
+
+    Models are trained without normalisation unless the configuration asks for it, so decoding
+    restores a text of known characters exactly, except U+2581, which becomes a space.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        """Load a model from the bytes that SentencePiece's trainer wrote."""
+        self._model = model
+        self._processor = SentencePieceProcessor(model_proto=model)
+        # Every rule but identity turns a full-width letter into an ordinary one.
+        self._normalizes = _FULL_WIDTH not in self._processor.normalize(_FULL_WIDTH)
+
+    @property
+    def folds_case(self) -> bool:
+        normalized: str = self._processor.normalize("A")
+        return normalized.endswith("a")
+
+    def __len__(self) -> int:
+        return len(self._processor)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        ids: list[list[int]] = self._processor.encode(list(lines))
+        return ids
+
+    def sample(
+        self, lines: Sequence[str], *, seed: int, alpha: float, nbest: int
+    ) -> list[list[int]]:
+        # The seed is global to the process. With one thread, a call begins the seed's sequence of
+        # random numbers anew.
+        with _SAMPLING:
+            set_random_generator_seed(seed)
+            ids: list[list[int]] = self._processor.encode(
+                list(lines), enable_sampling=True, alpha=alpha, nbest_size=nbest, num_threads=1
+            )
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        text: str = self._processor.decode([int(i) for i in ids])
+        return text
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        tokens: list[str] = self._processor.id_to_piece([int(i) for i in ids])
+        return tokens
+
+    def words(self, text: str, ids: Sequence[int]) -> list[int]:
+        surfaces = [
+            None if i == UNK else token.replace(SPACE_LABEL, " ")
+            for i, token in zip(ids, self.tokens(ids), strict=True)
+        ]
+        if not self._normalizes:
+            return word_indices(text, surfaces)
+        words = [self._normalized(word) for word in text.split()]
+        kept = [index for index, word in enumerate(words) if word] or [0]
+        indices = word_indices(" ".join(filter(None, words)), surfaces)
+        return [kept[index] for index in indices]
+
+    def _normalized(self, word: str) -> str:
+        """Return the normalised characters of a word, without the spaces it may contain then."""
+        text: str = self._processor.normalize(word)
+        return "".join(text.replace(SPACE_LABEL, " ").split())
+
+    def state(self) -> TokenizerState:
+        return {"kind": KIND, "model": torch.frombuffer(bytearray(self._model), dtype=torch.uint8)}
+
+
+def _restore(state: TokenizerState) -> SentencePieceTokenizer:
+    model = state["model"]
+    assert isinstance(model, Tensor)
+    return SentencePieceTokenizer(np.asarray(model).tobytes())
+
+
+@register_tokenizer(SentencePieceConfig, kind=KIND, restore=_restore)
+def _train(config: SentencePieceConfig, corpus: Corpus) -> TokenizerPair:
+    if config.joint:
+        lines = (line for pair in corpus for line in (pair.source, pair.target))
+        tokenizer = _train_side(config, lines, label=f"{corpus.name} (both sides)")
+        return TokenizerPair(tokenizer, tokenizer)
+    return TokenizerPair(
+        _train_side(config, (pair.source for pair in corpus), label=f"{corpus.name} (source)"),
+        _train_side(config, (pair.target for pair in corpus), label=f"{corpus.name} (target)"),
+    )
+
+
+def _train_side(
+    config: SentencePieceConfig, lines: Iterable[str], *, label: str
+) -> SentencePieceTokenizer:
+    sample = _sample(lines, limit=config.max_training_lines, label=label)
+    model = BytesIO()
+    try:
+        _run_trainer(config, sample, model)
+    except RuntimeError as error:
+        raise ValueError(_training_error(config, error, label=label)) from error
+    tokenizer = SentencePieceTokenizer(model.getvalue())
+    if len(tokenizer) < config.vocabulary_size:
+        logger.info(
+            "%s: the vocabulary has %d tokens, fewer than tokenizer.vocabulary_size allows",
+            label,
+            len(tokenizer),
+        )
+    return tokenizer
+
+
+def _run_trainer(config: SentencePieceConfig, sample: list[str], model: BytesIO) -> None:
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(sample),
+        model_writer=model,
+        model_type=config.model_type.value,
+        vocab_size=config.vocabulary_size,
+        hard_vocab_limit=False,
+        character_coverage=config.character_coverage,
+        normalization_rule_name=config.normalization.value,
+        # Decoding restores the text with all its spaces.
+        remove_extra_whitespaces=False,
+        max_sentence_length=_LONGEST_LINE,
+        pad_id=PAD,
+        unk_id=UNK,
+        bos_id=BOS,
+        eos_id=EOS,
+        unk_surface=UNKNOWN_SURFACE,
+        num_threads=_NUM_THREADS,
+        minloglevel=_ERRORS_ONLY,
+    )
+
+
+def _sample(lines: Iterable[str], *, limit: int, label: str) -> list[str]:
+    """Return all lines, or a uniform random sample if there are more than `limit`."""
+    # Reservoir sampling: after n lines, each is in the sample with probability limit / n.
+    generator = random.Random(derive_seed(_SAMPLE_SEED, "tokenizer sample"))
+    sample: list[str] = []
+    num_lines = 0
+    for num_lines, line in enumerate(_without_reserved(lines, label=label), start=1):
+        if num_lines <= limit:
+            sample.append(line)
+            continue
+        place = int(generator.random() * num_lines)
+        if place < limit:
+            sample[place] = line
+    if not any(sample):
+        raise ValueError(f"{label}: no text to train a tokenizer on; give a corpus with pairs")
+    if num_lines > limit:
+        logger.info("%s: the tokenizer is trained on %d of %d lines", label, limit, num_lines)
+    return sample
+
+
+def _without_reserved(lines: Iterable[str], *, label: str) -> Iterator[str]:
+    num_reserved = 0
+    for line in lines:
+        if _RESERVED in line:
+            num_reserved += 1
+        else:
+            yield line
+    if num_reserved:
+        logger.warning(
+            "%s: %d lines contain U+2585, which SentencePiece reserves; "
+            "the tokenizer is trained without them",
+            label,
+            num_reserved,
+        )
+
+
+def _training_error(config: SentencePieceConfig, error: RuntimeError, *, label: str) -> str:
+    too_small = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
+    if too_small:
+        return (
+            f"tokenizer.vocabulary_size={config.vocabulary_size} is too small for {label}, which "
+            f"has {too_small[1]} single characters and special tokens; raise it or lower "
+            f"tokenizer.character_coverage={config.character_coverage}"
+        )
+    return (
+        f"{label}: SentencePiece cannot train a {config.model_type.value} model with "
+        f"tokenizer.vocabulary_size={config.vocabulary_size}; choose another size ({error})"
+    )

@@ -1,0 +1,187 @@
+"""The configuration of the model: encoder, decoder, and what connects them."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated
+
+from seq2seq.checks import Config, Dropout, FilePath, Layers, Mark, Size
+
+
+class DropoutMode(Enum):
+    """Number of masks that dropout draws for a sequence."""
+
+    step = "step"
+    """One at every step."""
+    sequence = "sequence"
+    """One for all steps."""
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class EncoderConfig(Config, section="model.encoder", marks=(Mark.named, Mark.model)):
+    """The encoder's sizes and dropout."""
+
+    embedding_size: Size
+    """Size of a token embedding."""
+    hidden_size: Size
+    """Size of one direction; a source state has twice this size."""
+    num_layers: Layers = 1
+    """Number of GRU layers."""
+    residual: bool = False
+    """Add the input of each layer above the first to its output (Wu et al. 2016)."""
+    layer_norm: bool = False
+    """Normalise the GRU's states."""
+    self_attention: bool = False
+    """Refine the GRU's states by attention to all states of the sentence."""
+    self_attention_heads: Size = 4
+    """Number of heads; must divide the size of a source state."""
+    word_dropout: Dropout = 0.0
+    """Probability of dropping the whole embedding of a token."""
+    embedding_dropout: Dropout = 0.0
+    """Dropout of embeddings."""
+    hidden_dropout: Dropout = 0.0
+    """Dropout between layers and on the states that attention reads."""
+    vectors: Annotated[FilePath | None, Mark.fixed, Mark.initial] = None
+    """Path of the pretrained word vectors that initialise the embedding."""
+    dropout_mode: Annotated[DropoutMode, Mark.named] = DropoutMode.step
+    """Whether dropout draws anew at each step or once for all steps of a source."""
+
+    def __post_init__(self) -> None:
+        Config.__post_init__(self)
+        _check_residual(self)
+        if self.self_attention and 2 * self.hidden_size % self.self_attention_heads:
+            raise ValueError(
+                f"model.encoder.self_attention_heads={self.self_attention_heads} must divide "
+                f"2 * model.encoder.hidden_size={2 * self.hidden_size}"
+            )
+
+
+class DecoderForm(Enum):
+    """The order of state update and attention in a step."""
+
+    bahdanau = "bahdanau"
+    conditional = "conditional"
+    luong = "luong"
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class DecoderConfig(Config, section="model.decoder", marks=(Mark.named, Mark.model)):
+    """The decoder's form, sizes and dropout."""
+
+    form: DecoderForm = DecoderForm.bahdanau
+    """Order of state update and attention in a step."""
+    input_feeding: bool = False
+    """Feed the previous readout to the GRU together with the embedding; form `luong` only."""
+    embedding_size: Size
+    """Size of a token embedding."""
+    hidden_size: Size
+    """Size of the state."""
+    num_layers: Layers = 1
+    """Number of GRU layers."""
+    residual: bool = False
+    """Add the input of each layer above the first to its output."""
+    readout_size: Size
+    """Input size of the output layer; equals the embedding size if embeddings are tied."""
+    layer_norm: bool = False
+    """Normalise the projections inside the GRU cells and the readout."""
+    self_attention: bool = False
+    """Refine the state by attention to the decoder's own past states before the readout."""
+    self_attention_heads: Size = 4
+    """Number of heads; must divide `hidden_size`."""
+    word_dropout: Dropout = 0.0
+    """Probability of dropping the whole embedding of a token."""
+    embedding_dropout: Dropout = 0.0
+    """Dropout of embeddings."""
+    hidden_dropout: Dropout = 0.0
+    """Dropout between layers and on the state that enters the readout."""
+    readout_dropout: Dropout = 0.0
+    """Dropout of the readout."""
+    vectors: Annotated[FilePath | None, Mark.fixed, Mark.initial] = None
+    """Path of the pretrained word vectors that initialise the embedding."""
+    dropout_mode: Annotated[DropoutMode, Mark.named] = DropoutMode.step
+    """Whether dropout draws anew at each step or once for all steps of a target."""
+
+    def __post_init__(self) -> None:
+        Config.__post_init__(self)
+        _check_residual(self)
+        if self.self_attention and self.hidden_size % self.self_attention_heads:
+            raise ValueError(
+                f"model.decoder.self_attention_heads={self.self_attention_heads} must divide "
+                f"model.decoder.hidden_size={self.hidden_size}"
+            )
+        if self.input_feeding and self.form is not DecoderForm.luong:
+            raise ValueError(
+                f"model.decoder.input_feeding=true needs model.decoder.form=luong, not "
+                f"{self.form.value}; set it to false"
+            )
+
+
+class Bridge(Enum):
+    """Source of the decoder's first hidden states."""
+
+    projection = "projection"
+    mean = "mean"
+    zero = "zero"
+
+
+class TiedEmbeddings(Enum):
+    """Embeddings that share one matrix: none, target and output (decoder), or also source (all)."""
+
+    none = "none"
+    decoder = "decoder"
+    all = "all"
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class ModelConfig(Config, section="model", marks=(Mark.named, Mark.model)):
+    """Encoder, decoder and the connections between them.
+
+    In Python, the sizes are enough; `load_config` adds the dropout of the data set.
+
+    Example:
+        >>> encoder = EncoderConfig(embedding_size=32, hidden_size=16)
+        >>> decoder = DecoderConfig(
+        ...     form="luong", embedding_size=32, hidden_size=48, readout_size=32
+        ... )
+        >>> ModelConfig(encoder=encoder, decoder=decoder).tied_embeddings.name
+        'decoder'
+    """
+
+    name: str = "bahdanau"
+    """Name of the decoder form with its options."""
+    encoder: EncoderConfig
+    decoder: DecoderConfig
+    bridge: Bridge = Bridge.projection
+    """Source of the decoder's first hidden states."""
+    tied_embeddings: TiedEmbeddings = TiedEmbeddings.decoder
+    """Embeddings that share one matrix: none, target and output (decoder), or also source (all)."""
+
+    def __post_init__(self) -> None:
+        Config.__post_init__(self)
+        encoder, decoder = self.encoder, self.decoder
+        if (
+            self.tied_embeddings is not TiedEmbeddings.none
+            and decoder.readout_size != decoder.embedding_size
+        ):
+            raise ValueError(
+                f"model.decoder.readout_size={decoder.readout_size} must equal "
+                f"model.decoder.embedding_size={decoder.embedding_size} where "
+                f"model.tied_embeddings={self.tied_embeddings.value}"
+            )
+        if (
+            self.tied_embeddings is TiedEmbeddings.all
+            and encoder.embedding_size != decoder.embedding_size
+        ):
+            raise ValueError(
+                f"model.encoder.embedding_size={encoder.embedding_size} must equal "
+                f"model.decoder.embedding_size={decoder.embedding_size} where "
+                "model.tied_embeddings=all"
+            )
+
+
+def _check_residual(config: EncoderConfig | DecoderConfig) -> None:
+    """Raise ValueError if residual connections have no layers to connect."""
+    if config.residual and config.num_layers == 1:
+        raise ValueError(
+            f"{config.section}.residual=true connects layers, but {config.section}.num_layers=1; "
+            "set num_layers to 2 or more, or residual=false"
+        )

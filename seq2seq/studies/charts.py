@@ -1,0 +1,335 @@
+"""Sections of a report with charts: learning curves, attention, and breakdowns of the test set.
+
+A function adds to `notes` what its section leaves out.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from seq2seq.config.composition import USER_ERRORS, describe_error
+from seq2seq.config.serialization import load_saved_config
+from seq2seq.data import load_corpora
+from seq2seq.evaluation.breakdowns import (
+    FREQUENCY_BINS,
+    Bin,
+    SplitWords,
+    bleu_by_bin,
+    equal_bins,
+    word_scores_by_frequency,
+)
+from seq2seq.evaluation.metrics import ScoringRule, build_bleu
+from seq2seq.studies.comparison import groups_with_first_test_set
+from seq2seq.studies.runs import MEASURES, Group, Spread, StudyRun
+from seq2seq.studies.tables import column, known_measures, number_cell, spread
+from seq2seq.training.monitoring.tensorboard import (
+    MINUTES,
+    TARGET_TOKENS,
+    TRAIN_LOSS,
+    VALID_BLEU,
+    VALID_LOSS,
+)
+from seq2seq.visualization.report_page import Cell, Chart, Column, Section, Series, Table
+
+_AXES = {"updates": "Updates", "minutes": "Minutes", "tokens": "Target tokens"}
+_TITLES = {
+    VALID_BLEU: ("Validation BLEU", "BLEU"),
+    VALID_LOSS: ("Validation loss", "nats per token"),
+    TRAIN_LOSS: ("Training loss", "nats per token"),
+}
+_MAX_POINTS = 400
+"""Points of a line, which bounds the size of the page."""
+Curves = Mapping[str, Mapping[int, float]]
+"""The value of each curve, by its tag, at each update."""
+_OF_ATTENTION = ("entropy", "coverage", "sharpness", "aer")
+_NUM_LENGTHS = 5
+Values = Sequence[Sequence[float | None]]
+"""A value for each range of each run of a group."""
+
+
+def curves_section(groups: Sequence[Group], notes: list[str]) -> Section:
+    """Return the charts of the learning curves."""
+    of_groups: list[list[Curves]] = []
+    for group in groups:
+        curves = [read_curves(run.directory.tensorboard) for run in group.runs]
+        needed = {f"valid/{MINUTES}", f"valid/{TARGET_TOKENS}"}
+        notes += [
+            f"{run.name} has no learning curves with minutes and target tokens."
+            for run, found in zip(group.runs, curves, strict=True)
+            if not needed <= found.keys()
+        ]
+        of_groups.append([found for found in curves if needed <= found.keys()])
+    charts = []
+    for tag, (title, unit) in _TITLES.items():
+        means = [mean_curve(curves, tag, group=i) for i, curves in enumerate(of_groups)]
+        if series := [each for each in means if each is not None]:
+            charts.append(Chart(title=title, x_label="", y_label=unit, kind="lines", series=series))
+    text = (
+        "Lines are means over the runs of a group, bands reach from the lowest to the highest run. "
+        f"A line ends where the first of its runs ended. Of more than {_MAX_POINTS} points, "
+        f"{_MAX_POINTS} at equal distances are drawn."
+    )
+    if not charts:
+        return Section(title="Learning curves")
+    return Section(title="Learning curves", paragraphs=[text], charts=charts, axes=_AXES)
+
+
+def read_curves(path: Path) -> dict[str, dict[int, float]]:
+    """Read the curves of a run as TensorBoard shows them, without replaced points."""
+    if not path.is_dir():
+        return {}
+    # Imported here because TensorBoard takes long to load.
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    # 0 keeps all points; of the figures and texts, one each is enough.
+    kinds = {"scalars": 0, "images": 1, "tensors": 1, "histograms": 1, "audio": 1}
+    events = EventAccumulator(str(path), size_guidance=kinds)
+    # It warns of points that a resumed run has replaced, which is what the run asked for.
+    logging.getLogger("tensorboard").setLevel(logging.ERROR)
+    events.Reload()
+    axes = {f"{part}/{name}" for part in ("train", "valid") for name in (MINUTES, TARGET_TOKENS)}
+    return {
+        tag: {event.step: event.value for event in events.Scalars(tag)}
+        for tag in events.Tags()["scalars"]
+        if tag in axes | _TITLES.keys()
+    }
+
+
+def mean_curve(runs: Sequence[Curves], tag: str, *, group: int) -> Series | None:
+    """Return the mean of the runs at the updates that all of them have; None if there are none."""
+    part = tag.split("/")[0]
+    tags = (tag, f"{part}/{MINUTES}", f"{part}/{TARGET_TOKENS}")
+    if not runs or any(name not in curves for curves in runs for name in tags):
+        return None
+    updates = sorted(set.intersection(*[set(curves[name]) for curves in runs for name in tags]))
+    if not updates:
+        return None
+    if len(updates) > _MAX_POINTS:
+        last = len(updates) - 1
+        updates = [updates[k * last // (_MAX_POINTS - 1)] for k in range(_MAX_POINTS)]
+    values, minutes, tokens = (
+        [[curves[name][update] for curves in runs] for update in updates] for name in tags
+    )
+    several = len(runs) > 1
+    return Series(
+        group=group,
+        x={
+            "updates": [float(update) for update in updates],
+            "minutes": list(map(fmean, minutes)),
+            "tokens": list(map(fmean, tokens)),
+        },
+        y=list(map(fmean, values)),
+        low=list(map(min, values)) if several else (),
+        high=list(map(max, values)) if several else (),
+        hints=[f"{min(each):.4g} to {max(each):.4g}" for each in values] if several else (),
+    )
+
+
+def attention_section(groups: Sequence[Group]) -> Section:
+    """Return the tables and charts of attention on the test set; empty without attention."""
+    measures = known_measures(groups, _OF_ATTENTION)
+    if not measures:
+        return Section(title="Attention")
+    names = [*measures, "bleu"]
+    of_groups = Table(
+        caption="Attention of each group: all heads, mean \xb1 standard deviation over the runs",
+        columns=[Column("Group", is_numeric=False), *map(column, names)],
+        rows=[[Cell(group.label), *(spread(group, name) for name in names)] for group in groups],
+    )
+    texts = [Column("Group", is_numeric=False), Column("Run", is_numeric=False)]
+    of_heads = Table(
+        caption="Attention of each head",
+        columns=[*texts, Column("Head"), *map(column, _OF_ATTENTION)],
+        rows=[
+            [Cell(group.label), Cell(run.name), Cell(str(number), number)]
+            + [number_cell(head[name], ".3f") for name in _OF_ATTENTION]
+            for group in groups
+            for run, number, head in _heads(group)
+        ],
+        is_folded=True,
+    )
+    text = (
+        "Attention to the sources of the test set while the references are read. Entropy is low "
+        "and sharpness is high where a target token looks at few source tokens; coverage is 1 "
+        "where no source token is left out. AER, where there are gold links, says how far the "
+        "most attended words are from them; 0 is perfect. That of a run with several heads "
+        "is the AER of their mean. Heads have no order: head 1 of one seed is not head 1 of "
+        "another."
+    )
+    return Section(
+        title="Attention",
+        paragraphs=[text],
+        charts=[chart for chart in (_aer_chart(groups), _head_chart(groups)) if chart.series],
+        tables=[of_groups, of_heads] if of_heads.rows else [of_groups],
+    )
+
+
+def _aer_chart(groups: Sequence[Group]) -> Chart:
+    def points(group: Group) -> Iterator[tuple[float | None, float | None, str]]:
+        for run in group.runs:
+            name = f"{group.label}, seed {run.seed}" if run.seed else run.name
+            yield run.measures.get("aer"), run.measures.get("bleu"), name
+
+    title = "AER beside BLEU: a point for each run"
+    return _points_chart(title, ("AER", "BLEU"), groups, points)
+
+
+def _head_chart(groups: Sequence[Group]) -> Chart:
+    has_aer = any(head["aer"] is not None for group in groups for _, _, head in _heads(group))
+    vertical = "aer" if has_aer else "sharpness"
+
+    def points(group: Group) -> Iterator[tuple[float | None, float | None, str]]:
+        for run, number, head in _heads(group):
+            yield head["entropy"], head[vertical], f"{run.name}, head {number}"
+
+    label = MEASURES[vertical].title
+    title = f"Entropy and {label if has_aer else 'sharpness'}: a point for each head of each run"
+    return _points_chart(title, ("Entropy (nats)", label), groups, points)
+
+
+def _points_chart(
+    title: str,
+    labels: tuple[str, str],
+    groups: Sequence[Group],
+    points: Callable[[Group], Iterator[tuple[float | None, float | None, str]]],
+) -> Chart:
+    """Draw points, which are x, y and a hint; those without x or y are left out."""
+    series = []
+    for index, group in enumerate(groups):
+        known = [(x, y, hint) for x, y, hint in points(group) if x is not None and y is not None]
+        if known:
+            xs, ys, hints = zip(*known, strict=True)
+            series.append(Series(group=index, x={"x": xs}, y=ys, hints=hints))
+    x_label, y_label = labels
+    return Chart(title=title, x_label=x_label, y_label=y_label, kind="points", series=series)
+
+
+def _heads(group: Group) -> Iterator[tuple[StudyRun, int, dict[str, float | None]]]:
+    """Yield each head of each run, with its number from 1."""
+    for run in group.runs:
+        for number, head in enumerate(run.heads, start=1):
+            yield run, number, head
+
+
+def breakdown_section(groups: Sequence[Group], notes: list[str]) -> Section:
+    """Return the charts and tables of BLEU by length and of words by frequency."""
+    members = {i: groups[i] for i in groups_with_first_test_set(groups)}
+    parts = []
+    for name, breakdown in (
+        ("BLEU by source length is not shown", _by_length),
+        ("Words are not scored by training frequency", _by_frequency),
+    ):
+        try:
+            parts += [breakdown(members)] if members else []
+        except USER_ERRORS as error:
+            notes.append(f"{name}: {describe_error(error)}.")
+    if not parts:
+        return Section(title="Length and rare words")
+    text = (
+        "BLEU of the test sentences in ranges of their source length in words, with about equally "
+        "many sentences in each, and F1 of words by their number of occurrences in the training "
+        "data. Bars are standard deviations over the runs."
+    )
+    charts, tables = zip(*parts, strict=True)
+    return Section(title="Length and rare words", paragraphs=[text], charts=charts, tables=tables)
+
+
+def training_counts(run: StudyRun, split: SplitWords) -> Counter[str]:
+    """Count the words of the target side of a run's training data.
+
+    Raises:
+        ValueError: The data are not those that the run was trained with, or cannot be read.
+        OSError: They cannot be read.
+    """
+    corpus = load_corpora(load_saved_config(run.directory.config).data).train
+    if not run.training_data.startswith(corpus.fingerprint):
+        raise ValueError(f"the training data are not those that {run.name} was trained with")
+    return Counter(word for pair in corpus for word in split(pair.target))
+
+
+def _by_length(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
+    first = next(iter(groups.values())).runs[0]
+    sources, _ = first.directory.read_texts("test", ("src", "ref"))
+    lengths = [len(source.split()) for source in sources]
+    bins = equal_bins(lengths, num_bins=_NUM_LENGTHS)
+    values = {
+        index: [bleu_by_bin(run.statistics, lengths, bins) for run in group.runs]
+        for index, group in groups.items()
+    }
+    counts = [f"({sum(map(each.has, lengths))} sentences)" for each in bins]
+    chart = Chart(
+        title="BLEU by source length", x_label="Source words", y_label="BLEU", kind="bins"
+    )
+    caption = "BLEU by source length in words"
+    return _by_bin(chart, caption, groups, bins, counts, values, ".2f")
+
+
+def _by_frequency(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
+    first = next(iter(groups.values())).runs[0]
+    rule = ScoringRule.of_signature(first.signature)
+    metric = build_bleu(rule, key="training.validation.bleu_tokenize")
+
+    def split(line: str) -> list[str]:
+        words: list[str] = metric.tokenizer(line).split()
+        return words
+
+    frequencies = training_counts(first, split)
+    bins = [Bin(*each) for each in FREQUENCY_BINS]
+    scores = {
+        index: [
+            word_scores_by_frequency(
+                run.translations, run.references, frequencies, split=split, bins=bins
+            )
+            for run in group.runs
+        ]
+        for index, group in groups.items()
+    }
+    counts = [score.num_words for score in next(iter(scores.values()))[0]]
+    used = [i for i, count in enumerate(counts) if count]
+    values = {
+        index: [[of_run[i].f1 for i in used] for of_run in of_group]
+        for index, of_group in scores.items()
+    }
+    chart = Chart(
+        title="F1 of words by training frequency",
+        x_label="Occurrences in the training data",
+        y_label="F1",
+        kind="bins",
+    )
+    caption = "F1 of words by their occurrences in the training data"
+    words = [f"({counts[i]} words)" for i in used]
+    return _by_bin(chart, caption, groups, [bins[i] for i in used], words, values, ".3f")
+
+
+def _by_bin(
+    chart: Chart,
+    caption: str,
+    groups: Mapping[int, Group],
+    bins: Sequence[Bin],
+    counts: Sequence[str],
+    values: Mapping[int, Values],
+    form: str,
+) -> tuple[Chart, Table]:
+    """Fill a chart with means and deviations over the runs, and return it with its table."""
+    labels = [each.label for each in bins]
+    rows, series = [], []
+    for index, of_runs in values.items():
+        spreads = [
+            Spread.of([value for value in of_bin if value is not None])
+            for of_bin in zip(*of_runs, strict=True)
+        ]
+        low, high = (
+            [None if mean is None else mean + sign * (d or 0.0) for mean, d in spreads]
+            if len(of_runs) > 1
+            else ()
+            for sign in (-1, 1)
+        )
+        means = [each.mean for each in spreads]
+        series.append(Series(group=index, x={"bins": labels}, y=means, low=low, high=high))
+        rows.append([Cell(groups[index].label), *(number_cell(each, form) for each in spreads)])
+    heads = [f"{label} {count}" for label, count in zip(labels, counts, strict=True)]
+    columns = [Column("Group", is_numeric=False), *map(Column, heads)]
+    chart.series = series
+    return chart, Table(caption=caption, columns=columns, rows=rows, is_folded=True)

@@ -1,0 +1,313 @@
+"""The report of a study: results in words and tables, charts, translations, and what is missing."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from seq2seq.config.composition import USER_ERRORS, describe_error
+from seq2seq.evaluation.significance import LEVEL
+from seq2seq.files.atomic import whole_file
+from seq2seq.inference.translation import Translation
+from seq2seq.inference.translator import Translator
+from seq2seq.studies.charts import attention_section, breakdown_section, curves_section
+from seq2seq.studies.comparison import (
+    SENTENCES_ONLY,
+    BaselineComparison,
+    groups_with_first_test_set,
+)
+from seq2seq.studies.runs import MEASURES, SEED, Group, StudyRun, describe_repeated_seeds
+from seq2seq.studies.tables import (
+    ON_PAGE,
+    column,
+    group_table,
+    in_words,
+    number_cell,
+    spread,
+)
+from seq2seq.visualization.report_page import (
+    Cell,
+    Column,
+    Section,
+    ShownSentence,
+    ShownTranslation,
+    StudyPage,
+    Table,
+)
+
+_NOTABLE_RATIO = 1.25
+"""Ratio of the speeds of a group's runs from which the page warns; they do the same work."""
+_LOCAL = ("data.cache_dir",)
+"""Keys that describe the machine and not the study."""
+NUM_SENTENCES = 12
+_MAX_WEIGHTS = 1_500_000
+"""Weights on the page, which bounds its size; each takes two to four bytes."""
+
+
+def write_report(
+    runs: Sequence[StudyRun],
+    groups: Sequence[Group],
+    comparisons: Sequence[BaselineComparison],
+    path: Path,
+) -> None:
+    """Write the report; the study is called like the directory of the file."""
+    page = study_page(runs, groups, comparisons, name=path.resolve().parent.name)
+    with whole_file(path) as file:
+        page.write(file)
+
+
+def study_page(
+    runs: Sequence[StudyRun],
+    groups: Sequence[Group],
+    comparisons: Sequence[BaselineComparison],
+    *,
+    name: str,
+) -> StudyPage:
+    """Compose the report of a study with a name."""
+    missing = list(_missing(runs, groups, comparisons))
+    curves = curves_section(groups, missing)
+    breakdowns = breakdown_section(groups, missing)
+    sentences = shown_sentences(groups, missing)
+    translations = Section(title="Translations", has_sentences=True)
+    if sentences:
+        translations.paragraphs = [
+            "Test sentences of all lengths, translated by the run of each group with the best "
+            "validation score. Point at a token, or reach it with Tab and the arrow keys, to see "
+            "what it looked at or what looked at it."
+        ]
+    not_compared = Section(title="Not compared", items=missing)
+    if not missing:
+        not_compared.paragraphs = ["All runs ended, and all of them are compared."]
+    results = results_section(runs, groups, comparisons)
+    attention = attention_section(groups)
+    sections = [results, curves, attention, breakdowns, translations, not_compared]
+    return StudyPage(
+        title=f"Study {name}",
+        groups=[group.label for group in groups],
+        sections=[each for each in sections if each.paragraphs or each.items],
+        sentences=sentences,
+    )
+
+
+def results_section(
+    runs: Sequence[StudyRun], groups: Sequence[Group], comparisons: Sequence[BaselineComparison]
+) -> Section:
+    """Return the summary in words, the table of the groups and that of the runs."""
+    if not groups:
+        return Section(title="Results", paragraphs=["No run has results."])
+    num_failed = sum(run.failure is not None for run in runs)
+    by = f", which differ in {in_words(list(groups[0].swept))}" if groups[0].swept else ""
+    failed = f"; {num_failed} without results" if num_failed else ""
+    best = groups[0]
+    texts = [
+        f"{_count(len(runs), 'run')} in {_count(len(groups), 'group')}{by}{failed}.",
+        f"Best on the validation set: {best.label}, with "
+        f"{spread(best, 'valid_bleu').text} BLEU there and {spread(best, 'bleu').text} on the "
+        "test set.",
+        *_significance(groups, comparisons),
+        *_cost(groups),
+    ]
+    tables = [group_table(groups, comparisons, ON_PAGE), _run_table(runs), *settings_table(runs)]
+    return Section(title="Results", paragraphs=texts, tables=tables)
+
+
+def _significance(
+    groups: Sequence[Group], comparisons: Sequence[BaselineComparison]
+) -> Iterator[str]:
+    """Say which groups differ significantly from each baseline on the test set."""
+    for baseline in dict.fromkeys(each.baseline for each in comparisons if each.baseline):
+        single = f"One run on a side, so p and interval are about {SENTENCES_ONLY}"
+        kinds: dict[str, list[str]] = {
+            kind: [] for kind in ("Better", "Worse", "No significant difference", single)
+        }
+        for group, compared in zip(groups, comparisons, strict=True):
+            if compared.baseline != baseline or compared.result is None:
+                continue
+            effect = compared.result.effect
+            kind = "Better" if effect > 0 else "Worse"
+            if compared.is_of_sentences_only:
+                kind = single
+            elif compared.holm >= LEVEL:
+                kind = "No significant difference"
+            kinds[kind].append(f"{group.label} ({effect:+.2f} BLEU)")
+        parts = [f"{kind}: {in_words(labels)}" for kind, labels in kinds.items() if labels]
+        yield (
+            f"BLEU on the test set compared with {baseline}; a difference is significant if "
+            f"p < {LEVEL} after Holm's correction; the 95% intervals are not corrected. "
+            f"{'. '.join(parts)}."
+        )
+
+
+def _cost(groups: Sequence[Group]) -> Iterator[str]:
+    """Say what the best group costs beside the quickest and the slowest, and how sure that is."""
+    if len(groups) < 2:
+        return
+    best = groups[0]
+    ordered = sorted(groups, key=lambda group: group.mean("minutes") or 0.0)
+    times = [f"trained in {spread(best, 'minutes').text} minutes"]
+    times += [
+        f"the {name} group, {group.label}, in {spread(group, 'minutes').text}"
+        for name, group in (("quickest", ordered[0]), ("slowest", ordered[-1]))
+        if group is not best
+    ]
+    parameters = spread(best, "parameters").text
+    yield f"Cost: {best.label} has {parameters} parameters and {'; '.join(times)}."
+    ratios = []
+    for group in groups:
+        speeds = [run.measures.get("tokens_per_second", 0.0) for run in group.runs]
+        if min(speeds) > 0:
+            ratios.append((max(speeds) / min(speeds), group.label))
+    ratio, label = max(ratios, default=(1.0, ""))
+    if ratio >= _NOTABLE_RATIO:
+        yield (
+            f"Times and speeds are uncertain: one run of {label} was {ratio:.1f} times as fast as "
+            "another, though they differ in the seed only. Other work on the machine is a likely "
+            "reason."
+        )
+
+
+def _run_table(runs: Sequence[StudyRun]) -> Table:
+    measures = [name for name in MEASURES if any(name in run.measures for run in runs)]
+    columns = [Column("Run", is_numeric=False)]
+    columns += [Column(key, is_numeric=key == SEED) for key in runs[0].swept]
+    columns += map(column, measures)
+    rows = [
+        [Cell(run.name)]
+        + [Cell(value, _number(value)) for value in run.swept.values()]
+        + [number_cell(run.measures.get(name), MEASURES[name].form) for name in measures]
+        for run in runs
+    ]
+    return Table(caption=f"All {len(runs)} runs", columns=columns, rows=rows, is_folded=True)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}{'' if number == 1 else 's'}"
+
+
+def settings_table(runs: Sequence[StudyRun]) -> list[Table]:
+    """Return a table of the settings that are equal in all runs with results.
+
+    Returns:
+        A list with the table; empty if a run has no configuration or the runs share no setting.
+    """
+    finished = [run for run in runs if run.failure is None]
+    first, *others = (run.config for run in finished)
+    shared = {
+        key: value
+        for key, value in first.items()
+        if key not in _LOCAL and all(config.get(key) == value for config in others)
+    }
+    if not shared:
+        return []
+    signatures = {run.signature for run in finished}
+    for name, found in (("signature of BLEU", signatures), ("device", _devices(finished))):
+        if len(found) == 1:
+            [shared[name]] = found
+    columns = [Column("Key", is_numeric=False), Column("Value", is_numeric=False)]
+    rows = [[Cell(key), Cell(value)] for key, value in shared.items()]
+    caption = "Settings that all runs share"
+    return [Table(caption=caption, columns=columns, rows=rows, is_folded=True)]
+
+
+def _devices(runs: Sequence[StudyRun]) -> list[str]:
+    return list(dict.fromkeys(run.device for run in runs if run.device))
+
+
+def _missing(
+    runs: Sequence[StudyRun], groups: Sequence[Group], comparisons: Sequence[BaselineComparison]
+) -> Iterator[str]:
+    """Say which runs failed, which seeds are missing or repeated, and what is not compared."""
+    yield from (f"{run.outcome}." for run in runs if run.failure is not None)
+    seeds = sorted({run.seed for run in runs if run.seed}, key=lambda seed: (len(seed), seed))
+    for group in groups:
+        absent = [seed for seed in seeds if seed not in {run.seed for run in group.runs}]
+        if absent:
+            name = "seed" if len(absent) == 1 else "seeds"
+            yield f"{group.label} has no results with {name} {in_words(absent)}."
+    yield from describe_repeated_seeds(groups)
+    if any(compared.is_of_sentences_only for compared in comparisons):
+        yield (
+            "A comparison with a single run says nothing about other seeds; add seed=1,2,3 to the "
+            "sweep."
+        )
+    for group, compared in zip(groups, comparisons, strict=True):
+        if compared.reason:
+            yield f"{group.label} is not compared with a baseline: {compared.reason}."
+    signatures = [run.signature for run in runs if run.signature]
+    if len(set(signatures)) > 1:
+        pairs = [f"{each} ({signatures.count(each)} runs)" for each in dict.fromkeys(signatures)]
+        yield (
+            f"The scores have different signatures, so BLEU cannot be compared between them: "
+            f"{'; '.join(pairs)}."
+        )
+    if len(found := _devices(runs)) > 1:
+        yield (
+            f"The runs were trained on different devices, so their times cannot be compared: "
+            f"{'; '.join(found)}."
+        )
+
+
+def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSentence]:
+    """Translate some test sentences with the best run of each group; `notes` gets what is left out.
+
+    All groups with the test set of the first one translate.
+    """
+    members = groups_with_first_test_set(groups)
+    try:
+        [first] = [groups[i].runs[0] for i in members[:1]]
+        sources, references = first.directory.read_texts("test", ("src", "ref"))
+    except (ValueError, OSError):
+        notes.append("No sentences are shown, because no run has kept its test.src.")
+        return []
+    chosen = choose_sentences(sources, NUM_SENTENCES)
+    found = {}
+    for index in members:
+        run = groups[index].best
+        try:
+            translator = Translator.load(run.directory.path, device="cpu")
+            found[index] = translator([sources[i] for i in chosen])
+        except USER_ERRORS as error:
+            notes.append(f"{run.name} translates no sentences here: {describe_error(error)}.")
+    sentences: list[ShownSentence] = []
+    left = _MAX_WEIGHTS
+    for position, line in enumerate(chosen if found else []):
+        of_groups = [(index, each[position]) for index, each in found.items()]
+        left -= sum(each.best.attention_weights.numel() for _, each in of_groups)
+        if left < 0:
+            notes.append(
+                f"{len(chosen) - position} of {len(chosen)} sentences are not shown, because "
+                "their attention would make the page too large."
+            )
+            break
+        shown = [_shown(index, each) for index, each in of_groups]
+        sentences.append(ShownSentence(sources[line], references[line], shown))
+    return sentences
+
+
+def choose_sentences(sources: Sequence[str], number: int) -> list[int]:
+    """Choose sentences of all lengths, from the shortest to the longest.
+
+    Example:
+        >>> choose_sentences(["a b c", "a", "", "a b", "a b c d"], 2)
+        [3, 4]
+    """
+    known = [i for i, source in enumerate(sources) if source.strip()]
+    ordered = sorted(known, key=lambda i: (len(sources[i].split()), i))
+    number = min(number, len(ordered))
+    return [ordered[(2 * k + 1) * len(ordered) // (2 * number)] for k in range(number)]
+
+
+def _shown(group: int, translation: Translation) -> ShownTranslation:
+    best = translation.best
+    return ShownTranslation(
+        group=group,
+        text=best.text,
+        source_tokens=translation.source_tokens,
+        target_tokens=best.tokens,
+        weights=(100 * best.attention_weights.double()).round().int().tolist(),
+    )

@@ -1,0 +1,396 @@
+"""The runs of a study: their swept keys and measures, in groups that differ only in the seed."""
+
+import logging
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError  # type: ignore[import-untyped]
+
+from seq2seq.checks import Mark, field_types
+from seq2seq.config.schema import TrainConfig
+from seq2seq.config.serialization import flatten, read_yaml
+from seq2seq.evaluation.metrics import ScoringRule
+from seq2seq.evaluation.significance import Array, sentence_statistics
+from seq2seq.training.run_directory import RunDirectory
+
+logger = logging.getLogger(__name__)
+
+SEED = "seed"
+_NOT_STUDIED = {
+    key for key, field_type in field_types(TrainConfig).items() if Mark.start in field_type.marks
+}
+"""Keys that say where and how a run is started; they do not describe it."""
+
+
+class Measure(NamedTuple):
+    """A number of a finished run."""
+
+    title: str
+    form: str
+    """Number format."""
+    path: str
+    """Dotted key in results.json."""
+    hint: str = ""
+    """Meaning of the number."""
+
+
+MEASURES = {
+    "valid_bleu": Measure(
+        "Validation BLEU", ".2f", "valid.bleu", "of the best checkpoint on the validation set"
+    ),
+    "bleu": Measure("BLEU", ".2f", "test.bleu", "on the test set; higher is better"),
+    "chrf": Measure("chrF", ".2f", "test.chrf", "on the test set; higher is better"),
+    "ter": Measure("TER", ".2f", "test.ter", "on the test set; lower is better"),
+    "perplexity": Measure(
+        "Perplexity", ".2f", "test.perplexity", "of the references of the test set; lower is better"
+    ),
+    "aer": Measure(
+        "AER",
+        ".3f",
+        "test.aer",
+        "alignment error rate of the attention against gold links; lower is better",
+    ),
+    "entropy": Measure(
+        "Entropy", ".2f", "test.attention_entropy", "of the weights of a target token, in nats"
+    ),
+    "coverage": Measure(
+        "Coverage",
+        ".3f",
+        "test.attention_coverage",
+        "weight that a source token gets in all, at most 1",
+    ),
+    "sharpness": Measure(
+        "Sharpness", ".3f", "test.attention_sharpness", "largest weight of a target token"
+    ),
+    "parameters": Measure("Parameters", ".0f", "parameters"),
+    "minutes": Measure("Minutes", ".1f", "seconds", "training and validation"),
+    "tokens_per_second": Measure(
+        "Tokens/s", ".0f", "target_tokens_per_second", "target tokens per second in training"
+    ),
+    "best_update": Measure("Best update", ".0f", "best_update"),
+}
+"""By their keys in the tables."""
+_REQUIRED = ("valid", "test", "parameters", "seconds", "target_tokens_per_second")
+"""Keys that every run writes into results.json."""
+_OF_HEADS = {
+    "entropy": "entropy",
+    "coverage": "coverage",
+    "sharpness": "sharpness",
+    "aer": "alignment_error_rate",
+}
+"""The measures of a single attention head, and their keys in results.json."""
+
+
+@dataclass(kw_only=True, eq=False)
+class StudyRun:
+    """One run of a study; one that failed or was stopped has no measures."""
+
+    name: str
+    directory: RunDirectory
+    failure: str | None = None
+    """Why the run has no results."""
+    was_stopped: bool = False
+    """Whether it has no results because it did not come to its end."""
+    overrides: dict[str, str] = field(default_factory=dict)
+    """Of a sweep's job. Equal values are equal texts, however they were typed."""
+    config: dict[str, str] = field(default_factory=dict)
+    """The saved configuration, with dotted keys; the name of a part stands under the part's key."""
+    swept: dict[str, str] = field(default_factory=dict)
+    """The value of each key that differs between the runs of the study."""
+    measures: dict[str, float] = field(default_factory=dict)
+    """Those of `MEASURES` that the run has."""
+    heads: list[dict[str, float | None]] = field(default_factory=list)
+    """The measures of each attention head on the test set."""
+    signature: str = ""
+    """sacreBLEU's signature of BLEU."""
+    device: str = ""
+    training_data: str = ""
+    """Fingerprint of the training data."""
+    translations: list[str] = field(default_factory=list)
+    """Of the test set; empty if the run has not kept translations and references."""
+    references: list[str] = field(default_factory=list)
+
+    @property
+    def seed(self) -> str:
+        return self.swept.get(SEED, "")
+
+    @property
+    def outcome(self) -> str:
+        """Return why the run has no results, with its name."""
+        return f"{self.name} {'' if self.was_stopped else 'failed: '}{self.failure}"
+
+    @cached_property
+    def test_set(self) -> tuple[tuple[str, ...], str] | None:
+        """References and signature; runs with equal ones can be compared. None without them."""
+        return (tuple(self.references), self.signature) if self.references else None
+
+    @cached_property
+    def statistics(self) -> Array:
+        """Sentence statistics of the test set, (S, K)."""
+        rule = ScoringRule.of_signature(self.signature)
+        return sentence_statistics(self.translations, self.references, rule=rule)
+
+
+@dataclass(kw_only=True, slots=True)
+class Group:
+    """Runs that agree in every swept key but the seed."""
+
+    swept: dict[str, str]
+    """The value of each swept key but the seed."""
+    runs: list[StudyRun]
+    """The runs that have results, by seed."""
+    num_failed: int
+
+    @property
+    def label(self) -> str:
+        """Return the swept values in one line, with the keys if there are several."""
+        if len(self.swept) == 1:
+            return next(iter(self.swept.values())) or "-"
+        if not self.swept:
+            return self.runs[0].name if len(self.runs) == 1 else "all runs"
+        return " ".join(f"{key}={value}" for key, value in self.swept.items())
+
+    @property
+    def best(self) -> StudyRun:
+        """Return the run with the best validation score."""
+        return max(self.runs, key=_valid_bleu)
+
+    def mean(self, measure: str) -> float | None:
+        """Return the mean over the runs that have the measure; None if there are none."""
+        return self.spread(measure).mean
+
+    def spread(self, measure: str) -> "Spread":
+        """Return mean and deviation over the runs that have the measure."""
+        return Spread.of([r.measures[measure] for r in self.runs if measure in r.measures])
+
+
+class Spread(NamedTuple):
+    """A number of several runs."""
+
+    mean: float | None
+    """None without runs."""
+    deviation: float | None
+    """The standard deviation over the runs; None of fewer than two."""
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        """Return the spread of the values of several runs."""
+        return cls(
+            statistics.fmean(values) if values else None,
+            statistics.stdev(values) if len(values) > 1 else None,
+        )
+
+
+def read_runs(paths: Sequence[Path]) -> list[StudyRun]:
+    """Read runs from sweeps' directories and from run directories.
+
+    Returns:
+        The runs by validation BLEU, best first and failed runs last.
+
+    Raises:
+        ValueError: A directory does not exist, a run is named twice, or there is no run.
+    """
+    found = [(path, sweep) for sweep in paths for path in _run_directories(sweep)]
+    if not found:
+        raise ValueError(f"{', '.join(map(str, paths))}: no runs; name a sweep or a run directory")
+    runs: dict[Path, StudyRun] = {}
+    links = []
+    for path, sweep in sorted(found, key=lambda each: each[0].is_symlink()):
+        place = path.resolve()
+        if place not in runs:
+            is_ambiguous = len(paths) > 1 and path != sweep
+            runs[place] = _read_run(
+                path, f"{sweep.name}/{path.name}" if is_ambiguous else path.name
+            )
+        elif path.is_symlink() and path != sweep:
+            links.append(path)
+        else:  # it would count as several seeds
+            raise ValueError(f"{place} is named twice; name each sweep or run once")
+    if links:
+        logger.warning(
+            "%d links lead to runs that are compared under another name, such as %s; they are "
+            "left out",
+            len(links),
+            links[0],
+        )
+    _find_swept_keys(list(runs.values()))
+    return sorted(runs.values(), key=lambda run: (run.failure is not None, -_valid_bleu(run)))
+
+
+def group_runs(runs: Sequence[StudyRun]) -> list[Group]:
+    """Group runs by every swept key but the seed; the best validation BLEU comes first."""
+    groups: dict[tuple[str, ...], Group] = {}
+    for run in runs:
+        swept = {key: value for key, value in run.swept.items() if key != SEED}
+        group = groups.setdefault(tuple(swept.values()), Group(swept=swept, runs=[], num_failed=0))
+        if run.failure is None:
+            group.runs.append(run)
+        else:
+            group.num_failed += 1
+    finished = [group for group in groups.values() if group.runs]
+    for group in finished:
+        group.runs.sort(key=lambda run: (len(run.seed), run.seed))
+    return sorted(finished, key=lambda group: -(group.mean("valid_bleu") or 0.0))
+
+
+def describe_repeated_seeds(groups: Sequence[Group]) -> list[str]:
+    """Return a sentence for each group that has several runs with one seed."""
+    return [
+        f"{group.label} has several runs with one seed; they count as different seeds, so its "
+        "deviations, intervals and p-values may be too small."
+        for group in groups
+        if len({run.seed for run in group.runs}) < len(group.runs)
+    ]
+
+
+def has_begun(path: Path) -> bool:
+    """Return whether a directory has a run that trained; one that was refused has a failure."""
+    directory = RunDirectory(path)
+    return directory.has_run or directory.has_results
+
+
+def is_run(path: Path) -> bool:
+    """Return whether a directory belongs to a run, and not to a sweep."""
+    return has_begun(path) or RunDirectory(path).failure.is_file()
+
+
+def as_typed(value: object) -> str:
+    """Write a value as it is typed in an override."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, list):
+        return f"[{','.join(map(as_typed, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {as_typed(each)}' for key, each in value.items())}}}"
+    return str(value)
+
+
+def _valid_bleu(run: StudyRun) -> float:
+    return run.measures.get("valid_bleu", 0.0)
+
+
+def _run_directories(sweep: Path) -> Iterator[Path]:
+    """Yield the run directories of a sweep, or the directory itself if it is one."""
+    if not sweep.is_dir():
+        raise ValueError(f"{sweep}: no such directory; name a sweep or a run directory")
+    if is_run(sweep):
+        yield sweep
+        return
+    for path in sorted(sweep.iterdir()):
+        if path.is_dir() and (is_run(path) or _was_begun(path)):
+            yield path
+
+
+def _was_begun(path: Path) -> bool:
+    """Return whether Hydra created the numbered directory of a job that was killed at once."""
+    return path.name[0].isdigit() and all(each.name.startswith(".") for each in path.iterdir())
+
+
+def _read_run(path: Path, name: str) -> StudyRun:
+    """Read a run; a damaged one has failed, so that the others are compared all the same."""
+    directory = RunDirectory(path)
+    run = StudyRun(name=name, directory=directory)
+    try:
+        run.failure = directory.read_failure()
+        run.overrides = _typed_overrides(directory.read_overrides())
+        run.config = _read_config(directory)
+        if run.failure is None and directory.has_results:
+            if all(directory.text("test", kind).is_file() for kind in ("hyp", "ref")):
+                run.translations, run.references = directory.read_texts("test", ("hyp", "ref"))
+            _read_results(run)
+        elif run.failure is None:
+            run.was_stopped = True
+            file = directory.results.name
+            run.failure = f"stopped before it wrote {file}; resume=true continues it"
+    except ValueError as error:
+        run.failure = run.failure or str(error)
+    return run
+
+
+def _typed_overrides(lines: Sequence[str]) -> dict[str, str]:
+    pairs = (line.lstrip("+").partition("=") for line in lines)
+    return {key: _typed(key, value) for key, _, value in pairs if key not in _NOT_STUDIED}
+
+
+def _typed(key: str, text: str) -> str:
+    try:
+        return as_typed(OverridesParser.create().parse_override(f"{key}={text}").value())
+    except HydraException:  # of a damaged file
+        return text
+
+
+def _read_config(directory: RunDirectory) -> dict[str, str]:
+    if not directory.has_run:
+        return {}
+    try:
+        content = read_yaml(directory.config)
+        if not isinstance(content, dict):
+            raise ValueError("it is not a configuration")
+    except (ValueError, YAMLError, OmegaConfBaseException, OSError, RecursionError) as error:
+        raise directory.damaged(directory.config, error) from error
+    values = {key: as_typed(value) for key, value in flatten(content).items()}
+    return {
+        key.removesuffix(".name"): each for key, each in values.items() if key not in _NOT_STUDIED
+    }
+
+
+def _read_results(run: StudyRun) -> None:
+    content = run.directory.read_results()
+    try:
+        if missing := [key for key in _REQUIRED if key not in content]:
+            raise ValueError(f"it has no {missing[0]}")
+        test = content["test"] or {}  # there may be no test set
+        if not isinstance(test, dict):
+            raise TypeError(f"test={test!r} is not a set of scores")
+        paths = {name: measure.path for name, measure in MEASURES.items()}
+        measures = _numbers(flatten(content), paths)
+        run.heads = [_numbers(head, _OF_HEADS) for head in test.get("heads", [])]
+    except (AttributeError, TypeError, ValueError) as error:
+        raise run.directory.damaged(run.directory.results, error) from error
+    run.measures = {name: value for name, value in measures.items() if value is not None}
+    if "minutes" in run.measures:
+        run.measures["minutes"] /= 60
+    run.signature = str(test.get("signature", ""))
+    run.device = str(content.get("device", ""))
+    run.training_data = str(content.get("training_data", ""))
+
+
+def _numbers(content: Mapping[str, object], keys: Mapping[str, str]) -> dict[str, float | None]:
+    """Return numbers of results.json by other names; None where there is none."""
+    found: dict[str, float | None] = {}
+    for name, key in keys.items():
+        value = content.get(key)
+        if not isinstance(value, int | float | None):
+            raise TypeError(f"{key}={value!r} is not a number")
+        found[name] = None if value is None else float(value)
+    return found
+
+
+def _find_swept_keys(runs: Sequence[StudyRun]) -> None:
+    """Fill `swept` with the overrides that differ; if a run has none, with the configuration."""
+    known = [run for run in runs if run.overrides or run.config]
+    if any(not run.overrides and run.failure is None for run in known):
+        keys = _differing_config_keys([run.config for run in known])
+    else:
+        keys = list(dict.fromkeys(key for run in known for key in run.overrides))
+    for key in keys:
+        # The configuration first: it has 0.0 where 0 was typed.
+        values = [run.config.get(key, run.overrides.get(key, "")) for run in runs]
+        of_known = {value for run, value in zip(runs, values, strict=True) if run in known}
+        if len(of_known) > 1:
+            for run, value in zip(runs, values, strict=True):
+                run.swept[key] = value
+
+
+def _differing_config_keys(configs: Sequence[dict[str, str]]) -> list[str]:
+    """Return the keys that differ, without the details of a part that is another one."""
+    keys = dict.fromkeys(key for config in configs for key in config)
+    differing = [key for key in keys if len({config.get(key, "") for config in configs}) > 1]
+    return [key for key in differing if "." not in key or key.split(".")[0] not in differing]

@@ -1,0 +1,215 @@
+"""Continue a run, or begin one with given weights, where the configuration allows it."""
+
+import difflib
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
+from seq2seq.checks import Mark, marks_of_keys
+from seq2seq.config.schema import TrainConfig
+from seq2seq.config.serialization import config_differences, flatten_config
+from seq2seq.data import DataConfig, TokenizerPair, load_vectors
+from seq2seq.data.mixtures import required_tags
+from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.training.progress import Progress
+
+logger = logging.getLogger(__name__)
+
+
+def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> None:
+    """Check that only keys that may differ do so; log those that `resume_changes` names.
+
+    Args:
+        saved: The configuration of the run so far.
+        config: The configuration of the command.
+        where: The run directory, for messages.
+
+    Raises:
+        ValueError: Another key differs, or `resume_changes` names a key that does not exist or
+            cannot change.
+    """
+    known = flatten_config(saved).keys() | flatten_config(config).keys()
+    for given in config.resume_changes:
+        if not any(_belongs(key, given) for key in known):
+            near = difflib.get_close_matches(given, sorted(known), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ValueError(f"resume_changes: unknown key {given!r}{hint}")
+    differences = [
+        difference
+        for difference in config_differences(saved, config)
+        if Mark.free not in difference.marks
+    ]
+    others = [
+        difference
+        for difference in differences
+        if not any(_belongs(difference.key, given) for given in config.resume_changes)
+    ]
+    if others:
+        advice = "give the same values or choose another run_name"
+        if not any(Mark.fixed in other.marks for other in others):
+            advice = (
+                "give the same values, choose another run_name, or change them on purpose: "
+                f"resume_changes=[{','.join(other.key for other in others)}]"
+            )
+        raise ValueError(
+            f"resume=true: {where} has another configuration: {', '.join(map(str, others))}; "
+            f"{advice}"
+        )
+    for difference in differences:
+        if Mark.fixed in difference.marks:
+            raise ValueError(
+                f"resume_changes: {difference} cannot change, because last.pt depends on it; "
+                f"begin another run, for example with init_from={where}"
+            )
+        logger.warning("resume_changes: %s from now on", difference)
+
+
+def check_same_data(config: TrainConfig, saved: str, fingerprint: str, *, last: Path) -> None:
+    """Check that the training data are those of the run, unless `resume_changes` names them.
+
+    Args:
+        config: The configuration of the command.
+        saved: Fingerprint of the data of the run so far.
+        fingerprint: Fingerprint of the data now.
+        last: The last.pt, for messages.
+
+    Raises:
+        ValueError: The training data have changed.
+    """
+    if saved == fingerprint:
+        return
+    what = (
+        "the training data, or the alignments of guided attention, have changed since "
+        f"{last} was written"
+    )
+    keys = [key for key, marks in marks_of_keys(config).items() if Mark.data in marks]
+    sections = {"data", *(key.rpartition(".")[0] for key in keys)}
+    if not any(
+        given in sections or any(_belongs(given, key) for key in keys)
+        for given in config.resume_changes
+    ):
+        raise ValueError(
+            f"resume=true: {what}; restore them, choose another run_name, or use them on purpose: "
+            "resume_changes=[data]"
+        )
+    logger.warning("resume_changes: %s; training continues on them", what)
+
+
+def forget_best(
+    progress: Progress, saved: TrainConfig, config: TrainConfig, valid_fingerprint: str
+) -> None:
+    """Forget the best checkpoints if their scores cannot be compared with those to come.
+
+    Args:
+        progress: The counters of the run.
+        saved: The configuration that the scores were computed with.
+        config: The new configuration.
+        valid_fingerprint: Hash of the validation corpus now.
+    """
+    is_other_data = progress.valid_fingerprint not in ("", valid_fingerprint)
+    progress.valid_fingerprint = valid_fingerprint
+    differences = config_differences(saved, config)
+    keys = [difference.key for difference in differences if Mark.scores in difference.marks]
+    if not is_other_data and not keys:
+        return
+    progress.best, progress.since_best, progress.zero_scores = [], 0, 0
+    progress.validated_update = 0  # a run that was complete is validated again
+    reason = ", ".join([*["the validation data"] * is_other_data, *keys])
+    logger.warning("the best checkpoint is chosen anew, because %s changed", reason)
+
+
+def _belongs(key: str, given: str) -> bool:
+    """Return whether a key is the given one or a part of it."""
+    return key == given or key.startswith(f"{given}.")
+
+
+def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
+    """Load the checkpoint whose weights and tokenizers the training begins with.
+
+    Args:
+        config: The configuration; init_from is a checkpoint file, or a run directory, which means
+            its best.pt.
+
+    Returns:
+        The checkpoint without its training state, or None if the configuration names none.
+
+    Raises:
+        ValueError: The checkpoint cannot be read, or the configuration does not fit it.
+    """
+    if config.init_from is None:
+        return None
+    if config.model.encoder.vectors is not None or config.model.decoder.vectors is not None:
+        raise ValueError(
+            f"init_from={config.init_from} already has embeddings; remove "
+            "model.encoder.vectors and model.decoder.vectors"
+        )
+    try:
+        checkpoint = load_checkpoint(config.init_from)
+    except (OSError, ValueError) as error:
+        reason = str(error).removeprefix("checkpoint=")
+        raise ValueError(f"init_from={reason}") from error
+    differences = [
+        str(difference)
+        for difference in config_differences(checkpoint.config, config)
+        if Mark.model in difference.marks
+    ]
+    if differences:
+        raise ValueError(
+            f"init_from={config.init_from} does not fit: {', '.join(differences)}; give these keys "
+            "the values of the checkpoint, which stand first"
+        )
+    logger.info("weights and tokenizers of %s", checkpoint.origin)
+    _warn_of_other_data(checkpoint.config.data, config.data)
+    return replace(checkpoint, training_state=None)
+
+
+def _warn_of_other_data(old: DataConfig, new: DataConfig) -> None:
+    """Log that the weights were trained for other languages, or with tags that are missing now.
+
+    A language of data=files that was not given is called source or target.
+    """
+    sides = ((old.source, new.source, "source"), (old.target, new.target, "target"))
+    if any(before != now and unnamed not in (before, now) for before, now, unnamed in sides):
+        logger.warning(
+            "init_from: the checkpoint translates from %s to %s, but this training from %s to %s",
+            *(old.source, old.target, new.source, new.target),
+        )
+    tags = required_tags(old)
+    if tags and not required_tags(new):
+        logger.warning(
+            "init_from: every training corpus of the checkpoint had a tag (%s), but data.train "
+            "has corpora without one; give the tag, unless it stands in the lines",
+            ", ".join(tags),
+        )
+
+
+def load_embedding_vectors(config: TrainConfig, model: Seq2Seq, tokenizers: TokenizerPair) -> None:
+    """Fill the embeddings with pretrained vectors, where the configuration names a file.
+
+    Raises:
+        OSError: A file cannot be read.
+        ValueError: The vectors do not fit the embedding, or are not finite.
+    """
+    sides = (
+        ("encoder", config.model.encoder, model.encoder.embedding, tokenizers.source),
+        ("decoder", config.model.decoder, model.decoder.embedding, tokenizers.target),
+    )
+    for name, part, embedding, tokenizer in sides:
+        if part.vectors is None:
+            continue
+        vectors = load_vectors(part.vectors, tokenizer, part.embedding_size)
+        with torch.no_grad():
+            found = vectors.matrix.any(dim=1)
+            embedding.weight[found] = vectors.matrix[found]
+        logger.info(
+            "model.%s.vectors: %d of %d tokens found", name, vectors.num_found, len(tokenizer)
+        )
+
+
+def freeze_embeddings(model: Seq2Seq) -> None:
+    """Exclude the embeddings of source and target, and a tied output matrix, from training."""
+    for embedding in (model.encoder.embedding, model.decoder.embedding):
+        embedding.weight.requires_grad_(False)

@@ -1,0 +1,83 @@
+"""The reference of all keys describes each key of each command."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from documents import ROOT
+
+from seq2seq.checks import field_types
+from seq2seq.cli.keys import reference_of_keys
+from seq2seq.cli.score import ScoreConfig
+from seq2seq.cli.translation.config import TranslateConfig
+from seq2seq.config.schema import config_groups, load_config
+from seq2seq.config.serialization import flatten_config
+
+ROW = re.compile(
+    r"^\| `(?P<key>[^`]+)` \| (?P<values>.+?) \| (?P<default>.+?) \| "
+    r"((?P<resume>yes|named|no) \| )?(?P<meaning>.*) \|$"
+)
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[re.Match[str]]:
+    lines = reference_of_keys().splitlines()
+    return [found for line in lines if (found := ROW.match(line))]
+
+
+def test_each_key_of_each_command_has_a_meaning(rows: list[re.Match[str]]) -> None:
+    keys = {*flatten_config(load_config()), *field_types(ScoreConfig)}
+    keys |= field_types(TranslateConfig).keys() - {"decoding"}
+    for group, types in config_groups().items():
+        keys |= {f"{group}.{name}" for each in types.values() for name in field_types(each)}
+
+    described = {row["key"] for row in rows}
+    without_meaning = [row["key"] for row in rows if not row["meaning"].partition("Only with")[0]]
+
+    assert sorted(keys - described) == []
+    assert without_meaning == []
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "default", "meaning"),
+    [
+        ("training.optimizer.learning_rate", "number, above 0", "0.004` with `data=files`", "rate"),
+        ("decoding.beam_size", "at least 1 and at most 10,000", "`5`", "Only with `decoding=beam`"),
+        ("attention.size", "or `null`", "`256`", "Only with `attention=gaussian`"),
+        ("data.empty_lines", "`error`, `skip`", "`skip` with `data=files`", "`skip`: Skip the pa"),
+        ("data.train", "list or dictionary of files", "required", "Only with `data=files`"),
+        ("checkpoint", "a file, or several", "required", "ensemble"),
+        ("--baseline", "text", "null", "group to compare with"),
+    ],
+)
+def test_a_key_is_shown_with_values_default_and_meaning(
+    key: str, values: str, default: str, meaning: str, rows: list[re.Match[str]]
+) -> None:
+    assert any(
+        row["key"] == key
+        and values in row["values"]
+        and default in row["default"]
+        and meaning in row["meaning"]
+        for row in rows
+    )
+
+
+def test_a_key_of_training_is_shown_with_whether_a_resumed_run_may_change_it(rows) -> None:
+    resume = {row["key"]: row["resume"] for row in rows}
+
+    assert resume["training.max_epochs"] == "yes"
+    assert resume["training.label_smoothing"] == "named"
+    assert resume["tokenizer.joint"] == "no"
+    assert resume["checkpoint"] is None
+
+
+def test_printed_values_come_with_the_command_that_explains_them() -> None:
+    command = [sys.executable, ROOT / "train.py", "--cfg", "job"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C.UTF-8"}
+    )
+
+    assert "seq2seq.cli.keys" in done.stderr
+    assert done.stderr.count("\n") == 1

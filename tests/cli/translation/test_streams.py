@@ -1,0 +1,404 @@
+import gzip
+import importlib.util
+import io
+import json
+import logging
+import math
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_translator import GREEDY, make_translate_config
+
+from seq2seq.cli.translation.streams import (
+    MANY,
+    Inputs,
+    Prompt,
+    format_translation,
+    open_progress,
+)
+from seq2seq.files.lines import LineReader
+from seq2seq.inference.translation import TranslatedHypothesis, Translation
+from seq2seq.special_tokens import UNK
+
+pty = pytest.importorskip("pty", reason="there are pseudo-terminals on POSIX alone")
+
+
+def reader(name, *lines):
+    return LineReader(io.BytesIO("".join(f"{line}\n" for line in lines).encode()), name=name)
+
+
+class Silent:
+    """An input without any line yet."""
+
+    name = "silent"
+
+    def __iter__(self):
+        pytest.fail("it would wait for a line")
+
+    def has_more(self):
+        return False
+
+
+class Slow:
+    """An input whose lines arrive one by one."""
+
+    name = "slow"
+
+    def __iter__(self):
+        yield from ("a", "b")
+
+    def has_more(self):
+        return False
+
+
+def test_windows_have_the_lines_of_all_inputs_and_their_companions():
+    sources = [("a", "A1", "A2"), ("b",), ("c", "C1")]
+    companions = [("d", "D1", "D2"), ("e",), ("f", "F1")]
+
+    alone = Inputs([reader(*each) for each in sources], [])
+    together = Inputs(*([reader(*e) for e in each] for each in (sources, companions)))
+
+    assert list(alone.windows(9)) == [[("A1", ""), ("A2", "")], [("C1", "")]]
+    assert list(together.windows(9)) == [[("A1", "D1"), ("A2", "D2")], [("C1", "F1")]]
+
+
+def test_a_window_has_a_largest_size():
+    inputs = Inputs([reader("a", *"12345")], [])
+
+    assert list(map(len, inputs.windows(2))) == [2, 2, 1]
+
+
+def test_a_window_ends_where_the_next_line_has_not_arrived():
+    assert list(Inputs([Slow()], []).windows(9)) == [[("a", "")], [("b", "")]]
+
+
+def test_a_line_that_was_read_is_found_in_its_input():
+    inputs = Inputs(
+        [reader("input=a", "", ""), reader("input=b"), reader("input=c", "")],
+        [reader("prefixes=d", "", ""), reader("prefixes=e"), reader("prefixes=f", "")],
+    )
+
+    num_lines = sum(map(len, inputs.windows(9)))
+
+    found = list(map(inputs.find_line, range(num_lines)))
+    assert found == [(0, 0), (0, 1), (2, 0)]
+    assert list(map(inputs.companion_name, (1, 2))) == ["prefixes=d:2", "prefixes=f:1"]
+
+
+def test_a_line_that_was_not_read_is_not_found():
+    inputs = Inputs([reader("input=a", "", "")], [])
+
+    next(inputs.windows(1))
+
+    with pytest.raises(IndexError):
+        inputs.find_line(1)
+
+
+def test_the_lines_of_an_input_do_not_wait_for_the_next_input():
+    inputs = Inputs([reader("a", "A1", "A2", "A3"), Silent()], [])
+
+    assert next(inputs.windows(9)) == [("A1", ""), ("A2", ""), ("A3", "")]
+
+
+ROOT = Path(__file__).parents[3]
+PATIENCE = 20
+"""seconds"""
+ECHO = """
+from seq2seq.cli.translation.streams import Prompt
+for line in Prompt(): print(ascii(line), flush=True)
+"""
+
+
+def type_at_prompt(*keys, to_file=False):
+    """Type lines, each when there is a prompt for it; return what stdout and stderr got.
+
+    Args:
+        keys: bytes of each line.
+        to_file: standard output goes to a file instead of the terminal.
+    """
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", ECHO],
+        stdin=slave,
+        stdout=subprocess.PIPE if to_file else slave,
+        stderr=slave,
+        cwd=ROOT,
+        env={**os.environ, "TERM": "xterm", "PYTHONPATH": str(ROOT)},
+    ) as process:
+        os.close(slave)
+        shown = b""
+        for place, line in enumerate([*keys, b"\x04"], start=1):
+            while shown.count(b"> ") < place:
+                if not select.select([master], [], [], PATIENCE)[0]:
+                    process.kill()
+                    pytest.fail(f"there is no prompt in {shown!r}")
+                shown += os.read(master, 1000)
+            os.write(master, line)
+        while chunk := read_until_closed(master):
+            shown += chunk
+        os.close(master)
+        written = b"" if process.stdout is None else process.stdout.read()
+    assert process.returncode == 0
+    return written, shown
+
+
+def read_until_closed(master):
+    try:
+        return os.read(master, 1000)
+    except OSError:  # Linux raises it when no process has the terminal open
+        return b""
+
+
+def test_a_file_as_standard_output_gets_only_answers_and_invalid_bytes_do_not_end_the_prompt():
+    written, shown = type_at_prompt(b"a\xffb\n", "B\xe4r\n".encode(), to_file=True)
+
+    assert written == b"'a\\ufffdb'\n'B\\xe4r'\n"
+    assert shown.count(b"> ") == 3
+
+
+@pytest.mark.skipif(importlib.util.find_spec("readline") is None, reason="no readline here")
+def test_lines_can_be_edited_and_recalled():
+    up, left = b"\x1b[A", b"\x1b[D"
+
+    _, shown = type_at_prompt(b"ein hnd" + left * 2 + b"u\n", up + b"e\n")
+
+    assert b"'ein hund'" in shown
+    assert b"'ein hunde'" in shown
+
+
+def test_an_interrupt_ends_the_prompt(monkeypatch):
+    def interrupt(mark):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("builtins.input", interrupt)
+
+    assert list(Prompt()) == []
+
+
+def test_a_line_is_answered_before_the_next_is_typed():
+    assert Prompt().has_more() is False
+
+
+def formatted(output_format, translation, *, index, **changes):
+    config = make_translate_config("run", decoding=GREEDY, output_format=output_format, **changes)
+    return format_translation(config, translation, index=index)
+
+
+def make_translation(*texts):
+    hypotheses = [
+        TranslatedHypothesis(
+            text=text,
+            score=-1.5 - rank,
+            log_probability=-3.0,
+            finished=True,
+            ids=[5],
+            tokens=["a", "</s>"],
+            attention_weights=torch.tensor([[[0.25, 0.75, 0.0], [0.5, 0.5, 0.0]]]),
+        )
+        for rank, text in enumerate(texts)
+    ]
+    return Translation("Bär \u2028 x", [4, UNK], ["B", "x", "</s>"], hypotheses)
+
+
+def test_text_is_the_best_hypothesis():
+    content = formatted("text", make_translation("ein B\xe4r", "x"), index=4)
+
+    assert content == "ein B\xe4r\n".encode()
+
+
+def test_nbest_has_the_input_line_the_text_and_the_score_of_each_hypothesis():
+    content = formatted("nbest", make_translation("a b", ""), index=4)
+
+    assert content == b"4 ||| a b ||| -1.500000\n4 |||  ||| -2.500000\n"
+
+
+def test_json_is_one_line_with_all_values():
+    translation = make_translation("a\u2028b", "c")
+
+    content = formatted("json", translation, index=4)
+
+    assert content.count(b"\n") == 1
+    fields = json.loads(content)
+    assert fields["source"] == translation.source
+    assert fields["source_tokens"] == translation.source_tokens
+    assert fields["unknown_tokens"] == 1
+    first, second = fields["hypotheses"]
+    assert (first["text"], second["text"]) == ("a\u2028b", "c")
+    assert (first["score"], second["score"]) == (-1.5, -2.5)
+    assert first["finished"] is True
+    assert first["tokens"] == ["a", "</s>"]
+    assert first["attention"] == [[[0.25, 0.75, 0.0], [0.5, 0.5, 0.0]]]
+    assert math.isclose(first["log_probability"], -3.0)
+
+
+def test_the_text_of_a_scored_reference_is_its_log_probability():
+    content = formatted("text", make_translation("ein B\xe4r"), index=4, reference="r")
+
+    assert content == b"-3.0000\n"
+
+
+@pytest.mark.parametrize("output_format", ["nbest", "json"])
+def test_other_formats_of_a_scored_reference_are_those_of_a_translation(output_format):
+    translation = make_translation("a b")
+
+    scored = formatted(output_format, translation, index=4, reference="r")
+
+    assert scored == formatted(output_format, translation, index=4)
+
+
+@pytest.mark.parametrize("output_format", ["text", "nbest", "json"])
+def test_a_lone_surrogate_does_not_stop_the_output(output_format):
+    content = formatted(output_format, make_translation("a\ud800"), index=0)
+
+    assert content.decode("utf-8").count("\n") == 1
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def use_terminal(monkeypatch):
+    """Make standard error a terminal and return it; standard input is none."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    return terminal
+
+
+def run(config, sentences):
+    with open_progress(config) as progress:
+        for sentence in sentences:
+            progress.advance(Translation(sentence, [], [], []))
+        progress.log_speed()
+
+
+def test_there_is_no_bar_if_standard_error_is_closed(file, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+
+    run(make_translate_config("run", input=file), ["ein B\xe4r", "ja"])
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "a.de"
+    path.write_bytes("ein B\xe4r\nja\n".encode())
+    return str(path)
+
+
+def test_the_bar_of_a_plain_file_reaches_100_percent(file, monkeypatch):
+    terminal = use_terminal(monkeypatch)
+    run(make_translate_config("run", input=file), ["ein B\xe4r", "ja"])
+
+    shown = terminal.getvalue()
+    assert "100%|" in shown
+    assert "2 sentences, " in shown
+    assert " sentences/s [" in shown
+
+
+def test_without_a_known_size_only_sentences_are_counted(tmp_path, file, monkeypatch):
+    terminal = use_terminal(monkeypatch)
+    packed = tmp_path / "b.gz"
+    packed.write_bytes(gzip.compress(b"ja\n"))
+
+    for given in (None, [file, str(packed)]):
+        terminal.truncate(0)
+        run(make_translate_config("run", input=given), ["ja"] * 3)
+
+        assert "3 sentences, " in terminal.getvalue()
+        assert "%" not in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"text": "ja"}, id="text"),
+        pytest.param({"progress": False}, id="not wanted"),
+    ],
+)
+def test_there_is_no_bar_for(changes, monkeypatch):
+    terminal = use_terminal(monkeypatch)
+    run(make_translate_config("run", **changes), ["ja"])
+
+    assert terminal.getvalue() == ""
+
+
+def test_there_is_no_bar_at_a_prompt(monkeypatch):
+    terminal = use_terminal(monkeypatch)
+    monkeypatch.setattr(sys, "stdin", Terminal())
+
+    run(make_translate_config("run", progress=True), ["ja"])
+
+    assert terminal.getvalue() == ""
+
+
+def test_a_bar_on_the_terminal_of_the_translations_must_be_asked_for(monkeypatch):
+    terminal = use_terminal(monkeypatch)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+
+    run(make_translate_config("run"), ["ja"])
+    by_itself = terminal.getvalue()
+    run(make_translate_config("run", output="out.txt"), ["ja"])
+    run(make_translate_config("run", progress=True), ["ja"])
+
+    assert by_itself == ""
+    assert terminal.getvalue().count("1 sentences, ") == 2
+
+
+def test_a_bar_in_a_file_must_be_asked_for(monkeypatch):
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+
+    run(make_translate_config("run"), ["ja"])
+    by_itself = log.getvalue()
+    run(make_translate_config("run", progress=True), ["ja"])
+
+    assert by_itself == ""
+    assert "1 sentences" in log.getvalue()
+
+
+@pytest.mark.parametrize(("num_sentences", "num_lines"), [(MANY - 1, 0), (MANY, 1)])
+def test_the_speed_of_many_sentences_is_logged_at_the_end(
+    caplog, num_sentences, num_lines, monkeypatch
+):
+    use_terminal(monkeypatch)
+    with caplog.at_level(logging.INFO):
+        run(make_translate_config("run", progress=False), ["ja"] * num_sentences)
+
+    assert len(caplog.messages) == num_lines
+    for message in caplog.messages:
+        count, _, rest = message.partition(" in ")
+        seconds, _, rate = rest.partition(" s (")
+        assert count == f"{num_sentences:,} sentences"
+        assert float(seconds) >= 0
+        assert rate.endswith(" sentences/s)")
+
+
+def test_no_speed_is_logged_after_an_interruption(caplog, monkeypatch):
+    use_terminal(monkeypatch)
+    with caplog.at_level(logging.INFO), open_progress(make_translate_config("run")) as progress:
+        for _ in range(MANY):
+            progress.advance(Translation("ja", [], [], []))
+
+    assert caplog.messages == []
+
+
+def test_a_warning_does_not_mix_with_the_bar(monkeypatch):
+    terminal = use_terminal(monkeypatch)
+    handler = logging.StreamHandler(terminal)
+    logging.getLogger().addHandler(handler)
+    try:
+        with open_progress(make_translate_config("run", progress=True)) as progress:
+            progress.advance(Translation("ja", [], [], []))
+            logging.getLogger().warning("beware")
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+    [line] = [line for line in terminal.getvalue().split("\n") if "beware" in line]
+    assert line.rpartition("\r")[2] == "beware"

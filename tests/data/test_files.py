@@ -1,0 +1,535 @@
+import codecs
+import gzip
+import hashlib
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tiny_data import TinyCorpus, shared
+
+from seq2seq.data import Corpora, FilesConfig, OnInvalid, Pair, load_corpora
+from seq2seq.data.config import FileSet, read_file_sets
+from seq2seq.data.files import (
+    JoinedCorpus,
+    TextFilesCorpus,
+    check_files,
+    check_same_order,
+    file_sha256,
+    warn_if_swapped,
+)
+
+TEXT = "Ein Hund l\u00e4uft.\nZwei M\u00e4nner.\n"
+
+
+@pytest.mark.parametrize("ending", [b"", b"\n", b"\n\n"])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_all_lines_are_counted_whatever_ends_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, ending: bytes
+) -> None:
+    monkeypatch.setattr("seq2seq.data.files._CHUNK_SIZE", 3)
+    path = tmp_path / f"a.tsv{suffix}"
+    content = b"a\tb\n\nc\td" + ending
+    path.write_bytes(gzip.compress(content) if suffix else content)
+
+    assert check_files("train", [path]) == 3 + ending.count(b"\n") // 2
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        codecs.BOM_UTF16_LE + TEXT.encode("utf-16-le"),
+        codecs.BOM_UTF16_BE + TEXT.encode("utf-16-be"),
+        codecs.BOM_UTF16_LE + "\u6771\u4eac\n".encode("utf-16-le"),
+        TEXT.encode("utf-16-le"),
+        TEXT.encode("utf-16-be"),
+    ],
+)
+def test_utf16_is_named(tmp_path: Path, content: bytes, suffix: str) -> None:
+    path = tmp_path / f"a.de{suffix}"
+    path.write_bytes(gzip.compress(content) if suffix else content)
+
+    with pytest.raises(ValueError, match="UTF-16") as caught:
+        check_files("valid", [path])
+
+    assert str(caught.value) == (
+        f"data.valid={path}: the file is UTF-16, not UTF-8; convert it: "
+        f"iconv -f UTF-16 -t UTF-8 {path} > {path}.utf8"
+    )
+
+
+def test_some_zero_bytes_are_not_utf16(tmp_path: Path) -> None:
+    path = tmp_path / "a.de"
+    path.write_bytes(b"a\x00b\nab\n")
+
+    assert check_files("train", [path]) == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "target", "is_reported"),
+    [
+        (["a.en", "a.de"], "en", True),
+        (["a.en.gz", "a.de.gz"], "en", True),
+        (["en.en.txt", "b.de.txt"], "en", True),
+        (["a.de", "a.en"], "en", False),
+        (["en/a.de", "de/a.en"], "en", False),
+        (["en", "de"], "en", False),
+        (["a.en"], "en", False),
+        (["a.en", "a.fr"], "en", False),
+        (["a.en.de", "a.de.en"], "en", False),
+        (["a.en", "b.en"], "en", False),
+        (["a.de", "b.de"], "de", False),
+    ],
+)
+def test_swapped_names_are_reported(
+    caplog: pytest.LogCaptureFixture, names: list[str], target: str, is_reported: bool
+) -> None:
+    files = FileSet(key="data.train", name="", paths=tuple(names))
+
+    warn_if_swapped(files, source="de", target=target)
+
+    expected = (
+        f"data.train=[{','.join(names)}]: the names say that en is translated to de, but "
+        "data.source=de and data.target=en; give the source first, or swap the two keys"
+    )
+    assert caplog.messages == [expected] * is_reported
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize(
+    ("before", "length", "is_refused"),
+    [(0, 6, False), (0, 7, True), (5, 6, False), (5, 7, True), (3, 20, True)],
+)
+def test_a_line_over_the_limit_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+    before: int,
+    length: int,
+    is_refused: bool,
+) -> None:
+    for name in ("_CHUNK_SIZE", "MAX_LINE"):
+        monkeypatch.setattr(f"seq2seq.data.files.{name}", 6)
+    path = tmp_path / f"a.de{suffix}"
+    content = b"b" * before + b"\n" + b"a" * length + b"\nc\n"
+    path.write_bytes(gzip.compress(content) if suffix else content)
+
+    if not is_refused:
+        assert check_files("train", [path]) == 3
+        return
+    with pytest.raises(ValueError, match=rf"{path}:2: the line has more than"):
+        check_files("train", [path])
+
+
+FIRST = TinyCorpus([Pair("a b", "A B", None), None, Pair("c", "C", None)], fingerprint="first")
+SECOND = TinyCorpus([Pair("d", "D", None)], fingerprint="second")
+
+
+def joined(*tags: str | None) -> JoinedCorpus:
+    return JoinedCorpus("train", list(zip((FIRST, SECOND), tags, strict=False)))
+
+
+def test_pairs_follow_each_other_with_the_tag_and_number_of_their_corpus() -> None:
+    corpus = joined(None, "<x>")
+
+    assert list(corpus.lines()) == [
+        Pair("a b", "A B", None, part=0),
+        None,
+        Pair("c", "C", None, part=0),
+        Pair("<x> d", "D", None, part=1, num_tags=1),
+    ]
+    assert list(corpus) == [pair for pair in corpus.lines() if pair is not None]
+    assert corpus.num_lines == 4
+
+
+def test_the_fingerprint_depends_on_corpora_tags_and_order() -> None:
+    fingerprints = {
+        joined(*tags).fingerprint for tags in [(None, None), ("<x>", None), (None, "<x>"), (None,)]
+    }
+    fingerprints.add(JoinedCorpus("train", [(SECOND, None), (FIRST, None)]).fingerprint)
+
+    assert len(fingerprints) == 5
+    assert joined("<x>", None).fingerprint == joined("<x>", None).fingerprint
+
+
+BOM = b"\xef\xbb\xbf"
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def make_corpus(
+    *paths: Path,
+    name: str = "train",
+    empty_lines: OnInvalid = OnInvalid.error,
+    invalid_utf8: OnInvalid = OnInvalid.error,
+) -> TextFilesCorpus:
+    return TextFilesCorpus(name, paths=paths, empty_lines=empty_lines, invalid_utf8=invalid_utf8)
+
+
+def make_config(**paths: list[Path]) -> FilesConfig:
+    return FilesConfig(
+        **shared(name="files"),
+        **{key: [str(path) for path in values] for key, values in paths.items()},
+    )
+
+
+def texts(corpus: TextFilesCorpus) -> list[tuple[str, str]]:
+    return [(pair.source, pair.target) for pair in corpus]
+
+
+def test_load_corpora_reads_pairs_of_files_and_files_of_two_columns(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.de", b"Hund\nKatze\nMaus\n")
+    target = write(tmp_path / "a.en", b"dog\ncat\nmouse\n")
+    table = write(tmp_path / "b.tsv", "M\u00fcller\tmiller\nja\tyes\n".encode())
+
+    corpora = load_corpora(make_config(train=[source, target], valid=[table], test=[table]))
+
+    assert isinstance(corpora, Corpora)
+    names = [corpora.train.name, corpora.valid.name, corpora.test.name]
+    assert names == ["train", "valid", "test"]
+    assert corpora.other_valid == {}
+    assert list(corpora.train) == [
+        Pair("Hund", "dog", None),
+        Pair("Katze", "cat", None),
+        Pair("Maus", "mouse", None),
+    ]
+    assert list(corpora.valid) == [Pair("M\u00fcller", "miller", None), Pair("ja", "yes", None)]
+    assert list(corpora.test) == list(corpora.valid)
+
+
+def test_paths_start_from_the_root_and_a_test_set_may_be_missing(tmp_path: Path) -> None:
+    write(tmp_path / "b.tsv", b"ja\tyes\n")
+    absolute = write(tmp_path / "c.tsv", b"nein\tno\n")
+    config = make_config(train=[Path("b.tsv")], valid=[absolute], test=[absolute])
+
+    corpora = load_corpora(replace(config, root=str(tmp_path), test=None))
+
+    assert list(corpora.train) == [Pair("ja", "yes", None)]
+    assert list(corpora.valid) == [Pair("nein", "no", None)]
+    assert corpora.test is None
+
+
+def test_further_validation_sets_have_their_names(tmp_path: Path) -> None:
+    tables = [write(tmp_path / f"{i}.tsv", b"ja\tyes\n" * i) for i in (1, 2, 3)]
+    config = make_config(train=tables[:1], valid=tables[:1], test=tables[:1])
+    sets = {f"set{i}": [str(table)] for i, table in enumerate(tables)}
+
+    corpora = load_corpora(replace(config, valid=sets))
+
+    assert corpora.valid.num_lines == 1
+    found = {name: (each.name, each.num_lines) for name, each in corpora.other_valid.items()}
+    assert found == {"set1": ("valid.set1", 2), "set2": ("valid.set2", 3)}
+
+
+def test_several_test_sets_are_refused(tmp_path: Path) -> None:
+    table = str(write(tmp_path / "b.tsv", b"ja\tyes\n"))
+    config = make_config(train=[Path(table)], valid=[Path(table)], test=[Path(table)])
+
+    with pytest.raises(ValueError, match=r"^data\.test names 2 sets, but a run scores one; trans"):
+        replace(config, test={"a": [table], "b": [table]})
+
+
+def test_a_home_directory_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(tmp_path / "b.tsv", b"ja\tyes\n")
+    table = Path("~/b.tsv")
+
+    corpora = load_corpora(make_config(train=[table], valid=[table], test=[table]))
+
+    assert list(corpora.train) == [Pair("ja", "yes", None)]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize(
+    ("source", "first", "second"),
+    [
+        (b"Hund\nKatze\n", "Hund", "Katze"),
+        (b"Hund\nKatze", "Hund", "Katze"),
+        (b"Hund\r\nKatze\r\r\n", "Hund", "Katze\r"),
+        (BOM + b"Hund\n" + BOM + b"Katze\n", "Hund", "\ufeffKatze"),
+        (b" Hund \nKatze\n", " Hund ", "Katze"),
+        *[
+            (f"ein{odd}Hund\nKatze\n".encode(), f"ein{odd}Hund", "Katze")
+            for odd in "\u2028\u2029\x85\x0b\x0c\x1c\r\x00"
+        ],
+    ],
+)
+def test_lines_end_at_a_line_feed_and_keep_their_text(
+    tmp_path: Path, suffix: str, source: bytes, first: str, second: str
+) -> None:
+    target = write(tmp_path / "a.en", BOM + b"dog\ncat\r\n")
+    paths = write(tmp_path / f"a.de{suffix}", source), target
+
+    assert texts(make_corpus(*paths)) == [(first, "dog"), (second, "cat")]
+
+
+def test_a_corpus_can_be_read_again_and_left_early(tmp_path: Path) -> None:
+    corpus = make_corpus(write(tmp_path / "b.tsv", b"ja\tyes\nnein\tno\n"))
+
+    first = next(iter(corpus))
+
+    assert (first.source, first.target) == ("ja", "yes")
+    assert list(corpus) == list(corpus)
+
+
+def test_different_line_counts_are_refused_before_reading_pairs(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.de", b"Hund\nKatze\nMaus\n")
+    target = write(tmp_path / "a.en.gz", b"dog\ncat\n")
+
+    with pytest.raises(ValueError, match="3 lines but") as caught:
+        make_corpus(source, target)
+
+    assert str(caught.value) == (
+        f"data.train={source}: 3 lines but {target} has 2; "
+        "a parallel corpus needs one line per sentence in both files"
+    )
+
+
+@pytest.mark.parametrize(("line", "num_tabs"), [(b"nein no", 0), (b"nein\tno\tnope", 2)])
+def test_other_than_two_columns_are_named_by_line(
+    tmp_path: Path, line: bytes, num_tabs: int
+) -> None:
+    table = write(tmp_path / "b.tsv", b"ja\tyes\n" + line + b"\n")
+    corpus = make_corpus(table, empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.skip)
+
+    with pytest.raises(ValueError, match=rf"b\.tsv:2: {num_tabs} tabs; a line needs one, between"):
+        list(corpus)
+
+
+def test_invalid_utf8_is_named_by_file_line_and_byte(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.de", b"Hund\nKatze\n")
+    target = write(tmp_path / "a.en", b"dog\nca\xfft\n")
+
+    with pytest.raises(ValueError, match="is not UTF-8") as caught:
+        list(make_corpus(source, target))
+
+    assert str(caught.value) == (
+        f"{target}:2: byte 3 of the line, 0xff, is not UTF-8; "
+        "correct it, or set data.invalid_utf8=skip to skip such pairs"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "side"),
+    [
+        (b"\tno", "source"),
+        (b"nein\t", "target"),
+        (b"nein\t \xe2\x80\xa8 ", "target"),
+        (b"", "source"),
+        (b" \t ", "source"),
+    ],
+)
+def test_an_empty_side_is_named_by_line(tmp_path: Path, line: bytes, side: str) -> None:
+    table = write(tmp_path / "b.tsv", b"ja\tyes\n" + line + b"\n")
+
+    with pytest.raises(ValueError, match=rf"b\.tsv:2: the {side} is empty; .*empty_lines=skip"):
+        list(make_corpus(table))
+
+
+@pytest.mark.parametrize("name", ["train", "valid"])
+def test_skipped_pairs_are_counted_once_for_each_kind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    table = write(tmp_path / "b.tsv", b"ja\tyes\n\xff\tno\n\tmaybe\nnie\t\ngut\tgood\nso\t \n")
+    corpus = make_corpus(table, name=name, empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.skip)
+
+    with caplog.at_level(logging.WARNING):
+        first = texts(corpus)
+        second = texts(corpus)
+
+    assert first == second == [("ja", "yes"), ("gut", "good")]
+    assert sorted(record.getMessage() for record in caplog.records) == [
+        f"data.{name}={table}: skipped 1 of 6 pairs that are not UTF-8 (data.invalid_utf8=skip)",
+        f"data.{name}={table}: skipped 3 of 6 pairs with an empty side (data.empty_lines=skip)",
+    ]
+
+
+def test_a_corpus_of_skipped_pairs_only_is_refused(tmp_path: Path) -> None:
+    table = write(tmp_path / "b.tsv", b"\tno\nja\t\n")
+    corpus = make_corpus(table, empty_lines=OnInvalid.skip)
+
+    with pytest.raises(ValueError, match=r"b\.tsv: all 2 pairs were skipped; check"):
+        list(corpus)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda path: path.touch(), ValueError, "the file is empty"),
+        (lambda path: None, FileNotFoundError, "no such file; correct the path"),
+        (lambda path: path.mkdir(), IsADirectoryError, "is a directory; give the name"),
+        (os.mkfifo, ValueError, "is not a regular file; give a file that"),
+    ],
+)
+def test_what_is_no_file_of_text_is_refused(
+    tmp_path: Path, make: Callable[[Path], None], error: type[Exception], message: str
+) -> None:
+    path = tmp_path / "b.tsv"
+    make(path)
+
+    with pytest.raises(error, match=f"^data.valid={path}:? {message}"):
+        make_corpus(path, name="valid")
+
+
+@pytest.mark.parametrize("key", ["train", "valid", "test"])
+def test_the_home_of_an_unknown_user_is_refused(tmp_path: Path, key: str) -> None:
+    path = write(tmp_path / "a.tsv", b"ja\tyes\n")
+    paths = {"train": [path], "valid": [path], "test": [path], key: [Path("~nobodyatall/a.tsv")]}
+
+    with pytest.raises(ValueError, match=f"^data.{key}=~nobodyatall/a.tsv: ~nobodyatall is not a"):
+        load_corpora(make_config(**paths))
+
+
+WHOLE = gzip.compress(b"".join(b"%d\t%d\n" % (i, i * i) for i in range(500)))
+HALF = len(WHOLE) // 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"ja\tyes\n", WHOLE[:HALF], WHOLE[:HALF] + bytes([WHOLE[HALF] ^ 0xFF]) + WHOLE[HALF + 1 :]],
+    ids=["plain", "cut", "changed"],
+)
+def test_a_damaged_gzip_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "b.tsv.gz"
+    path.write_bytes(content)
+
+    with pytest.raises(ValueError, match=r"b\.tsv\.gz: damaged or incomplete gzip file") as caught:
+        make_corpus(path)
+
+    assert "\n" not in str(caught.value)
+
+
+def test_fingerprint_stays_when_the_files_move(tmp_path: Path) -> None:
+    first = make_corpus(write(tmp_path / "a.tsv", b"ja\tyes\n"))
+    second = make_corpus(write(tmp_path / "b.tsv", b"ja\tyes\n"), name="test")
+
+    assert first.fingerprint == second.fingerprint
+    assert len(first.fingerprint) == 64
+
+
+def test_fingerprint_changes_with_everything_that_changes_the_pairs(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.de", b"ja\tx\n")
+    target = write(tmp_path / "a.en", b"yes\tx\n")
+    other = write(tmp_path / "b.en", b"yea\tx\n")
+    packed = write(tmp_path / "c.tsv.gz", b"ja\tx\n")
+    raw = write(tmp_path / "c.tsv", packed.read_bytes())
+
+    fingerprints = {
+        make_corpus(source, target).fingerprint,
+        make_corpus(target, source).fingerprint,
+        make_corpus(source, other).fingerprint,
+        make_corpus(source).fingerprint,
+        make_corpus(packed).fingerprint,
+        make_corpus(raw).fingerprint,
+        make_corpus(source, target, empty_lines=OnInvalid.skip).fingerprint,
+        make_corpus(source, target, invalid_utf8=OnInvalid.skip).fingerprint,
+    }
+
+    assert len(fingerprints) == 8
+
+
+@pytest.mark.parametrize("lines", [(b"Hund\tdog", b"dog"), (b"Hund", b"dog\tHund")])
+def test_a_tab_in_one_of_two_files_is_named_by_line(
+    tmp_path: Path, lines: tuple[bytes, bytes]
+) -> None:
+    paths = [
+        write(tmp_path / name, b"ja\n" + line + b"\n")
+        for name, line in zip(("a.de", "a.en"), lines, strict=True)
+    ]
+    at_fault = paths[0] if b"\t" in lines[0] else paths[1]
+    side = "source" if b"\t" in lines[0] else "target"
+
+    with pytest.raises(ValueError, match="has a tab") as caught:
+        list(make_corpus(*paths, empty_lines=OnInvalid.skip))
+
+    assert str(caught.value) == (
+        f"{at_fault}:2: the {side} has a tab; a file of two columns is given alone, "
+        f"data.train=[{at_fault}], and data.allow_tabs=true accepts tabs as text"
+    )
+
+
+def test_tabs_are_text_if_they_are_allowed(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.de", b"ein\tHund\n")
+    target = write(tmp_path / "a.en", b"a\tdog\n")
+    config = replace(
+        make_config(train=[source, target], valid=[source, target], test=[source, target]),
+        allow_tabs=True,
+    )
+
+    corpora = load_corpora(config)
+
+    assert [(pair.source, pair.target) for pair in corpora.train] == [("ein\tHund", "a\tdog")]
+
+
+def test_swapped_names_are_reported_for_each_part(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    german = write(tmp_path / "a.de", b"ja\n")
+    english = write(tmp_path / "a.en", b"yes\n")
+    swapped = [english, german]
+    table = write(tmp_path / "a.tsv", b"ja\tyes\n")
+
+    with caplog.at_level(logging.WARNING):
+        load_corpora(make_config(train=swapped, valid=swapped, test=[table]))
+
+    assert [record.getMessage().partition("=")[0] for record in caplog.records] == [
+        "data.train",
+        "data.valid",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("train", "valid"),
+    [("a.{}", "b.{}"), ("a.{}.gz", "b.{}"), ("a.{}.txt", "b.{}"), ("a.tok.{}", "x.b.{}.tok")],
+)
+@pytest.mark.parametrize("key", ["valid", "test"])
+def test_set_to_score_in_the_opposite_order_of_the_training_files_is_an_error(
+    key: str, train: str, valid: str
+) -> None:
+    paths = {
+        "train": [train.format("de"), train.format("en")],
+        "valid": [train.format("de"), train.format("en")],
+        key: [valid.format("en"), valid.format("de")],
+    }
+    config = FilesConfig(**(shared(name="files") | {"test": None} | paths))
+
+    with pytest.raises(ValueError, match="give the source first in both") as caught:
+        load_corpora(config)
+
+    assert str(caught.value).startswith(
+        f"data.{key}=[{','.join(paths[key])}] goes from en to de, but "
+        f"data.train=[{','.join(paths['train'])}] from de to en; "
+    )
+
+
+@pytest.mark.parametrize(
+    ("train", "valid"),
+    [
+        ([["a.de", "a.en"]], ["b.de", "b.en"]),
+        ([["a.de", "a.en"]], ["b.src", "b.trg"]),
+        ([["a.de", "a.en"]], ["b.tsv"]),
+        ([["a.tsv"]], ["b.en", "b.de"]),
+        ([["a.de", "a.en"]], ["en", "de"]),
+        ([["a.de", "a.en"], ["a.en", "a.de"]], ["b.en", "b.de"]),
+    ],
+)
+def test_sets_of_the_same_direction_or_of_unknown_direction_are_accepted(
+    train: list[list[str]], valid: list[str]
+) -> None:
+    check_same_order(
+        read_file_sets("data.train", train if len(train) > 1 else train[0]),
+        read_file_sets("data.valid", valid),
+    )
+
+
+def test_file_sha256_is_that_of_the_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seq2seq.data.files._HASH_CHUNK", 3)
+    path = write(tmp_path / "x", b"longer than a chunk")
+
+    assert file_sha256(path) == hashlib.sha256(b"longer than a chunk").hexdigest()

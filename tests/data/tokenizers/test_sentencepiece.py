@@ -1,0 +1,285 @@
+"""SentencePiece models are lossless, reproducible and silent, and their errors are clear."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_data import TinyCorpus, list_corpus, unigram_config
+
+from seq2seq.data import (
+    Normalization,
+    Pair,
+    SentencePieceConfig,
+    SentencePieceModel,
+    SentencePieceTokenizer,
+    train_tokenizers,
+)
+from seq2seq.special_tokens import UNK
+
+CONFIG = unigram_config(vocabulary_size=48)
+MODEL_TYPES = list(SentencePieceModel)
+CHARACTERS = "abcdehlnouäöüß .,\u00a0\u00bd\ufb01"
+ODD_CHARACTERS = "ab. \t\r\x00\u00a0\u0301\u2028\u2047\u2581\u3000\u65e5\U0001f600"
+SETTINGS = settings(max_examples=30, database=None)
+WORDS = ["hund", "haus", "blau", "ab", "neben", "schön", "über", "fuß", "haben", "hundeleben"]
+
+
+class CountedCorpus(TinyCorpus):
+    num_readings = 0
+
+    def __iter__(self) -> Iterator[Pair]:
+        self.num_readings += 1
+        return super().__iter__()
+
+
+def small_corpus() -> CountedCorpus:
+    lines = [f"{left} {right}." for left in WORDS for right in WORDS]
+    pairs = [(line, f"{line.upper()} {CHARACTERS}") for line in [*lines, CHARACTERS]]
+    return CountedCorpus([Pair(source, target, None) for source, target in pairs])
+
+
+def train(config: SentencePieceConfig) -> SentencePieceTokenizer:
+    tokenizer = train_tokenizers(config, small_corpus()).source
+    assert isinstance(tokenizer, SentencePieceTokenizer)
+    return tokenizer
+
+
+UNIGRAM, BPE = (train(replace(CONFIG, model_type=model_type)) for model_type in MODEL_TYPES)
+
+
+@pytest.mark.parametrize("tokenizer", [UNIGRAM, BPE])
+@settings(SETTINGS)
+@given(text=st.text(alphabet=CHARACTERS, max_size=20))
+def test_any_text_of_known_characters_is_restored(
+    tokenizer: SentencePieceTokenizer, text: str
+) -> None:
+    ids = tokenizer.encode([text])[0]
+
+    assert UNK not in ids
+    assert tokenizer.decode(ids) == text
+
+
+@pytest.mark.parametrize("tokenizer", [UNIGRAM, BPE])
+@settings(SETTINGS)
+@given(text=st.text(alphabet=ODD_CHARACTERS, max_size=20))
+def test_any_text_at_all_has_a_word_for_each_id(
+    tokenizer: SentencePieceTokenizer, text: str
+) -> None:
+    ids = tokenizer.encode([text])[0]
+
+    words = tokenizer.words(text, ids)
+
+    assert words == sorted(words)
+    assert set(words) <= set(range(max(1, len(text.split()))))
+
+
+@pytest.mark.parametrize("tokenizer", [UNIGRAM, BPE])
+@settings(SETTINGS)
+@given(words=st.lists(st.text(alphabet="abehnuäü.", min_size=1, max_size=7), min_size=1))
+def test_the_ids_of_a_word_make_up_that_word(
+    tokenizer: SentencePieceTokenizer, words: list[str]
+) -> None:
+    text = "  ".join(words)
+    ids = tokenizer.encode([text])[0]
+    owners = tokenizer.words(text, ids)
+
+    for index, word in enumerate(words):
+        own = [i for i, owner in zip(ids, owners, strict=True) if owner == index]
+        assert tokenizer.decode(own).strip() == word
+
+
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+@pytest.mark.parametrize(
+    ("normalization", "text"),
+    [
+        (Normalization.identity, "HUND hu\u00df.\u00a0\ufb01b\u00bd"),
+        (Normalization.nmt_nfkc, "HUND hu\u00df. fib1\u20442"),
+        (Normalization.nmt_nfkc_cf, "hund hu\u00df. fib1\u20442"),
+    ],
+)
+def test_text_is_normalised_as_configured(
+    model_type: SentencePieceModel, normalization: Normalization, text: str
+) -> None:
+    config = replace(
+        CONFIG, joint=True, vocabulary_size=70, model_type=model_type, normalization=normalization
+    )
+    corpus = list_corpus([("HUND hund hu\u00df. 12\u2044", CHARACTERS)] * 5)
+
+    tokenizer = train_tokenizers(config, corpus).source
+
+    assert tokenizer.decode(tokenizer.encode(["HUND hu\u00df.\u00a0\ufb01b\u00bd"])[0]) == text
+
+
+FOLDED = train(replace(CONFIG, normalization=Normalization.nmt_nfkc_cf))
+
+
+@settings(SETTINGS)
+@given(text=st.text(alphabet=CHARACTERS + ODD_CHARACTERS + "AE\uff21\u200b\u00a8", max_size=20))
+def test_normalised_text_has_a_word_for_each_id(text: str) -> None:
+    ids = FOLDED.encode([text])[0]
+
+    words = FOLDED.words(text, ids)
+
+    assert len(words) == len(ids)
+    assert words == sorted(words)
+    assert set(words) <= set(range(max(1, len(text.split()))))
+
+
+def test_the_ids_of_normalised_words_belong_to_the_words_of_the_text() -> None:
+    text = "HUND \u200b Haus \ufb01 \uff21b"  # the second word vanishes, \ufb01 becomes two letters
+    ids = FOLDED.encode([text])[0]
+
+    owners = FOLDED.words(text, ids)
+
+    words = [
+        [i for i, owner in zip(ids, owners, strict=True) if owner == index] for index in range(5)
+    ]
+    assert [FOLDED.decode(word).strip() for word in words] == ["hund", "", "haus", "fi", "ab"]
+
+
+@pytest.mark.parametrize("tokenizer", [UNIGRAM, BPE])
+@settings(SETTINGS)
+@given(text=st.text(alphabet=CHARACTERS, max_size=20), seed=st.integers(0, (1 << 32) - 1))
+def test_a_random_segmentation_has_the_same_text(
+    tokenizer: SentencePieceTokenizer, text: str, seed: int
+) -> None:
+    first, second = (
+        tokenizer.sample([text, text], seed=seed, alpha=0.3, nbest=-1) for _ in range(2)
+    )
+
+    assert first == second
+    assert [tokenizer.decode(ids) for ids in first] == [text, text]
+
+
+def test_random_segmentations_follow_alpha() -> None:
+    lines = [f"{left} {right}." for left in WORDS for right in WORDS]
+
+    def mean_length(tokenizer: SentencePieceTokenizer, alpha: float, nbest: int = -1) -> float:
+        drawn = tokenizer.sample(lines, seed=1, alpha=alpha, nbest=nbest)
+        return sum(map(len, drawn)) / len(lines)
+
+    plain, bpe = (sum(map(len, each.encode(lines))) / len(lines) for each in (UNIGRAM, BPE))
+    assert mean_length(BPE, 0.5) > mean_length(BPE, 0.1) > bpe
+    assert mean_length(BPE, 1.0) == sum(map(len, lines)) / len(lines) + 1  # single characters
+    assert mean_length(UNIGRAM, 0.01) > mean_length(UNIGRAM, 0.05) > plain
+    assert mean_length(UNIGRAM, 0.01) > mean_length(UNIGRAM, 0.01, nbest=2)
+
+
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_a_small_corpus_gives_a_smaller_vocabulary_and_a_message(
+    model_type: SentencePieceModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        tokenizer = train(replace(CONFIG, model_type=model_type, vocabulary_size=9000))
+
+    # Two languages, one line each.
+    assert caplog.messages[0] == (
+        f"train (source): the vocabulary has {len(tokenizer)} tokens, fewer than "
+        "tokenizer.vocabulary_size allows"
+    )
+    assert len(caplog.messages) == 2
+
+
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_a_vocabulary_smaller_than_the_alphabet_is_explained(
+    model_type: SentencePieceModel,
+) -> None:
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"tokenizer\.vocabulary_size=10 is too small for train \(source\), which has "
+            r"\d\d single characters and special tokens; raise it or lower tokenizer\.character_cov"
+        ),
+    ):
+        train(replace(CONFIG, model_type=model_type, vocabulary_size=10))
+
+
+def test_other_failures_of_the_library_name_the_configuration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(**_: object) -> None:
+        raise RuntimeError("no luck")
+
+    monkeypatch.setattr("seq2seq.data.tokenizers.sentencepiece.SentencePieceTrainer.train", fail)
+
+    with pytest.raises(
+        ValueError, match=r"cannot train a bpe model .*vocabulary_size=48; .*no luck"
+    ):
+        train(replace(CONFIG, model_type=SentencePieceModel.bpe))
+
+
+def test_a_joint_vocabulary_knows_both_languages() -> None:
+    corpus = list_corpus([("abab ab", "xyxy xy")] * 3)
+
+    joint = train_tokenizers(replace(CONFIG, joint=True), corpus)
+    separate = train_tokenizers(CONFIG, corpus)
+
+    assert UNK not in joint.source.encode(["ab xy"])[0]
+    assert UNK in separate.source.encode(["ab xy"])[0]
+    assert UNK in separate.target.encode(["ab xy"])[0]
+
+
+def test_character_coverage_leaves_out_rare_characters() -> None:
+    corpus = list_corpus([("abcd " * 50, "t")] * 5 + [("q", "t")])
+
+    tokenizer = train_tokenizers(replace(CONFIG, character_coverage=0.99), corpus).source
+
+    assert UNK in tokenizer.encode(["q"])[0]
+    assert UNK not in tokenizer.encode(["abcd"])[0]
+
+
+def test_training_reads_only_a_sample_of_a_large_corpus(caplog: pytest.LogCaptureFixture) -> None:
+    alphabet = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+    corpus = list_corpus([(letter, letter) for letter in alphabet])
+
+    with caplog.at_level(logging.INFO):
+        tokenizer = train_tokenizers(replace(CONFIG, max_training_lines=7), corpus).source
+
+    known = [letter for letter in alphabet if UNK not in tokenizer.encode([letter])[0]]
+    assert len(known) == 7
+    assert known != alphabet[:7]
+    assert "train (source): the tokenizer is trained on 7 of 26 lines" in caplog.messages
+
+
+def test_separate_training_holds_one_side_at_a_time() -> None:
+    separate, joint = small_corpus(), small_corpus()
+
+    train_tokenizers(CONFIG, separate)
+    train_tokenizers(replace(CONFIG, joint=True), joint)
+
+    assert (separate.num_readings, joint.num_readings) == (2, 1)
+
+
+def test_a_very_long_line_is_learnt_from() -> None:
+    corpus = list_corpus([("ab " * 3000 + "q", "t")])
+
+    tokenizer = train_tokenizers(CONFIG, corpus).source
+
+    assert UNK not in tokenizer.encode(["q"])[0]
+
+
+def test_lines_that_the_library_skips_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    corpus = list_corpus([("ab \u2585", "t"), ("ab ab", "t"), ("cd \u2585", "t")])
+
+    tokenizer = train_tokenizers(CONFIG, corpus).source
+
+    assert caplog.messages == [
+        "train (source): 2 lines contain U+2585, which SentencePiece reserves; "
+        "the tokenizer is trained without them"
+    ]
+    assert UNK in tokenizer.encode(["cd"])[0]
+
+
+@pytest.mark.parametrize("vocabulary_size", [10, 48])
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_training_writes_nothing_to_the_streams(
+    model_type: SentencePieceModel, vocabulary_size: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with suppress(ValueError):  # 10 is too small
+        train(replace(CONFIG, model_type=model_type, vocabulary_size=vocabulary_size))
+
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,45 @@
+import importlib.util
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tiny_study import write_study
+
+from seq2seq.studies.comparison import compare_with_baseline
+from seq2seq.studies.report import study_page
+from seq2seq.studies.runs import group_runs, read_runs
+
+PATH = Path(__file__).parents[2] / "docs" / "study.py"
+
+
+@pytest.fixture(scope="module")
+def study():
+    spec = importlib.util.spec_from_file_location("study", PATH)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_kept_report_is_the_report(study, tmp_path):
+    runs = read_runs([write_study(tmp_path)])
+    groups = group_runs(runs)
+    page = study_page(runs, groups, compare_with_baseline(groups, None), name="tiny")
+
+    kept = study.from_json(study.to_json(page))
+
+    pages = io.BytesIO(), io.BytesIO()
+    for each, output in zip((page, kept), pages, strict=True):
+        each.write(output)
+    assert pages[0].getvalue() == pages[1].getvalue()
+
+
+def test_the_example_report_is_complete(study, tmp_path):
+    study.write(tmp_path / "study.html")
+
+    page = (tmp_path / "study.html").read_text(encoding="utf-8")
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
+    assert "All runs ended, and all of them are compared." in page
+    assert (len(data["charts"]), len(data["sentences"])) == (7, 12)
+    assert study.KEPT.stat().st_size < 300_000

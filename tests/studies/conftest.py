@@ -1,0 +1,43 @@
+import json
+import re
+
+import pytest
+from tiny_training import tiny_config
+
+from seq2seq.studies.comparison import compare_with_baseline
+from seq2seq.studies.report import write_report
+from seq2seq.studies.runs import group_runs, read_runs
+from seq2seq.training.run import run_training
+from seq2seq.training.run_directory import RunDirectory
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """Return the directory of a study of two types and two seeds, trained on a small corpus."""
+    folder = tmp_path_factory.mktemp("study")
+    for attention, overrides in (("none", []), ("multihead", ["attention.num_heads=2"])):
+        for seed in (1, 2):
+            swept = [f"attention={attention}", f"seed={seed}"]
+            path = folder / "sweep" / f"{attention}-{seed}"
+            run_training(tiny_config(folder, *swept, *overrides), path)
+            RunDirectory(path).record_overrides(swept)
+    return folder / "sweep"
+
+
+@pytest.fixture
+def groups(trained):
+    return group_runs(read_runs([trained]))
+
+
+@pytest.fixture
+def report():
+    """Return a function that writes the report of a study and returns its page and data."""
+
+    def write(path):
+        runs = read_runs([path])
+        groups = group_runs(runs)
+        write_report(runs, groups, compare_with_baseline(groups, None), path / "report.html")
+        page = (path / "report.html").read_text(encoding="utf-8")
+        return page, json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
+
+    return write

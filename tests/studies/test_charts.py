@@ -1,0 +1,186 @@
+import json
+import shutil
+
+import pytest
+import sacrebleu
+from tiny_study import write_run
+from tiny_training import read_scalars
+
+from seq2seq.studies.charts import (
+    attention_section,
+    breakdown_section,
+    curves_section,
+    mean_curve,
+    read_curves,
+    training_counts,
+)
+from seq2seq.studies.runs import group_runs, read_runs
+from seq2seq.training.monitoring.tensorboard import TensorBoard
+from seq2seq.training.progress import Progress
+
+TAG = "valid/loss"
+
+
+def curves(values, minutes):
+    updates = range(2, 2 + 2 * len(values), 2)
+    return {
+        TAG: dict(zip(updates, values, strict=True)),
+        "valid/minutes": dict(zip(updates, minutes, strict=True)),
+        "valid/target_tokens": {update: 10.0 * update for update in updates},
+    }
+
+
+def test_mean_and_spread_are_those_of_the_runs():
+    found = mean_curve(
+        [curves([4.0, 2.0], [1.0, 2.0]), curves([5.0, 1.0], [2.0, 4.0])], TAG, group=3
+    )
+
+    assert found.group == 3
+    assert (found.y, found.low, found.high) == ([4.5, 1.5], [4.0, 1.0], [5.0, 2.0])
+    assert found.x == {"updates": [2.0, 4.0], "minutes": [1.5, 3.0], "tokens": [20.0, 40.0]}
+
+
+def test_a_line_ends_with_the_first_run_that_ended():
+    found = mean_curve([curves([4.0, 2.0], [1, 2]), curves([5.0], [1])], TAG, group=0)
+
+    assert found.x["updates"] == [2.0]
+
+
+def test_a_single_run_has_no_band():
+    found = mean_curve([curves([4.0, 2.0], [1, 2])], TAG, group=0)
+
+    assert (found.y, found.low, found.high) == ([4.0, 2.0], (), ())
+
+
+def test_a_long_line_is_thinned_and_keeps_its_ends():
+    values = [float(number) for number in range(1000)]
+
+    found = mean_curve([curves(values, values)], TAG, group=0)
+
+    assert len(found.y) == len(set(found.y)) == 400
+    assert (found.y[0], found.y[-1]) == (0.0, 999.0)
+    assert found.y == sorted(found.y)
+
+
+def test_the_curves_are_those_of_tensorboard(trained):
+    path = trained / "none-1" / "tensorboard"
+
+    found, expected = read_curves(path), read_scalars(path)
+
+    assert len(found) == 7
+    assert found == {tag: expected[tag] for tag in found}
+
+
+def test_points_that_a_resumed_run_replaced_are_left_out_without_a_word(tmp_path, caplog):
+    for first_update, minutes in ((1, 1.0), (5, 9.0)):
+        with TensorBoard(tmp_path, first_update=first_update) as board:
+            for update in range(first_update, 7):
+                board.position("valid", Progress(update=update, seconds=60 * minutes))
+
+    found = read_curves(tmp_path)["valid/minutes"]
+
+    assert found == {1: 1.0, 2: 1.0, 3: 1.0, 4: 1.0, 5: 9.0, 6: 9.0}
+    assert not caplog.records
+
+
+def test_a_study_has_three_charts_with_a_line_for_each_group(trained):
+    notes = []
+    section = curves_section(group_runs(read_runs([trained])), notes)
+
+    assert [chart.title for chart in section.charts] == [
+        "Validation BLEU",
+        "Validation loss",
+        "Training loss",
+    ]
+    assert all([each.group for each in chart.series] == [0, 1] for chart in section.charts)
+    assert notes == []
+    assert section.charts[1].series[0].x["updates"] == pytest.approx([6.0, 12.0, 18.0])
+
+
+def test_each_head_of_each_run_has_a_row_and_a_point(groups):
+    section = attention_section(groups)
+
+    [chart] = section.charts  # without gold links there is no AER
+    assert chart.y_label == "Sharpness"
+    [series] = chart.series
+    assert groups[series.group].label == "multihead"
+    assert len(series.y) == 4
+    of_groups, of_heads = section.tables
+    assert len(of_groups.rows) == 2
+    assert [row[2].text for row in of_heads.rows] == ["1", "2", "1", "2"]
+    [run, _] = next(group for group in groups if group.label == "multihead").runs
+    assert of_heads.rows[1][3].value == run.heads[1]["entropy"]
+
+
+def test_aer_stands_beside_bleu_for_each_run(tmp_path):
+    write_run(tmp_path / "0", "attention=dot", "seed=1", bleu=30.0, aer=0.25)
+    write_run(tmp_path / "1", "attention=dot", "seed=2", bleu=31.0, aer=0.125)
+    write_run(tmp_path / "2", "attention=none", "seed=1", bleu=10.0)
+
+    section = attention_section(group_runs(read_runs([tmp_path])))
+
+    [chart] = section.charts
+    [series] = chart.series
+    assert (series.x["x"], series.y) == ((0.25, 0.125), (30.0, 31.0))
+    assert series.hints == ("dot, seed 1", "dot, seed 2")
+
+
+def test_without_attention_the_section_is_empty(tmp_path):
+    write_run(tmp_path / "0", "attention=none")
+
+    section = attention_section(group_runs(read_runs([tmp_path])))
+
+    assert not section.paragraphs and not section.tables
+
+
+def test_the_bleu_of_a_range_is_the_mean_over_the_runs(groups):
+    notes = []
+    section = breakdown_section(groups, notes)
+
+    assert notes == []
+    chart = section.charts[0]
+    [lengths] = chart.series[0].x.values()
+    assert lengths == ["1"]  # the corpus has sentences of one word
+    scores = [
+        sacrebleu.corpus_bleu(
+            (run.directory.path / "test.hyp").read_text().splitlines(),
+            [(run.directory.path / "test.ref").read_text().splitlines()],
+        ).score
+        for run in groups[0].runs
+    ]
+    assert chart.series[0].y == pytest.approx([sum(scores) / 2])
+
+
+def test_words_are_counted_in_the_training_data(groups, trained):
+    run = groups[0].runs[0]
+
+    counts = training_counts(run, str.split)
+
+    lines = (trained.parent / "b.train").read_text().split()
+    assert counts.total() == len(lines)
+    assert all(counts[word] == lines.count(word) for word in lines)
+
+
+def test_other_training_data_are_refused(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "copy")
+    for path in (tmp_path / "copy").glob("*/results.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"training_data": "other"}))
+
+    notes = []
+    section = breakdown_section(group_runs(read_runs([tmp_path / "copy"])), notes)
+
+    [note] = notes
+    assert "the training data are not those that" in note
+    assert len(section.charts) == 1
+
+
+def test_missing_training_data_leave_out_the_frequencies(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "copy")
+    for path in (tmp_path / "copy").glob("*/config.yaml"):
+        path.write_text(path.read_text().replace(str(trained.parent), str(tmp_path / "absent")))
+
+    notes = []
+    section = breakdown_section(group_runs(read_runs([tmp_path / "copy"])), notes)
+
+    assert len(section.charts) == len(notes) == 1
+    assert "absent" in notes[0]

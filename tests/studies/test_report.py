@@ -1,0 +1,294 @@
+import shutil
+
+import pytest
+from tiny_study import SIGNATURE, change_results, record_failure, write_run, write_study
+
+from seq2seq.studies import report as module
+from seq2seq.studies.comparison import compare_with_baseline
+from seq2seq.studies.report import (
+    choose_sentences,
+    results_section,
+    settings_table,
+    shown_sentences,
+)
+from seq2seq.studies.runs import group_runs, read_runs
+from seq2seq.visualization.report_page import plotly_script
+
+
+def section_of(path, baseline=None):
+    runs = read_runs([path])
+    groups = group_runs(runs)
+    comparisons = compare_with_baseline(groups, baseline)
+    return results_section(runs, groups, comparisons), comparisons
+
+
+def test_the_summary_says_which_group_is_best_and_what_is_significant(tmp_path):
+    section, _ = section_of(write_study(tmp_path))
+
+    first, best, significance, cost = section.paragraphs
+    assert first == "4 runs in 2 groups, which differ in attention."
+    assert best.startswith("Best on the validation set: dot, with 31.00 \xb1 1.41 BLEU")
+    assert "compared with dot; a difference is significant if p < 0.05" in significance
+    assert "the 95% intervals are not corrected" in significance
+    assert "Worse: none" in significance
+    assert cost.startswith("Cost: dot has 1,234 parameters and trained in 1.5 \xb1 0.0 minutes")
+
+
+def test_a_single_run_is_neither_better_nor_worse(tmp_path):
+    write_study(tmp_path)
+    shutil.rmtree(tmp_path / "1-grammar-none-seed-2")
+
+    section, comparisons = section_of(tmp_path)
+
+    significance = section.paragraphs[2]
+    assert comparisons[1].holm < 0.05
+    assert "Worse" not in significance
+    assert "about these sentences only, not other seeds: none (-" in significance
+    table = section.tables[0]
+    assert table.caption.endswith("* one run on a side: these sentences only, not other seeds")
+    position = [column.label for column in table.columns].index("p (Holm)")
+    assert table.rows[1][position].text.endswith("*")
+
+
+def test_the_cost_of_the_best_group_stands_beside_the_quickest_and_the_slowest(tmp_path):
+    for name, minutes, bleu in (("dot", 2, 30.0), ("none", 1, 20.0), ("local", 4, 10.0)):
+        write_run(tmp_path / name, f"attention={name}", bleu=bleu)
+        change_results(tmp_path / name, seconds=60 * minutes)
+
+    section, _ = section_of(tmp_path)
+
+    assert section.paragraphs[-1] == (
+        "Cost: dot has 1,234 parameters and trained in 2.0 minutes; the quickest group, none, in "
+        "1.0; the slowest group, local, in 4.0."
+    )
+
+
+def test_a_warning_says_that_equal_work_took_different_times(tmp_path):
+    write_study(tmp_path)
+    steady, _ = section_of(tmp_path)
+    change_results(tmp_path / "0-grammar-none-seed-1", target_tokens_per_second=1000.0)
+    change_results(tmp_path / "1-grammar-none-seed-2", target_tokens_per_second=500.0)
+
+    unsteady, _ = section_of(tmp_path)
+
+    assert not any("uncertain" in text for text in steady.paragraphs)
+    assert "one run of none was 2.0 times as fast as another" in unsteady.paragraphs[-1]
+
+
+def test_the_table_has_the_means_and_the_comparison(tmp_path):
+    section, comparisons = section_of(write_study(tmp_path))
+
+    table = section.tables[0]
+    labels = [column.label for column in table.columns]
+    dot, none = (dict(zip(labels, row, strict=True)) for row in table.rows)
+    assert (dot["attention"].text, dot["BLEU"].value) == ("dot", 31.0)
+    assert dot["Difference"].text == "baseline"
+    assert none["Difference"].value == comparisons[1].result.effect
+    assert none["p (Holm)"].value == comparisons[1].holm
+    assert none["Parameters"].text == "1,234"
+    assert none["BLEU"].text == "10.00 \xb1 0.71"
+
+
+def test_every_run_has_a_row(tmp_path):
+    section, _ = section_of(write_study(tmp_path))
+
+    names = [row[0].text for row in section.tables[1].rows]
+    assert sorted(names) == sorted(path.name for path in tmp_path.iterdir())
+
+
+def test_runs_without_a_swept_key_are_one_group(tmp_path):
+    write_run(tmp_path / "only")
+
+    section, _ = section_of(tmp_path)
+
+    assert section.paragraphs[0] == "1 run in 1 group."
+    assert [row[0].text for row in section.tables[0].rows] == ["only"]
+
+
+def write_config(path, text, **values):
+    write_run(path, **values)
+    (path / "config.yaml").write_text(text)
+
+
+def rows_of(table):
+    return {key.text: value.text for key, value in table.rows}
+
+
+def test_equal_settings_are_listed_without_those_of_the_machine(tmp_path):
+    for number, attention in enumerate(("dot", "none")):
+        write_config(
+            tmp_path / f"{number}",
+            f"seed: {number}\nattention: {{name: {attention}}}\n"
+            "data: {name: grammar, cache_dir: /home/me/cache}\ntraining: {max_epochs: 2}\n",
+        )
+
+    [table] = settings_table(read_runs([tmp_path]))
+
+    assert rows_of(table) == {
+        "data": "grammar",
+        "training.max_epochs": "2",
+        "signature of BLEU": SIGNATURE,
+    }
+    assert table.is_folded
+
+
+def test_scores_of_different_signatures_have_no_common_one(tmp_path):
+    for number in (0, 1):
+        write_config(tmp_path / f"{number}", "data: {name: grammar}\n")
+    results = tmp_path / "1" / "results.json"
+    results.write_text(results.read_text().replace("tok:13a", "tok:char"))
+
+    [table] = settings_table(read_runs([tmp_path]))
+
+    assert rows_of(table) == {"data": "grammar"}
+
+
+def test_a_common_device_is_listed(tmp_path):
+    for number in (0, 1):
+        write_config(tmp_path / f"{number}", "data: {name: grammar}\n")
+        change_results(tmp_path / f"{number}", device="cpu, 2 threads")
+
+    [table] = settings_table(read_runs([tmp_path]))
+
+    assert rows_of(table)["device"] == "cpu, 2 threads"
+
+
+def test_a_run_without_a_configuration_leaves_the_table_out(tmp_path):
+    write_config(tmp_path / "0", "data: {name: grammar}\n")
+    write_run(tmp_path / "1")
+
+    assert settings_table(read_runs([tmp_path])) == []
+
+
+def test_a_trained_study_is_reported_in_full(trained, report):
+    page, data = report(trained)
+
+    for title in ("Results", "Learning curves", "Attention", "Length and rare words"):
+        assert f">{title}</h2>" in page
+    assert "All runs ended, and all of them are compared." in page
+    assert sorted(data["groups"]) == ["multihead", "none"]
+    assert len(data["charts"]) == 6
+    assert len(data["sentences"]) == 3
+    assert len(page) - len(plotly_script()) < 200_000
+
+
+def test_failures_missing_seeds_and_other_signatures_are_named(tmp_path, report):
+    write_run(tmp_path / "0", "attention=dot", "seed=1")
+    write_run(tmp_path / "1", "attention=dot", "seed=2")
+    write_run(tmp_path / "2", "attention=none", "seed=1")
+    results = tmp_path / "2" / "results.json"
+    results.write_text(results.read_text().replace("tok:13a", "tok:char"))
+    record_failure(tmp_path / "3", "the loss is not finite", ["attention=none", "seed=2"])
+
+    page, _ = report(tmp_path)
+
+    assert "<li>3 failed: the loss is not finite.</li>" in page
+    assert "<li>none has no results with seed 2.</li>" in page
+    assert "different signatures" in page
+    assert SIGNATURE in page
+    assert SIGNATURE.replace("13a", "char") in page
+    assert "All runs ended" not in page
+
+
+def test_different_devices_are_named(tmp_path, report):
+    for number, device in enumerate(("cpu, 1 threads", "NVIDIA H100")):
+        write_run(tmp_path / f"{number}", f"attention={number}")
+        change_results(tmp_path / f"{number}", device=device)
+
+    page, _ = report(tmp_path)
+
+    assert "times cannot be compared: cpu, 1 threads; NVIDIA H100.</li>" in page
+
+
+def test_runs_of_one_seed_in_a_group_are_named(tmp_path, report):
+    for number, (name, seed) in enumerate([("dot", 1), ("dot", 1), ("none", 1), ("none", 2)]):
+        write_run(tmp_path / f"{number}", f"attention={name}", f"seed={seed}")
+
+    page, _ = report(tmp_path)
+
+    assert "<li>dot has several runs with one seed; they count as different seeds" in page
+    assert "none has several" not in page
+
+
+def test_what_a_run_has_not_kept_is_named(tmp_path, report):
+    page, data = report(write_study(tmp_path))
+
+    assert "0-grammar-none-seed-1 has no learning curves" in page
+    assert "BLEU by source length is not shown" in page
+    assert "Words are not scored by training frequency" in page
+    assert "No sentences are shown" in page
+    assert data["sentences"] == []
+
+
+def test_a_damaged_checkpoint_leaves_out_its_translations_only(trained, tmp_path, report):
+    shutil.copytree(trained, tmp_path / "copy")
+    for path in (tmp_path / "copy").glob("none-*/best.pt"):
+        path.write_bytes(b"damaged")
+
+    page, data = report(tmp_path / "copy")
+
+    assert "translates no sentences here" in page
+    translations = [one for each in data["sentences"] for one in each["translations"]]
+    assert {data["groups"][one["group"]] for one in translations} == {"multihead"}
+
+
+def test_a_study_without_results_has_a_report(tmp_path, report):
+    record_failure(tmp_path / "0", "no memory", ["attention=none"])
+
+    page, _ = report(tmp_path)
+
+    assert "No run has results." in page
+    assert "0 failed: no memory." in page
+
+
+def test_each_group_translates_the_same_sentences_with_its_best_run(groups, trained):
+    notes = []
+    sentences = shown_sentences(groups, notes)
+
+    assert notes == []
+    sources = (trained / "none-1" / "test.src").read_text().splitlines()
+    assert sorted(each.source for each in sentences) == sorted(sources)
+    for sentence in sentences:
+        assert [each.group for each in sentence.translations] == [0, 1]
+        for each in sentence.translations:
+            run = groups[each.group].best
+            written = (run.directory.path / "test.hyp").read_text().splitlines()
+            assert each.text == written[sources.index(sentence.source)]
+
+
+def test_weights_are_percent_of_each_token(groups):
+    sentences = shown_sentences(groups, [])
+
+    index = [group.label for group in groups].index("multihead")
+    for sentence in sentences:
+        found = sentence.translations[index]
+        assert len(found.weights) == 2
+        for head in found.weights:
+            assert [len(row) for row in head] == [len(found.source_tokens)] * len(
+                found.target_tokens
+            )
+            for row in head:
+                assert sum(row) == pytest.approx(100, abs=len(row) / 2)
+        assert sentence.translations[1 - index].weights == []
+
+
+def test_sentences_too_large_for_the_page_are_counted(groups, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_WEIGHTS", 1)
+
+    notes = []
+    sentences = shown_sentences(groups, notes)
+
+    assert sentences == []
+    assert notes[0].startswith("3 of 3 sentences are not shown")
+
+
+@pytest.mark.parametrize("number", [1, 3, 50])
+def test_sentences_of_all_lengths_are_chosen_once(number):
+    sources = ["w " * length for length in (5, 1, 9, 3, 0, 7)]
+
+    chosen = choose_sentences(sources, number)
+
+    assert len(chosen) == len(set(chosen)) == min(number, 5)
+    assert 4 not in chosen
+    lengths = [len(sources[i]) for i in chosen]
+    assert lengths == sorted(lengths)

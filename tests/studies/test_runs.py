@@ -1,0 +1,291 @@
+import json
+import os
+
+import pytest
+from tiny_study import SIGNATURE, change_results, record_failure, write_run, write_study
+
+from seq2seq.config.schema import load_config
+from seq2seq.config.serialization import save_config
+from seq2seq.studies.comparison import compare_with_baseline
+from seq2seq.studies.runs import group_runs, read_runs
+
+
+def swept(path):
+    return {run.name: run.swept for run in read_runs([path])}
+
+
+def test_runs_are_sorted_by_validation_and_failed_ones_come_last(tmp_path):
+    write_run(tmp_path / "0-none", bleu=40.0, valid_bleu=9.5)
+    write_run(tmp_path / "1-dot", bleu=30.0, valid_bleu=31.0)
+    write_run(tmp_path / "2-zero", bleu=50.0, valid_bleu=0.0)
+    record_failure(tmp_path / "3-odd", "attention.num_heads=3 must divide attention.size=256")
+
+    runs = read_runs([tmp_path])
+
+    assert [run.name for run in runs] == ["1-dot", "0-none", "2-zero", "3-odd"]
+    assert [run.failure for run in runs[2:]] == [
+        None,
+        "attention.num_heads=3 must divide attention.size=256",
+    ]
+
+
+def test_every_key_that_differs_is_a_swept_key(tmp_path):
+    found = swept(write_study(tmp_path))
+
+    assert found["0-grammar-none-seed-1"] == {"attention": "none", "seed": "1"}
+    assert found["3-grammar-dot-seed-2"] == {"attention": "dot", "seed": "2"}
+
+
+def test_a_failed_job_keeps_its_swept_values(tmp_path):
+    write_run(tmp_path / "0-none", "attention=none", "seed=1", "+model=luong")
+    record_failure(tmp_path / "1-dot", "no", ["attention=dot", "seed=1", "+model=luong"])
+
+    assert swept(tmp_path) == {"0-none": {"attention": "none"}, "1-dot": {"attention": "dot"}}
+
+
+def test_keys_that_say_how_a_run_starts_are_not_swept(tmp_path):
+    write_run(tmp_path / "0", "seed=1", "overwrite=true", "run_name=a")
+    write_run(tmp_path / "1", "seed=2", "resume=true", "run_name=b")
+
+    assert swept(tmp_path) == {"0": {"seed": "1"}, "1": {"seed": "2"}}
+
+
+def test_a_value_that_one_sweep_leaves_to_its_default_comes_from_the_configuration(tmp_path):
+    for name, overrides in {"0": ["seed=1"], "1": ["seed=1", "attention=dot"]}.items():
+        save_config(load_config(*overrides), write_run(tmp_path / name, *overrides) / "config.yaml")
+
+    assert swept(tmp_path) == {"0": {"attention": "additive"}, "1": {"attention": "dot"}}
+
+
+def test_a_value_is_one_group_however_it_was_typed(tmp_path):
+    typed = ["seed=1", "training.label_smoothing=0", "training.validation.patience=null"]
+    given = {"0": typed, "1": ["seed=2", "training.label_smoothing=0.0", "attention=additive"]}
+    for name, overrides in given.items():
+        save_config(load_config(*overrides), write_run(tmp_path / name, *overrides) / "config.yaml")
+
+    [group] = group_runs(read_runs([tmp_path]))
+
+    assert [run.seed for run in group.runs] == ["1", "2"]
+
+
+def test_runs_of_no_sweep_are_compared_by_their_configurations(tmp_path):
+    for name, overrides in {
+        "a": ["attention=multihead", "seed=1"],
+        "b": ["attention=none", "seed=2", "model.encoder.hidden_size=8"],
+    }.items():
+        config = load_config(*overrides, f"run_name={name}")
+        save_config(config, write_run(tmp_path / name) / "config.yaml")
+
+    keys = {"attention", "seed", "model.encoder.hidden_size"}
+    assert keys <= swept(tmp_path)["a"].keys()
+    assert all(not key.startswith("attention.") for key in swept(tmp_path)["a"])
+    assert swept(tmp_path)["b"]["attention"] == "none"
+
+
+def test_what_is_not_a_run_is_not_listed(tmp_path):
+    write_run(tmp_path / "0-none")
+    (tmp_path / ".submitit" / "123").mkdir(parents=True)
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "1.png").write_bytes(b"")
+    (tmp_path / "multirun.yaml").write_text("x: 1\n")
+
+    assert [run.name for run in read_runs([tmp_path])] == ["0-none"]
+
+
+@pytest.mark.parametrize("left", [None, "config.yaml", ".lock"])
+def test_a_killed_job_was_stopped(tmp_path, left):
+    (tmp_path / "0-none").mkdir()
+    if left is not None:
+        (tmp_path / "0-none" / left).write_text("seed: 1\n")
+
+    assert [run.outcome for run in read_runs([tmp_path])] == [
+        "0-none stopped before it wrote results.json; resume=true continues it"
+    ]
+
+
+def test_links_to_runs_of_the_comparison_are_left_out_and_counted(tmp_path, caplog):
+    sweep = write_study(tmp_path / "sweep")
+    elsewhere = write_run(tmp_path / "elsewhere", "attention=dot", "seed=9")
+    names = [path.name for path in sorted(sweep.iterdir())]
+    (sweep / "latest").symlink_to(names[0])
+    (sweep / "again").symlink_to(elsewhere)
+    (sweep / "once-more").symlink_to(elsewhere)
+
+    found = {run.name for run in read_runs([sweep])}
+
+    assert found == {*names, "again"}
+    assert caplog.messages == [
+        "2 links lead to runs that are compared under another name, such as "
+        f"{sweep / 'latest'}; they are left out"
+    ]
+
+
+def test_a_failure_does_not_remove_existing_results(tmp_path):
+    write_run(tmp_path / "0-none", bleu=9.5)
+    record_failure(tmp_path / "0-none", "the directory holds a run already")
+
+    [run] = read_runs([tmp_path])
+
+    assert (run.measures["bleu"], run.failure) == (9.5, None)
+    assert not (tmp_path / "0-none" / "failed.txt").exists()
+
+
+def test_several_sweeps_and_single_runs_are_read_together(tmp_path):
+    write_run(tmp_path / "a" / "0-dot", "attention=dot", bleu=30.0)
+    write_run(tmp_path / "b" / "0-dot", "attention=none", bleu=20.0)
+
+    runs = read_runs([tmp_path / "a", tmp_path / "b" / "0-dot"])
+
+    assert [run.name for run in runs] == ["a/0-dot", "0-dot"]
+    assert [run.swept for run in runs] == [{"attention": "dot"}, {"attention": "none"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("absent", "absent: no such directory"), ("", "no runs; name a sweep")]
+)
+def test_a_directory_without_runs_is_refused(tmp_path, name, message):
+    with pytest.raises(ValueError, match=message):
+        read_runs([tmp_path / name])
+
+
+def test_groups_differ_in_a_key_other_than_the_seed_and_the_best_comes_first(tmp_path):
+    groups = group_runs(read_runs([write_study(tmp_path)]))
+
+    assert [group.label for group in groups] == ["dot", "none"]
+    assert [[run.seed for run in group.runs] for group in groups] == [["1", "2"], ["1", "2"]]
+    assert groups[0].mean("bleu") == 31.0
+    assert groups[0].spread("bleu").deviation == pytest.approx(2**0.5)
+    assert groups[0].spread("aer") == (None, None)
+
+
+def test_a_group_counts_its_failed_runs(tmp_path):
+    write_run(tmp_path / "0", "attention=none", "seed=1", bleu=5.0)
+    record_failure(tmp_path / "1", "no", ["attention=none", "seed=2"])
+    record_failure(tmp_path / "2", "no", ["attention=dot", "seed=2"])
+
+    [group] = group_runs(read_runs([tmp_path]))
+
+    assert (group.label, len(group.runs), group.num_failed) == ("none", 1, 1)
+    assert group.spread("bleu").deviation is None
+
+
+def test_a_label_names_the_keys_where_several_are_swept(tmp_path):
+    write_run(tmp_path / "0", "attention=none", "model=luong")
+    write_run(tmp_path / "1", "attention=dot", "model=bahdanau")
+
+    labels = {group.label for group in group_runs(read_runs([tmp_path]))}
+
+    assert labels == {"attention=none model=luong", "attention=dot model=bahdanau"}
+
+
+@pytest.mark.parametrize("again", ["", "0-grammar-none-seed-1"])
+def test_a_run_is_not_counted_twice(tmp_path, again):
+    sweep = write_study(tmp_path / "sweep")
+
+    with pytest.raises(ValueError, match=r"is named twice; name each sweep or run once$"):
+        read_runs([sweep, sweep / again])
+
+
+HEAD = {"entropy": 0.5, "coverage": 1, "sharpness": 0.75, "alignment_error_rate": None}
+
+
+def test_measures_are_those_that_the_run_has(tmp_path):
+    path = write_run(tmp_path / "run", bleu=31.5, aer=0.25)
+    test = json.loads((path / "results.json").read_text())["test"] | {"heads": [HEAD]}
+    change_results(path, test=test, device="cpu", training_data="ab")
+
+    [run] = read_runs([path])
+
+    assert run.measures["bleu"] == run.measures["valid_bleu"] == 31.5
+    assert (run.measures["minutes"], run.measures["aer"]) == (1.5, 0.25)
+    assert "coverage" not in run.measures
+    assert (run.signature, run.device, run.training_data) == (SIGNATURE, "cpu", "ab")
+    assert run.heads == [{"entropy": 0.5, "coverage": 1.0, "sharpness": 0.75, "aer": None}]
+
+
+def test_a_run_without_a_test_set_has_its_validation_score(tmp_path):
+    path = write_run(tmp_path / "run", bleu=31.5)
+    change_results(path, test=None)
+
+    [run] = read_runs([path])
+
+    assert (run.measures["valid_bleu"], run.signature, run.failure) == (31.5, "", None)
+    assert not {"bleu", "chrf", "perplexity"} & run.measures.keys()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"valid": {"bleu": "high"}}, "valid.bleu='high' is not a number"),
+        ({"seconds": "long"}, "seconds='long' is not a number"),
+        ({"test": [1]}, "test=[1] is not a set of scores"),
+        ({"test": {"heads": 2}}, "not iterable"),
+        ({"test": {"heads": [1.5]}}, "'float' object"),
+        ({"test": {"heads": [{**HEAD, "sharpness": "high"}]}}, "sharpness='high' is not a num"),
+    ],
+)
+def test_results_that_are_no_numbers_make_the_run_a_failed_one(tmp_path, content, reason):
+    path = write_run(tmp_path / "run")
+    change_results(path, **content)
+
+    [run] = read_runs([path])
+
+    assert (run.measures, run.heads) == ({}, [])
+    assert run.failure.startswith(f"{path}/results.json is damaged (")
+    assert reason in run.failure
+    assert run.failure.endswith("; train the run again")
+
+
+def test_equal_values_are_equal_texts_however_they_were_typed(tmp_path):
+    overrides = ("rate=1e-3", "a.b=null", "c=TRUE", "data.train=['x.de', y.en]", "+model=luong")
+    path = write_run(tmp_path / "run", *overrides)
+    (path / "config.yaml").write_text(
+        "rate: 0.001\na: {b: null}\nc: true\ndata: {train: [x.de, y.en]}\nmodel: {name: luong}\n"
+    )
+
+    [run] = read_runs([path])
+
+    assert run.overrides == run.config
+    assert run.config["data.train"] == "[x.de,y.en]"
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "overrides.txt", "failed.txt", "test.hyp"])
+def test_a_named_pipe_is_not_awaited(tmp_path, name):
+    path = write_run(tmp_path / "run", "seed=1")
+    (path / name).unlink(missing_ok=True)
+    os.mkfifo(path / name)
+
+    [run] = read_runs([path])
+
+    assert run.failure is None
+    assert compare_with_baseline(group_runs([run]), None)[0].result is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        *(
+            ("config.yaml", text, "config.yaml is damaged")
+            for text in (b"a: [", b"- a", b"\0", b"x: ${y", b"a: &a [*a]", b"[" * 3000)
+        ),
+        ("results.json", b"{}", "results.json is damaged (it has no valid)"),
+        ("results.json", b"[1]", "results.json is damaged"),
+        ("results.json", b'{"valid": ', "results.json is damaged"),
+        ("results.json", b"[" * 100_000, "results.json is damaged"),
+        ("overrides.txt", b"\xff\xfe", "overrides.txt is damaged"),
+        ("failed.txt", b"", "its failed.txt is empty"),
+        ("failed.txt", b"\xff", "failed.txt is damaged"),
+        ("test.hyp", b"one line\n", "test.{hyp,ref} have different numbers of lines"),
+        ("test.ref", b"\xff\n" * 30, "test.ref is damaged"),
+    ],
+)
+def test_a_damaged_file_fails_its_run_alone(tmp_path, name, content, reason):
+    write_run(tmp_path / "0-good", "seed=1")
+    (write_run(tmp_path / "1-bad", "seed=2") / name).write_bytes(content)
+
+    good, bad = read_runs([tmp_path])
+
+    assert (good.name, good.failure) == ("0-good", None)
+    assert (bad.name, bad.measures) == ("1-bad", {})
+    assert bad.failure is not None
+    assert reason in bad.failure
