@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from selenium import webdriver
+from selenium.webdriver.support.ui import WebDriverWait
 
 _BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 _DRIVER = shutil.which("chromedriver")
@@ -14,6 +15,11 @@ _OPTIONS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
     "--disable-background-networking --disable-component-update --disable-dev-shm-usage "
     "--window-size=1280,900"
+)
+# `element` is a function of the script of either page.
+_IS_OPEN = (
+    "return location.href === arguments[0] && document.readyState === 'complete' "
+    "&& !document.isLeft && typeof element === 'function'"
 )
 needs_browser = pytest.mark.skipif(
     _BROWSER is None or _DRIVER is None,
@@ -33,3 +39,16 @@ def open_browser(profile: Path) -> Iterator[webdriver.Chrome]:
     service = webdriver.ChromeService(_DRIVER, log_output=os.devnull)
     with webdriver.Chrome(options=options, service=service) as driver:
         yield driver
+
+
+def open_page(browser: webdriver.Chrome, path: Path) -> None:
+    """Open a page, and wait until it is loaded and its script has run.
+
+    `get` alone sometimes returns while the browser still shows the page before, which may have the
+    same address.
+    """
+    browser.execute_script("document.isLeft = true")
+    browser.get(path.as_uri())
+    WebDriverWait(browser, 30).until(
+        lambda _: browser.execute_script(_IS_OPEN, path.as_uri()), f"{path} did not open"
+    )

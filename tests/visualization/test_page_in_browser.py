@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from headless_browser import needs_browser, open_browser
+from headless_browser import needs_browser, open_browser, open_page
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -34,18 +34,18 @@ def browser(tmp_path_factory):
 def show(browser, tmp_path):
     """Return a function that opens a page of sentences; the console must stay empty."""
 
-    def open_page(*sentences):
+    def write_and_open(*sentences):
         path = tmp_path / "attention.html"
         with path.open("wb") as file:
             page = AttentionPage(file)
             for sentence in sentences:
                 page.add(**sentence)
             page.close()
-        browser.get(path.as_uri())
+        open_page(browser, path)
         point_away(browser)  # the pointer stands where the test before left it
         return browser
 
-    yield open_page
+    yield write_and_open
     assert browser.get_log("browser") == []
 
 

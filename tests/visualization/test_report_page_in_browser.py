@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from headless_browser import needs_browser, open_browser
+from headless_browser import needs_browser, open_browser, open_page
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -39,14 +39,14 @@ def browser(tmp_path_factory):
 def show(browser, tmp_path):
     """Return a function that opens the page of a study; the console must stay empty."""
 
-    def open_page(text="dot"):
+    def write_and_open(text="dot"):
         path = tmp_path / "report.html"
         with path.open("wb") as file:
             make_page(text).write(file)
-        browser.get(path.as_uri())
+        open_page(browser, path)
         return browser
 
-    yield open_page
+    yield write_and_open
     assert browser.get_log("browser") == []
 
 
