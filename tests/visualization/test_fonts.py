@@ -1,5 +1,4 @@
 import unicodedata
-from pathlib import Path
 
 import matplotlib
 import pytest
@@ -75,15 +74,13 @@ def test_the_font_of_matplotlibs_settings_comes_first_and_others_complete_it():
 
 def test_a_font_that_was_installed_after_matplotlibs_list_was_made_is_found(monkeypatch, caplog):
     sign = "\u222e"  # a contour integral, which the reduced list below lacks
-    own = [each for each in font_manager.fontManager.ttflist if each.name == OWN_FONT]
+    own = font_manager.findfont(OWN_FONT)
     other = [each for each in font_manager.fontManager.ttflist if each.name == "cmb10"]
     assert sign in fonts_module._characters(OWN_FONT)
     fonts_module._characters.cache_clear()
     monkeypatch.setattr(font_manager.fontManager, "ttflist", list(other))
     with matplotlib.rc_context({"font.family": ["cmb10"]}):
-        monkeypatch.setattr(
-            font_manager, "findSystemFonts", lambda: [str(Path(own[0].fname)), "/no/font.ttf"]
-        )
+        monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [own, "/no/font.ttf"])
         fonts = Fonts([sign])
 
     assert fonts.families == ["cmb10", OWN_FONT]
