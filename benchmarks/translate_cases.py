@@ -20,7 +20,7 @@ from seq2seq.data import load_corpora
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Precision
 from seq2seq.search import BeamConfig, DecodingConfig
-from seq2seq.search.backpointers import History
+from seq2seq.search.interface import History
 
 SCRIPT = Path(__file__).parents[1] / "translate.py"
 SENTENCE = "Ein Hund rennt."

@@ -1,7 +1,9 @@
-"""The function `search`, the models that it takes, the hypotheses that it returns."""
+"""The function `search`, the models that it takes, and the history that gives its hypotheses."""
 
-# B batch, R rows (hypotheses), S source length, T target length, N heads, V vocabulary
+# B sentences, W hypotheses of each, R rows of the model, S source length, T target length, N heads,
+# V vocabulary
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -11,6 +13,7 @@ from torch import Tensor
 from seq2seq.registry import Registry
 from seq2seq.search.config import DecodingConfig
 from seq2seq.search.constraints import Constraints, build_constraints
+from seq2seq.special_tokens import EOS
 
 _Selected = TypeVar("_Selected")
 
@@ -171,3 +174,157 @@ def search(
 def length_limits(source_mask: Tensor, config: DecodingConfig) -> list[int]:
     """Return the largest number of tokens of each translation, including EOS."""
     return [config.longest(length) for length in source_mask.sum(dim=1).tolist()]
+
+
+ROOT = -1
+"""Parent of the first token of a hypothesis."""
+JOINED_STEPS = 64
+"""Number of steps whose attention weights are joined into one tensor."""
+
+
+class Ending(NamedTuple):
+    """The last cell of a hypothesis to return, and its score."""
+
+    cell: int
+    score: float
+
+
+class History:
+    """All tokens of all hypotheses, each in a numbered cell that points to its parent.
+
+    Sentences can leave the batch and hypotheses can be reordered without copying; paths are traced
+    back once, when the search ends.
+    """
+
+    def __init__(self) -> None:
+        self._links: list[Tensor] = []  # per step (3, B * W): tokens, parent cells, weight rows
+        self._log_probabilities: list[Tensor] = []  # per step (B * W,)
+        self._weights: list[Tensor] = []  # per step (R, N, S), the latest steps
+        self._joined_weights: list[Tensor] = []  # earlier steps
+        self._num_cells = 0
+        self._num_rows = 0
+
+    def append(
+        self,
+        tokens: Tensor,
+        *,
+        parents: Tensor,
+        rows: Tensor,
+        log_probabilities: Tensor,
+        attention_weights: Tensor,
+    ) -> Tensor:
+        """Add the cells of one step.
+
+        Args:
+            tokens: Token ids, (B, W).
+            parents: Cells that they extend, or `ROOT`, (B, W).
+            rows: Rows of `attention_weights` that they were computed from, (B, W).
+            log_probabilities: Log-probabilities of the hypotheses including these tokens, (B, W).
+            attention_weights: (R, N, S).
+
+        Returns:
+            Numbers of the new cells, (B, W).
+        """
+        links = torch.stack((tokens, parents, rows + self._num_rows))
+        self._links.append(links.flatten(1))
+        self._log_probabilities.append(log_probabilities.flatten())
+        self._append_weights(attention_weights)
+        first = self._num_cells
+        self._num_cells += tokens.numel()
+        self._num_rows += attention_weights.shape[0]
+        return torch.arange(first, self._num_cells, device=tokens.device).view_as(tokens)
+
+    def hypotheses(
+        self, endings: list[list[Ending]], source_lengths: list[int]
+    ) -> list[list[Hypothesis]]:
+        """Trace each ending back to its first token.
+
+        Args:
+            endings: Endings of each sentence, best first.
+            source_lengths: Length of each source, including EOS.
+
+        Raises:
+            ValueError: A probability is NaN, or a sentence has no possible hypothesis.
+        """
+        links = torch.cat(self._links, dim=1)
+        tokens, parents, rows = links.tolist()
+        totals = torch.cat(self._log_probabilities)
+        by_token = _differences(totals, links[1]).tolist()
+        log_probabilities = totals.tolist()
+        _check_numbers(log_probabilities)
+        for ends in endings:
+            _check_possible([log_probabilities[end.cell] for end in ends])
+        paths = [[_trace(end.cell, parents) for end in ends] for ends in endings]
+        used = [rows[cell] for of_sentence in paths for path in of_sentence for cell in path]
+        weights = self._gather_weights(used)
+        lengths = [len(path) for of_sentence in paths for path in of_sentence]
+        parts = iter(torch.split(weights, lengths))
+
+        def hypothesis(path: list[int], score: float, source_length: int) -> Hypothesis:
+            ids = [tokens[cell] for cell in path]
+            finished = ids[-1] == EOS
+            part = next(parts)[:, :, :source_length]  # (T, N, S)
+            return Hypothesis(
+                ids=ids[:-1] if finished else ids,
+                score=score,
+                log_probability=log_probabilities[path[-1]],
+                finished=finished,
+                attention_weights=part.transpose(0, 1),
+                token_log_probabilities=[by_token[cell] for cell in path],
+            )
+
+        return [
+            [hypothesis(path, end.score, length) for path, end in zip(of, ends, strict=True)]
+            for of, ends, length in zip(paths, endings, source_lengths, strict=True)
+        ]
+
+    def _append_weights(self, weights: Tensor) -> None:
+        """Store the attention weights of a step.
+
+        They are joined from time to time: many small tensors between the large ones that each step
+        frees fragment memory (600 MB in a sentence of 1,044 tokens).
+        """
+        self._weights.append(weights)
+        if len(self._weights) == JOINED_STEPS:
+            self._joined_weights.append(torch.cat(self._weights))
+            self._weights.clear()
+
+    def _gather_weights(self, rows: list[int]) -> Tensor:
+        """Return the attention weights of the given rows on the CPU, (len(rows), N, S)."""
+        weights = torch.cat([*self._joined_weights, *self._weights])
+        return weights[torch.tensor(rows, device=weights.device)].float().cpu()
+
+
+def _trace(cell: int, parents: list[int]) -> list[int]:
+    """Return the cells from the first token to the given one."""
+    path = []
+    while cell != ROOT:
+        path.append(cell)
+        cell = parents[cell]
+    return path[::-1]
+
+
+def _differences(totals: Tensor, parents: Tensor) -> Tensor:
+    """Return the total of each cell minus its parent's; its error is 1e-7 of the total."""
+    # ROOT is -1, so it finds the appended last value: 0, the total without any token.
+    padded = torch.nn.functional.pad(totals.double(), (0, 1))
+    return padded[:-1] - padded[parents]
+
+
+def _check_numbers(log_probabilities: list[float]) -> None:
+    """Raise ValueError if a log-probability is NaN."""
+    if any(map(math.isnan, log_probabilities)):
+        raise ValueError(
+            "the model's probabilities are not numbers (NaN); translate with precision=fp32, "
+            "or take an earlier checkpoint"
+        )
+
+
+def _check_possible(log_probabilities: list[float]) -> None:
+    """Raise ValueError unless a sentence has hypotheses and all of them are possible."""
+    if not log_probabilities or -math.inf in log_probabilities:
+        raise ValueError(
+            "no translation is possible: a hypothesis has reached a step at which every token, "
+            "EOS included, is banned or has probability 0; ban fewer sequences, or check that "
+            "the logits of the model are finite"
+        )

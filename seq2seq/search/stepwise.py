@@ -12,17 +12,18 @@ import torch
 from torch import Tensor
 
 from seq2seq.runtime.seeding import derive_seed
-from seq2seq.search.backpointers import ROOT, Ending, History
 from seq2seq.search.config import GreedyConfig, SamplingConfig
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.interface import (
+    ROOT,
+    Ending,
+    History,
     Hypotheses,
     Hypothesis,
     SearchedModel,
     length_limits,
     register_search,
 )
-from seq2seq.search.topk import stable_max, stable_topk
 from seq2seq.special_tokens import BOS, EOS
 
 
@@ -252,3 +253,73 @@ def _best_distinct(samples: list[Hypothesis]) -> list[Hypothesis]:
     for sample in samples:
         distinct.setdefault((sample.finished, *sample.ids), sample)
     return sorted(distinct.values(), key=lambda sample: (not sample.finished, -sample.score))
+
+
+BLOCK = 64
+"""Number of values whose maximum is computed first."""
+_FEW_ROWS = 4
+"""Below this number of rows, `torch.max` over whole rows is faster (measured)."""
+
+
+def stable_max(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the largest value of each row and its lowest index.
+
+    The result is that of `torch.max`, which computes an index for every value. Computing it only
+    within the first block with the largest maximum takes a third of the time for many rows.
+
+    Args:
+        values: (B, V).
+
+    Returns:
+        Values and indices, (B,).
+
+    Example:
+        >>> values, indices = stable_max(torch.tensor([[0.5, 2.0, 2.0]]))
+        >>> values.tolist(), indices.tolist()
+        ([2.0], [1])
+    """
+    if len(values) < _FEW_ROWS:
+        return values.max(dim=1)
+    blocks = block_maxima(values.unsqueeze(1)).max(dim=2).indices  # (B, 1)
+    places = blocks * BLOCK + torch.arange(BLOCK, device=values.device)
+    # Places beyond the end repeat the last value; the first of equal values is taken.
+    places = places.clamp_(max=values.shape[1] - 1)
+    largest, order = values.gather(1, places).max(dim=1, keepdim=True)
+    return largest.squeeze(1), places.gather(1, order).squeeze(1)
+
+
+def stable_topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k largest values of each row in descending order, ties by lower index.
+
+    `torch.topk` guarantees neither which of equal values it returns nor their order. Here only
+    values of -inf may come in any order.
+
+    Args:
+        values: (B, M).
+        k: Number of values; more than M returns all.
+
+    Returns:
+        Values and indices, (B, min(k, M)).
+    """
+    if k >= values.shape[1]:
+        return values.sort(dim=1, descending=True, stable=True)
+    # One value more shows whether equal values lie on both sides of the border.
+    largest, indices = values.topk(k + 1)
+    torn = (largest[:, k - 1] == largest[:, k]) & (largest[:, k] > -torch.inf)
+    indices = indices[:, :k].sort(dim=1).values
+    largest, order = values.gather(1, indices).sort(dim=1, descending=True, stable=True)
+    indices = indices.gather(1, order)
+    if torn.any():
+        whole, order = values[torn].sort(dim=1, descending=True, stable=True)
+        largest[torn], indices[torn] = whole[:, :k], order[:, :k]
+    return largest, indices
+
+
+def block_maxima(values: Tensor) -> Tensor:
+    """Return the maximum of every `BLOCK` values and of the rest, (B, W, V) -> (B, W, blocks)."""
+    whole = values.shape[2] // BLOCK * BLOCK
+    blocks = values[:, :, :whole].reshape(*values.shape[:2], -1, BLOCK)
+    maxima = blocks.amax(dim=3)
+    if whole == values.shape[2]:
+        return maxima
+    return torch.cat((maxima, values[:, :, whole:].amax(dim=2, keepdim=True)), dim=2)

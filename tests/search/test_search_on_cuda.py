@@ -117,7 +117,7 @@ def test_only_the_questions_of_the_search_make_the_host_wait_in_a_step():
 
 IN_A_BEAM_STEP = {
     "search/constraints.py: if stuck.any(): [_local_scalar_dense]",
-    "search/topk.py: if torn.any(): [_local_scalar_dense]",
+    "search/stepwise.py: if torn.any(): [_local_scalar_dense]",
     "search/beam.py: if not live.all(): [_local_scalar_dense]",
 }
 EXACTLY_2 = {"min_length": 2, "max_length_offset": 2}
