@@ -5,7 +5,7 @@ once; a call with queries then returns contexts and weights. `Attention.start` a
 do the same step by step, for types that read the weights of earlier steps as well.
 """
 
-from seq2seq.attention.additive import AdditiveAttention, AdditiveConfig
+from seq2seq.attention.additive import AdditiveAttention, AdditiveConfig, RememberingAttention
 from seq2seq.attention.base import (
     Attention,
     AttentionConfig,
@@ -21,21 +21,21 @@ from seq2seq.attention.gaussian import GaussianAttention, GaussianConfig
 from seq2seq.attention.general import GeneralAttention, GeneralConfig
 from seq2seq.attention.local import LocalAttention, LocalConfig
 from seq2seq.attention.location import LocationAttention, LocationConfig
-from seq2seq.attention.multihead import MultiHeadAttention, MultiHeadConfig
+from seq2seq.attention.multihead import (
+    Attended,
+    CausalSelfAttention,
+    CrossAttention,
+    MultiHeadAttention,
+    MultiHeadConfig,
+    Past,
+    SelfAttention,
+)
 from seq2seq.attention.none import NoAttention, NoAttentionConfig
 from seq2seq.attention.normalizers import (
     Normalizer,
     masked_entmax15,
     masked_softmax,
     masked_sparsemax,
-)
-from seq2seq.attention.remembering import RememberingAttention
-from seq2seq.attention.sequences import (
-    Attended,
-    CausalSelfAttention,
-    CrossAttention,
-    Past,
-    SelfAttention,
 )
 from seq2seq.attention.uniform import UniformAttention, UniformConfig
 

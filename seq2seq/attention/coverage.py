@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from seq2seq.attention.additive import AdditiveConfig
+from seq2seq.attention.additive import AdditiveConfig, RememberingAttention
 from seq2seq.attention.base import register_attention
-from seq2seq.attention.remembering import RememberingAttention
 
 
 @dataclass(kw_only=True, slots=True, repr=False)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2seq.attention.additive import AdditiveConfig
+from seq2seq.attention.additive import AdditiveConfig, RememberingAttention
 from seq2seq.attention.base import register_attention
-from seq2seq.attention.remembering import RememberingAttention
 from seq2seq.checks import Size
 
 

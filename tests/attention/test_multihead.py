@@ -2,10 +2,24 @@ import dataclasses
 
 import pytest
 import torch
-from tiny_attention import attend, attention_config, tiny_attention, tiny_sources
+from tiny_attention import (
+    attend,
+    attention_config,
+    draw_sequences,
+    sequence_attention,
+    tiny_attention,
+    tiny_sources,
+)
+from torch import nn
 from torch.testing import assert_close
 
-from seq2seq.attention import MultiHeadAttention, MultiHeadConfig
+from seq2seq.attention import (
+    CausalSelfAttention,
+    CrossAttention,
+    MultiHeadAttention,
+    MultiHeadConfig,
+    SelfAttention,
+)
 
 CONFIG = attention_config("multihead")
 
@@ -55,3 +69,241 @@ def test_heads_that_do_not_divide_the_size_are_an_error(num_heads):
     message = rf"attention\.num_heads={num_heads} must divide attention\.size=8"
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(CONFIG, num_heads=num_heads)
+
+
+# B=3, S=5, T=5 and across 4; D=8, across Q=4, K=6, V=7
+
+KINDS = [CrossAttention, SelfAttention, CausalSelfAttention]
+GAPS = torch.tensor([[1, 0, 1, 1, 0], [0, 0, 0, 1, 0], [0, 1, 1, 1, 1]]).bool()
+VALID = {
+    "nothing": None,
+    "lengths": torch.tensor([5, 2, 3]),
+    "no_length": torch.tensor([0, 5, 0]),
+    "step_lengths": torch.tensor([[1, 5, 2, 3, 4], [5, 0, 3, 0, 1], [2, 2, 2, 2, 2]]),
+    "mask": GAPS,
+    "step_mask": GAPS.unsqueeze(1) ^ torch.eye(5, dtype=torch.bool),
+}
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+every_self = pytest.mark.parametrize("kind", KINDS[1:])
+every_number_of_heads = pytest.mark.parametrize("num_heads", [1, 2, 4])
+both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "explicit"])
+
+
+def call(module, inputs, name="nothing", *, need_weights):
+    """Call the module with an entry of VALID; CrossAttention has 4 queries only."""
+    valid = VALID[name]
+    if not isinstance(module, CrossAttention):
+        return module(*inputs, valid, need_weights=need_weights)
+    queries, keys, values = inputs
+    valid = valid[:, :4] if name.startswith("step") else valid
+    return module(queries, keys, valid, values=values, need_weights=need_weights)
+
+
+def mask_of(name):
+    """Return the mask (B, T, S) of an entry of VALID, for one sequence."""
+    valid = torch.tensor(5).expand(3) if VALID[name] is None else VALID[name]
+    mask = valid if valid.dtype == torch.bool else torch.arange(5) < valid.unsqueeze(-1)
+    return mask if mask.dim() == 3 else mask.unsqueeze(1).expand(3, 5, 5)
+
+
+def torch_twin(module, num_heads):
+    """Build PyTorch's module with the same weights."""
+    ours = module.attention
+    twin = nn.MultiheadAttention(8, num_heads, bias=False, batch_first=True, dtype=torch.float64)
+    linears = ours.query_projection, ours.key_projection, ours.value_projection
+    twin.in_proj_weight.data = torch.cat([linear.weight.data for linear in linears])
+    twin.out_proj.weight.data = ours.output_projection.weight.data
+    return twin
+
+
+@every_kind
+@every_number_of_heads
+@pytest.mark.parametrize("valid", VALID)
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.float64, 1e-12)], ids=["fp32", "fp64"]
+)
+def test_both_paths_agree_in_values_and_gradients(kind, num_heads, valid, dtype, tolerance):
+    module = sequence_attention(kind, num_heads, dtype=dtype)
+    inputs = draw_sequences(kind, dtype=dtype)
+    variables = *inputs, *module.parameters()
+
+    fused, explicit = (call(module, inputs, valid, need_weights=need) for need in (False, True))
+    gradients = [
+        torch.autograd.grad(attended.context.square().mean(), variables)
+        for attended in (fused, explicit)
+    ]
+
+    assert fused.weights is None
+    assert explicit.weights.shape == (3, num_heads, inputs[0].shape[1], 5)
+    assert_close(fused.context, explicit.context, atol=tolerance, rtol=0)
+    assert_close(gradients[0], gradients[1], atol=tolerance, rtol=0)
+
+
+@every_kind
+@both_paths
+def test_fully_masked_query_gets_zeros_and_no_gradient(kind, need_weights):
+    module, inputs = sequence_attention(kind), draw_sequences(kind)
+
+    context = call(module, inputs, "no_length", need_weights=need_weights).context
+    context.square().sum().backward()
+
+    assert not context[[0, 2]].any()
+    assert context[1].all()
+    for part in (*inputs, *module.parameters()):
+        assert part.grad.isfinite().all()
+    for part in inputs:
+        assert not part.grad[[0, 2]].any()
+
+
+@every_self
+@every_number_of_heads
+@both_paths
+@pytest.mark.parametrize("valid", ["nothing", "lengths", "step_mask"])
+def test_context_and_weights_equal_torch(kind, num_heads, need_weights, valid):
+    module, (states,) = sequence_attention(kind, num_heads), draw_sequences(kind)
+    mask = mask_of(valid)
+    if kind is CausalSelfAttention:
+        mask = mask & (torch.arange(5)[:, None] >= torch.arange(5))
+    seen = mask.any(-1)  # torch.nn.MultiheadAttention gives NaN for a fully masked row
+
+    context, weights = call(module, [states], valid, need_weights=need_weights)
+
+    expected = torch_twin(module, num_heads)(
+        states,
+        states,
+        states,
+        attn_mask=~mask.repeat_interleave(num_heads, dim=0),
+        average_attn_weights=False,
+    )
+    assert_close(context[seen], expected[0][seen])
+    if need_weights:
+        assert_close(weights.transpose(1, 2)[seen], expected[1].transpose(1, 2)[seen])
+
+
+@both_paths
+def test_causal_attention_over_padding_equals_torch(need_weights):
+    module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(SelfAttention)
+
+    context, _ = call(module, [states], "lengths", need_weights=need_weights)
+
+    expected, _ = torch_twin(module, 2)(
+        states,
+        states,
+        states,
+        key_padding_mask=torch.arange(5) >= VALID["lengths"].unsqueeze(-1),
+        attn_mask=torch.ones(5, 5, dtype=torch.bool).triu(1),
+        is_causal=True,
+        need_weights=need_weights,
+    )
+    assert_close(context, expected)
+
+
+@pytest.mark.parametrize("valid", VALID)
+@both_paths
+def test_causal_and_other_masks_combine(valid, need_weights):
+    causal, free = (sequence_attention(kind) for kind in (CausalSelfAttention, SelfAttention))
+    (states,) = draw_sequences(SelfAttention)
+    both = mask_of(valid) & (torch.arange(5)[:, None] >= torch.arange(5))
+
+    attended = call(causal, [states], valid, need_weights=need_weights)
+
+    expected = free(states, both, need_weights=need_weights)
+    assert_close(attended, expected, atol=0, rtol=0)
+
+
+@every_number_of_heads
+def test_later_positions_get_exactly_no_weight(num_heads):
+    module = sequence_attention(CausalSelfAttention, num_heads)
+
+    weights = call(module, draw_sequences(SelfAttention), need_weights=True).weights
+
+    later = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    assert not weights[..., later].any()
+    assert weights[..., ~later].all()
+
+
+@both_paths
+@pytest.mark.parametrize("place", range(5))
+def test_later_positions_change_nothing_before_them(place, need_weights):
+    module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(SelfAttention)
+    changed = states.detach().clone()
+    changed[:, place:] = 1e3 * torch.randn(3, 5 - place, 8)
+
+    context, before = (
+        call(module, [one], need_weights=need_weights).context[:, :place]
+        for one in (states, changed)
+    )
+    (context.square().sum() + 0 * states.sum()).backward()
+
+    assert torch.equal(before, context)
+    assert not states.grad[:, place:].any()
+
+
+@both_paths
+def test_permuted_sequence_permutes_the_contexts(need_weights):
+    module, (states,) = sequence_attention(SelfAttention), draw_sequences(SelfAttention)
+    order = torch.tensor([3, 0, 4, 2, 1])
+
+    context = call(module, [states], need_weights=need_weights).context
+    permuted = call(module, [states[:, order]], need_weights=need_weights).context
+
+    assert_close(permuted, context[:, order])
+
+
+@every_kind
+@both_paths
+@pytest.mark.parametrize(
+    "valid",
+    [
+        torch.ones(1, 5, dtype=torch.bool),
+        torch.ones(3, 1, 5, dtype=torch.bool),
+        torch.ones(3, 4, dtype=torch.bool),
+        torch.tensor([3]),
+        torch.tensor([[3], [2], [1]]),
+        torch.tensor(3),
+    ],
+    ids=lambda valid: f"{str(valid.dtype).removeprefix('torch.')}{tuple(valid.shape)}",
+)
+def test_mask_that_does_not_fit_is_an_error_on_both_paths(kind, need_weights, valid):
+    module, inputs = sequence_attention(kind), draw_sequences(kind)
+    arguments = (*inputs[:2], valid) if kind is CrossAttention else (*inputs, valid)
+    given = {"values": inputs[2]} if kind is CrossAttention else {}
+
+    with pytest.raises(ValueError, match=r"does not fit scores of shape \(3, "):
+        module(*arguments, **given, need_weights=need_weights)
+
+
+@every_kind
+@both_paths
+def test_dropout_drops_weights_in_training_only(kind, need_weights):
+    module, plain = (sequence_attention(kind, 1, dropout=dropout) for dropout in (0.2, 0.0))
+    inputs = [part[:, :1].repeat(300, 1, 1) for part in draw_sequences(kind)]
+
+    expected = call(plain, inputs, need_weights=need_weights).context
+    drawn = call(module.train(), inputs, need_weights=need_weights).context
+    evaluated = call(module.eval(), inputs, need_weights=need_weights).context
+
+    # The weight of a single position is 1; dropout turns it into 1 / 0.8 or 0.
+    kept = drawn.any(-1)
+    assert_close(evaluated, expected)
+    assert_close(drawn[kept], expected[kept] / 0.8)
+    assert_close(kept.double().mean().item(), 0.8, atol=0.05, rtol=0)
+
+
+@every_kind
+@both_paths
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_scores_of_ten_thousand_do_not_overflow(kind, need_weights, dtype):
+    module, inputs = sequence_attention(kind), draw_sequences(kind)
+    with torch.no_grad():
+        keys = module.attention.key_projection(inputs[min(1, len(inputs) - 1)])
+        factor = (1e4 / module.attention.score(inputs[0], keys).abs().max()).sqrt()
+    inputs = [(factor * part).detach().to(dtype).requires_grad_() for part in inputs]
+
+    context = call(module.to(dtype), inputs, "lengths", need_weights=need_weights).context
+    context.float().mean().backward()
+
+    assert context.dtype == dtype
+    for part in (context, *(one.grad for one in (*inputs, *module.parameters()))):
+        assert part.isfinite().all()
