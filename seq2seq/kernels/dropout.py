@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2seq.kernels import kernels_are_fast
+from seq2seq.kernels.products import kernels_are_fast
 
 _LEVELS = 1 << 16
 """Number of values of a 16-bit integer."""

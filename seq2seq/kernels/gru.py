@@ -11,8 +11,7 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 
-from seq2seq.kernels import kernels_are_fast
-from seq2seq.kernels.loop_gradients import product_with
+from seq2seq.kernels.products import kernels_are_fast, product_with
 
 
 def unroll_gru(

@@ -11,8 +11,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from seq2seq.kernels import kernels_are_fast
-from seq2seq.kernels.loop_gradients import product_dtype
+from seq2seq.kernels.products import kernels_are_fast, product_dtype
 
 _CHUNK = 32 << 20
 """Bytes of logits per product: enough rows for fast products."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention import Attention, AttentionState, Memory, Past
 from seq2seq.kernels.dropout import Dropout
-from seq2seq.kernels.loop_gradients import LoopGradients
+from seq2seq.kernels.products import LoopGradients
 from seq2seq.model.config import DecoderConfig, DecoderForm
 from seq2seq.model.encoder import CausalSelfAttentionLayer, NoSelfAttention
 from seq2seq.model.gru import GRUCell

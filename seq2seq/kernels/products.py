@@ -1,9 +1,15 @@
-"""Products of a loop with one matrix: packed once, their gradients summed after the loop."""
+"""Products with one matrix in a loop, and the choice between the fast kernels and torch's own.
+
+The matrix is packed once, and its gradients are summed after the loop.
+"""
 
 # M rows, I input, O output
 
+import contextlib
+import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
 from typing import NamedTuple
 
 import torch
@@ -13,7 +19,70 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from seq2seq.kernels import kernels_are_fast
+logger = logging.getLogger(__name__)
+
+
+class Kernels(Enum):
+    """The implementation of GRU sequences, dropout, products in loops and the vocabulary loss."""
+
+    fast = "fast"
+    """This package's kernels."""
+    plain = "plain"
+    """torch's own operations: slower, and the reference that the kernels are tested against."""
+
+
+_chosen: Kernels | None = None
+"""None until the first use."""
+
+
+def use_kernels(kernels: Kernels) -> None:
+    """Choose the kernels of this process, as `torch.backends` flags do.
+
+    The fast kernels call private functions of torch. If this torch lacks one, a warning names it
+    and the plain operations are used.
+    """
+    global _chosen
+    if kernels is Kernels.fast and (missing := _missing_functions()):
+        logger.warning(
+            "torch %s lacks %s; this run uses kernels=plain, which is slower",
+            torch.__version__,
+            ", ".join(missing),
+        )
+        kernels = Kernels.plain
+    _chosen = kernels
+
+
+@contextlib.contextmanager
+def kernels_in_use(kernels: Kernels) -> Iterator[None]:
+    """Use kernels in a context, and the previous ones after it."""
+    global _chosen
+    previous = _chosen
+    use_kernels(kernels)
+    try:
+        yield
+    finally:
+        _chosen = previous
+
+
+def kernels_are_fast() -> bool:
+    """Return whether the fast kernels are in use; they are unless `use_kernels` was called."""
+    if _chosen is None:
+        use_kernels(Kernels.fast)
+    return _chosen is Kernels.fast
+
+
+def _missing_functions() -> list[str]:
+    """Name the private functions of torch that the kernels call and this torch lacks."""
+    required: list[tuple[object, str]] = [(torch._C, "_current_graph_task_id")]
+    if torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
+        required += [(torch.ops.mkl, "_mkl_linear"), (torch.ops.mkl, "_mkl_reorder_linear_weight")]
+    if torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        required += [
+            (torch.ops.mkldnn, name)
+            for name in ("_is_mkldnn_bf16_supported", "_linear_pointwise", "_reorder_linear_weight")
+        ]
+    return [name for owner, name in required if not hasattr(owner, name)]
+
 
 _WORTH_PACKING = 4
 """Uses; packing costs about one product and makes each a quarter faster (measured)."""
