@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from seq2seq.inference.batches import cut_windows
 from seq2seq.inference.translation import Translation
+from seq2seq.inference.translator import cut_windows
 
 _STOPS = ".!?\u2026\u061f\u06d4\u0964\u1362"
 """Marks that end a sentence if a space follows: . ! ? and their counterparts in other scripts."""

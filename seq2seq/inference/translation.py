@@ -1,8 +1,10 @@
-"""A sentence with its translations, found by a search or known and scored."""
+"""A sentence with its translations, found by a search or known and scored, and their warnings."""
 
 # N heads, T target length, S source length
 # B batch, V vocabulary
 
+import logging
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -15,8 +17,10 @@ from seq2seq.data.tokenizers.interface import Tokenizer, TokenizerPair
 from seq2seq.evaluation.alignment import Links, word_links
 from seq2seq.inference.ensemble import Ensemble
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.search import Hypothesis
+from seq2seq.search import DecodingConfig, Hypothesis
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
+
+logger = logging.getLogger(__name__)
 
 
 class TranslatedHypothesis(NamedTuple):
@@ -184,6 +188,71 @@ def _translation(
             for text, found in zip(texts, hypotheses, strict=True)
         ],
     )
+
+
+class StreamCounts:
+    """Count the translations of a stream whose input or length deserves a warning.
+
+    Args:
+        tags: The symbols of which every source of the training text began with one, or none.
+        decoding: The search, whose length limit may cut translations; None for scored pairs.
+    """
+
+    def __init__(self, tags: Sequence[str], decoding: DecodingConfig | None) -> None:
+        self._tags = tuple(tags)
+        self._decoding = decoding
+        self._counts: Counter[str] = Counter()
+
+    def add(self, translation: Translation) -> None:
+        """Count a translation."""
+        source_ids, best = translation.source_ids, translation.best
+        num_unknown = translation.num_unknown_tokens
+        is_tagged = translation.source.lstrip().startswith(self._tags)
+        self._counts.update(
+            sentences=1,
+            tokens=len(source_ids),
+            unknown=num_unknown,
+            with_unknown=num_unknown > 0,
+            untagged=bool(self._tags and source_ids and not is_tagged),
+            cut=not best.finished,
+            one_sided=self._decoding is None and bool(source_ids) != bool(best.ids),
+        )
+
+    def report(self) -> None:
+        """Log a warning for each number above 0."""
+        counts = self._counts
+        if counts["unknown"]:
+            logger.warning(
+                "%d of %d source tokens, in %d of %d sentences, are unknown to the model, which "
+                "translates the rest; check the language and the characters of the input",
+                counts["unknown"],
+                counts["tokens"],
+                counts["with_unknown"],
+                counts["sentences"],
+            )
+        if counts["untagged"]:
+            logger.warning(
+                "%d of %d sentences do not begin with a tag of the training text (%s); put the "
+                "right one before each line",
+                counts["untagged"],
+                counts["sentences"],
+                ", ".join(self._tags),
+            )
+        if self._decoding is not None and counts["cut"]:
+            logger.warning(
+                "%d of %d translations reached the length limit; raise "
+                "decoding.max_length_ratio=%s or decoding.max_length_offset=%s for longer ones",
+                counts["cut"],
+                counts["sentences"],
+                self._decoding.max_length_ratio,
+                self._decoding.max_length_offset,
+            )
+        if counts["one_sided"]:
+            logger.warning(
+                "%d of %d pairs have text on one side only; check that both sides are parallel",
+                counts["one_sided"],
+                counts["sentences"],
+            )
 
 
 _ROWS = 1024

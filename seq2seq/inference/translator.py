@@ -1,9 +1,12 @@
 """Translate sentences with a trained model, or score known translations."""
 
 import contextlib
+import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -16,20 +19,13 @@ from seq2seq.data.mixtures import required_tags
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.evaluation.alignment import Links
 from seq2seq.files.lines import parallel
-from seq2seq.inference.batches import (
-    OnTranslation,
-    StreamCounts,
-    Window,
-    cut_windows,
-    ignore,
-    map_batches,
-)
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixEncoder
 from seq2seq.inference.quantization import quantize
 from seq2seq.inference.translation import (
     EncodedLine,
     EncodedPair,
+    StreamCounts,
     TranslatedHypothesis,
     Translation,
     attention_links,
@@ -45,6 +41,25 @@ from seq2seq.runtime.numerics import Device, Numerics, Precision, choose_numeric
 from seq2seq.runtime.transfer import copy_to_device
 from seq2seq.runtime.workers import map_in_threads
 from seq2seq.search import DecodingConfig, GreedyConfig, search
+
+logger = logging.getLogger(__name__)
+
+BATCHES_PER_WINDOW = 64
+"""Batches whose sentences are sorted by length together."""
+LONG_SENTENCE = 100
+"""Tokens; a batch of longer sentences holds fewer of them, to bound memory."""
+VERY_LONG = 1000
+"""Tokens; longer sentences are translated with a warning."""
+
+Window = Sequence[tuple[str, str]]
+"""Pairs of a source line and a target text that are available together."""
+OnTranslation = Callable[[Translation], None]
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+def ignore(result: object) -> None:
+    """Do nothing with a result."""
 
 
 class Translator:
@@ -210,7 +225,6 @@ class Translator:
         decoding = decoding or self.decoding
         prefixes = PrefixEncoder(self.tokenizers.target, decoding)
         banned = BannedPhrases(banned_phrases, self.tokenizers.target)
-        counts = StreamCounts(self._tags, decoding)
 
         def translate_batch(batch: list[EncodedPair]) -> list[Translation]:
             with self._computing(batch, batch_size):
@@ -226,20 +240,19 @@ class Translator:
                 for pair, hypotheses in zip(batch, found, strict=True)
             ]
 
-        for window in windows:
+        counts = StreamCounts(self._tags, decoding)
+
+        def translate_window(window: Window) -> Iterator[Translation]:
             sources = encode_lines([line for line, _ in window], self.tokenizers.source)
             targets = prefixes.encode([prefix for _, prefix in window], sources)
-            for translation in self._map_batches(
-                translate_batch, sources, targets, batch_size, on_translation
-            ):
-                banned.check(translation)
-                counts.add(translation)
-                yield translation
-            del (
-                window,
-                sources,
-                targets,
-            )  # Otherwise two windows are held while the next one is read.
+            pairs = list(map(EncodedPair, sources, targets))
+            for found in self._map_batches(translate_batch, pairs, batch_size, on_translation):
+                banned.check(found)
+                counts.add(found)
+                yield found
+
+        # A loop would hold a window while the next one is read.
+        yield from chain.from_iterable(map(translate_window, windows))
         prefixes.report()
         banned.report()
         counts.report()
@@ -296,27 +309,25 @@ class Translator:
                 for pair, target in zip(batch, scored, strict=True)
             ]
 
-        for window in windows:
-            sources = encode_lines([line for line, _ in window], self.tokenizers.source)
+        def score_window(window: Window) -> Iterator[Translation]:
+            sources = encode_lines([source for source, _ in window], self.tokenizers.source)
             targets = encode_lines([target for _, target in window], self.tokenizers.target)
-            for translation in self._map_batches(
-                score_batch, sources, targets, batch_size, on_translation
-            ):
-                counts.add(translation)
-                yield translation
-            del window, sources, targets
+            pairs = list(map(EncodedPair, sources, targets))
+            for scored in self._map_batches(score_batch, pairs, batch_size, on_translation):
+                counts.add(scored)
+                yield scored
+
+        yield from chain.from_iterable(map(score_window, windows))
         counts.report()
 
     def _map_batches(
         self,
         function: Callable[[list[EncodedPair]], list[Translation]],
-        sources: list[EncodedLine],
-        targets: list[EncodedLine],
+        pairs: list[EncodedPair],
         batch_size: int,
         on_translation: OnTranslation,
     ) -> Iterator[Translation]:
         """Map the pairs of a window to translations; those without any token bypass the model."""
-        pairs = list(map(EncodedPair, sources, targets))
         return map_batches(
             function,
             pairs,
@@ -360,3 +371,88 @@ class Translator:
             ValueError: The model has no attention heads.
         """
         return next(attention_links(translation, hypothesis, tokenizers=self.tokenizers))
+
+
+def cut_windows(items: Iterable[_Item], batch_size: int) -> Iterator[list[_Item]]:
+    """Cut a stream of any length into lists of `BATCHES_PER_WINDOW` batches.
+
+    Args:
+        items: Read one window at a time.
+        batch_size: Items of a batch.
+
+    Raises:
+        ValueError: The batch size is less than 1.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size} must be at least 1")
+    remaining = iter(items)
+    yield from iter(lambda: list(islice(remaining, BATCHES_PER_WINDOW * batch_size)), [])
+
+
+def map_batches(
+    function: Callable[[list[_Item]], Iterable[_Result]],
+    items: Sequence[_Item],
+    *,
+    lengths: Sequence[int],
+    batch_size: int,
+    known: Mapping[int, _Result],
+    on_result: Callable[[_Result], None] = ignore,
+    map_function: Callable[..., Iterator[Iterable[_Result]]] = map,
+) -> Iterator[_Result]:
+    """Process the items of a window in batches, short ones first, and yield results in order.
+
+    A result is yielded as soon as the results of all items before it are known.
+
+    Args:
+        function: Returns the results of a batch of items.
+        items: The items of the window.
+        lengths: Number of tokens of each item.
+        batch_size: Most items of a batch.
+        known: Results of items that need no processing, by index.
+        on_result: Called with each result as soon as it is known, before its turn.
+        map_function: Applies `function` to all batches, as `map` does.
+
+    Example:
+        >>> def reverse(texts):
+        ...     return [text[::-1] for text in texts]
+        >>> texts = ["three", "a", "two"]
+        >>> list(map_batches(reverse, texts, lengths=[5, 1, 3], batch_size=2, known={}))
+        ['eerht', 'a', 'owt']
+    """
+    if num_long := sum(length > VERY_LONG for length in lengths):
+        logger.warning(
+            "%d sentences have more than %s tokens, the longest %s; time and memory grow with the "
+            "square of the length; split them, for example with long_lines=split",
+            num_long,
+            f"{VERY_LONG:,}",
+            f"{max(lengths):,}",
+        )
+    done = dict(known)
+    for result in known.values():
+        on_result(result)
+    rows = sorted(set(range(len(lengths))) - set(done), key=lambda row: (lengths[row], row))
+    batches = list(_batches(rows, lengths, batch_size))
+    following = 0
+    items_of_batches = [[items[row] for row in batch] for batch in batches]
+    results_of_batches = map_function(function, items_of_batches)
+    # The first, empty batch yields the known rows before anything is computed.
+    for batch, results in chain([((), ())], zip(batches, results_of_batches, strict=True)):
+        for row, result in zip(batch, results, strict=True):
+            done[row] = result
+            on_result(result)
+        while following in done:
+            yield done.pop(following)
+            following += 1
+
+
+def _batches(rows: Sequence[int], lengths: Sequence[int], size: int) -> Iterator[list[int]]:
+    """Cut rows that are sorted by length into batches of bounded size and area."""
+    batch: list[int] = []
+    for row in rows:
+        if len(batch) == size or (len(batch) + 1) * lengths[row] > size * LONG_SENTENCE:
+            if batch:
+                yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch

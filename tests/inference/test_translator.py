@@ -16,8 +16,7 @@ from tiny_translator import (
     write_checkpoint,
 )
 
-from seq2seq.inference.batches import BATCHES_PER_WINDOW
-from seq2seq.inference.translator import Translator
+from seq2seq.inference.translator import BATCHES_PER_WINDOW, Translator
 from seq2seq.model import count_parameters
 from seq2seq.runtime.numerics import Device, Precision
 from seq2seq.search import GreedyConfig, search
@@ -173,10 +172,10 @@ class CountedLine(str):
         CountedLine.num_alive -= 1
 
 
-def echo(function, sources, *arguments):
+def echo(function, pairs, *arguments):
     """Replace the model: each line is its own translation."""
-    for line in sources:
-        yield translated(str(line.text), str(line.text))
+    for pair in pairs:
+        yield translated(str(pair.source.text), str(pair.source.text))
 
 
 @pytest.mark.parametrize("is_cut", [True, False])

@@ -23,11 +23,10 @@ from seq2seq.evaluation.alignment import Agreement, check_links, format_links, p
 from seq2seq.files.atomic import NewFile, whole_file, whole_files
 from seq2seq.files.lines import open_lines
 from seq2seq.files.paths import expand_home
-from seq2seq.inference.batches import BATCHES_PER_WINDOW
 from seq2seq.inference.lexical_constraints import PrefixError
 from seq2seq.inference.sentence_splitting import SentenceSplitter
 from seq2seq.inference.translation import Translation
-from seq2seq.inference.translator import Translator
+from seq2seq.inference.translator import BATCHES_PER_WINDOW, Translator
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 from seq2seq.kernels import use_kernels
 from seq2seq.visualization.page import AttentionPage

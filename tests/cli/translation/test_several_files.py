@@ -125,10 +125,10 @@ def test_a_crash_in_the_second_input_leaves_no_output(
 ):
     original = Translator._map_batches
 
-    def crash(self, function, sources, *arguments):
-        if sources[0].text == SECOND[0]:
+    def crash(self, function, pairs, *arguments):
+        if pairs[0].source.text == SECOND[0]:
             raise RuntimeError
-        return original(self, function, sources, *arguments)
+        return original(self, function, pairs, *arguments)
 
     monkeypatch.setattr(Translator, "_map_batches", crash)
     paths = [str(tmp_path / f"{name}.en{suffix}") for name in "ab"]

@@ -21,14 +21,14 @@ from tiny_translator import (
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import load_config
-from seq2seq.inference.batches import (
+from seq2seq.inference.translator import (
     BATCHES_PER_WINDOW,
     LONG_SENTENCE,
     VERY_LONG,
+    Translator,
     cut_windows,
     map_batches,
 )
-from seq2seq.inference.translator import Translator
 from seq2seq.runtime.device_memory import DeviceMemoryError
 from seq2seq.runtime.numerics import Numerics, Precision
 
