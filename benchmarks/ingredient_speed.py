@@ -32,8 +32,8 @@ from seq2seq.config.models import check_model
 from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import Batch
 from seq2seq.data.segmentation import samples_segmentations
-from seq2seq.runtime.allocator import keep_freed_memory
 from seq2seq.runtime.numerics import Numerics, choose_numerics
+from seq2seq.runtime.process import keep_freed_memory
 from seq2seq.training.preparation import PreparedData, prepare_data
 
 TWO_LAYERS = ("model.encoder.num_layers=2", "model.decoder.num_layers=2")

@@ -27,7 +27,6 @@ from benchmarks.train_speed import FORMS, SIZES
 from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import Batches, collate
-from seq2seq.runtime.allocator import keep_freed_memory
 from seq2seq.runtime.distributed import (
     Ranks,
     barrier,
@@ -37,6 +36,7 @@ from seq2seq.runtime.distributed import (
     sum_over_processes,
 )
 from seq2seq.runtime.numerics import Numerics, choose_numerics
+from seq2seq.runtime.process import keep_freed_memory
 from seq2seq.training import updates
 from seq2seq.training.preparation import prepare_data
 

@@ -31,9 +31,9 @@ from seq2seq.config.models import build_model
 from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data import Batch, Batches, collate
 from seq2seq.kernels import use_kernels
-from seq2seq.runtime.allocator import keep_freed_memory
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, choose_numerics
+from seq2seq.runtime.process import keep_freed_memory
 from seq2seq.training.preparation import PreparedData, prepare_data
 from seq2seq.training.updates import Updater
 

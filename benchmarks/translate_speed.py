@@ -34,8 +34,8 @@ from seq2seq.cli.translation.config import TranslateConfig, load_translate_confi
 from seq2seq.evaluation.metrics import score
 from seq2seq.inference.translator import Translator
 from seq2seq.kernels import use_kernels
-from seq2seq.runtime.allocator import keep_freed_memory
 from seq2seq.runtime.numerics import Precision, choose_numerics
+from seq2seq.runtime.process import keep_freed_memory
 from seq2seq.search import BeamConfig, DecodingConfig, EarlyStopping, GreedyConfig
 
 BEAM_SIZES = (1, 5, 10, 20)

@@ -4,13 +4,13 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from seq2seq.runtime.interrupts import interrupts_in_one_line
+from seq2seq.runtime.process import interrupts_in_one_line
 
 with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.checkpoints.checkpoint import average_files
     from seq2seq.cli.command_line import OneLineParser, one_line_errors, quote_plain_values
     from seq2seq.config.plugins import KEY, load_plugins_of
-    from seq2seq.runtime.console import log_to_stderr
+    from seq2seq.runtime.process import log_to_stderr
 
 logger = logging.getLogger(__name__)
 

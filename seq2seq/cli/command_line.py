@@ -18,7 +18,7 @@ from hydra._internal.utils import get_args_parser
 from seq2seq.checks import Config, field_types
 from seq2seq.config.composition import USER_ERRORS, describe_error, quote_value
 from seq2seq.config.plugins import KEY, as_argument
-from seq2seq.runtime.interrupts import interrupts_in_one_line
+from seq2seq.runtime.process import interrupts_in_one_line
 from seq2seq.runtime.torchrun import LostProcessError, Report, name_cause, report_failure
 
 if TYPE_CHECKING:

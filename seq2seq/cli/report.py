@@ -4,12 +4,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2seq.runtime.interrupts import interrupts_in_one_line
+from seq2seq.runtime.process import interrupts_in_one_line
 
 with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.cli.command_line import OneLineParser, one_line_errors
     from seq2seq.files.paths import expand_home
-    from seq2seq.runtime.console import log_to_stderr
+    from seq2seq.runtime.process import log_to_stderr
     from seq2seq.studies.runs import is_run, read_runs
     from seq2seq.studies.tables import list_files, write_tables
 

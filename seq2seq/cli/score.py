@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-from seq2seq.runtime.interrupts import interrupts_in_one_line
+from seq2seq.runtime.process import interrupts_in_one_line
 
 with interrupts_in_one_line():  # these imports take seconds
     import hydra
@@ -34,7 +34,7 @@ with interrupts_in_one_line():  # these imports take seconds
     )
     from seq2seq.files.atomic import whole_files
     from seq2seq.files.lines import open_lines
-    from seq2seq.runtime.console import log_to_stderr
+    from seq2seq.runtime.process import log_to_stderr
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from seq2seq.cli.command_line import describe_failure, errors_in_one_line
 from seq2seq.cli.launchers import prepare_launcher
 from seq2seq.config.composition import USER_ERRORS, quote_where_needed
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
-from seq2seq.runtime.interrupts import Interrupted
+from seq2seq.runtime.process import Interrupted
 from seq2seq.runtime.torchrun import LostProcessError, is_first_process, share_text
 from seq2seq.studies.runs import as_typed, has_begun, read_runs
 from seq2seq.studies.tables import list_files, write_tables

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from seq2seq.runtime.interrupts import Interrupted, interrupts_in_one_line
+from seq2seq.runtime.process import Interrupted, interrupts_in_one_line
 
 with interrupts_in_one_line():  # these imports take seconds
     import hydra
@@ -33,7 +33,7 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.config.plugins import load_plugins, load_plugins_of
     from seq2seq.config.schema import TrainConfig, register_schemas
     from seq2seq.files.paths import expand_home
-    from seq2seq.runtime.allocator import keep_freed_memory
+    from seq2seq.runtime.process import keep_freed_memory
     from seq2seq.runtime.torchrun import is_first_process
     from seq2seq.training.run import run_training
     from seq2seq.training.validation import metric_value

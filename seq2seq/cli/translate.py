@@ -2,7 +2,7 @@
 
 import sys
 
-from seq2seq.runtime.interrupts import interrupts_in_one_line
+from seq2seq.runtime.process import interrupts_in_one_line
 
 with interrupts_in_one_line():  # these imports take seconds
     import hydra
@@ -13,8 +13,7 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.cli.translation.task import translate
     from seq2seq.config.composition import config_directory, to_dataclass
     from seq2seq.config.plugins import load_plugins_of
-    from seq2seq.runtime.allocator import keep_freed_memory
-    from seq2seq.runtime.console import log_to_stderr
+    from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
 
 
 def main() -> None:

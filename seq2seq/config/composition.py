@@ -24,7 +24,7 @@ from omegaconf.errors import (
 from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
 from seq2seq.files.resources import resource
-from seq2seq.runtime.device_memory import DeviceMemoryError
+from seq2seq.runtime.process import DeviceMemoryError
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,6 @@ from seq2seq.checks import (
 from seq2seq.data.batching import BatchingConfig
 from seq2seq.evaluation.metrics import AUTO, CHOICES
 from seq2seq.kernels import Kernels
-from seq2seq.runtime.device_memory import OnOutOfMemory
 from seq2seq.runtime.numerics import Device, Precision
 
 
@@ -62,6 +61,15 @@ class Metric(Enum):
     bleu = "bleu"
     chrf = "chrf"
     loss = "loss"
+
+
+class OnOutOfMemory(Enum):
+    """Reaction of training to a batch that does not fit into the memory of a GPU."""
+
+    stop = "stop"
+    """End the training with an error; last.pt has not changed."""
+    skip = "skip"
+    """Make no update of this batch, and go on with the next one."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)

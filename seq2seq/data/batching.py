@@ -17,8 +17,7 @@ from seq2seq.data.encoded import EncodedCorpus, IdRows, Numbers
 from seq2seq.data.mixtures import Mixture
 from seq2seq.data.segmentation import TrainingCorpus
 from seq2seq.data.token_links import TokenLinks
-from seq2seq.runtime.seeding import derive_seed
-from seq2seq.runtime.transfer import copy_to_device
+from seq2seq.runtime.numerics import copy_to_device, derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD
 
 

@@ -10,7 +10,7 @@ from seq2seq.data.config import DataConfig, FilesConfig
 from seq2seq.data.encoded import EncodedCorpus, Numbers
 from seq2seq.data.tokenizers.config import TokenizerConfig
 from seq2seq.data.tokenizers.interface import Tokenizer, TokenizerPair
-from seq2seq.runtime.seeding import derive_seed
+from seq2seq.runtime.numerics import derive_seed
 from seq2seq.special_tokens import UNK
 
 logger = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from seq2seq.data.encoded import (
 from seq2seq.data.tokenizers.config import SentencePieceConfig, TokenizerConfig
 from seq2seq.data.tokenizers.interface import SamplingTokenizer, Tokenizer, TokenizerPair
 from seq2seq.data.tokenizers.symbols import SymbolTokenizer
-from seq2seq.runtime.seeding import derive_seed
+from seq2seq.runtime.numerics import derive_seed
 
 _BLOCK = 100
 """Lines that share a seed; another number would give other segmentations."""

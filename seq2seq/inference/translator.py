@@ -36,10 +36,15 @@ from seq2seq.inference.translation import (
     scored_translation,
 )
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
-from seq2seq.runtime.device_memory import naming_batch
-from seq2seq.runtime.numerics import Device, Numerics, Precision, choose_numerics
-from seq2seq.runtime.transfer import copy_to_device
-from seq2seq.runtime.workers import map_in_threads
+from seq2seq.runtime.numerics import (
+    Device,
+    Numerics,
+    Precision,
+    choose_numerics,
+    copy_to_device,
+    map_in_threads,
+    naming_batch,
+)
 from seq2seq.search import DecodingConfig, GreedyConfig, search
 
 logger = logging.getLogger(__name__)

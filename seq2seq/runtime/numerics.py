@@ -1,13 +1,30 @@
-"""The device and the numeric precision that a model computes with."""
+"""The device, precision, seeds, memory and threads that a program computes with."""
 
 import contextlib
-from collections.abc import Iterator
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TypeVar
 
 import torch
+from torch import Tensor
+from torch.nn import functional
 
-from seq2seq.runtime.tf32 import allow_tf32
+from seq2seq.runtime.process import DeviceMemoryError
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+_WORTH_BF16 = 2_000_000
+"""Parameters of encoder, embeddings and output layer. With fewer, conversions to bf16 cost a CPU
+more time than bf16 products save (measured)."""
+_ALIGNMENT = 16
+"""Bytes; every tensor starts at a multiple, as kernels that read four numbers at once need it."""
+_MOST_WORKERS = 8
+"""Threads; more of them would mostly wait for the interpreter's lock."""
 
 
 class Precision(Enum):
@@ -33,9 +50,6 @@ class Device(Enum):
 
 
 _DTYPES = {Precision.bf16: torch.bfloat16, Precision.fp16: torch.float16}
-_WORTH_BF16 = 2_000_000
-"""Parameters of encoder, embeddings and output layer. With fewer, conversions to bf16 cost a CPU
-more time than bf16 products save (measured)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +127,115 @@ def cpu_has_amx() -> bool:
     """
     supports = getattr(torch.cpu, "_is_amx_tile_supported", None)  # private: it may disappear
     return supports is not None and bool(supports())
+
+
+@contextlib.contextmanager
+def allow_tf32(allowed: bool) -> Iterator[None]:
+    """Return a context in which products and cuDNN use TF32, or full fp32.
+
+    By default torch's products are in full fp32 and cuDNN's in TF32. The settings of the program
+    that uses this package are restored at the end.
+
+    Args:
+        allowed: True rounds the factors to 10 bits after the binary point; sums stay fp32.
+    """
+    products, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    backends: list[object]
+    setting: str | bool
+    if hasattr(products, "fp32_precision"):
+        backends, key = [products, cudnn.rnn], "fp32_precision"
+        setting = "tf32" if allowed else "ieee"
+    else:  # before torch 2.9
+        backends, key, setting = [products, cudnn], "allow_tf32", allowed
+    before = [getattr(backend, key) for backend in backends]
+    try:
+        for backend in backends:
+            setattr(backend, key, setting)
+        yield
+    finally:
+        for backend, value in zip(backends, before, strict=True):
+            setattr(backend, key, value)
+
+
+def derive_seed(seed: int, *purpose: str | int) -> int:
+    """Return a seed in [0, 2**63) that depends only on the arguments.
+
+    Args:
+        seed: The run's seed.
+        purpose: Name of what is drawn, and its epoch or update, as in
+            `derive_seed(seed, "order", epoch)`.
+    """
+    # JSON distinguishes ("a", 1), ("a1",) and ("a", "1"). Unlike hash(), SHA-256 is the same in
+    # every process and Python version.
+    text = json.dumps([seed, *purpose])
+    digest = hashlib.sha256(text.encode("ascii")).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+@contextlib.contextmanager
+def naming_batch(batch: str, way_out: str) -> Iterator[None]:
+    """Return a context that says what did not fit if the memory of a GPU is too small.
+
+    Args:
+        batch: What is computed, for example `3 sentences`.
+        way_out: What to do if it does not fit.
+
+    Raises:
+        DeviceMemoryError: Memory is too small.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        text = f"the memory of a GPU is too small for {batch}; {way_out}"
+        raise DeviceMemoryError(text) from error
+
+
+def copy_to_device(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+    """Return CPU tensors on a device, on a GPU as parts of one block of bytes.
+
+    One copy from pinned memory starts, and the host does not wait for it. A copy from pageable
+    memory would make the host wait, and several copies would cost several starts.
+    """
+    if device.type != "cuda":
+        return [each.to(device) for each in tensors]
+    parts = [each.contiguous().flatten().view(torch.uint8) for each in tensors]
+    padded = [functional.pad(part, (0, -len(part) % _ALIGNMENT)) for part in parts]
+    block = torch.cat(padded).pin_memory().to(device, non_blocking=True)
+    split = torch.split(block, [len(part) for part in padded])
+    return [
+        moved[: len(part)].view(each.dtype).view(each.shape)
+        for moved, part, each in zip(split, parts, tensors, strict=True)
+    ]
+
+
+def map_in_threads(
+    function: Callable[[_Item], _Result], items: Sequence[_Item]
+) -> Iterator[_Result]:
+    """Apply a function to each item as `map` does, with several items at once in threads.
+
+    The products of one step of a search are too small to be split over torch's threads: waiting
+    for each other would take longer than computing. Here each thread computes whole items, which
+    works because torch's kernels release the interpreter's lock. A single item is computed with
+    all of torch's threads.
+
+    Args:
+        function: Function of one item; it must not change data that its calls share.
+        items: Items to process, as many at once as torch has threads, up to eight. Results are
+            kept until the caller takes them.
+
+    Yields:
+        The results, in the order of the items.
+    """
+    num_threads = torch.get_num_threads()
+    num_workers = min(num_threads, len(items), _MOST_WORKERS)
+    if num_workers < 2:
+        yield from map(function, items)
+        return
+    share = num_threads // num_workers
+    try:
+        with ThreadPoolExecutor(
+            num_workers, initializer=torch.set_num_threads, initargs=(share,)
+        ) as pool:
+            yield from pool.map(function, items)
+    finally:
+        torch.set_num_threads(num_threads)  # new threads start with this number

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.runtime.seeding import derive_seed
+from seq2seq.runtime.numerics import derive_seed
 from seq2seq.search.config import GreedyConfig, SamplingConfig
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.interface import (

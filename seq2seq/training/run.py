@@ -14,7 +14,6 @@ from seq2seq.config.models import build_model, check_model
 from seq2seq.config.schema import TrainConfig
 from seq2seq.kernels import kernels_in_use
 from seq2seq.model.seq2seq import count_shared_parameters
-from seq2seq.runtime.device_memory import naming_batch
 from seq2seq.runtime.distributed import (
     Ranks,
     barrier,
@@ -24,8 +23,7 @@ from seq2seq.runtime.distributed import (
     read_ranks,
     share_from_first,
 )
-from seq2seq.runtime.numerics import Numerics, Precision, choose_numerics
-from seq2seq.runtime.seeding import derive_seed
+from seq2seq.runtime.numerics import Numerics, Precision, choose_numerics, derive_seed, naming_batch
 from seq2seq.runtime.torchrun import check_all_can_start
 from seq2seq.training.agreement import check_same_config, prepare_in_turn
 from seq2seq.training.monitoring.log import RunLog

@@ -24,8 +24,8 @@ from seq2seq.runtime.distributed import (
     share_from_first,
     sum_over_processes,
 )
-from seq2seq.runtime.interrupts import Interrupted, StopSignals
 from seq2seq.runtime.numerics import Numerics
+from seq2seq.runtime.process import Interrupted, StopSignals
 from seq2seq.training.checkpoints import CheckpointWriter, SaveClock
 from seq2seq.training.monitoring.display import ProgressDisplay
 from seq2seq.training.monitoring.log import describe_validation

@@ -10,13 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.config.schema import TrainConfig
-from seq2seq.config.training import OptimizerConfig, OptimizerName, TrainingConfig
+from seq2seq.config.training import OnOutOfMemory, OptimizerConfig, OptimizerName, TrainingConfig
 from seq2seq.data import Batch
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.runtime.device_memory import DeviceMemoryError, OnOutOfMemory
 from seq2seq.runtime.distributed import Ranks, sum_gradients, sum_over_processes
-from seq2seq.runtime.numerics import Numerics, Precision
-from seq2seq.runtime.seeding import derive_seed
+from seq2seq.runtime.numerics import Numerics, Precision, derive_seed
+from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.training.loss import TrainingLoss, loss_names, training_loss
 from seq2seq.training.schedules import draw_forced_mask
 

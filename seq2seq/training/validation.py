@@ -22,7 +22,6 @@ from seq2seq.inference.translation import (
     scored_translation,
 )
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.runtime.device_memory import naming_batch
 from seq2seq.runtime.distributed import (
     SINGLE_PROCESS,
     Ranks,
@@ -30,7 +29,7 @@ from seq2seq.runtime.distributed import (
     gather_in_first,
     share_from_first,
 )
-from seq2seq.runtime.numerics import Numerics
+from seq2seq.runtime.numerics import Numerics, naming_batch
 from seq2seq.search import DecodingConfig, Hypothesis, search
 from seq2seq.training.checkpoints import CheckpointWriter
 from seq2seq.training.loss import perplexity

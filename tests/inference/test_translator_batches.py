@@ -29,8 +29,8 @@ from seq2seq.inference.translator import (
     cut_windows,
     map_batches,
 )
-from seq2seq.runtime.device_memory import DeviceMemoryError
 from seq2seq.runtime.numerics import Numerics, Precision
+from seq2seq.runtime.process import DeviceMemoryError
 
 
 def record(lengths, *, known=(), batch_size):

@@ -22,7 +22,7 @@ from seq2seq.runtime.distributed import (
     sum_gradients,
     sum_over_processes,
 )
-from seq2seq.runtime.interrupts import Interrupted
+from seq2seq.runtime.process import Interrupted
 from seq2seq.training.updates import Updater
 
 TIMES_OUT = 60

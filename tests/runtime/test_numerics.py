@@ -1,11 +1,42 @@
+import hashlib
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 import torch
-from pretend_cuda import pretend_cuda
+from pretend_cuda import CUDA, pretend_cuda
 
 import seq2seq.runtime.numerics
-from seq2seq.runtime.numerics import Device, Numerics, Precision, choose_numerics, cpu_has_amx
+from seq2seq.config.composition import USER_ERRORS, describe_error
+from seq2seq.runtime.numerics import (
+    Device,
+    Numerics,
+    Precision,
+    allow_tf32,
+    choose_numerics,
+    copy_to_device,
+    cpu_has_amx,
+    derive_seed,
+    map_in_threads,
+    naming_batch,
+)
+from seq2seq.runtime.process import DeviceMemoryError
 
 CPU = torch.device("cpu")
+HAS_FP32_PRECISION = pytest.mark.skipif(
+    not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="torch has older flags"
+)
+TENSORS = [
+    torch.arange(7).view(7, 1),
+    torch.tensor([[True, False, True]]),
+    torch.rand(2, 3, generator=torch.Generator().manual_seed(1)),
+    torch.empty(0, dtype=torch.int64),
+    torch.arange(6).view(2, 3).t(),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +84,7 @@ def test_precisions_of_cuda_on_a_cpu_are_errors_with_a_way_out(precision):
         choose_numerics(Device.auto, precision)
 
 
-@pytest.mark.skipif(
-    not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="torch has older flags"
-)
+@HAS_FP32_PRECISION
 @pytest.mark.parametrize(
     ("precision", "products"),
     [(Precision.fp32, "ieee"), (Precision.tf32, "tf32"), (Precision.bf16, "tf32")],
@@ -146,3 +175,186 @@ def test_int8_on_cuda_is_an_error_with_a_way_out(monkeypatch, device):
 
     with pytest.raises(ValueError, match=r"precision=int8 runs only on a CPU; add device=cpu"):
         choose_numerics(device, Precision.int8)
+
+
+@HAS_FP32_PRECISION
+@pytest.mark.parametrize(("allowed", "precision"), [(True, "tf32"), (False, "ieee")])
+def test_products_and_cudnn_agree_inside_and_are_restored(allowed, precision):
+    def settings():
+        return torch.backends.cuda.matmul.fp32_precision, torch.backends.cudnn.rnn.fp32_precision
+
+    default = settings()
+    with allow_tf32(not allowed):  # by the program
+        before = settings()
+        with pytest.raises(KeyError), allow_tf32(allowed):
+            assert settings() == (precision, precision)
+            raise KeyError
+        assert settings() == before
+
+    assert settings() == default
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_older_torch_has_other_flags(monkeypatch, allowed):
+    products = SimpleNamespace(allow_tf32=not allowed)
+    cudnn = SimpleNamespace(allow_tf32=True)
+    monkeypatch.setattr(torch.backends.cuda, "matmul", products)
+    monkeypatch.setattr(torch.backends, "cudnn", cudnn)
+
+    with allow_tf32(allowed):
+        assert (products.allow_tf32, cudnn.allow_tf32) == (allowed, allowed)
+
+    assert (products.allow_tf32, cudnn.allow_tf32) == (not allowed, True)
+
+
+def test_a_seed_is_the_hash_of_its_arguments() -> None:
+    digest = hashlib.sha256(b'[7, "order", 3]').digest()
+
+    seed = derive_seed(7, "order", 3)
+
+    assert seed == int.from_bytes(digest[:8], "big") // 2
+
+
+def test_different_purposes_give_different_seeds() -> None:
+    seeds = [
+        derive_seed(1),
+        derive_seed(2),
+        derive_seed(1, "a"),
+        derive_seed(1, "a", 1),
+        derive_seed(1, "a", "1"),
+        derive_seed(1, "a1"),
+        derive_seed(11, "a"),
+        derive_seed(1, "a", 2),
+        derive_seed(1, 2, "a"),
+    ]
+
+    assert all(left != right for left, right in combinations(seeds, 2))
+
+
+def test_the_generators_take_every_seed() -> None:
+    for number in range(200):
+        seed = derive_seed(number, "any")
+
+        assert 0 <= seed < 2**63
+        torch.Generator().manual_seed(seed)
+        np.random.default_rng(seed)
+
+
+def test_too_little_memory_is_an_error_of_one_line():
+    error = DeviceMemoryError("update 7: the memory of a GPU is too small")
+
+    assert isinstance(error, USER_ERRORS)
+    assert describe_error(error) == "update 7: the memory of a GPU is too small"
+
+
+def test_only_too_little_memory_is_named():
+    with pytest.raises(DeviceMemoryError) as caught, naming_batch("3 rows", "lower size=3"):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+    assert str(caught.value) == "the memory of a GPU is too small for 3 rows; lower size=3"
+
+    with pytest.raises(RuntimeError, match=r"^other$"), naming_batch("3 rows", "lower size=3"):
+        raise RuntimeError("other")
+
+
+@pytest.mark.parametrize("number", range(1, len(TENSORS) + 1))
+def test_copies_are_equal(number):
+    with pretend_cuda():
+        moved = copy_to_device(TENSORS[:number], CUDA)
+
+        for copy, original in zip(moved, TENSORS, strict=False):
+            assert copy.is_cuda
+            assert copy.dtype == original.dtype
+            torch.testing.assert_close(copy.cpu(), original, rtol=0, atol=0)
+
+
+def test_one_copy_moves_all_and_the_host_does_not_wait():
+    with pretend_cuda() as cuda:
+        copy_to_device(TENSORS, CUDA)
+
+        assert [name for name, _ in cuda.operations].count("aten._to_copy.default") == 1
+        assert not cuda.syncs
+
+
+def test_parts_begin_at_multiples_of_16_bytes():
+    with pretend_cuda():
+        moved = copy_to_device(TENSORS, CUDA)
+
+        assert [each.held.storage_offset() * each.element_size() % 16 for each in moved] == [0] * 5
+
+
+@pytest.fixture
+def _two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_results_come_in_the_order_of_the_items():
+    second_is_done = threading.Event()
+
+    def work(item):
+        if item == 0:
+            assert second_is_done.wait(timeout=10)
+        if item == 1:
+            second_is_done.set()
+        return item
+
+    assert list(map_in_threads(work, range(5))) == list(range(5))
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_each_worker_uses_one_thread_and_the_caller_keeps_its_number():
+    def num_threads(item):
+        return torch.get_num_threads()
+
+    assert list(map_in_threads(num_threads, range(4))) == [1] * 4
+    assert list(map_in_threads(num_threads, range(1))) == [2]
+    assert torch.get_num_threads() == 2
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(torch.get_num_threads).result() == 2
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_threads_are_divided_among_at_most_eight_workers():
+    torch.set_num_threads(20)
+
+    def work(item):
+        return threading.get_ident(), torch.get_num_threads()
+
+    few, many = list(map_in_threads(work, range(3))), list(map_in_threads(work, range(1000)))
+
+    assert {threads for _, threads in few} == {6}
+    assert {threads for _, threads in many} == {2}
+    assert len({worker for worker, _ in many}) <= 8
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_an_error_reaches_the_caller_and_stops_the_work():
+    begun = []
+
+    def work(item):
+        begun.append(item)
+        if item == 1:
+            raise ValueError("the second")
+        time.sleep(0.001)  # else a fast thread may take all items before the caller sees the error
+
+    with pytest.raises(ValueError, match="the second"):
+        list(map_in_threads(work, range(1000)))
+    assert len(begun) < 1000
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_closing_the_results_stops_the_work():
+    begun = []
+
+    def work(item):
+        begun.append(item)
+        time.sleep(0.001)  # else fast threads may take all items before the results are closed
+
+    results = map_in_threads(work, range(1000))
+    next(results)
+    results.close()
+
+    assert len(begun) < 1000

@@ -10,7 +10,7 @@ from tiny_training import tiny_run, tiny_trainer
 
 import seq2seq.training.updates
 from seq2seq.data import collate
-from seq2seq.runtime.device_memory import DeviceMemoryError
+from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.training.loss import training_loss
 from seq2seq.training.updates import Updater
 

@@ -13,7 +13,7 @@ from same_run import assert_equal, assert_same_run
 from tiny_training import read_scalars, tiny_run, write_corpus
 
 from seq2seq.data import SampledCorpus
-from seq2seq.runtime.interrupts import Interrupted
+from seq2seq.runtime.process import Interrupted
 from seq2seq.training import run_directory
 from seq2seq.training.checkpoints import CheckpointWriter
 from seq2seq.training.trainer import Trainer

@@ -8,7 +8,7 @@ from tiny_training import read_scalars, read_tags, tiny_config, tiny_run, write_
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.runtime.device_memory import DeviceMemoryError
+from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.training.run import run_training
 from seq2seq.training.updates import Updater
 

@@ -19,7 +19,7 @@ from seq2seq.data.token_links import LinkedTokens
 from seq2seq.kernels import Kernels, use_kernels
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks
-from seq2seq.runtime.seeding import derive_seed
+from seq2seq.runtime.numerics import derive_seed
 from seq2seq.training.loss import coverage_loss, guided_loss, sequence_loss
 from seq2seq.training.preparation import PreparedData, prepare_data
 from seq2seq.training.updates import (

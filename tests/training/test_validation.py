@@ -23,8 +23,8 @@ from seq2seq.config.training import Metric
 from seq2seq.data import CharacterTokenizer, Pair, TokenizerPair, encode_corpus
 from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.attention_statistics import HeadStatistics
-from seq2seq.runtime.device_memory import DeviceMemoryError
 from seq2seq.runtime.distributed import Ranks
+from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.search import Hypothesis
 from seq2seq.training import validation
 from seq2seq.training.preparation import EvaluationSet, prepare_data

@@ -22,7 +22,7 @@ from seq2seq.data.tokenizers.interface import (
     register_tokenizer,
     word_indices,
 )
-from seq2seq.runtime.seeding import derive_seed
+from seq2seq.runtime.numerics import derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import NoReturn
 from tqdm import tqdm
 
 from seq2seq.files.atomic import create_file
-from seq2seq.runtime.console import ConsoleFormatter
+from seq2seq.runtime.process import ConsoleFormatter
 from seq2seq.training.progress import Progress
 from seq2seq.training.validation import Evaluation
 

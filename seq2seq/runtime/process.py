@@ -1,6 +1,8 @@
-"""Handle Ctrl-C and SIGTERM: end in one line, or stop training after the current update."""
+"""This process: how it ends at a signal, its lines on the console, and the memory it keeps."""
 
 import contextlib
+import ctypes
+import logging
 import signal
 import sys
 import threading
@@ -9,6 +11,16 @@ from types import FrameType
 from typing import NoReturn
 
 from seq2seq.runtime.torchrun import is_first_process
+
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt(3), from malloc.h
+_LARGEST = 32 << 20
+"""Bytes; the largest mmap threshold that glibc accepts."""
+_KEPT = (1 << 31) - 1
+"""Bytes."""
+
+
+class DeviceMemoryError(MemoryError):
+    """A batch or a model does not fit into the memory of a GPU."""
 
 
 @contextlib.contextmanager
@@ -79,3 +91,34 @@ class StopSignals:
         for number, handler in self._previous.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
         self._previous = {}
+
+
+class ConsoleFormatter(logging.Formatter):
+    """Writes `message`, or `warning: message` from the level of warnings on."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record."""
+        text = super().format(record)
+        return f"{record.levelname.lower()}: {text}" if record.levelno >= logging.WARNING else text
+
+
+def log_to_stderr() -> None:
+    """Send all log lines from level INFO on to stderr, unless logging is set up already."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(ConsoleFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def keep_freed_memory() -> None:
+    """Allocate tensors of up to 32 MB from memory that earlier tensors have freed.
+
+    By default glibc returns every large block to the system, which clears its pages before they are
+    used again; a training update uses a gigabyte of them. Other C libraries are not changed.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, _LARGEST)
+        mallopt(_TRIM_THRESHOLD, _KEPT)
+        mallopt(_TOP_PAD, _LARGEST)
