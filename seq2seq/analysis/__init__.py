@@ -1,6 +1,5 @@
 """Analyse trained runs in a notebook: their sentences, and attention over a whole corpus."""
 
-from seq2seq.analysis.corpus_attention import CorpusAttention, attend
-from seq2seq.analysis.run import Run, ScoredPair, load_run
+from seq2seq.analysis.run import CorpusAttention, Run, ScoredPair, attend, load_run
 
 __all__ = ["CorpusAttention", "Run", "ScoredPair", "attend", "load_run"]

@@ -1,18 +1,36 @@
-"""A trained run: its configuration, results, sentences and model."""
+"""A trained run: its configuration, results, sentences, model, and attention over a corpus."""
 
+# N heads, T target length, S source length
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from seq2seq.analysis.corpus_attention import CorpusAttention, attend
+import numpy as np
+from numpy.typing import NDArray
+
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import load_saved_config
-from seq2seq.evaluation.alignment import GoldLinks, check_links, read_links
+from seq2seq.evaluation.alignment import (
+    AttentionStatistics,
+    GoldLinks,
+    HeadStatistics,
+    Links,
+    alignment_error_rate,
+    check_links,
+    read_links,
+)
 from seq2seq.files.paths import expand_home
+from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Device
 from seq2seq.training.run_directory import RunDirectory
+from seq2seq.visualization.plots import attention_figure, head_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Target = Literal["reference", "translation"]
 
@@ -72,17 +90,19 @@ class Run:
         kinds = ("src", "hyp", "ref", *(["gold"] if path.exists() else []))
         texts = directory.read_texts(split, kinds)
         gold = read_links(str(path)) if path.exists() else [None] * len(texts[0])
-        pairs = [
-            ScoredPair(source=source, translation=translation, reference=reference, gold=links)
-            for source, translation, reference, links in zip(*texts[:3], gold, strict=True)
-        ]
-        for number, pair in enumerate(pairs, start=1):
-            if pair.gold is not None:
-                words = len(pair.source.split()), len(pair.reference.split())
-                check_links(pair.gold, *words, where=f"{path}:{number}")
+        pairs = []
+        for number, (source, translation, reference, links) in enumerate(
+            zip(*texts[:3], gold, strict=True), start=1
+        ):
+            if links is not None:
+                num_words = len(source.split()), len(reference.split())
+                check_links(links, *num_words, where=f"{path}:{number}")
+            pairs.append(
+                ScoredPair(source=source, translation=translation, reference=reference, gold=links)
+            )
         return pairs
 
-    def attention(self, split: str = "test", *, target: Target = "reference") -> CorpusAttention:
+    def attention(self, split: str = "test", *, target: Target = "reference") -> "CorpusAttention":
         """Compute the attention over a validation set or the test set.
 
         Args:
@@ -130,3 +150,126 @@ def load_run(path: str | Path, *, device: Device | str = Device.auto) -> Run:
                 f"run={path} has no {file.name}; give the directory of a single run that has ended"
             )
     return Run(directory.path, device=device)
+
+
+@dataclass(kw_only=True, slots=True)
+class CorpusAttention:
+    """Attention weights over a corpus; every list has one item for each sentence pair."""
+
+    translator: Translator
+    translations: list[Translation]
+    """Each pair as a source and its known translation."""
+
+    @property
+    def weights(self) -> list[NDArray[np.float32]]:
+        """Attention weights, (N, T, S) each; T and S include the end of the sentence."""
+        return [each.best.attention_weights.numpy() for each in self.translations]
+
+    @property
+    def source_tokens(self) -> list[list[str]]:
+        """Labels of the S columns of each sentence."""
+        return [each.source_tokens for each in self.translations]
+
+    @property
+    def target_tokens(self) -> list[list[str]]:
+        """Labels of the T rows of each sentence."""
+        return [each.best.tokens for each in self.translations]
+
+    def statistics(self, gold: Sequence[GoldLinks] | None = None) -> list[HeadStatistics]:
+        """Return entropy, coverage and sharpness of each head over the corpus.
+
+        Args:
+            gold: Gold links of each pair, for the alignment error rate of each head.
+
+        Raises:
+            ValueError: The number of gold links is not that of the pairs.
+        """
+        num_heads = self.translator.num_heads
+        statistics = AttentionStatistics(num_heads)
+        for translation in self.translations:
+            statistics.add(translation.best.attention_weights)
+        if gold is None:
+            return statistics.heads(error_rates=None)
+        rates = [self.alignment_error_rate(gold, head=head) for head in range(num_heads)]
+        return statistics.heads(error_rates=rates)
+
+    def links(self, *, head: int | None = None) -> list[Links]:
+        """Link each target word to its most attended source word, both counted from 0.
+
+        Args:
+            head: The head, from 0; None averages the heads.
+
+        Raises:
+            ValueError: The model has no attention heads, or no such head.
+        """
+        num_heads = self.translator.num_heads
+        if head is not None and num_heads > 0 and not 0 <= head < num_heads:
+            raise ValueError(f"head={head} must lie in 0 to {num_heads - 1}")
+        heads = slice(None) if head is None else slice(head, head + 1)
+        links = []
+        for each in self.translations:
+            weights = each.best.attention_weights[heads]
+            hypothesis = each.best._replace(attention_weights=weights)
+            links.append(self.translator.links(each, hypothesis))
+        return links
+
+    def alignment_error_rate(self, gold: Sequence[GoldLinks], *, head: int | None = None) -> float:
+        """Return the alignment error rate of `links`; 0 is perfect.
+
+        Args:
+            gold: Gold links of each pair.
+            head: As of `links`.
+
+        Raises:
+            ValueError: The number of gold links is not that of the pairs, there are no links on
+                either side, or the model has no attention heads.
+        """
+        if len(gold) != len(self.translations):
+            raise ValueError(
+                f"{len(gold)} gold alignments do not fit {len(self.translations)} sentence pairs; "
+                "give one for each pair"
+            )
+        return alignment_error_rate(self.links(head=head), gold)
+
+    def figure(self, index: int) -> "Figure":
+        """Draw the attention of one pair, a panel for each head.
+
+        Raises:
+            ValueError: The model has no attention heads.
+        """
+        pair = self.translations[index]
+        return attention_figure(pair.best.attention_weights, pair.source_tokens, pair.best.tokens)
+
+    def head_figure(self, gold: Sequence[GoldLinks] | None = None) -> "Figure":
+        """Draw the `statistics` of all heads side by side."""
+        return head_figure(self.statistics(gold))
+
+
+def attend(
+    translator: Translator, pairs: Iterable[tuple[str, str]], *, batch_size: int = 64
+) -> CorpusAttention:
+    """Compute the attention weights of known translations, teacher-forced.
+
+    Args:
+        translator: Model and tokenizers.
+        pairs: Sources and their translations: references, or the translations of any system.
+        batch_size: Pairs processed together.
+
+    Example:
+        >>> from seq2seq import build_model, load_config
+        >>> from seq2seq.data import CharacterTokenizer, TokenizerPair
+        >>> model = build_model(load_config(), source_vocabulary_size=7, target_vocabulary_size=7)
+        >>> tokenizers = TokenizerPair(CharacterTokenizer("abc"), CharacterTokenizer("xyz"))
+        >>> translator = Translator(model, tokenizers=tokenizers)
+        >>> attention = attend(translator, [("abc", "xy"), ("ab", "xyz")])
+        >>> [weights.shape for weights in attention.weights]
+        [(1, 3, 4), (1, 4, 3)]
+        >>> attention.source_tokens[1], attention.target_tokens[1]
+        (['a', 'b', '</s>'], ['x', 'y', 'z', '</s>'])
+        >>> [head] = attention.statistics()
+        >>> 0 < head.entropy < 1.4, attention.weights[0].sum(axis=-1).round(3).tolist()
+        (True, [[1.0, 1.0, 1.0]])
+    """
+    return CorpusAttention(
+        translator=translator, translations=list(translator.score(pairs, batch_size=batch_size))
+    )

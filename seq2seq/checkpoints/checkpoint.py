@@ -19,8 +19,7 @@ from seq2seq.config.serialization import (
 from seq2seq.data import TokenizerPair, tokenizers_from_state, tokenizers_state
 from seq2seq.data.cache import digest
 from seq2seq.data.tokenizers.interface import TokenizerState
-from seq2seq.files.archive import DamagedFileError, load_archive
-from seq2seq.files.atomic import whole_file
+from seq2seq.files.atomic import DamagedFileError, load_archive, whole_file
 from seq2seq.files.paths import expand_home
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.version import __version__

@@ -33,7 +33,7 @@ with interrupts_in_one_line():  # these imports take seconds
         compare_systems,
     )
     from seq2seq.files.atomic import whole_files
-    from seq2seq.files.lines import open_lines
+    from seq2seq.files.text import open_lines
     from seq2seq.runtime.process import log_to_stderr
 
 logger = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from omegaconf.errors import (
 )
 from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
-from seq2seq.files.resources import resource
+from seq2seq.files.paths import resource
 from seq2seq.runtime.process import DeviceMemoryError
 
 logger = logging.getLogger(__name__)

@@ -35,8 +35,7 @@ from seq2seq.data.tokenizers.symbols import (
     tokenizers_state,
     train_tokenizers,
 )
-from seq2seq.files.archive import DamagedFileError, load_archive
-from seq2seq.files.atomic import create_file, whole_file
+from seq2seq.files.atomic import DamagedFileError, create_file, load_archive, whole_file
 from seq2seq.special_tokens import UNK
 
 logger = logging.getLogger(__name__)

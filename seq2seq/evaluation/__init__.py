@@ -6,24 +6,28 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from seq2seq.evaluation.alignment import (
         Agreement,
+        AttentionStatistics,
         GoldLinks,
+        HeadStatistics,
         Links,
         alignment_error_rate,
         argmax_links,
         check_links,
         diagonal_links,
         format_links,
+        mean_over_heads,
         parse_links,
         read_links,
         word_links,
         word_weights,
     )
-    from seq2seq.evaluation.attention_statistics import (
-        AttentionStatistics,
-        HeadStatistics,
-        mean_over_heads,
+    from seq2seq.evaluation.metrics import (
+        Scores,
+        ScoringRule,
+        corpus_bleu,
+        score,
+        sentence_statistics,
     )
-    from seq2seq.evaluation.metrics import Scores, ScoringRule, score
     from seq2seq.evaluation.significance import (
         GroupComparison,
         MetricScore,
@@ -31,9 +35,7 @@ if TYPE_CHECKING:
         SystemScores,
         compare_groups,
         compare_systems,
-        corpus_bleu,
         holm,
-        sentence_statistics,
     )
 
 __all__ = [
@@ -67,27 +69,10 @@ __all__ = [
 ]
 
 
-_MODULES = {
-    "attention_statistics": ("AttentionStatistics", "HeadStatistics", "mean_over_heads"),
-    "metrics": ("Scores", "ScoringRule", "score"),
-    "significance": (
-        "GroupComparison",
-        "MetricScore",
-        "Significance",
-        "SystemScores",
-        "compare_groups",
-        "compare_systems",
-        "corpus_bleu",
-        "holm",
-        "sentence_statistics",
-    ),
-}
-"""The names that `alignment` does not have."""
-
-
 def __getattr__(name: str) -> object:
-    """Load a module on first use: scoring files needs no torch, and training no significance."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = next((module for module in _MODULES if name in _MODULES[module]), "alignment")
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    """Load a module on first use: scoring files needs no torch, which `alignment` loads."""
+    for module in ("metrics", "significance", "alignment") if name in __all__ else ():
+        found = import_module(f"{__name__}.{module}")
+        if name in vars(found):
+            return getattr(found, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

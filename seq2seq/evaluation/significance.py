@@ -14,8 +14,7 @@ systems spread alike. If those of one spread four times as far, it is 5% to 9%, 
 that system has fewer runs than the other.
 """
 
-# R runs of a group, S sentences, K sentence statistics: translation and reference length, then the
-# matching and all n-grams of orders 1 to 4
+# R runs of a group, S sentences, K sentence statistics
 
 from collections.abc import Sequence
 from enum import Enum
@@ -23,21 +22,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seq2seq.evaluation.metrics import (
     DEFAULT_RULE,
+    Array,
     ScoringRule,
-    build_bleu,
     build_metrics,
     clip_score,
+    corpus_bleu,
 )
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
     from sacrebleu.significance import Result
-
-Array = NDArray[np.float64]
 
 LEVEL = 0.05
 """A difference with a p-value below this level is significant."""
@@ -48,7 +45,6 @@ _NUM_RATIOS = 1_000_000
 _SEED = 12345
 _CHUNK = 50
 """Samples of the stratified test that are computed at a time, which bounds the memory."""
-_ORDERS = 4
 
 
 class GroupComparison(NamedTuple):
@@ -66,53 +62,6 @@ class GroupComparison(NamedTuple):
     p_stratified: float | None
     """p-value of approximate randomisation stratified by seed (Clark et al. 2011), which says
     whether these runs differ and nothing about other seeds. None: the groups share no seed."""
-
-
-def sentence_statistics(
-    hypotheses: Sequence[str], references: Sequence[str], *, rule: ScoringRule = DEFAULT_RULE
-) -> Array:
-    """Return sacreBLEU's statistics of each sentence, whose sum gives the BLEU of the corpus.
-
-    Args:
-        hypotheses: Detokenised translations.
-        references: One detokenised reference for each translation.
-        rule: Tokenizer of BLEU, and whether it ignores the case of letters.
-
-    Returns:
-        (S, K)
-
-    Raises:
-        ValueError: The tokenizer needs a package that is not installed.
-
-    Example:
-        >>> statistics = sentence_statistics(["A dog runs fast."], ["A dog runs very fast."])
-        >>> round(float(corpus_bleu(statistics.sum(axis=0))), 1)
-        40.9
-    """
-    metric = build_bleu(rule, key="bleu_tokenize", force=True)
-    rows = metric._extract_corpus_statistics(hypotheses, [references])
-    return np.array(rows, dtype=np.float64).reshape(len(hypotheses), 2 + 2 * _ORDERS)
-
-
-def corpus_bleu(statistics: Array) -> Array:
-    """Return BLEU in percent, as sacreBLEU computes it with its default smoothing.
-
-    Args:
-        statistics: (..., K), summed over the sentences.
-
-    Returns:
-        (...)
-    """
-    length, reference_length = statistics[..., 0], statistics[..., 1]
-    matches, totals = statistics[..., 2 : 2 + _ORDERS], statistics[..., 2 + _ORDERS :]
-    # An order without matches counts as half a match, the next such order as a quarter.
-    smoothing = 0.5 ** np.cumsum(matches == 0, axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        precisions = np.where(matches > 0, matches, smoothing) / totals
-        brevity = np.minimum(1 - reference_length / length, 0)
-        scores = 100 * np.exp(brevity + np.log(precisions).mean(axis=-1))
-    has_score = (matches[..., 0] > 0) & (totals > 0).all(axis=-1)
-    return np.where(has_score, np.minimum(scores, 100), 0.0)
 
 
 def compare_groups(

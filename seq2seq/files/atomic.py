@@ -1,4 +1,4 @@
-"""Write files atomically: a file is complete or absent, even if the process is killed."""
+"""Write files that are complete or absent, even if the process is killed; read them whole."""
 
 import contextlib
 import hashlib
@@ -8,6 +8,7 @@ import re
 import secrets
 import socket
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -145,3 +146,41 @@ def _machine() -> str:
         names.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
         names.append(str(Path("/proc/self/ns/pid").readlink()))
     return hashlib.sha256(" ".join(names).encode()).hexdigest()[:8]
+
+
+class DamagedFileError(ValueError):
+    """A file has other content than was written to it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is damaged or was not written by this program")
+
+
+def load_archive(path: Path) -> object:
+    """Read the tensors and plain types of a file onto the CPU; no code in it is run.
+
+    Raises:
+        OSError: The file cannot be read.
+        MemoryError: The file is larger than the memory.
+        DamagedFileError: A checksum is wrong, or torch.save did not write the file.
+    """
+    import torch  # loads slowly, and scoring needs none of it
+
+    path.stat()  # a missing file is not a damaged one
+    if not path.is_file():  # a named pipe would be awaited for ever
+        raise DamagedFileError(path)
+    with path.open("rb") as file:  # an error here is not one of the content
+        try:
+            with zipfile.ZipFile(file) as archive:
+                # torch.save does not compress. It writes checksums, which torch.load ignores.
+                is_stored = all(
+                    each.compress_type == zipfile.ZIP_STORED for each in archive.infolist()
+                )
+                if not is_stored or archive.testzip() is not None:
+                    raise ValueError("wrong checksum")
+            content: object = torch.load(path, map_location="cpu", weights_only=True)
+        except MemoryError:
+            raise
+        # zipfile, torch and pickle raise more than ten types of errors for a damaged file.
+        except Exception as error:
+            raise DamagedFileError(path) from error
+    return content

@@ -1,7 +1,9 @@
-"""Paths as users write them."""
+"""Find files: those that ship with the package, and paths as users write them."""
 
 import contextlib
 from pathlib import Path
+
+_PACKAGE = Path(__file__).parents[1]
 
 
 def expand_home(path: str | Path, *, key: str) -> Path:
@@ -55,3 +57,13 @@ def remove_empty(directory: Path, *, keep: Path) -> None:
             break
         with contextlib.suppress(OSError):  # it has files
             each.rmdir()
+
+
+def resource(path: str) -> Path:
+    """Return a path that ships with the package: inside it in a wheel, beside it in a checkout.
+
+    Args:
+        path: Relative to the root of a checkout, such as `configs`.
+    """
+    packaged = _PACKAGE / "resources" / path
+    return packaged if packaged.exists() else _PACKAGE.parent / path

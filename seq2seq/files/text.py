@@ -1,17 +1,33 @@
-"""Open text files, plain or gzipped, and decode their lines."""
+"""Read text: lines of a file, a pipe or standard input, plain or gzipped."""
 
 import contextlib
 import gzip
+import io
+import logging
+import os
+import select
+import sys
 import zlib
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, cast
+
+from seq2seq.files.paths import check_readable, expand_home
+
+logger = logging.getLogger(__name__)
 
 BYTE_ORDER_MARK = "\ufeff"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks of UTF-16, neither of which occurs in UTF-8."""
 MAX_LINE = 1 << 20
 """Bytes; a longer line is refused, since memory grows with it."""
+CHUNK = 1 << 16
+"""Bytes read at once."""
+PATIENCE = 0.02
+"""Seconds without new bytes after which a pipe counts as paused."""
+_GZIP = zlib.MAX_WBITS | 16  # zlib's value for a gzip header and checksum
 
 
 @contextlib.contextmanager
@@ -70,3 +86,198 @@ def damaged_gzip(name: str, error: Exception) -> ValueError:
         f"{name}: damaged or incomplete gzip file ({error}); create it again, or rename it if it "
         "is plain text"
     )
+
+
+class LineReader:
+    r"""Iterator over the lines of a file or pipe, which end at `\n` only.
+
+    A line of more than `MAX_LINE` bytes raises ValueError when it is its turn, and so does a first
+    line with a byte order mark of UTF-16.
+    A byte order mark at the start and a `\r` at the end of a line are removed. Bytes that are
+    not UTF-8 are replaced by U+FFFD; a warning at the end counts the lines with such bytes.
+    """
+
+    def __init__(self, file: "io.FileIO | io.BytesIO | _Unpacked", *, name: str) -> None:
+        """Read from an unbuffered file; `name` stands for it in messages."""
+        self.name = name
+        self._file = file
+        # Windows can only wait for sockets.
+        self._can_wait = os.name != "nt" and not isinstance(file, io.BytesIO)
+        self._lines: deque[bytes] = deque()
+        self._partial: list[bytes] = []
+        self._num_partial = 0
+        self._ended = False
+        self._num_invalid = 0
+
+    def __iter__(self) -> Iterator[str]:
+        number = 0
+        while self._fill(patience=None):
+            number += 1
+            line = self._lines.popleft()
+            if len(line) > MAX_LINE:
+                raise too_long(self.name, number)
+            if number == 1 and line.startswith(UTF16_MARKS):
+                raise ValueError(
+                    f"{self.name} is UTF-16, not UTF-8; convert it with iconv -f UTF-16 -t UTF-8"
+                )
+            yield self._decode(line, number)
+        if self._num_invalid:
+            logger.warning(
+                "%s: bytes that are not UTF-8 were replaced by U+FFFD; lines affected: %d",
+                self.name,
+                self._num_invalid,
+            )
+
+    def has_more(self) -> bool:
+        """Return whether another line is available without waiting."""
+        return self._fill(patience=PATIENCE)
+
+    def _fill(self, *, patience: float | None) -> bool:
+        """Read until there is a line or nothing came for `patience` seconds."""
+        while not self._lines and not self._ended:
+            if not self._is_ready(patience):
+                return False
+            if (chunk := self._read()) is not None:
+                self._split(chunk)
+        return bool(self._lines)
+
+    def _is_ready(self, patience: float | None) -> bool:
+        """Wait until the file can be read, or return False after `patience` seconds."""
+        if isinstance(self._file, _Unpacked) and self._file.has_unpacked():
+            return True
+        if not self._can_wait:
+            return True
+        waiting = select.poll()  # unlike select.select, it takes any number of open files
+        waiting.register(self._file, select.POLLIN)
+        return bool(waiting.poll(None if patience is None else 1000 * patience))
+
+    def _split(self, chunk: bytes) -> None:
+        """Store the lines that the chunk completes; an empty chunk ends the file."""
+        head, *tails = chunk.split(b"\n")
+        self._partial.append(head)
+        self._num_partial += len(head)
+        for tail in tails:
+            self._lines.append(b"".join(self._partial))
+            self._partial, self._num_partial = [tail], len(tail)
+        if not chunk or self._num_partial > MAX_LINE:
+            self._ended = True
+            if last := b"".join(self._partial):
+                self._lines.append(last)
+
+    def _read(self) -> bytes | None:
+        try:
+            return self._file.read(CHUNK)
+        except (EOFError, zlib.error) as error:
+            raise damaged_gzip(self.name, error) from error
+
+    def _decode(self, line: bytes, number: int) -> str:
+        try:
+            return decode_line(line, number=number)
+        except UnicodeDecodeError:
+            self._num_invalid += 1
+            return decode_line(line, number=number, errors="replace")
+
+
+class _Unpacked:
+    """The contents of a gzip file, as far as its bytes have arrived.
+
+    `gzip.GzipFile` would wait until a pipe has filled the requested size.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.fileno = file.fileno
+        self._file = file
+        self._member = zlib.decompressobj(wbits=_GZIP)
+        self._packed = b""
+
+    def read(self, size: int) -> bytes | None:
+        """Return up to `size` unpacked bytes; None if the packed ones do not yield a byte yet.
+
+        A few packed bytes may hold gigabytes, which are unpacked when they are asked for.
+
+        Raises:
+            EOFError: The file ends too early.
+            zlib.error: The file is damaged or not gzipped.
+        """
+        if unpacked := self._unpack(size):
+            return unpacked
+        packed = self._file.read(size)
+        if packed is None:
+            return None
+        if not packed and not self._member.eof:
+            raise EOFError("it ends too early")
+        self._packed = packed
+        return self._unpack(size) or (None if packed else b"")
+
+    def has_unpacked(self) -> bool:
+        """Return whether `read` may return bytes without reading the file."""
+        return bool(self._packed)
+
+    def _unpack(self, size: int) -> bytes:
+        """Unpack from the members of the file, between which there may be zero bytes."""
+        unpacked = b""
+        while self._packed and not unpacked:
+            if self._member.eof:
+                self._packed = self._packed.lstrip(b"\0")
+                if not self._packed:
+                    break
+                self._member = zlib.decompressobj(wbits=_GZIP)
+            unpacked = self._member.decompress(self._packed, size)
+            self._packed = self._member.unconsumed_tail or self._member.unused_data
+        return unpacked
+
+
+@contextlib.contextmanager
+def open_lines(path: str, *, key: str) -> Iterator[LineReader]:
+    """Open a file or named pipe of lines; unpack it if its name ends with .gz.
+
+    Args:
+        path: Path of the file.
+        key: Configuration key of the path, for messages.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The gzip file is damaged; this can also be found while lines are read.
+    """
+    name = f"{key}={path}"
+    found = expand_home(path, key=key)
+    check_readable(found, name=name)
+    with found.open("rb", buffering=0) as file:
+        yield LineReader(_Unpacked(file) if is_gzip(found) else file, name=name)
+
+
+def parallel(
+    sources: Iterable[str], references: Iterable[str], *, names: tuple[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Pair the lines of two streams.
+
+    Args:
+        sources: Lines of the first stream.
+        references: Lines of the second stream.
+        names: Names of both streams, for messages.
+
+    Raises:
+        ValueError: One stream has more lines than the other.
+    """
+    for number, pair in enumerate(zip_longest(sources, references), start=1):
+        source, reference = pair
+        if source is None or reference is None:
+            shorter, longer = names if source is None else names[::-1]
+            raise ValueError(
+                f"{shorter} ends before line {number:,}, which {longer} has; both must have "
+                "equally many lines"
+            )
+        yield source, reference
+
+
+@contextlib.contextmanager
+def open_standard_input() -> Iterator[LineReader]:
+    """Open standard input, which stays open afterwards.
+
+    Raises:
+        OSError: Standard input is closed.
+    """
+    if sys.stdin is None:
+        raise OSError("standard input is closed; give input=FILE or text=SENTENCE")
+    with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as file:
+        yield LineReader(file, name="standard input")

@@ -18,7 +18,7 @@ from seq2seq.data.encoded import IdRows
 from seq2seq.data.mixtures import required_tags
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.evaluation.alignment import Links
-from seq2seq.files.lines import parallel
+from seq2seq.files.text import parallel
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixEncoder
 from seq2seq.inference.quantization import quantize

@@ -12,15 +12,16 @@ from statistics import fmean
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.data import load_corpora
-from seq2seq.evaluation.breakdowns import (
+from seq2seq.evaluation.metrics import (
     FREQUENCY_BINS,
     Bin,
+    ScoringRule,
     SplitWords,
     bleu_by_bin,
+    build_bleu,
     equal_bins,
     word_scores_by_frequency,
 )
-from seq2seq.evaluation.metrics import ScoringRule, build_bleu
 from seq2seq.studies.comparison import groups_with_first_test_set
 from seq2seq.studies.runs import MEASURES, Group, Spread, StudyRun
 from seq2seq.studies.tables import column, known_measures, number_cell, spread

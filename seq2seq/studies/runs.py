@@ -16,8 +16,7 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 from seq2seq.checks import Mark, field_types
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import flatten, read_yaml
-from seq2seq.evaluation.metrics import ScoringRule
-from seq2seq.evaluation.significance import Array, sentence_statistics
+from seq2seq.evaluation.metrics import Array, ScoringRule, sentence_statistics
 from seq2seq.training.run_directory import RunDirectory
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import torch
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
-from seq2seq.evaluation.alignment import format_links
-from seq2seq.evaluation.attention_statistics import mean_over_heads
+from seq2seq.evaluation.alignment import format_links, mean_over_heads
 from seq2seq.evaluation.metrics import Scores
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.distributed import compute_in_first

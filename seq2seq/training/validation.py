@@ -11,8 +11,13 @@ from seq2seq.config.schema import TrainConfig
 from seq2seq.config.training import Metric
 from seq2seq.data import TokenizerPair, batches_by_length, collate
 from seq2seq.data.encoded import Numbers
-from seq2seq.evaluation.alignment import Links, alignment_error_rate, diagonal_links
-from seq2seq.evaluation.attention_statistics import AttentionStatistics, HeadStatistics
+from seq2seq.evaluation.alignment import (
+    AttentionStatistics,
+    HeadStatistics,
+    Links,
+    alignment_error_rate,
+    diagonal_links,
+)
 from seq2seq.evaluation.metrics import Scores, score
 from seq2seq.inference.translation import (
     EncodedLine,

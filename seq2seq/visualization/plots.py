@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from seq2seq.evaluation.attention_statistics import HeadStatistics
+from seq2seq.evaluation.alignment import HeadStatistics
 from seq2seq.visualization.fonts import Fonts
 
 # Matplotlib takes half a second to load, so the functions that draw import it.

@@ -1,14 +1,16 @@
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from omegaconf import OmegaConf
 from tiny_training import tiny_run, write_corpus
+from tiny_translator import make_translator
 
-from seq2seq.analysis import load_run
+from seq2seq.analysis import attend, load_run
 from seq2seq.config.schema import load_config
 from seq2seq.data import load_corpora
-from seq2seq.evaluation.attention_statistics import mean_over_heads
+from seq2seq.evaluation.alignment import GoldLinks, alignment_error_rate, mean_over_heads
 from seq2seq.training.run import run_training
 
 
@@ -171,3 +173,54 @@ def test_a_run_whose_plug_in_is_not_loaded_says_how_to_load_it(copied):
         load_run(copied)
 
     assert str(error.value).endswith("in Python call seq2seq.load_plugins")
+
+
+PAIRS = [("ab cd", "ab c"), ("efg", "h a bc")]
+GOLD = [GoldLinks(links, links) for links in (frozenset({(0, 0), (1, 1)}), frozenset({(0, 2)}))]
+
+
+@pytest.fixture(scope="module")
+def attention():
+    return attend(make_translator("multihead"), PAIRS)
+
+
+def test_weights_and_tokens_fit_together(attention):
+    rows = zip(attention.weights, attention.target_tokens, attention.source_tokens, strict=True)
+    for weights, target, source in rows:
+        assert weights.shape == (attention.translator.num_heads, len(target), len(source))
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
+
+
+def test_each_head_has_links_and_an_error_rate_of_its_own(attention):
+    heads = attention.statistics(GOLD)
+
+    of_heads = [attention.links(head=head) for head in range(attention.translator.num_heads)]
+    rates = [alignment_error_rate(links, GOLD) for links in of_heads]
+    assert [head.alignment_error_rate for head in heads] == rates
+    assert any(links != attention.links() for links in of_heads)
+    assert attention.statistics()[0].alignment_error_rate is None
+
+
+@pytest.mark.parametrize("head", [-1, 4])
+def test_a_head_that_does_not_exist_is_named(attention, head):
+    with pytest.raises(ValueError, match=f"^head={head} must lie in 0 to 3$"):
+        attention.links(head=head)
+
+
+def test_gold_links_of_another_corpus_are_refused(attention):
+    with pytest.raises(ValueError, match=r"^1 gold alignments do not fit 2 sentence pairs; give "):
+        attention.alignment_error_rate(GOLD[:1])
+
+
+def test_figures_have_a_panel_for_each_head_and_each_statistic(attention):
+    assert len(attention.figure(1).axes) == attention.translator.num_heads
+    panels = len(attention.head_figure().axes)
+    assert len(attention.head_figure(GOLD).axes) == panels + 1
+
+
+def test_model_without_attention_has_no_statistics_and_no_links():
+    attention = attend(make_translator("none"), PAIRS)
+
+    assert attention.statistics() == []
+    with pytest.raises(ValueError, match="attention without heads"):
+        attention.links()

@@ -3,16 +3,26 @@ import random
 import sys
 from collections import Counter
 
+import numpy as np
 import pytest
+import sacrebleu
+from sacrebleu.metrics.bleu import BLEU
 
 from seq2seq.evaluation.metrics import (
     CHOICES,
+    FREQUENCY_BINS,
+    Bin,
     ScoringRule,
+    bleu_by_bin,
     build_bleu,
     check_bleu_is_available,
     choose_bleu_tokenize,
+    corpus_bleu,
     describe_spacing,
+    equal_bins,
     score,
+    sentence_statistics,
+    word_scores_by_frequency,
 )
 from seq2seq.evaluation.significance import Significance, compare_systems
 
@@ -354,3 +364,115 @@ def test_translations_that_lack_the_spaces_of_the_references_are_reported() -> N
 
     assert warning is not None
     assert warning.startswith("hyp has hardly any spaces")
+
+
+SHORT_HYPOTHESES = [
+    "the dog runs fast today",
+    "a cat",
+    "the old man sleeps in the house",
+    "a man ran on",
+]
+SHORT_REFERENCES = [
+    "the dog runs very fast",
+    "a cat",
+    "the man sleeps in the house",
+    "a man ran off now",
+]
+
+
+@pytest.mark.parametrize(
+    ("values", "num_bins"),
+    [([7], 5), ([4, 4, 4, 4], 3), (list(range(1, 101)), 5), ([1, 1, 1, 50], 4), ([2, 9], 5)],
+)
+def test_every_value_is_in_exactly_one_range_and_no_range_is_empty(values, num_bins):
+    bins = equal_bins(values, num_bins=num_bins)
+
+    assert len(bins) <= num_bins
+    assert all(sum(each.has(value) for each in bins) == 1 for value in values)
+    assert all(any(each.has(value) for value in values) for each in bins)
+
+
+def test_ranges_hold_equally_many_different_values():
+    bins = equal_bins(list(range(1, 101)), num_bins=5)
+
+    assert [each.label for each in bins] == ["1-20", "21-40", "41-60", "61-80", "81-100"]
+
+
+def test_frequency_ranges_cover_every_count_once():
+    bins = [Bin(*each) for each in FREQUENCY_BINS]
+
+    for count in (0, 1, 9, 10, 99, 100, 999, 1000, 10**9):
+        assert sum(each.has(count) for each in bins) == 1
+    assert [each.label for each in bins] == ["0", "1-9", "10-99", "100-999", "1000+"]
+
+
+def test_bleu_of_a_range_is_sacrebleu_of_its_sentences():
+    hypotheses, references = [*HYPOTHESES, "A cat."], [*REFERENCES, "A black cat."]
+    bins = [Bin(1, 5), Bin(6, 8)]
+
+    found = bleu_by_bin(sentence_statistics(hypotheses, references), [3, 8, 3, 8], bins)
+
+    for value, rows in zip(found, ([0, 2], [1, 3]), strict=True):
+        expected = sacrebleu.corpus_bleu(
+            [hypotheses[row] for row in rows], [[references[row] for row in rows]]
+        )
+        assert value == pytest.approx(expected.score)
+
+
+def test_words_are_scored_in_the_range_of_their_training_frequency():
+    bins = [Bin(0, 0), Bin(1, 1), Bin(2, 9), Bin(10, None)]
+
+    unseen, rare, common, absent = word_scores_by_frequency(
+        ["rare common rare", "common new"],
+        ["rare common common", "common unseen"],
+        Counter(common=3, rare=1),
+        split=str.split,
+        bins=bins,
+    )
+
+    assert unseen == (0.0, 1)
+    assert rare == (2 * 1 / (2 + 1), 1)  # one of two is right, and one of one was wanted
+    assert common == (pytest.approx(2 * 2 / (2 + 3)), 3)
+    assert absent == (None, 0)
+
+
+SENTENCES = ["A dog runs through the deep snow.", "Two men sit.", "Nobody is here today, I think."]
+TRANSLATIONS = [
+    ["A dog runs through snow.", "Two men sit.", "Nobody is here, I think."],
+    ["A dog runs through the deep snow.", "Two men stand up.", ""],
+    ["Cats sleep", "men", "here I am"],  # no n-gram of two matching words
+    ["dog", "Two", "think"],  # too short for n-grams of four words
+    ["", "", ""],
+    SENTENCES,
+]
+
+
+@pytest.mark.parametrize("hypotheses", TRANSLATIONS)
+def test_bleu_of_summed_statistics_is_that_of_sacrebleu(hypotheses):
+    statistics = sentence_statistics(hypotheses, SENTENCES)
+
+    expected = BLEU(tokenize="13a").corpus_score(hypotheses, [SENTENCES]).score
+    assert statistics.shape == (3, 10)
+    assert corpus_bleu(statistics.sum(axis=0)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_bleu_of_many_sums_is_computed_at_once():
+    sums = np.stack([sentence_statistics(each, SENTENCES).sum(axis=0) for each in TRANSLATIONS])
+
+    assert corpus_bleu(sums).tolist() == [float(corpus_bleu(each)) for each in sums]
+
+
+def test_a_missing_package_of_the_tokenizer_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mecab_ko", None)
+    monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ko_mecab", raising=False)
+
+    with pytest.raises(ValueError, match="packages are missing; pip install"):
+        sentence_statistics(["a"], ["a"], rule=ScoringRule("ko-mecab"))
+
+
+def test_the_tokenizer_of_sacrebleu_can_be_chosen():
+    hypotheses = TRANSLATIONS[0]
+    statistics = sentence_statistics(hypotheses, SENTENCES, rule=ScoringRule("char"))
+
+    expected = BLEU(tokenize="char").corpus_score(hypotheses, [SENTENCES]).score
+    assert corpus_bleu(statistics.sum(axis=0)) == pytest.approx(expected)

@@ -7,16 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sacrebleu.metrics.bleu import BLEU
 
-from seq2seq.evaluation.metrics import ScoringRule, score
+from seq2seq.evaluation.metrics import corpus_bleu, score
 from seq2seq.evaluation.significance import (
     Significance,
     compare_groups,
     compare_systems,
-    corpus_bleu,
     holm,
-    sentence_statistics,
 )
 
 METRICS = ("bleu", "chrf", "ter")
@@ -144,15 +141,6 @@ def test_all_numbers_can_be_written_as_json():
 
 
 SEEDS = [(0, 0), (1, 1), (2, 2)]
-SENTENCES = ["A dog runs through the deep snow.", "Two men sit.", "Nobody is here today, I think."]
-TRANSLATIONS = [
-    ["A dog runs through snow.", "Two men sit.", "Nobody is here, I think."],
-    ["A dog runs through the deep snow.", "Two men stand up.", ""],
-    ["Cats sleep", "men", "here I am"],  # no n-gram of two matching words
-    ["dog", "Two", "think"],  # too short for n-grams of four words
-    ["", "", ""],
-    SENTENCES,
-]
 
 
 def simulate(random, *, num_sentences, spread, quality=(0.8, 0.8), num_seeds=3):
@@ -204,37 +192,6 @@ def rate_of_differences(number, *, num_samples=100, **options):
         np.mean([each.p_value < 0.05 for each in found]),
         np.mean([each.p_stratified < 0.05 for each in found]),
     )
-
-
-@pytest.mark.parametrize("hypotheses", TRANSLATIONS)
-def test_bleu_of_summed_statistics_is_that_of_sacrebleu(hypotheses):
-    statistics = sentence_statistics(hypotheses, SENTENCES)
-
-    expected = BLEU(tokenize="13a").corpus_score(hypotheses, [SENTENCES]).score
-    assert statistics.shape == (3, 10)
-    assert corpus_bleu(statistics.sum(axis=0)) == pytest.approx(expected, abs=1e-9)
-
-
-def test_bleu_of_many_sums_is_computed_at_once():
-    sums = np.stack([sentence_statistics(each, SENTENCES).sum(axis=0) for each in TRANSLATIONS])
-
-    assert corpus_bleu(sums).tolist() == [float(corpus_bleu(each)) for each in sums]
-
-
-def test_a_missing_package_of_the_tokenizer_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "mecab_ko", None)
-    monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ko_mecab", raising=False)
-
-    with pytest.raises(ValueError, match="packages are missing; pip install"):
-        sentence_statistics(["a"], ["a"], rule=ScoringRule("ko-mecab"))
-
-
-def test_the_tokenizer_of_sacrebleu_can_be_chosen():
-    hypotheses = TRANSLATIONS[0]
-    statistics = sentence_statistics(hypotheses, SENTENCES, rule=ScoringRule("char"))
-
-    expected = BLEU(tokenize="char").corpus_score(hypotheses, [SENTENCES]).score
-    assert corpus_bleu(statistics.sum(axis=0)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.1])

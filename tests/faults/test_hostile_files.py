@@ -15,7 +15,7 @@ from tiny_training import tiny_config, tiny_run
 from tiny_translator import make_checkpoint
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
-from seq2seq.files.lines import open_lines
+from seq2seq.files.text import open_lines
 from seq2seq.training.preparation import prepare_data
 
 

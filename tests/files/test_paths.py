@@ -3,7 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.files.paths import check_readable, expand_home, nearest_existing, remove_empty
+from seq2seq.files import paths
+from seq2seq.files.paths import (
+    check_readable,
+    expand_home,
+    nearest_existing,
+    remove_empty,
+    resource,
+)
 
 
 @pytest.mark.parametrize("name", ["a.de", "my/~/a.de", "/~nobodyatall"])
@@ -57,3 +64,17 @@ def test_empty_directories_are_deleted_up_to_the_one_to_keep(tmp_path, monkeypat
     remove_empty(Path("a/b/c"), keep=tmp_path / "a")
 
     assert sorted(str(path) for path in Path().rglob("*")) == left
+
+
+@pytest.mark.parametrize("path", ["configs/train.yaml", "data/german-english.grammar"])
+def test_resource_of_a_checkout_stands_beside_the_package(path):
+    assert resource(path).is_file()
+
+
+def test_resource_of_a_wheel_stands_in_the_package(tmp_path, monkeypatch):
+    inside = tmp_path / "seq2seq" / "resources" / "configs"
+    inside.mkdir(parents=True)
+    (tmp_path / "configs").mkdir()
+    monkeypatch.setattr(paths, "_PACKAGE", tmp_path / "seq2seq")
+
+    assert resource("configs") == inside

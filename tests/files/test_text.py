@@ -1,8 +1,358 @@
+import contextlib
 import gzip
+import io
+import itertools
+import logging
+import os
+import resource
+import sys
+import threading
+import tracemalloc
+import zlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from seq2seq.files.text import decode_line, is_gzip, open_text, read_lines
+from seq2seq.files.text import (
+    CHUNK,
+    MAX_LINE,
+    UTF16_MARKS,
+    LineReader,
+    decode_line,
+    is_gzip,
+    open_lines,
+    open_standard_input,
+    open_text,
+    parallel,
+    read_lines,
+)
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot wait for a pipe")
+
+LONG = b"\xc3\xa4" * CHUNK
+
+
+def read(path):
+    with path.open("rb", buffering=0) as file:
+        return list(LineReader(file, name="input=a.txt"))
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a", ["a"]),
+        (b"a\n\nb", ["a", "", "b"]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"a\rb\x0cc\x0bd\n", ["a\rb\x0cc\x0bd"]),
+        ("a\u2028b\u2029c\u0085d\n".encode(), ["a\u2028b\u2029c\u0085d"]),
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
+        (b"a\0b\n", ["a\0b"]),
+        (LONG + b"\n" + LONG, ["\xe4" * CHUNK] * 2),
+    ],
+)
+def test_lines_end_at_line_feeds_alone(tmp_path, content, lines):
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+
+    assert read(path) == lines
+
+
+@given(
+    content=st.binary(max_size=60)
+    .filter(lambda content: not content.startswith(UTF16_MARKS))
+    .map(lambda content: content.replace(b"A", b"\n"))
+)
+def test_any_bytes_have_as_many_lines_as_line_feeds(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("any") / "a.txt"
+    path.write_bytes(content)
+
+    is_unended = bool(content) and not content.endswith(b"\n")
+    assert len(read(path)) == content.count(b"\n") + is_unended
+
+
+def test_bytes_that_are_not_utf8_are_replaced_and_counted_in_one_warning(tmp_path, caplog):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"a\xffb\n" + "real \ufffd\n".encode() + b"\xc3\n")
+
+    with caplog.at_level(logging.WARNING):
+        lines = read(path)
+
+    assert lines == ["a\ufffdb", "real \ufffd", "\ufffd"]
+    [record] = caplog.records
+    message = record.getMessage()
+    assert message.startswith("input=a.txt: bytes that are not UTF-8")
+    assert message.endswith("lines affected: 2")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_byte_order_mark_of_utf16_is_an_error_before_any_line(tmp_path, encoding):
+    path = tmp_path / "a.txt"
+    path.write_bytes("\ufeffDer B\xe4r\nDie Katze\n".encode(encoding))
+
+    with path.open("rb", buffering=0) as file:
+        lines = iter(LineReader(file, name="input=a.txt"))
+        with pytest.raises(ValueError) as caught:
+            next(lines)
+
+    assert str(caught.value) == (
+        "input=a.txt is UTF-16, not UTF-8; convert it with iconv -f UTF-16 -t UTF-8"
+    )
+
+
+def test_valid_text_gives_no_warning(tmp_path, caplog):
+    (tmp_path / "a.txt").write_bytes("B\xe4r\n".encode())
+
+    read(tmp_path / "a.txt")
+
+    assert caplog.records == []
+
+
+def test_a_file_is_read_while_thousands_of_others_are_open(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("a\nb\n")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1200:
+        pytest.skip("this user may not open 1,200 files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
+    try:
+        with contextlib.ExitStack() as others:
+            for _ in range(1030):  # select.select takes numbers below 1,024 only
+                others.enter_context(path.open("rb"))
+            assert read(path) == ["a", "b"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@posix
+def test_a_paused_pipe_has_no_more_lines_for_now():
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb", 0) as file, os.fdopen(write_end, "wb", 0) as pipe:
+        reader = LineReader(file, name="pipe")
+        lines = iter(reader)
+
+        before = reader.has_more()
+        pipe.write(b"a\nb\n")
+        first, in_buffer = next(lines), reader.has_more()
+        second, at_pause = next(lines), reader.has_more()
+        pipe.write(b"half of")
+        at_half_a_line = reader.has_more()
+        pipe.write(b" a line")
+        pipe.close()
+        before_the_last = reader.has_more()
+        third, at_end = next(lines), reader.has_more()
+
+        assert (first, second, third, list(lines)) == ("a", "b", "half of a line", [])
+        assert (before, in_buffer, at_pause, at_half_a_line) == (False, True, False, False)
+        assert (before_the_last, at_end) == (True, False)
+
+
+@posix
+def test_an_empty_non_blocking_pipe_has_not_ended():
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    with os.fdopen(read_end, "rb", 0) as file, os.fdopen(write_end, "wb", 0) as pipe:
+        pipe.write(b"a\n")
+        lines = iter(LineReader(file, name="pipe"))
+        first = next(lines)
+        writer = threading.Timer(0.02, lambda: (pipe.write(b"b\n"), pipe.close()))
+        writer.start()
+
+        assert [first, *lines] == ["a", "b"]
+
+
+def test_closed_standard_input_is_named_with_the_way_out(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+
+    with pytest.raises(OSError, match="standard input is closed; give input=FILE"):
+        open_standard_input().__enter__()
+
+
+def read_named(path):
+    with open_lines(str(path), key="input") as lines:
+        return list(lines)
+
+
+@pytest.mark.parametrize("content", [b"", b"a\n\nb", b"\xef\xbb\xbfa\r\nb\xff\n", LONG + b"\na"])
+def test_a_packed_file_is_read_as_a_plain_one(tmp_path, content):
+    (tmp_path / "a.txt").write_bytes(content)
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(content))
+
+    assert read_named(tmp_path / "a.txt.gz") == read_named(tmp_path / "a.txt")
+
+
+def test_packed_files_one_after_another_are_one_file(tmp_path):
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"a\nb") + gzip.compress(b"c\n"))
+
+    assert read_named(tmp_path / "a.gz") == ["a", "bc"]
+
+
+@pytest.mark.parametrize("padding", [b"\0", b"\0" * CHUNK])
+def test_zeros_after_a_packed_file_are_skipped(tmp_path, padding):
+    first, second = gzip.compress(b"a\n"), gzip.compress(b"b\n")
+    (tmp_path / "a.gz").write_bytes(first + padding + second + padding)
+
+    assert read_named(tmp_path / "a.gz") == ["a", "b"]
+
+
+@pytest.fixture
+def packed_pipe(tmp_path):
+    """Return the name of a pipe of packed lines, and a file that writes to it."""
+    os.mkfifo(tmp_path / "pipe.gz")
+    # Opened to read and write, it waits for nobody.
+    descriptor = os.open(tmp_path / "pipe.gz", os.O_RDWR)
+    with os.fdopen(descriptor, "wb", 0) as file:
+        yield str(tmp_path / "pipe.gz"), file
+
+
+@posix
+def test_lines_of_a_packed_pipe_are_read_when_they_are_written(packed_pipe):
+    name, pipe = packed_pipe
+    packer = zlib.compressobj(wbits=31)
+
+    def pack(content, mode=zlib.Z_SYNC_FLUSH):
+        return packer.compress(content) + packer.flush(mode)
+
+    with open_lines(name, key="input") as reader:
+        lines = iter(reader)
+        pipe.write(pack(b"a\n"))
+        first, at_pause = next(lines), reader.has_more()
+        pipe.write(pack(b"b\n", zlib.Z_FINISH))
+        pipe.close()
+        second, at_end = next(lines), reader.has_more()
+
+    assert (first, second) == ("a", "b")
+    assert (at_pause, at_end) == (False, False)
+
+
+@posix
+def test_a_packed_pipe_is_read_a_byte_at_a_time(packed_pipe):
+    name, pipe = packed_pipe
+
+    with open_lines(name, key="input") as reader:
+        for byte in gzip.compress(b"a\n") + gzip.compress(b"b\n"):
+            pipe.write(bytes([byte]))
+            reader.has_more()
+        pipe.close()
+
+        assert list(reader) == ["a", "b"]
+
+
+WHOLE = gzip.compress(b"".join(b"%d\n" % (number * number) for number in range(9000)))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(WHOLE[:-5], id="cut"),
+        pytest.param(WHOLE[:4], id="cut in its head"),
+        pytest.param(WHOLE[:500] + b"\xff\0\xff" + WHOLE[503:], id="changed"),
+        pytest.param(WHOLE[:-8] + b"\0\0\0\0" + WHOLE[-4:], id="wrong sum"),
+        pytest.param(WHOLE + b"more", id="something behind it"),
+        pytest.param(b"ein hund\n", id="plain"),
+        pytest.param(b"", id="empty"),
+    ],
+)
+def test_a_damaged_packed_file_is_refused_by_name(tmp_path, content):
+    (tmp_path / "a.gz").write_bytes(content)
+
+    with pytest.raises(
+        ValueError, match=r"^input=\S+a\.gz: damaged or incomplete gzip file"
+    ) as caught:
+        read_named(tmp_path / "a.gz")
+
+    assert "create it again" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unreadable_files_are_named_with_their_key(tmp_path):
+    with pytest.raises(
+        FileNotFoundError, match=r"^input=\S+nowhere\.txt: no such file; correct the path$"
+    ):
+        read_named(tmp_path / "nowhere.txt")
+    with pytest.raises(IsADirectoryError, match=r"^input=\S+ is a directory; give"):
+        read_named(tmp_path)
+
+
+def join(sources, references):
+    return parallel(sources, references, names=("input=a.de", "reference=a.en"))
+
+
+def test_parallel_lines_are_paired_including_empty_ones():
+    assert list(join(["a", "", "c"], ["A", "B", ""])) == [("a", "A"), ("", "B"), ("c", "")]
+
+
+@pytest.mark.parametrize(
+    ("num_sources", "num_references", "message"),
+    [
+        (3, 2, "reference=a.en ends before line 3, which input=a.de has;"),
+        (0, 1, "input=a.de ends before line 1, which reference=a.en has;"),
+        (2, 5, "input=a.de ends before line 3, which reference=a.en has;"),
+    ],
+)
+def test_the_longer_of_two_streams_is_an_error(num_sources, num_references, message):
+    found = []
+
+    with pytest.raises(ValueError, match=message):
+        found.extend(join(["a"] * num_sources, ["b"] * num_references))
+
+    assert len(found) == min(num_sources, num_references)
+
+
+def test_a_longer_stream_is_not_read_to_its_end():
+    references = iter(["A", "B", "C", "D"])
+
+    with pytest.raises(ValueError, match="ends before line 2"):
+        list(join(["a"], references))
+
+    assert list(references) == ["C", "D"]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\nzwei\n"])
+def test_a_line_over_the_limit_is_refused_when_it_is_its_turn(end):
+    longest = b"x" * MAX_LINE
+    reader = LineReader(io.BytesIO(longest + b"\n" + longest + b"y" + end), name="input=a")
+
+    lines = iter(reader)
+    assert next(lines).encode() == longest
+    with pytest.raises(ValueError, match=r"^input=a:2: the line has more than 1,048,576 bytes"):
+        next(lines)
+
+
+def test_a_line_without_end_is_not_read_to_its_end():
+    source = Endless()
+
+    with pytest.raises(ValueError, match="the limit"):
+        next(iter(LineReader(source, name="input=a")))
+
+    assert source.num_read < 2 * MAX_LINE
+
+
+class Endless(io.BytesIO):
+    """A file of one line that has no end."""
+
+    num_read = 0
+
+    def read(self, size):
+        self.num_read += size
+        assert self.num_read < 9 * MAX_LINE
+        return b"x" * size
+
+
+def test_a_gzip_bomb_is_unpacked_piece_by_piece(tmp_path):
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(b"a\n" * 50_000_000, compresslevel=1))
+    tracemalloc.start()
+
+    with open_lines(str(path), key="input") as reader:
+        lines = list(itertools.islice(reader, 1000))
+        peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert lines == ["a"] * 1000
+    assert peak < 30_000_000
 
 
 @pytest.mark.parametrize("name", ["plain.txt", "packed.txt.gz"])
@@ -17,7 +367,7 @@ def test_text_is_read_as_bytes_whether_plain_or_packed(tmp_path, name):
 @pytest.mark.parametrize(
     "content", [gzip.compress(b"text\n" * 100)[:-9], b"text\n"], ids=["cut", "plain"]
 )
-def test_damaged_gzip_file_is_refused_by_name(tmp_path, content):
+def test_damaged_gzip_text_is_refused_by_name(tmp_path, content):
     path = tmp_path / "packed.gz"
     path.write_bytes(content)
 

@@ -21,8 +21,7 @@ from seq2seq.config.models import build_model
 from seq2seq.config.schema import load_config
 from seq2seq.config.training import Metric
 from seq2seq.data import CharacterTokenizer, Pair, TokenizerPair, encode_corpus
-from seq2seq.evaluation.alignment import GoldLinks
-from seq2seq.evaluation.attention_statistics import HeadStatistics
+from seq2seq.evaluation.alignment import GoldLinks, HeadStatistics
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.search import Hypothesis

@@ -6,7 +6,7 @@ import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from seq2seq.evaluation.attention_statistics import HeadStatistics
+from seq2seq.evaluation.alignment import HeadStatistics
 from seq2seq.visualization.plots import MAX_LABEL, attention_figure, head_figure
 
 SOURCE = ["Ein", "Hund", "rennt", ".", "</s>"]

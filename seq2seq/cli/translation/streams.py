@@ -17,9 +17,8 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from seq2seq.cli.translation.config import OutputFormat, TranslateConfig, shown
-from seq2seq.files.lines import LineReader, open_lines, open_standard_input, parallel
 from seq2seq.files.paths import expand_home
-from seq2seq.files.text import is_gzip
+from seq2seq.files.text import LineReader, is_gzip, open_lines, open_standard_input, parallel
 from seq2seq.inference.translation import Translation
 
 logger = logging.getLogger(__name__)

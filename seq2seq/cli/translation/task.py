@@ -21,8 +21,8 @@ from seq2seq.cli.translation.streams import (
 from seq2seq.data.tokenizers.symbols import leading_symbols
 from seq2seq.evaluation.alignment import Agreement, check_links, format_links, parse_links
 from seq2seq.files.atomic import NewFile, whole_file, whole_files
-from seq2seq.files.lines import open_lines
 from seq2seq.files.paths import expand_home
+from seq2seq.files.text import open_lines
 from seq2seq.inference.lexical_constraints import PrefixError
 from seq2seq.inference.sentence_splitting import SentenceSplitter
 from seq2seq.inference.translation import Translation

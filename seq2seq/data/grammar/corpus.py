@@ -10,8 +10,7 @@ from seq2seq.data.config import GrammarConfig
 from seq2seq.data.corpus import Corpora, Pair, load_corpora
 from seq2seq.data.grammar.generator import PairGenerator
 from seq2seq.data.grammar.grammar import START, Grammar, read_grammar
-from seq2seq.files.paths import expand_home
-from seq2seq.files.resources import resource
+from seq2seq.files.paths import expand_home, resource
 
 _GENERATOR_VERSION = 1
 """Part of the fingerprints; raise it if the same grammar and seed give different pairs."""

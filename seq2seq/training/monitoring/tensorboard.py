@@ -16,7 +16,7 @@ from torch.utils.tensorboard.summary import hparams, text
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import flatten_config
-from seq2seq.evaluation.attention_statistics import HeadStatistics, mean_over_heads
+from seq2seq.evaluation.alignment import HeadStatistics, mean_over_heads
 from seq2seq.files.atomic import create_file, whole_file
 from seq2seq.special_tokens import EOS
 from seq2seq.training.loss import perplexity

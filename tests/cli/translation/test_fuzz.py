@@ -18,8 +18,7 @@ from seq2seq.cli.translation.config import LongLines, OutputFormat
 from seq2seq.cli.translation.task import translate
 from seq2seq.config.models import build_model
 from seq2seq.data import train_tokenizers
-from seq2seq.files.lines import LineReader
-from seq2seq.files.text import UTF16_MARKS
+from seq2seq.files.text import UTF16_MARKS, LineReader
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Device
 

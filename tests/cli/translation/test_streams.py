@@ -21,7 +21,7 @@ from seq2seq.cli.translation.streams import (
     format_translation,
     open_progress,
 )
-from seq2seq.files.lines import LineReader
+from seq2seq.files.text import LineReader
 from seq2seq.inference.translation import TranslatedHypothesis, Translation
 from seq2seq.special_tokens import UNK
 

@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from tiny_training import event_files, read_scalars, read_tags, tiny_config
 
 from seq2seq.data import CharacterTokenizer, TokenizerPair
-from seq2seq.evaluation.attention_statistics import HeadStatistics
+from seq2seq.evaluation.alignment import HeadStatistics
 from seq2seq.evaluation.metrics import Scores
 from seq2seq.files.atomic import create_file
 from seq2seq.search import Hypothesis
