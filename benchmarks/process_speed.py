@@ -24,8 +24,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.train_speed import FORMS, SIZES
-from seq2seq.config.models import build_model
-from seq2seq.config.schema import TrainConfig, load_config
+from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data import Batches, collate
 from seq2seq.runtime.distributed import (
     Ranks,

@@ -27,8 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.operations import count_operations, product_rate
 from benchmarks.plain_loop import PlainUpdater
 from seq2seq.attention import attention_config_types
-from seq2seq.config.models import build_model
-from seq2seq.config.schema import TrainConfig, load_config
+from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data import Batch, Batches, collate
 from seq2seq.kernels import use_kernels
 from seq2seq.runtime.distributed import Ranks

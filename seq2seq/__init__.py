@@ -10,9 +10,8 @@ from seq2seq.version import __version__
 
 if TYPE_CHECKING:
     from seq2seq.attention import build_attention
-    from seq2seq.config.models import build_model
     from seq2seq.config.plugins import load_plugins
-    from seq2seq.config.schema import TrainConfig, load_config
+    from seq2seq.config.schema import TrainConfig, build_model, load_config
     from seq2seq.inference import TranslatedHypothesis, Translation, Translator
     from seq2seq.model import Seq2Seq
     from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
@@ -39,9 +38,8 @@ __all__ = [
 
 _MODULES = {
     "seq2seq.attention": ("build_attention",),
-    "seq2seq.config.models": ("build_model",),
     "seq2seq.config.plugins": ("load_plugins",),
-    "seq2seq.config.schema": ("TrainConfig", "load_config"),
+    "seq2seq.config.schema": ("TrainConfig", "build_model", "load_config"),
     "seq2seq.inference": ("TranslatedHypothesis", "Translation", "Translator"),
     "seq2seq.model": ("Seq2Seq",),
     "seq2seq.search": ("BeamConfig", "GreedyConfig", "SamplingConfig"),

@@ -7,8 +7,7 @@ from pathlib import Path
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.util import tensor_util
 
-from seq2seq.config.models import build_model
-from seq2seq.config.schema import TrainConfig, load_config
+from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.training.preparation import prepare_data

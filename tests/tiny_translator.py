@@ -11,8 +11,7 @@ from seq2seq.attention import Memory
 from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.checks import field_types
 from seq2seq.cli.translation.config import LongLines, OutputFormat, TranslateConfig, UnknownTokens
-from seq2seq.config.models import build_model
-from seq2seq.config.schema import TrainConfig, load_config
+from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.inference.translation import TranslatedHypothesis, Translation
 from seq2seq.inference.translator import Translator

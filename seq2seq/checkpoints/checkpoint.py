@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.checks import Mark
-from seq2seq.config.models import build_model
-from seq2seq.config.schema import TrainConfig
+from seq2seq.config.schema import TrainConfig, build_model
 from seq2seq.config.serialization import (
     config_differences,
     config_from_checkpoint,
@@ -216,7 +215,7 @@ def average_checkpoints(checkpoints: Sequence[Checkpoint]) -> Checkpoint:
     """Return the first checkpoint with the mean of all weights and without training state.
 
     Example:
-        >>> from seq2seq.config.models import build_model
+        >>> from seq2seq.config.schema import build_model
         >>> from seq2seq.config.schema import load_config
         >>> from seq2seq.data import CharacterTokenizer, TokenizerPair
         >>> config, tokenizers = load_config(), TokenizerPair(*[CharacterTokenizer("abc")] * 2)

@@ -1,7 +1,8 @@
-"""The schema of a training configuration, and its composition from the YAML files."""
+"""The schema of a training, its composition from the YAML files, and the model it describes."""
 
 import copy
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -9,10 +10,20 @@ from typing import Annotated
 from hydra.core.config_store import ConfigStore
 
 from seq2seq.attention import AttentionConfig, attention_config_types
-from seq2seq.checks import Config, FilePath, Mark, OneOf
+from seq2seq.checks import (
+    Config,
+    Count,
+    FilePath,
+    Mark,
+    OneOf,
+    Positive,
+    Probability,
+    Range,
+    Threads,
+    Weight,
+)
 from seq2seq.config.composition import config_directory, load_as
 from seq2seq.config.plugins import load_plugins_of
-from seq2seq.config.training import TrainingConfig
 from seq2seq.data import (
     CharactersConfig,
     DataConfig,
@@ -23,8 +34,212 @@ from seq2seq.data import (
     TokenizerConfig,
     WordsConfig,
 )
+from seq2seq.data.batching import BatchingConfig
+from seq2seq.evaluation.metrics import AUTO, CHOICES
+from seq2seq.kernels import Kernels
 from seq2seq.model.config import ModelConfig
-from seq2seq.search import DecodingConfig, decoding_config_types
+from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.numerics import Device, Precision
+from seq2seq.search import BeamConfig, DecodingConfig, decoding_config_types
+from seq2seq.special_tokens import SPECIAL_TOKENS
+
+
+class OptimizerName(Enum):
+    """The optimizers to choose from."""
+
+    adam = "adam"
+    adamw = "adamw"
+    sgd = "sgd"
+
+
+class ScheduleName(Enum):
+    """The course of the learning rate after warm-up."""
+
+    constant = "constant"
+    inverse_square_root = "inverse_square_root"
+    cosine = "cosine"
+    plateau = "plateau"
+
+
+class TeacherForcingUnit(Enum):
+    """Whether scheduled sampling draws for each token or once for each batch."""
+
+    token = "token"
+    batch = "batch"
+
+
+class TeacherForcingSchedule(Enum):
+    """The course of the teacher forcing ratio from start to end."""
+
+    constant = "constant"
+    linear = "linear"
+    exponential = "exponential"
+    inverse_sigmoid = "inverse_sigmoid"
+
+
+class Metric(Enum):
+    """The validation metric that chooses the best checkpoint."""
+
+    bleu = "bleu"
+    chrf = "chrf"
+    loss = "loss"
+
+
+class OnOutOfMemory(Enum):
+    """Reaction of training to a batch that does not fit into the memory of a GPU."""
+
+    stop = "stop"
+    """End the training with an error; last.pt has not changed."""
+    skip = "skip"
+    """Make no update of this batch, and go on with the next one."""
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class OptimizerConfig(Config, section="training.optimizer", marks=(Mark.named,)):
+    """Optimizer, highest learning rate and gradient clipping."""
+
+    name: Annotated[OptimizerName, Mark.fixed]
+    """Rule of the updates."""
+    learning_rate: Positive
+    """Highest learning rate of the schedule."""
+    weight_decay: Weight
+    """Factor of the weight decay; adam and sgd add it to the gradient as an L2 penalty."""
+    clip_norm: Weight
+    """Largest gradient norm; longer gradients are scaled down, 0 disables clipping."""
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class ScheduleConfig(Config, section="training.schedule", marks=(Mark.named,)):
+    """The schedule of the learning rate."""
+
+    name: ScheduleName
+    """Course of the learning rate after warm-up."""
+    warmup_updates: Annotated[int, Range(0)]
+    """Updates in which the rate rises linearly from 0."""
+    minimum_ratio: Probability
+    """Lowest rate of cosine and plateau, as a share of the highest."""
+    plateau_factor: Probability
+    """Factor of the rate at each plateau."""
+    plateau_patience: Count
+    """Validations without a new best that make a plateau."""
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class TeacherForcingConfig(Config, section="training.teacher_forcing", marks=(Mark.named,)):
+    """The share of steps that get the true previous token instead of the predicted one."""
+
+    unit: TeacherForcingUnit
+    """Whether it is drawn for each token or for each batch."""
+    schedule: TeacherForcingSchedule
+    """Course of the share from `start` to `end`."""
+    start: Annotated[float, Range(0, 1)]
+    """Share of true previous tokens at the beginning."""
+    end: Annotated[float, Range(0, 1)]
+    """Share of true previous tokens at the end."""
+    updates: Count
+    """Updates that the schedule takes from start to end."""
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class GuidedAttentionConfig(
+    Config, section="training.guided_attention", marks=(Mark.named, Mark.data)
+):
+    """A second loss that trains attention to follow alignments of the training text."""
+
+    weight: Weight
+    """Weight of this loss relative to the translation loss; 0 disables it."""
+    # A fingerprint covers the content of the file.
+    alignments: Annotated[FilePath | None, Mark.free, Mark.data]
+    """File of Pharaoh text, parallel to the training files; None uses the links of the corpus."""
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class ValidationConfig(Config, section="training.validation", marks=(Mark.named,)):
+    """Intervals of validation, and the use of its results."""
+
+    every_updates: Count | None
+    """Updates between validations; None validates at the end of every epoch."""
+    metric: Annotated[Metric, Mark.named, Mark.scores]
+    """Metric of the best checkpoint."""
+    patience: Count | None
+    """Validations without an improvement after which training stops; None never stops it."""
+    keep_best: Count
+    """Number of best checkpoints to keep; if more than one, as step-<n>.pt beside best.pt."""
+    num_samples: Annotated[int, Range(0), Mark.free]
+    """Number of sentences whose translations and attention maps go to TensorBoard."""
+    batch_size: Annotated[Count, Mark.free]
+    """Sentences translated together."""
+    bleu_tokenize: Annotated[str, OneOf(CHOICES), Mark.named, Mark.scores] = AUTO
+    """sacreBLEU's tokenizer for BLEU, in validation and results; auto: by the target language."""
+    lowercase: Annotated[bool | None, Mark.named, Mark.scores] = None
+    """Ignore the case of letters in BLEU and chrF; None: if the tokenizer makes text lower case."""
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class TrainingConfig(Config, section="training", marks=(Mark.named,)):
+    """The training configuration; training ends when the first budget is used up."""
+
+    name: str
+    """Name of the file of values."""
+    max_epochs: Annotated[Count | None, Mark.free]
+    """Most passes over the training text."""
+    max_updates: Annotated[Count | None, Mark.free]
+    """Most updates of the weights."""
+    max_minutes: Annotated[Positive | None, Mark.free]
+    """Minutes of training and validation, summed over resumed runs."""
+    batching: BatchingConfig
+    accumulation: Count
+    """Batches per update."""
+    label_smoothing: Probability
+    """Share of the probability that the loss spreads over all tokens."""
+    guided_attention: GuidedAttentionConfig
+    optimizer: OptimizerConfig
+    schedule: ScheduleConfig
+    teacher_forcing: TeacherForcingConfig
+    validation: ValidationConfig
+    precision: Precision
+    """Type of matrix products; auto: bf16 where that is fast."""
+    kernels: Kernels
+    device: Annotated[Device, Mark.free]
+    """Device that trains; auto: CUDA if there is one."""
+    threads: Annotated[Threads | None, Mark.free]
+    """CPU threads; None uses torch's default."""
+    log_every: Annotated[Count, Mark.free]
+    """Updates between two points of the TensorBoard curves."""
+    # Off, or the usual value, unless they are given.
+    ema_decay: Annotated[Probability | None, Mark.fixed] = None
+    """Decay of the moving average of the weights that is validated and kept; None: no average."""
+    freeze_embeddings: Annotated[bool, Mark.fixed] = False
+    """Exclude the embeddings, and an output matrix tied to them, from training."""
+    average_best: bool = False
+    """Average the `validation.keep_best` best checkpoints at the end; best.pt if that is better."""
+    r_drop: Weight = 0.0
+    """Weight of the divergence between two passes with different dropout; 0: one pass."""
+    save_every_minutes: Annotated[Positive | None, Mark.free] = None
+    """Minutes between saves of last.pt besides those of validations; None: no others."""
+    coverage_loss: Weight = 0.0
+    """Weight of the attention to source tokens that were attended before; 0 disables this loss."""
+    on_out_of_memory: OnOutOfMemory = OnOutOfMemory.stop
+    """Stop, or skip the update, when the memory of a GPU is too small for a batch."""
+
+    def __post_init__(self) -> None:
+        Config.__post_init__(self)
+        budgets = (self.max_epochs, self.max_updates, self.max_minutes)
+        if all(budget is None for budget in budgets):
+            raise ValueError(
+                "training needs a budget: set training.max_epochs, training.max_updates or "
+                "training.max_minutes"
+            )
+        if self.average_best and self.validation.keep_best == 1:
+            raise ValueError(
+                "training.average_best=true averages the best checkpoints, but "
+                "training.validation.keep_best=1 keeps one; keep several, for example 5"
+            )
+        if self.precision is Precision.int8:
+            raise ValueError(
+                "training.precision=int8 has no gradients; choose auto, fp32, bf16 or fp16, and "
+                "use int8 only to translate"
+            )
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -130,3 +345,55 @@ def load_config(*overrides: str) -> TrainConfig:
 def _load_config(overrides: tuple[str, ...], registered: tuple[type, ...]) -> TrainConfig:
     register_schemas()
     return load_as(TrainConfig, "train", overrides)
+
+
+def build_model(
+    config: TrainConfig, *, source_vocabulary_size: int, target_vocabulary_size: int
+) -> Seq2Seq:
+    """Build the model that a configuration describes, with random weights.
+
+    Args:
+        config: The configuration, for example of `load_config`.
+        source_vocabulary_size: Number of source token ids.
+        target_vocabulary_size: Number of target token ids.
+
+    Returns:
+        The model in training mode, with weights drawn from torch's generator.
+
+    Raises:
+        ValueError: Parts of the configuration do not fit together.
+
+    Example:
+        >>> from seq2seq.config.schema import load_config
+        >>> config = load_config("attention=dot", "model.decoder.num_layers=2")
+        >>> model = build_model(config, source_vocabulary_size=50, target_vocabulary_size=60)
+        >>> model.decoder.output.out_features
+        60
+    """
+    return Seq2Seq(
+        config.model,
+        attention=config.attention,
+        source_vocabulary_size=source_vocabulary_size,
+        target_vocabulary_size=target_vocabulary_size,
+    )
+
+
+def check_model(config: TrainConfig) -> None:
+    """Raise ValueError unless model, attention, search and the losses of attention fit together.
+
+    The check builds the model with the smallest vocabularies, so it needs no data.
+    """
+    size = len(SPECIAL_TOKENS)
+    model = build_model(config, source_vocabulary_size=size, target_vocabulary_size=size)
+    if isinstance(config.decoding, BeamConfig) and model.attention.num_heads == 0:
+        config.decoding.check_without_attention()
+    losses = {
+        "training.guided_attention.weight": config.training.guided_attention.weight,
+        "training.coverage_loss": config.training.coverage_loss,
+    }
+    for key, weight in losses.items():
+        if weight > 0 and not model.attention.learns_weights:
+            raise ValueError(
+                f"{key}={weight} needs attention that learns its weights, which "
+                f"attention={config.attention.name} does not; choose another attention or {key}=0"
+            )

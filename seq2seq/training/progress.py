@@ -3,7 +3,7 @@
 import math
 from dataclasses import asdict, dataclass, field
 
-from seq2seq.config.training import TrainingConfig
+from seq2seq.config.schema import TrainingConfig
 from seq2seq.training.updates import UpdateResult
 
 

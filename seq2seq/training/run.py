@@ -10,8 +10,7 @@ from pathlib import Path
 import torch
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
-from seq2seq.config.models import build_model, check_model
-from seq2seq.config.schema import TrainConfig
+from seq2seq.config.schema import TrainConfig, build_model, check_model
 from seq2seq.kernels import kernels_in_use
 from seq2seq.model.seq2seq import count_shared_parameters
 from seq2seq.runtime.distributed import (

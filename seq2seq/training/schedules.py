@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from seq2seq.config.training import (
+from seq2seq.config.schema import (
     ScheduleConfig,
     ScheduleName,
     TeacherForcingConfig,

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from seq2seq.attention import AttentionConfig, NoAttentionConfig
-from seq2seq.config.schema import TrainConfig
-from seq2seq.config.training import TeacherForcingConfig, TeacherForcingSchedule
+from seq2seq.config.schema import TeacherForcingConfig, TeacherForcingSchedule, TrainConfig
 from seq2seq.data import FilesConfig, SentencePieceConfig
 from seq2seq.data.segmentation import samples_segmentations
 from seq2seq.model.config import DecoderConfig, DropoutMode, EncoderConfig

@@ -9,8 +9,13 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from seq2seq.config.schema import TrainConfig
-from seq2seq.config.training import OnOutOfMemory, OptimizerConfig, OptimizerName, TrainingConfig
+from seq2seq.config.schema import (
+    OnOutOfMemory,
+    OptimizerConfig,
+    OptimizerName,
+    TrainConfig,
+    TrainingConfig,
+)
 from seq2seq.data import Batch
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, sum_gradients, sum_over_processes

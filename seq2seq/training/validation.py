@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import NamedTuple
 
-from seq2seq.config.schema import TrainConfig
-from seq2seq.config.training import Metric
+from seq2seq.config.schema import Metric, TrainConfig
 from seq2seq.data import TokenizerPair, batches_by_length, collate
 from seq2seq.data.encoded import Numbers
 from seq2seq.evaluation.alignment import (

@@ -6,8 +6,7 @@ from tiny_training import SMALL, fits
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.operations import count_operations, product_rate
-from seq2seq.config.models import build_model
-from seq2seq.config.schema import load_config
+from seq2seq.config.schema import build_model, load_config
 from seq2seq.data import Batch
 from seq2seq.kernels import Kernels, use_kernels
 from seq2seq.runtime.numerics import Numerics, Precision

@@ -2,8 +2,10 @@ import pytest
 
 from seq2seq.attention import attention_config_types
 from seq2seq.checks import Mark, marks_of_keys
-from seq2seq.config.schema import config_groups, load_config
+from seq2seq.config.schema import build_model, check_model, load_config
 from seq2seq.search import decoding_config_types
+
+GUIDED = "training.guided_attention.weight=0.5"
 
 
 def test_overrides_choose_parts_and_values():
@@ -21,26 +23,36 @@ def test_changes_of_a_loaded_configuration_do_not_reach_the_next_one():
     assert load_config().training.max_epochs != 77
 
 
-@pytest.mark.parametrize("name", ["", "..", "a/b", "a\nb"])
-def test_a_run_name_with_a_path_is_refused(name):
-    with pytest.raises(ValueError, match=r"^run_name='.*' must be the name of a directory"):
-        load_config(f"run_name='{name}'")
-
-
-@pytest.mark.parametrize("group", sorted(config_groups()))
-def test_a_name_of_another_type_is_refused(group):
-    other = {"attention": "dot", "data": "multi30k", "tokenizer": "words", "decoding": "sampling"}
-
-    message = rf"^{group}\.name={other[group]} does not name this {group}; remove it and choose"
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["run_name=''"], "^run_name='' must be the name of a directory"),
+        (["run_name='..'"], "^run_name='..' must be"),
+        (["run_name='a/b'"], "^run_name='a/b' must be"),
+        (["run_name='a\nb'"], r"^run_name='a\\nb' must be"),
+        (["attention.name=dot"], "^attention.name=dot does not name this attention; remove it and"),
+        (["data.name=multi30k"], "^data.name=multi30k does not name this data; remove it and"),
+        (["tokenizer.name=words"], "^tokenizer.name=words does not name this tokenizer; remove"),
+        (["decoding.name=sampling"], "^decoding.name=sampling does not name this decoding; remove"),
+        (
+            ["tokenizer=unigram", "tokenizer.model_type=bpe"],
+            "^tokenizer.model_type=bpe does not belong to tokenizer=unigram; remove it and",
+        ),
+        (["training.max_epochs=null"], "set training.max_epochs, training.max_updates or"),
+        (["training.precision=int8"], "training.precision=int8 has no gradients; choose auto"),
+        (["training.average_best=true"], "training.validation.keep_best=1 keeps one"),
+    ],
+)
+def test_values_that_exclude_each_other_are_refused(overrides, message):
     with pytest.raises(ValueError, match=message):
-        load_config(f"{group}.name={other[group]}")
+        load_config(*overrides)
 
 
-@pytest.mark.parametrize(("name", "model"), [("unigram", "bpe")])
-def test_a_sentencepiece_model_of_another_name_is_refused(name, model):
-    message = rf"^tokenizer\.model_type={model} does not belong to tokenizer={name}; remove it and"
-    with pytest.raises(ValueError, match=message):
-        load_config(f"tokenizer={name}", f"tokenizer.model_type={model}")
+@pytest.mark.parametrize("key", ["max_updates", "max_minutes"])
+def test_any_one_budget_suffices(key):
+    config = load_config("training.max_epochs=null", f"training.{key}=2")
+
+    assert getattr(config.training, key) == 2
 
 
 def test_every_key_says_whether_it_may_change_when_a_run_is_resumed():
@@ -56,3 +68,57 @@ def test_every_key_says_whether_it_may_change_when_a_run_is_resumed():
 
     assert len(marks) > 100
     assert without == []
+
+
+def test_the_model_has_the_sizes_of_configuration_and_vocabularies():
+    config = load_config("attention=dot")
+
+    model = build_model(config, source_vocabulary_size=5, target_vocabulary_size=7)
+
+    assert model.encoder.embedding.num_embeddings == 5
+    assert model.decoder.embedding.num_embeddings == 7
+    assert model.attention.context_size == model.encoder.states_size
+    assert model.decoder.output.out_features == 7
+    assert model.training
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["attention=dot", "model.decoder.hidden_size=10"], "^attention=dot: query size 10 "),
+        (["attention=none", "model.bridge=zero"], "^model.bridge=zero with attention=none would "),
+        (
+            ["attention=none", "decoding=beam", "decoding.coverage_penalty=0.2"],
+            r"^decoding\.coverage_penalty=0\.2 needs attention",
+        ),
+        (
+            ["attention=none", GUIDED],
+            r"^training\.guided_attention\.weight=0\.5 needs attention that .* attention=none ",
+        ),
+        (
+            ["attention=uniform", GUIDED],
+            r"^training\.guided_attention\.weight=0\.5 needs attention that .* attention=uniform ",
+        ),
+        (
+            ["attention=none", "training.coverage_loss=1"],
+            r"^training\.coverage_loss=1\.0 needs attention that .* attention=none does not; .*"
+            r" or training\.coverage_loss=0$",
+        ),
+        (
+            ["attention=uniform", "training.coverage_loss=1"],
+            r"^training\.coverage_loss=1\.0 needs attention that .* attention=uniform ",
+        ),
+    ],
+)
+def test_parts_that_do_not_fit_together_are_refused(overrides, message):
+    config = load_config(*overrides)
+
+    with pytest.raises(ValueError, match=message):
+        check_model(config)
+
+
+@pytest.mark.parametrize(
+    "overrides", [["attention=dot", GUIDED], ["attention=gaussian", GUIDED], ["attention=none"]]
+)
+def test_parts_that_fit_together_are_accepted(overrides):
+    check_model(load_config(*overrides))

@@ -9,8 +9,7 @@ from tiny_training import ROOT
 
 from seq2seq.attention import attention_config_types
 from seq2seq.cli.translation.config import load_translate_config
-from seq2seq.config.models import build_model
-from seq2seq.config.schema import TrainConfig, load_config
+from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data import load_corpora, train_tokenizers
 from seq2seq.model.config import DropoutMode
 from seq2seq.model.seq2seq import Seq2Seq

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tiny_data import list_corpus, unigram_config
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_config, make_translator
 
-from seq2seq.config.models import build_model
+from seq2seq.config.schema import build_model
 from seq2seq.data import TokenizerPair, train_tokenizers
 from seq2seq.data.tokenizers.config import SentencePieceModel
 from seq2seq.inference.lexical_constraints import BannedPhrases

@@ -3,8 +3,7 @@ import math
 
 import pytest
 
-from seq2seq.config.schema import load_config
-from seq2seq.config.training import TrainingConfig
+from seq2seq.config.schema import TrainingConfig, load_config
 from seq2seq.training.progress import Progress
 from seq2seq.training.updates import UpdateResult
 

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from seq2seq.config.training import (
+from seq2seq.config.schema import (
     ScheduleConfig,
     ScheduleName,
     TeacherForcingConfig,

@@ -12,8 +12,7 @@ from tiny_training import tiny_config, tiny_numerics
 from torch import nn
 from torch.nn import functional
 
-from seq2seq.config.models import build_model
-from seq2seq.config.schema import TrainConfig, load_config
+from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data import Batch, TokenLinks, collate
 from seq2seq.data.token_links import LinkedTokens
 from seq2seq.kernels import Kernels, use_kernels

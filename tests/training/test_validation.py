@@ -17,9 +17,7 @@ from tiny_training import (
 )
 from tiny_translator import GREEDY
 
-from seq2seq.config.models import build_model
-from seq2seq.config.schema import load_config
-from seq2seq.config.training import Metric
+from seq2seq.config.schema import Metric, build_model, load_config
 from seq2seq.data import CharacterTokenizer, Pair, TokenizerPair, encode_corpus
 from seq2seq.evaluation.alignment import GoldLinks, HeadStatistics
 from seq2seq.runtime.distributed import Ranks

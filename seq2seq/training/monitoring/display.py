@@ -5,7 +5,7 @@ import logging
 import time
 from datetime import datetime, timedelta
 
-from seq2seq.config.training import TrainingConfig
+from seq2seq.config.schema import TrainingConfig
 from seq2seq.training.monitoring.log import progress_bar
 from seq2seq.training.progress import Progress
 
