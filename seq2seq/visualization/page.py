@@ -12,10 +12,13 @@ from typing import BinaryIO
 
 from torch import Tensor
 
+ATTENTION_VIEW = Path(__file__).with_name("attention")
+"""The view of attention that several pages share: `.html`, `.css` and `.js`."""
 FULL = 1000
 """A weight of 1 on the page; weights are rounded to thousandths."""
 _SENTENCES = "\0"
 """Marks the place of the sentences in the page."""
+_TEXT = '<p id="{side}-text" dir="auto" lang=""></p>'
 
 
 class AttentionPage:
@@ -44,7 +47,9 @@ class AttentionPage:
     def __init__(self, output: BinaryIO) -> None:
         """Write the beginning of the page to `output`, which stays open after `close`."""
         self._output = output
-        page = fill_template(Path(__file__), {"sentences": _SENTENCES})
+        texts = {f"{side}_text": _TEXT.format(side=side) for side in ("source", "target")}
+        slots = {**texts, "sentences": _SENTENCES}
+        page = fill_template(Path(__file__), slots, parts=[ATTENTION_VIEW])
         head, self._tail = page.encode().split(f"{_SENTENCES}\n".encode())
         self._output.write(head)
 
@@ -94,20 +99,30 @@ class AttentionPage:
         self._output.write(block.encode("ascii"))
 
 
-def fill_template(module: Path, slots: Mapping[str, str]) -> str:
+def fill_template(module: Path, slots: Mapping[str, str], *, parts: Sequence[Path] = ()) -> str:
     """Return the HTML beside a module, with its style, its script and the contents of its slots.
 
     Args:
         module: The file of the module.
         slots: The content of each `{{slot}}`; a content that contains `{{` stays as it is.
+        parts: Files without suffix. The HTML of a part stands at the slot of its name, and its
+            style and script come before those of the page.
     """
-    page, style, script = (
-        module.with_suffix(suffix).read_text(encoding="utf-8")
-        for suffix in (".html", ".css", ".js")
+    pieces = (*parts, module)
+    style, script = (
+        "".join(_read(piece.with_suffix(suffix)) for piece in pieces) for suffix in (".css", ".js")
     )
+    page = _read(module.with_suffix(".html"))
+    for part in parts:
+        page = page.replace(f"{{{{{part.name}}}}}", _read(part.with_suffix(".html")))
     hashes = {"style_hash": content_hash(style), "script_hash": content_hash(script)}
     content = {**slots, **hashes, "style": style, "script": script}
     return re.sub(r"\{\{(\w+)\}\}", lambda slot: content[slot[1]], page)
+
+
+def _read(path: Path) -> str:
+    """Return the text of a file; a part of a page may lack one of its three."""
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def json_block(content: Mapping[str, object]) -> str:
