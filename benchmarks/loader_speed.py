@@ -13,7 +13,7 @@ import time
 
 from seq2seq.config.schema import load_config
 from seq2seq.data import Batches, cached_tokenizers, collate, encode_corpus, load_corpora
-from seq2seq.data.mixtures import mix
+from seq2seq.data.batching import mix
 
 
 def main() -> None:

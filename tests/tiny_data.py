@@ -77,15 +77,17 @@ class TinyCorpus:
     pairs: list[Pair | None]
     name: str = "train"
     fingerprint: str = "tiny"
+    num_readings: int = 0
 
     @property
     def num_lines(self) -> int:
         return len(self.pairs)
 
     def __iter__(self) -> Iterator[Pair]:
-        return (pair for pair in self.pairs if pair is not None)
+        return (pair for pair in self.lines() if pair is not None)
 
     def lines(self) -> Iterator[Pair | None]:
+        self.num_readings += 1
         return iter(self.pairs)
 
 

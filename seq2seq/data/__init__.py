@@ -20,38 +20,46 @@ from seq2seq.data.batching import (
     Batches,
     BatchingConfig,
     BatchUnit,
+    EncodedCorpus,
+    TokenLinks,
+    TrainingCorpus,
     batches_by_length,
     collate,
+    link_tokens,
     make_batch,
 )
-from seq2seq.data.config import DataConfig, FilesConfig, GrammarConfig, Multi30kConfig, OnInvalid
-from seq2seq.data.corpus import Corpora, Corpus, ListCorpus, Pair, load_corpora
-from seq2seq.data.encoded import EncodedCorpus, cached_tokenizers, encode_corpus
-from seq2seq.data.files import TextFilesCorpus
-from seq2seq.data.grammar.corpus import GrammarCorpus
-from seq2seq.data.segmentation import (
-    SampledCorpus,
-    TrainingCorpus,
-    samples_segmentations,
-    training_corpus,
-)
-from seq2seq.data.token_links import TokenLinks, link_tokens
-from seq2seq.data.tokenizers.config import (
+from seq2seq.data.cache import cached_tokenizers, encode_corpus
+from seq2seq.data.config import (
     CharactersConfig,
+    DataConfig,
+    FilesConfig,
+    GrammarConfig,
+    Multi30kConfig,
     Normalization,
+    OnInvalid,
     SentencePieceConfig,
     SentencePieceModel,
     TokenizerConfig,
     WordsConfig,
 )
-from seq2seq.data.tokenizers.interface import Tokenizer, TokenizerPair, register_tokenizer
-from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
-from seq2seq.data.tokenizers.symbols import (
+from seq2seq.data.corpus import Corpora, Corpus, ListCorpus, Pair, load_corpora
+from seq2seq.data.files import TextFilesCorpus
+from seq2seq.data.grammar.corpus import GrammarCorpus
+from seq2seq.data.segmentation import (
+    SampledCorpus,
+    samples_segmentations,
+    training_corpus,
+)
+from seq2seq.data.tokenizers.interface import (
     SymbolTokenizer,
+    Tokenizer,
+    TokenizerPair,
+    register_tokenizer,
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,
 )
+from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from seq2seq.data.tokenizers.words import (
     CharacterTokenizer,
     PretrainedVectors,

@@ -1,11 +1,17 @@
-"""Group the pairs of a corpus into batches, order them, and convert them to padded tensors."""
+"""Token ids of a corpus, which pairs an epoch takes, and their batches of padded tensors."""
 
-# B batch, S source length, T target length
+# B batch, S source length, T target length, L links
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+import itertools
+import logging
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +19,300 @@ import torch
 from torch import Tensor
 
 from seq2seq.checks import Config, Count, Mark
-from seq2seq.data.encoded import EncodedCorpus, IdRows, Numbers
-from seq2seq.data.mixtures import Mixture
-from seq2seq.data.segmentation import TrainingCorpus
-from seq2seq.data.token_links import TokenLinks
+from seq2seq.data.config import DataConfig, FilesConfig
+from seq2seq.files.atomic import create_file
 from seq2seq.runtime.numerics import copy_to_device, derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD
+
+logger = logging.getLogger(__name__)
+
+Ids = npt.NDArray[np.int32]
+Numbers = npt.NDArray[np.int64]
+
+_Scalar = TypeVar("_Scalar", np.uint8, np.int32, np.int64)
+
+
+@dataclass
+class IdRows:
+    """Rows of ids of different lengths, concatenated in a flat array."""
+
+    ids: Ids
+    offsets: Numbers
+    """Row i is ids[offsets[i]:offsets[i + 1]]."""
+    lengths: Numbers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lengths = np.diff(self.offsets)
+
+    def __getitem__(self, row: int) -> Ids:
+        return self.ids[self.offsets[row] : self.offsets[row + 1]]
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> "IdRows":
+        """Return rows of ids in memory."""
+        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int32)
+        return cls(ids, np.cumsum([0, *map(len, rows)], dtype=np.int64))
+
+    @classmethod
+    def open(cls, folder: Path, side: str) -> "IdRows":
+        """Map the ids that a `RowWriter` wrote."""
+        return cls(
+            map_array(folder / f"{side}.content", np.int32),
+            map_array(folder / f"{side}.offsets", np.int64),
+        )
+
+
+def map_array(path: Path, dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
+    """Map a file of numbers into memory, read-only."""
+    if path.stat().st_size == 0:
+        return np.empty(0, dtype=dtype)  # an empty file cannot be mapped
+    # As a plain array, since indexing a memmap takes several times as long.
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
+
+
+@dataclass
+class EncodedCorpus:
+    """Token ids of the pairs of a corpus, without BOS and EOS, as read-only arrays."""
+
+    source_rows: IdRows
+    target_rows: IdRows
+    indices: Numbers
+    """Position of each pair in the iteration over the corpus, which may have more pairs."""
+    part_sizes: list[int] = field(default_factory=list)
+    """Number of pairs of each part of a joined corpus, one after the other."""
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def epoch(self, number: int) -> "EncodedCorpus":
+        """Return the ids of an epoch, which are the same in every epoch."""
+        return self
+
+    def source(self, row: int) -> Ids:
+        return self.source_rows[row]
+
+    def target(self, row: int) -> Ids:
+        return self.target_rows[row]
+
+    @property
+    def source_lengths(self) -> Numbers:
+        return self.source_rows.lengths
+
+    @property
+    def target_lengths(self) -> Numbers:
+        return self.target_rows.lengths
+
+
+class TrainingCorpus(Protocol):
+    """Token ids of the training pairs, epoch by epoch."""
+
+    def __len__(self) -> int:
+        """Return the number of pairs, which is the same in every epoch."""
+
+    def epoch(self, number: int) -> EncodedCorpus:
+        """Return the ids of an epoch, counted from 0."""
+
+
+class LinkedTokens(NamedTuple):
+    """Links between the tokens of one pair."""
+
+    targets: Numbers
+    """Target token of each link, (L,)."""
+    sources: Numbers
+    """Source token of each link, (L,)."""
+    num_lost: int
+    """Number of links lost because one of their words has no token of its own."""
+
+
+@dataclass
+class TokenLinks:
+    """Links between the tokens of all pairs of an encoded corpus, row by row."""
+
+    targets: Ids
+    sources: Ids
+    offsets: Numbers
+    """Row i has the links from offsets[i] to offsets[i + 1]."""
+    num_lost: int
+    """Number of links lost because one of their words has no token of its own."""
+
+    @classmethod
+    def of(cls, rows: Iterable[LinkedTokens]) -> "TokenLinks":
+        """Concatenate the links of the pairs, in the order of the encoded corpus."""
+        targets, sources, ends = array("i"), array("i"), array("q", [0])
+        num_lost = 0
+        for row in rows:
+            targets.frombytes(row.targets.astype(np.int32).tobytes())
+            sources.frombytes(row.sources.astype(np.int32).tobytes())
+            ends.append(len(targets))
+            num_lost += row.num_lost
+        return cls(np.asarray(targets), np.asarray(sources), np.asarray(ends), num_lost)
+
+    def save(self, folder: Path) -> None:
+        """Write the links into a folder."""
+        for name in ("targets", "sources", "offsets"):
+            with create_file(folder / name) as file:
+                file.write(getattr(self, name).tobytes())
+        with create_file(folder / "num_lost") as file:
+            file.write(f"{self.num_lost}\n".encode("ascii"))
+
+    @classmethod
+    def open(cls, folder: Path) -> "TokenLinks":
+        """Map the files that `save` wrote."""
+        return cls(
+            map_array(folder / "targets", np.int32),
+            map_array(folder / "sources", np.int32),
+            map_array(folder / "offsets", np.int64),
+            int((folder / "num_lost").read_text(encoding="ascii")),
+        )
+
+    def guide(self, rows: Numbers, *, size: tuple[int, int]) -> npt.NDArray[np.float32]:
+        """Return gold attention: equal shares of 1 for the source tokens of each target token.
+
+        Args:
+            rows: Rows of the corpus, (B,).
+            size: Lengths T and S.
+
+        Returns:
+            Shares, (B, T, S); 0 for target tokens without a link, EOS and padding.
+        """
+        starts = self.offsets[rows]
+        counts = self.offsets[rows + 1] - starts
+        ends = counts.cumsum()
+        positions = np.arange(ends[-1]) + np.repeat(starts - ends + counts, counts)  # (L,)
+        owners = np.repeat(np.arange(len(rows)), counts)  # (L,)
+        guide = np.zeros((len(rows), *size), dtype=np.float32)
+        guide[owners, self.targets[positions], self.sources[positions]] = 1
+        guide /= np.maximum(guide.sum(axis=2, keepdims=True), 1)
+        return guide
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all links, in hex."""
+        digest = hashlib.sha256()
+        for numbers in (self.offsets, self.targets, self.sources):
+            digest.update(numbers.tobytes())
+        return digest.hexdigest()
+
+
+def link_tokens(
+    links: Iterable[tuple[int, int]], source_words: list[int], target_words: list[int]
+) -> LinkedTokens:
+    """Link every token of a target word to every token of its source words.
+
+    Args:
+        links: Pairs of a source word and a target word, counted from 0.
+        source_words: Index of the word of each source token.
+        target_words: Index of the word of each target token.
+
+    Example:
+        >>> linked = link_tokens([(0, 1)], source_words=[0, 0], target_words=[0, 1])
+        >>> linked.targets.tolist(), linked.sources.tolist()
+        ([1, 1], [0, 1])
+    """
+    size = (max(target_words, default=-1) + 1, max(source_words, default=-1) + 1)
+    linked = np.zeros(size, dtype=np.bool_)
+    owners = set(itertools.product(source_words, target_words))
+    for source, target in owners.intersection(links):
+        linked[target, source] = True
+    # A word that begins inside a longer token has no token of its own.
+    num_lost = sum(link not in owners for link in links)
+    tokens = linked[np.ix_(np.array(target_words, int), np.array(source_words, int))]  # (T, S)
+    targets, sources = tokens.nonzero()
+    return LinkedTokens(targets, sources, num_lost)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mixture:
+    """Corpora joined one after the other, and the number of pairs an epoch draws from each."""
+
+    sizes: tuple[int, ...]
+    """Pairs of each corpus."""
+    counts: tuple[int, ...]
+    """Pairs drawn from each corpus per epoch; they add up to the size of all corpora."""
+
+    def rows(self, seed: int, epoch: int) -> Numbers:
+        """Return the rows of an epoch.
+
+        A corpus is repeated as a whole as often as its count allows; the rest is drawn from it
+        without repetition.
+
+        Args:
+            seed: Seed of the run.
+            epoch: Number of the epoch, from 0.
+        """
+        generator = np.random.default_rng(derive_seed(seed, "mixture", epoch))
+        parts = []
+        start = 0
+        for size, count in zip(self.sizes, self.counts, strict=True):
+            repeats, rest = divmod(count, size)
+            parts += [np.arange(start, start + size)] * repeats
+            parts.append(start + generator.permutation(size)[:rest])
+            start += size
+        return np.concatenate(parts)
+
+
+def mix(sizes: Sequence[int], weights: Sequence[float], *, temperature: float) -> Mixture:
+    """Choose the pairs of each corpus in an epoch that is as long as all corpora together.
+
+    The share of a corpus of n pairs and weight w is proportional to w * n ** (1 / temperature).
+    Temperature and weights of 1 take each pair once; a higher temperature takes more of small
+    corpora (Arivazhagan et al. 2019, "Massively Multilingual Neural Machine Translation in the
+    Wild"). Counts are rounded by largest remainder, and every corpus has at least one pair.
+
+    Args:
+        sizes: Pairs of each corpus, at least 1.
+        weights: Weight of each corpus, above 0.
+        temperature: At least 1.
+
+    Example:
+        >>> mix([900, 100], [1, 1], temperature=1).counts
+        (900, 100)
+        >>> mix([900, 100], [1, 1], temperature=2).counts
+        (750, 250)
+        >>> mix([900, 100], [1, 3], temperature=1).counts
+        (750, 250)
+    """
+    total = sum(sizes)
+    # Logarithms of shares cannot overflow.
+    logarithms = np.log(weights) + np.log(sizes) / temperature
+    shares = np.exp(logarithms - logarithms.max())
+    exact = shares / shares.sum() * total
+    # Rounding first keeps 900.0000000001 from counting as more than 900.
+    counts = np.floor(np.round(exact, 6)).astype(np.int64)
+    order = np.argsort(counts - exact, kind="stable")
+    counts[order[: total - int(counts.sum())]] += 1
+    for empty in np.flatnonzero(counts == 0):
+        counts[empty] += 1
+        counts[counts.argmax()] -= 1
+    return Mixture(sizes=tuple(map(int, sizes)), counts=tuple(map(int, counts)))
+
+
+def training_mixture(data: DataConfig, encoded: EncodedCorpus) -> Mixture | None:
+    """Return and log the mixture of joined corpora; None if an epoch takes each pair once.
+
+    Raises:
+        ValueError: All pairs of a corpus were left out.
+    """
+    if not isinstance(data, FilesConfig) or len(data.train_sets()) == 1:
+        return None
+    sets = data.train_sets()
+    sizes = [*encoded.part_sizes, *[0] * (len(sets) - len(encoded.part_sizes))]
+    for each, size in zip(sets, sizes, strict=True):
+        if size == 0:
+            raise ValueError(
+                f"{each.key}: all pairs are longer than data.max_length={data.max_length} tokens; "
+                "raise it or leave the corpus out"
+            )
+    mixture = mix(sizes, [each.weight for each in sets], temperature=data.temperature)
+    for each, size, count in zip(sets, mixture.sizes, mixture.counts, strict=True):
+        logger.info(
+            "train: corpus %s, %s: %d pairs, each taken %.2f times an epoch",
+            each.name,
+            ",".join(each.paths),
+            size,
+            count / size,
+        )
+    logger.info("train: an epoch has %d pairs", sum(mixture.counts))
+    return None if mixture.counts == mixture.sizes else mixture
 
 
 class BatchUnit(Enum):

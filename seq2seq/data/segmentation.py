@@ -10,38 +10,32 @@ import weakref
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from seq2seq.data.cache import cache_path, is_cached, new_folder, scratch_folder
-from seq2seq.data.config import DataConfig
-from seq2seq.data.corpus import Corpus
-from seq2seq.data.encoded import (
-    EncodedCorpus,
-    IdRows,
-    Numbers,
+from seq2seq.data.batching import EncodedCorpus, IdRows, Numbers, TrainingCorpus, map_array
+from seq2seq.data.cache import (
     RowWriter,
-    TextRows,
+    cache_path,
     encoding_key,
+    is_cached,
+    new_folder,
+    scratch_folder,
 )
-from seq2seq.data.tokenizers.config import SentencePieceConfig, TokenizerConfig
-from seq2seq.data.tokenizers.interface import SamplingTokenizer, Tokenizer, TokenizerPair
-from seq2seq.data.tokenizers.symbols import SymbolTokenizer
+from seq2seq.data.config import DataConfig, SentencePieceConfig, TokenizerConfig
+from seq2seq.data.corpus import Corpus
+from seq2seq.data.tokenizers.interface import (
+    SamplingTokenizer,
+    SymbolTokenizer,
+    Tokenizer,
+    TokenizerPair,
+)
 from seq2seq.runtime.numerics import derive_seed
 
 _BLOCK = 100
 """Lines that share a seed; another number would give other segmentations."""
-
-
-class TrainingCorpus(Protocol):
-    """Token ids of the training pairs, epoch by epoch."""
-
-    def __len__(self) -> int:
-        """Return the number of pairs, which is the same in every epoch."""
-
-    def epoch(self, number: int) -> EncodedCorpus:
-        """Return the ids of an epoch, counted from 0."""
 
 
 def samples_segmentations(config: TokenizerConfig) -> bool:
@@ -117,6 +111,33 @@ def _write_texts(folder: Path, corpus: Corpus, *, kept: Numbers) -> None:
 
 class _StoppedError(Exception):
     """Sampling was stopped because the epoch is no longer needed."""
+
+
+@dataclass
+class TextRows:
+    """Lines of text of different lengths, concatenated as UTF-8."""
+
+    content: npt.NDArray[np.uint8]
+    offsets: Numbers
+    """Line i is content[offsets[i]:offsets[i + 1]]."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def lines(self, start: int, end: int) -> list[str]:
+        """Return the lines from `start` to before `end`."""
+        offsets = self.offsets[start : end + 1]
+        content = self.content[offsets[0] : offsets[-1]].tobytes()
+        bounds = itertools.pairwise((offsets - offsets[0]).tolist())
+        return [content[first:last].decode("utf-8") for first, last in bounds]
+
+    @classmethod
+    def open(cls, folder: Path, side: str) -> "TextRows":
+        """Map the lines that a `RowWriter` wrote."""
+        return cls(
+            map_array(folder / f"{side}.content", np.uint8),
+            map_array(folder / f"{side}.offsets", np.int64),
+        )
 
 
 @dataclass

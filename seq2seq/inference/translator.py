@@ -13,10 +13,8 @@ import torch
 from torch import Tensor
 
 from seq2seq.checkpoints.checkpoint import load_checkpoints
-from seq2seq.data.batching import pad
-from seq2seq.data.encoded import IdRows
-from seq2seq.data.mixtures import required_tags
-from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.data.batching import IdRows, pad
+from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
 from seq2seq.evaluation.alignment import Links
 from seq2seq.files.text import parallel
 from seq2seq.inference.ensemble import Ensemble, join_models

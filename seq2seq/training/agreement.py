@@ -7,8 +7,8 @@ from seq2seq.checks import Mark
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import config_differences
 from seq2seq.data import TokenizerPair, tokenizers_state
+from seq2seq.data.batching import IdRows
 from seq2seq.data.cache import digest
-from seq2seq.data.encoded import IdRows
 from seq2seq.runtime.distributed import Ranks, barrier, share_from_first
 from seq2seq.training.preparation import EvaluationSet, PreparedData, prepare_data
 

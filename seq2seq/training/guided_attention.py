@@ -20,10 +20,9 @@ from seq2seq.data import (
     link_tokens,
     samples_segmentations,
 )
-from seq2seq.data.cache import cache_path, digest, is_cached, new_folder
-from seq2seq.data.encoded import encoding_key
+from seq2seq.data.batching import LinkedTokens
+from seq2seq.data.cache import cache_path, digest, encoding_key, is_cached, new_folder
 from seq2seq.data.files import file_sha256
-from seq2seq.data.token_links import LinkedTokens
 from seq2seq.evaluation.alignment import Links, check_links, read_links
 from seq2seq.files.paths import expand_home
 

@@ -18,15 +18,9 @@ from seq2seq.data import (
     load_corpora,
     training_corpus,
 )
+from seq2seq.data.batching import IdRows, Mixture, Numbers, training_mixture
 from seq2seq.data.cache import check_cache
-from seq2seq.data.encoded import IdRows, Numbers
-from seq2seq.data.mixtures import (
-    Mixture,
-    check_tags,
-    check_user_symbols,
-    training_mixture,
-    with_tags,
-)
+from seq2seq.data.tokenizers.interface import check_tags, check_user_symbols, with_tags
 from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.metrics import (
     DEFAULT_RULE,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from seq2seq.config.schema import Metric, TrainConfig
 from seq2seq.data import TokenizerPair, batches_by_length, collate
-from seq2seq.data.encoded import Numbers
+from seq2seq.data.batching import Numbers
 from seq2seq.evaluation.alignment import (
     AttentionStatistics,
     HeadStatistics,

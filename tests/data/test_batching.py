@@ -1,23 +1,41 @@
 """Batches have each pair once, in an order given by the seed, with little padding."""
 
+import logging
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_training import tiny_config
 
 from seq2seq.data import (
     Batch,
     Batches,
     BatchingConfig,
     BatchUnit,
+    CharactersConfig,
     EncodedCorpus,
+    FilesConfig,
+    TokenLinks,
     batches_by_length,
     collate,
+    encode_corpus,
+    link_tokens,
+    load_corpora,
     make_batch,
+    train_tokenizers,
 )
-from seq2seq.data.encoded import IdRows, Numbers
-from seq2seq.data.token_links import LinkedTokens, TokenLinks
+from seq2seq.data.batching import (
+    IdRows,
+    LinkedTokens,
+    Mixture,
+    Numbers,
+    mix,
+    training_mixture,
+)
 from seq2seq.special_tokens import BOS, EOS, PAD
 
 SETTINGS = settings(max_examples=25, database=None)
@@ -349,3 +367,220 @@ def test_a_batch_needs_one_target_for_each_source(
 ) -> None:
     with pytest.raises(ValueError, match=rf"{len(sources)} sources and {len(targets)} targets"):
         make_batch(sources, targets)
+
+
+ROWS = [[(0, 1), (0, 2), (2, 0)], [], [(1, 3)], [(0, 0), (1, 1), (1, 2), (1, 3)]]
+"""(target token, source token) of four pairs"""
+
+
+def linked(pairs: list[tuple[int, int]]) -> LinkedTokens:
+    targets, sources = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return LinkedTokens(targets, sources, num_lost=0)
+
+
+def as_set(tokens: LinkedTokens) -> set[tuple[int, int]]:
+    return set(zip(tokens.targets.tolist(), tokens.sources.tolist(), strict=True))
+
+
+def test_every_token_of_a_word_is_linked_to_every_token_of_the_other() -> None:
+    tokens = link_tokens({(1, 0)}, source_words=[0, 1, 1, 2], target_words=[0, 0, 0, 1])
+
+    assert as_set(tokens) == {(0, 1), (0, 2), (1, 1), (1, 2), (2, 1), (2, 2)}
+
+
+def test_a_word_with_several_links_is_linked_to_all_their_tokens() -> None:
+    tokens = link_tokens({(0, 1), (2, 1)}, source_words=[0, 1, 2, 2], target_words=[0, 1])
+
+    assert as_set(tokens) == {(1, 0), (1, 2), (1, 3)}
+
+
+def test_a_word_without_tokens_is_linked_to_none() -> None:
+    tokens = link_tokens({(1, 0), (3, 0), (0, 5)}, source_words=[0, 2], target_words=[0])
+
+    assert as_set(tokens) == set()
+    assert tokens.num_lost == 3
+
+
+def test_a_side_without_tokens_has_no_links() -> None:
+    assert as_set(link_tokens({(0, 0)}, source_words=[], target_words=[0])) == set()
+    assert as_set(link_tokens({(0, 0)}, source_words=[0], target_words=[])) == set()
+
+
+@pytest.mark.parametrize("rows", [[0], [1], [3, 1, 0], [2, 2], [1, 1]])
+def test_a_guide_shares_one_equally_among_the_linked_tokens(rows: list[int]) -> None:
+    links = TokenLinks.of(linked(row) for row in ROWS)
+
+    guide = links.guide(np.array(rows), size=(4, 5))
+
+    expected = np.zeros((len(rows), 4, 5))
+    for place, row in enumerate(rows):
+        for target, source in ROWS[row]:
+            share = sum(1 for other, _ in ROWS[row] if other == target)
+            expected[place, target, source] = 1 / share
+    assert guide.dtype == np.float32
+    np.testing.assert_allclose(guide, expected, rtol=1e-6)
+
+
+def test_the_digest_changes_with_any_link_and_its_row() -> None:
+    others = [
+        [*ROWS[:3], [(0, 0)]],
+        [ROWS[1], ROWS[0], *ROWS[2:]],
+        [[(0, 1), (0, 3), (2, 0)], *ROWS[1:]],
+        [[(0, 1), (1, 2), (2, 0)], *ROWS[1:]],
+    ]
+
+    digests = {TokenLinks.of(map(linked, rows)).digest() for rows in (ROWS, ROWS, *others)}
+
+    assert len(digests) == 5
+
+
+def test_opened_links_equal_the_saved_ones(tmp_path: Path) -> None:
+    links = TokenLinks.of(linked(row)._replace(num_lost=2) for row in ROWS)
+
+    links.save(tmp_path)
+
+    opened = TokenLinks.open(tmp_path)
+    assert opened.digest() == links.digest()
+    assert opened.num_lost == 2 * len(ROWS)
+    assert isinstance(opened.sources.base, np.memmap)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
+@pytest.mark.parametrize("name", ["targets", "sources", "offsets", "num_lost"])
+def test_a_full_disk_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).symlink_to("/dev/full")
+
+    with pytest.raises(OSError, match=name) as error:
+        TokenLinks.of(map(linked, ROWS)).save(tmp_path)
+
+    assert error.value.filename == str(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "weights", "temperature"),
+    [
+        ((900, 100), (1, 1), 5),
+        ((900, 100, 7), (1, 3, 0.5), 1),
+        ((160_000, 29_000, 500), (1, 1, 2), 3.7),
+    ],
+)
+def test_shares_follow_the_formula(sizes, weights, temperature):
+    scores = [w * n ** (1 / temperature) for n, w in zip(sizes, weights, strict=True)]
+    expected = [sum(sizes) * score / sum(scores) for score in scores]
+
+    counts = mix(sizes, weights, temperature=temperature).counts
+
+    assert sum(counts) == sum(sizes)
+    assert np.abs(np.subtract(counts, expected)).max() < 1
+
+
+@pytest.mark.parametrize("weight", [1, 0.1, 7])
+@pytest.mark.parametrize("sizes", [(3, 5), (1, 1, 1), (164_604, 29_000, 3), (10**9, 7)])
+def test_equal_weights_take_each_pair_once(sizes, weight):
+    assert mix(sizes, [weight] * len(sizes), temperature=1).counts == sizes
+
+
+def test_extreme_weights_leave_each_corpus_a_pair():
+    assert mix((5, 5), (1e300, 1e-300), temperature=1).counts == (9, 1)
+
+
+def test_an_epoch_takes_whole_copies_and_a_rest_without_repetition():
+    mixture = Mixture(sizes=(40, 50, 30), counts=(100, 20, 0))
+    rows = mixture.rows(1, 0)
+
+    counts = np.bincount(rows, minlength=120)
+    assert len(rows) == 120
+    assert sorted(counts[:40]) == [2] * 20 + [3] * 20
+    assert sorted(counts[40:90]) == [0] * 30 + [1] * 20
+    assert counts[90:].tolist() == [0] * 30
+
+
+def test_rows_depend_on_seed_and_epoch_alone():
+    mixture = Mixture(sizes=(40, 50), counts=(70, 20))
+
+    assert mixture.rows(3, 5).tolist() == mixture.rows(3, 5).tolist()
+    others = {str(mixture.rows(*each).tolist()) for each in [(3, 5), (3, 6), (4, 5)]}
+    assert len(others) == 3
+
+
+def test_over_many_epochs_every_pair_of_a_corpus_is_taken_equally_often():
+    mixture = Mixture(sizes=(6, 4), counts=(9, 1))
+
+    counts = sum(np.bincount(mixture.rows(1, epoch), minlength=10) for epoch in range(2000))
+
+    # 2,000 draws of a half and of a quarter have standard deviations of 22 and 19.
+    assert np.abs(counts[:6] - 3000).max() < 110
+    assert np.abs(counts[6:] - 500).max() < 95
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    """Return the configuration of a corpus of 22 pairs for training and 5 for validation."""
+    return tiny_config(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture
+def several(config, tmp_path):
+    """Return a function that configures both corpora for training, with more keys for each."""
+
+    def configure(**entries: dict[str, object]) -> FilesConfig:
+        sets = {"large": config.data.train, "small": config.data.valid}
+        train = {name: {"files": files, **entries.get(name, {})} for name, files in sets.items()}
+        return replace(config.data, train=train, cache_dir=str(tmp_path))
+
+    return configure
+
+
+def encoded(data: FilesConfig) -> EncodedCorpus:
+    corpus = load_corpora(data).train
+    config = CharactersConfig(name="characters", vocabulary_size=40, min_frequency=1)
+    return encode_corpus(corpus, train_tokenizers(config, corpus), data)
+
+
+def test_without_weights_an_epoch_takes_the_files_as_they_are(several, tmp_path):
+    data = several()
+    corpus = encoded(data)
+
+    assert corpus.part_sizes == [22, 5]
+    assert training_mixture(data, corpus) is None
+    sides = [each.paths for each in data.train_sets()]
+    joined = [tmp_path / "a", tmp_path / "b"]
+    for path, files in zip(joined, zip(*sides, strict=True), strict=True):
+        path.write_text("".join(Path(file).read_text() for file in files))
+    other = encoded(replace(data, train=[str(path) for path in joined]))
+    assert [corpus.source(i).tolist() for i in range(27)] == [
+        other.source(i).tolist() for i in range(27)
+    ]
+
+
+def test_weights_choose_the_pairs_of_an_epoch(several, config, caplog):
+    data = several(small={"weight": 4})
+    corpus = encoded(data)
+
+    with caplog.at_level(logging.INFO):
+        mixture = training_mixture(data, corpus)
+
+    # 22 : 4 * 5, of 27 pairs.
+    assert mixture is not None
+    assert mixture.counts == (14, 13)
+    size = config.training.batching
+    batches = Batches(corpus, config=size, seed=1, rank=0, world_size=1, mixture=mixture)
+    for epoch in range(3):
+        rows = np.concatenate(batches.epoch(epoch))
+        assert sorted(rows.tolist()) == sorted(mixture.rows(1, epoch).tolist())
+        assert np.count_nonzero(rows < 22) == 14
+    large, small = (",".join(each.paths) for each in data.train_sets())
+    assert [record.getMessage() for record in caplog.records] == [
+        f"train: corpus large, {large}: 22 pairs, each taken 0.64 times an epoch",
+        f"train: corpus small, {small}: 5 pairs, each taken 2.60 times an epoch",
+        "train: an epoch has 27 pairs",
+    ]
+
+
+def test_a_corpus_of_long_pairs_alone_is_refused(several):
+    data = several()
+    corpus = encoded(data)
+    corpus.part_sizes = [22]
+
+    with pytest.raises(ValueError, match=r"^data\.train\.small: all pairs are longer than data\."):
+        training_mixture(data, corpus)

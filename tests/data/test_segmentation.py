@@ -25,6 +25,8 @@ from seq2seq.data import (
     training_corpus,
 )
 from seq2seq.data import segmentation as segmentation_module
+from seq2seq.data.cache import RowWriter
+from seq2seq.data.segmentation import TextRows
 from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 
 WORDS = ["hund", "haus", "blau", "neben", "sch\u00f6n", "\u00fcber", "hundeleben"]
@@ -254,3 +256,17 @@ def test_batches_fit_the_segmentations_of_their_epoch(
         assert sorted(np.concatenate(together).tolist()) == list(range(len(corpus)))
         if world_size == 1:  # more processes merge small batches
             assert all(len(rows) * (lengths[rows].max() + 1) <= size for rows in together)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 5), (0, 1), (1, 4), (2, 3), (4, 5), (3, 3)])
+def test_any_range_of_lines_is_read_back(tmp_path: Path, start: int, end: int) -> None:
+    lines = ["ein Hund", "", "M\u00fcller \U0001f600", "a\nb\u2028c", ""]
+    with RowWriter(tmp_path, "source") as writer:
+        writer.write_lines(lines[:3])
+        writer.write_lines([])
+        writer.write_lines(lines[3:])
+
+    rows = TextRows.open(tmp_path, "source")
+
+    assert len(rows) == 5
+    assert rows.lines(start, end) == lines[start:end]

@@ -10,7 +10,7 @@ from tiny_translator import BEAM, GREEDY, SENTENCES, make_config, make_translato
 
 from seq2seq.config.schema import build_model
 from seq2seq.data import TokenizerPair, train_tokenizers
-from seq2seq.data.tokenizers.config import SentencePieceModel
+from seq2seq.data.config import SentencePieceModel
 from seq2seq.inference.lexical_constraints import BannedPhrases
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Numerics, Precision

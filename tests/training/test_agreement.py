@@ -7,7 +7,7 @@ import torch
 from tiny_training import tiny_config, write_corpus
 
 from seq2seq.data import TokenizerPair
-from seq2seq.data.encoded import IdRows
+from seq2seq.data.batching import IdRows
 from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks
 from seq2seq.training import agreement
 from seq2seq.training.agreement import check_same_config, prepare_in_turn

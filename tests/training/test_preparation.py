@@ -10,7 +10,7 @@ from tiny_training import tiny_config, tiny_run, write_corpus
 
 from seq2seq.config.schema import load_config
 from seq2seq.data import EncodedCorpus
-from seq2seq.data.encoded import IdRows
+from seq2seq.data.batching import IdRows
 from seq2seq.evaluation.metrics import ScoringRule
 from seq2seq.special_tokens import UNK
 from seq2seq.studies.runs import read_runs

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data import Batch, TokenLinks, collate
-from seq2seq.data.token_links import LinkedTokens
+from seq2seq.data.batching import LinkedTokens
 from seq2seq.kernels import Kernels, use_kernels
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks

@@ -18,7 +18,7 @@ from seq2seq.cli.translation.streams import (
     open_inputs,
     open_progress,
 )
-from seq2seq.data.tokenizers.symbols import leading_symbols
+from seq2seq.data.tokenizers.interface import leading_symbols
 from seq2seq.evaluation.alignment import Agreement, check_links, format_links, parse_links
 from seq2seq.files.atomic import NewFile, whole_file, whole_files
 from seq2seq.files.paths import expand_home

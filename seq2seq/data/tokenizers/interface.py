@@ -1,18 +1,27 @@
-"""Contract of all tokenizers, and the registry of their kinds."""
+"""Contract of all tokenizers, the registry of their kinds, and symbols that they keep whole."""
 
-from collections.abc import Callable, Sequence
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import singledispatch
+from itertools import chain
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
 
-from seq2seq.data.corpus import Corpus
-from seq2seq.data.tokenizers.config import TokenizerConfig
+from seq2seq.data.config import DataConfig, FilesConfig, TokenizerConfig
+from seq2seq.data.corpus import Corpus, ListCorpus, Pair
+from seq2seq.special_tokens import UNK
+
+logger = logging.getLogger(__name__)
 
 UNKNOWN_SURFACE = "\u2047"
 """Text of an unknown token."""
 SPACE_LABEL = "\u2581"
 """Label of a space."""
+SYMBOLS = "symbols"
+"""Key of the symbols in the state of a tokenizer."""
 
 TokenizerState = dict[str, str | bool | list[str] | Tensor]
 
@@ -141,3 +150,296 @@ def register_tokenizer(
         return train
 
     return register
+
+
+class SymbolTokenizer:
+    """A tokenizer that keeps symbols whole: each is one token wherever it stands in a text.
+
+    The symbols follow the tokens of the other tokenizer, which encodes the text between them. A
+    symbol is a word of its own: one space on each side belongs to it, and decoding writes it. One
+    that begins or ends with a letter or digit is not found inside a longer word.
+
+    Example:
+        >>> from seq2seq.data import CharacterTokenizer
+        >>> tokenizer = SymbolTokenizer(CharacterTokenizer("ab"), ["<2de>"])
+        >>> tokenizer.encode(["<2de> abba", "a<2de>"])
+        [[6, 4, 5, 5, 4], [4, 6]]
+        >>> tokenizer.decode([6, 4, 5])
+        '<2de> ab'
+    """
+
+    def __init__(self, inner: Tokenizer, symbols: Sequence[str]) -> None:
+        """Add symbols to a tokenizer; they are distinct and contain no white space."""
+        self.inner = inner
+        self._symbols = list(symbols)
+        self._pattern = _pattern(symbols)
+        self._ids = {symbol: i for i, symbol in enumerate(symbols, start=len(inner))}
+
+    @property
+    def folds_case(self) -> bool:
+        return self.inner.folds_case
+
+    def __len__(self) -> int:
+        return len(self.inner) + len(self._symbols)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        return self._encode(lines, self.inner.encode)
+
+    def sample(
+        self, lines: Sequence[str], *, seed: int, alpha: float, nbest: int
+    ) -> list[list[int]]:
+        inner = self.inner
+        assert isinstance(inner, SamplingTokenizer)
+        return self._encode(
+            lines, lambda texts: inner.sample(texts, seed=seed, alpha=alpha, nbest=nbest)
+        )
+
+    def leading(self, text: str) -> str:
+        """Return the symbols at the start of a text, each with the space after it."""
+        start = end = len(text) - len(text.lstrip())
+        while found := self._pattern.match(text, end):
+            end = found.end()
+        return text[:end] if end > start else ""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        groups, symbols = self._split(ids)
+        texts = [self.inner.decode(group) for group in groups]
+        names = [*(self._symbols[i - len(self.inner)] for i in symbols), ""]
+        return " ".join(filter(None, chain.from_iterable(zip(texts, names, strict=True))))
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        size = len(self.inner)
+        labels = self.inner.tokens([i if i < size else UNK for i in ids])
+        return [
+            label if i < size else self._symbols[i - size]
+            for i, label in zip(ids, labels, strict=True)
+        ]
+
+    def words(self, text: str, ids: Sequence[int]) -> list[int]:
+        groups, symbols = self._split(ids)
+        matches = list(self._pattern.finditer(text))
+        if [self._ids[match[1]] for match in matches] != symbols:
+            # Tokens of the other tokenizer spell a symbol.
+            return word_indices(text, [None if i == UNK else self.decode([i]) for i in ids])
+        indices = []
+        start = 0
+        for group, match in zip(groups, [*matches, None], strict=True):
+            end = len(text) if match is None else match.start()
+            first = _word_at(text, start)
+            indices += [first + word for word in self.inner.words(text[start:end], group)]
+            if match is not None:
+                indices.append(_word_at(text, match.start(1)))
+                start = match.end()
+        last = max(len(text.split()) - 1, 0)
+        return [min(index, last) for index in indices]
+
+    def state(self) -> TokenizerState:
+        return {**self.inner.state(), SYMBOLS: list(self._symbols)}
+
+    def _encode(
+        self, lines: Sequence[str], encode: Callable[[Sequence[str]], list[list[int]]]
+    ) -> list[list[int]]:
+        # Texts are at even places, symbols between them.
+        split = [self._pattern.split(line) for line in lines]
+        texts = [text for parts in split for text in parts[::2] if text]
+        encoded = iter(encode(texts))
+        rows = []
+        for parts in split:
+            row: list[int] = []
+            for place, part in enumerate(parts):
+                if place % 2:
+                    row.append(self._ids[part])
+                elif part:
+                    row += next(encoded)
+            rows.append(row)
+        return rows
+
+    def _split(self, ids: Sequence[int]) -> tuple[list[list[int]], list[int]]:
+        """Split ids at the symbols; return the groups between them, and the symbols."""
+        groups: list[list[int]] = [[]]
+        symbols = []
+        for i in map(int, ids):
+            if i < len(self.inner):
+                groups[-1].append(i)
+            else:
+                symbols.append(i)
+                groups.append([])
+        return groups, symbols
+
+
+def leading_symbols(tokenizer: Tokenizer, text: str) -> str:
+    """Return the symbols at the start of a text; none if the tokenizer has no symbols.
+
+    Example:
+        >>> from seq2seq.data import CharacterTokenizer
+        >>> tokenizer = SymbolTokenizer(CharacterTokenizer("ab"), ["<2de>"])
+        >>> leading_symbols(tokenizer, "<2de> abba")
+        '<2de> '
+    """
+    return tokenizer.leading(text) if isinstance(tokenizer, SymbolTokenizer) else ""
+
+
+def train_tokenizers(config: TokenizerConfig, corpus: Corpus | Sequence[Pair]) -> TokenizerPair:
+    """Learn the vocabularies of both languages from a corpus, or from pairs in memory.
+
+    Raises:
+        ValueError: The corpus has no text, or the values of the configuration do not suit it.
+
+    Example:
+        >>> from seq2seq.config.schema import load_config
+        >>> from seq2seq.data import Pair
+        >>> config = load_config("tokenizer=characters")
+        >>> source, target = train_tokenizers(config.tokenizer, [Pair("ein Hund", "a dog")])
+        >>> target.tokens(target.encode(["dog"])[0])
+        ['d', 'o', 'g']
+    """
+    if isinstance(corpus, Sequence):
+        corpus = ListCorpus(corpus)
+    symbols = config.user_symbols
+    if not symbols:
+        return train_plain(config, corpus)
+    smaller = replace(
+        config, user_symbols=[], vocabulary_size=config.vocabulary_size - len(symbols)
+    )
+    tokenizers = train_plain(smaller, WithoutSymbols(corpus, symbols))
+    source = SymbolTokenizer(tokenizers.source, symbols)
+    if tokenizers.target is tokenizers.source:
+        return TokenizerPair(source, source)
+    return TokenizerPair(source, SymbolTokenizer(tokenizers.target, symbols))
+
+
+def tokenizers_state(tokenizers: TokenizerPair) -> dict[str, TokenizerState]:
+    """Return tensors and plain values that `torch.load(weights_only=True)` accepts."""
+    if tokenizers.source is tokenizers.target:
+        return {"joint": tokenizers.source.state()}
+    return {"source": tokenizers.source.state(), "target": tokenizers.target.state()}
+
+
+def tokenizers_from_state(state: dict[str, TokenizerState]) -> TokenizerPair:
+    """Restore tokenizers from the result of `tokenizers_state`."""
+    if "joint" in state:
+        tokenizer = _restore(state["joint"])
+        return TokenizerPair(tokenizer, tokenizer)
+    return TokenizerPair(_restore(state["source"]), _restore(state["target"]))
+
+
+def _restore(state: TokenizerState) -> Tokenizer:
+    kind = state["kind"]
+    if not isinstance(kind, str) or kind not in RESTORERS:
+        known = ", ".join(sorted(RESTORERS))
+        raise ValueError(f"unknown tokenizer kind {kind!r}; one of: {known}")
+    tokenizer = RESTORERS[kind](state)
+    symbols = state.get(SYMBOLS)
+    return SymbolTokenizer(tokenizer, symbols) if isinstance(symbols, list) else tokenizer
+
+
+class WithoutSymbols:
+    """The text of a corpus without symbols, for training a tokenizer on the rest."""
+
+    def __init__(self, corpus: Corpus, symbols: Sequence[str]) -> None:
+        self.name = corpus.name
+        self.fingerprint = corpus.fingerprint
+        self.num_lines = corpus.num_lines
+        self._corpus = corpus
+        self._pattern = _pattern(symbols)
+
+    def __iter__(self) -> Iterator[Pair]:
+        return (pair for pair in self.lines() if pair is not None)
+
+    def lines(self) -> Iterator[Pair | None]:
+        """Yield the pairs, and None for each skipped line."""
+        for pair in self._corpus.lines():
+            yield pair and pair._replace(
+                source=self._without(pair.source), target=self._without(pair.target)
+            )
+
+    def _without(self, text: str) -> str:
+        return " ".join(filter(None, self._pattern.split(text)[::2]))
+
+
+def with_tags(config: TokenizerConfig, data: DataConfig) -> TokenizerConfig:
+    """Return the configuration of the tokenizers with the tags of the training corpora."""
+    if not isinstance(data, FilesConfig):
+        return config
+    tags = [each.tag for each in data.train_sets() if each.tag is not None]
+    new = [tag for tag in dict.fromkeys(tags) if tag not in config.user_symbols]
+    return replace(config, user_symbols=[*config.user_symbols, *new]) if new else config
+
+
+def required_tags(data: DataConfig) -> list[str]:
+    """Return the tags of the training corpora if every corpus has one, else none."""
+    if not isinstance(data, FilesConfig):
+        return []
+    tags = list(dict.fromkeys(each.tag for each in data.train_sets()))
+    return [tag for tag in tags if tag is not None] if None not in tags else []
+
+
+def check_user_symbols(config: TokenizerConfig, tokenizers: TokenizerPair) -> None:
+    """Check that tokenizers trained elsewhere keep the symbols of a configuration whole.
+
+    Raises:
+        ValueError: A symbol is not in the tokenizers.
+    """
+    for symbol in config.user_symbols:
+        for tokenizer in (tokenizers.source, tokenizers.target):
+            if not _is_whole(symbol, tokenizer):
+                raise ValueError(
+                    f"tokenizer.user_symbols: {symbol} is not a symbol of the checkpoint's "
+                    "tokenizers; remove it, or train a model with it from the start"
+                )
+
+
+def check_tags(data: DataConfig, tokenizers: TokenizerPair) -> None:
+    """Check that the tokenizer of the source keeps every tag whole, and that no set lacks its tag.
+
+    Warn of validation and test sets without a tag if every training corpus has one.
+
+    Raises:
+        ValueError: A tag is not a symbol of the tokenizer.
+    """
+    if not isinstance(data, FilesConfig):
+        return
+    to_score = (*data.valid_sets(), *data.test_sets())
+    for each in (*data.train_sets(), *to_score):
+        if each.tag is not None and not _is_whole(each.tag, tokenizers.source):
+            raise ValueError(
+                f"{each.key}.tag={each.tag} is not a symbol of the tokenizer; use a tag of the "
+                "training corpora, or train a tokenizer with it in tokenizer.user_symbols; the "
+                "tokenizers of init_from keep the symbols that they were trained with"
+            )
+    tags = required_tags(data)
+    untagged = [each.key for each in to_score if each.tag is None]
+    if untagged and tags:
+        logger.warning(
+            "%s: no tag, although every training corpus has one (%s); add the tag, unless the "
+            "lines already contain it",
+            ", ".join(untagged),
+            ", ".join(tags),
+        )
+
+
+def _is_whole(symbol: str, tokenizer: Tokenizer) -> bool:
+    [ids] = tokenizer.encode([symbol])
+    return len(ids) == 1 and ids[0] != UNK
+
+
+def _pattern(symbols: Sequence[str]) -> re.Pattern[str]:
+    """Return a pattern of the symbols, the longest first, each with a space on either side.
+
+    A symbol that begins or ends like a word is not found inside a longer word.
+    """
+    longest_first = sorted(symbols, key=len, reverse=True)
+    return re.compile(f" ?({'|'.join(map(_whole, longest_first))}) ?")
+
+
+def _whole(symbol: str) -> str:
+    before = r"(?<!\w)" if re.match(r"\w", symbol) else ""
+    after = r"(?!\w)" if re.search(r"\w\Z", symbol) else ""
+    return f"{before}{re.escape(symbol)}{after}"
+
+
+def _word_at(text: str, position: int) -> int:
+    """Return the index in `text.split()` of the word at a position, or of the next one."""
+    around = text[max(position - 1, 0) : position + 1]
+    is_inside = len(around) == 2 and not any(map(str.isspace, around))
+    return len(text[:position].split()) - is_inside

@@ -12,8 +12,8 @@ import torch
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_random_generator_seed
 from torch import Tensor
 
+from seq2seq.data.config import SentencePieceConfig
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.tokenizers.config import SentencePieceConfig
 from seq2seq.data.tokenizers.interface import (
     SPACE_LABEL,
     UNKNOWN_SURFACE,

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import torch
 from torch import Tensor
 
+from seq2seq.data.config import CharactersConfig, WordsConfig
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.tokenizers.config import CharactersConfig, WordsConfig
 from seq2seq.data.tokenizers.interface import (
     SPACE_LABEL,
     UNKNOWN_SURFACE,

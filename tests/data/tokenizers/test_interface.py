@@ -1,31 +1,46 @@
-"""Properties of all kinds of tokenizers."""
+"""Properties of all kinds of tokenizers, with symbols and without."""
 
-import dataclasses
+import itertools
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from tiny_data import list_corpus, unigram_config, words_config
+from tiny_data import BASE, list_corpus, unigram_config, words_config
+from tiny_training import tiny_config
 
 from seq2seq.data import (
     CharactersConfig,
+    CharacterTokenizer,
+    FilesConfig,
     SentencePieceModel,
+    SymbolTokenizer,
     TokenizerConfig,
     TokenizerPair,
+    load_corpora,
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,
 )
-from seq2seq.data.tokenizers.interface import register_tokenizer, word_indices
+from seq2seq.data.tokenizers.interface import (
+    WithoutSymbols,
+    check_tags,
+    check_user_symbols,
+    leading_symbols,
+    register_tokenizer,
+    required_tags,
+    with_tags,
+    word_indices,
+)
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
 UNIGRAM = unigram_config()
 CHARACTERS = CharactersConfig(name="characters", vocabulary_size=40, min_frequency=1)
 CONFIGS = {
     "unigram": UNIGRAM,
-    "bpe": dataclasses.replace(UNIGRAM, model_type=SentencePieceModel.bpe),
-    "joint": dataclasses.replace(UNIGRAM, joint=True),
+    "bpe": replace(UNIGRAM, model_type=SentencePieceModel.bpe),
+    "joint": replace(UNIGRAM, joint=True),
     "words": words_config(target_tokenizer="basic_english"),
     "characters": CHARACTERS,
 }
@@ -105,8 +120,11 @@ def test_words_of_decoded_text_are_found_for_any_segmentation(tokenizers: Tokeni
     assert words[-1] == len(text.split()) - 1
 
 
-def test_state_survives_a_safe_load(tokenizers: TokenizerPair, tmp_path: Path) -> None:
-    lines = [f"{source} \u65e5" for source, _ in SENTENCES]
+@pytest.mark.parametrize("symbols", [[], ["<2de>"]])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_state_survives_a_safe_load(name: str, symbols: list[str], tmp_path: Path) -> None:
+    tokenizers = train_tokenizers(replace(CONFIGS[name], user_symbols=symbols), CORPUS)
+    lines = [f"<2de> {source} \u65e5" for source, _ in SENTENCES]
     torch.save(tokenizers_state(tokenizers), tmp_path / "state.pt")
 
     restored = tokenizers_from_state(torch.load(tmp_path / "state.pt", weights_only=True))
@@ -186,3 +204,232 @@ def test_a_kind_and_a_config_type_are_registered_once(
 ) -> None:
     with pytest.raises(ValueError, match=f"tokenizer kind '{kind}' or its {config_type.__name__}"):
         register_tokenizer(config_type, kind=kind, restore=lambda state: None)
+
+
+SYMBOLS = ["<2de>", "<2fr>"]
+TAGGED = {name: replace(config, user_symbols=SYMBOLS) for name, config in CONFIGS.items()}
+TAGGED["words"] = replace(TAGGED["words"], target_tokenizer="moses", lowercase=True)
+PAIRS = [
+    ("<2de> ein hund läuft, und zwei hunde schlafen.", "a dog is running, and two dogs sleep."),
+    ("<2fr> zwei männer stehen im schnee!", "two men are standing in the snow!"),
+    ("<2de> 2 > 1 < 3, läuft ein mann de fr?", "is a man running?"),
+]
+TAGGED_CORPUS = list_corpus(PAIRS)
+
+
+@pytest.fixture(scope="module", params=TAGGED)
+def tagged(request: pytest.FixtureRequest) -> TokenizerPair:
+    return train_tokenizers(TAGGED[request.param], TAGGED_CORPUS)
+
+
+def test_symbols_are_one_token_each_wherever_they_stand(tagged: TokenizerPair) -> None:
+    for tokenizer, symbol in itertools.product(tagged, SYMBOLS):
+        for line in (symbol, f"{symbol} two dogs", f"two {symbol} dogs", f"two{symbol}dogs"):
+            [ids] = tokenizer.encode([line])
+            assert tokenizer.tokens(ids).count(symbol) == 1
+
+
+def test_the_text_after_a_symbol_has_the_tokens_that_it_has_alone(
+    tagged: TokenizerPair,
+) -> None:
+    for source, _ in PAIRS:
+        tag, _, text = source.partition(" ")
+        both, alone, of_tag = tagged.source.encode([source, text, tag])
+        assert both == of_tag + alone
+
+
+def test_text_with_symbols_is_restored(tagged: TokenizerPair) -> None:
+    for source, target in PAIRS:
+        assert tagged.source.decode(tagged.source.encode([source])[0]) == source
+        line = f"{target} <2de>"
+        assert tagged.target.decode(tagged.target.encode([line])[0]) == line
+
+
+def test_the_vocabulary_counts_the_symbols_and_has_nothing_of_them(
+    tagged: TokenizerPair,
+) -> None:
+    labels = tagged.source.tokens(range(len(tagged.source)))
+
+    assert labels[-2:] == SYMBOLS
+    assert len(labels) <= 60
+    assert not any("2de" in label for label in labels[:-2])
+
+
+def test_tokens_belong_to_the_words_of_the_text(tagged: TokenizerPair) -> None:
+    text = "ein hund <2de> läuft <2fr>"
+    [ids] = tagged.source.encode([text])
+
+    words = tagged.source.words(text, ids)
+
+    assert len(words) == len(ids)
+    assert words == sorted(words)
+    labels = tagged.source.tokens(ids)
+    assert words[labels.index("<2de>")] == 2
+    assert words[labels.index("<2fr>")] == 4
+    assert set(words[: labels.index("<2de>")]) >= {0, 1}
+    assert 3 in words
+
+
+def test_a_symbol_inside_a_word_belongs_to_it() -> None:
+    tokenizer = SymbolTokenizer(CharacterTokenizer("abc"), ["<x>"])
+    text = "a b<x>c a"
+
+    ids = tokenizer.encode([text])[0]
+    by_token = list(zip(tokenizer.tokens(ids), tokenizer.words(text, ids), strict=True))
+    assert [pair for pair in by_token if pair[0] != "<unk>"] == [
+        ("a", 0),
+        ("b", 1),
+        ("<x>", 1),
+        ("c", 1),
+        ("a", 2),
+    ]
+
+
+def test_characters_that_spell_a_symbol_are_traced_all_the_same() -> None:
+    tokenizer = SymbolTokenizer(CharacterTokenizer("<x> a"), ["<x>"])
+    ids = [4, 5, 6, 7, 8]  # "<x> a" as characters
+
+    text = tokenizer.decode(ids)
+
+    assert text == "<x> a"
+    assert tokenizer.words(text, ids) == [0, 0, 0, 1, 1]
+
+
+def test_special_tokens_are_dropped_in_decoding() -> None:
+    tokenizer = SymbolTokenizer(CharacterTokenizer("ab"), ["<x>"])
+
+    assert tokenizer.decode([BOS, 6, 4, 5, EOS]) == "<x> ab"
+
+
+def test_the_longest_of_several_symbols_is_found() -> None:
+    tokenizer = SymbolTokenizer(CharacterTokenizer("ab"), ["@", "@de"])
+
+    assert tokenizer.encode(["@de a@"]) == [[7, 4, 6]]
+
+
+@pytest.mark.parametrize("name", ["unigram", "bpe"])
+@pytest.mark.parametrize("alpha", [0.01, 0.5, 0.9])
+def test_sampling_never_splits_a_symbol(name: str, alpha: float) -> None:
+    tokenizer = train_tokenizers(TAGGED[name], TAGGED_CORPUS).source
+    assert isinstance(tokenizer, SymbolTokenizer)
+    lines = [source for source, _ in PAIRS]
+
+    drawn = [tokenizer.sample(lines, seed=s, alpha=alpha, nbest=-1) for s in range(50)]
+
+    for rows in drawn:
+        for line, row in zip(lines, rows, strict=True):
+            assert row[0] == tokenizer.encode([line.split()[0]])[0][0]
+            assert tokenizer.decode(row) == line
+    assert len({str(rows) for rows in drawn}) > 1
+    assert drawn[7] == tokenizer.sample(lines, seed=7, alpha=alpha, nbest=-1)
+
+
+def test_a_corpus_without_symbols_has_all_other_words() -> None:
+    pairs = list(WithoutSymbols(TAGGED_CORPUS, SYMBOLS))
+
+    assert [pair.source for pair in pairs] == [source.split(" ", 1)[1] for source, _ in PAIRS]
+    assert [pair.target for pair in pairs] == [target for _, target in PAIRS]
+
+
+def test_leading_symbols_are_those_before_the_text(tagged: TokenizerPair) -> None:
+    for text, expected in {
+        "<2de> ein hund": "<2de> ",
+        "<2de> <2fr> ein": "<2de> <2fr> ",
+        "<2fr>ein <2de>": "<2fr>",
+        " <2de> ein": " <2de> ",
+        " \t<2de> ein": " \t<2de> ",
+        "  ein": "",
+        "ein <2de> hund": "",
+        "": "",
+    }.items():
+        assert leading_symbols(tagged.source, text) == expected
+    assert leading_symbols(CharacterTokenizer("ab"), "<2de> ab") == ""
+
+
+@pytest.mark.parametrize("name", ["unigram", "words", "characters"])
+def test_a_symbol_of_letters_is_no_part_of_a_word(name: str) -> None:
+    config = replace(TAGGED[name], user_symbols=["ei", "de>"])
+    tokenizer = train_tokenizers(config, TAGGED_CORPUS).source
+    [ids] = tokenizer.encode(["ei ein zwei ei, einei de>ei hund ade>b ei"])
+    number = len(tokenizer) - 2
+
+    assert [i for i in ids if i >= number] == [number, number, number + 1, number, number]
+    if name != "words":  # which has unknown words
+        assert tokenizer.decode(ids).count("ei") == 8
+
+
+@pytest.fixture
+def several(tmp_path_factory):
+    """Return a function that configures two training corpora of 22 and 5 pairs with more keys."""
+    data = tiny_config(tmp_path_factory.getbasetemp() / "several").data
+
+    def configure(**entries: dict[str, object]) -> FilesConfig:
+        sets = {"large": data.train, "small": data.valid}
+        train = {name: {"files": files, **entries.get(name, {})} for name, files in sets.items()}
+        return replace(data, train=train)
+
+    return configure
+
+
+def with_symbols(*symbols: str) -> TokenizerPair:
+    source = SymbolTokenizer(CharacterTokenizer("abcde"), symbols)
+    return TokenizerPair(source, source)
+
+
+def test_tags_stand_before_the_sources_and_are_one_token(several):
+    data = several(large={"tag": "<2b>"}, small={"tag": "<2c>"})
+    pairs = list(load_corpora(data).train)
+    tokenizers = train_tokenizers(with_tags(CONFIGS["characters"], data), pairs)
+
+    rows = tokenizers.source.encode([pair.source for pair in pairs])
+
+    tags = tokenizers.source.tokens([row[0] for row in rows])
+    assert tags == ["<2b>"] * 22 + ["<2c>"] * 5
+    # Targets are reversed sources.
+    assert [len(row) for row in rows] == [len(pair.target) + 1 for pair in pairs]
+    check_tags(data, tokenizers)
+
+
+def test_a_tag_is_no_second_time_among_the_symbols(several):
+    config = replace(CONFIGS["words"], user_symbols=["<2b>", "<z>"])
+
+    assert with_tags(config, several(large={"tag": "<2b>"})).user_symbols == ["<2b>", "<z>"]
+    assert with_tags(config, BASE) is config
+
+
+def test_tags_and_symbols_that_the_tokenizers_would_split_are_refused(several):
+    config, tokenizers = replace(CONFIGS["words"], user_symbols=["<2b>"]), with_symbols("<2b>")
+
+    check_user_symbols(config, tokenizers)
+    with pytest.raises(ValueError, match=r"^tokenizer\.user_symbols: <z> is not a symbol of"):
+        check_user_symbols(replace(config, user_symbols=["<2b>", "<z>"]), tokenizers)
+    with pytest.raises(ValueError, match=r"^data\.train\.small\.tag=<z> is not a symbol of"):
+        check_tags(several(large={"tag": "<2b>"}, small={"tag": "<z>"}), tokenizers)
+
+
+@pytest.mark.parametrize(
+    ("large", "small", "required"),
+    [
+        ({"tag": "<2y>"}, {"tag": "<2x>"}, ["<2y>", "<2x>"]),
+        ({"tag": "<2x>"}, {"tag": "<2x>"}, ["<2x>"]),
+        ({"tag": "<2x>"}, {}, []),
+        ({}, {}, []),
+    ],
+)
+def test_tags_are_required_if_every_training_corpus_has_one(
+    several, caplog, large, small, required
+):
+    data = several(large=large, small=small)
+
+    check_tags(data, with_symbols("<2x>", "<2y>"))
+
+    assert required_tags(data) == required
+    expected = (
+        "data.valid, data.test: no tag, although every training corpus has one "
+        f"({', '.join(required)}); "
+    )
+    assert [each.startswith(expected) for each in caplog.messages] == [True] * bool(required)
+
+
+def test_other_corpora_require_no_tags():
+    assert required_tags(BASE) == []
