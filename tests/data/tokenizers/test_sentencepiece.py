@@ -1,7 +1,6 @@
 """SentencePiece models are lossless, reproducible and silent, and their errors are clear."""
 
 import logging
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -12,7 +11,6 @@ from tiny_data import TinyCorpus, list_corpus, unigram_config
 
 from seq2seq.data import (
     Normalization,
-    Pair,
     SentencePieceConfig,
     SentencePieceModel,
     SentencePieceTokenizer,
@@ -28,18 +26,10 @@ SETTINGS = settings(max_examples=30, database=None)
 WORDS = ["hund", "haus", "blau", "ab", "neben", "schön", "über", "fuß", "haben", "hundeleben"]
 
 
-class CountedCorpus(TinyCorpus):
-    num_readings = 0
-
-    def __iter__(self) -> Iterator[Pair]:
-        self.num_readings += 1
-        return super().__iter__()
-
-
-def small_corpus() -> CountedCorpus:
+def small_corpus() -> TinyCorpus:
     lines = [f"{left} {right}." for left in WORDS for right in WORDS]
     pairs = [(line, f"{line.upper()} {CHARACTERS}") for line in [*lines, CHARACTERS]]
-    return CountedCorpus([Pair(source, target, None) for source, target in pairs])
+    return list_corpus(pairs)
 
 
 def train(config: SentencePieceConfig) -> SentencePieceTokenizer:
