@@ -281,6 +281,9 @@ def score_targets(
         target_mask: (B, T) bool, True = real token.
     """
     assert not model.training, "dropout would make log-probabilities random"
+    # A CUDA device makes the host wait for each copy, so ids and lengths come in one.
+    lengths = (mask.sum(dim=1, keepdim=True) for mask in (source_mask, target_mask))
+    known = torch.cat((*lengths, target_ids), dim=1).tolist()
     previous_ids = functional.pad(target_ids[:, :-1], (1, 0), value=BOS)
     output = model(source_ids, source_mask, previous_ids)
     by_position = -_cross_entropies(model, output.readouts.flatten(0, 1), target_ids.flatten())
@@ -296,13 +299,11 @@ def score_targets(
             attention_weights=weights[:, :target_length, :source_length].clone(),
             token_log_probabilities=values[:target_length],
         )
-        for ids, total, values, weights, target_length, source_length in zip(
-            target_ids.tolist(),
+        for (source_length, target_length, *ids), total, values, weights in zip(
+            known,
             log_probabilities.sum(dim=1).tolist(),
             log_probabilities.tolist(),
             output.attention_weights.float().cpu(),
-            target_mask.sum(dim=1).tolist(),
-            source_mask.sum(dim=1).tolist(),
             strict=True,
         )
     ]

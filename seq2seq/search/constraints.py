@@ -74,14 +74,15 @@ def build_constraints(
     Raises:
         ValueError: A prefix or a banned sequence is invalid.
     """
+    # EOS counts as a token, so a minimum length of 1 constrains nothing.
+    has_minimum = config.min_length > 1 or config.min_length_ratio > 0
+    if not (has_minimum or any(prefixes) or banned or config.no_repeat_ngram):
+        return Constraints()
     lengths = source_mask.sum(dim=1).tolist()
     shortest = [config.shortest(length) for length in lengths]
     _check_prefixes(prefixes, [config.longest(length) for length in lengths])
-    if [] in [list(sequence) for sequence in banned]:
+    if not all(banned):
         raise ValueError("a banned sequence is empty and would ban every translation; remove it")
-    # EOS counts as a token, so a minimum length of 1 constrains nothing.
-    if max(shortest) <= 1 and not any(prefixes) and not banned and not config.no_repeat_ngram:
-        return Constraints()
     device = source_mask.device
     longest_prefix = max(map(len, prefixes), default=0)
     padded = [[*prefix, *[PAD] * (longest_prefix - len(prefix))] for prefix in prefixes]
