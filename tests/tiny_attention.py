@@ -67,8 +67,6 @@ def _is_enum(value: object) -> bool:
 
 
 VARIANTS = _variants()
-POSITIONAL = {"local", "location"}
-"""Names of the types whose scores depend on the order of the source."""
 VALUE_SIZE = 7
 
 

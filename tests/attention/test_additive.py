@@ -31,32 +31,6 @@ def test_keys_are_projected_once_per_sentence():
     assert memory.values is sources.values
 
 
-def test_there_are_no_biases():
-    names = {name for name, _ in tiny_attention(attention_config("additive")).named_parameters()}
-
-    assert names == {f"{part}_projection.weight" for part in ("query", "key", "score")}
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_scores_of_ten_thousand_do_not_overflow(dtype):
-    config = attention_config("additive")
-    attention, sources = tiny_attention(config), tiny_sources(config, dtype=dtype)
-    weight = attention.score_projection.weight.data
-    weight *= (
-        1e4
-        / attention.score(sources.query.double(), attention.project_keys(sources.keys.double()))
-        .abs()
-        .max()
-    )
-    memory = attention.to(dtype).prepare(sources.keys, sources.mask, values=sources.values)
-
-    context, weights = attention(sources.query, memory)
-    context.float().sum().backward()
-
-    assert_close(weights.float().sum(-1), torch.ones(3, 1, 4), atol=1e-2, rtol=0)
-    assert all(parameter.grad.isfinite().all() for parameter in attention.parameters())
-
-
 # B=3, K=2, S=5, D=8, V=7
 REMEMBERING = {
     name: config
@@ -90,17 +64,6 @@ def test_other_types_have_an_empty_state(config):
     assert attention.start(memory) == state == ()
     assert context.shape == (3, attention.context_size)
     assert weights.shape == (3, attention.num_heads, 5)
-
-
-@every_remembering_type
-def test_earlier_weights_change_later_ones(config):
-    attention, memory, queries = prepared(config)
-    start = attention.start(memory)
-
-    _, weights, _ = attention.step(queries[2], memory, start)
-    _, later_weights, _ = run(attention, memory, queries, start)
-
-    assert not torch.allclose(weights, later_weights)
 
 
 @every_remembering_type

@@ -1,20 +1,8 @@
 import torch
-from tiny_attention import attend, attention_config, tiny_attention, tiny_sources
+from tiny_attention import attention_config, tiny_attention
 from torch.testing import assert_close
 
 CONFIG = attention_config("coverage")
-
-
-def test_state_sums_the_weights_of_all_steps():
-    attention, sources = tiny_attention(CONFIG), tiny_sources(CONFIG)
-    memory = attention.prepare(sources.keys, sources.mask, values=sources.values)
-    state = attention.start(memory)
-
-    for query in sources.query.unbind(1):
-        _, _, state = attention.step(query, memory, state)
-
-    _, weights = attend(attention, sources)
-    assert_close(state[0], weights[:, 0].sum(1))
 
 
 def test_coverage_can_keep_attention_from_reading_a_token_twice():
@@ -31,12 +19,3 @@ def test_coverage_can_keep_attention_from_reading_a_token_twice():
     weights = attention(torch.zeros(1, 4, 6).double(), memory)[1][0, 0]
 
     assert_close(weights, torch.eye(4).double().flip(1), atol=1e-3, rtol=0)
-
-
-def test_without_the_coverage_it_is_additive_attention():
-    attention, sources = tiny_attention(CONFIG), tiny_sources(CONFIG)
-    additive = tiny_attention(attention_config("additive"))
-    additive.load_state_dict(attention.state_dict(), strict=False)
-    torch.nn.init.zeros_(attention.feature_projection.weight)
-
-    assert_close(attend(attention, sources), attend(additive, sources))

@@ -55,21 +55,6 @@ def test_without_projections_it_equals_the_nadaraya_watson_estimate(config):
     ] * config.learned_inverse_width
 
 
-def test_width_of_plain_regression_is_learned():
-    attention = build_attention(PLAIN_LEARNED, query_size=1, key_size=1, value_size=1)
-    x = torch.linspace(0, 5, 20).reshape(1, 20, 1)
-    memory = attention.prepare(x, ~torch.eye(20, dtype=torch.bool).unsqueeze(0), values=x.sin())
-    losses = []
-
-    for _ in range(40):
-        losses.append((attention(x, memory)[0] - x.sin()).square().mean())
-        (gradient,) = torch.autograd.grad(losses[-1], [attention.inverse_width])
-        attention.inverse_width.data -= 2 * gradient
-
-    assert losses[-1] < losses[0] / 5
-    assert attention.inverse_width > 1.5
-
-
 @pytest.mark.parametrize(
     ("dtype", "spacing", "offset"), [(torch.float16, 1, 1024), (torch.float32, 1 / 8, 8192)]
 )
@@ -111,29 +96,9 @@ def test_autocast_computes_distances_in_single_precision():
     assert_close(context.float(), expected, atol=0.03, rtol=0)
 
 
-def test_learned_inverse_width_starts_as_the_fixed_one():
-    sources = tiny_sources(LEARNED)
-    learned, fixed = tiny_attention(LEARNED), tiny_attention(FIXED)
-
-    outputs = [attend(attention, sources) for attention in (learned, fixed)]
-
-    assert_close(outputs[0], outputs[1])
-
-
 def test_fixed_width_is_no_parameter():
     learned, fixed = tiny_attention(LEARNED), tiny_attention(FIXED)
 
     assert "inverse_width" in dict(learned.named_parameters())
     assert "inverse_width" not in fixed.state_dict()
     assert fixed.float().inverse_width.dtype == torch.float32
-
-
-def test_larger_width_parameter_sharpens_the_weights():
-    attention, sources = tiny_attention(LEARNED), tiny_sources(LEARNED)
-    memory = attention.prepare(sources.keys, sources.mask, values=sources.values)
-
-    _, blunt = attention(sources.query, memory)
-    attention.inverse_width.data.fill_(3.0)
-    _, sharp = attention(sources.query, memory)
-
-    assert (sharp.amax(-1) > blunt.amax(-1)).all()

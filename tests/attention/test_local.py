@@ -1,9 +1,7 @@
 import dataclasses
 
-import pytest
 import torch
 from tiny_attention import attend, attention_config, tiny_attention, tiny_sources
-from torch.testing import assert_close
 
 CONFIG = attention_config("local")
 
@@ -16,31 +14,6 @@ def with_position(relative, *, window):
     score = torch.tensor(relative).logit() / attention.position_score.in_features
     torch.nn.init.constant_(attention.position_score.weight, score.item())
     return attention
-
-
-def attend_from(attention, lengths):
-    keys = torch.randn(len(lengths), max(lengths), 10).double()
-    memory = attention.prepare(keys, torch.tensor(lengths), values=keys)
-    return attention(torch.ones(len(lengths), 1, 6).double(), memory)[1][:, 0, 0]
-
-
-def test_weights_without_content_are_a_truncated_gaussian():
-    weights = attend_from(with_position(0.5, window=2), [8])
-
-    # p = 4; tokens are counted from 1, and the deviation is 1.
-    gaussian = torch.tensor([0, -2, -0.5, 0, -0.5, -2, 0, 0]).double().exp()
-    gaussian[[0, 6, 7]] = 0
-    assert_close(weights[0], gaussian / gaussian.sum())
-
-
-@pytest.mark.parametrize(("relative", "highest"), [(0.001, 0), (0.3, 2), (0.72, 6), (0.999, 9)])
-def test_position_moves_the_window_over_the_real_tokens(relative, highest):
-    weights = attend_from(with_position(relative, window=1), [10, 5])
-
-    assert weights[0].argmax() == highest
-    assert (weights > 0).sum(-1).max() <= 3
-    assert_close(weights.sum(-1), torch.ones(2).double())
-    assert not weights[1, 5:].any()
 
 
 def test_position_gets_a_gradient():

@@ -70,32 +70,6 @@ def test_positions_masked_for_one_query_get_no_weight_and_no_gradient(config):
 
 
 @every_type
-def test_lengths_equal_the_masks_that_they_stand_for(config):
-    attention, sources = tiny_attention(config), tiny_sources(config)
-    lengths = sources.mask.sum(-1)
-    same = (
-        lengths,
-        lengths.int().unsqueeze(1).expand(3, 4),
-        sources.mask.unsqueeze(1).expand(3, 4, 5),
-    )
-
-    expected = attend(attention, sources)
-
-    for valid in same:
-        assert_close(attend(attention, sources._replace(mask=valid)), expected, atol=0, rtol=0)
-
-
-@every_type
-def test_without_a_mask_all_positions_are_real(config):
-    attention, sources = tiny_attention(config), tiny_sources(config)
-
-    unsaid = attend(attention, sources._replace(mask=None))
-    said = attend(attention, sources._replace(mask=torch.ones(3, 5, dtype=torch.bool)))
-
-    assert_close(unsaid, said, atol=0, rtol=0)
-
-
-@every_type
 def test_more_padding_changes_nothing(config):
     attention = tiny_attention(config, dtype=torch.float32)
     sources = tiny_sources(config, dtype=torch.float32)

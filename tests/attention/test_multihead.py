@@ -3,12 +3,9 @@ import dataclasses
 import pytest
 import torch
 from tiny_attention import (
-    attend,
     attention_config,
     draw_sequences,
     sequence_attention,
-    tiny_attention,
-    tiny_sources,
 )
 from torch import nn
 from torch.testing import assert_close
@@ -22,31 +19,6 @@ from seq2seq.attention import (
 )
 
 CONFIG = attention_config("multihead")
-
-
-@pytest.mark.parametrize("num_heads", [1, 2, 4, 8])
-def test_mix_equals_the_context_of_forward(num_heads):
-    config = dataclasses.replace(CONFIG, num_heads=num_heads)
-    attention, sources = tiny_attention(config), tiny_sources(config)
-    memory = attention.prepare(sources.keys, sources.mask, values=sources.values)
-
-    assert_close(
-        attention.attend_without_weights(sources.query, memory), attention(sources.query, memory)[0]
-    )
-
-
-@pytest.mark.parametrize("num_heads", [1, 2, 4])
-def test_each_head_reads_its_own_part_of_the_projections(num_heads):
-    config = dataclasses.replace(CONFIG, num_heads=num_heads)
-    attention, sources = tiny_attention(config), tiny_sources(config)
-    size = config.size // num_heads
-    _, expected = attend(attention, sources)
-
-    attention.query_projection.weight.data[:size] = 0.0
-    _, weights = attend(attention, sources)
-
-    assert_close(weights[:, 1:], expected[:, 1:])
-    assert_close(weights[2, 0], torch.tensor([1 / 3] * 3 + [0, 0]).double().expand(4, 5))
 
 
 def test_published_values():
@@ -182,48 +154,6 @@ def test_context_and_weights_equal_torch(kind, num_heads, need_weights, valid):
 
 
 @both_paths
-def test_causal_attention_over_padding_equals_torch(need_weights):
-    module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(SelfAttention)
-
-    context, _ = call(module, [states], "lengths", need_weights=need_weights)
-
-    expected, _ = torch_twin(module, 2)(
-        states,
-        states,
-        states,
-        key_padding_mask=torch.arange(5) >= VALID["lengths"].unsqueeze(-1),
-        attn_mask=torch.ones(5, 5, dtype=torch.bool).triu(1),
-        is_causal=True,
-        need_weights=need_weights,
-    )
-    assert_close(context, expected)
-
-
-@pytest.mark.parametrize("valid", VALID)
-@both_paths
-def test_causal_and_other_masks_combine(valid, need_weights):
-    causal, free = (sequence_attention(kind) for kind in (CausalSelfAttention, SelfAttention))
-    (states,) = draw_sequences(SelfAttention)
-    both = mask_of(valid) & (torch.arange(5)[:, None] >= torch.arange(5))
-
-    attended = call(causal, [states], valid, need_weights=need_weights)
-
-    expected = free(states, both, need_weights=need_weights)
-    assert_close(attended, expected, atol=0, rtol=0)
-
-
-@every_number_of_heads
-def test_later_positions_get_exactly_no_weight(num_heads):
-    module = sequence_attention(CausalSelfAttention, num_heads)
-
-    weights = call(module, draw_sequences(SelfAttention), need_weights=True).weights
-
-    later = torch.ones(5, 5, dtype=torch.bool).triu(1)
-    assert not weights[..., later].any()
-    assert weights[..., ~later].all()
-
-
-@both_paths
 @pytest.mark.parametrize("place", range(5))
 def test_later_positions_change_nothing_before_them(place, need_weights):
     module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(SelfAttention)
@@ -238,17 +168,6 @@ def test_later_positions_change_nothing_before_them(place, need_weights):
 
     assert torch.equal(before, context)
     assert not states.grad[:, place:].any()
-
-
-@both_paths
-def test_permuted_sequence_permutes_the_contexts(need_weights):
-    module, (states,) = sequence_attention(SelfAttention), draw_sequences(SelfAttention)
-    order = torch.tensor([3, 0, 4, 2, 1])
-
-    context = call(module, [states], need_weights=need_weights).context
-    permuted = call(module, [states[:, order]], need_weights=need_weights).context
-
-    assert_close(permuted, context[:, order])
 
 
 @every_kind

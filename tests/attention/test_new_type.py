@@ -127,7 +127,7 @@ def test_every_file_that_tests_all_types_tests_the_new_one(endings):
         "test_double_loop",
         "test_extremes",
         "test_masking",
-        "test_remembering",
+        "test_additive",
     }
     assert counts["test_contract"] > 15
     assert counts["test_double_loop"] == 30  # each normaliser with each kind of mask

@@ -1,5 +1,3 @@
-import pytest
-import torch
 from tiny_attention import attend, attention_config, tiny_attention, tiny_sources
 
 CONFIG = attention_config("none")
@@ -14,8 +12,3 @@ def test_there_are_no_heads_no_context_and_no_parameters():
     assert context.shape == (3, 4, 0)
     assert weights.shape == (3, 0, 4, 5)
     assert list(attention.parameters()) == []
-
-
-def test_score_raises():
-    with pytest.raises(NotImplementedError, match="attention=none computes no scores"):
-        tiny_attention(CONFIG).score(torch.zeros(1, 1, 2), torch.zeros(1, 3, 2))

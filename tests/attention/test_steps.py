@@ -1,13 +1,9 @@
 """Check that steps of causal self-attention equal the whole sequence and take time O(t)."""
 
-import itertools
-
 import pytest
 import torch
 from tiny_attention import draw_sequences, sequence_attention
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.testing import assert_close
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.attention import CausalSelfAttention
 
@@ -23,21 +19,6 @@ def unroll(module, states):
         contexts.append(context)
         pasts.append(past)
     return torch.stack(contexts, dim=1), pasts
-
-
-class Work(TorchDispatchMode):
-    """Count the numbers that operations read and write; views count 0."""
-
-    def __init__(self):
-        super().__init__()
-        self.numbers = 0
-
-    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-        result = operation(*args, **(kwargs or {}))
-        if not operation.is_view:
-            parts = torch.utils._pytree.tree_leaves((args, kwargs, result))
-            self.numbers += sum(part.numel() for part in parts if isinstance(part, torch.Tensor))
-        return result
 
 
 @every_number_of_heads
@@ -83,22 +64,6 @@ def test_step_projects_only_the_new_position():
     assert lengths == [1] * 4 * 5
 
 
-@torch.no_grad()
-def test_work_of_a_step_grows_linearly_with_the_past():
-    module = sequence_attention(CausalSelfAttention)
-    past, numbers = module.start(torch.zeros(3, 8).double()), []
-
-    for state in torch.randn(40, 3, 8).double():
-        with sdpa_kernel(SDPBackend.MATH), Work() as work:  # stores every score
-            _, past = module.step(state, past)
-        numbers.append(work.numbers)
-
-    # A past of one position has another memory layout and needs one copy less.
-    growth = {after - before for before, after in itertools.pairwise(numbers[1:])}
-    assert len(growth) == 1
-    assert growth.pop() > 0
-
-
 def test_selected_rows_continue_from_their_own_past():
     module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(CausalSelfAttention)
     rows = torch.tensor([2, 0, 0, 1])
@@ -118,13 +83,3 @@ def test_step_does_not_change_its_arguments():
     module.step(states[:, 2], pasts[-1])
 
     assert_close(list(pasts[-1]), before, atol=0, rtol=0)
-
-
-def test_dropout_acts_on_a_step_in_training_only():
-    module = sequence_attention(CausalSelfAttention, dropout=0.6)
-    plain, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(CausalSelfAttention)
-
-    expected, _ = unroll(plain, states)
-
-    assert_close(unroll(module.eval(), states)[0], expected)
-    assert not torch.allclose(unroll(module.train(), states)[0], expected)
