@@ -122,3 +122,13 @@ def test_drawn_factors_replace_new_ones():
     assert torch.equal(dropout(inputs, factors), inputs * factors)
     assert dropout.eval().draw_factors(inputs) is None
     assert Dropout(0.0).draw_factors(inputs) is None
+
+
+def test_plain_dropout_is_that_of_torch():
+    use_kernels(Kernels.plain)
+    inputs = torch.ones(100)
+
+    dropped = Dropout(0.3)(inputs)
+
+    torch.manual_seed(1)
+    assert torch.equal(dropped, torch.nn.functional.dropout(inputs, 0.3))

@@ -1,5 +1,4 @@
 import logging
-import threading
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +10,6 @@ from torch.testing import assert_close
 
 from seq2seq.kernels import Kernels, kernels_are_fast, kernels_in_use, use_kernels
 from seq2seq.kernels import products as module
-from seq2seq.kernels.dropout import Dropout
 from seq2seq.kernels.products import (
     LoopGradients,
     has_onednn_bf16,
@@ -155,17 +153,6 @@ def test_a_backward_leaves_nothing_to_one_that_reaches_fewer_steps(wanted):
     assert_close(found, expected, rtol=0, atol=1e-11)
 
 
-def test_gradients_accumulate_over_loops():
-    inputs = leaves()
-
-    for _ in range(2):
-        lose(run(linear, inputs, is_deferred=True)).backward()
-
-    expected = gradients(lose(run(linear, inputs, is_deferred=False)), inputs)
-    assert_close(inputs[1].grad, 2 * expected[1])
-    assert_close(inputs[2].grad, 2 * expected[2])
-
-
 @pytest.mark.parametrize(("is_deferred", "num_products"), [(True, 1), (False, NUM_STEPS)])
 def test_a_loop_makes_one_product_as_large_as_the_weight(is_deferred, num_products):
     inputs = leaves()
@@ -186,23 +173,6 @@ def test_a_loop_may_have_any_number_of_rows(shape, num_constants):
     inputs[0] = random(*shape, seed=0)
 
     assert_equals_plain(linear, inputs, num_constants=num_constants)
-
-
-def test_the_number_of_rows_may_change_within_a_loop():
-    def grow(state, weight, bias, keys, values):
-        longer = functional.linear(state, weight, bias)
-        return torch.cat((longer, longer[:1]))
-
-    inputs = leaves()
-    inputs[0] = random(1, 8, seed=0)
-    losses = [
-        sum(state.sum() for state in run(grow, inputs, is_deferred=choice, num_steps=3))
-        for choice in (True, False)
-    ]
-
-    assert node_counts(losses[0])["_ProductBackward"] == 3
-    found, expected = (gradients(loss, inputs) for loss in losses)
-    assert_close(found, expected)
 
 
 def test_a_weight_may_be_used_with_two_biases_and_with_none():
@@ -300,48 +270,6 @@ def test_autocast_rounds_as_in_the_plain_loop(step, dtype):
     for gradient, wanted in zip(found, exact, strict=True):
         assert gradient.dtype == dtype
         assert (gradient - wanted).norm() <= 0.1 * max(wanted.norm().item(), 1)
-
-
-def test_outside_the_context_torch_is_as_ever_even_after_an_error():
-    inputs = leaves()
-
-    with pytest.raises(ZeroDivisionError), LoopGradients(num_steps=NUM_STEPS):
-        linear(*inputs)
-        raise ZeroDivisionError
-
-    assert "_ProductBackward" not in node_counts(linear(*inputs))
-
-
-def test_another_thread_is_left_alone():
-    inputs, found = leaves(), []
-    with LoopGradients(num_steps=NUM_STEPS):
-        thread = threading.Thread(target=lambda: found.append(node_counts(linear(*inputs))))
-        thread.start()
-        thread.join()
-        found.append(node_counts(linear(*inputs)))
-
-    assert [counts["_ProductBackward"] for counts in found] == [0, 1]
-
-
-def test_a_loop_may_stand_within_a_loop():
-    def step(state, *others):
-        return run(both_weights_and_memory, [state, *others], is_deferred=True, num_steps=2)[-1]
-
-    inputs = leaves()
-
-    outer, plain = (run(step, inputs, is_deferred=choice) for choice in (True, False))
-
-    found, expected = (gradients(lose(states), inputs) for states in (outer, plain))
-    assert_close(found, expected, rtol=0, atol=1e-11)
-
-
-def test_a_gradient_cannot_be_differentiated_again():
-    inputs = leaves()
-    loss = lose(run(linear, inputs, is_deferred=True))
-    (gradient,) = torch.autograd.grad(loss, inputs[:1], create_graph=True)
-
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        gradient.sum().backward()
 
 
 @pytest.mark.parametrize("wanted", ["nothing", "everything", "the first state"])
@@ -466,17 +394,6 @@ def test_the_type_of_a_product_is_the_one_that_torch_computes_in(dtype):
 
     assert plain == dtype
     assert rounded == product.dtype
-
-
-def test_plain_dropout_is_that_of_torch():
-    use_kernels(Kernels.plain)
-    inputs = torch.ones(100)
-
-    torch.manual_seed(1)
-    dropped = Dropout(0.3)(inputs)
-
-    torch.manual_seed(1)
-    assert torch.equal(dropped, torch.nn.functional.dropout(inputs, 0.3))
 
 
 @pytest.mark.parametrize("model", ["conditional", "luong"])

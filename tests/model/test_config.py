@@ -1,7 +1,7 @@
 import dataclasses
 
 import pytest
-from tiny_models import decoder_config
+from tiny_models import decoder_config, encoder_config
 
 
 @pytest.mark.parametrize("form", ["bahdanau", "conditional"])
@@ -11,16 +11,25 @@ def test_input_feeding_needs_the_luong_form(form):
         dataclasses.replace(decoder_config(form), input_feeding=True)
 
 
-def test_heads_must_divide_the_state_only_with_self_attention():
-    message = r"model\.decoder\.self_attention_heads=4 must divide model\.decoder\.hidden_size=6"
-    off = dataclasses.replace(decoder_config(), self_attention_heads=4)
+@pytest.mark.parametrize(
+    ("configure", "size"),
+    [
+        (decoder_config, r"model\.decoder\.hidden_size=6"),
+        (encoder_config, r"2 \* model\.encoder\.hidden_size=10"),
+    ],
+)
+def test_heads_must_divide_the_state_only_with_self_attention(configure, size):
+    off = dataclasses.replace(configure(), self_attention_heads=4)
 
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=rf"self_attention_heads=4 must divide {size}"):
         dataclasses.replace(off, self_attention=True)
 
 
-def test_residual_connections_of_one_layer_are_an_error():
-    message = r"model\.decoder\.residual=true connects layers, but .*num_layers=1; set"
+@pytest.mark.parametrize(
+    ("configure", "section"), [(decoder_config, "decoder"), (encoder_config, "encoder")]
+)
+def test_residual_connections_of_one_layer_are_an_error(configure, section):
+    message = rf"model\.{section}\.residual=true connects layers, but .*num_layers=1; set"
     with pytest.raises(ValueError, match=message):
-        decoder_config(residual=True)
-    assert decoder_config(residual=True, num_layers=2).residual
+        configure(residual=True)
+    assert configure(residual=True, num_layers=2).residual

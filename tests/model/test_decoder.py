@@ -91,19 +91,6 @@ def sequence_dropout_model(attention, form):
 
 
 @every_form
-def test_scheduled_sampling_drops_the_same_elements_at_every_step(form):
-    model, batch = sequence_dropout_model(attention_config("additive"), form), tiny_batch()
-    inputs = (batch.source_ids, batch.source_mask, batch.previous_ids)
-    torch.manual_seed(7)
-    plain = model(*inputs)
-
-    torch.manual_seed(7)
-    forced = model(*inputs, torch.ones(3, 4, dtype=torch.bool))
-
-    assert_close(forced, plain)
-
-
-@every_form
 def test_dropout_of_a_sequence_is_a_mask_of_each_row_that_is_the_same_at_every_step(form):
     model, batch = sequence_dropout_model(attention_config("additive"), form), tiny_batch()
     memory, state = model.encode(batch.source_ids, batch.source_mask)
@@ -192,39 +179,28 @@ def test_selected_rows_continue_with_their_own_state(form):
 @some_types
 @every_form
 def test_forcing_every_token_equals_the_plain_forward(attention, form):
-    model, batch = tiny_model(attention, form), tiny_batch()
+    model, batch = sequence_dropout_model(attention, form), tiny_batch()
     inputs = (batch.source_ids, batch.source_mask, batch.previous_ids)
 
-    forced = model(*inputs, torch.ones(3, 4, dtype=torch.bool))
+    torch.manual_seed(7)
     plain = model(*inputs)
+    torch.manual_seed(7)
+    forced = model(*inputs, torch.ones(3, 4, dtype=torch.bool))
 
     assert_close(forced, plain)
 
 
 @every_form
-def test_forcing_no_token_feeds_the_best_one_after_bos(form):
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_a_token_that_is_not_forced_is_the_best_one(form, share):
     model, batch = tiny_model(attention_config("dot"), form), tiny_batch()
-
-    free = model(batch.source_ids, batch.source_mask, batch.previous_ids, torch.zeros(3, 4).bool())
-
-    memory, state = model.encode(batch.source_ids, batch.source_mask)
-    fed = batch.previous_ids[:, 0]
-    for position, readout in enumerate(free.readouts.unbind(1)):
-        step = model.decoder.step(state, fed, memory)
-        assert_close(model.decoder.logits(readout), step.logits)
-        assert_close(free.attention_weights[:, :, position], step.attention_weights)
-        state, fed = step.state, step.logits.argmax(-1)
-
-
-def test_mask_forces_each_token_separately():
-    model, batch = tiny_model(attention_config("dot")), tiny_batch()
     inputs = (batch.source_ids, batch.source_mask)
-    mask = torch.rand(3, 4, generator=torch.Generator().manual_seed(6)) < 0.5
-    mask[:, 0] = True
+    mask = torch.rand(3, 4, generator=torch.Generator().manual_seed(6)) < share
 
     mixed = model(*inputs, batch.previous_ids, mask)
 
     best = model.decoder.logits(mixed.readouts).argmax(-1)
+    mask[:, 0] = True  # BOS
     fed = torch.where(mask, batch.previous_ids, torch.nn.functional.pad(best, (1, 0))[:, :4])
     assert not torch.equal(fed, batch.previous_ids)
     assert_close(mixed, model(*inputs, fed))
@@ -248,16 +224,6 @@ def test_input_feeding_starts_from_a_zero_readout():
     _, state = model.encode(batch.source_ids, batch.source_mask)
 
     assert torch.equal(state.feedback, torch.zeros(3, 9).double())
-
-
-@pytest.mark.parametrize("form", ["bahdanau", "conditional", "luong"])
-def test_state_carries_no_readout_without_input_feeding(form):
-    model, batch = tiny_model(attention_config("dot"), form), tiny_batch()
-    memory, state = model.encode(batch.source_ids, batch.source_mask)
-
-    step = model.decoder.step(state, batch.previous_ids[:, 0], memory)
-
-    assert state.feedback.shape == step.state.feedback.shape == (3, 0)
 
 
 @pytest.mark.parametrize(

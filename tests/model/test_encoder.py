@@ -62,28 +62,6 @@ def test_more_padding_changes_no_bit(layer_norm):
     assert torch.equal(wide_last, last)
 
 
-def test_ids_under_padding_are_not_read():
-    encoder, batch = make_encoder(), tiny_batch()
-
-    garbage = torch.where(batch.source_mask, batch.source_ids, 7)
-
-    assert_close(encoder(garbage, batch.source_mask), encoder(batch.source_ids, batch.source_mask))
-
-
-def test_sentence_of_padding_only_gives_zero_states():
-    encoder, batch = make_encoder(layer_norm=True), tiny_batch()
-    mask = batch.source_mask.clone()
-    mask[1] = False
-
-    states, last = encoder(batch.source_ids, mask)
-    (states.sum() + last.sum()).backward()
-
-    assert torch.equal(states[1], torch.zeros(5, 10).double())
-    assert last.isfinite().all()
-    for parameter in encoder.parameters():
-        assert parameter.grad.isfinite().all()
-
-
 def test_layer_norm_normalises_the_states():
     encoder, batch = make_encoder(layer_norm=True), tiny_batch()
     plain = make_encoder()
@@ -180,20 +158,6 @@ def test_residual_layers_add_their_input_to_their_states():
             outputs = outputs + own
         assert_close(states[row, :length], outputs)
         assert_close(last[row], final.flatten())
-
-
-def test_residual_connections_of_one_layer_are_an_error():
-    message = r"model\.encoder\.residual=true connects layers, but .*num_layers=1; set"
-    with pytest.raises(ValueError, match=message):
-        encoder_config(residual=True)
-
-
-def test_heads_must_divide_the_state_only_with_self_attention():
-    message = r"model\.encoder\.self_attention_heads=3 must divide 2 \* .*hidden_size=10"
-    off = dataclasses.replace(encoder_config(), self_attention_heads=3)
-
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(off, self_attention=True)
 
 
 def randomize(layer):

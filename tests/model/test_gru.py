@@ -2,9 +2,6 @@
 
 # B batch, T length, I input, H hidden of one direction
 
-import copy
-import pickle
-
 import pytest
 import torch
 from pretend_cuda import CUDA, pretend_cuda
@@ -26,8 +23,6 @@ LENGTHS = [5, 1, 0, 3]
 MASK = torch.arange(5) < torch.tensor(LENGTHS).unsqueeze(1)  # (B, T)
 TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5}
 every_dtype = pytest.mark.parametrize("dtype", TOLERANCES)
-either_way = pytest.mark.parametrize("reverse", [False, True])
-padded_or_not = pytest.mark.parametrize("padding", [None, ~MASK.t()], ids=["full", "padded"])
 
 
 def bidirectional(num_layers, *, dtype=torch.float64, dropout=0.0, residual=False):
@@ -80,39 +75,6 @@ def test_values_of_padding_change_neither_states_nor_gradients():
     assert_close(run(inputs), run(garbage), rtol=0, atol=0)
 
 
-def test_row_of_padding_only_ends_in_zeros_and_has_no_gradient():
-    gru, inputs = bidirectional(2), random(4, 5, 3, seed=1)
-
-    _, last = gru(inputs, MASK)
-
-    (gradient,) = gradients([last], [inputs])
-    assert torch.equal(last[2], torch.zeros(4).double())
-    assert torch.equal(gradient[2], torch.zeros(5, 3).double())
-    assert gradient[0].all()
-
-
-@pytest.mark.parametrize("num_layers", [1, 2])
-def test_weights_have_the_names_of_torch(num_layers):
-    gru = bidirectional(num_layers)
-    theirs = nn.GRU(3, 2, num_layers, bidirectional=True, batch_first=True).double()
-
-    theirs.load_state_dict(gru.state_dict())
-    gru.load_state_dict(theirs.state_dict())
-
-    assert list(gru.state_dict()) == list(theirs.state_dict())
-
-
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda gru: pickle.loads(pickle.dumps(gru))])
-def test_copy_computes_the_same_with_its_own_weights(duplicate):
-    gru, inputs = bidirectional(2), random(4, 5, 3, seed=1)
-
-    copied = duplicate(gru)
-
-    assert_close(copied(inputs, MASK), gru(inputs, MASK), rtol=0, atol=0)
-    nn.init.zeros_(copied.weight_hh_l1_reverse)
-    assert gru.weight_hh_l1_reverse.all()
-
-
 def test_frozen_weights_get_no_gradient_but_the_input_does():
     gru, inputs = bidirectional(2), random(4, 5, 3, seed=1)
     expected = gradients(gru(inputs, MASK), [inputs])
@@ -126,16 +88,6 @@ def test_frozen_weights_get_no_gradient_but_the_input_does():
     assert [name for name, each in gru.named_parameters() if each.grad is not None] == [
         "bias_hh_l0"
     ]
-
-
-def test_dropout_acts_between_layers_in_training_only():
-    gru, inputs = bidirectional(2, dropout=0.5), random(4, 5, 3, seed=1)
-
-    drawn = [gru.train()(inputs, MASK)[1] for _ in range(2)]
-    fixed = [gru.eval()(inputs, MASK)[1] for _ in range(2)]
-
-    assert not torch.allclose(*drawn)
-    assert torch.equal(*fixed)
 
 
 def test_states_stay_in_single_precision_under_autocast():

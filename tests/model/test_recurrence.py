@@ -17,8 +17,6 @@ from seq2seq.model.recurrence import (
     DropoutFactors,
     Readout,
     build_recurrence,
-    drop,
-    over_steps,
 )
 
 NO_PAST = Past(torch.empty(4, 0, 0), torch.empty(4, 0, 0))
@@ -132,26 +130,19 @@ def test_input_feeding_reads_embedding_and_previous_readout(num_layers):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_upper_layer_reads_the_new_state_below_and_its_own_previous_state(form):
-    setting = Setting(form, num_layers=3)
+@pytest.mark.parametrize("residual", [False, True])
+def test_upper_layer_reads_the_output_below_and_its_own_previous_state(form, residual):
+    setting = Setting(form, num_layers=3, residual=residual)
 
     hidden = setting.step().hidden
 
-    for layer, cell in enumerate(setting.recurrence.upper, start=1):
-        expected = torch_cell(cell)(hidden[layer - 1], setting.hidden[layer])
-        assert_close(hidden[layer], expected)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_residual_layer_reads_the_sum_of_all_states_below(form):
-    setting = Setting(form, num_layers=3, residual=True)
-
-    hidden = setting.step().hidden
-
-    for layer, cell in enumerate(setting.recurrence.upper, start=1):
-        expected = torch_cell(cell)(sum(hidden[:layer]), setting.hidden[layer])
-        assert_close(hidden[layer], expected)
-    assert_close(setting.recurrence.top(hidden), hidden[0] + hidden[1] + hidden[2])
+    # With residual connections the output of a layer is the sum of the states up to it.
+    outputs = [sum(hidden[:i]) if residual else hidden[i - 1] for i in (1, 2, 3)]
+    for cell, read, previous, state in zip(
+        setting.recurrence.upper, outputs, setting.hidden[1:], hidden[1:], strict=False
+    ):
+        assert_close(state, torch_cell(cell)(read, previous))
+    assert_close(setting.recurrence.top(hidden), outputs[2])
 
 
 @pytest.mark.parametrize("form", ["bahdanau", "luong", "input_feeding"])
@@ -186,24 +177,6 @@ def test_selected_rows_keep_their_factors():
     assert torch.equal(selected.of_layer(0), factors.of_layer(0)[rows])
     assert selected.of_layer(1) is selected.hidden is None
     assert torch.equal(selected.readout, factors.readout[rows])
-
-
-def test_factors_that_were_not_drawn_are_none_for_every_layer():
-    factors = DropoutFactors()
-
-    assert factors.of_layer(0) is factors.of_layer(5) is None
-    assert factors.select(torch.tensor([1])) == factors
-
-
-def test_factors_over_steps_drop_the_same_at_every_step():
-    inputs, factors = torch.ones(3, 6, 2), torch.randn(3, 2)
-
-    result = drop(inputs, over_steps(factors))
-
-    for step in range(6):
-        assert torch.equal(result[:, step], factors)
-    assert over_steps(None) is None
-    assert drop(inputs, None) is inputs
 
 
 def test_select_returns_the_given_rows_in_the_given_order():
@@ -266,16 +239,3 @@ def test_self_attention_refines_the_state_alone():
 
     joined = torch.cat((readout.self_attention(hidden), *others), dim=-1)
     assert_close(readouts, readout.projection(joined).tanh())
-
-
-@pytest.mark.parametrize("self_attention", [False, True])
-def test_steps_equal_the_whole_target(self_attention):
-    readout, inputs = make_readout(self_attention=self_attention), draw_inputs()
-    past, steps = readout.start(inputs[0][:, 0]), []
-
-    for step in zip(*(part.unbind(1) for part in inputs), strict=True):
-        result, past = readout.step(*step, past)
-        steps.append(result)
-
-    assert_close(torch.stack(steps, dim=1), readout(*inputs))
-    assert past.keys.shape[1] == (4 if self_attention else 0)

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 import torch
-from tiny_attention import VARIANTS, attention_config, attention_sizes
+from tiny_attention import VARIANTS, attention_config
 from tiny_models import (
     FORMS,
     assert_gradients_close,
@@ -15,7 +15,7 @@ from tiny_models import (
 )
 from torch.testing import assert_close
 
-from seq2seq.attention import AdditiveAttention, Normalizer
+from seq2seq.attention import Normalizer
 from seq2seq.model.config import Bridge, ModelConfig, TiedEmbeddings
 from seq2seq.model.seq2seq import Seq2Seq
 
@@ -82,16 +82,6 @@ def test_source_of_padding_only_gives_zero_weights_and_finite_gradients(attentio
         assert gradient.isfinite().all(), name
 
 
-def test_memory_is_prepared_from_the_encoder_states():
-    model, batch = tiny_model(attention_config("additive")), tiny_batch()
-
-    memory, state = model.encode(batch.source_ids, batch.source_mask)
-
-    states, _ = model.encoder(batch.source_ids, batch.source_mask)
-    assert_close(memory, model.attention.prepare(states, batch.source_mask))
-    assert [layer.shape for layer in state.hidden] == [(3, 6)]
-
-
 @every_type
 def test_a_type_states_whether_a_gradient_reaches_its_weights(attention):
     model, batch = tiny_model(attention), tiny_batch()
@@ -125,14 +115,6 @@ def test_calls_store_nothing_on_the_model(form):
     model.decoder.step(state, batch.previous_ids[:, 0], memory)
 
     assert [dict(vars(module)) for module in model.modules()] == before
-
-
-def test_model_and_decoder_share_one_attention():
-    model = tiny_model(attention_config("additive"))
-
-    assert isinstance(model.attention, AdditiveAttention)
-    assert model.decoder.recurrence.attention is model.attention
-    assert sum(isinstance(module, AdditiveAttention) for module in model.modules()) == 1
 
 
 # B=3, S=5, H=6
@@ -182,17 +164,6 @@ def test_bridge_of_an_empty_source_is_finite(bridge):
     assert state.hidden[0].isfinite().all()
 
 
-@every_bridge
-def test_padding_does_not_change_the_bridge(bridge):
-    model = tiny_model(attention_config("additive"), num_layers=2, bridge=bridge)
-    narrow, wide = tiny_batch(), tiny_batch(extra=4)
-
-    _, state = model.encode(narrow.source_ids, narrow.source_mask)
-    _, wide_state = model.encode(wide.source_ids, wide.source_mask)
-
-    assert_close(wide_state, state)
-
-
 # B=3, S=5, T=4
 
 
@@ -234,16 +205,6 @@ def test_tied_embeddings_share_one_matrix(tied, num_matrices):
 
 
 @pytest.mark.parametrize("tied", [TiedEmbeddings.decoder, TiedEmbeddings.all])
-def test_tied_matrix_stays_tied_after_loading(tied):
-    saved, loaded = (build(model_config(tied=tied), seed=seed) for seed in (1, 2))
-
-    loaded.load_state_dict(saved.state_dict())
-
-    assert loaded.decoder.output.weight is loaded.decoder.embedding.weight
-    assert_close(dict(loaded.state_dict()), dict(saved.state_dict()), atol=0, rtol=0)
-
-
-@pytest.mark.parametrize("tied", [TiedEmbeddings.decoder, TiedEmbeddings.all])
 def test_readout_size_must_fit_a_tied_output(tied):
     message = (
         r"model\.decoder\.readout_size=9 must equal model\.decoder\.embedding_size=8 where "
@@ -265,31 +226,6 @@ def test_source_embedding_size_must_fit_a_tied_matrix():
 def test_two_vocabularies_cannot_share_one_matrix():
     with pytest.raises(ValueError, match="tied_embeddings=all needs one vocabulary for both"):
         build(model_config(tied=TiedEmbeddings.all), source=11)
-
-
-def test_error_for_attention_that_does_not_fit_names_the_sizes():
-    with pytest.raises(ValueError, match=r"query size 6 .* and key size 10 .* must be equal"):
-        build(model_config(), attention="dot")
-
-
-@every_type
-def test_same_seed_gives_the_same_model_and_the_same_dropout(attention):
-    def run(seed):
-        torch.manual_seed(seed)
-        encoder = encoder_config(hidden_size=attention_sizes(attention)[1] // 2, dropout=0.3)
-        config = dataclasses.replace(
-            model_config(), encoder=encoder, decoder=decoder_config(dropout=0.3)
-        )
-        model = Seq2Seq(
-            config, attention=attention, source_vocabulary_size=11, target_vocabulary_size=13
-        )
-        batch = tiny_batch()
-        return model(batch.source_ids, batch.source_mask, batch.previous_ids).readouts
-
-    first, second, other = run(1), run(1), run(2)
-
-    assert torch.equal(first, second)
-    assert not torch.allclose(first, other)
 
 
 @pytest.mark.parametrize("tied", TiedEmbeddings)

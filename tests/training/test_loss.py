@@ -163,6 +163,16 @@ def test_guided_loss_is_the_cross_entropy_of_the_mean_of_the_heads():
     assert guided.num_tokens.item() == num_tokens > 3
 
 
+def test_guided_loss_of_weights_of_exactly_0_is_finite():
+    weights = torch.tensor([[[[0.0, 1.0]]]], requires_grad=True)
+
+    guided = guided_loss(weights, torch.tensor([[[1.0, 0.0]]])).total
+    guided.backward()
+
+    assert guided.isfinite()
+    assert weights.grad.isfinite().all()
+
+
 def test_guided_loss_has_the_gradient_of_its_definition():
     batch = tiny_batch()
     guide = tiny_guide(batch).double()
