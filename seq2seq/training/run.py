@@ -4,15 +4,27 @@ import contextlib
 import gc
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 
+from seq2seq.attention import AttentionConfig, NoAttentionConfig
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
-from seq2seq.config.schema import TrainConfig, build_model, check_model
+from seq2seq.checks import Mark
+from seq2seq.config.schema import (
+    TeacherForcingConfig,
+    TeacherForcingSchedule,
+    TrainConfig,
+    build_model,
+    check_model,
+)
+from seq2seq.config.serialization import config_differences
+from seq2seq.data import FilesConfig, SentencePieceConfig
+from seq2seq.data.segmentation import samples_segmentations
 from seq2seq.kernels import kernels_in_use
-from seq2seq.model.seq2seq import count_shared_parameters
+from seq2seq.model.config import DecoderConfig, DropoutMode, EncoderConfig
+from seq2seq.model.seq2seq import count_parameters, count_shared_parameters
 from seq2seq.runtime.distributed import (
     Ranks,
     barrier,
@@ -24,8 +36,8 @@ from seq2seq.runtime.distributed import (
 )
 from seq2seq.runtime.numerics import Numerics, Precision, choose_numerics, derive_seed, naming_batch
 from seq2seq.runtime.torchrun import check_all_can_start
-from seq2seq.training.agreement import check_same_config, prepare_in_turn
 from seq2seq.training.monitoring.log import RunLog
+from seq2seq.training.preparation import prepare_in_turn
 from seq2seq.training.results import FinalScores, log_results, write_results
 from seq2seq.training.resume import (
     freeze_embeddings,
@@ -33,10 +45,12 @@ from seq2seq.training.resume import (
     load_initial_checkpoint,
 )
 from seq2seq.training.run_directory import RunDirectory
-from seq2seq.training.start_report import log_start
 from seq2seq.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
+
+_OF_WORDS = "word_dropout"
+"""Dropout that is drawn anew for each token in every mode."""
 
 
 def run_training(
@@ -95,6 +109,24 @@ def run_training(
             log_results(trainer, scores, next_steps or {})
         barrier(ranks)  # an error of the first process, which writes alone, ends all of them
         return scores
+
+
+def check_same_config(config: TrainConfig, ranks: Ranks) -> None:
+    """Compare the configuration with that of the first process.
+
+    Raises:
+        ValueError: In a process that was started with another configuration.
+    """
+    differences = [
+        str(difference)
+        for difference in config_differences(share_from_first(config, ranks), config)
+        if Mark.machine not in difference.marks
+    ]
+    if differences:
+        raise ValueError(
+            f"the configuration differs from that of the first process: {', '.join(differences)}; "
+            "give all processes the same arguments"
+        )
 
 
 @contextlib.contextmanager
@@ -203,3 +235,104 @@ def _naming(checkpoint: Checkpoint) -> Iterator[None]:
             key, advice = "resume=true", f"give the run's model sizes, restore it, {_START_AGAIN}"
         text = f"{key}: {checkpoint.origin} does not fit the run; {advice}"
         raise ValueError(text) from error
+
+
+def log_start(trainer: Trainer) -> None:
+    """Log the sizes of the data and the model, the device, and settings without effect."""
+    config, data, numerics = trainer.config, trainer.data, trainer.numerics
+    for warning in settings_without_effect(config):
+        logger.warning("%s", warning)
+    logger.info(
+        "%s: %d training pairs, %d + %d tokens, attention %s, %d parameters, %s, %s",
+        trainer.directory.path,
+        len(data.train),
+        len(data.tokenizers.source),
+        len(data.tokenizers.target),
+        config.attention.name,
+        count_parameters(trainer.model),
+        numerics.device,
+        numerics.precision.value,
+    )
+    if trainer.progress.update:
+        logger.info("resumed after update %d", trainer.progress.update)
+
+
+def settings_without_effect(config: TrainConfig) -> Iterator[str]:
+    """Yield a warning for each setting that another one makes ineffective.
+
+    Example:
+        >>> from seq2seq.config.schema import load_config
+        >>> list(settings_without_effect(load_config("training.r_drop=5", "data.dropout=0")))
+        ['training.r_drop=5.0 compares two passes that are equal without dropout; set data.dropout']
+    """
+    training = config.training
+    yield from _dropout_without_effect(config)
+    has_vectors = config.model.encoder.vectors or config.model.decoder.vectors
+    if training.freeze_embeddings and not (config.init_from or has_vectors):
+        yield (
+            "training.freeze_embeddings=true keeps embeddings that are random, because neither "
+            "init_from nor vectors are given"
+        )
+    yield from _teacher_forcing_without_effect(training.teacher_forcing)
+    warmup = training.schedule.warmup_updates
+    if training.max_updates is not None and warmup >= training.max_updates:
+        yield (
+            f"training.schedule.warmup_updates={warmup} is not over when "
+            f"training.max_updates={training.max_updates} ends the training"
+        )
+    tokenizer = config.tokenizer
+    nbest = tokenizer.sampling_nbest if isinstance(tokenizer, SentencePieceConfig) else -1
+    if nbest != -1 and not samples_segmentations(tokenizer):
+        yield f"tokenizer.sampling_nbest={nbest} is not used, because tokenizer.sampling_alpha=0"
+    sets = config.data.train_sets() if isinstance(config.data, FilesConfig) else []
+    if len(sets) == 1 and sets[0].weight != 1:
+        yield f"{sets[0].key}.weight={sets[0].weight} is not used, because data.train is one corpus"
+
+
+def _dropout_without_effect(config: TrainConfig) -> Iterator[str]:
+    sides: dict[str, EncoderConfig | DecoderConfig]
+    sides = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
+    attention = config.attention
+    parts: list[AttentionConfig | EncoderConfig | DecoderConfig] = [*sides.values()]
+    if not isinstance(attention, NoAttentionConfig):
+        parts.append(attention)
+    elif attention.dropout > 0:
+        yield f"attention.dropout={attention.dropout} is not used by attention=none"
+    r_drop = config.training.r_drop
+    if r_drop > 0 and not any(map(_has_dropout, parts)):
+        yield (
+            f"training.r_drop={r_drop} compares two passes that are equal without "
+            "dropout; set data.dropout"
+        )
+    idle = [
+        name
+        for name, side in sides.items()
+        if side.dropout_mode is DropoutMode.sequence and not _has_dropout(side, besides=_OF_WORDS)
+    ]
+    if idle:
+        yield (
+            f"{idle[0]}.dropout_mode=sequence has no effect without dropout of vectors; set "
+            "data.dropout"
+        )
+
+
+def _teacher_forcing_without_effect(forcing: TeacherForcingConfig) -> Iterator[str]:
+    is_constant = forcing.schedule is TeacherForcingSchedule.constant
+    if is_constant and forcing.end not in (forcing.start, 1.0):  # 1 is the default
+        yield (
+            f"training.teacher_forcing.end={forcing.end} is not used by the constant schedule; "
+            "choose another training.teacher_forcing.schedule"
+        )
+    if not is_constant and forcing.start == forcing.end == 1:
+        yield (
+            f"training.teacher_forcing.schedule={forcing.schedule.name} goes from 1 to 1, so every "
+            "token is the true one; set training.teacher_forcing.end"
+        )
+
+
+def _has_dropout(
+    part: AttentionConfig | EncoderConfig | DecoderConfig, besides: str | None = None
+) -> bool:
+    """Return whether a part of the model has dropout of a kind besides one."""
+    rates = {key: value for key, value in asdict(part).items() if key.endswith("dropout")}
+    return any(value > 0 for key, value in rates.items() if key != besides)

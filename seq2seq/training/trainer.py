@@ -26,15 +26,17 @@ from seq2seq.runtime.distributed import (
 )
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import Interrupted, StopSignals
-from seq2seq.training.checkpoints import CheckpointWriter, SaveClock
-from seq2seq.training.monitoring.display import ProgressDisplay
-from seq2seq.training.monitoring.log import describe_validation
+from seq2seq.training.monitoring.log import ProgressDisplay, describe_validation
 from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.preparation import PreparedData
-from seq2seq.training.progress import Interval, Progress
+from seq2seq.training.progress import (
+    Interval,
+    Progress,
+    learning_rate_factor,
+    teacher_forcing_ratio,
+)
 from seq2seq.training.resume import check_same_data, forget_best
-from seq2seq.training.run_directory import RunDirectory
-from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_ratio
+from seq2seq.training.run_directory import CheckpointWriter, RunDirectory, SaveClock
 from seq2seq.training.updates import NonFiniteError, Updater
 from seq2seq.training.validation import Evaluation, Validator, metric_value
 

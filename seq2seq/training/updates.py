@@ -22,22 +22,13 @@ from seq2seq.runtime.distributed import Ranks, sum_gradients, sum_over_processes
 from seq2seq.runtime.numerics import Numerics, Precision, derive_seed
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.training.loss import TrainingLoss, loss_names, training_loss
-from seq2seq.training.schedules import draw_forced_mask
+from seq2seq.training.progress import UpdateResult, draw_forced_mask
 
 logger = logging.getLogger(__name__)
 
 
 class NonFiniteError(FloatingPointError):
     """The loss or a gradient is not finite; the weights are those before the update."""
-
-
-class UpdateResult(NamedTuple):
-    """Measurements of an update, over all processes."""
-
-    losses: dict[str, tuple[float, float]]
-    """Sum and number of tokens of each loss."""
-    gradient_norm: float
-    """Before clipping."""
 
 
 class Updater:

@@ -35,10 +35,10 @@ from seq2seq.runtime.distributed import (
 )
 from seq2seq.runtime.numerics import Numerics, naming_batch
 from seq2seq.search import DecodingConfig, Hypothesis, search
-from seq2seq.training.checkpoints import CheckpointWriter
 from seq2seq.training.loss import perplexity
 from seq2seq.training.preparation import EvaluationSet, PreparedData
 from seq2seq.training.progress import Progress
+from seq2seq.training.run_directory import CheckpointWriter
 from seq2seq.training.updates import NonFiniteError, Updater
 
 logger = logging.getLogger(__name__)

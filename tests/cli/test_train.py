@@ -179,7 +179,7 @@ def test_an_interrupt_while_data_are_read_is_one_line(train, corpus, monkeypatch
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("seq2seq.training.agreement.prepare_data", interrupt)
+    monkeypatch.setattr("seq2seq.training.preparation.prepare_data", interrupt)
 
     assert train(*corpus) == (130, "", "stopped by Ctrl-C\n")
 

@@ -22,7 +22,7 @@ from short_memory import run_short
 
 from seq2seq.cli.train import main
 from seq2seq.runtime.torchrun import is_first_process, share_text
-from seq2seq.training import agreement, checkpoints, results, run
+from seq2seq.training import preparation, results, run, run_directory
 from seq2seq.training.updates import Updater
 
 TIMES_OUT = 120
@@ -53,9 +53,9 @@ def prepare(patch: pytest.MonkeyPatch, step: dict) -> None:
     if rank == 1:  # the clocks of two machines differ
         patch.setattr(hydra_utils, "datetime", LateClock)
     # Even if saving takes longer than training.
-    patch.setattr(checkpoints, "_LARGEST_SHARE", 1e9)
+    patch.setattr(run_directory, "_LARGEST_SHARE", 1e9)
     if step.get("bad_data") and rank == 1:
-        patch.setattr(agreement, "prepare_data", fail)
+        patch.setattr(preparation, "prepare_data", fail)
     if step.get("folders"):
         patch.chdir(step["folders"][rank])
     if step.get("no_device") and rank == 1:

@@ -15,7 +15,7 @@ from tiny_training import read_scalars, tiny_run, write_corpus
 from seq2seq.data import SampledCorpus
 from seq2seq.runtime.process import Interrupted
 from seq2seq.training import run_directory
-from seq2seq.training.checkpoints import CheckpointWriter
+from seq2seq.training.run_directory import CheckpointWriter
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.updates import Updater
 from seq2seq.training.validation import Evaluator
