@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 from seq2seq.checks import (
     Config,
@@ -82,7 +82,20 @@ class DataConfig(Config, section="data", marks=(Mark.named,)):
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class GrammarConfig(DataConfig):
+class _TwoLanguagesConfig(DataConfig):
+    """A corpus whose source and target cannot have one language."""
+
+    def __post_init__(self) -> None:
+        DataConfig.__post_init__(self)
+        if self.source == self.target:
+            raise ValueError(
+                f"data.source={self.source} and data.target={self.target} must differ for "
+                f"data={self.name}; give two language codes, such as data.source=de data.target=en"
+            )
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class GrammarConfig(_TwoLanguagesConfig):
     """Pairs generated from a synchronous grammar, with their gold word links."""
 
     grammar: FilePath | None
@@ -96,14 +109,9 @@ class GrammarConfig(DataConfig):
     num_test: Count
     """Number of test pairs."""
 
-    def __post_init__(self) -> None:
-        # slots=True replaces the class, so super() without arguments would fail.
-        DataConfig.__post_init__(self)
-        _check_languages_differ(self)
-
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class Multi30kConfig(DataConfig):
+class Multi30kConfig(_TwoLanguagesConfig):
     """Multi30k: image captions in English, German, French and Czech."""
 
     root: Annotated[FilePath, Mark.free, Mark.machine]
@@ -112,10 +120,6 @@ class Multi30kConfig(DataConfig):
     """Address of the directory that files are downloaded from."""
     test: Annotated[Name, Mark.free]
     """Name of the test set."""
-
-    def __post_init__(self) -> None:
-        DataConfig.__post_init__(self)
-        _check_languages_differ(self)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,6 +136,9 @@ class FileSet:
     """Factor of the corpus's share of an epoch; see `mix`."""
     tag: str | None = None
     """Symbol that is put before each source."""
+
+    def __str__(self) -> str:
+        return f"{self.key}=[{','.join(self.paths)}]"
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -157,9 +164,15 @@ class FilesConfig(DataConfig):
 
     def __post_init__(self) -> None:
         DataConfig.__post_init__(self)
-        for each in (*self.train_sets(), *self.valid_sets(), *self.test_sets()):
-            self._check_paths(each)
-        if self.temperature != 1 and len(self.train_sets()) == 1:
+        for each in (*self.valid_sets(), *self.test_sets()):
+            if each.weight != 1:
+                raise ValueError(f"{each.key}.weight={each.weight}: only data.train has weights")
+        if len(self.test_sets()) > 1:
+            raise ValueError(
+                f"data.test names {len(self.test_sets())} sets, but a run scores one; translate "
+                "the others and score them with python -m seq2seq.cli.score"
+            )
+        if len(self.train_sets()) == 1 and self.temperature != 1:
             raise ValueError(
                 f"data.temperature={self.temperature} mixes several corpora, but data.train is one"
             )
@@ -170,57 +183,11 @@ class FilesConfig(DataConfig):
 
     def valid_sets(self) -> list[FileSet]:
         """Return the validation sets; the first one chooses the best checkpoint."""
-        return _without_weights(read_file_sets("data.valid", self.valid))
+        return read_file_sets("data.valid", self.valid)
 
     def test_sets(self) -> list[FileSet]:
         """Return the test set, if there is one."""
-        if self.test is None:
-            return []
-        sets = read_file_sets("data.test", self.test)
-        if len(sets) > 1:
-            raise ValueError(
-                f"data.test names {len(sets)} sets, but a run scores one; translate the others "
-                "and score them with python -m seq2seq.cli.score"
-            )
-        return _without_weights(sets)
-
-    def _check_paths(self, files: FileSet) -> None:
-        key, paths = files.key, files.paths
-        given = f"{key}=[{','.join(paths)}]"
-        example = "my/" + key.split(".")[1]
-        if len(paths) not in (1, 2) or not all(path.strip() for path in paths):
-            raise ValueError(
-                f"{given} must contain one or two paths; give a source and a target file, "
-                f"{key}=[{example}.de,{example}.en], or one tab-separated file, "
-                f"{key}=[{example}.tsv]"
-            )
-        tables = [path for path in paths if path.removesuffix(".gz").endswith(".tsv")]
-        if len(paths) == 2 and tables and not self.allow_tabs:
-            raise ValueError(
-                f"{given}: {tables[0]} is a file of two columns, which is given alone: "
-                f"{key}=[{tables[0]}]; give several as {key}=[[a.tsv],[b.tsv]], or set "
-                "data.allow_tabs=true to read each as one side"
-            )
-        if len(paths) == 2 and paths[0] == paths[1] and self.source != self.target:
-            raise ValueError(
-                f"{given} names one file twice, for data.source={self.source} and "
-                f"data.target={self.target}; give two files, or equal languages to learn to copy"
-            )
-
-
-def _without_weights(sets: list[FileSet]) -> list[FileSet]:
-    for each in sets:
-        if each.weight != 1:
-            raise ValueError(f"{each.key}.weight={each.weight}: only data.train has weights")
-    return sets
-
-
-def _check_languages_differ(config: DataConfig) -> None:
-    if config.source == config.target:
-        raise ValueError(
-            f"data.source={config.source} and data.target={config.target} must differ for "
-            f"data={config.name}; give two language codes, such as data.source=de data.target=en"
-        )
+        return [] if self.test is None else read_file_sets("data.test", self.test)
 
 
 def read_file_sets(key: str, value: object) -> list[FileSet]:
@@ -244,31 +211,22 @@ def read_file_sets(key: str, value: object) -> list[FileSet]:
         >>> sets[0].name, sets[0].tag
         ('news', '<2de>')
     """
-    if _is_corpus(value):
+    if _are_paths(value) or (isinstance(value, Mapping) and "files" in value):
         return [_read(key, "", value)]
-    if isinstance(value, Mapping):
-        named = [(str(name), entry) for name, entry in value.items()]
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        named = [(str(number), entry) for number, entry in enumerate(value, start=1)]
-    else:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        value = dict(enumerate(value, start=1))
+    if not isinstance(value, Mapping):
         raise ValueError(
             f"{key}={as_yaml(value)} must be a list; write it in brackets, '{key}=[...]'"
         )
-    if not named:
+    if not value:
         raise ValueError(f"{key}={value} names no corpus; give one, '{key}={_EXAMPLE}'")
-    sets = []
-    for name, entry in named:
+    for name in map(str, value):
         if not is_set_name(name):
             raise ValueError(
                 f"{key}: {name!r} is no name of a corpus; use letters, digits, '.', '_' and '-'"
             )
-        if not _is_corpus(entry):
-            raise ValueError(
-                f"{key}.{name}={as_yaml(entry)} is no corpus; give a list of one or two paths, or "
-                f"several corpora, '{key}={_EXAMPLE}'"
-            )
-        sets.append(_read(f"{key}.{name}", name, entry))
-    return sets
+    return [_read(f"{key}.{name}", str(name), entry) for name, entry in value.items()]
 
 
 def is_set_name(name: str) -> bool:
@@ -276,33 +234,32 @@ def is_set_name(name: str) -> bool:
     return re.fullmatch(r"[\w.-]+", name) is not None
 
 
-def _is_corpus(value: object) -> bool:
-    if isinstance(value, Mapping):
-        return "files" in value
+def _are_paths(value: object) -> TypeGuard[Sequence[str]]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         return False
-    return all(isinstance(each, str) for each in value)
+    return all(isinstance(path, str) for path in value)
 
 
 def _read(key: str, name: str, value: object) -> FileSet:
-    if isinstance(value, Sequence):
-        return FileSet(key=key, name=name, paths=tuple(value))
-    assert isinstance(value, Mapping)
-    unknown = sorted(str(each) for each in value if each not in _KEYS)
-    if unknown:
+    entry = value if isinstance(value, Mapping) else {"files": value}
+    paths, weight, tag = entry.get("files"), entry.get("weight", 1.0), entry.get("tag")
+    if not _are_paths(paths):
+        raise ValueError(
+            f"{key}={as_yaml(value)} is no corpus; give a list of one or two paths, such as "
+            f"{key}=[my/a.de,my/a.en]"
+        )
+    if len(paths) not in (1, 2) or not all(map(str.strip, paths)):
+        raise ValueError(
+            f"{key}=[{','.join(paths)}] must contain one or two paths; give a source and a target "
+            f"file, {key}=[my/a.de,my/a.en], or one tab-separated file, {key}=[my/a.tsv]"
+        )
+    if unknown := [each for each in entry if each not in _KEYS]:
         raise ValueError(f"unknown key '{key}.{unknown[0]}'; one of: {', '.join(_KEYS)}")
-    files = value["files"]
-    if isinstance(files, Mapping) or not _is_corpus(files):
-        raise ValueError(f"{key}.files={files} must be a list of one or two paths")
-    weight, tag = value.get("weight", 1.0), value.get("tag")
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
-        shown = repr(weight) if isinstance(weight, str) else as_yaml(weight)
-        raise ValueError(f"{key}.weight={shown} must be a number above 0")
+        raise ValueError(f"{key}.weight={weight!r} must be a number above 0")
     if tag is not None:
-        if not isinstance(tag, str):
-            raise ValueError(f"{key}.tag={as_yaml(tag)} must be a text, such as '<2de>'")
-        check_symbol(tag, key=f"{key}.tag")
-    return FileSet(key=key, name=name, paths=tuple(files), weight=float(weight), tag=tag)
+        tag = check_symbol(tag, key=f"{key}.tag")
+    return FileSet(key=key, name=name, paths=tuple(paths), weight=float(weight), tag=tag)
 
 
 class SentencePieceModel(Enum):
@@ -354,12 +311,13 @@ class TokenizerConfig(Config, section="tokenizer", marks=(Mark.fixed,)):
             )
 
 
-def check_symbol(symbol: str, *, key: str) -> None:
-    """Raise ValueError unless a tokenizer can keep the text whole."""
-    if not symbol or any(map(str.isspace, symbol)):
+def check_symbol(symbol: object, *, key: str) -> str:
+    """Return a text that a tokenizer can keep whole; raise ValueError for another value."""
+    if not isinstance(symbol, str) or symbol.split() != [symbol]:
         raise ValueError(f"{key}: {symbol!r} must be a text without spaces, such as '<2de>'")
     if symbol in SPECIAL_TOKENS:
         raise ValueError(f"{key}: {symbol!r} is a special token; choose another text")
+    return symbol
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -394,12 +352,10 @@ class SentencePieceConfig(TokenizerConfig):
             raise ValueError(
                 f"tokenizer.sampling_alpha={alpha} is a probability with BPE and must be at most 1"
             )
-        if nbest != -1 and nbest < 2:
-            raise ValueError(f"tokenizer.sampling_nbest={nbest} must be -1, for all, or at least 2")
-        if nbest != -1 and is_bpe:
+        if nbest != -1 and (nbest < 2 or is_bpe):
             raise ValueError(
-                f"tokenizer.sampling_nbest={nbest} is for unigram models; BPE has no list of best "
-                "segmentations: remove it, or choose tokenizer=unigram"
+                f"tokenizer.sampling_nbest={nbest} must be -1, for all, or at least 2 with "
+                "tokenizer=unigram; BPE has no list of best segmentations"
             )
 
 

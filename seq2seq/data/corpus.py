@@ -31,26 +31,24 @@ class Pair(NamedTuple):
 class Corpus(Protocol):
     """Pairs that can be iterated over repeatedly in the same order, without storing them all."""
 
-    @property
-    def name(self) -> str:
-        """Return "train", "valid" or "test", or "train.news" for one of several, for messages."""
+    name: str
+    """For messages: "train", "valid" or "test", or "train.news" for one of several."""
+    num_lines: int
+    """Number of lines, including skipped ones."""
 
     @property
     def fingerprint(self) -> str:
         """Return the SHA-256, in hex, of everything that determines the pairs."""
 
-    @property
-    def num_lines(self) -> int:
-        """Return the number of lines, including skipped ones."""
+    def lines(self) -> Iterator[Pair | None]:
+        """Yield the pair of each line, or None for a skipped line."""
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield the pairs."""
-
-    def lines(self) -> Iterator[Pair | None]:
-        """Yield the pairs, and None for each skipped line."""
+        return (pair for pair in self.lines() if pair is not None)
 
 
-class ListCorpus:
+class ListCorpus(Corpus):
     """Pairs in memory, for programs that have their text in Python.
 
     Args:
@@ -66,16 +64,12 @@ class ListCorpus:
     @property
     def fingerprint(self) -> str:
         plain = [
-            [*pair[:2], sorted(pair.links) if pair.links is not None else None, *pair[3:]]
+            [*pair[:2], None if pair.links is None else sorted(pair.links), *pair[3:]]
             for pair in self._pairs
         ]
         return hashlib.sha256(json.dumps(plain).encode("ascii")).hexdigest()
 
-    def __iter__(self) -> Iterator[Pair]:
-        return iter(self._pairs)
-
     def lines(self) -> Iterator[Pair]:
-        """Yield the pairs; none is skipped."""
         return iter(self._pairs)
 
 

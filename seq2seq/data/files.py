@@ -73,10 +73,9 @@ def warn_if_swapped(files: FileSet, *, source: str, target: str) -> None:
     """Warn if the names of source and target file contain each other's language code."""
     if source != target and _direction(files) == (target, source):
         logger.warning(
-            "%s=[%s]: the names say that %s is translated to %s, but data.source=%s and "
+            "%s: the names say that %s is translated to %s, but data.source=%s and "
             "data.target=%s; give the source first, or swap the two keys",
-            files.key,
-            ",".join(files.paths),
+            files,
             target,
             source,
             source,
@@ -93,31 +92,31 @@ def check_same_order(train: Sequence[FileSet], to_score: Sequence[FileSet]) -> N
     Raises:
         ValueError: A set to score goes from en to de, but training goes only from de to en.
     """
-    directions = {direction: each for each in train if (direction := _direction(each))}
-    for each in to_score:
-        source, target = direction = _direction(each) or ("", "")
+    directions = {_direction(files): files for files in train}
+    for files in to_score:
+        direction = source, target = _direction(files)
         opposite = directions.get((target, source))
         if opposite is not None and direction not in directions:
             raise ValueError(
-                f"{each.key}=[{','.join(each.paths)}] goes from {source} to {target}, but "
-                f"{opposite.key}=[{','.join(opposite.paths)}] from {target} to {source}; give the "
-                "source first in both, or rename the files if their names are wrong"
+                f"{files} goes from {source} to {target}, but {opposite} from {target} to {source};"
+                " give the source first in both, or rename the files if their names are wrong"
             )
 
 
-def _direction(files: FileSet) -> tuple[str, str] | None:
-    """Return the parts of the names that differ, without the first; None if they say nothing."""
-    if len(files.paths) != 2:
-        return None
-    source, target = (Path(path).name.removesuffix(".gz").split(".")[1:] for path in files.paths)
+def _direction(files: FileSet) -> tuple[str, str]:
+    """Return the parts of the names that differ, without the first; "" if they say nothing."""
+    source, target = (
+        Path(path).name.removesuffix(".gz").split(".")[1:]
+        for path in (files.paths[0], files.paths[-1])
+    )
     only_source, only_target = (
         ".".join(part for part in names if part not in others)
         for names, others in ((source, target), (target, source))
     )
-    return (only_source, only_target) if only_source and only_target else None
+    return (only_source, only_target) if only_source and only_target else ("", "")
 
 
-class JoinedCorpus:
+class JoinedCorpus(Corpus):
     """The pairs of several corpora, one corpus after the other, with the tag of each."""
 
     def __init__(self, name: str, parts: Sequence[tuple[Corpus, str | None]]) -> None:
@@ -132,11 +131,7 @@ class JoinedCorpus:
         parts = [[corpus.fingerprint, tag] for corpus, tag in self._parts]
         return hashlib.sha256(json.dumps(parts).encode("ascii")).hexdigest()
 
-    def __iter__(self) -> Iterator[Pair]:
-        return (pair for pair in self.lines() if pair is not None)
-
     def lines(self) -> Iterator[Pair | None]:
-        """Yield the pairs, and None for each skipped line."""
         for index, (corpus, tag) in enumerate(self._parts):
             for pair in corpus.lines():
                 if pair is None:
@@ -191,7 +186,7 @@ def _open(config: FilesConfig, files: FileSet) -> "TextFilesCorpus":
     )
 
 
-class TextFilesCorpus:
+class TextFilesCorpus(Corpus):
     r"""Pairs from a source and a target file, or from one file of two tab-separated columns.
 
     Files are UTF-8 text, plain or gzipped (.gz). Lines end at `\n` or `\r\n` only; a byte order
@@ -245,26 +240,29 @@ class TextFilesCorpus:
         parts += [f"{key}={choice.name}" for key, choice in self._on_invalid.items()]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def __iter__(self) -> Iterator[Pair]:
-        return (pair for pair in self.lines() if pair is not None)
-
     def lines(self) -> Iterator[Pair | None]:
-        """Yield the pair of each line, or None for a skipped line."""
         num_skipped: Counter[str] = Counter()
-        num_pairs = 0
         rows = zip(*(_read_lines(path) for path in self.paths), strict=True)
         for number, lines in enumerate(rows, start=1):
             try:
                 pair = self._parse(lines, number=number)
             except _InvalidPairError as invalid:
                 if self._on_invalid[invalid.key] is OnInvalid.error:
-                    raise ValueError(str(invalid)) from invalid
+                    raise
                 num_skipped[invalid.key] += 1
-                yield None
-                continue
-            num_pairs += 1
+                pair = None
             yield pair
-        self._report(num_skipped, num_pairs=num_pairs)
+        label = f"data.{self.name}={','.join(map(str, self.paths))}"
+        if num_skipped.total() == self.num_lines:
+            raise ValueError(
+                f"{label}: all {self.num_lines} pairs were skipped; check that the files contain "
+                "UTF-8 text on both sides"
+            )
+        if not self._reported:
+            self._reported = True
+            for key, count in num_skipped.items():
+                message = "%s: skipped %d of %d pairs %s (data.%s=skip)"
+                logger.warning(message, label, count, self.num_lines, _INVALID_KINDS[key], key)
 
     def _parse(self, lines: Sequence[bytes], *, number: int) -> Pair:
         sides = [
@@ -292,26 +290,6 @@ class TextFilesCorpus:
         source, target = sides
         return Pair(source=source, target=target, links=None)
 
-    def _report(self, num_skipped: Counter[str], *, num_pairs: int) -> None:
-        label = f"data.{self.name}={','.join(map(str, self.paths))}"
-        if num_pairs == 0:
-            raise ValueError(
-                f"{label}: all {num_skipped.total()} pairs were skipped; "
-                "check that the files contain UTF-8 text on both sides"
-            )
-        if self._reported:
-            return
-        self._reported = True
-        for key, count in num_skipped.items():
-            logger.warning(
-                "%s: skipped %d of %d pairs %s (data.%s=skip)",
-                label,
-                count,
-                num_pairs + num_skipped.total(),
-                _INVALID_KINDS[key],
-                key,
-            )
-
 
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, in hex."""
@@ -322,7 +300,7 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-class _InvalidPairError(Exception):
+class _InvalidPairError(ValueError):
     """A pair that breaks the rule of a configuration key."""
 
     def __init__(self, message: str, *, key: str) -> None:

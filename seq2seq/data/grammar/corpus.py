@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from seq2seq.data.config import GrammarConfig
-from seq2seq.data.corpus import Corpora, Pair, load_corpora
+from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
 from seq2seq.data.grammar.generator import PairGenerator
 from seq2seq.data.grammar.grammar import START, Grammar, read_grammar
 from seq2seq.files.paths import expand_home, resource
@@ -49,7 +49,7 @@ def load_grammar(config: GrammarConfig) -> Corpora:
     )
 
 
-class GrammarCorpus:
+class GrammarCorpus(Corpus):
     """A range of the pairs that a grammar and a seed give."""
 
     def __init__(self, name: str, *, pairs: "_DistinctPairs", rows: range) -> None:
@@ -64,12 +64,8 @@ class GrammarCorpus:
         parts = [self._pairs.identity, self.name, self._rows.start, self._rows.stop]
         return hashlib.sha256(json.dumps(parts).encode("ascii")).hexdigest()
 
-    def __iter__(self) -> Iterator[Pair]:
+    def lines(self) -> Iterator[Pair]:
         return (self._pairs.get(row) for row in self._rows)
-
-    def lines(self) -> Iterator[Pair | None]:
-        """Yield all pairs; none is skipped."""
-        return iter(self)
 
 
 class _DistinctPairs:

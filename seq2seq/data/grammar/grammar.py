@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 START = "Sentence"
 """Category from which every sentence is expanded."""
-MAX_BYTES = 1 << 20
-"""Limit of a grammar file; the bundled one has 20 thousand bytes."""
 
 
 class Location(NamedTuple):
@@ -125,12 +123,8 @@ def read_grammar(path: Path) -> Grammar:
         ValueError: The file has an error; the message names its line.
         OSError: The file cannot be read.
     """
-    with path.open("rb") as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise ValueError(f"{path} has more than {MAX_BYTES:,} bytes, the limit of a grammar")
     try:
-        text = content.decode("utf-8")
+        text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise Location(str(path), line).error("not UTF-8; save the file as UTF-8") from error
@@ -219,18 +213,13 @@ class _Reader:
         """Add a statement to the grammar, except the body of a rule."""
         self._place = self._place._replace(line=statement.line)
         if statement.kind == "languages":
-            self._declare_languages(*statement.texts)
+            self.grammar.languages = tuple(statement.texts)
         elif statement.kind == "feature":
             self._declare_feature(*statement.texts, values=statement.nodes)
         elif statement.kind == "table":
             self._declare_table(*statement.nodes)
         else:
             self._declare_rule(*statement.nodes, weight=float("".join(statement.texts) or 1))
-
-    def _declare_languages(self, *names: str) -> None:
-        if len(set(names)) < len(names):
-            self._fail("a language stands twice; name each one once")
-        self.grammar.languages = names
 
     def _declare_feature(self, feature: str, *, values: list[_Node]) -> None:
         names = [feature, *(value.texts[0] for value in values)]

@@ -172,7 +172,7 @@ class SymbolTokenizer:
         """Add symbols to a tokenizer; they are distinct and contain no white space."""
         self.inner = inner
         self._symbols = list(symbols)
-        self._pattern = _pattern(symbols)
+        self.pattern = _pattern(symbols)
         self._ids = {symbol: i for i, symbol in enumerate(symbols, start=len(inner))}
 
     @property
@@ -194,13 +194,6 @@ class SymbolTokenizer:
             lines, lambda texts: inner.sample(texts, seed=seed, alpha=alpha, nbest=nbest)
         )
 
-    def leading(self, text: str) -> str:
-        """Return the symbols at the start of a text, each with the space after it."""
-        start = end = len(text) - len(text.lstrip())
-        while found := self._pattern.match(text, end):
-            end = found.end()
-        return text[:end] if end > start else ""
-
     def decode(self, ids: Sequence[int]) -> str:
         groups, symbols = self._split(ids)
         texts = [self.inner.decode(group) for group in groups]
@@ -217,7 +210,7 @@ class SymbolTokenizer:
 
     def words(self, text: str, ids: Sequence[int]) -> list[int]:
         groups, symbols = self._split(ids)
-        matches = list(self._pattern.finditer(text))
+        matches = list(self.pattern.finditer(text))
         if [self._ids[match[1]] for match in matches] != symbols:
             # Tokens of the other tokenizer spell a symbol.
             return word_indices(text, [None if i == UNK else self.decode([i]) for i in ids])
@@ -240,7 +233,7 @@ class SymbolTokenizer:
         self, lines: Sequence[str], encode: Callable[[Sequence[str]], list[list[int]]]
     ) -> list[list[int]]:
         # Texts are at even places, symbols between them.
-        split = [self._pattern.split(line) for line in lines]
+        split = [self.pattern.split(line) for line in lines]
         texts = [text for parts in split for text in parts[::2] if text]
         encoded = iter(encode(texts))
         rows = []
@@ -268,7 +261,7 @@ class SymbolTokenizer:
 
 
 def leading_symbols(tokenizer: Tokenizer, text: str) -> str:
-    """Return the symbols at the start of a text; none if the tokenizer has no symbols.
+    """Return the symbols at the start of a text, each with the space after it.
 
     Example:
         >>> from seq2seq.data import CharacterTokenizer
@@ -276,7 +269,12 @@ def leading_symbols(tokenizer: Tokenizer, text: str) -> str:
         >>> leading_symbols(tokenizer, "<2de> abba")
         '<2de> '
     """
-    return tokenizer.leading(text) if isinstance(tokenizer, SymbolTokenizer) else ""
+    if not isinstance(tokenizer, SymbolTokenizer):
+        return ""
+    start = end = len(text) - len(text.lstrip())
+    while found := tokenizer.pattern.match(text, end):
+        end = found.end()
+    return text[:end] if end > start else ""
 
 
 def train_tokenizers(config: TokenizerConfig, corpus: Corpus | Sequence[Pair]) -> TokenizerPair:
@@ -333,21 +331,20 @@ def _restore(state: TokenizerState) -> Tokenizer:
     return SymbolTokenizer(tokenizer, symbols) if isinstance(symbols, list) else tokenizer
 
 
-class WithoutSymbols:
+class WithoutSymbols(Corpus):
     """The text of a corpus without symbols, for training a tokenizer on the rest."""
 
     def __init__(self, corpus: Corpus, symbols: Sequence[str]) -> None:
         self.name = corpus.name
-        self.fingerprint = corpus.fingerprint
         self.num_lines = corpus.num_lines
         self._corpus = corpus
         self._pattern = _pattern(symbols)
 
-    def __iter__(self) -> Iterator[Pair]:
-        return (pair for pair in self.lines() if pair is not None)
+    @property
+    def fingerprint(self) -> str:
+        return self._corpus.fingerprint
 
     def lines(self) -> Iterator[Pair | None]:
-        """Yield the pairs, and None for each skipped line."""
         for pair in self._corpus.lines():
             yield pair and pair._replace(
                 source=self._without(pair.source), target=self._without(pair.target)

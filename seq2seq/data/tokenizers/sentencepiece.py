@@ -4,7 +4,7 @@ import logging
 import random
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 
 import numpy as np
@@ -36,7 +36,6 @@ _LONGEST_LINE = 1 << 30  # bytes, the most that SentencePiece accepts
 _ERRORS_ONLY = 2
 _SAMPLING = threading.Lock()
 _FULL_WIDTH = "\uff21"
-_RESERVED = "\u2585"  # SentencePiece skips lines that contain this character
 
 
 class SentencePieceTokenizer:
@@ -130,7 +129,25 @@ def _train_side(
     sample = _sample(lines, limit=config.max_training_lines, label=label)
     model = BytesIO()
     try:
-        _run_trainer(config, sample, model)
+        SentencePieceTrainer.train(
+            sentence_iterator=iter(sample),
+            model_writer=model,
+            model_type=config.model_type.value,
+            vocab_size=config.vocabulary_size,
+            hard_vocab_limit=False,
+            character_coverage=config.character_coverage,
+            normalization_rule_name=config.normalization.value,
+            # Decoding restores the text with all its spaces.
+            remove_extra_whitespaces=False,
+            max_sentence_length=_LONGEST_LINE,
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
+            unk_surface=UNKNOWN_SURFACE,
+            num_threads=_NUM_THREADS,
+            minloglevel=_ERRORS_ONLY,
+        )
     except RuntimeError as error:
         raise ValueError(_training_error(config, error, label=label)) from error
     tokenizer = SentencePieceTokenizer(model.getvalue())
@@ -143,35 +160,13 @@ def _train_side(
     return tokenizer
 
 
-def _run_trainer(config: SentencePieceConfig, sample: list[str], model: BytesIO) -> None:
-    SentencePieceTrainer.train(
-        sentence_iterator=iter(sample),
-        model_writer=model,
-        model_type=config.model_type.value,
-        vocab_size=config.vocabulary_size,
-        hard_vocab_limit=False,
-        character_coverage=config.character_coverage,
-        normalization_rule_name=config.normalization.value,
-        # Decoding restores the text with all its spaces.
-        remove_extra_whitespaces=False,
-        max_sentence_length=_LONGEST_LINE,
-        pad_id=PAD,
-        unk_id=UNK,
-        bos_id=BOS,
-        eos_id=EOS,
-        unk_surface=UNKNOWN_SURFACE,
-        num_threads=_NUM_THREADS,
-        minloglevel=_ERRORS_ONLY,
-    )
-
-
 def _sample(lines: Iterable[str], *, limit: int, label: str) -> list[str]:
     """Return all lines, or a uniform random sample if there are more than `limit`."""
     # Reservoir sampling: after n lines, each is in the sample with probability limit / n.
     generator = random.Random(derive_seed(_SAMPLE_SEED, "tokenizer sample"))
     sample: list[str] = []
     num_lines = 0
-    for num_lines, line in enumerate(_without_reserved(lines, label=label), start=1):
+    for num_lines, line in enumerate(lines, start=1):
         if num_lines <= limit:
             sample.append(line)
             continue
@@ -183,22 +178,6 @@ def _sample(lines: Iterable[str], *, limit: int, label: str) -> list[str]:
     if num_lines > limit:
         logger.info("%s: the tokenizer is trained on %d of %d lines", label, limit, num_lines)
     return sample
-
-
-def _without_reserved(lines: Iterable[str], *, label: str) -> Iterator[str]:
-    num_reserved = 0
-    for line in lines:
-        if _RESERVED in line:
-            num_reserved += 1
-        else:
-            yield line
-    if num_reserved:
-        logger.warning(
-            "%s: %d lines contain U+2585, which SentencePiece reserves; "
-            "the tokenizer is trained without them",
-            label,
-            num_reserved,
-        )
 
 
 def _training_error(config: SentencePieceConfig, error: RuntimeError, *, label: str) -> str:

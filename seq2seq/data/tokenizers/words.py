@@ -14,9 +14,8 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -32,11 +31,8 @@ from seq2seq.data.tokenizers.interface import (
     register_tokenizer,
     word_indices,
 )
-from seq2seq.files.paths import expand_home
+from seq2seq.files.paths import check_readable, expand_home
 from seq2seq.special_tokens import SPECIAL_TOKENS, UNK
-
-if TYPE_CHECKING:
-    from torchtext.vocab import Vectors
 
 logger = logging.getLogger(__name__)
 
@@ -374,18 +370,23 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVector
         OSError: The file cannot be read.
         ValueError: The file does not contain word vectors, or vectors of another size.
     """
-    vectors = read_vectors(str(expand_home(path, key="vectors")))
+    from torchtext.vocab import Vectors
+
+    found = expand_home(path, key="vectors")
+    check_readable(found, name=f"vectors={path}")
+    # torchtext caches by file name and would return an old file's vectors for a new file.
+    with _torchtext_contained(), TemporaryDirectory() as cache:
+        try:
+            vectors = Vectors(str(found), cache=cache)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} is not a file of word vectors; each line must have a word and its "
+                f"numbers, equally many on all lines ({error})"
+            ) from error
     if vectors.dim != size:
         raise ValueError(
             f"{path} has vectors of size {vectors.dim}, the embedding has {size}; "
             f"set the embedding size to {vectors.dim} or give another file"
-        )
-    # NaN or an infinite number would stop training at the first update.
-    rows = (~vectors.vectors.isfinite().all(dim=1)).nonzero().flatten().tolist()
-    if rows:
-        raise ValueError(
-            f"{path}: {len(rows)} vectors contain a number that is not finite, first the vector of "
-            f"{vectors.itos[rows[0]]!r}; correct or delete these lines"
         )
     matrix = torch.zeros(len(tokenizer), size)  # (V, E)
     num_found = 0
@@ -395,31 +396,6 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVector
             matrix[i] = vectors.vectors[row]
             num_found += 1
     return PretrainedVectors(matrix, num_found)
-
-
-def read_vectors(path: str) -> "Vectors":
-    """Read a GloVe or FastText text file.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: The file does not contain word vectors.
-    """
-    from torchtext.vocab import Vectors
-
-    if not Path(path).is_file():
-        raise FileNotFoundError(
-            f"{path}: no such file of word vectors; download GloVe or FastText vectors, unpack "
-            "them, and give the path of the text file"
-        )
-    # torchtext caches by file name and would return an old file's vectors for a new file.
-    with _torchtext_contained(), TemporaryDirectory() as cache:
-        try:
-            return Vectors(path, cache=cache)
-        except (RuntimeError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{path} is not a file of word vectors; each line must have a word and its "
-                f"numbers, equally many on all lines ({error})"
-            ) from error
 
 
 @contextlib.contextmanager

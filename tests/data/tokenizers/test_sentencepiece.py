@@ -252,18 +252,6 @@ def test_a_very_long_line_is_learnt_from() -> None:
     assert UNK not in tokenizer.encode(["q"])[0]
 
 
-def test_lines_that_the_library_skips_are_counted(caplog: pytest.LogCaptureFixture) -> None:
-    corpus = list_corpus([("ab \u2585", "t"), ("ab ab", "t"), ("cd \u2585", "t")])
-
-    tokenizer = train_tokenizers(CONFIG, corpus).source
-
-    assert caplog.messages == [
-        "train (source): 2 lines contain U+2585, which SentencePiece reserves; "
-        "the tokenizer is trained without them"
-    ]
-    assert UNK in tokenizer.encode(["cd"])[0]
-
-
 @pytest.mark.parametrize("vocabulary_size", [10, 48])
 @pytest.mark.parametrize("model_type", MODEL_TYPES)
 def test_training_writes_nothing_to_the_streams(
