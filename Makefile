@@ -20,13 +20,13 @@ train: $(VENV)/.train  ## train on the bundled corpus, score, and print the next
 	$(BIN)/python train.py overwrite=true
 
 test: $(VENV)/.test  ## run the tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadscope
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadscope --no-loadscope-reorder
 
 test-newest:  ## run the tests with the newest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear .venv-newest
 	.venv-newest/bin/python $(PIP) $(TORCH_OPTIONS) $(TORCH)
 	.venv-newest/bin/python $(PIP) --editable .[test]
-	OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest --numprocesses auto --dist loadscope
+	OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest --numprocesses auto --dist loadscope --no-loadscope-reorder
 
 faults: $(VENV)/.test  ## kill runs, fill the disk and damage files for an hour; see docs/explanation/reliability.md
 	OMP_NUM_THREADS=1 FAULTS_KILLS=100 FAULTS_DISK=50 FAULTS_LINES=250000 \

@@ -17,3 +17,9 @@ def _fast_kernels() -> Iterator[None]:
     """Undo a choice of kernels, which holds for the whole process."""
     yield
     use_kernels(Kernels.fast)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the longest modules first, so that no process works on one when all others are done."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (item.path.name != "test_readme.py", item.path not in slow))
