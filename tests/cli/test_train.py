@@ -4,45 +4,17 @@ import csv
 import json
 import os
 import re
-import runpy
 import shlex
 import signal
 import subprocess
 import sys
 
 import pytest
-from tiny_training import ROOT, SMALL, corpus_overrides, write_corpus
+from tiny_training import ROOT
 
 from seq2seq.training import trainer as trainer_module
 
 SCRIPT = ROOT / "train.py"
-
-
-@pytest.fixture
-def train(tmp_path, monkeypatch, capsys):
-    """Return what runs the script in this process, in an empty directory."""
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    # The script asks Hydra for whole errors; the tests after this one need them as they were.
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", [str(SCRIPT), *arguments])
-        code = 0
-        try:
-            runpy.run_path(str(SCRIPT), run_name="__main__")
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    write_corpus(tmp_path / "text")
-    return [*corpus_overrides(tmp_path / "text"), *SMALL]
 
 
 def start(*arguments: str, cwd) -> subprocess.Popen[str]:
