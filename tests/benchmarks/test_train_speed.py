@@ -1,15 +1,13 @@
 """The training benchmark prints its tables, with small models and a made-up peer."""
 
 import re
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from benchmarks import train_speed
 from seq2seq.attention import attention_config_types
 
-ROOT = Path(__file__).parents[2]
 PEER = "echo 'peer train: 50 target tokens/s (median of 2 intervals)'"
 ROWS = (
     "luong",
@@ -40,17 +38,15 @@ def overrides(tmp_path):
     ]
 
 
-def test_tables_compare_forms_types_kernels_and_the_peer(overrides):
-    script = str(ROOT / "benchmarks" / "train_speed.py")
-    command = [sys.executable, script, "--intervals", "1", "--peer-command", PEER, *overrides]
+def test_tables_compare_forms_types_kernels_and_the_peer(overrides, monkeypatch, capsys):
+    arguments = ["--intervals", "1", "--peer-command", PEER, *overrides]
+    monkeypatch.setattr(sys, "argv", ["train_speed.py", *arguments])
 
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    train_speed.main()
 
-    assert done.returncode == 0, done.stderr
-    rows = re.findall(r"^\| ([a-z, ]+) \| (\d+) \|", done.stdout, re.MULTILINE)
+    printed = capsys.readouterr().out
+    rows = re.findall(r"^\| ([a-z, ]+) \| (\d+) \|", printed, re.MULTILINE)
     assert tuple(name for name, _ in rows) == ROWS
     speed = int(dict(rows)["luong"])
-    ratios = re.findall(
-        r"^([\d.]+) times the peer's 50 target tokens/s$", done.stdout, re.MULTILINE
-    )
+    ratios = re.findall(r"^([\d.]+) times the peer's 50 target tokens/s$", printed, re.MULTILINE)
     assert [float(ratio) for ratio in ratios] == pytest.approx([speed / 50] * 2, abs=0.02)

@@ -30,7 +30,7 @@ from tiny_training import write_corpus
 
 from seq2seq.files.atomic import is_temporary
 
-NUM_KILLS = int(os.environ.get("FAULTS_KILLS", "4"))
+NUM_KILLS = int(os.environ.get("FAULTS_KILLS", "2"))
 
 
 class Undisturbed(NamedTuple):

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,8 @@ def main(folder: Path, overrides: list[str]) -> None:
             tiny_run(folder, *overrides)
         tiny_run(folder, *overrides, "resume=true")
         assert distributed.is_initialized()
+    assert not distributed.is_initialized()
+    wait_longer_than_a_collective_may()
 
 
 def exchange(path: Path, ranks: Ranks) -> None:
@@ -79,6 +82,22 @@ def exchange(path: Path, ranks: Ranks) -> None:
         "passed": time.monotonic(),
     }
     torch.save(content, path)
+
+
+def wait_longer_than_a_collective_may() -> None:
+    """Let the first process of a new group prepare and validate for long."""
+    original = distributed.init_process_group
+
+    def init_process_group(*arguments, **keywords):
+        original(*arguments, **keywords, timeout=timedelta(seconds=1))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distributed, "init_process_group", init_process_group)
+        with process_group(torch.device("cpu")) as ranks:
+            for wait in (barrier, lambda ranks: share_from_first("scores", ranks)):
+                if ranks.is_first:
+                    time.sleep(1.5)
+                wait(ranks)
 
 
 def weights_differ(layer: nn.Module, ranks: Ranks) -> bool:

@@ -87,17 +87,13 @@ def steps(text):
         {**command(text, "run_name=skipped_short", SKIP), "short": [[1, 3], [0, 5], [1, 5]]},
         {
             "arguments": ["-m", *sweep["arguments"], "attention=dot,none,uniform", FAILING],
-            "no_device": 1,
-        },
-        {
-            "arguments": ["-m", *sweep["arguments"], "attention=dot,none,uniform", f"{FAILING}-2"],
             "full_disk": 1,
             "no_device": 2,
         },
     )
     codes = [json.loads((text / f"codes-{rank}.json").read_text()) for rank in (0, 1)]
     # The first process alone reports a sweep of which a run failed.
-    assert (codes[0][:9], codes[1][9:]) == (codes[1][:9], [0, 0]), errors
+    assert (codes[0][:9], codes[1][9:]) == (codes[1][:9], [0]), errors
     return list(zip(codes[0], errors.split(SEPARATOR)[1:], strict=True))
 
 
@@ -124,23 +120,14 @@ def test_a_sweep_of_several_processes_ends_in_a_full_leaderboard(text, steps):
     assert (errors.count("\n0-files-dot: data="), errors.count("leaderboard.csv")) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("step", "sweep", "expected"),
-    [
-        (9, "failing", [r"process 1 on \S+: no device for the second process", "", ""]),
-        (10, "failing-2", ["the disk is full", r"process 1 on \S+: no device .*", ""]),
-    ],
-)
-def test_failures_of_one_process_fail_their_runs_of_a_sweep_alone(
-    text, steps, step, sweep, expected
-):
-    code, errors = steps[step]
+def test_failures_of_one_process_fail_their_runs_of_a_sweep_alone(text, steps):
+    code, errors = steps[9]
 
     assert code == 1, errors
-    with (text / sweep / "leaderboard.csv").open() as file:
+    with (text / "failing" / "leaderboard.csv").open() as file:
         failures = {row["attention"]: row["failure"] for row in csv.DictReader(file)}
-    for name, line in zip(("dot", "none", "uniform"), expected, strict=True):
-        assert re.fullmatch(line, failures[name]), failures
+    assert (failures["dot"], failures["uniform"]) == ("the disk is full", "")
+    assert re.fullmatch(r"process 1 on \S+: no device for the second process", failures["none"])
 
 
 @pytest.mark.parametrize(
