@@ -23,7 +23,7 @@ QUICK = [
     QUICK_UPDATES,
     "training.threads=1",
     "training.validation.batch_size=4",
-    "training.validation.num_samples=1",
+    "training.validation.num_samples=0",
     "training.batching.size=64",
     "model.encoder.embedding_size=8",
     "model.encoder.hidden_size=4",

@@ -13,6 +13,7 @@ from concurrent.futures import BrokenExecutor
 from pathlib import Path
 
 import pytest
+from documents import PLUGIN_PAGE, Page
 from omegaconf import OmegaConf
 from tiny_training import ROOT, SMALL, corpus_overrides, write_corpus
 
@@ -104,7 +105,10 @@ def completed(tmp_path_factory):
     """Kill the processes of two of four jobs, repeat the command; return what it wrote."""
     folder = tmp_path_factory.mktemp("killed")
     write_corpus(folder / "text")
-    small = [each for each in SMALL if not each.startswith("training.max_epochs=")]
+    (folder / "cosine.py").write_text(Page(PLUGIN_PAGE).blocks("python")[0], encoding="utf-8")
+    given = ("training.max_epochs", "attention.size")
+    small = [each for each in SMALL if not each.startswith(given)]
+    small += ["plugins=[cosine.py]", "attention=cosine"]
     sweep = [sys.executable, str(ROOT / "train.py"), "-m", *corpus_overrides(folder / "text")]
     sweep += [*small, SWEEP, "training.max_epochs=8", "seed=range(4)", "resume=auto"]
     sweep += ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"]

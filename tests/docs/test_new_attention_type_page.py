@@ -103,17 +103,6 @@ def test_plugin_is_trained_in_a_sweep(printed: list[str], outside: Path) -> None
     assert list(outside.glob("checkpoints/cosine/*-cosine/results.json"))
 
 
-@pytest.mark.slow
-def test_plugin_is_trained_in_the_processes_of_a_launcher(outside: Path) -> None:
-    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
-    one = TRAININGS[-1].replace("attention=additive,cosine", "attention=cosine")
-    arguments = shlex.split(f"{one} hydra/launcher=joblib hydra.sweep.dir=checkpoints/joblib")
-
-    run(outside, "train.py", *quickened(arguments[2:]))
-
-    assert len(list(outside.glob("checkpoints/joblib/*-cosine/results.json"))) == 1
-
-
 def test_checkpoint_is_translated_with_the_plugin(printed: list[str]) -> None:
     assert printed[-2].count("\n") == 1
 

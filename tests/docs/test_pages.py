@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import fields, is_dataclass
@@ -104,20 +105,21 @@ def run_processes(workplace: Path, command: str) -> None:
     run_in_shell(workplace, shlex.join([*arguments[:3], *quickened(arguments[3:])]))
 
 
-def run_sweep(workplace: Path, command: str) -> None:
-    """Run one job of a launcher or a search, whose jobs are processes of their own, in one too.
+def compose_sweep(workplace: Path, command: str) -> None:
+    """Compose the configuration of a sweep whose jobs have processes of their own.
 
-    Of an experiment, whose keys other commands run, only the configuration is composed.
-    tests/cli/test_launchers.py checks what several jobs do.
+    tests/cli/test_launchers.py runs such sweeps.
     """
-    arguments = quickened(shlex.split(command)[2:])
-    few = [re.sub(r"^(hydra\.sweeper\.n_trials)=\d+$", r"\1=1", each) for each in arguments]
-    few = [re.sub(r"^(seed|attention)=(\w+),.*", r"\1=\2", each) for each in few]
-    if any(each.startswith("experiment=") for each in few):
-        few = [each for each in few if each != "-m"]
-        run_script(workplace, "train.py", [*few, "--cfg", "job"])
-    else:
-        run_in_shell(workplace, shlex.join(["python", "train.py", *few]))
+    given = [each for each in quickened(shlex.split(command)[2:]) if each != "-m"]
+    first = [re.sub(r"^(seed|attention)=(\w+),.*", r"\1=\2", each) for each in given]
+    run_script(workplace, "train.py", [*first, "--cfg", "all"])
+
+
+def run_search(workplace: Path, command: str) -> None:
+    few = re.sub(r" hydra\.sweeper\.n_trials=\d+", " hydra.sweeper.n_trials=1", command)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # at the import of optuna
+        run_training(workplace, few)
 
 
 def run_prompt(workplace: Path, command: str) -> None:
@@ -159,7 +161,8 @@ ARGUMENTS = r"""(?:[^|>*"']|"[^"]*"|'[^']*')*"""
 RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"make \w+( [A-Z_]+=\S+)*": run_make,
     r"pip install .*|source \.venv/bin/activate": run_installation,
-    r"python train\.py .*(hydra/launcher|hparams_search)=.*": run_sweep,
+    r"python train\.py .*hydra/launcher=.*": compose_sweep,
+    r"python train\.py .*hparams_search=.*": run_search,
     rf"python train\.py{ARGUMENTS}": run_training,
     r"torchrun .*": run_processes,
     r"python translate\.py checkpoint=\S+": run_prompt,
@@ -195,6 +198,7 @@ def num_lines(paths: list[Path]) -> int:
     return sum(content.count(b"\n") for content in unpacked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_command_runs_and_writes_the_files_that_it_names(workplace: Path, command: str) -> None:
     run = runner(command)
