@@ -1,0 +1,241 @@
+"""Translate the requests of many threads in batches: one thread owns the model."""
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import Generic, TypeVar
+
+from seq2seq.search.config import DecodingConfig
+
+_Result = TypeVar("_Result")
+Translate = Callable[[list[str], DecodingConfig], Sequence[_Result]]
+"""Translates lines together; `Translator` is one."""
+
+
+class QueueFullError(Exception):
+    """Too many lines wait; try again later."""
+
+
+class DeadlineError(Exception):
+    """A request waited longer than it may."""
+
+
+class ClosedError(Exception):
+    """The batcher accepts no more requests."""
+
+
+def _ignore(num_lines: int, seconds: float) -> None:
+    """Do nothing with a batch that was translated."""
+
+
+@dataclass(slots=True, eq=False)
+class _Request(Generic[_Result]):
+    lines: Sequence[str]
+    decoding: DecodingConfig
+    translate: Translate[_Result]
+    deadline: float
+    future: Future[list[_Result]] = field(default_factory=Future)
+    results: dict[int, _Result] = field(default_factory=dict)
+    num_taken: int = 0
+
+    def joins(self, other: "_Request[_Result]") -> bool:
+        """Return whether the lines of both can be translated together."""
+        return self.translate is other.translate and self.decoding == other.decoding
+
+
+_Row = tuple[_Request[_Result], int]
+
+
+class Batcher(Generic[_Result]):
+    """Translates what waits in batches, in a thread of its own.
+
+    A request that comes while nothing else waits is translated at once. The lines of several
+    requests take turns, so that a long document does not delay a single sentence. If a batch
+    fails, each of its lines is translated alone, so that one line never fails another request.
+
+    Args:
+        translate: Called in one thread only.
+        batch_size: Most lines translated together.
+        max_waiting: Most lines that wait; more are refused.
+        linger: Seconds after a batch of several lines in which the next one waits to be filled:
+            the answers of the first often cause the requests of the second.
+        on_batch: Called with the number of lines and the seconds of each batch.
+
+    Example:
+        >>> from seq2seq.search import GreedyConfig
+        >>> with Batcher(lambda lines, decoding: [line.upper() for line in lines]) as batcher:
+        ...     future = batcher.submit(["ja", "nein"], GreedyConfig())
+        >>> future.result()
+        ['JA', 'NEIN']
+    """
+
+    def __init__(
+        self,
+        translate: Translate[_Result],
+        *,
+        batch_size: int = 32,
+        max_waiting: int = 1024,
+        linger: float = 0.003,
+        on_batch: Callable[[int, float], None] = _ignore,
+    ) -> None:
+        self.max_waiting = max_waiting
+        self._translate = translate
+        self._batch_size = batch_size
+        self._linger = linger
+        self._on_batch = on_batch
+        self._requests: deque[_Request[_Result]] = deque()
+        self._num_waiting = 0
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._last_size, self._last_end = 0, -math.inf
+        self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> "Batcher[_Result]":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def num_waiting(self) -> int:
+        """Return the number of lines that wait."""
+        return self._num_waiting
+
+    @property
+    def is_working(self) -> bool:
+        """Return whether requests are accepted."""
+        return self._thread.is_alive() and not self._is_closed
+
+    def submit(
+        self, lines: Sequence[str], decoding: DecodingConfig, *, timeout: float = math.inf
+    ) -> Future[list[_Result]]:
+        """Ask for the translations of lines.
+
+        Args:
+            lines: Lines of one request.
+            decoding: Lines are translated together if they have equal configurations.
+            timeout: Seconds after which lines that still wait are not translated.
+
+        Returns:
+            A future of one result for each line. Cancelling it drops the lines that still wait.
+
+        Raises:
+            QueueFullError: More than `max_waiting` lines would wait.
+            ClosedError: The batcher is closed.
+        """
+        with self._changed:
+            if not self.is_working:
+                raise ClosedError("the batcher is closed")
+            if self._num_waiting + len(lines) > self.max_waiting:
+                raise QueueFullError(f"{self._num_waiting} lines wait")
+            request = _Request(lines, decoding, self._translate, time.monotonic() + timeout)
+            if lines:
+                self._requests.append(request)
+                self._num_waiting += len(lines)
+                self._changed.notify()
+            else:
+                request.future.set_result([])
+        return request.future
+
+    def replace(self, translate: Translate[_Result]) -> None:
+        """Use another function for the requests that come from now on."""
+        with self._changed:
+            self._translate = translate
+
+    def close(self) -> None:
+        """Accept no more requests, translate those that wait, and end the thread."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (batch := self._next_batch()) is not None:
+            if not batch:
+                continue  # all were cancelled or overdue
+            begin = time.monotonic()
+            try:
+                self._translate_rows(batch)
+            except Exception:
+                for row in batch:
+                    self._translate_alone(row)
+            self._last_size, self._last_end = len(batch), time.monotonic()
+            self._on_batch(len(batch), self._last_end - begin)
+
+    def _next_batch(self) -> list[_Row[_Result]] | None:
+        """Wait for requests and take lines of them; None if there will be no more."""
+        with self._changed:
+            while not self._requests and not self._is_closed:
+                self._changed.wait()
+            if self._last_size > 1:
+                until = self._last_end + self._linger
+                while self._num_waiting < self._batch_size and not self._is_closed:
+                    if (left := until - time.monotonic()) <= 0:
+                        break
+                    self._changed.wait(left)
+            self._drop_unwanted()
+            if not self._requests:
+                return None if self._is_closed else []
+            return self._take_lines()
+
+    def _take_lines(self) -> list[_Row[_Result]]:
+        """Take lines in turns of the requests that can be translated with the first one."""
+        first = self._requests[0]
+        turns = [request for request in self._requests if request.joins(first)]
+        size = min(self._batch_size, sum(len(each.lines) - each.num_taken for each in turns))
+        batch: list[_Row[_Result]] = []
+        for request in cycle(turns):
+            if len(batch) == size:
+                break
+            if request.num_taken < len(request.lines):
+                batch.append((request, request.num_taken))
+                request.num_taken += 1
+        self._num_waiting -= size
+        self._requests.rotate(-1)  # other configurations have their turn too
+        self._requests = deque(each for each in self._requests if each.num_taken < len(each.lines))
+        return batch
+
+    def _drop_unwanted(self) -> None:
+        """Forget the requests that were cancelled or have waited too long."""
+        now = time.monotonic()
+        kept = deque[_Request[_Result]]()
+        for request in self._requests:
+            if request.future.done():  # cancelled, or one of its lines has failed
+                self._num_waiting -= len(request.lines) - request.num_taken
+            elif request.deadline <= now:
+                self._num_waiting -= len(request.lines) - request.num_taken
+                _fail(request, DeadlineError("the request waited too long"))
+            else:
+                kept.append(request)
+        self._requests = kept
+
+    def _translate_rows(self, batch: list[_Row[_Result]]) -> None:
+        request = batch[0][0]
+        lines = [request.lines[index] for request, index in batch]
+        found = request.translate(lines, request.decoding)
+        for (request, index), result in zip(batch, list(found), strict=True):
+            request.results[index] = result
+        for request in {id(request): request for request, _ in batch}.values():
+            is_complete = len(request.results) == len(request.lines)
+            if is_complete and request.future.set_running_or_notify_cancel():
+                results = [request.results[index] for index in range(len(request.lines))]
+                request.future.set_result(results)
+
+    def _translate_alone(self, row: _Row[_Result]) -> None:
+        request, _ = row
+        if not request.future.done():
+            try:
+                self._translate_rows([row])
+            except Exception as error:
+                _fail(request, error)
+
+
+def _fail(request: _Request[_Result], error: Exception) -> None:
+    if request.future.set_running_or_notify_cancel():
+        request.future.set_exception(error)

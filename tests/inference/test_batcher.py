@@ -1,0 +1,270 @@
+import threading
+import time
+from concurrent.futures import CancelledError, wait
+from dataclasses import replace
+
+import pytest
+from tiny_translator import BEAM, BEST, GREEDY, SENTENCES, make_translator
+
+from seq2seq.inference.batcher import Batcher, ClosedError, DeadlineError, QueueFullError
+
+
+class Recorder:
+    """Translates by capital letters, keeps its batches, and stops while its gate is shut."""
+
+    def __init__(self):
+        self.batches = []
+        self.threads = set()
+        self.gate = threading.Event()
+        self.entered = threading.Semaphore(0)
+        self.gate.set()
+
+    def __call__(self, lines, decoding):
+        self.batches.append((lines, decoding))
+        self.threads.add(threading.current_thread())
+        self.entered.release()
+        assert self.gate.wait(10)
+        if any("bad" in line for line in lines):
+            raise RuntimeError("a line is bad")
+        return [line.upper() for line in lines]
+
+    def lines(self):
+        return [lines for lines, _ in self.batches]
+
+
+@pytest.fixture
+def recorder():
+    recorder = Recorder()
+    yield recorder
+    recorder.gate.set()
+
+
+def shut(recorder, batcher):
+    """Let the first line begin and stop there, so that what follows has to wait."""
+    recorder.gate.clear()
+    future = batcher.submit(["first"], GREEDY)
+    assert recorder.entered.acquire(timeout=10)
+    return future
+
+
+def test_answers_are_those_of_the_translator_whoever_shares_the_batch():
+    translator = make_translator()
+    expected = {
+        id(decoding): [each.text for each in translator(SENTENCES, decoding)]
+        for decoding in (BEST, GREEDY)
+    }
+
+    with Batcher(translator, batch_size=5) as batcher:
+        futures = [
+            (decoding, index, batcher.submit([line], decoding))
+            for _ in range(3)
+            for index, line in enumerate(SENTENCES)
+            for decoding in (BEST, GREEDY)
+        ]
+        found = [(decoding, index, future.result(30)) for decoding, index, future in futures]
+
+    assert [each.text for _, _, [each] in found] == [
+        expected[id(decoding)][index] for decoding, index, _ in found
+    ]
+
+
+def test_requests_that_wait_are_translated_together(recorder):
+    with Batcher(recorder, batch_size=3) as batcher:
+        first = shut(recorder, batcher)
+        futures = [batcher.submit([letter], GREEDY) for letter in "abcd"]
+        assert batcher.num_waiting == 4
+        recorder.gate.set()
+
+        assert [future.result(10) for future in (first, *futures)] == [
+            ["FIRST"],
+            ["A"],
+            ["B"],
+            ["C"],
+            ["D"],
+        ]
+    assert recorder.lines() == [["first"], ["a", "b", "c"], ["d"]]
+    assert len(recorder.threads) == 1
+
+
+def test_a_lone_request_does_not_wait_for_others(recorder):
+    with Batcher(recorder, linger=3600) as batcher:
+        for _ in range(3):
+            assert batcher.submit(["a"], GREEDY).result(10) == ["A"]
+
+
+def test_after_a_batch_of_several_the_next_one_is_filled(recorder):
+    with Batcher(recorder, batch_size=2, linger=3600) as batcher:
+        shut(recorder, batcher)
+        both = [batcher.submit([letter], GREEDY) for letter in "ab"]
+        recorder.gate.set()
+        wait(both, 10)
+        late = batcher.submit(["c"], GREEDY)
+        assert not late.done()
+        assert batcher.submit(["d"], GREEDY).result(10) == ["D"]
+
+    assert recorder.lines() == [["first"], ["a", "b"], ["c", "d"]]
+
+
+def test_lines_of_several_requests_take_turns(recorder):
+    with Batcher(recorder, batch_size=4) as batcher:
+        shut(recorder, batcher)
+        document = batcher.submit(["1", "2", "3", "4", "5", "6"], GREEDY)
+        sentence = batcher.submit(["a"], GREEDY)
+        recorder.gate.set()
+
+        assert document.result(10) == ["1", "2", "3", "4", "5", "6"]
+        assert sentence.result(10) == ["A"]
+    assert recorder.lines()[1:] == [["1", "a", "2", "3"], ["4", "5", "6"]]
+
+
+def test_requests_of_different_searches_are_translated_apart_and_take_turns(recorder):
+    with Batcher(recorder, batch_size=2) as batcher:
+        shut(recorder, batcher)
+        futures = [
+            batcher.submit(["1", "2", "3"], BEAM),
+            batcher.submit(["a"], GREEDY),
+            batcher.submit(["4"], replace(BEAM)),
+        ]
+        recorder.gate.set()
+        wait(futures, 10)
+
+    assert recorder.batches[1:] == [
+        (["1", "4"], BEAM),
+        (["a"], GREEDY),
+        (["2", "3"], BEAM),
+    ]
+
+
+def test_a_failing_line_fails_its_own_request_only(recorder):
+    with Batcher(recorder, batch_size=8) as batcher:
+        shut(recorder, batcher)
+        good = [batcher.submit([letter], GREEDY) for letter in "ab"]
+        bad = batcher.submit(["x", "bad", "bad"], GREEDY)
+        recorder.gate.set()
+
+        assert [future.result(10) for future in good] == [["A"], ["B"]]
+        with pytest.raises(RuntimeError, match="a line is bad"):
+            bad.result(10)
+        assert batcher.submit(["c"], GREEDY).result(10) == ["C"]
+
+
+def test_a_translator_that_loses_a_line_fails_the_request():
+    with Batcher(lambda lines, decoding: lines[1:]) as batcher:
+        future = batcher.submit(["a"], GREEDY)
+
+        with pytest.raises(ValueError, match="shorter"):
+            future.result(10)
+
+
+def test_more_lines_than_may_wait_are_refused(recorder):
+    with Batcher(recorder, max_waiting=3) as batcher:
+        shut(recorder, batcher)
+        accepted = batcher.submit(["a", "b"], GREEDY)
+
+        with pytest.raises(QueueFullError):
+            batcher.submit(["c", "d"], GREEDY)
+        last = batcher.submit(["c"], GREEDY)
+        recorder.gate.set()
+
+        assert (accepted.result(10), last.result(10)) == (["A", "B"], ["C"])
+
+
+def test_lines_that_waited_too_long_are_not_translated(recorder):
+    with Batcher(recorder) as batcher:
+        shut(recorder, batcher)
+        late = batcher.submit(["late", "later"], GREEDY, timeout=0)
+        other = batcher.submit(["a"], GREEDY, timeout=3600)
+        recorder.gate.set()
+
+        with pytest.raises(DeadlineError):
+            late.result(10)
+        assert other.result(10) == ["A"]
+        assert batcher.num_waiting == 0
+    assert recorder.lines() == [["first"], ["a"]]
+
+
+def test_a_cancelled_request_is_not_translated(recorder):
+    with Batcher(recorder) as batcher:
+        shut(recorder, batcher)
+        future = batcher.submit(["gone", "away"], GREEDY)
+        assert future.cancel()
+        recorder.gate.set()
+
+        assert batcher.submit(["a"], GREEDY).result(10) == ["A"]
+        assert batcher.num_waiting == 0
+    with pytest.raises(CancelledError):
+        future.result()
+    assert recorder.lines() == [["first"], ["a"]]
+
+
+def test_a_request_without_lines_is_answered():
+    with Batcher(Recorder()) as batcher:
+        assert batcher.submit([], GREEDY).result(10) == []
+
+
+def test_a_request_is_translated_by_the_function_that_it_came_for(recorder):
+    with Batcher(recorder, batch_size=2) as batcher:
+        shut(recorder, batcher)
+        old = batcher.submit(["a", "b", "c"], GREEDY)
+        batcher.replace(lambda lines, decoding: [f"new {line}" for line in lines])
+        new = batcher.submit(["d"], GREEDY)
+        recorder.gate.set()
+
+        assert old.result(10) == ["A", "B", "C"]
+        assert new.result(10) == ["new d"]
+
+
+def test_closing_answers_what_was_accepted_and_refuses_the_rest(recorder):
+    batcher = Batcher(recorder, batch_size=2, linger=3600)
+    shut(recorder, batcher)
+    accepted = [batcher.submit([letter], GREEDY) for letter in "abc"]
+    closing = threading.Thread(target=batcher.close)
+    closing.start()
+    while batcher.is_working:
+        time.sleep(0.001)
+
+    with pytest.raises(ClosedError):
+        batcher.submit(["d"], GREEDY)
+    recorder.gate.set()
+    closing.join(10)
+
+    assert [future.result(0) for future in accepted] == [["A"], ["B"], ["C"]]
+
+
+def test_batches_are_reported(recorder):
+    sizes = []
+    with Batcher(recorder, on_batch=lambda size, seconds: sizes.append(size)) as batcher:
+        shut(recorder, batcher)
+        batcher.submit(["a", "b"], GREEDY)
+        recorder.gate.set()
+
+    assert sizes == [1, 2]
+
+
+def test_requests_of_many_threads_lose_nothing():
+    def translate(lines, decoding):
+        if any(line.endswith("7") for line in lines):
+            raise ValueError
+        return [line[::-1] for line in lines]
+
+    answers = {}
+
+    def ask(batcher, thread):
+        for number in range(50):
+            line = f"{thread} {number}"
+            try:
+                answers[line] = batcher.submit([line], GREEDY).result(10)
+            except ValueError:
+                answers[line] = None
+
+    with Batcher(translate, batch_size=4, linger=0) as batcher:
+        threads = [threading.Thread(target=ask, args=(batcher, index)) for index in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+
+    assert answers == {
+        line: None if line.endswith("7") else [line[::-1]]
+        for line in (f"{thread} {number}" for thread in range(8) for number in range(50))
+    }
