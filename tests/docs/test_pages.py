@@ -31,6 +31,7 @@ from seq2seq.cli.score import ScoreConfig
 from seq2seq.cli.translation.config import TranslateConfig
 from seq2seq.config.schema import TrainConfig, config_groups, load_config
 from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
+from seq2seq.serving.config import ServeConfig
 
 PAGES = {"README.md": Page("README.md"), **pages()}
 TESTED_ELSEWHERE = ("docs/tutorials/kernel-regression.md", PLUGIN_PAGE)
@@ -338,7 +339,7 @@ def keys_of(config: type, prefix: str = "") -> set[str]:
 
 
 def test_every_key_that_a_page_names_exists() -> None:
-    known = keys_of(TrainConfig) | keys_of(TranslateConfig)
+    known = keys_of(TrainConfig) | keys_of(TranslateConfig) | keys_of(ServeConfig)
     for group, types in config_groups().items():
         known |= {key for config in types.values() for key in keys_of(config, f"{group}.")}
     groups = {*config_groups(), "model", "training"}
@@ -351,7 +352,7 @@ def test_every_key_that_a_page_names_exists() -> None:
     assert sorted((path, key) for path, key in named if key not in known) == []
 
 
-@pytest.mark.parametrize("script", ["train", "translate", "score"])
+@pytest.mark.parametrize("script", ["train", "translate", "score", "serve"])
 def test_help_fits_a_terminal_and_names_keys_and_choices_that_exist(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], script: str
 ) -> None:
@@ -362,7 +363,8 @@ def test_help_fits_a_terminal_and_names_keys_and_choices_that_exist(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 30
     assert max(map(len, lines)) <= 80
-    config = {"train": TrainConfig, "translate": TranslateConfig, "score": ScoreConfig}[script]
+    configs = {"train": TrainConfig, "translate": TranslateConfig, "score": ScoreConfig}
+    config = (configs | {"serve": ServeConfig})[script]
     known = keys_of(config) | {"data.train", "decoding.beam_size", "decoding.n_best", "model_size"}
     rows = [re.match(r"  ([a-z_.]+(?:, [a-z]+)*)  ", line) for line in lines]
     named = [key for row in rows if row for key in row[1].split(", ")]

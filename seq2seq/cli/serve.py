@@ -1,0 +1,143 @@
+"""Answer translation requests over HTTP: `seq2seq-serve checkpoint=checkpoints/NAME`."""
+
+import logging
+import sys
+from functools import partial
+
+from seq2seq.runtime.process import interrupts_in_one_line
+
+with interrupts_in_one_line():  # these imports take seconds
+    import hydra
+    import torch
+    from hydra.core.config_store import ConfigStore
+    from omegaconf import DictConfig
+
+    from seq2seq.checkpoints.checkpoint import load_checkpoint
+    from seq2seq.cli.command_line import one_line_errors, read_arguments, run_script
+    from seq2seq.config.composition import config_directory, to_dataclass
+    from seq2seq.config.plugins import load_plugins_of
+    from seq2seq.config.schema import register_schemas
+    from seq2seq.data.tokenizers.interface import leading_symbols
+    from seq2seq.files.text import open_lines
+    from seq2seq.inference.sentence_splitting import SentenceSplitter
+    from seq2seq.inference.translator import Translator
+    from seq2seq.runtime.numerics import choose_numerics
+    from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
+    from seq2seq.serving.config import Engine, ServeConfig
+    from seq2seq.serving.models import LoadedModel
+
+logger = logging.getLogger(__name__)
+
+_SHORTEST_KEY = 16
+
+
+def main() -> None:
+    """Run the command with the arguments of this process."""
+    keep_freed_memory()
+    log_to_stderr()
+    run_script(_check_and_serve)
+
+
+def _check_and_serve() -> None:
+    sys.argv[1:] = [_listed(argument) for argument in sys.argv[1:]]
+    read_arguments(ServeConfig)
+    load_plugins_of(sys.argv[1:])
+    register_serve_schema()
+    _serve()
+
+
+def _listed(argument: str) -> str:
+    """Write checkpoint=A,B as a list."""
+    key, _, value = argument.partition("=")
+    is_several = key == "checkpoint" and "," in value and value[0] not in "['\""
+    return f"{key}=[{value}]" if is_several else argument
+
+
+def register_serve_schema() -> None:
+    """Register the dataclasses of this command and of the searches with Hydra."""
+    register_schemas()
+    ConfigStore.instance().store(name="serve_schema", node=ServeConfig)
+
+
+@hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="serve")
+@one_line_errors
+def _serve(composed: DictConfig) -> None:
+    serve(to_dataclass(composed, ServeConfig))
+
+
+def serve(config: ServeConfig) -> None:
+    """Answer requests until SIGTERM or Ctrl-C.
+
+    Raises:
+        ValueError: A model, the address or the API keys cannot be used.
+        OSError: A file cannot be read.
+    """
+    try:
+        from seq2seq.serving.app import Service
+        from seq2seq.serving.server import Server, bind, raise_file_limit
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"the service needs {error.name}; pip install 'attention-seq2seq[serve]'"
+        ) from error
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    # Warnings that count lines are for one who translates files; a request gets the counts.
+    logging.getLogger("seq2seq.inference").setLevel(logging.ERROR)
+    raise_file_limit()
+    with bind(config.host, config.port) as bound:
+        keys = read_keys(config.api_keys) if config.api_keys else []
+        service = Service(config, load=partial(load_model, config=config), api_keys=keys)
+        Server(service, config, bound).serve_until_stopped()
+    logger.info("all requests are answered; stopped")
+
+
+def load_model(path: str, config: ServeConfig) -> LoadedModel:
+    """Load the model of a checkpoint, with the languages that its run was configured with."""
+    if config.engine is Engine.onnx:
+        raise ValueError("engine=onnx is not available in this version; use engine=torch")
+    checkpoint = load_checkpoint(path)
+    translator = Translator(
+        checkpoint.build_model(),
+        tokenizers=checkpoint.tokenizers,
+        numerics=choose_numerics(config.device, config.precision),
+        decoding=checkpoint.config.decoding,
+    )
+    splitter = partial(
+        SentenceSplitter,
+        1,
+        split_length=config.split_length,
+        num_tokens=translator.num_tokens,
+        leading_symbols=partial(leading_symbols, translator.tokenizers.source),
+    )
+
+    def split(line: str) -> list[str]:
+        windows = splitter().split([[(line, "")]])
+        return [sentence for window in windows for sentence, _ in window]
+
+    data = checkpoint.config.data
+    return LoadedModel((data.source, data.target), translator, split)
+
+
+def read_keys(path: str) -> list[str]:
+    """Read the API keys of a file.
+
+    Raises:
+        ValueError: The file has no key, or a short one.
+        OSError: The file cannot be read.
+    """
+    with open_lines(path, key="api_keys") as lines:
+        keys = [(number, line.strip()) for number, line in enumerate(lines, start=1)]
+    keys = [(number, key) for number, key in keys if key]
+    for number, key in keys:
+        if len(key) < _SHORTEST_KEY:
+            raise ValueError(
+                f"api_keys={path}:{number}: the key has {len(key)} characters; use at least "
+                f"{_SHORTEST_KEY}, for example of: openssl rand -hex 16"
+            )
+    if not keys:
+        raise ValueError(f"api_keys={path} has no key; write one on each line")
+    return [key for _, key in keys]
+
+
+if __name__ == "__main__":
+    main()

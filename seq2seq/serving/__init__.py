@@ -1,0 +1,1 @@
+"""A translation service over HTTP, with LibreTranslate's interface and one of its own."""

@@ -1,0 +1,418 @@
+"""The service as an ASGI application: its routes, answers and errors."""
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import hmac
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from seq2seq.inference.batcher import Batcher, ClosedError, DeadlineError, QueueFullError, Translate
+from seq2seq.inference.translation import TranslatedHypothesis, Translation
+from seq2seq.search.config import BeamConfig, DecodingConfig
+from seq2seq.serving.config import ServeConfig
+from seq2seq.serving.metrics import Metrics, Observed
+from seq2seq.serving.models import Load, Models, Pair
+from seq2seq.serving.requests import Fields, RefusedError, read_fields
+from seq2seq.serving.texts import SplitText, split_text
+
+logger = logging.getLogger(__name__)
+
+_MOST_WEIGHTS = 250_000
+"""Attention weights of an answer; more would hold up the other requests."""
+_FIELDS = ("text", "source", "target", "beam", "n_best", "attention", "api_key")
+
+
+class Translated(NamedTuple):
+    """The texts of a request with the translations of their sentences."""
+
+    pair: Pair
+    texts: list[SplitText]
+    translations: list[list[Translation]]
+    """For each text, the translations of its sentences."""
+
+    def joined(self, rank: int) -> list[str]:
+        """Return each text with the translations of one rank; 0 is the best."""
+        return [
+            text.join([_ranked(translation, rank).text for translation in found])
+            for text, found in zip(self.texts, self.translations, strict=True)
+        ]
+
+
+class Service:
+    """Answers requests with the models of a configuration.
+
+    Args:
+        config: Its limits and its search; the paths of its models.
+        load: Reads a model.
+        api_keys: Keys of which a request must have one; none: no key is needed.
+
+    Raises:
+        OSError: A model cannot be read.
+        ValueError: A file is not a model, or two models translate the same languages.
+    """
+
+    def __init__(self, config: ServeConfig, *, load: Load, api_keys: Sequence[str] = ()) -> None:
+        self._config = config
+        self._key_digests = [_digest(key) for key in api_keys]
+        self._metrics = Metrics(lambda: self.models.num_waiting)
+        self.models = Models(
+            config.checkpoint, load=load, new_batcher=self._new_batcher, decoding=config.decoding
+        )
+        self._is_reloading = False
+
+    def application(self) -> Starlette:
+        """Return the ASGI application, whose end closes the models."""
+        routes = {
+            "/health": self._health,
+            "/ready": self._ready,
+            "/metrics": self._show_metrics,
+            "/languages": self._languages,
+            "/frontend/settings": self._settings,
+        }
+        answers = {
+            "/translate": self._translate,
+            "/v1/translate": self._translate_in_detail,
+            "/detect": self._detect,
+        }
+        paths = {*routes, *answers}
+        middleware = [Middleware(Observed, self._metrics, paths, self._config.access_log)]
+        if self._config.cors:
+            cors = Middleware(
+                CORSMiddleware,
+                allow_origins=self._config.cors,
+                allow_methods=["GET", "POST"],
+                allow_headers=["Authorization", "Content-Type"],
+            )
+            middleware.append(cors)
+        return Starlette(
+            routes=[
+                *(Route(path, endpoint) for path, endpoint in routes.items()),
+                *(Route(path, endpoint, methods=["POST"]) for path, endpoint in answers.items()),
+            ],
+            middleware=middleware,
+            exception_handlers={
+                RefusedError: _refusal,
+                HTTPException: _http_error,
+                ClientDisconnect: _gone,
+                Exception: _failure,
+            },
+            lifespan=self._lifespan,
+        )
+
+    async def reload(self) -> None:
+        """Read the models again; after an error the old ones stay, and the log names it."""
+        if self._is_reloading:
+            return
+        self._is_reloading = True
+        try:
+            await asyncio.to_thread(self.models.reload)
+        except (OSError, ValueError, RuntimeError) as error:
+            logger.error("the models were not reloaded, the old ones answer: %s", error)
+            self._metrics.count_reload(succeeded=False)
+        else:
+            logger.info("reloaded the models")
+            self._metrics.count_reload(succeeded=True)
+        finally:
+            self._is_reloading = False
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(self.models.close)
+
+    def _new_batcher(self, translate: Translate[Translation], pair: Pair) -> Batcher[Translation]:
+        return Batcher(
+            translate,
+            batch_size=self._config.batch_size,
+            max_waiting=self._config.max_waiting,
+            on_batch=functools.partial(self._metrics.count_batch, "-".join(pair)),
+        )
+
+    async def _health(self, request: Request) -> Response:
+        return _answer({"status": "ok"})
+
+    async def _ready(self, request: Request) -> Response:
+        """Answer whether requests are accepted now."""
+        is_full = self.models.num_waiting >= self._config.max_waiting
+        if not self.models.are_working or is_full:
+            raise RefusedError(503, "the service is busy", retry_after=1)
+        return _answer({"status": "ready"})
+
+    async def _show_metrics(self, request: Request) -> Response:
+        return Response(self._metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def _languages(self, request: Request) -> Response:
+        pairs = self.models.pairs
+        codes = sorted({code for pair in pairs for code in pair})
+        return _answer(
+            [
+                {
+                    "code": code,
+                    "name": language_name(code),
+                    "targets": [target for source, target in pairs if source == code],
+                }
+                for code in codes
+            ]
+        )
+
+    async def _settings(self, request: Request) -> Response:
+        source, target = (
+            {"code": code, "name": language_name(code)} for code in self.models.pairs[0]
+        )
+        return _answer(
+            {
+                "apiKeys": bool(self._key_digests),
+                "charLimit": self._config.max_characters,
+                "frontendTimeout": 500,
+                "keyRequired": bool(self._key_digests),
+                "language": {"source": source, "target": target},
+                "suggestions": False,
+                "supportedFilesFormat": [],
+            }
+        )
+
+    async def _detect(self, request: Request) -> Response:
+        raise RefusedError(501, "this service does not detect languages; name the source")
+
+    async def _translate(self, request: Request) -> Response:
+        """Answer as LibreTranslate does."""
+        end, fields = await self._fields(request)
+        text_format = fields.text("format", "text")
+        if text_format != "text":
+            raise RefusedError(400, "format must be text; this service does not read HTML")
+        most = self._config.max_beam - 1
+        num_alternatives = fields.number("alternatives", 0, least=0, most=most)
+        decoding = self._decoding(num_alternatives + 1)
+        done, is_list = await self._translated(request, fields, "q", decoding, end=end)
+        found = [done.joined(rank) for rank in range(num_alternatives + 1)]
+        by_text = [list(ranks) for ranks in zip(*found, strict=True)]
+        best = [ranks[0] for ranks in by_text]
+        others = [_distinct(ranks) for ranks in by_text]
+        answer: dict[str, object] = {"translatedText": best if is_list else best[0]}
+        if num_alternatives:
+            answer["alternatives"] = others if is_list else others[0]
+        return _answer(answer)
+
+    async def _translate_in_detail(self, request: Request) -> Response:
+        """Answer with tokens, scores, several translations of each sentence and attention."""
+        end, fields = await self._fields(request)
+        fields.check_names(_FIELDS)
+        most = self._config.max_beam
+        usual = getattr(self._config.decoding, "beam_size", 1)
+        n_best = fields.number("n_best", 1, least=1, most=most)
+        beam = fields.number("beam", max(usual, n_best), least=1, most=most)
+        if n_best > beam:
+            raise RefusedError(400, "n_best must be at most beam")
+        has_attention = fields.flag("attention")
+        decoding = self._decoding(n_best, beam=beam)
+        done, _ = await self._translated(request, fields, "text", decoding, end=end)
+        found = [each for translations in done.translations for each in translations]
+        if has_attention:
+            shapes = (h.attention_weights.shape for each in found for h in each.hypotheses)
+            if sum(heads * rows * columns for heads, rows, columns in shapes) > _MOST_WEIGHTS:
+                raise RefusedError(
+                    413,
+                    f"the attention has more than {_MOST_WEIGHTS:,} weights; ask for a shorter "
+                    "text, a lower n_best or attention=false",
+                )
+        source, target = done.pair
+        translations = [
+            {
+                "text": text,
+                "sentences": [_sentence(each, has_attention=has_attention) for each in sentences],
+            }
+            for text, sentences in zip(done.joined(0), done.translations, strict=True)
+        ]
+        return _answer({"source": source, "target": target, "translations": translations})
+
+    async def _fields(self, request: Request) -> tuple[float, Fields]:
+        """Return the time when the answer is due, and the fields of a request with a key."""
+        timeout = self._config.timeout
+        end = time.monotonic() + timeout
+        fields = await read_fields(request, most_bytes=self._config.max_body, timeout=timeout)
+        if self._key_digests:
+            scheme, _, token = request.headers.get("authorization", "").partition(" ")
+            given = token if scheme.lower() == "bearer" else fields.text("api_key", "")
+            digest = _digest(given)
+            # All keys are compared, so that the time does not tell how many were.
+            if not sum(hmac.compare_digest(digest, known) for known in self._key_digests):
+                raise RefusedError(403, "the API key is missing or wrong")
+        return end, fields
+
+    def _decoding(self, n_best: int, *, beam: int | None = None) -> DecodingConfig:
+        """Return the configured search for a number of translations and a beam."""
+        config = self._config.decoding
+        beam = beam or max(getattr(config, "beam_size", 1), n_best)
+        if beam == 1:
+            return config.as_greedy()
+        if isinstance(config, BeamConfig):
+            return replace(config, beam_size=beam, n_best=n_best)
+        limits = {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}
+        return BeamConfig(**limits | {"name": "beam"}, beam_size=beam, n_best=n_best)
+
+    async def _translated(
+        self, request: Request, fields: Fields, name: str, decoding: DecodingConfig, *, end: float
+    ) -> tuple[Translated, bool]:
+        """Translate the texts of a field; return also whether it is a list."""
+        config = self._config
+        given, is_list = fields.texts(
+            name, most=config.max_texts, most_characters=config.max_characters
+        )
+        pair = self._pair(fields)
+        model = self.models[pair]
+        texts = [split_text(text, model.split) for text in given]
+        sentences = [sentence for text in texts for sentence in text.sentences]
+        if (longest := max(map(len, sentences), default=0)) > config.max_sentence:
+            raise RefusedError(
+                413,
+                f"a sentence has {longest:,} characters; the limit is {config.max_sentence:,}",
+            )
+        if len(sentences) > config.max_waiting:
+            raise RefusedError(
+                413, f"{name} has {len(sentences):,} sentences; the limit is {config.max_waiting:,}"
+            )
+        left = end - time.monotonic()
+        try:
+            future = model.batcher.submit(sentences, decoding, timeout=left)
+            found = iter(await _unless_gone(request, future, timeout=left))
+        except (QueueFullError, ClosedError):
+            raise RefusedError(503, "too many requests wait", retry_after=1) from None
+        except DeadlineError:
+            raise RefusedError(504, "the translation took too long", retry_after=1) from None
+        translations = [[next(found) for _ in text.sentences] for text in texts]
+        return Translated(pair, texts, translations), is_list
+
+    def _pair(self, fields: Fields) -> Pair:
+        """Return the language pair of a request."""
+        pairs = self.models.pairs
+        known = ", ".join(f"{source}-{target}" for source, target in pairs)
+        source, target = fields.text("source"), fields.text("target")
+        if source == "auto":
+            # Not detected: there is one source, or the request must name it.
+            sources = [pair[0] for pair in pairs if pair[1] == target]
+            if len(sources) > 1:
+                raise RefusedError(
+                    400, f"source=auto: name the source; the service translates {known}"
+                )
+            source = sources[0] if sources else source
+        if (source, target) not in pairs:
+            raise RefusedError(
+                400, f"source and target are not supported; the service translates {known}"
+            )
+        return source, target
+
+
+async def _unless_gone(
+    request: Request, future: Future[list[Translation]], *, timeout: float
+) -> list[Translation]:
+    """Wait for the translations of a request; drop them if its client leaves or it is overdue."""
+    found = asyncio.wrap_future(future)
+    gone = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((found, gone), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if found.done():
+            return found.result()
+        if gone.done():
+            raise ClientDisconnect
+        raise DeadlineError
+    finally:
+        future.cancel()
+        gone.cancel()
+
+
+def _ranked(translation: Translation, rank: int) -> TranslatedHypothesis:
+    """Return a hypothesis of a sentence, or the last if it has fewer."""
+    return translation.hypotheses[min(rank, len(translation.hypotheses) - 1)]
+
+
+def _distinct(ranks: Sequence[str]) -> list[str]:
+    """Return the texts that differ from the first and from each other."""
+    return [text for text in dict.fromkeys(ranks) if text != ranks[0]]
+
+
+def _sentence(translation: Translation, *, has_attention: bool) -> dict[str, object]:
+    return {
+        "source": translation.source,
+        "source_tokens": translation.source_tokens,
+        "unknown_tokens": translation.num_unknown_tokens,
+        "hypotheses": [
+            {
+                "text": found.text,
+                "score": found.score,
+                "log_probability": found.log_probability,
+                "finished": found.finished,
+                "tokens": found.tokens,
+                "token_log_probabilities": list(found.token_log_probabilities),
+            }
+            | ({"attention": _rounded(found)} if has_attention else {})
+            for found in translation.hypotheses
+        ],
+    }
+
+
+def _rounded(found: TranslatedHypothesis) -> list[object]:
+    """Return attention weights of four digits, by head, target token and source token."""
+    weights = np.asarray(found.attention_weights, dtype=np.float64).round(4)
+    listed: list[object] = weights.tolist()
+    return listed
+
+
+def _answer(
+    content: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Response(text.encode("utf-8"), status, media_type="application/json", headers=headers)
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedError)
+    return _answer({"error": str(error)}, error.status, error.headers)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _answer({"error": error.detail}, error.status_code, error.headers)
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    return _answer({"error": "the client has gone"}, 499)
+
+
+async def _failure(request: Request, error: Exception) -> Response:
+    """Answer a bug; the server logs it."""
+    return _answer({"error": "the service failed"}, 500)
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+_NAMES = {
+    "ar": "Arabic", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek", "en": "English",
+    "es": "Spanish", "fi": "Finnish", "fr": "French", "he": "Hebrew", "hi": "Hindi",
+    "hu": "Hungarian", "it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch",
+    "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian",
+    "sv": "Swedish", "tr": "Turkish", "uk": "Ukrainian", "vi": "Vietnamese", "zh": "Chinese",
+}  # fmt: skip
+
+
+def language_name(code: str) -> str:
+    """Return the English name of a language, or its code."""
+    return _NAMES.get(code, code)

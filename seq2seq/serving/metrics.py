@@ -1,0 +1,137 @@
+"""The measures of the service for Prometheus, and its access log."""
+
+import logging
+import time
+from collections.abc import Callable, Collection
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+logger = logging.getLogger(__name__)
+
+_SECONDS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+_SHOWN = 100
+"""Characters of a path in the log."""
+
+
+class Metrics:
+    """Counts requests, batches and reloads.
+
+    Args:
+        num_waiting: Returns the number of sentences that wait.
+    """
+
+    def __init__(self, num_waiting: Callable[[], int]) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._requests = Counter(
+            "seq2seq_requests", "Requests", ["path", "status"], registry=self._registry
+        )
+        self._seconds = Histogram(
+            "seq2seq_request_seconds",
+            "Time from the head of a request to the end of its answer",
+            ["path"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self.in_progress = Gauge(
+            "seq2seq_requests_in_progress", "Requests in progress", registry=self._registry
+        )
+        self._batches = Histogram(
+            "seq2seq_batch_sentences",
+            "Sentences translated together",
+            ["pair"],
+            buckets=_SIZES,
+            registry=self._registry,
+        )
+        self._batch_seconds = Histogram(
+            "seq2seq_batch_seconds",
+            "Time of a batch",
+            ["pair"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._reloads = Counter(
+            "seq2seq_reloads", "Reloads of the models", ["result"], registry=self._registry
+        )
+        waiting = Gauge("seq2seq_waiting_sentences", "Sentences that wait", registry=self._registry)
+        waiting.set_function(num_waiting)
+
+    def count_request(self, path: str, status: int, seconds: float) -> None:
+        """Count a request that was answered; 499 means that its client had gone."""
+        self._requests.labels(path, str(status)).inc()
+        self._seconds.labels(path).observe(seconds)
+
+    def count_batch(self, pair: str, num_sentences: int, seconds: float) -> None:
+        """Count a batch."""
+        self._batches.labels(pair).observe(num_sentences)
+        self._batch_seconds.labels(pair).observe(seconds)
+
+    def count_reload(self, *, succeeded: bool) -> None:
+        """Count a reload of the models."""
+        self._reloads.labels("success" if succeeded else "failure").inc()
+
+    def text(self) -> bytes:
+        """Return all measures in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+
+class Observed:
+    """An application whose requests are counted and logged, a line for each.
+
+    Args:
+        app: The application.
+        metrics: Counts the requests.
+        paths: The paths with a measure of their own; the others are counted together.
+        is_logged: Whether requests are logged. The texts of requests never are.
+    """
+
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, paths: Collection[str], is_logged: bool
+    ) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._paths = paths
+        self._is_logged = is_logged
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status, size = 500, 0
+        begin = time.perf_counter()
+
+        async def watch(message: Message) -> None:
+            nonlocal status, size
+            status = message.get("status", status)
+            size += len(message.get("body", b""))
+            await send(message)
+
+        self._metrics.in_progress.inc()
+        try:
+            await self._app(scope, receive, watch)
+        finally:
+            self._metrics.in_progress.dec()
+            seconds = time.perf_counter() - begin
+            path = scope["path"]
+            known = path if path in self._paths else "other"
+            self._metrics.count_request(known, status, seconds)
+            if self._is_logged:
+                client = (scope.get("client") or ("-",))[0]
+                logger.info(
+                    "%s %s %s %d %d bytes %.1f ms",
+                    client,
+                    scope["method"],
+                    ascii(path[:_SHOWN])[1:-1],
+                    status,
+                    size,
+                    1000 * seconds,
+                )

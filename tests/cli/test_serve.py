@@ -1,0 +1,116 @@
+import sys
+
+import pytest
+from tiny_service import KEYS, make_serve_config
+from tiny_translator import SENTENCES, make_translator
+
+from seq2seq.cli import serve
+from seq2seq.search import GreedyConfig
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    """Return a function that runs the command and returns its exit code and its stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run_command(*arguments):
+        monkeypatch.setattr(sys, "argv", ["seq2seq-serve", *arguments])
+        try:
+            serve.main()
+            code = 0
+        except SystemExit as end:
+            code = end.code
+        return code, capsys.readouterr().err
+
+    return run_command
+
+
+@pytest.mark.parametrize(
+    ("argument", "paths"),
+    [
+        ("checkpoint=a", ["a"]),
+        ("checkpoint=runs/a,b c", ["runs/a", "b c"]),
+        ("checkpoint=[a,b]", ["a", "b"]),
+        ("checkpoint='a,b'", ["a,b"]),
+    ],
+)
+def test_each_checkpoint_is_a_model(run, monkeypatch, argument, paths):
+    served = []
+    monkeypatch.setattr(serve, "serve", served.append)
+
+    assert run(argument, "decoding=greedy", "port=0") == (0, "")
+    [config] = served
+    assert config.checkpoint == paths
+    assert (config.host, config.port, config.decoding) == ("127.0.0.1", 0, GreedyConfig())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "checkpoint has no value; give it, checkpoint=..."),
+        (["checkpoint=a", "prot=1"], "unknown key 'prot'; did you mean port"),
+        (["checkpoint=a", "port=x"], "port: "),
+        (["checkpoint=a", "port=99999"], "port=99999 must be at least 0 and at most 65,535"),
+        (["checkpoint=a", "decoding=sampling"], "decoding=sampling: the service searches with"),
+        (["checkpoint=a", "--port", "1"], "unknown option --port; write port=1"),
+        (["checkpoint=a", "port=0"], "checkpoint=a: no such file; train one with train.py"),
+        (["checkpoint=a", "api_keys=k", "port=0"], "api_keys=k: no such file"),
+        (["checkpoint=a", "host=192.0.2.1"], "host=192.0.2.1 port=5000: "),
+    ],
+)
+def test_a_wrong_argument_is_one_line(run, arguments, message):
+    code, error = run(*arguments)
+
+    assert code == 2
+    assert error.startswith(f"error: {message}")
+    assert error.count("\n") == 1
+
+
+def test_a_service_without_its_packages_is_refused_in_one_line(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "seq2seq.serving.app", None)
+    monkeypatch.delitem(sys.modules, "seq2seq.serving.server", raising=False)
+
+    code, error = run("checkpoint=a")
+
+    assert code == 2
+    assert "pip install 'attention-seq2seq[serve]'" in error
+
+
+def test_a_checkpoint_gives_its_languages_and_sentences(checkpoint):
+    model = serve.load_model(str(checkpoint), make_serve_config())
+
+    assert model.pair == ("de", "en")
+    assert model.split("Ja. Nein.") == ["Ja.", "Nein."]
+    assert [each.text for each in model.translate(SENTENCES, GreedyConfig())] == [
+        each.text for each in make_translator()(SENTENCES)
+    ]
+
+
+def test_short_lines_may_stay_whole(checkpoint):
+    model = serve.load_model(str(checkpoint), make_serve_config(split_length=10))
+
+    assert model.split("Ja. Nein.") == ["Ja. Nein."]
+    assert model.split("Ja. Nein. Ja.") == ["Ja.", "Nein.", "Ja."]
+
+
+def test_keys_are_the_lines_of_a_file(tmp_path):
+    path = tmp_path / "keys"
+    path.write_text(f"{KEYS[0]}\n\n {KEYS[1]} \r\n")
+
+    assert serve.read_keys(str(path)) == list(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no key; write one on each line"),
+        ("0123456789abcdef\nshort\n", ":2: the key has 5"),
+    ],
+)
+def test_a_file_without_safe_keys_is_refused(tmp_path, text, message):
+    path = tmp_path / "keys"
+    path.write_text(text)
+
+    with pytest.raises(ValueError, match=message) as error:
+        serve.read_keys(str(path))
+    assert "short" not in str(error.value)

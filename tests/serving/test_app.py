@@ -1,0 +1,288 @@
+import threading
+import urllib.error
+
+import pytest
+from libretranslatepy import LibreTranslateAPI
+from tiny_service import KEYS, Shouter, load_shouter, make_serve_config, running, wait_until
+from tiny_translator import SENTENCES, make_translator
+
+from seq2seq.inference import split_sentences
+from seq2seq.search import BeamConfig, GreedyConfig
+from seq2seq.serving.app import language_name
+from seq2seq.serving.models import LoadedModel
+
+
+@pytest.fixture(scope="module")
+def live():
+    with running(make_serve_config(checkpoint=["de-en", "en-de", "fr-en"])) as service:
+        yield service
+
+
+def in_detail(live, text, **fields):
+    return live.ask("/v1/translate", {"text": text, "source": "de", "target": "en"} | fields)
+
+
+def test_libretranslates_client_works(live):
+    client = LibreTranslateAPI(f"http://127.0.0.1:{live.port}")
+
+    assert client.translate("Das M\u00e4dchen & 1+1.", "de", "en") == "DAS M\u00c4DCHEN & 1+1."
+    assert [(each["code"], each["targets"]) for each in client.languages()] == [
+        ("de", ["en"]),
+        ("en", ["de"]),
+        ("fr", ["en"]),
+    ]
+    with pytest.raises(urllib.error.HTTPError, match="501"):
+        client.detect("ja")
+
+
+def test_a_text_gives_a_text_and_a_list_a_list(live):
+    assert live.translate("ja").content == {"translatedText": "JA"}
+    assert live.translate(["ja", "", "nein"]).content == {"translatedText": ["JA", "", "NEIN"]}
+    assert live.translate([]).content == {"translatedText": []}
+
+
+def test_paragraphs_are_kept(live):
+    answer = live.translate("Ja. Nein.\n\n \r\nJa.\n")
+
+    assert answer.content == {"translatedText": "JA. NEIN.\n\n\r\nJA.\n"}
+
+
+def test_alternatives_follow_the_best_translation(live):
+    answer = live.translate(["Ja. Nein.", ""], alternatives=2)
+
+    assert answer.content == {
+        "translatedText": ["JA. NEIN.", ""],
+        "alternatives": [["JA.! NEIN.!", "JA.!! NEIN.!!"], []],
+    }
+
+
+def test_auto_is_the_only_source_of_a_target(live):
+    assert live.translate("ja", source="auto", target="de").content == {"translatedText": "JA"}
+    assert live.translate("ja", source="auto").status == 400  # German or French
+
+
+def test_details_have_tokens_scores_and_attention(live):
+    answer = in_detail(live, ["Ja. Nein.", ""], n_best=2, attention=True)
+
+    first, empty = answer.content["translations"]
+    assert (answer.content["source"], answer.content["target"]) == ("de", "en")
+    assert empty == {"text": "", "sentences": []}
+    assert first["text"] == "JA. NEIN."
+    ja, nein = first["sentences"]
+    assert (ja["source"], nein["source"]) == ("Ja.", "Nein.")
+    assert ja["source_tokens"] == ["\u2581a", "</s>"]
+    assert ja["unknown_tokens"] == 0
+    assert [found["text"] for found in ja["hypotheses"]] == ["JA.", "JA.!"]
+    assert ja["hypotheses"][1] == {
+        "text": "JA.!",
+        "score": -1.5,
+        "log_probability": -2.0,
+        "finished": True,
+        "tokens": ["\u2581A", "</s>"],
+        "token_log_probabilities": [-0.25, -0.75],
+        "attention": [[[0.75, 0.25], [0.1234, 0.8766]]],
+    }
+
+
+def test_attention_is_left_out_unless_it_is_asked_for(live):
+    [found] = in_detail(live, "ja").content["translations"][0]["sentences"][0]["hypotheses"]
+
+    assert "attention" not in found
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"beam": 5}, "beam must be from 1 to 4"),
+        ({"beam": 0}, "beam must be from 1 to 4"),
+        ({"n_best": 5}, "n_best must be from 1 to 4"),
+        ({"n_best": 3, "beam": 2}, "n_best must be at most beam"),
+        ({"attention": 1}, "attention must be true or false"),
+    ],
+)
+def test_a_wrong_detail_is_refused(live, fields, message):
+    answer = in_detail(live, "ja", **fields)
+
+    assert (answer.status, answer.content) == (400, {"error": message})
+
+
+def test_too_much_attention_is_refused(monkeypatch, live):
+    monkeypatch.setattr("seq2seq.serving.app._MOST_WEIGHTS", 7)
+
+    assert in_detail(live, "ja", attention=True).status == 200
+    assert in_detail(live, "Ja. Nein.", attention=True).status == 413
+    assert in_detail(live, "Ja. Nein.").status == 200
+
+
+@pytest.mark.parametrize("decoding", [BeamConfig(beam_size=2, length_penalty=0.5), GreedyConfig()])
+def test_a_request_chooses_the_beam_and_keeps_the_other_settings(decoding):
+    used = []
+
+    def translate(lines, decoding):
+        used.append(decoding)
+        return Shouter()(lines, decoding)
+
+    def load(path):
+        return LoadedModel(("de", "en"), translate, split_sentences)
+
+    with running(make_serve_config(decoding=decoding), load=load) as live:
+        used.clear()
+        live.translate("ja")
+        live.translate("ja", alternatives=3)
+        in_detail(live, "ja", beam=1)
+        in_detail(live, "ja", beam=3, n_best=2)
+
+    penalty = getattr(decoding, "length_penalty", 1.0)
+    assert used == [
+        decoding,
+        BeamConfig(beam_size=4, n_best=4, length_penalty=penalty),
+        GreedyConfig(),
+        BeamConfig(beam_size=3, n_best=2, length_penalty=penalty),
+    ]
+
+
+def test_answers_under_load_are_those_of_the_translator():
+    translator = make_translator()
+    lines = [line for line in SENTENCES if line.strip()]
+    expected = {line: translator([line], BeamConfig(beam_size=2))[0].text for line in lines}
+    answers, sizes = [], []
+
+    def translate(batch, decoding):
+        sizes.append(len(batch))
+        return translator(batch, decoding)
+
+    def load(path):
+        return LoadedModel(("de", "en"), translate, split_sentences)
+
+    def ask(live, offset):
+        for number in range(10):
+            line = lines[(number + offset) % len(lines)]
+            answers.append((line, live.translate(line)))
+
+    with running(load=load) as live:
+        threads = [threading.Thread(target=ask, args=(live, index)) for index in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+
+    assert len(answers) == 60
+    assert [a.content for line, a in answers] == [
+        {"translatedText": expected[line]} for line, _ in answers
+    ]
+    assert max(sizes) > 1
+
+
+def test_languages_and_settings_are_libretranslates(live):
+    assert live.ask("/languages").content[0] == {"code": "de", "name": "German", "targets": ["en"]}
+    settings = live.ask("/frontend/settings").content
+    assert settings["charLimit"] == 300
+    assert settings["keyRequired"] is False
+    assert settings["language"]["target"] == {"code": "en", "name": "English"}
+    assert live.ask("/health").content == {"status": "ok"}
+
+
+def test_a_language_without_a_name_is_named_by_its_code():
+    assert language_name("x-grammar") == "x-grammar"
+
+
+def test_a_full_queue_is_answered_by_503_and_is_not_ready():
+    gate, entered = threading.Event(), threading.Event()
+
+    def load(path):
+        def wait(lines):
+            if lines != ["a"]:  # the first translation of a model
+                entered.set()
+                assert gate.wait(20)
+
+        return load_shouter(path)._replace(translate=Shouter(before=wait))
+
+    with running(make_serve_config(max_waiting=2), load=load) as live:
+        assert live.ask("/ready").status == 200
+        threads = [threading.Thread(target=live.translate, args=("ja",))]
+        threads[0].start()
+        assert entered.wait(20)
+        threads.append(threading.Thread(target=live.translate, args=(["b", "c"],)))
+        threads[1].start()
+        wait_until(lambda: live.service.models.num_waiting == 2)
+        refused, ready, healthy = live.translate("ja"), live.ask("/ready"), live.ask("/health")
+        metrics = live.ask("/metrics").content.decode()
+        gate.set()
+        for thread in threads:
+            thread.join(20)
+
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+    assert refused.content == {"error": "too many requests wait"}
+    assert ready.status == 503
+    assert healthy.status == 200
+    assert "seq2seq_waiting_sentences 2.0" in metrics
+
+
+def test_a_slow_translation_is_answered_by_504():
+    gate = threading.Event()
+
+    def load(path):
+        return load_shouter(path)._replace(
+            translate=Shouter(before=lambda lines: lines == ["a"] or gate.wait(20))
+        )
+
+    with running(make_serve_config(timeout=0.05), load=load) as live:
+        answer = live.translate("ja")
+        gate.set()
+
+    assert answer.status == 504
+    assert answer.content == {"error": "the translation took too long"}
+
+
+def test_a_failing_translation_is_answered_without_its_reason(caplog):
+    def fail(lines):
+        if "bad" in lines:
+            raise RuntimeError("/home/secret")
+
+    def load(path):
+        return load_shouter(path)._replace(translate=Shouter(before=fail))
+
+    with running(load=load) as live:
+        answer = live.translate(["ja", "bad"])
+        other = live.translate("ja")
+
+    assert (answer.status, answer.content) == (500, {"error": "the service failed"})
+    assert other.content == {"translatedText": "JA"}
+    assert "/home/secret" in caplog.text
+
+
+def test_unknown_paths_and_methods_are_answered_in_json(live):
+    assert live.ask("/../../etc/passwd").content == {"error": "Not Found"}
+    answer = live.ask("/translate")
+    assert (answer.status, answer.content) == (405, {"error": "Method Not Allowed"})
+
+
+def test_a_key_is_needed_where_keys_are_given():
+    with running(api_keys=KEYS) as live:
+        assert live.ask("/frontend/settings").content["keyRequired"] is True
+        assert live.ask("/languages").status == 200
+        wrong = [{}, {"api_key": ""}, {"api_key": KEYS[0][:-1]}, {"api_key": "\ud800"}]
+        answers = [live.translate("ja", **fields) for fields in wrong]
+        answers.append(in_detail(live, "ja"))
+        assert {(each.status, each.content["error"]) for each in answers} == {
+            (403, "the API key is missing or wrong")
+        }
+        for key in KEYS:
+            assert live.translate("ja", api_key=key).status == 200
+            assert in_detail(live, "ja", api_key=key).status == 200
+        fields = {"q": "ja", "source": "de", "target": "en"}
+        authorized = live.ask("/translate", fields, Authorization=f"Bearer {KEYS[1]}")
+        assert authorized.status == 200
+        assert live.translate("ja", api_key=[KEYS[0]]).status == 400
+        client = LibreTranslateAPI(f"http://127.0.0.1:{live.port}", api_key=KEYS[0])
+        assert client.translate("ja", "de", "en") == "JA"
+
+
+def test_other_sites_may_use_the_service_only_if_asked():
+    origin = {"Origin": "https://example.org"}
+    allowed = "Access-Control-Allow-Origin"
+    with running() as live:
+        assert allowed not in live.ask("/languages", **origin).headers
+    with running(make_serve_config(cors=["https://example.org"])) as live:
+        assert live.ask("/languages", **origin).headers[allowed] == "https://example.org"
+        assert allowed not in live.ask("/languages", Origin="https://evil.org").headers

@@ -1,0 +1,98 @@
+import pytest
+from tiny_service import Shouter, load_shouter
+from tiny_translator import GREEDY
+
+from seq2seq.inference.batcher import Batcher
+from seq2seq.serving.models import LoadedModel, Models
+
+
+def new_batcher(translate, pair):
+    return Batcher(translate)
+
+
+@pytest.fixture
+def make_models():
+    """Return a function that makes models, which are closed at the end."""
+    made = []
+
+    def make(*paths, load=load_shouter):
+        made.append(Models(paths, load=load, new_batcher=new_batcher, decoding=GREEDY))
+        return made[-1]
+
+    yield make
+    for models in made:
+        models.close()
+
+
+def ask(models, pair, line="a"):
+    [translation] = models[pair].batcher.submit([line], GREEDY).result(10)
+    return translation.text
+
+
+def test_each_pair_has_its_model(make_models):
+    models = make_models("de-en", "en-de")
+
+    assert models.pairs == [("de", "en"), ("en", "de")]
+    assert ask(models, ("en", "de"), "ja") == "JA"
+    assert models.are_working
+    assert models.num_waiting == 0
+
+
+def test_two_models_of_a_pair_are_refused(make_models):
+    with pytest.raises(ValueError, match="checkpoint=de-en translates de-en, as checkpoint=de-en"):
+        make_models("de-en", "de-en")
+
+
+def test_a_reload_replaces_all_models(make_models):
+    marks = iter("1234")
+    models = make_models(
+        "de-en",
+        "en-de",
+        load=lambda path: load_shouter(path)._replace(translate=Shouter(next(marks))),
+    )
+    before = [ask(models, pair) for pair in models.pairs]
+
+    models.reload()
+
+    assert before == ["A1", "A2"]
+    assert [ask(models, pair) for pair in models.pairs] == ["A3", "A4"]
+
+
+def fails(lines, decoding):
+    raise RuntimeError("weights are NaN")
+
+
+@pytest.mark.parametrize(
+    ("second", "error"),
+    [
+        (OSError("no such file"), "no such file"),
+        (ValueError("not a checkpoint"), "not a checkpoint"),
+        (LoadedModel(("de", "fr"), Shouter("new"), str.split), "the service began with de-en, en-"),
+        (LoadedModel(("en", "de"), fails, str.split), "weights are NaN"),
+    ],
+)
+def test_after_a_reload_that_failed_all_old_models_answer(make_models, second, error):
+    is_new = False
+
+    def load(path):
+        if is_new and path == "en-de":
+            if isinstance(second, Exception):
+                raise second
+            return second
+        return load_shouter(path)._replace(translate=Shouter("new" if is_new else "old"))
+
+    models = make_models("de-en", "en-de", load=load)
+    is_new = True
+
+    with pytest.raises((OSError, ValueError, RuntimeError), match=error):
+        models.reload()
+
+    assert [ask(models, pair) for pair in models.pairs] == ["Aold", "Aold"]
+
+
+def test_closed_models_are_not_working(make_models):
+    models = make_models("de-en")
+
+    models.close()
+
+    assert not models.are_working

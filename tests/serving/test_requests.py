@@ -1,0 +1,178 @@
+"""Bodies of requests, sent to a live service: each is answered, and never by a bug."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_service import make_serve_config, running
+
+FORM = "application/x-www-form-urlencoded"
+CONFIG = make_serve_config(max_body=2000)
+
+
+@pytest.fixture(scope="module")
+def live():
+    with running(CONFIG) as service:
+        yield service
+
+
+def body(**fields):
+    return json.dumps({"q": "ja", "source": "de", "target": "en"} | fields).encode()
+
+
+def test_a_form_in_utf_8_is_read_as_it_is_sent(live):
+    raw = "q=Das Mädchen &source=de&target=en".encode()
+
+    answer = live.ask("/translate", raw, **{"Content-Type": FORM})
+
+    assert answer.content == {"translatedText": "DAS MÄDCHEN "}
+
+
+def test_a_form_may_be_escaped_and_give_numbers(live):
+    raw = b"q=M%C3%A4dchen+%26+%F0%9F%98%80&source=de&target=en&alternatives=1"
+
+    answer = live.ask("/translate", raw, **{"Content-Type": f"{FORM}; charset=UTF-8"})
+
+    assert answer.content == {
+        "translatedText": "MÄDCHEN & \U0001f600",
+        "alternatives": ["MÄDCHEN & \U0001f600!"],
+    }
+
+
+def test_several_texts_of_a_form_are_a_list(live):
+    raw = b"q=a&q=b&source=de&target=en"
+
+    answer = live.ask("/translate", raw, **{"Content-Type": FORM})
+
+    assert answer.content == {"translatedText": ["A", "B"]}
+
+
+DEEP = b'{"q":' + 900 * b"[" + 900 * b"]" + b"}"
+WRONG = {
+    "no JSON": (b"q=ja", 400, "the body is not JSON"),
+    "empty": (b"", 400, "not JSON"),
+    "half": (body()[:-1], 400, "not JSON"),
+    "a list": (b"[]", 400, "must be a JSON object"),
+    "a number": (b"1e999", 400, "must be a JSON object"),
+    "deep": (DEEP, 400, "q must be a text or a list of texts"),
+    "NaN": (body(alternatives=float("nan")), 400, "not JSON"),
+    "infinity": (body()[:-1] + b',"alternatives":1e999}', 400, "alternatives must be an integer"),
+    "a huge integer": (body()[:-1] + b',"alternatives":' + b"9" * 1500 + b"}", 400, "from 0 to 3"),
+    "UTF-16": (body().decode().encode("utf-16"), 400, "the body is not UTF-8"),
+    "Latin-1": ('{"q":"\u00e4"}'.encode("latin-1"), 400, "the body is not UTF-8"),
+    "half a pair": (body(q="\ud800"), 400, "q contains half of a surrogate pair"),
+    "half a pair elsewhere": (body(source="\udc80"), 400, "translates de-en"),
+    "no q": (b'{"source":"de","target":"en"}', 400, "the field q is missing"),
+    "q null": (body(q=None), 400, "the field q is missing"),
+    "q a number": (body(q=1), 400, "q must be a text or a list of texts"),
+    "q an object": (body(q={}), 400, "q must be a text"),
+    "q of numbers": (body(q=["a", 1]), 400, "q must be a text or a list of texts"),
+    "no source": (b'{"q":"a","target":"en"}', 400, "the field source is missing"),
+    "source a list": (body(source=["de"]), 400, "source must be a text"),
+    "another source": (body(source="xx"), 400, "not supported; the service translates de-en"),
+    "another target": (body(target="de"), 400, "not supported"),
+    "auto to another target": (body(source="auto", target="de"), 400, "not supported"),
+    "HTML": (body(format="html"), 400, "format must be text"),
+    "alternatives true": (body(alternatives=True), 400, "alternatives must be an integer"),
+    "alternatives text": (body(alternatives="1"), 400, "alternatives must be an integer"),
+    "alternatives -1": (body(alternatives=-1), 400, "alternatives must be from 0 to 3"),
+    "alternatives 4": (body(alternatives=4), 400, "alternatives must be from 0 to 3"),
+    "long text": (body(q="a" * 301), 413, "q has 301 characters; the limit is 300"),
+    "long list": (body(q=["a"] * 6), 413, "q has 6 texts; the limit is 5"),
+    "long in sum": (body(q=["a" * 151] * 2), 413, "302 characters"),
+    "long sentence": (body(q="a" * 101), 413, "a sentence has 101 characters; the limit is 100"),
+    "many sentences": (body(q="A.\n" * 51), 413, "51 sentences; the limit is 50"),
+    "large": (body(q="a" * 2000), 413, "the body has more than 2,000 bytes"),
+    "huge": (body(q="a" * 100_000), 413, "the body has more than 2,000 bytes"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_body_is_answered_by_its_mistake(live, case):
+    raw, status, message = WRONG[case]
+
+    answer = live.ask("/translate", raw)
+
+    assert answer.status == status
+    assert list(answer.content) == ["error"]
+    assert message in answer.content["error"]
+
+
+FORM_ERRORS = {
+    "not UTF-8": (b"q=\xe4", "the body is not UTF-8"),
+    "escaped, not UTF-8": (b"q=%E4", "the body is not UTF-8"),
+    "many fields": (1000 * b"&", "the body is not a form"),
+    "a number in other digits": ("q=a&source=de&target=en&alternatives=\u0663".encode(), "integer"),
+    "two sources": (b"q=a&source=de&source=en&target=en", "source must be a text"),
+    "a multipart body": (b"--x", "the field q is missing"),
+}
+
+
+@pytest.mark.parametrize("case", FORM_ERRORS)
+def test_a_wrong_form_is_answered_by_its_mistake(live, case):
+    raw, message = FORM_ERRORS[case]
+
+    answer = live.ask("/translate", raw, **{"Content-Type": FORM})
+
+    assert answer.status == 400
+    assert message in answer.content["error"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Type": "multipart/form-data; boundary=x"},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": ""},
+        {"Content-Type": "application/json; charset=latin-1"},
+        {"Content-Encoding": "gzip"},
+    ],
+)
+def test_a_body_of_another_kind_is_refused(live, headers):
+    answer = live.ask("/translate", body(), **headers)
+
+    assert answer.status == 415
+    assert answer.content["error"].startswith("send ")
+
+
+def test_a_misspelt_field_is_refused_beside_librettranslates_interface(live):
+    answer = live.ask("/v1/translate", {"text": "a", "source": "de", "target": "en", "nbest": 2})
+
+    assert answer.status == 400
+    assert answer.content["error"].startswith("unknown field 'nbest'; one of: text, source,")
+
+
+def test_a_hostile_name_of_a_field_is_shown_short_and_escaped(live):
+    answer = live.ask("/v1/translate", {"\ud800\n<script>" * 50: 1})
+
+    assert answer.content["error"].startswith(r"unknown field '\ud800\n<script>")
+    assert len(answer.content["error"]) < 200
+
+
+def test_a_text_of_control_characters_is_translated(live):
+    assert live.translate("a\x00b\x1b").content == {"translatedText": "A\x00B\x1b"}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=8,
+)
+NAMES = st.sampled_from(["q", "source", "target", "format", "alternatives", "api_key", "x"])
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(NAMES, JSON | st.just("de") | st.just("en")))
+def test_any_fields_are_answered(live, fields):
+    answer = live.ask("/translate", fields)
+
+    assert answer.status in (200, 400, 413)
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=60), st.sampled_from(["application/json", FORM]))
+def test_any_bytes_are_answered(live, raw, kind):
+    answer = live.ask("/translate", raw, **{"Content-Type": kind})
+
+    assert answer.status in (200, 400)

@@ -1,0 +1,275 @@
+"""Connections, signals and the end of the service."""
+
+import asyncio
+import contextlib
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from tiny_service import Shouter, load_shouter, make_serve_config, running, wait_until
+from tiny_translator import make_translator, write_checkpoint
+
+from seq2seq.serving import server
+from seq2seq.serving.server import bind
+
+BODY = b'{"q":"ja","source":"de","target":"en"}'
+REQUEST = (
+    b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
+)
+
+
+def read_all(connection):
+    """Read until the other side closes."""
+    received = b""
+    with contextlib.suppress(ConnectionError):
+        while data := connection.recv(65536):
+            received += data
+    return received
+
+
+def read_answer(connection):
+    received = b""
+    while not received.endswith(b"}"):
+        received += connection.recv(65536)
+    return received
+
+
+@pytest.fixture(scope="module")
+def live():
+    with running() as service:
+        yield service
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS
+        b"GET / HTTP/1.1\r\nHost: x\r\nX: " + 100_000 * b"x",
+        b"GET / HTTP/1.1\r\n" + 4000 * b"A: b\r\n",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"\0\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_is_answered_by_400_in_json(live, raw):
+    with live.connect() as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(raw)
+        answer = read_all(connection)
+
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400") or answer == b""  # reset while it was sent
+    assert not answer or body == b'{"error": "Invalid HTTP request received."}'
+
+
+def test_requests_behind_each_other_on_a_connection_are_all_answered(live):
+    with live.connect() as connection:
+        connection.sendall(5 * REQUEST + REQUEST.replace(b"Host", b"Connection: close\r\nHost"))
+        answers = read_all(connection)
+
+    assert answers.count(b'{"translatedText":"JA"}') == 6
+
+
+def test_a_body_in_chunks_is_limited_too(live):
+    head = REQUEST.partition(b"Content-Length")[0] + b"Transfer-Encoding: chunked\r\n\r\n"
+    with live.connect() as connection:
+        connection.sendall(head + 5 * (b"3e8\r\n" + 1000 * b" " + b"\r\n") + b"0\r\n\r\n")
+        answer = read_all(connection)
+
+    assert answer.startswith(b"HTTP/1.1 413")
+
+
+def test_a_slow_body_is_answered_by_408():
+    with running(make_serve_config(timeout=0.1)) as live, live.connect() as connection:
+        connection.sendall(REQUEST[:-1])
+
+        assert read_all(connection).startswith(b"HTTP/1.1 408")
+
+
+def test_a_connection_without_a_request_is_closed(monkeypatch):
+    monkeypatch.setattr(server, "_HEAD_SECONDS", 0.1)
+    with running() as live, live.connect() as silent, live.connect() as slow:
+        slow.sendall(b"POST /translate HT")
+
+        assert read_all(silent) == b""
+        assert read_all(slow) == b""
+        with live.connect() as second:
+            second.sendall(REQUEST)
+            assert read_answer(second).startswith(b"HTTP/1.1 200")
+            second.sendall(REQUEST[:20])
+            assert read_all(second) == b""
+
+
+def test_a_client_that_does_not_read_is_dropped(monkeypatch):
+    monkeypatch.setattr(server, "_READ_SECONDS", 0.1)
+
+    def load(path):
+        return load_shouter(path)._replace(translate=Shouter(mark=8_000_000 * "x"))
+
+    with running(load=load) as live:
+        with live.connect() as connection:
+            connection.sendall(REQUEST)
+            wait_until(lambda: not live.server.server_state.connections)
+        assert live.ask("/health").status == 200
+
+
+def test_a_request_whose_client_has_gone_is_not_translated():
+    gate, entered, seen = threading.Event(), threading.Event(), []
+
+    def load(path):
+        def wait(lines):
+            seen.extend(lines)
+            if "first" in lines:
+                entered.set()
+                assert gate.wait(20)
+
+        return load_shouter(path)._replace(translate=Shouter(before=wait))
+
+    with running(load=load) as live:
+        waiting = threading.Thread(target=live.translate, args=("first",))
+        waiting.start()
+        assert entered.wait(20)
+        with live.connect() as connection:
+            connection.sendall(REQUEST.replace(b"ja", b"no"))
+            wait_until(lambda: live.service.models.num_waiting)
+        wait_until(lambda: 'status="499"' in live.ask("/metrics").content.decode())
+        gate.set()
+        waiting.join(20)
+        live.translate("last")
+
+    assert seen == ["a", "first", "last"]
+
+
+def test_open_connections_do_no_harm(live):
+    with contextlib.ExitStack() as stack:
+        for _ in range(200):
+            stack.enter_context(live.connect())
+
+        assert live.translate("ja").content == {"translatedText": "JA"}
+
+
+def test_stopping_answers_what_was_accepted():
+    gate, entered, taken = threading.Event(), threading.Event(), []
+
+    def load(path):
+        def wait(lines):
+            if lines != ["a"]:
+                taken.extend(lines)
+                entered.set()
+                assert gate.wait(20)
+
+        return load_shouter(path)._replace(translate=Shouter(before=wait))
+
+    answers = []
+    with running(load=load) as live:
+        threads = [
+            threading.Thread(target=lambda: answers.append(live.translate("ja"))) for _ in range(6)
+        ]
+        for thread in threads:
+            thread.start()
+        assert entered.wait(20)
+        wait_until(lambda: live.service.models.num_waiting + len(taken) == len(threads))
+        live.server.should_exit = True
+        wait_until(lambda: not live.server.servers[0].is_serving())
+        gate.set()
+        for thread in threads:
+            thread.join(20)
+        live.thread.join(20)
+
+        assert not live.thread.is_alive()
+        with pytest.raises(ConnectionError):
+            live.connect()
+    assert [each.content for each in answers] == 6 * [{"translatedText": "JA"}]
+
+
+def test_reloading_under_load_answers_every_request_by_one_of_the_models(caplog):
+    marks = iter(range(1000))
+
+    def load(path):
+        return load_shouter(path)._replace(translate=Shouter(mark=f" {next(marks)}"))
+
+    answers, is_over = [], threading.Event()
+
+    def ask():
+        while not is_over.is_set():
+            answers.append(live.translate("Ja. Nein. Ja."))
+
+    with running(load=load) as live:
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: answers)
+        loop = live.server.servers[0].get_loop()
+        for _ in range(5):
+            asyncio.run_coroutine_threadsafe(live.service.reload(), loop).result(20)
+        is_over.set()
+        for thread in threads:
+            thread.join(20)
+        metrics = live.ask("/metrics").content.decode()
+        last = live.translate("Ja.").content
+
+    texts = [
+        re.fullmatch(r"JA\. (\d) NEIN\. \1 JA\. \1", a.content["translatedText"]) for a in answers
+    ]
+    assert all(texts)
+    assert last == {"translatedText": "JA. 5"}
+    assert 'seq2seq_reloads_total{result="success"} 5.0' in metrics
+
+
+def test_an_address_in_use_is_refused_in_one_line():
+    with bind("127.0.0.1", 0) as first:
+        first.listen()
+        port = first.getsockname()[1]
+
+        with pytest.raises(ValueError, match=rf"host=127.0.0.1 port={port}: address already in"):
+            bind("127.0.0.1", port)
+
+
+def test_an_address_of_another_machine_is_refused():
+    with pytest.raises(ValueError, match=r"host=192.0.2.1 port=0: .*; choose another address"):
+        bind("192.0.2.1", 0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_the_command_translates_reloads_and_ends_with_0_at_sigterm(tmp_path):
+    path = write_checkpoint(tmp_path / "run")
+    expected = make_translator()(["zwei"])[0].text.strip()
+    command = [sys.executable, "-m", "seq2seq.cli.serve", f"checkpoint={path}", "port=0"]
+    process = subprocess.Popen(
+        [*command, "device=cpu", "decoding=greedy"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    try:
+        port = int(re.search(r":(\d+)/$", process.stderr.readline())[1])
+        body = BODY.replace(b"ja", b"zwei")
+        request = REQUEST.replace(BODY, body).replace(b"%d" % len(BODY), b"%d" % len(body))
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+            connection.sendall(request)
+            first = read_answer(connection)
+            process.send_signal(signal.SIGHUP)
+            assert process.stderr.readline().startswith("127.0.0.1 POST /translate 200")
+            assert process.stderr.readline() == "reloaded the models\n"
+            connection.sendall(request[:-5])
+            select.select([], [], [], 0.2)  # until the head is read
+            process.send_signal(signal.SIGTERM)
+            select.select([], [], [], 0.2)
+            connection.sendall(request[-5:])
+            second = read_all(connection)
+        assert process.wait(20) == 0
+        assert process.stderr.read().splitlines()[-1] == "all requests are answered; stopped"
+    finally:
+        process.kill()
+        process.stderr.close()
+        process.wait()
+
+    assert expected.encode() in first
+    assert expected.encode() in second

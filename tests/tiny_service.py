@@ -1,0 +1,160 @@
+"""A service with models that take no time, for tests."""
+
+import contextlib
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+
+from seq2seq.inference import split_sentences
+from seq2seq.inference.translation import TranslatedHypothesis, Translation
+from seq2seq.search import BeamConfig, DecodingConfig
+from seq2seq.serving.app import Service
+from seq2seq.serving.config import ServeConfig
+from seq2seq.serving.models import LoadedModel
+from seq2seq.serving.server import Server, bind
+
+KEYS = ("a-key-of-16-bytes", "another-key-of-16-bytes")
+_VALUES = {
+    "checkpoint": ["de-en"],
+    "plugins": [],
+    "engine": "torch",
+    "host": "127.0.0.1",
+    "port": 0,
+    "device": "cpu",
+    "precision": "fp32",
+    "threads": None,
+    "batch_size": 8,
+    "split_length": 1,
+    "max_waiting": 50,
+    "timeout": 20.0,
+    "max_characters": 300,
+    "max_sentence": 100,
+    "max_texts": 5,
+    "max_body": 4000,
+    "max_beam": 4,
+    "api_keys": None,
+    "cors": [],
+    "access_log": True,
+    "decoding": BeamConfig(beam_size=2),
+}
+
+
+def make_serve_config(**changes: object) -> ServeConfig:
+    return ServeConfig(**_VALUES | changes)
+
+
+class Shouter:
+    """A model that writes capital letters; its hypotheses differ by exclamation marks.
+
+    `before` is called with the lines of each batch.
+    """
+
+    def __init__(self, mark: str = "", before: Callable[[Sequence[str]], object] = len) -> None:
+        self._mark = mark
+        self._before = before
+
+    def __call__(self, lines: list[str], decoding: DecodingConfig) -> list[Translation]:
+        self._before(lines)
+        n_best = getattr(decoding, "n_best", 1)
+        return [
+            Translation(
+                line, [4], ["\u2581a", "</s>"], [self._found(line, r) for r in range(n_best)]
+            )
+            for line in lines
+        ]
+
+    def _found(self, line: str, rank: int) -> TranslatedHypothesis:
+        return TranslatedHypothesis(
+            text=line.upper() + self._mark + "!" * rank,
+            score=-0.5 - rank,
+            log_probability=-1.0 - rank,
+            finished=True,
+            ids=[5],
+            tokens=["\u2581A", "</s>"],
+            attention_weights=torch.tensor([[[0.75, 0.25], [0.12344, 0.87656]]]),
+            token_log_probabilities=[-0.25, -0.75],
+        )
+
+
+def load_shouter(path: str) -> LoadedModel:
+    """Return a model whose path is its language pair."""
+    source, target = path.split("-")
+    return LoadedModel((source, target), Shouter(), split_sentences)
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Return when a condition holds; fail after a time that no machine needs."""
+    for _ in range(20_000):
+        if condition():
+            return
+        time.sleep(0.001)
+    raise AssertionError("the condition never held")
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    content: object
+
+
+class Running(NamedTuple):
+    """A service that answers on a port of this machine."""
+
+    service: Service
+    port: int
+    server: Server
+    thread: threading.Thread
+
+    def ask(self, path: str, content: object = None, **headers: str) -> Answer:
+        """Send JSON, or bytes as they are, and return the answer; without content by GET."""
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        with contextlib.closing(connection):
+            if content is None:
+                connection.request("GET", path, headers=headers)
+            else:
+                connection.request(
+                    "POST", path, body, {"Content-Type": "application/json"} | headers
+                )
+            answer = connection.getresponse()
+            text = answer.read()
+            is_json = answer.headers.get_content_type() == "application/json"
+            return Answer(answer.status, answer.headers, json.loads(text) if is_json else text)
+
+    def translate(self, q: object, **fields: object) -> Answer:
+        return self.ask("/translate", {"q": q, "source": "de", "target": "en"} | fields)
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(20)
+
+
+@contextlib.contextmanager
+def running(
+    config: ServeConfig | None = None,
+    *,
+    load: Callable[[str], LoadedModel] = load_shouter,
+    api_keys: Sequence[str] = (),
+) -> Iterator[Running]:
+    """Run a service in a thread of this process."""
+    config = config or make_serve_config()
+    service = Service(config, load=load, api_keys=api_keys)
+    bound = bind("127.0.0.1", 0)
+    server = Server(service, config, bound)
+    thread = threading.Thread(target=server.serve_until_stopped)
+    thread.start()
+    live = Running(service, bound.getsockname()[1], server, thread)
+    try:
+        wait_until(lambda: server.started or not thread.is_alive())
+        yield live
+    finally:
+        live.stop()
