@@ -3,27 +3,25 @@
 import contextlib
 import gc
 import logging
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from seq2seq.attention import AttentionConfig, NoAttentionConfig
+from seq2seq.attention import NoAttentionConfig
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
-from seq2seq.checks import Mark
+from seq2seq.checks import Mark, as_yaml
 from seq2seq.config.schema import (
-    TeacherForcingConfig,
     TeacherForcingSchedule,
     TrainConfig,
     build_model,
     check_model,
 )
-from seq2seq.config.serialization import config_differences
-from seq2seq.data import FilesConfig, SentencePieceConfig
+from seq2seq.config.serialization import config_differences, flatten_config
 from seq2seq.data.segmentation import samples_segmentations
 from seq2seq.kernels import kernels_in_use
-from seq2seq.model.config import DecoderConfig, DropoutMode, EncoderConfig
 from seq2seq.model.seq2seq import count_parameters, count_shared_parameters
 from seq2seq.runtime.distributed import (
     Ranks,
@@ -48,9 +46,6 @@ from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
-
-_OF_WORDS = "word_dropout"
-"""Dropout that is drawn anew for each token in every mode."""
 
 
 def run_training(
@@ -257,82 +252,56 @@ def log_start(trainer: Trainer) -> None:
         logger.info("resumed after update %d", trainer.progress.update)
 
 
-def settings_without_effect(config: TrainConfig) -> Iterator[str]:
-    """Yield a warning for each setting that another one makes ineffective.
+def settings_without_effect(config: TrainConfig) -> list[str]:
+    """Return a warning for each setting that another one makes ineffective.
 
     Example:
         >>> from seq2seq.config.schema import load_config
-        >>> list(settings_without_effect(load_config("training.r_drop=5", "data.dropout=0")))
+        >>> settings_without_effect(load_config("training.r_drop=5", "data.dropout=0"))
         ['training.r_drop=5.0 compares two passes that are equal without dropout; set data.dropout']
     """
-    training = config.training
-    yield from _dropout_without_effect(config)
+    values, training, forcing = (
+        flatten_config(config),
+        config.training,
+        config.training.teacher_forcing,
+    )
+    rates = [values[key] for key in values if re.fullmatch(r"(model|attention)\..*dropout", key)]
     has_vectors = config.model.encoder.vectors or config.model.decoder.vectors
-    if training.freeze_embeddings and not (config.init_from or has_vectors):
-        yield (
-            "training.freeze_embeddings=true keeps embeddings that are random, because neither "
-            "init_from nor vectors are given"
-        )
-    yield from _teacher_forcing_without_effect(training.teacher_forcing)
-    warmup = training.schedule.warmup_updates
-    if training.max_updates is not None and warmup >= training.max_updates:
-        yield (
-            f"training.schedule.warmup_updates={warmup} is not over when "
-            f"training.max_updates={training.max_updates} ends the training"
-        )
-    tokenizer = config.tokenizer
-    nbest = tokenizer.sampling_nbest if isinstance(tokenizer, SentencePieceConfig) else -1
-    if nbest != -1 and not samples_segmentations(tokenizer):
-        yield f"tokenizer.sampling_nbest={nbest} is not used, because tokenizer.sampling_alpha=0"
-    sets = config.data.train_sets() if isinstance(config.data, FilesConfig) else []
-    if len(sets) == 1 and sets[0].weight != 1:
-        yield f"{sets[0].key}.weight={sets[0].weight} is not used, because data.train is one corpus"
-
-
-def _dropout_without_effect(config: TrainConfig) -> Iterator[str]:
-    sides: dict[str, EncoderConfig | DecoderConfig]
-    sides = {"model.encoder": config.model.encoder, "model.decoder": config.model.decoder}
-    attention = config.attention
-    parts: list[AttentionConfig | EncoderConfig | DecoderConfig] = [*sides.values()]
-    if not isinstance(attention, NoAttentionConfig):
-        parts.append(attention)
-    elif attention.dropout > 0:
-        yield f"attention.dropout={attention.dropout} is not used by attention=none"
-    r_drop = config.training.r_drop
-    if r_drop > 0 and not any(map(_has_dropout, parts)):
-        yield (
-            f"training.r_drop={r_drop} compares two passes that are equal without "
-            "dropout; set data.dropout"
-        )
-    idle = [
-        name
-        for name, side in sides.items()
-        if side.dropout_mode is DropoutMode.sequence and not _has_dropout(side, besides=_OF_WORDS)
-    ]
-    if idle:
-        yield (
-            f"{idle[0]}.dropout_mode=sequence has no effect without dropout of vectors; set "
-            "data.dropout"
-        )
-
-
-def _teacher_forcing_without_effect(forcing: TeacherForcingConfig) -> Iterator[str]:
     is_constant = forcing.schedule is TeacherForcingSchedule.constant
-    if is_constant and forcing.end not in (forcing.start, 1.0):  # 1 is the default
-        yield (
-            f"training.teacher_forcing.end={forcing.end} is not used by the constant schedule; "
-            "choose another training.teacher_forcing.schedule"
-        )
-    if not is_constant and forcing.start == forcing.end == 1:
-        yield (
-            f"training.teacher_forcing.schedule={forcing.schedule.name} goes from 1 to 1, so every "
-            "token is the true one; set training.teacher_forcing.end"
-        )
-
-
-def _has_dropout(
-    part: AttentionConfig | EncoderConfig | DecoderConfig, besides: str | None = None
-) -> bool:
-    """Return whether a part of the model has dropout of a kind besides one."""
-    rates = {key: value for key, value in asdict(part).items() if key.endswith("dropout")}
-    return any(value > 0 for key, value in rates.items() if key != besides)
+    end = training.max_updates
+    idle = {
+        "training.r_drop": (
+            training.r_drop > 0 and not any(rates),
+            "compares two passes that are equal without dropout; set data.dropout",
+        ),
+        "attention.dropout": (
+            isinstance(config.attention, NoAttentionConfig) and config.attention.dropout > 0,
+            "is not used by attention=none",
+        ),
+        "training.freeze_embeddings": (
+            training.freeze_embeddings and not (config.init_from or has_vectors),
+            "keeps random embeddings, because neither init_from nor vectors are given",
+        ),
+        "training.teacher_forcing.end": (
+            is_constant and forcing.end not in (forcing.start, 1.0),  # 1 is the default
+            "is not used by the constant schedule; choose another for it",
+        ),
+        "training.teacher_forcing.schedule": (
+            not is_constant and forcing.start == forcing.end == 1,
+            "goes from 1 to 1, so every token is the true one; set training.teacher_forcing.end",
+        ),
+        "training.schedule.warmup_updates": (
+            end is not None and training.schedule.warmup_updates >= end,
+            f"is not over when training.max_updates={end} ends the training",
+        ),
+        "tokenizer.sampling_nbest": (
+            values.get("tokenizer.sampling_nbest", -1) != -1
+            and not samples_segmentations(config.tokenizer),
+            "is not used, because tokenizer.sampling_alpha=0",
+        ),
+    }
+    return [
+        f"{key}={as_yaml(values[key])} {reason}"
+        for key, (is_idle, reason) in idle.items()
+        if is_idle
+    ]

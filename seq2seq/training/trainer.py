@@ -26,7 +26,7 @@ from seq2seq.runtime.distributed import (
 )
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import Interrupted, StopSignals
-from seq2seq.training.monitoring.log import ProgressDisplay, describe_validation
+from seq2seq.training.monitoring.log import ProgressDisplay
 from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import (
@@ -271,7 +271,13 @@ class Trainer:
         """Score the model, keep it if it is among the best, and write last.pt."""
         progress, validator = self.progress, self.validator
         evaluation, others = validator.validate(self.model, self.updater, progress)
-        logger.info("%s", describe_validation(progress, evaluation))
+        logger.info(
+            "update %d, epoch %.1f, %.1f min, valid %s",
+            progress.update,
+            progress.epoch + progress.epoch_share,
+            progress.seconds / 60,
+            evaluation,
+        )
         board.validation(evaluation, update=progress.update)
         board.position("valid", progress)
         board.samples(evaluation, validator.evaluator, update=progress.update)

@@ -80,7 +80,8 @@ class Evaluation:
     def __str__(self) -> str:
         """Return the scores in a few words, for a log."""
         scores = self.scores
-        return f"perplexity {self.perplexity:.2f}, BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f}"
+        text = f"perplexity {self.perplexity:.2f}, BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f}"
+        return text if self.alignment is None else f"{text}, AER {self.alignment.error_rate:.3f}"
 
 
 @dataclass(kw_only=True, slots=True)

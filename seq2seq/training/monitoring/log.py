@@ -18,7 +18,6 @@ from seq2seq.config.schema import TrainingConfig
 from seq2seq.files.atomic import create_file
 from seq2seq.runtime.process import ConsoleFormatter
 from seq2seq.training.progress import Progress
-from seq2seq.training.validation import Evaluation
 
 logger = logging.getLogger(__name__)
 
@@ -53,38 +52,33 @@ class RunLog:
     def __init__(self, *, quiet: bool) -> None:
         self._memory = MemoryHandler(capacity=100_000, flushLevel=logging.CRITICAL + 1)
         self._handlers: list[logging.Handler] = [self._memory]
-        self._level = logging.NOTSET
         if not quiet:
             self._handlers.append(_ConsoleHandler())
+        self._package = logging.getLogger("seq2seq")
+        self._level = self._package.level
 
     def __enter__(self) -> "RunLog":
         # tqdm's own lock is one between processes; at a kill, Python warns that it leaked.
         tqdm.set_lock(threading.RLock())
-        package = logging.getLogger("seq2seq")
-        self._level = package.level
-        package.setLevel(logging.INFO)
+        self._package.setLevel(logging.INFO)
         for handler in self._handlers:
-            package.addHandler(handler)
+            self._package.addHandler(handler)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        package = logging.getLogger("seq2seq")
-        package.setLevel(self._level)
+        self._package.setLevel(self._level)
         for handler in self._handlers:
-            package.removeHandler(handler)
+            self._package.removeHandler(handler)
             handler.close()
 
     def open(self, path: Path) -> None:
         """Append all lines to a file, those from before this call first."""
         file = _FileHandler(path)
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        self._handlers.append(file)  # closed after the memory, which passes its lines on
         self._memory.setTarget(file)
         self._memory.flush()
-        self._handlers = [file if each is self._memory else each for each in self._handlers]
-        package = logging.getLogger("seq2seq")
-        package.removeHandler(self._memory)
-        self._memory.close()
-        package.addHandler(file)
+        self._memory.capacity = 1
 
 
 class _FileHandler(logging.Handler):
@@ -118,19 +112,6 @@ class _ConsoleHandler(logging.Handler):
         tqdm.write(text, file=sys.stderr)
 
 
-def describe_validation(progress: Progress, evaluation: Evaluation) -> str:
-    """Return one line with the progress of the run and the scores of a validation."""
-    parts = [
-        f"update {progress.update}",
-        f"epoch {progress.epoch + progress.epoch_share:.1f}",
-        f"{progress.seconds / 60:.1f} min",
-        f"valid {evaluation}",
-    ]
-    if evaluation.alignment is not None:
-        parts.append(f"AER {evaluation.alignment.error_rate:.3f}")
-    return ", ".join(parts)
-
-
 class ProgressDisplay:
     """Shows the progress of a run while it is open, and logs once how long an epoch takes."""
 
@@ -146,7 +127,7 @@ class ProgressDisplay:
             disable=quiet or bool(_LABEL.get()) or not sys.stderr.isatty(),
             dynamic_ncols=True,
         )
-        self._has_estimate = quiet
+        self._has_estimate = False
         self._first: Progress | None = None  # after the first update
         self._began_at = self._shown_at = time.monotonic()
         self._began = self._shown = copy.copy(progress)
@@ -161,7 +142,8 @@ class ProgressDisplay:
         """Show the progress after an update, if it is time to."""
         if self._is_quiet:
             return
-        self._estimate(progress)
+        if not self._has_estimate:
+            self._estimate(progress)
         seconds = LINE_SECONDS if self._bar.disable else BAR_SECONDS
         is_new = progress.target_tokens > self._shown.target_tokens  # not if all were skipped
         now = time.monotonic()
@@ -179,8 +161,7 @@ class ProgressDisplay:
         self._bar.update(_percentage(share) - self._bar.n)
         if self._bar.disable:
             epoch = progress.epoch + progress.epoch_share
-            done = share - self._began.share(self._config)
-            left = (now - self._began_at) * (1 - share) / max(done, 1e-9)
+            left = self._seconds_left(progress, self._began, now - self._began_at)
             logger.info(
                 "training %.0f%%: update %d, epoch %.1f, loss %.3f, %.0f tokens/s, %s left",
                 100 * share,
@@ -194,65 +175,36 @@ class ProgressDisplay:
 
     def _estimate(self, progress: Progress) -> None:
         """Log once when the run will end, as soon as enough updates were measured."""
-        if self._has_estimate:
-            return
         if self._first is None:  # it is slower than the others
             self._first = copy.copy(progress)
             return
         updates = progress.update - self._first.update
         seconds = progress.update_seconds - self._first.update_seconds
-        if updates >= ESTIMATE_UPDATES or seconds >= ESTIMATE_SECONDS:
-            self._has_estimate = True
-            estimate = describe_estimate(
-                self._config,
-                progress,
-                seconds_per_update=seconds / updates,
-                now=datetime.now(),
-            )
-            logger.info("%s", estimate)
+        if updates < ESTIMATE_UPDATES and seconds < ESTIMATE_SECONDS:
+            return
+        self._has_estimate = True
+        now = datetime.now()
+        end = now + timedelta(
+            seconds=min(self._seconds_left(progress, self._first, seconds), _LONGEST)
+        )
+        logger.info(
+            "an epoch takes about %s, without validation; the training ends at about %s",
+            describe_seconds(seconds / updates * progress.updates_per_epoch),
+            end.strftime("%H:%M" if end.date() == now.date() else "%H:%M on %Y-%m-%d"),
+        )
 
-
-def describe_estimate(
-    config: TrainingConfig,
-    progress: Progress,
-    *,
-    seconds_per_update: float,
-    now: datetime,
-) -> str:
-    """Return one line with the length of an epoch and the end of the run.
-
-    The end is that of the budget which is used up first. Validation counts for `max_minutes` only,
-    since its time is not known yet.
-    """
-    epoch_seconds = seconds_per_update * progress.updates_per_epoch
-    ends: list[tuple[float, str]] = []  # seconds from now, and the name of the budget
-    if config.max_epochs is not None:
-        epochs = config.max_epochs - progress.epoch - progress.epoch_share
-        ends.append((epochs * epoch_seconds, _count(config.max_epochs, "epoch")))
-    if config.max_updates is not None:
-        updates = config.max_updates - progress.update
-        ends.append((updates * seconds_per_update, _count(config.max_updates, "update")))
-    if config.max_minutes is not None:
-        seconds = 60 * config.max_minutes - progress.seconds
-        ends.append((seconds, f"training.max_minutes={config.max_minutes:g}"))
-    epoch = f"an epoch takes about {describe_seconds(epoch_seconds)}, without validation"
-    left, name = min(ends)
-    verb = "ends" if name.startswith(("1 ", "training.")) else "end"
-    end = now + timedelta(seconds=min(max(left, 0.0), _LONGEST))
-    clock = end.strftime("%H:%M" if end.date() == now.date() else "%H:%M on %Y-%m-%d")
-    return f"{epoch}; {name} {verb} at about {clock}"
+    def _seconds_left(self, progress: Progress, since: Progress, seconds: float) -> float:
+        """Return the time to the end of the budget, given the time since an earlier progress."""
+        share = progress.share(self._config)
+        return seconds * (1 - share) / max(share - since.share(self._config), 1e-9)
 
 
 def describe_seconds(seconds: float) -> str:
     """Return a length of time in words, in seconds, minutes or hours."""
     if seconds < 90:
-        return _count(round(seconds), "second")
+        return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.1f} minutes" if seconds < 90 * 60 else f"{seconds / 3600:.1f} hours"
 
 
 def _percentage(share: float) -> float:
     return round(100 * share, 1)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,3 @@
-import dataclasses
 import logging
 import sys
 from datetime import datetime
@@ -6,17 +5,13 @@ from datetime import datetime
 import pytest
 
 from seq2seq.config.schema import load_config
-from seq2seq.evaluation.metrics import Scores
 from seq2seq.training.monitoring import log as log_module
 from seq2seq.training.monitoring.log import (
     ProgressDisplay,
     RunLog,
-    describe_estimate,
     describe_seconds,
-    describe_validation,
 )
 from seq2seq.training.progress import Interval, Progress, UpdateResult
-from seq2seq.training.validation import Alignment, Evaluation
 
 logger = logging.getLogger("seq2seq.of_a_test")
 
@@ -69,26 +64,6 @@ def test_an_existing_file_is_continued(tmp_path):
     assert len((tmp_path / "train.log").read_text().splitlines()) == 2
 
 
-def test_a_validation_is_described_in_one_line():
-    progress = Progress(update=30, epoch=2, updates_of_epoch=3, updates_per_epoch=6, seconds=90.0)
-    evaluation = Evaluation(
-        scores=Scores(bleu=12.34, chrf=45.67, ter=None, signature="nrefs:1"),
-        loss=1.5,
-        heads=[],
-        alignment=Alignment(0.25, 0.75),
-        hypotheses=[],
-        translations=[],
-    )
-
-    line = describe_validation(progress, evaluation)
-
-    assert line == (
-        "update 30, epoch 2.5, 1.5 min, valid perplexity 4.48, BLEU 12.3, chrF 45.7, AER 0.250"
-    )
-    unaligned = dataclasses.replace(evaluation, alignment=None)
-    assert "AER" not in describe_validation(progress, unaligned)
-
-
 def test_the_packages_logger_is_restored(tmp_path):
     package = logging.getLogger("seq2seq")
     before = (package.level, list(package.handlers))
@@ -101,9 +76,6 @@ def test_the_packages_logger_is_restored(tmp_path):
     assert (package.level, list(package.handlers)) == before
 
 
-NOON = datetime(2026, 5, 4, 12, 0)
-
-
 def budget(**values):
     given = {"max_epochs": None, "max_updates": None, "max_minutes": None} | values
     overrides = [
@@ -112,49 +84,9 @@ def budget(**values):
     return load_config(*overrides).training
 
 
-def estimate(config, progress=None, *, seconds_per_update=0.5):
-    return describe_estimate(
-        config,
-        progress or Progress(updates_per_epoch=276),
-        seconds_per_update=seconds_per_update,
-        now=NOON,
-    )
-
-
-def test_the_end_of_the_epochs_is_estimated():
-    # An epoch of 276 updates of 0.5 s takes 138 s, 15 epochs 34.5 minutes.
-    assert estimate(budget(max_epochs=15)) == (
-        "an epoch takes about 2.3 minutes, without validation; 15 epochs end at about 12:34"
-    )
-
-
-def test_a_resumed_run_has_only_the_rest_of_its_budget_left():
-    progress = Progress(epoch=10, updates_of_epoch=138, updates_per_epoch=276)
-
-    # 4.5 epochs of 138 s are 10.35 minutes.
-    assert estimate(budget(max_epochs=15), progress).endswith("15 epochs end at about 12:10")
-
-
-@pytest.mark.parametrize(
-    ("values", "end"),
-    [
-        ({"max_updates": 1200}, "1,200 updates end at about 12:10"),
-        ({"max_minutes": 40}, "training.max_minutes=40 ends at about 12:40"),
-        ({"max_epochs": 15, "max_minutes": 30}, "training.max_minutes=30 ends at about 12:30"),
-        ({"max_epochs": 15, "max_minutes": 40}, "15 epochs end at about 12:34"),
-        ({"max_epochs": 1, "max_updates": 276_000}, "1 epoch ends at about 12:02"),
-        ({"max_updates": 120_000}, "120,000 updates end at about 04:40 on 2026-05-05"),
-        ({"max_minutes": 1e10}, "training.max_minutes=1e+10 ends at about 05:46 on 2343-03-25"),
-    ],
-)
-def test_the_end_is_that_of_the_budget_that_is_used_up_first(values, end):
-    assert estimate(budget(**values)).endswith(f"; {end}")
-
-
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0.6, "1 second"),
         (45.2, "45 seconds"),
         (138, "2.3 minutes"),
         (5399, "90.0 minutes"),
@@ -241,6 +173,36 @@ def test_the_estimate_comes_once_after_50_updates_or_20_seconds(monkeypatch, lin
 
     [line] = lines()
     assert line.startswith(f"an epoch takes about {describe_seconds(100 * seconds)}, ")
+
+
+class Noon(datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return datetime(2026, 5, 4, 12, 0)
+
+
+@pytest.mark.parametrize(
+    ("values", "epoch", "end"),
+    [
+        ({"max_updates": 171}, 0, "12:01"),  # 120 updates of half a second are left
+        ({"max_updates": 171, "max_epochs": 15}, 0, "12:01"),
+        ({"max_epochs": 15}, 10, "12:03"),  # 449 updates are left
+        ({"max_updates": 120_051}, 0, "04:40 on 2026-05-05"),
+        ({"max_minutes": 1e10}, 0, "05:46 on 2343-03-25"),  # no later: dates end at the year 9999
+    ],
+)
+def test_the_end_is_that_of_the_budget_that_is_used_up_first(
+    monkeypatch, lines, values, epoch, end
+):
+    monkeypatch.setattr(log_module, "LINE_SECONDS", 1e9)
+    monkeypatch.setattr(log_module, "datetime", Noon)
+    run = Run(monkeypatch, budget(**values), Progress(epoch=epoch, updates_per_epoch=100))
+
+    for _ in range(51):
+        run.update(loss=1.0, num_tokens=10, seconds=0.5)
+
+    [line] = lines()
+    assert line.endswith(f"; the training ends at about {end}")
 
 
 def test_a_terminal_gets_a_bar_and_no_lines(monkeypatch, lines, capsys):
