@@ -28,7 +28,6 @@ from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data import Batches, collate
 from seq2seq.runtime.distributed import (
     Ranks,
-    barrier,
     process_group,
     read_ranks,
     sum_gradients,
@@ -136,7 +135,7 @@ def measure(
     num_tokens = 0.0
     for update in range(WARMUP + num_updates):
         if update == WARMUP:
-            barrier(ranks)
+            ranks.barrier()
             exchanging.clear()
             num_tokens, started = 0.0, time.perf_counter()
         batch = collate(encoded, rows[update % len(rows)]).to(numerics.device)
@@ -151,7 +150,7 @@ def measure(
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     for _ in range(REDUCTIONS):
-        barrier(ranks)
+        ranks.barrier()
         reduce(model)
     return {
         "tokens_per_second": num_tokens / seconds,

@@ -26,7 +26,7 @@ _patient_groups: list[distributed.ProcessGroup] = []
 
 
 class Ranks(NamedTuple):
-    """The position of this process among all processes of the run."""
+    """The position of this process among all processes of the run, and what they exchange."""
 
     rank: int
     local_rank: int
@@ -36,6 +36,61 @@ class Ranks(NamedTuple):
     def is_first(self) -> bool:
         """Return whether this is the process that writes files."""
         return self.rank == 0
+
+    def share_from_first(self, value: _Value) -> _Value:
+        """Return the value of the first process in every process, however long it takes."""
+        if self.world_size == 1:
+            return value
+        values = [value]
+        with lost_processes_named():
+            distributed.broadcast_object_list(values, group=_patient_groups[-1])
+        return values[0]
+
+    def compute_in_first(self, function: Callable[[], _Value]) -> _Value:
+        """Return in every process the value that the first one computes, however long it takes."""
+        value = function() if self.is_first else None
+        return cast(_Value, self.share_from_first(value))
+
+    def gather_in_first(self, value: _Value) -> list[_Value]:
+        """Return the values of all processes, by rank, in the first one; nothing in the others."""
+        if self.world_size == 1:
+            return [value]
+        values: list[_Value | None] | None = [None] * self.world_size if self.is_first else None
+        with lost_processes_named():
+            distributed.gather_object(value, values, group=_patient_groups[-1])
+        return cast("list[_Value]", values or [])
+
+    def barrier(self) -> None:
+        """Wait until every process has reached this call, however long it takes."""
+        if self.world_size > 1:
+            with lost_processes_named():
+                distributed.barrier(group=_patient_groups[-1])
+
+    def copy_from_first(self, model: nn.Module) -> None:
+        """Give the model of every process the parameters and buffers of the first one."""
+        if self.world_size == 1:
+            return
+        with lost_processes_named():
+            for tensor in model.state_dict().values():
+                distributed.broadcast(tensor, src=0)
+
+    def check_equal_weights(self, model: nn.Module) -> None:
+        """Compare the weights of all processes, which exact sums of gradients keep equal.
+
+        Raises:
+            ValueError: In a process whose weights differ from those of the first one.
+        """
+        if self.world_size == 1:
+            return
+        checksum = 0
+        for tensor in model.state_dict().values():
+            values = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+            checksum = zlib.crc32(values.numpy(), checksum)
+        if self.share_from_first(checksum) != checksum:
+            raise ValueError(
+                "the weights differ from those of the first process; use the same hardware and the "
+                "same versions of torch in all processes, and continue with resume=true"
+            )
 
 
 SINGLE_PROCESS = Ranks(0, 0, 1)
@@ -142,64 +197,3 @@ def sum_gradients(model: nn.Module) -> None:
     sums = torch.split(joined, [gradient.numel() for gradient in gradients])
     for gradient, total in zip(gradients, sums, strict=True):
         gradient.copy_(total.view_as(gradient))
-
-
-def share_from_first(value: _Value, ranks: Ranks) -> _Value:
-    """Return the value of the first process in every process, however long it takes."""
-    if ranks.world_size == 1:
-        return value
-    values = [value]
-    with lost_processes_named():
-        distributed.broadcast_object_list(values, group=_patient_groups[-1])
-    return values[0]
-
-
-def compute_in_first(function: Callable[[], _Value], ranks: Ranks) -> _Value:
-    """Return in every process the value that the first one computes, however long it takes."""
-    value = function() if ranks.is_first else None
-    return cast(_Value, share_from_first(value, ranks))
-
-
-def gather_in_first(value: _Value, ranks: Ranks) -> list[_Value]:
-    """Return the values of all processes, by rank, in the first one; nothing in the others."""
-    if ranks.world_size == 1:
-        return [value]
-    values: list[_Value | None] | None = [None] * ranks.world_size if ranks.is_first else None
-    with lost_processes_named():
-        distributed.gather_object(value, values, group=_patient_groups[-1])
-    return cast("list[_Value]", values or [])
-
-
-def barrier(ranks: Ranks) -> None:
-    """Wait until every process has reached this call, however long it takes."""
-    if ranks.world_size > 1:
-        with lost_processes_named():
-            distributed.barrier(group=_patient_groups[-1])
-
-
-def copy_from_first(model: nn.Module, ranks: Ranks) -> None:
-    """Give the model of every process the parameters and buffers of the first one."""
-    if ranks.world_size == 1:
-        return
-    with lost_processes_named():
-        for tensor in model.state_dict().values():
-            distributed.broadcast(tensor, src=0)
-
-
-def check_equal_weights(model: nn.Module, ranks: Ranks) -> None:
-    """Compare the weights of all processes, which exact sums of gradients keep equal.
-
-    Raises:
-        ValueError: In a process whose weights differ from those of the first one.
-    """
-    if ranks.world_size == 1:
-        return
-    checksum = 0
-    for tensor in model.state_dict().values():
-        values = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
-        checksum = zlib.crc32(values.numpy(), checksum)
-    if share_from_first(checksum, ranks) != checksum:
-        raise ValueError(
-            "the weights differ from those of the first process; use the same hardware and the "
-            "same versions of torch in all processes, and continue with resume=true"
-        )

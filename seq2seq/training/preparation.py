@@ -32,7 +32,7 @@ from seq2seq.evaluation.metrics import (
     choose_bleu_tokenize,
     describe_spacing,
 )
-from seq2seq.runtime.distributed import Ranks, barrier, share_from_first
+from seq2seq.runtime.distributed import Ranks
 from seq2seq.special_tokens import UNK
 from seq2seq.training.guided_attention import check_guided_attention, read_token_links
 
@@ -238,7 +238,7 @@ def prepare_in_turn(
     for turn in range(3):
         if turn == own_turn:
             data = prepare_data(config, tokenizers)
-        barrier(ranks)
+        ranks.barrier()
     _check_same_data(data, ranks)
     return data
 
@@ -247,7 +247,7 @@ def _check_same_data(data: PreparedData, ranks: Ranks) -> None:
     if ranks.world_size == 1:
         return
     own = dict(_checksums(data))
-    first = share_from_first(own, ranks)
+    first = ranks.share_from_first(own)
     if differing := [name for name in own if own[name] != first.get(name)]:
         raise ValueError(
             f"{' and '.join(differing)} differ from those of the first process; copy its files of "

@@ -12,7 +12,6 @@ from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.evaluation.alignment import format_links, mean_over_heads
 from seq2seq.evaluation.metrics import Scores
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
-from seq2seq.runtime.distributed import compute_in_first
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.monitoring.tensorboard import draw_results
 from seq2seq.training.preparation import EvaluationSet
@@ -48,7 +47,7 @@ def write_results(trainer: Trainer) -> FinalScores:
     Every process scores its share and returns the scores; the first one writes.
     """
     average = trainer.average_best()
-    best = compute_in_first(lambda: load_checkpoint(trainer.directory.best), trainer.ranks)
+    best = trainer.ranks.compute_in_first(lambda: load_checkpoint(trainer.directory.best))
     model = best.build_model().to(trainer.numerics.device)
     data = trainer.data
     valid = _evaluate(trainer, model, data.valid)

@@ -25,12 +25,8 @@ from seq2seq.kernels import kernels_in_use
 from seq2seq.model.seq2seq import count_parameters, count_shared_parameters
 from seq2seq.runtime.distributed import (
     Ranks,
-    barrier,
-    compute_in_first,
-    copy_from_first,
     process_group,
     read_ranks,
-    share_from_first,
 )
 from seq2seq.runtime.numerics import Numerics, Precision, choose_numerics, derive_seed, naming_batch
 from seq2seq.runtime.torchrun import check_all_can_start
@@ -87,7 +83,7 @@ def run_training(
         stack.enter_context(kernels_in_use(training.kernels))
         stack.enter_context(_threads(training.threads))
         if config.resume == "auto":
-            has_run = share_from_first(directory.has_run or config.overwrite, ranks)
+            has_run = ranks.share_from_first(directory.has_run or config.overwrite)
             changes = config.resume_changes if has_run else []  # a new run has nothing to change
             config = replace(config, resume=has_run, resume_changes=changes)
         if ranks.is_first:
@@ -102,7 +98,7 @@ def run_training(
         scores = write_results(trainer)
         if ranks.is_first:
             log_results(trainer, scores, next_steps or {})
-        barrier(ranks)  # an error of the first process, which writes alone, ends all of them
+        ranks.barrier()  # an error of the first process, which writes alone, ends all of them
         return scores
 
 
@@ -114,7 +110,7 @@ def check_same_config(config: TrainConfig, ranks: Ranks) -> None:
     """
     differences = [
         str(difference)
-        for difference in config_differences(share_from_first(config, ranks), config)
+        for difference in config_differences(ranks.share_from_first(config), config)
         if Mark.machine not in difference.marks
     ]
     if differences:
@@ -154,12 +150,11 @@ def _prepare(
     training = config.training
     check_model(config)
     # The other processes may be on machines that do not share the disk of the first one.
-    start = compute_in_first(
+    start = ranks.compute_in_first(
         lambda: (
             (_last_checkpoint(directory) if config.resume else None)
             or load_initial_checkpoint(config)
-        ),
-        ranks,
+        )
     )
     data = prepare_in_turn(config, start.tokenizers if start else None, ranks)
     torch.manual_seed(derive_seed(config.seed, "parameters"))
@@ -188,7 +183,7 @@ def _prepare(
     if start is not None and start.training_state is not None:
         with _naming(start):
             trainer.load_state(start.training_state, saved=start.config)
-    copy_from_first(trainer.model, ranks)
+    ranks.copy_from_first(trainer.model)
     return trainer
 
 

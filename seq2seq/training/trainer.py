@@ -20,8 +20,6 @@ from seq2seq.data.batching import Numbers
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import (
     Ranks,
-    compute_in_first,
-    share_from_first,
     sum_over_processes,
 )
 from seq2seq.runtime.numerics import Numerics
@@ -130,7 +128,7 @@ class Trainer:
                     raise Interrupted(stop_signal)
             if progress.validated_update < progress.update:
                 self._validate(board)
-            late_signal = share_from_first(signals.received, self.ranks)
+            late_signal = self.ranks.share_from_first(signals.received)
             if late_signal:
                 raise Interrupted(late_signal)
         self._log_end(first_update)
@@ -169,7 +167,7 @@ class Trainer:
         if not config.average_best or len(updates) < 2:
             return None
         steps = [directory.step(each) for each in updates]
-        average = compute_in_first(lambda: average_checkpoints(load_checkpoints(steps)), self.ranks)
+        average = self.ranks.compute_in_first(lambda: average_checkpoints(load_checkpoints(steps)))
         if self.ranks.is_first:
             directory.save(directory.average, average)
         model = average.build_model().to(self.numerics.device)

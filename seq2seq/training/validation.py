@@ -29,9 +29,6 @@ from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import (
     SINGLE_PROCESS,
     Ranks,
-    check_equal_weights,
-    gather_in_first,
-    share_from_first,
 )
 from seq2seq.runtime.numerics import Numerics, naming_batch
 from seq2seq.search import DecodingConfig, Hypothesis, search
@@ -117,13 +114,13 @@ class Evaluator:
         own = batches[self.ranks.rank :: self.ranks.world_size]
         found = [self._score(model, rows) for rows in own]
         model.train(was_training)
-        turns = zip_longest(*gather_in_first(found, self.ranks))
+        turns = zip_longest(*self.ranks.gather_in_first(found))
         scored = [batch for turn in turns for batch in turn if batch is not None]
         evaluation = shared = None
         if self.ranks.is_first:
             evaluation = self._join(scored, num_heads=model.attention.num_heads, ter=ter)
             shared = replace(evaluation, hypotheses=[], translations=[])
-        shared = share_from_first(shared, self.ranks)
+        shared = self.ranks.share_from_first(shared)
         assert shared is not None
         return evaluation or shared
 
@@ -273,7 +270,7 @@ class Validator:
         Raises:
             ValueError: The processes have different weights.
         """
-        check_equal_weights(model, self._ranks)
+        self._ranks.check_equal_weights(model)
         metric = self._config.validation.metric
         with updater.averaged_weights():
             evaluation = self.evaluator.evaluate(model, ter=False)
@@ -287,7 +284,7 @@ class Validator:
             if self._ranks.is_first:
                 self._writer.keep_best(model.state_dict(), progress)
             # The first process drops checkpoints whose files are missing.
-            progress.best = share_from_first(progress.best, self._ranks)
+            progress.best = self._ranks.share_from_first(progress.best)
         return evaluation, others
 
 

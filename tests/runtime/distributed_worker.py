@@ -14,12 +14,7 @@ from torch import distributed, nn
 
 from seq2seq.runtime.distributed import (
     Ranks,
-    barrier,
-    check_equal_weights,
-    copy_from_first,
-    gather_in_first,
     process_group,
-    share_from_first,
     sum_gradients,
     sum_over_processes,
 )
@@ -59,17 +54,17 @@ def exchange(path: Path, ranks: Ranks) -> None:
         first.bias.grad = torch.arange(3.0)
     sum_gradients(layers)
     gradients = [parameter.grad for parameter in layers.parameters()]
-    value = share_from_first(f"from {ranks.rank}", ranks)
-    gathered = gather_in_first(f"from {ranks.rank}", ranks)
+    value = ranks.share_from_first(f"from {ranks.rank}")
+    gathered = ranks.gather_in_first(f"from {ranks.rank}")
     layer = nn.Linear(2, 3)
     with torch.no_grad():
         layer.weight += ranks.rank
     differs = weights_differ(layer, ranks)
-    copy_from_first(layer, ranks)
-    check_equal_weights(layer, ranks)
+    ranks.copy_from_first(layer)
+    ranks.check_equal_weights(layer)
     time.sleep(0.2 * ranks.rank)
     reached = time.monotonic()  # the same clock in every process of this machine
-    barrier(ranks)
+    ranks.barrier()
     content = {
         "total": total,
         "gradients": gradients,
@@ -94,15 +89,15 @@ def wait_longer_than_a_collective_may() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distributed, "init_process_group", init_process_group)
         with process_group(torch.device("cpu")) as ranks:
-            for wait in (barrier, lambda ranks: share_from_first("scores", ranks)):
+            for wait in (ranks.barrier, lambda: ranks.share_from_first("scores")):
                 if ranks.is_first:
                     time.sleep(1.5)
-                wait(ranks)
+                wait()
 
 
 def weights_differ(layer: nn.Module, ranks: Ranks) -> bool:
     try:
-        check_equal_weights(layer, ranks)
+        ranks.check_equal_weights(layer)
     except ValueError:
         return True
     return False

@@ -13,13 +13,8 @@ from worker_processes import COMPARABLE, start_python
 
 from seq2seq.runtime.distributed import (
     Ranks,
-    barrier,
-    check_equal_weights,
-    copy_from_first,
-    gather_in_first,
     process_group,
     read_ranks,
-    share_from_first,
     sum_gradients,
     sum_over_processes,
 )
@@ -153,16 +148,16 @@ def test_a_single_process_exchanges_nothing(monkeypatch):
     with process_group(torch.device("cpu")) as ranks:
         sum_over_processes([value])
         sum_gradients(layer)
-        copy_from_first(layer, ranks)
-        check_equal_weights(layer, ranks)
-        barrier(ranks)
+        ranks.copy_from_first(layer)
+        ranks.check_equal_weights(layer)
+        ranks.barrier()
 
     assert ranks == Ranks(0, 0, 1)
     assert ranks.is_first
     assert value.item() == 2.0
     assert layer.weight.grad is None
-    assert share_from_first("mine", ranks) == "mine"
-    assert gather_in_first("mine", ranks) == ["mine"]
+    assert ranks.share_from_first("mine") == "mine"
+    assert ranks.gather_in_first("mine") == ["mine"]
 
 
 @pytest.mark.parametrize(("name", "value"), [("WORLD_SIZE", "two"), ("RANK", "")])

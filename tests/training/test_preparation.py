@@ -315,8 +315,8 @@ SECOND = Ranks(1, 1, 2)
 def second_process(monkeypatch):
     """Return a list for what the first process shares; this process is the second one."""
     shared: list[object] = []
-    monkeypatch.setattr(preparation, "share_from_first", lambda value, ranks: shared.pop(0))
-    monkeypatch.setattr(preparation, "barrier", lambda ranks: None)
+    monkeypatch.setattr(Ranks, "share_from_first", lambda *_: shared.pop(0))
+    monkeypatch.setattr(Ranks, "barrier", lambda _: None)
     return shared
 
 
@@ -392,7 +392,7 @@ def test_the_first_process_of_each_machine_prepares_before_the_others(
     tmp_path, monkeypatch, ranks, turn
 ):
     calls: list[str] = []
-    monkeypatch.setattr(preparation, "barrier", lambda ranks: calls.append("barrier"))
+    monkeypatch.setattr(Ranks, "barrier", lambda _: calls.append("barrier"))
     monkeypatch.setattr(preparation, "prepare_data", lambda *_: calls.append("prepare"))
     monkeypatch.setattr(preparation, "_check_same_data", lambda data, ranks: None)
 

@@ -5,7 +5,6 @@ import pytest
 import torch
 from tiny_training import read_scalars, read_tags, tiny_config, tiny_run, write_corpus
 
-import seq2seq.training.run
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.model.seq2seq import Seq2Seq
@@ -329,7 +328,7 @@ def test_another_configuration_than_the_first_process_is_refused_but_for_paths(
         tiny_config(tmp_path, "data.cache_dir=there", "checkpoint_dir=there"),
         tiny_config(tmp_path, "training.max_epochs=7"),
     ]
-    monkeypatch.setattr(seq2seq.training.run, "share_from_first", lambda *_: firsts.pop(0))
+    monkeypatch.setattr(Ranks, "share_from_first", lambda *_: firsts.pop(0))
 
     check_same_config(own, Ranks(1, 1, 2))
     with pytest.raises(ValueError, match=r"the first process: training\.max_epochs .*; give all"):

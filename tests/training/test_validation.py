@@ -298,11 +298,9 @@ def test_the_validation_is_counted_and_the_weights_are_kept(trainer):
 
 def test_another_process_counts_and_writes_nothing(trainer, monkeypatch):
     trainer.validator._ranks = Ranks(1, 1, 2)
-    monkeypatch.setattr(validation, "check_equal_weights", lambda model, ranks: None)
+    monkeypatch.setattr(Ranks, "check_equal_weights", lambda *_: None)
     monkeypatch.setattr(
-        validation,
-        "share_from_first",
-        lambda own, ranks: [*own, (0.0, 3)] if isinstance(own, list) else own,
+        Ranks, "share_from_first", lambda _, own: [*own, (0.0, 3)] if isinstance(own, list) else own
     )
 
     validate(trainer)
@@ -314,10 +312,10 @@ def test_another_process_counts_and_writes_nothing(trainer, monkeypatch):
 
 
 def test_other_weights_than_those_of_the_first_process_stop_before_scoring(trainer, monkeypatch):
-    def differ(model, ranks):
+    def differ(ranks, model):
         raise ValueError("the weights differ")
 
-    monkeypatch.setattr(validation, "check_equal_weights", differ)
+    monkeypatch.setattr(Ranks, "check_equal_weights", differ)
 
     with pytest.raises(ValueError, match="the weights differ"):
         validate(trainer)
