@@ -4,7 +4,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from seq2seq.attention.base import Attention, AttentionConfig, Memory, register_attention
+from seq2seq.attention.base import (
+    Attention,
+    AttentionConfig,
+    AttentionState,
+    Memory,
+    register_attention,
+)
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -47,6 +53,14 @@ class NoAttention(Attention):
         target_length = query.shape[1]
         context = query.new_zeros(num_sources, target_length, 0)
         return context, query.new_zeros(num_sources, 0, target_length, source_length)
+
+    def step(
+        self, query: Tensor, memory: Memory, state: AttentionState
+    ) -> tuple[Tensor, Tensor, AttentionState]:
+        """Return an empty context (R, 0) and empty weights (R, 0, S)."""
+        # ONNX cannot join the axes of an empty tensor, as the step of the base class does.
+        rows, source_length = query.shape[0], memory.keys.shape[1]
+        return query.new_zeros(rows, 0), query.new_zeros(rows, 0, source_length), state
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         raise NotImplementedError("attention=none computes no scores")

@@ -8,6 +8,7 @@ from typing import TypedDict, cast
 import torch
 from torch import Tensor
 
+from seq2seq.checkpoints.exported import is_exported, read_model
 from seq2seq.checks import Mark
 from seq2seq.config.schema import TrainConfig, build_model
 from seq2seq.config.serialization import (
@@ -103,7 +104,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     """Read a checkpoint onto the CPU.
 
     Args:
-        path: A checkpoint file, or a run directory, which means its best.pt.
+        path: A checkpoint file, a run directory, which means its best.pt, or an exported folder.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -128,11 +129,11 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         True
     """
     path = expand_home(path, key="checkpoint")
-    if path.is_dir():
+    if path.is_dir() and not is_exported(path):
         path = path / "best.pt"
     if not path.exists():
         raise FileNotFoundError(f"checkpoint={path}: no such file; train one with train.py")
-    content = _read(path)
+    content = _read_exported(path) if path.is_dir() else _read(path)
     try:
         config = config_from_checkpoint(content["config"])
     except ValueError as error:
@@ -262,6 +263,19 @@ def _read(path: Path) -> _Content:
     if content.keys() != _Content.__annotations__.keys():
         raise ValueError(_refusal(path))
     return cast(_Content, content)
+
+
+def _read_exported(folder: Path) -> _Content:
+    """Read the content of a folder that `seq2seq.export` wrote."""
+    version, config, tokenizers, model = read_model(folder)
+    return _Content(
+        format=FORMAT,
+        version=version,
+        config=config,
+        tokenizers=tokenizers,
+        model=model,
+        training=None,
+    )
 
 
 def _versions(content: _Content) -> str:

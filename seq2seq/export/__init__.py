@@ -1,0 +1,8 @@
+"""Export a trained model to ONNX, and translate with it without torch.
+
+`OnnxTranslator` needs numpy, onnxruntime and sentencepiece only.
+"""
+
+from seq2seq.export.translator import OnnxTranslator, TranslatedHypothesis, Translation
+
+__all__ = ["OnnxTranslator", "TranslatedHypothesis", "Translation"]

@@ -1,0 +1,316 @@
+"""The two ONNX graphs of a model: the encoder, and a step of the decoder with its top-k."""
+
+# B batch, K hypotheses of each sentence, R = B * K rows, S source length, T target length so far,
+# I input, H hidden, N heads, V vocabulary, W hypotheses to keep
+
+import contextlib
+import copy
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import onnx
+import torch
+from onnxscript import FLOAT, INT64, opset18
+from torch import Tensor, nn
+
+from seq2seq.attention import Memory, Past
+from seq2seq.files.exported import ENCODER, STEP
+from seq2seq.kernels import Kernels, kernels_in_use
+from seq2seq.model import BidirectionalGRU, DecoderState, Seq2Seq
+from seq2seq.model.gru import direction_parameters
+from seq2seq.special_tokens import BOS, PAD, UNK
+
+OPSET = 18
+_MEMORY = ("keys", "values")
+_AXES: dict[str, Sequence[str]] = dict.fromkeys(("source_ids", "source_mask", *_MEMORY), ("B", "S"))
+_AXES |= {"previous_ids": ("B", "K"), "totals": ("B", "K"), "slots": ("W",)}
+_AXES |= {"best": ("B", "W"), "indices": ("B", "W"), "weights": ("R", "", "S")}
+"""Names of the first axes of inputs and outputs; "", like the others: of a fixed size."""
+_KEEP = 1e4
+"""Added to the update gate at padding: its sigmoid is exactly 1, so the state stays."""
+
+
+class PaddedGRU(nn.Module):
+    """`BidirectionalGRU` by torch's own GRU, which ONNX has as an operator.
+
+    A further input is 1 at padding and saturates the update gate. So padding keeps the state
+    exactly, in both directions, and the graph has no loop and no branch that depends on lengths.
+    """
+
+    def __init__(self, gru: BidirectionalGRU) -> None:
+        super().__init__()
+        self.residual = gru.residual
+        self.layers = nn.ModuleList(_padded_layer(gru, layer) for layer in range(gru.num_layers))
+
+    def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Run over sequences as `BidirectionalGRU.forward` does."""
+        padding = (~mask).to(inputs.dtype).unsqueeze(-1)  # (B, S, 1)
+        outputs, last = inputs, inputs
+        for index, layer in enumerate(self.layers):
+            states, last = layer(torch.cat((outputs, padding), dim=-1))
+            outputs = outputs + states if self.residual and index else states
+        return outputs, last.transpose(0, 1).flatten(1)
+
+
+def _padded_layer(gru: BidirectionalGRU, layer: int) -> nn.GRU:
+    size, hidden_size = getattr(gru, f"weight_ih_l{layer}").shape[1], gru.hidden_size
+    padded = nn.GRU(size + 1, hidden_size, bidirectional=True, batch_first=True)
+    for direction in ("", "_reverse"):
+        weight, *others = direction_parameters(gru, f"l{layer}{direction}")
+        column = weight.new_zeros(len(weight), 1)
+        column[hidden_size : 2 * hidden_size] = _KEEP
+        values = [torch.cat((weight, column), dim=1), *others]
+        for parameter, value in zip(
+            direction_parameters(padded, f"l0{direction}"), values, strict=True
+        ):
+            parameter.data = value.detach().clone()
+    return padded
+
+
+class EncoderGraph(nn.Module):
+    """Source ids and mask (B, S) to keys, values and the state before the first step."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, source_ids: Tensor, source_mask: Tensor) -> tuple[Tensor, ...]:
+        memory, state = self.model.encode(source_ids, source_mask)
+        return memory.keys, memory.values, *_tensors(state)
+
+
+class StepGraph(nn.Module):
+    """A step of K hypotheses of each sentence and the W best extensions of each sentence."""
+
+    def __init__(self, model: Seq2Seq, state: DecoderState) -> None:
+        super().__init__()
+        self.decoder = model.decoder
+        self.num_layers = len(state.hidden)
+        self.has_feedback = state.feedback.shape[1] > 0
+        self.has_past = state.past.keys.shape[2] > 0
+        banned = torch.zeros(len(model.decoder.output.weight))
+        banned[[PAD, BOS]] = -torch.inf
+        self.banned = nn.Buffer(banned)
+
+    def forward(
+        self,
+        previous_ids: Tensor,
+        totals: Tensor,
+        slots: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        source_mask: Tensor,
+        states: list[Tensor],
+    ) -> tuple[Tensor, ...]:
+        """Extend the hypotheses.
+
+        Args:
+            previous_ids: Last token of each hypothesis, (B, K).
+            totals: Log-probability of each hypothesis, (B, K); -inf: it is not extended.
+            slots: (W,), of which only the length is read.
+            keys: Keys of the memory, (B, S, D).
+            values: Values of the memory, (B, S, C).
+            source_mask: (B, S).
+            states: Tensors of the decoder's state, (R, ...).
+
+        Returns:
+            Totals of the W best extensions, best first, ties by lower index; their indices in the
+            K * V extensions; attention weights (R, N, S); new states (R, ...).
+        """
+        memory = Memory(keys, values, source_mask)
+        step = self.decoder.step(self._join(states), previous_ids.flatten(), memory)
+        num_sentences, width = previous_ids.shape
+        log_probabilities = torch.log_softmax(step.logits, dim=-1) + self.banned
+        sums = log_probabilities.view(num_sentences, width, -1) + totals.unsqueeze(-1)
+        best, indices = sums.flatten(1).topk(slots.shape[0])
+        return best, indices, step.attention_weights, *_tensors(step.state)
+
+    def _join(self, states: Sequence[Tensor]) -> DecoderState:
+        """Build the state whose tensors `_tensors` lists."""
+        rest = list(states)
+        hidden = tuple(rest.pop(0) for _ in range(self.num_layers))
+        rows = hidden[0].shape[0]
+        feedback = rest.pop(0) if self.has_feedback else hidden[0].new_empty(rows, 0)
+        empty = hidden[0].new_empty(rows, 0, 0)
+        past = Past(rest.pop(0), rest.pop(0)) if self.has_past else Past(empty, empty)
+        return DecoderState(hidden, feedback, past, tuple(rest))
+
+
+def _tensors(state: DecoderState) -> list[Tensor]:
+    """Return the tensors of a state that have elements."""
+    feedback = [state.feedback] if state.feedback.shape[1] else []
+    past = [*state.past] if state.past.keys.shape[2] else []
+    return [*state.hidden, *feedback, *past, *state.attended]
+
+
+def write_graphs(model: Seq2Seq, folder: Path) -> list[str]:
+    """Write the encoder and the step of a model, and return the names of the state's tensors.
+
+    Raises:
+        ValueError: An operation of the model has no counterpart in ONNX.
+    """
+    model = copy.deepcopy(model).requires_grad_(False).eval()
+    model.encoder.gru = PaddedGRU(model.encoder.gru)  # type: ignore[assignment]
+    with kernels_in_use(Kernels.plain), torch.no_grad():
+        example, longer = (_Example.of(model, source_length=length) for length in (5, 6))
+        names = [f"state_{index}" for index in range(len(example.states))]
+        # An axis that is longer for a longer source has its length, one that grows by a step T.
+        axes = {
+            name: ["R", *map(_axis, *(each.shape[1:] for each in states))]
+            for name, *states in zip(
+                names, example.states, longer.states, example.next_states, strict=True
+            )
+        }
+        encoder_axes = _AXES | {name: ["B", *each[1:]] for name, each in axes.items()}
+        _write_graph(
+            EncoderGraph(model),
+            (example.source_ids, example.memory.source_mask),
+            path=folder / ENCODER,
+            inputs=["source_ids", "source_mask"],
+            outputs=[*_MEMORY, *names],
+            axes=encoder_axes,
+        )
+        new_axes = {f"new_{name}": each for name, each in axes.items()}
+        _write_graph(
+            StepGraph(model, example.state),
+            (
+                torch.full((_SENTENCES, _WIDTH), BOS),
+                torch.zeros(_SENTENCES, _WIDTH),
+                torch.arange(_WIDTH + 2),
+                *example.memory,
+                list(example.next_states),
+            ),
+            path=folder / STEP,
+            inputs=["previous_ids", "totals", "slots", *_MEMORY, "source_mask", *names],
+            outputs=["best", "indices", "weights", *new_axes],
+            axes=_AXES | axes | new_axes,
+        )
+    return names
+
+
+_SENTENCES, _WIDTH = 3, 2
+
+
+class _Example(NamedTuple):
+    """Inputs that a graph is traced with, and states before and after a step."""
+
+    source_ids: Tensor
+    memory: Memory
+    state: DecoderState
+    states: list[Tensor]
+    next_states: list[Tensor]
+
+    @classmethod
+    def of(cls, model: Seq2Seq, *, source_length: int) -> "_Example":
+        lengths = source_length - torch.arange(_SENTENCES).unsqueeze(1)
+        source_mask = torch.arange(source_length) < lengths
+        source_ids = torch.where(source_mask, UNK, PAD)
+        memory, state = model.encode(source_ids, source_mask)
+        state = state.select(torch.arange(_SENTENCES).repeat_interleave(_WIDTH))
+        later = state
+        for _ in range(3):  # a size of 1 would be taken for a constant
+            previous_ids = torch.full((_SENTENCES * _WIDTH,), BOS)
+            later = model.decoder.step(later, previous_ids, memory).state
+        return cls(source_ids, memory, state, _tensors(state), _tensors(later))
+
+
+def _axis(size: int, with_longer_source: int, after_steps: int) -> str:
+    """Name an axis of a state by the change of its size; "" if the size is fixed."""
+    return "S" if with_longer_source != size else "T" if after_steps != size else ""
+
+
+def _write_graph(
+    graph: nn.Module,
+    example: tuple[Tensor | list[Tensor], ...],
+    *,
+    path: Path,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    axes: Mapping[str, Sequence[str]],
+) -> None:
+    """Trace a graph with an example, name its axes, and write it."""
+    dynamic = iter(
+        {place: torch.export.Dim.DYNAMIC for place, axis in enumerate(axes[name]) if axis}
+        for name in inputs
+    )
+    shapes = tuple(
+        [next(dynamic) for _ in part] if isinstance(part, list) else next(dynamic)
+        for part in example
+    )
+    with _quietly():
+        try:
+            program = torch.onnx.export(
+                graph.eval(),
+                example,
+                dynamo=True,
+                opset_version=OPSET,
+                input_names=inputs,
+                output_names=outputs,
+                dynamic_shapes=shapes,
+                custom_translation_table={torch.ops.aten._cdist_forward.default: _distances},
+                verbose=False,
+            )
+        except torch.onnx.errors.OnnxExporterError as error:
+            raise ValueError(f"{_cause(error)}") from error
+    assert program is not None
+    model = program.model_proto
+    _finish(model, axes)
+    path.write_bytes(model.SerializeToString())
+
+
+def _finish(model: onnx.ModelProto, axes: Mapping[str, Sequence[str]]) -> None:
+    """Name the axes of inputs and outputs, and remove what says how the graph was made.
+
+    The exporter leaves the sizes of the example in some outputs, and paths of this machine in the
+    nodes.
+    """
+    for value in (*model.graph.input, *model.graph.output):
+        sizes = value.type.tensor_type.shape.dim
+        for size, axis in zip(sizes, axes[value.name], strict=False):
+            if axis:
+                size.dim_param = axis
+    del model.graph.value_info[:]
+    for node in (*model.graph.node, *(node for each in model.functions for node in each.node)):
+        node.ClearField("metadata_props")
+        node.ClearField("doc_string")
+    model.graph.ClearField("metadata_props")
+    model.ClearField("metadata_props")
+    onnx.checker.check_model(model)
+
+
+def _distances(first: FLOAT, second: FLOAT, p: float = 2.0, mode: int | None = None) -> FLOAT:
+    """Compute `torch.cdist`, which the exporter lacks: (B, T, D), (B, S, D) -> (B, T, S)."""
+    if p != 2:
+        raise NotImplementedError(f"torch.cdist with p={p}")
+
+    def axis(number: int) -> INT64:
+        return cast(INT64, opset18.Constant(value_ints=[number]))
+
+    differences = opset18.Sub(
+        opset18.Unsqueeze(first, axis(-2)), opset18.Unsqueeze(second, axis(-3))
+    )
+    return opset18.ReduceL2(differences, axis(-1), keepdims=0)
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Return a context without the exporter's warnings, which concern no user."""
+    exporter = logging.getLogger("torch.onnx")
+    level = exporter.level
+    exporter.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        exporter.setLevel(level)
+
+
+def _cause(error: BaseException) -> str:
+    """Return the first line of the error that began a chain."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error).strip().partition("\n")[0]

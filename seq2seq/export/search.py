@@ -1,0 +1,238 @@
+"""Greedy and beam search in numpy over an exported model; `seq2seq.search` describes the rules.
+
+The page that translates in a browser follows this file line by line.
+"""
+
+# B sentences still searched, K hypotheses of each before a step and W after it, R = B * K rows,
+# Q finished hypotheses that are kept, S source length, T target length, N heads, V vocabulary
+
+from collections.abc import Sequence
+from itertools import count
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2seq.search.config import BeamConfig, DecodingConfig, EarlyStopping, GreedyConfig
+from seq2seq.special_tokens import BOS, EOS, PAD
+
+_ROOT = -1
+"""Cell before the first token of a hypothesis."""
+
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int64]
+
+
+class Encoded(NamedTuple):
+    """What the encoder says of B sentences."""
+
+    memory: list[NDArray[np.generic]]
+    """Arrays (B, ...) that every step reads: keys, values and mask."""
+    states: list[Floats]
+    """Arrays (B, ...): the state before the first step."""
+
+
+class Step(NamedTuple):
+    """The W best extensions of each sentence."""
+
+    totals: Floats  # (B, W) log-probabilities, the best first
+    indices: Integers  # (B, W) in the K * V extensions of a sentence
+    weights: Floats  # (R, N, S)
+    states: list[Floats]  # (R, ...)
+
+
+class SteppedModel(Protocol):
+    """A model that encodes sources and extends hypotheses, as the exported graphs do."""
+
+    vocabulary_size: int
+
+    def encode(self, source_ids: Integers, source_mask: NDArray[np.bool_]) -> Encoded:
+        """Encode sources; ids and mask are (B, S)."""
+
+    def step(self, tokens: Integers, totals: Floats, width: int, encoded: Encoded) -> Step:
+        """Extend hypotheses by one token.
+
+        Args:
+            tokens: Last token of each hypothesis, (B, K).
+            totals: Log-probabilities, (B, K); -inf: finished.
+            width: Number of extensions of each sentence, W, at most K * V.
+            encoded: The memory of the sentences and the states of the rows.
+        """
+
+
+class Hypothesis(NamedTuple):
+    """A translation; the fields are those of `seq2seq.search.Hypothesis`."""
+
+    ids: list[int]
+    score: float
+    log_probability: float
+    finished: bool
+    attention_weights: Floats  # (N, T, S)
+    token_log_probabilities: list[float]
+
+
+class _Cells(NamedTuple):
+    """The tokens of one step and what they extend, (B, W) each."""
+
+    tokens: Integers
+    parents: Integers
+    totals: Floats
+    rows: Integers
+    weights: Floats  # (R, N, S), indexed by the rows
+
+
+def check_decoding(config: DecodingConfig) -> None:
+    """Raise ValueError for a search or an option that only `Translator` has."""
+    if not isinstance(config, GreedyConfig | BeamConfig):
+        raise ValueError(
+            f"decoding={config.name}: an exported model searches greedily or with a beam; choose "
+            "one of them, or translate with seq2seq.Translator"
+        )
+    plain = type(config)()
+    for key in ("min_length", "min_length_ratio", "no_repeat_ngram", "coverage_penalty"):
+        if (value := getattr(config, key, 0)) != getattr(plain, key, 0):
+            raise ValueError(
+                f"decoding.{key}={value} is an option of seq2seq.Translator, which an exported "
+                "model has not; set it to 0, or translate with seq2seq.Translator"
+            )
+
+
+def search(
+    model: SteppedModel, sources: Sequence[Sequence[int]], config: DecodingConfig
+) -> list[list[Hypothesis]]:
+    """Return the best hypotheses of each sentence, best first.
+
+    Greedy search is a beam of one hypothesis, ranked by its log-probability.
+
+    Args:
+        model: The exported model.
+        sources: Ids of each sentence, without EOS.
+        config: Configuration that `check_decoding` accepts.
+
+    Raises:
+        ValueError: The probabilities of the model are not numbers.
+    """
+    if isinstance(config, BeamConfig):
+        size, num_best, penalty = config.beam_size, config.n_best, config.penalty
+        is_exact = config.early_stopping is EarlyStopping.exact
+    else:
+        size, num_best, penalty, is_exact = 1, 1, lambda length: 1.0, True
+    source_ids, source_mask = _pad(sources)
+    lengths = source_mask.sum(axis=1)
+    limits = np.array([config.longest(int(length)) for length in lengths])
+    penalties = np.array([penalty(length) for length in range(limits.max() + 1)])
+
+    encoded = model.encode(source_ids, source_mask)
+    sentences = np.arange(len(sources))
+    tokens = np.full((len(sources), 1), BOS)
+    cells = np.full((len(sources), 1), _ROOT)
+    totals = np.zeros((len(sources), 1), np.float32)
+    num_kept = num_best if is_exact else size
+    best_scores = np.full((len(sources), num_kept), -np.inf)
+    best_cells = np.full((len(sources), num_kept), _ROOT)
+    history: list[_Cells] = []
+    num_cells = 0
+    endings: list[list[tuple[int, float]]] = [[] for _ in sources]
+
+    for length in count(1):
+        width = tokens.shape[1]
+        step = model.step(tokens, totals, min(size, width * model.vocabulary_size), encoded)
+        totals = step.totals
+        if np.isnan(totals).any():
+            raise ValueError("the model's probabilities are not numbers (NaN); export it again")
+        places, tokens = np.divmod(step.indices, model.vocabulary_size)
+        rows = np.arange(len(tokens))[:, None] * width + places
+        parents = np.take_along_axis(cells, places, axis=1)
+        cells = np.arange(num_cells, num_cells + tokens.size).reshape(tokens.shape)
+        num_cells += tokens.size
+        history.append(_Cells(tokens, parents, totals, rows, step.weights))
+
+        # Finished hypotheses: earlier ones come first and the sort is stable, so they win ties.
+        scores = totals / penalties[length]
+        ended = tokens == EOS
+        best_scores = np.hstack((best_scores, np.where(ended, scores, -np.inf)))
+        order = np.argsort(-best_scores, axis=1, kind="stable")[:, :num_kept]
+        best_scores = np.take_along_axis(best_scores, order, axis=1)
+        best_cells = np.take_along_axis(np.hstack((best_cells, cells)), order, axis=1)
+        totals = np.where(ended, np.float32(-np.inf), totals)
+
+        if is_exact:  # no live hypothesis can score more than this
+            goes_on = totals.max(axis=1) / penalties[limits] > best_scores[:, -1]
+        else:
+            goes_on = (totals.max(axis=1) > -np.inf) & (best_scores[:, -1] == -np.inf)
+        goes_on &= limits > length
+        kept = np.flatnonzero(goes_on)
+        if len(kept) < len(goes_on):
+            live_scores = np.where(totals > -np.inf, scores, -np.inf)
+            for index in np.flatnonzero(~goes_on):
+                # Live hypotheses come last, even with higher scores.
+                order = np.argsort(-live_scores[index], kind="stable")
+                found = [*zip(best_cells[index], best_scores[index], strict=True)]
+                found += zip(cells[index, order], live_scores[index, order], strict=True)
+                endings[sentences[index]] = [
+                    (int(cell), float(score)) for cell, score in found if score > -np.inf
+                ][:num_best]
+            if not len(kept):
+                break
+            sentences, limits, rows = sentences[kept], limits[kept], rows[kept]
+            tokens, cells, totals = tokens[kept], cells[kept], totals[kept]
+            best_scores, best_cells = best_scores[kept], best_cells[kept]
+            encoded = encoded._replace(memory=[part[kept] for part in encoded.memory])
+        encoded = encoded._replace(states=_select(step.states, rows.ravel()))
+    return _hypotheses(history, endings, lengths)
+
+
+def _pad(sources: Sequence[Sequence[int]]) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return ids with EOS and their mask, (B, S)."""
+    lengths = np.array([len(ids) + 1 for ids in sources])
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    padded = np.full(mask.shape, PAD)
+    padded[mask] = [token for ids in sources for token in (*ids, EOS)]
+    return padded, mask
+
+
+def _select(states: list[Floats], rows: Integers) -> list[Floats]:
+    """Return the states of the given rows, without a copy if these are all in their order."""
+    if np.array_equal(rows, np.arange(len(states[0]))):
+        return states
+    return [state[rows] for state in states]
+
+
+def _hypotheses(
+    history: Sequence[_Cells],
+    endings: Sequence[Sequence[tuple[int, float]]],
+    lengths: NDArray[np.integer],
+) -> list[list[Hypothesis]]:
+    """Trace each ending, a cell and a score, back to its first token."""
+    if not all(endings):
+        raise ValueError("the model gives every token the probability 0; export it again")
+    tokens, parents, totals, rows = (
+        np.concatenate([part.ravel() for part in parts]).tolist()
+        for parts in zip(*(cells[:4] for cells in history), strict=True)
+    )
+
+    def hypothesis(cell: int, score: float, source_length: int) -> Hypothesis:
+        path = []
+        while cell != _ROOT:
+            path.append(cell)
+            cell = parents[cell]
+        path.reverse()
+        ids = [tokens[cell] for cell in path]
+        by_token = np.diff([0.0, *(totals[cell] for cell in path)]).tolist()
+        weights = [
+            history[step].weights[rows[cell], :, :source_length] for step, cell in enumerate(path)
+        ]
+        finished = ids[-1] == EOS
+        return Hypothesis(
+            ids=ids[:-1] if finished else ids,
+            score=score,
+            log_probability=totals[path[-1]],
+            finished=finished,
+            attention_weights=np.stack(weights, axis=1),
+            token_log_probabilities=by_token,
+        )
+
+    return [
+        [hypothesis(cell, score, int(length)) for cell, score in ends]
+        for ends, length in zip(endings, lengths, strict=True)
+    ]

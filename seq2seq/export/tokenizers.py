@@ -1,0 +1,31 @@
+"""The tokenizers of an exported folder, without torch: sub-words by SentencePiece."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sentencepiece import SentencePieceProcessor
+
+SENTENCEPIECE = "sentencepiece"
+"""Kind of the tokenizers that an exported model can have."""
+
+
+class SubwordTokenizer:
+    """Text to token ids and back; see `seq2seq.data.Tokenizer`."""
+
+    def __init__(self, path: Path) -> None:
+        self._processor = SentencePieceProcessor(model_file=str(path))
+
+    def __len__(self) -> int:
+        return len(self._processor)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        ids: list[list[int]] = self._processor.encode(list(lines))
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        text: str = self._processor.decode(list(ids))
+        return text
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        tokens: list[str] = self._processor.id_to_piece(list(ids))
+        return tokens

@@ -1,0 +1,219 @@
+"""Translate with an exported model: numpy, onnxruntime and sentencepiece, without torch."""
+
+# B batch, K hypotheses of each sentence, R = B * K rows, S source length, T target length, N heads
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from seq2seq.export.search import (
+    Encoded,
+    Floats,
+    Hypothesis,
+    Integers,
+    Step,
+    check_decoding,
+    search,
+)
+from seq2seq.export.tokenizers import SubwordTokenizer
+from seq2seq.files.exported import ENCODER, STEP, Runtime, read_runtime
+from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig, SamplingConfig
+from seq2seq.special_tokens import EOS
+
+_LONG_SENTENCE = 100
+"""Tokens; a batch of longer sentences holds fewer of them, to bound memory."""
+
+
+class TranslatedHypothesis(NamedTuple):
+    """One translation of a sentence; the fields are those of `seq2seq.TranslatedHypothesis`."""
+
+    text: str
+    score: float
+    log_probability: float
+    finished: bool
+    ids: list[int]
+    tokens: list[str]
+    attention_weights: Floats
+    """(N, T, S)."""
+    token_log_probabilities: Sequence[float]
+
+
+class Translation(NamedTuple):
+    """A sentence and its translations; the fields are those of `seq2seq.Translation`."""
+
+    source: str
+    source_ids: list[int]
+    source_tokens: list[str]
+    hypotheses: list[TranslatedHypothesis]
+
+    @property
+    def best(self) -> TranslatedHypothesis:
+        """Return the hypothesis with the highest score."""
+        return self.hypotheses[0]
+
+    @property
+    def text(self) -> str:
+        """Return the text of the best hypothesis."""
+        return self.best.text
+
+    @property
+    def score(self) -> float:
+        """Return the score of the best hypothesis."""
+        return self.best.score
+
+
+class OnnxTranslator:
+    """Translates as `seq2seq.Translator` does, with a model that seq2seq-export wrote.
+
+    In fp32 neither the other sentences nor the batch size change the text of a translation. In int8
+    they may, because the values of a whole batch share one scale.
+    """
+
+    def __init__(self, folder: Path, runtime: Runtime, *, threads: int | None) -> None:
+        self._graphs = _Graphs(folder, runtime, threads=threads)
+        self._runtime = runtime
+        entries = runtime["tokenizers"]
+        self.source_tokenizer, self.target_tokenizer = (
+            SubwordTokenizer(folder / str(entries[side if side in entries else "joint"]["model"]))
+            for side in ("source", "target")
+        )
+        self.decoding = _decoding(runtime)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, threads: int | None = None) -> "OnnxTranslator":
+        """Load a folder that seq2seq-export wrote.
+
+        Args:
+            folder: Path of the folder.
+            threads: CPU threads; None: as many as onnxruntime chooses.
+
+        Raises:
+            FileNotFoundError: There is no such folder.
+            ValueError: It was not exported, or is damaged.
+        """
+        path = Path(folder).expanduser()
+        return cls(path, read_runtime(path), threads=threads)
+
+    @property
+    def num_heads(self) -> int:
+        """Return the number of attention heads of the model."""
+        return self._runtime["num_heads"]
+
+    def __call__(
+        self,
+        sentences: Sequence[str],
+        decoding: DecodingConfig | None = None,
+        *,
+        batch_size: int = 64,
+    ) -> list[Translation]:
+        """Translate a list of sentences; lines of whitespace get an empty translation.
+
+        Args:
+            sentences: The sentences.
+            decoding: A `GreedyConfig` or `BeamConfig`; None uses that of the checkpoint.
+            batch_size: Sentences translated together.
+
+        Raises:
+            ValueError: The search or one of its options is not one of an exported model.
+        """
+        lines = list(sentences)
+        if isinstance(sentences, str) or not all(isinstance(line, str) for line in lines):
+            raise TypeError(
+                f"sentences={sentences!r} must be a list of strings; write translator([sentence])"
+            )
+        if batch_size < 1:
+            raise ValueError(f"batch_size={batch_size} must be at least 1")
+        decoding = decoding or self.decoding
+        check_decoding(decoding)
+        encoded = self.source_tokenizer.encode(lines)
+        sources = [ids if line.strip() else [] for line, ids in zip(lines, encoded, strict=True)]
+        found = [self._empty()] * len(lines)
+        for rows in _batches([len(ids) for ids in sources], batch_size):
+            hypotheses = search(self._graphs, [sources[row] for row in rows], decoding)
+            for row, best in zip(rows, hypotheses, strict=True):
+                found[row] = best
+        return list(map(self._translation, lines, sources, found))
+
+    def _empty(self) -> list[Hypothesis]:
+        """Return the hypotheses of a line without tokens, whose translation is certain."""
+        weights = np.zeros((self.num_heads, 1, 1), np.float32)
+        return [Hypothesis([], 0.0, 0.0, True, weights, [0.0])]
+
+    def _translation(
+        self, line: str, ids: list[int], hypotheses: Sequence[Hypothesis]
+    ) -> Translation:
+        target = self.target_tokenizer
+        return Translation(
+            source=line,
+            source_ids=ids,
+            source_tokens=self.source_tokenizer.tokens([*ids, EOS]),
+            hypotheses=[
+                TranslatedHypothesis(
+                    text=target.decode(found.ids).replace("\n", " "),  # one line
+                    score=found.score,
+                    log_probability=found.log_probability,
+                    finished=found.finished,
+                    ids=found.ids,
+                    tokens=target.tokens([*found.ids, EOS] if found.finished else found.ids),
+                    attention_weights=found.attention_weights,
+                    token_log_probabilities=found.token_log_probabilities,
+                )
+                for found in hypotheses
+            ],
+        )
+
+
+class _Graphs:
+    """The two graphs as the model that the search calls."""
+
+    def __init__(self, folder: Path, runtime: Runtime, *, threads: int | None) -> None:
+        self.vocabulary_size = runtime["target_vocabulary_size"]
+        options = onnxruntime.SessionOptions()
+        if threads is not None:
+            options.intra_op_num_threads = options.inter_op_num_threads = threads
+        self._encoder, self._step = (
+            onnxruntime.InferenceSession(
+                str(folder / name), options, providers=["CPUExecutionProvider"]
+            )
+            for name in (ENCODER, STEP)
+        )
+        self._inputs = [each.name for each in self._step.get_inputs()]
+
+    def encode(self, source_ids: Integers, source_mask: NDArray[np.bool_]) -> Encoded:
+        """Encode sources; ids and mask are (B, S)."""
+        feeds = {"source_ids": source_ids, "source_mask": source_mask}
+        keys, values, *states = self._encoder.run(None, feeds)
+        return Encoded([keys, values, source_mask], states)
+
+    def step(self, tokens: Integers, totals: Floats, width: int, encoded: Encoded) -> Step:
+        """Extend hypotheses by one token."""
+        slots = np.empty(width, np.int64)
+        inputs = [tokens, totals, slots, *encoded.memory, *encoded.states]
+        feeds = dict(zip(self._inputs, inputs, strict=True))
+        best, indices, weights, *states = self._step.run(None, feeds)
+        return Step(best, indices, weights, states)
+
+
+def _decoding(runtime: Runtime) -> DecodingConfig:
+    """Return the search of the checkpoint."""
+    values = runtime["decoding"]
+    types = (GreedyConfig, BeamConfig, SamplingConfig)
+    chosen = next(each for each in types if each().name == values["name"])
+    return chosen(**values)  # type: ignore[arg-type]  # the configuration checks the types
+
+
+def _batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
+    """Yield the indices of lines that have tokens in batches of bounded area, short lines first."""
+    batch: list[int] = []
+    for row in sorted(filter(lengths.__getitem__, range(len(lengths))), key=lengths.__getitem__):
+        if len(batch) == size or (len(batch) + 1) * lengths[row] > size * _LONG_SENTENCE:
+            if batch:
+                yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch

@@ -1,0 +1,32 @@
+import pytest
+import torch
+from tiny_export import make_exportable
+
+from seq2seq.checkpoints.exported import read_model, write_model
+from seq2seq.data import tokenizers_state
+from seq2seq.files.exported import FORMAT, Runtime, sha256, write_runtime
+
+
+@pytest.mark.parametrize("tied", ["none", "decoder"])
+def test_model_is_read_as_it_was_written(tmp_path, tied):
+    checkpoint = make_exportable(f"model.tied_embeddings={tied}")
+    model_state = checkpoint.build_model().state_dict()
+
+    entries = write_model(
+        tmp_path,
+        config=checkpoint.config,
+        tokenizers=tokenizers_state(checkpoint.tokenizers),
+        model_state=model_state,
+    )
+    files = {path.name: sha256(path) for path in tmp_path.iterdir()}
+    write_runtime(tmp_path, Runtime(format=FORMAT, version="1", tokenizers=entries, files=files))
+    found = read_model(tmp_path)
+
+    assert found.version == "1"
+    assert found.config["model"]["tied_embeddings"] == tied
+    assert found.model_state.keys() == model_state.keys()
+    for name, value in model_state.items():
+        assert torch.equal(found.model_state[name], value)
+    for side, state in tokenizers_state(checkpoint.tokenizers).items():
+        assert found.tokenizers[side]["kind"] == state["kind"]
+        assert torch.equal(found.tokenizers[side]["model"], state["model"])

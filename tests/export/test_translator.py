@@ -1,0 +1,108 @@
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tiny_export import SENTENCES
+
+from seq2seq import BeamConfig, GreedyConfig, SamplingConfig, Translator
+from seq2seq.export import OnnxTranslator
+from seq2seq.search import EarlyStopping, LengthPenaltyForm
+
+BEAM = BeamConfig(beam_size=4, n_best=3)
+CASES = [
+    GreedyConfig(),
+    GreedyConfig(max_length_ratio=0.0, max_length_offset=3),
+    BEAM,
+    replace(BEAM, length_penalty=0.0),
+    replace(BEAM, length_penalty_form=LengthPenaltyForm.average),
+    replace(BEAM, early_stopping=EarlyStopping.first),
+    replace(BEAM, max_length_ratio=0.0, max_length_offset=2),
+    BeamConfig(beam_size=200, n_best=200, max_length_ratio=0.0, max_length_offset=3),
+]
+
+
+@pytest.fixture(scope="module")
+def original(checkpoint_path):
+    return Translator.load(checkpoint_path, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def translator(exported):
+    return OnnxTranslator.load(exported, threads=1)
+
+
+@pytest.mark.parametrize("decoding", CASES, ids=repr)
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+def test_translations_are_those_of_the_translator(original, translator, decoding, batch_size):
+    expected = original(SENTENCES, decoding)
+
+    found = translator(SENTENCES, decoding, batch_size=batch_size)
+
+    for first, second in zip(expected, found, strict=True):
+        assert first[:3] == second[:3]  # the source, its ids and tokens
+        assert first.text == second.text
+        assert second.score == pytest.approx(first.score, abs=1e-5)
+        for old, new in zip(first.hypotheses, second.hypotheses, strict=True):
+            assert (old.text, old.ids, old.tokens) == (new.text, new.ids, new.tokens)
+            assert old.finished is new.finished
+            assert new.score == pytest.approx(old.score, abs=1e-5)
+            assert new.log_probability == pytest.approx(old.log_probability, rel=1e-6)
+            assert new.token_log_probabilities == pytest.approx(
+                old.token_log_probabilities, abs=1e-5
+            )
+            np.testing.assert_allclose(
+                new.attention_weights, old.attention_weights.numpy(), atol=1e-5
+            )
+
+
+def test_no_sentences_give_no_translations(translator):
+    assert translator([]) == []
+
+
+def test_default_search_is_that_of_the_checkpoint(original, translator):
+    assert translator.decoding == original.decoding
+
+
+@pytest.mark.parametrize(
+    ("decoding", "text"),
+    [
+        (SamplingConfig(), "decoding=sampling"),
+        (GreedyConfig(min_length=3), "decoding.min_length=3"),
+        (BeamConfig(min_length_ratio=0.5), "decoding.min_length_ratio=0.5"),
+        (BeamConfig(no_repeat_ngram=2), "decoding.no_repeat_ngram=2"),
+        (BeamConfig(coverage_penalty=0.2), "decoding.coverage_penalty=0.2"),
+    ],
+)
+def test_other_searches_are_refused_in_one_line(translator, decoding, text):
+    with pytest.raises(ValueError, match=text) as error:
+        translator(["ein hund"], decoding)
+
+    assert "\n" not in str(error.value)
+
+
+def test_one_text_is_refused(translator):
+    with pytest.raises(TypeError, match="must be a list of strings"):
+        translator("ein hund")
+
+
+def test_batch_without_sentences_is_refused(translator):
+    with pytest.raises(ValueError, match="batch_size=0 must be at least 1"):
+        translator(["ein hund"], batch_size=0)
+
+
+def test_translating_needs_no_torch(exported):
+    code = f"""
+import sys
+from seq2seq import BeamConfig, GreedyConfig
+from seq2seq.export import OnnxTranslator
+[translation] = OnnxTranslator.load({str(exported)!r})(["ein hund"], BeamConfig())
+loaded = {{name.split(".")[0] for name in sys.modules}}
+print(translation.text, loaded & {{"torch", "hydra", "omegaconf", "onnx", "sacrebleu"}})
+"""
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(" set()\n")

@@ -1,0 +1,61 @@
+"""A tiny checkpoint with sub-words, which can be exported, for tests."""
+
+import torch
+
+from seq2seq.attention import AttentionConfig
+from seq2seq.checkpoints.checkpoint import Checkpoint
+from seq2seq.config.schema import build_model, load_config
+from seq2seq.data import Pair, train_tokenizers
+from seq2seq.special_tokens import EOS
+
+TEXTS = [
+    ("ein hund rennt durch den schnee", "a dog runs through the snow"),
+    ("zwei kinder spielen im park", "two children play in the park"),
+    ("der mann liest ein buch und lacht", "the man reads a book and laughs"),
+    ("eine frau geht nach hause", "a woman walks home"),
+]
+SENTENCES = [
+    "ein hund rennt",
+    "zwei",
+    "",
+    "der mann liest ein buch und lacht im schnee durch den park nach hause",
+    " \t",
+    "eine frau spielt",
+]
+_SIZES = ("encoder.embedding_size", "decoder.embedding_size", "decoder.readout_size")
+
+
+def make_exportable(*overrides: str, attention: AttentionConfig | None = None) -> Checkpoint:
+    """Return random weights that are large enough for varied translations.
+
+    Args:
+        overrides: Keys of the configuration.
+        attention: Configuration of the attention in place of that of the keys.
+    """
+    config = load_config(
+        "tokenizer=unigram",
+        "tokenizer.vocabulary_size=50",
+        "tokenizer.joint=false",
+        *(f"model.{size}=6" for size in _SIZES),
+        "model.encoder.hidden_size=4",
+        "model.decoder.hidden_size=8",
+        *overrides,
+    )
+    if attention is not None:
+        config.attention = attention
+    tokenizers = train_tokenizers(config.tokenizer, [Pair(*texts) for texts in TEXTS])
+    torch.manual_seed(3)
+    model = build_model(
+        config,
+        source_vocabulary_size=len(tokenizers.source),
+        target_vocabulary_size=len(tokenizers.target),
+    )
+    for parameter in model.parameters():
+        parameter.data.normal_(std=0.4)
+    model.decoder.output.bias.data[EOS] = 2.0  # some translations end before the limit
+    return Checkpoint(
+        config=config,
+        tokenizers=tokenizers,
+        model_state=model.state_dict(),
+        training_state=None,
+    )
