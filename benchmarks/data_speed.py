@@ -233,7 +233,10 @@ def measure_padding(overrides: list[str]) -> None:
     batches = Batches(encoded, config=batching, seed=config.seed, rank=0, world_size=1).epoch(0)
     real = computed = 0
     for rows in batches:
-        for lengths in (encoded.source_lengths[rows] + 1, encoded.target_lengths[rows] + 1):  # EOS
+        for lengths in (
+            encoded.source_rows.lengths[rows] + 1,
+            encoded.target_rows.lengths[rows] + 1,
+        ):  # EOS
             real += int(lengths.sum())
             computed += len(rows) * int(lengths.max())
     print(

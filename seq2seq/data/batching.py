@@ -7,7 +7,7 @@ import itertools
 import logging
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from itertools import chain
 from pathlib import Path
@@ -87,20 +87,6 @@ class EncodedCorpus:
     def epoch(self, number: int) -> "EncodedCorpus":
         """Return the ids of an epoch, which are the same in every epoch."""
         return self
-
-    def source(self, row: int) -> Ids:
-        return self.source_rows[row]
-
-    def target(self, row: int) -> Ids:
-        return self.target_rows[row]
-
-    @property
-    def source_lengths(self) -> Numbers:
-        return self.source_rows.lengths
-
-    @property
-    def target_lengths(self) -> Numbers:
-        return self.target_rows.lengths
 
 
 class TrainingCorpus(Protocol):
@@ -430,6 +416,7 @@ def make_batch(source_ids: Sequence[Sequence[int]], target_ids: Sequence[Sequenc
     return collate(EncodedCorpus(IdRows.of(source_ids), IdRows.of(target_ids), places), places)
 
 
+@dataclass(frozen=True, slots=True)
 class Batches:
     """The batches of every epoch, each with similar lengths; each row of the epoch is in one.
 
@@ -450,55 +437,48 @@ class Batches:
         ValueError: The corpus has fewer pairs than there are processes.
     """
 
-    def __init__(
-        self,
-        corpus: TrainingCorpus,
-        *,
-        config: BatchingConfig,
-        seed: int,
-        rank: int,
-        world_size: int,
-        mixture: Mixture | None = None,
-    ) -> None:
-        assert 0 <= rank < world_size
-        if len(corpus) < world_size:
+    corpus: TrainingCorpus
+    _: KW_ONLY
+    config: BatchingConfig
+    seed: int
+    rank: int
+    world_size: int
+    mixture: Mixture | None = None
+
+    def __post_init__(self) -> None:
+        assert 0 <= self.rank < self.world_size
+        if len(self.corpus) < self.world_size:
             raise ValueError(
-                f"{len(corpus)} pairs are too few for {world_size} processes; start fewer"
+                f"{len(self.corpus)} pairs are too few for {self.world_size} processes; start fewer"
             )
-        self._corpus = corpus
-        self._config = config
-        self._seed = seed
-        self._rank = rank
-        self._world_size = world_size
-        self._mixture = mixture
 
     def epoch(self, number: int) -> list[Numbers]:
         """Return the rows of each batch for this process, at least one per batch."""
-        encoded = self._corpus.epoch(number)
-        generator = np.random.default_rng(derive_seed(self._seed, "order", number))
-        mixture = self._mixture
-        rows = len(encoded) if mixture is None else mixture.rows(self._seed, number)
+        encoded = self.corpus.epoch(number)
+        generator = np.random.default_rng(derive_seed(self.seed, "order", number))
+        mixture = self.mixture
+        rows = len(encoded) if mixture is None else mixture.rows(self.seed, number)
         shuffled = generator.permutation(rows)
         batches = []
-        for start in range(0, len(shuffled), self._config.pool_size):
-            pool = _sort(encoded, shuffled[start : start + self._config.pool_size])
-            batches += _cut(encoded, pool, self._config)
+        for start in range(0, len(shuffled), self.config.pool_size):
+            pool = _sort(encoded, shuffled[start : start + self.config.pool_size])
+            batches += _cut(encoded, pool, self.config)
         # Drawn before merging, so the order does not depend on the number of processes.
         positions = generator.permutation(len(batches)).tolist()
-        merged = _merge_small(dict(zip(positions, batches, strict=True)), min_rows=self._world_size)
-        return [merged[at][self._rank :: self._world_size] for at in sorted(merged)]
+        merged = _merge_small(dict(zip(positions, batches, strict=True)), min_rows=self.world_size)
+        return [merged[at][self.rank :: self.world_size] for at in sorted(merged)]
 
 
 def batches_by_length(encoded: EncodedCorpus, size: int) -> list[Numbers]:
     """Return all rows in batches of `size` pairs, the longest sources first."""
-    rows = np.lexsort((encoded.target_lengths, encoded.source_lengths))[::-1]
+    rows = np.lexsort((encoded.target_rows.lengths, encoded.source_rows.lengths))[::-1]
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def _sort(encoded: EncodedCorpus, pool: Numbers) -> Numbers:
     """Sort by target length, then source length; ties keep the order of the pool."""
-    target_lengths = encoded.target_lengths[pool]
-    source_lengths = encoded.source_lengths[pool]
+    target_lengths = encoded.target_rows.lengths[pool]
+    source_lengths = encoded.source_rows.lengths[pool]
     # Source lengths ascend for even and descend for odd target lengths: a batch with two
     # target lengths then has similar source lengths.
     winding = np.where(target_lengths % 2 == 0, source_lengths, -source_lengths)
@@ -514,7 +494,7 @@ def _cut(encoded: EncodedCorpus, pool: Numbers, config: BatchingConfig) -> list[
     size = config.size
     if config.unit is BatchUnit.sentences:
         return [pool[start : start + size] for start in range(0, len(pool), size)]
-    widths = encoded.target_lengths[pool] + 1  # EOS
+    widths = encoded.target_rows.lengths[pool] + 1  # EOS
     counts = np.arange(1, len(pool) + 1)
     batches = []
     start = 0

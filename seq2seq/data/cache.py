@@ -25,7 +25,7 @@ from seq2seq.data.batching import EncodedCorpus, IdRows, Ids, map_array
 from seq2seq.data.config import SAMPLING_KEYS, DataConfig, OnInvalid, TokenizerConfig
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.tokenizers.interface import (
-    SYMBOLS,
+    SymbolTokenizer,
     TokenizerPair,
     TokenizerState,
     tokenizers_from_state,
@@ -47,7 +47,6 @@ from seq2seq.special_tokens import UNK
 logger = logging.getLogger(__name__)
 
 _CHECKSUMS = "checksums.json"
-_BLOCK = 1 << 20
 _ABANDONED_AFTER = 3600.0
 """Seconds; a process of another machine that fills a folder writes to it much more often."""
 _FORMAT = 3
@@ -64,14 +63,14 @@ _MARKUP = re.compile(
 
 def digest(value: object) -> str:
     """Return a short hash of nested lists, dictionaries, tensors and plain values."""
-    text = json.dumps(value, sort_keys=True, default=_hex)
+    text = json.dumps(value, sort_keys=True, default=_plain)
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
 
 
-def _hex(value: object) -> str:
-    """Return the bytes of a tensor for JSON."""
-    assert isinstance(value, Tensor)
-    return np.asarray(value).tobytes().hex()
+def _plain(value: object) -> str:
+    """Return the bytes of a tensor, or the name of an enumeration's member, for JSON."""
+    assert isinstance(value, Tensor | Enum)
+    return value.name if isinstance(value, Enum) else np.asarray(value).tobytes().hex()
 
 
 def cache_path(cache_dir: str) -> Path:
@@ -149,16 +148,10 @@ def warn_of_damage(path: Path) -> None:
 def _checksums(folder: Path) -> dict[str, int]:
     """Return the CRC-32 of each file in a folder."""
     return {
-        path.name: _checksum(path) for path in sorted(folder.iterdir()) if path.name != _CHECKSUMS
+        path.name: zlib.crc32(map_array(path, np.uint8).data)
+        for path in sorted(folder.iterdir())
+        if path.name != _CHECKSUMS
     }
-
-
-def _checksum(path: Path) -> int:
-    value = 0
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            value = zlib.crc32(block, value)
-    return value
 
 
 def remove_abandoned(cache: Path) -> None:
@@ -257,18 +250,14 @@ def encoding_key(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) 
             corpus.fingerprint,
             tokenizers_state(tokenizers),
             config.max_length,
-            config.long_pairs.name,
+            config.long_pairs,
         ]
     )
 
 
 def cached_tokenizers(config: TokenizerConfig, corpus: Corpus, cache_dir: str) -> TokenizerPair:
     """Load the tokenizers of a corpus and configuration; train them the first time."""
-    settings = {
-        key: value.name if isinstance(value, Enum) else value
-        for key, value in asdict(config).items()
-        if key not in SAMPLING_KEYS
-    }
+    settings = {key: value for key, value in asdict(config).items() if key not in SAMPLING_KEYS}
     key = digest([_FORMAT, corpus.fingerprint, type(config).__name__, settings])
     path = cache_path(cache_dir) / f"tokenizers-{key}.pt"
     if path.exists():
@@ -292,9 +281,9 @@ def _encode_into(
     folder: Path, corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig
 ) -> _Counts:
     counts, kept_parts = _Counts(), Counter[int]()
-    states = tokenizers_state(tokenizers).values()
-    lists = [found for state in states if isinstance(found := state.get(SYMBOLS), list)]
-    symbols = set(chain.from_iterable(lists))
+    symbols = {
+        name for each in tokenizers if isinstance(each, SymbolTokenizer) for name in each.symbols
+    }
     with (
         RowWriter(folder, "source") as source_writer,
         RowWriter(folder, "target") as target_writer,

@@ -143,19 +143,11 @@ def _download(url: str, *, path: Path, sha256: str) -> None:
 
 def _check_names(config: Multi30kConfig) -> None:
     """Raise ValueError unless the files of both languages exist."""
-    known = _languages("train")
-    for key, language in (("source", config.source), ("target", config.target)):
-        if language not in known:
-            raise ValueError(f"unknown data.{key} {language!r}; one of: {', '.join(known)}")
-    names = sorted({name.split(".")[0] for name in SHA256 if name.startswith("test")})
-    if config.test not in names or not {config.source, config.target} <= {*_languages(config.test)}:
-        existing = ", ".join(f"{name} ({' '.join(_languages(name))})" for name in names)
-        raise ValueError(
-            f"data.test={config.test} does not exist for {config.source} and {config.target}; "
-            f"one of: {existing}"
-        )
-
-
-def _languages(prefix: str) -> list[str]:
-    parts = (file_name.split(".") for file_name in SHA256)
-    return sorted(language for part, language, _ in parts if part == prefix)
+    for prefix in ("train", config.test):
+        for language in (config.source, config.target):
+            if not config.test.startswith("test") or f"{prefix}.{language}.gz" not in SHA256:
+                known = ", ".join(name.removesuffix(".gz") for name in SHA256)
+                raise ValueError(
+                    f"data.source={config.source}, data.target={config.target} and "
+                    f"data.test={config.test} do not exist together; Multi30k has {known}"
+                )

@@ -99,7 +99,7 @@ def compare_groups(
     effect = float(scores.mean() - of_baseline.mean())
     variance = _sentence_variance(group, baseline)
     if min(runs) > 1:
-        variance += _variance_of_mean(scores) + _variance_of_mean(of_baseline)
+        variance += sum(float(each.var(ddof=1)) / len(each) for each in (scores, of_baseline))
     error = float(np.sqrt(variance))
     chance = _chance_ratios(*runs)
     margin = float(np.quantile(chance, 1 - LEVEL)) * error
@@ -170,22 +170,14 @@ def _stratified(
     difference = second - first  # (R, S, K)
     observed = corpus_bleu(first.sum(axis=1)).mean() - corpus_bleu(second.sum(axis=1)).mean()
     effects = []
-    for size in _chunks(num_samples):
+    for start in range(0, num_samples, _CHUNK):
+        size = min(_CHUNK, num_samples - start)
         is_exchanged = random.integers(2, size=(len(first), size, first.shape[1]))
         change = is_exchanged.astype(np.float64) @ difference  # (R, samples, K)
         one = corpus_bleu(first.sum(axis=1)[:, None] + change).mean(axis=0)
         other = corpus_bleu(second.sum(axis=1)[:, None] - change).mean(axis=0)
         effects.append(np.abs(one - other))
     return _p_value(float(observed), np.concatenate(effects))
-
-
-def _chunks(num_samples: int) -> list[int]:
-    """Divide the samples into chunks; return their sizes."""
-    return [min(_CHUNK, num_samples - start) for start in range(0, num_samples, _CHUNK)]
-
-
-def _variance_of_mean(scores: Array) -> float:
-    return float(scores.var(ddof=1)) / len(scores)
 
 
 def _p_value(observed: float, random_effects: Array) -> float:

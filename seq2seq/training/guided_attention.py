@@ -114,8 +114,8 @@ def _linked_rows(
     for position, (pair, links) in enumerate(pairs):
         if row == len(encoded) or encoded.indices[row] != position:
             continue  # left out for its length, after the line was checked
-        source_words = tokenizers.source.words(pair.source, encoded.source(row).tolist())
-        target_words = tokenizers.target.words(pair.target, encoded.target(row).tolist())
+        source_words = tokenizers.source.words(pair.source, encoded.source_rows[row].tolist())
+        target_words = tokenizers.target.words(pair.target, encoded.target_rows[row].tolist())
         yield link_tokens(links, source_words, target_words)
         row += 1
     assert row == len(encoded), "the corpus has changed since it was encoded"

@@ -193,7 +193,7 @@ def count_shared_pairs(corpus: EncodedCorpus, train: EncodedCorpus) -> int:
 
 def _pair(corpus: EncodedCorpus, row: int) -> tuple[bytes, bytes] | None:
     """Return the ids of a pair, or None if one is unknown."""
-    sides = corpus.source(row), corpus.target(row)
+    sides = corpus.source_rows[row], corpus.target_rows[row]
     if any((side == UNK).any() for side in sides):
         return None
     return sides[0].tobytes(), sides[1].tobytes()

@@ -193,7 +193,7 @@ class Evaluator:
 
     def _links(self, row: int, reference: Hypothesis) -> list[Links]:
         """Link the words of a reference by the mean of the heads, then by each head."""
-        source_ids = self.data.encoded.source(row).tolist()
+        source_ids = self.data.encoded.source_rows[row].tolist()
         pair = EncodedPair(
             EncodedLine(self.data.sources[row], source_ids),
             EncodedLine(self.data.references[row], reference.ids),

@@ -43,7 +43,7 @@ def test_the_ids_of_the_large_corpus_are_in_the_cache(tmp_path, large, monkeypat
 
     lines = (tmp_path / "large" / "train.de").read_text().splitlines()
     decoded = [
-        tokenizers.source.decode(encoded.source(row).tolist()) for row in range(len(encoded))
+        tokenizers.source.decode(encoded.source_rows[row].tolist()) for row in range(len(encoded))
     ]
     assert decoded == lines
     assert len(lines) == NUM_LARGE

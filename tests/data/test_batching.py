@@ -91,7 +91,7 @@ def padding_share(masks: list[torch.Tensor]) -> float:
 
 
 def cost(encoded: EncodedCorpus, rows: Numbers) -> int:
-    return len(rows) * (int(encoded.target_lengths[rows].max()) + 1)
+    return len(rows) * (int(encoded.target_rows.lengths[rows].max()) + 1)
 
 
 def test_rows_are_padded_and_end_with_eos() -> None:
@@ -260,7 +260,7 @@ def test_long_and_short_batches_are_mixed() -> None:
 
     epoch = batches_of(encoded, size=100).epoch(0)
 
-    longest = [int(encoded.target_lengths[rows].max()) for rows in epoch]
+    longest = [int(encoded.target_rows.lengths[rows].max()) for rows in epoch]
     assert longest != sorted(longest)
     assert longest != sorted(longest, reverse=True)
 
@@ -548,8 +548,8 @@ def test_without_weights_an_epoch_takes_the_files_as_they_are(several, tmp_path)
     for path, files in zip(joined, zip(*sides, strict=True), strict=True):
         path.write_text("".join(Path(file).read_text() for file in files))
     other = encoded(replace(data, train=[str(path) for path in joined]))
-    assert [corpus.source(i).tolist() for i in range(27)] == [
-        other.source(i).tolist() for i in range(27)
+    assert [corpus.source_rows[i].tolist() for i in range(27)] == [
+        other.source_rows[i].tolist() for i in range(27)
     ]
 
 

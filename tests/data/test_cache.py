@@ -222,8 +222,8 @@ def texts(encoded: EncodedCorpus) -> list[tuple[str, str]]:
     """Decode the whole corpus."""
     return [
         (
-            TOKENIZERS.source.decode(encoded.source(row).tolist()),
-            TOKENIZERS.target.decode(encoded.target(row).tolist()),
+            TOKENIZERS.source.decode(encoded.source_rows[row].tolist()),
+            TOKENIZERS.target.decode(encoded.target_rows[row].tolist()),
         )
         for row in range(len(encoded))
     ]
@@ -238,7 +238,7 @@ def test_the_rows_are_the_encoded_pairs(config: DataConfig) -> None:
 
     assert len(encoded) == len(PAIRS)
     assert texts(encoded) == PAIRS
-    assert encoded.source(0).tolist() == TOKENIZERS.source.encode(["ab"])[0]
+    assert encoded.source_rows[0].tolist() == TOKENIZERS.source.encode(["ab"])[0]
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 5, 6])
@@ -261,7 +261,7 @@ def test_the_ids_are_mapped_and_not_read(config: DataConfig) -> None:
     assert isinstance(mapped, np.memmap)
     assert encoded.source_rows.ids.dtype == np.int32
     with pytest.raises(ValueError, match="read-only"):
-        encoded.source(0)[0] = 1
+        encoded.source_rows[0][0] = 1
 
 
 def test_a_side_without_any_ids_can_be_opened(config: DataConfig) -> None:
@@ -348,7 +348,7 @@ def test_unknown_tokens_are_counted(config: DataConfig, caplog: pytest.LogCaptur
     with caplog.at_level(logging.INFO):
         encoded = encode_corpus(corpus_of([("axb", "yz"), ("a", "b")]), TOKENIZERS, config)
 
-    assert encoded.source(0)[1] == UNK
+    assert encoded.source_rows[0][1] == UNK
     assert caplog.messages[0] == "valid: 2 pairs of 7 tokens, 3 of them unknown"
 
 

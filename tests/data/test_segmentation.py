@@ -82,7 +82,8 @@ def sampled(
 
 def ids(encoded: EncodedCorpus) -> list[tuple[list[int], list[int]]]:
     return [
-        (encoded.source(row).tolist(), encoded.target(row).tolist()) for row in range(len(encoded))
+        (encoded.source_rows[row].tolist(), encoded.target_rows[row].tolist())
+        for row in range(len(encoded))
     ]
 
 
@@ -251,7 +252,7 @@ def test_batches_fit_the_segmentations_of_their_epoch(
 
     for number in range(2):
         shares = [batches.epoch(number) for batches in ranks]
-        lengths = corpus.epoch(number).target_lengths
+        lengths = corpus.epoch(number).target_rows.lengths
         together = [np.concatenate(each) for each in zip(*shares, strict=True)]
         assert sorted(np.concatenate(together).tolist()) == list(range(len(corpus)))
         if world_size == 1:  # more processes merge small batches

@@ -36,7 +36,7 @@ def test_rows_of_an_evaluation_set_are_the_lines_of_its_files(tmp_path):
     assert data.valid.sources == sources
     assert data.valid.references == [line[::-1] for line in sources]
     for row, line in enumerate(sources):
-        assert data.tokenizers.source.decode(data.valid.encoded.source(row).tolist()) == line
+        assert data.tokenizers.source.decode(data.valid.encoded.source_rows[row].tolist()) == line
 
 
 def test_tokenizers_are_trained_only_on_training_text(tmp_path):
@@ -225,7 +225,7 @@ def test_each_validation_set_and_the_test_set_are_prepared_with_their_tags(tmp_p
     assert data.test is not None
     assert data.test.sources == [f"<2b> {word}" for word in words["test"]]
     [tag] = data.tokenizers.source.encode(["<2b>"])[0]
-    assert [data.test.encoded.source(row)[0] for row in range(3)] == [tag] * 3
+    assert [data.test.encoded.source_rows[row][0] for row in range(3)] == [tag] * 3
 
 
 def test_a_tag_of_validation_that_training_lacks_is_refused(tmp_path):

@@ -216,7 +216,7 @@ def record_segmentations(monkeypatch) -> dict[int, list[list[int]]]:
 
     def epoch(self, number):
         encoded = original(self, number)
-        drawn[number] = [encoded.target(row).tolist() for row in range(len(encoded))]
+        drawn[number] = [encoded.target_rows[row].tolist() for row in range(len(encoded))]
         return encoded
 
     monkeypatch.setattr(SampledCorpus, "epoch", epoch)

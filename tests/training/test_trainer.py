@@ -87,7 +87,7 @@ def test_accumulation_joins_batches_and_counts_their_tokens(make, monkeypatch):
     trainer.train()
 
     assert [len(each["pairs"]) for each in made] == [4, 2]
-    lengths = trainer.data.train.target_lengths
+    lengths = trainer.data.train.target_rows.lengths
     for each in made:
         pairs = [pair for batch in each["pairs"] for pair in batch]
         assert each["num_tokens"] == sum(int(lengths[pair]) + 1 for pair in pairs)
@@ -313,7 +313,7 @@ def test_a_loss_that_is_not_finite_stops_with_update_and_pairs(make, monkeypatch
     pairs = ", ".join(str(pair + 1) for batch in made[-1]["pairs"] for pair in batch)
     assert str(stop.value).startswith(f"update {update}: ")
     first = trainer.data.tokenizers.source.decode(
-        trainer.data.train.source(made[-1]["pairs"][0][0]).tolist()
+        trainer.data.train.source_rows[made[-1]["pairs"][0][0]].tolist()
     )
     assert f"training pairs {pairs}, the first {first!r}; " in str(stop.value)
     assert last.exists() == (update > 6)

@@ -45,7 +45,7 @@ def folder(tmp_path_factory):
 
 def reversing_links(data: PreparedData) -> TokenLinks:
     """Link each character except the last to the same character of the reversed word."""
-    lengths = data.train.source_lengths.tolist()
+    lengths = data.train.source_rows.lengths.tolist()
     rows = ((np.arange(length - 1), np.arange(length)[:0:-1]) for length in lengths)
     return TokenLinks.of(LinkedTokens(*row, num_lost=0) for row in rows)
 

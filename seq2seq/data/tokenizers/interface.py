@@ -171,7 +171,7 @@ class SymbolTokenizer:
     def __init__(self, inner: Tokenizer, symbols: Sequence[str]) -> None:
         """Add symbols to a tokenizer; they are distinct and contain no white space."""
         self.inner = inner
-        self._symbols = list(symbols)
+        self.symbols = list(symbols)
         self.pattern = _pattern(symbols)
         self._ids = {symbol: i for i, symbol in enumerate(symbols, start=len(inner))}
 
@@ -180,7 +180,7 @@ class SymbolTokenizer:
         return self.inner.folds_case
 
     def __len__(self) -> int:
-        return len(self.inner) + len(self._symbols)
+        return len(self.inner) + len(self.symbols)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         return self._encode(lines, self.inner.encode)
@@ -197,14 +197,14 @@ class SymbolTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         groups, symbols = self._split(ids)
         texts = [self.inner.decode(group) for group in groups]
-        names = [*(self._symbols[i - len(self.inner)] for i in symbols), ""]
+        names = [*(self.symbols[i - len(self.inner)] for i in symbols), ""]
         return " ".join(filter(None, chain.from_iterable(zip(texts, names, strict=True))))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         size = len(self.inner)
         labels = self.inner.tokens([i if i < size else UNK for i in ids])
         return [
-            label if i < size else self._symbols[i - size]
+            label if i < size else self.symbols[i - size]
             for i, label in zip(ids, labels, strict=True)
         ]
 
@@ -227,7 +227,7 @@ class SymbolTokenizer:
         return [min(index, last) for index in indices]
 
     def state(self) -> TokenizerState:
-        return {**self.inner.state(), SYMBOLS: list(self._symbols)}
+        return {**self.inner.state(), SYMBOLS: list(self.symbols)}
 
     def _encode(
         self, lines: Sequence[str], encode: Callable[[Sequence[str]], list[list[int]]]

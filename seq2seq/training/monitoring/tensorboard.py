@@ -162,7 +162,9 @@ class TensorBoard:
             )
             summary = text(f"text/valid_{index}", shown)  # type: ignore[no-untyped-call]
             self._file.add(summary, update)
-            source_tokens = tokenizers.source.tokens([*data.encoded.source(index).tolist(), EOS])
+            source_tokens = tokenizers.source.tokens(
+                [*data.encoded.source_rows[index].tolist(), EOS]
+            )
             target_tokens = tokenizers.target.tokens(hypothesis.ids + [EOS] * hypothesis.finished)
             tag = f"attention/valid_{index}"
             num_heads, num_rows, _ = hypothesis.attention_weights.shape
