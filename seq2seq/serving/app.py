@@ -29,6 +29,7 @@ from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.serving.config import ServeConfig
 from seq2seq.serving.metrics import Metrics, Observed
 from seq2seq.serving.models import Load, Models, Pair
+from seq2seq.serving.page import page_routes
 from seq2seq.serving.requests import Fields, RefusedError, read_fields
 from seq2seq.serving.texts import SplitText, split_text
 
@@ -91,7 +92,8 @@ class Service:
             "/v1/translate": self._translate_in_detail,
             "/detect": self._detect,
         }
-        paths = {*routes, *answers}
+        pages = page_routes()
+        paths = {*routes, *answers, *(page.path for page in pages)}
         middleware = [Middleware(Observed, self._metrics, paths, self._config.access_log)]
         if self._config.cors:
             cors = Middleware(
@@ -103,6 +105,7 @@ class Service:
             middleware.append(cors)
         return Starlette(
             routes=[
+                *pages,
                 *(Route(path, endpoint) for path, endpoint in routes.items()),
                 *(Route(path, endpoint, methods=["POST"]) for path, endpoint in answers.items()),
             ],

@@ -1,0 +1,193 @@
+"""The page in headless Chromium, wide and narrow, with a pointer and with keys."""
+
+import pytest
+import torch
+from headless_browser import needs_browser, open_browser
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+from tiny_service import KEYS, Shouter, load_shouter, make_serve_config, running
+
+from seq2seq.serving.models import LoadedModel
+
+pytestmark = needs_browser
+HOSTILE = "</textarea><img src=x onerror='window.hacked = 1'>"
+HEADS = torch.tensor([[[0.75, 0.25], [0.0, 1.0]], [[0.25, 0.75], [0.5, 0.5]]])
+
+
+def load(path: str) -> LoadedModel:
+    """Return a model of two heads."""
+
+    def translate(lines, decoding):
+        return [
+            each._replace(
+                source_tokens=["\u2581ja", "</s>"],
+                hypotheses=[h._replace(attention_weights=HEADS) for h in each.hypotheses],
+            )
+            for each in Shouter()(lines, decoding)
+        ]
+
+    return load_shouter(path)._replace(translate=translate)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    yield from open_browser(tmp_path_factory.mktemp("profile"))
+
+
+@pytest.fixture(scope="module")
+def live():
+    with running(make_serve_config(checkpoint=["de-en", "en-de", "fr-en"]), load=load) as service:
+        yield service
+
+
+@pytest.fixture
+def page(browser, live):
+    """Open the page; the console must stay empty."""
+    open_page(browser, live)
+    yield browser
+    assert browser.get_log("browser") == []
+
+
+def open_page(browser, live):
+    browser.get(f"http://127.0.0.1:{live.port}/")
+    wait_for(browser, lambda: browser.find_element(By.CSS_SELECTOR, "html[data-ready]"))
+
+
+def wait_for(browser, condition):
+    WebDriverWait(browser, 20, poll_frequency=0.02, ignored_exceptions=[Exception]).until(
+        lambda _: condition()
+    )
+
+
+def find(page, name):
+    return page.find_element(By.ID, name)
+
+
+def write(page, text, result):
+    """Write a text and wait for its translation."""
+    find(page, "text").clear()
+    find(page, "text").send_keys(text)
+    wait_for(page, lambda: find(page, "result").get_property("value") == result)
+
+
+def tokens(page, side):
+    return find(page, f"{side}-tokens").find_elements(By.TAG_NAME, "span")
+
+
+def test_typing_translates_and_keeps_paragraphs(page):
+    write(page, "Ja. Nein.\n\nJa.", "JA. NEIN.\n\nJA.")
+
+    assert find(page, "count").text == "14 / 300"
+    assert find(page, "place").text == "Sentence 1 of 3"
+    find(page, "next").click()
+    assert find(page, "place").text == "Sentence 2 of 3"
+    find(page, "clear").click()
+    wait_for(page, lambda: not find(page, "details").is_displayed())
+    assert find(page, "result").get_property("value") == ""
+
+
+def test_an_alternative_takes_the_place_of_the_translation(page):
+    write(page, "ja", "JA")
+
+    buttons = find(page, "alternatives").find_elements(By.TAG_NAME, "button")
+    assert [each.text for each in buttons] == ["JA 37 %", "JA! 14 %", "JA!! 5 %", "JA!!! 2 %"]
+    buttons[1].click()
+
+    assert find(page, "result").get_property("value") == "JA!"
+    assert [each.get_attribute("aria-pressed") for each in buttons] == [
+        "false", "true", "false", "false",
+    ]  # fmt: skip
+
+
+def test_a_pointer_shows_the_attention_of_each_head(page):
+    write(page, "ja", "JA")
+
+    ActionChains(page).move_to_element(tokens(page, "target")[0]).perform()
+    assert find(page, "reading").text == "A looked at: ja 50 %, end 50 %"
+    head = Select(find(page, "head"))
+    assert [each.text for each in head.options] == ["mean of all", "1", "2"]
+    head.select_by_visible_text("1")
+    ActionChains(page).move_to_element(find(page, "head")).perform()
+    ActionChains(page).move_to_element(tokens(page, "target")[0]).perform()
+    assert find(page, "reading").text == "A looked at: ja 75 %, end 25 %"
+    script = "return [...arguments[0].children].map((e) => e.style.getPropertyValue('--weight'))"
+    shades = page.execute_script(script, find(page, "source-tokens"))
+    assert shades == ["0.75", "0.25"]
+    ActionChains(page).move_to_element(tokens(page, "source")[1]).perform()
+    assert find(page, "reading").text == "end was looked at by: end 100 %, A 25 %"
+
+
+def test_keys_reach_every_token(page):
+    write(page, "ja", "JA")
+
+    page.execute_script("arguments[0].focus()", tokens(page, "target")[0])
+    ActionChains(page).send_keys(Keys.ARROW_RIGHT).perform()
+
+    assert page.switch_to.active_element == tokens(page, "target")[1]
+    assert find(page, "reading").text == "end looked at: end 75 %, ja 25 %"
+    ActionChains(page).send_keys(Keys.HOME).perform()
+    assert page.switch_to.active_element == tokens(page, "target")[0]
+
+
+def test_swapping_exchanges_languages_and_texts(page):
+    write(page, "ja", "JA")
+
+    find(page, "swap").click()
+
+    assert Select(find(page, "source")).first_selected_option.text == "English"
+    assert Select(find(page, "target")).first_selected_option.text == "German"
+    assert find(page, "text").get_property("value") == "JA"
+    Select(find(page, "source")).select_by_visible_text("French")
+    assert not find(page, "swap").is_enabled()
+
+
+def test_hostile_text_is_shown_as_text(page):
+    write(page, HOSTILE, HOSTILE.upper())
+
+    assert page.execute_script("return window.hacked") is None
+    assert find(page, "alternatives").find_elements(By.TAG_NAME, "img") == []
+
+
+def test_an_error_of_the_service_is_shown(browser, live):
+    open_page(browser, live)
+    find(browser, "text").send_keys("x" * 101)
+
+    wait_for(browser, lambda: "a sentence has 101 characters" in find(browser, "status").text)
+    browser.get_log("browser")  # the browser reports status 413
+
+
+def test_every_control_has_a_name(page):
+    write(page, "Ja. Ja.", "JA. JA.")
+
+    controls = page.find_elements(By.CSS_SELECTOR, "button, select, textarea, [role=listbox]")
+    assert [each.get_attribute("id") for each in controls if not each.accessible_name] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_a_phone(page, scheme):
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    phone = {"width": 320, "height": 640, "deviceScaleFactor": 1, "mobile": True}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    try:
+        write(page, "x" * 100, "X" * 100)
+
+        assert page.execute_script("return document.documentElement.scrollWidth") == 320
+        color = page.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert color == {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 24, 28)"}[scheme]
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_a_service_with_keys_asks_for_one(browser):
+    with running(load=load, api_keys=KEYS) as service:
+        open_page(browser, service)
+        find(browser, "text").send_keys("ja")
+        wait_for(browser, lambda: "the API key is missing" in find(browser, "status").text)
+        find(browser, "key").send_keys(KEYS[0], Keys.ENTER)
+
+        wait_for(browser, lambda: find(browser, "result").get_property("value") == "JA")
+    browser.get_log("browser")  # the browser reports status 403
