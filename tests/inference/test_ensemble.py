@@ -67,12 +67,6 @@ def test_a_step_averages_the_probabilities_of_the_members():
     torch.testing.assert_close(step.logits.double().exp(), mean, rtol=1e-5, atol=1e-7)
 
 
-def test_logits_are_normalised():
-    logits = steps_of(make_ensemble(), torch.tensor([7, 5, 9])).logits
-
-    torch.testing.assert_close(logits.log_softmax(dim=-1), logits)
-
-
 def test_the_heads_of_all_members_are_concatenated():
     ensemble, members = make_ensemble(), make_members()
     previous_ids = torch.tensor([7, 5, 9])
@@ -93,18 +87,6 @@ def test_a_tiny_probability_does_not_become_0():
 
     assert logits[:, 5].lt(-200).all()
     assert logits.isfinite().all()
-
-
-def test_selected_rows_continue_as_before():
-    ensemble, rows = make_ensemble(), torch.tensor([2, 0])
-    memory, state = ensemble.encode(BATCH.source_ids, BATCH.source_mask)
-    first = ensemble.step(state, torch.tensor([7, 5, 9]), memory)
-    whole = ensemble.step(first.state, torch.tensor([4, 6, 8]), memory)
-
-    selected = ensemble.step(first.state.select(rows), torch.tensor([8, 4]), memory.select(rows))
-
-    torch.testing.assert_close(selected.logits, whole.logits[rows])
-    torch.testing.assert_close(selected.attention_weights, whole.attention_weights[rows])
 
 
 def test_an_ensemble_of_one_is_the_model():
@@ -158,14 +140,3 @@ def test_a_found_translation_scores_the_same_when_it_is_known(decoding):
                 hypothesis.attention_weights, scored.attention_weights, rtol=0, atol=1e-6
             )
     assert num_finished > 0
-
-
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda decoding: decoding.name)
-def test_neighbours_and_padding_change_nothing_but_rounding(decoding):
-    ensemble = make_ensemble()
-
-    together = search(ensemble, *tiny_batch(extra=2)[:2], decoding)
-
-    for row, found in enumerate(together):
-        [alone] = search(ensemble, *BATCH.row(row)[:2], decoding)
-        assert [each.ids for each in found] == [each.ids for each in alone]

@@ -1,5 +1,3 @@
-from itertools import count, islice
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,17 +74,6 @@ def test_the_sentences_of_a_very_long_line_fill_several_windows():
     found = list(make_splitter().split([window(line)]))
 
     assert list(map(len, found)) == [BATCHES_PER_WINDOW] * 2
-
-
-def test_an_endless_stream_of_long_lines_is_read_on_demand():
-    numbers = count()
-    splitter = make_splitter()
-    windows = splitter.split(window(f"Zwei {number}00. Und so weiter.") for number in numbers)
-
-    found = list(islice(splitter.join(translate(windows)), 3))
-
-    assert len(found) == 3
-    assert next(numbers) == 3
 
 
 def test_every_sentence_of_a_long_line_has_the_symbols_of_its_start():

@@ -1,5 +1,3 @@
-import dataclasses
-import logging
 from itertools import count, islice
 
 import pytest
@@ -79,10 +77,6 @@ def test_a_line_without_text_gets_an_empty_translation_without_the_model(attenti
         assert translation.source_tokens == found.tokens == ["</s>"]
 
 
-def test_no_lines_give_no_translations(translator):
-    assert list(translator.translate([], GREEDY, batch_size=2)) == []
-
-
 @settings(max_examples=15)
 @given(lines=st.lists(st.text(max_size=12), max_size=6))
 def test_any_line_gets_one_line(translator, lines):
@@ -90,16 +84,6 @@ def test_any_line_gets_one_line(translator, lines):
 
     assert [translation.source for translation in translations] == lines
     assert not any("\n" in translation.hypotheses[0].text for translation in translations)
-
-
-def test_tokens_label_the_rows_and_columns_of_the_weights(translator):
-    for translation in translator.translate(SENTENCES, BEAM, batch_size=3):
-        for found in translation.hypotheses:
-            shape = (1, len(found.tokens), len(translation.source_tokens))
-            assert found.attention_weights.shape == shape
-            assert translation.source_tokens[-1] == "</s>"
-            assert (found.tokens[-1] == "</s>") == found.finished
-            assert len(found.ids) == len(found.tokens) - found.finished
 
 
 def test_links_join_words_of_both_sides(translator):
@@ -125,21 +109,6 @@ def test_links_without_attention_are_an_error():
     with pytest.raises(ValueError, match="without heads"):
         for translation in translations:
             translator.links(translation, translation.hypotheses[0])
-
-
-def test_an_endless_input_is_read_one_window_at_a_time(translator):
-    num_read = 0
-
-    def endless():
-        nonlocal num_read
-        for number in count():
-            num_read += 1
-            yield "ja" * (1 + number % 3)
-
-    first = list(islice(translator.translate(endless(), GREEDY, batch_size=2), 5))
-
-    assert len(first) == 5
-    assert num_read == 2 * BATCHES_PER_WINDOW
 
 
 def test_a_window_is_translated_before_the_next_one_is_read(translator):
@@ -200,18 +169,6 @@ def test_only_a_window_of_an_endless_stream_is_held(monkeypatch, is_cut):
 
     # The stream itself holds one more line.
     assert window - 1 <= most <= window + 1
-
-
-def test_cut_translations_are_counted_in_one_warning(translator, caplog):
-    short = dataclasses.replace(GREEDY, max_length_ratio=0.0, max_length_offset=1)
-
-    with caplog.at_level(logging.WARNING):
-        translations = list(translator.translate(SENTENCES, short, batch_size=3))
-
-    num_cut = sum(not translation.hypotheses[0].finished for translation in translations)
-    assert num_cut > 0
-    [record] = caplog.records
-    assert record.getMessage().startswith(f"{num_cut} of {len(SENTENCES)} translations reached")
 
 
 def test_a_directory_means_its_best_checkpoint(tmp_path, translator):

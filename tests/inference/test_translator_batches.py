@@ -186,24 +186,6 @@ def test_each_batch_has_a_thread(translator, threads, monkeypatch, scored):
     assert len(workers - {threading.get_ident()}) == 2
 
 
-def test_a_batch_does_not_wait_for_the_batches_behind_it(translator, monkeypatch, threads):
-    threads(1)  # several threads begin with the batches behind it
-    shapes = record_shapes(translator, monkeypatch)
-
-    next(translator.translate(["a", "b", "cc", "dd"], GREEDY, batch_size=2))
-
-    assert shapes == [(2, 2)]
-
-
-def test_long_sentences_share_smaller_batches(translator, monkeypatch):
-    shapes = record_shapes(translator, monkeypatch)
-    lines = ["a" * LONG_SENTENCE * 5, "b" * LONG_SENTENCE * 2, "c", "d", "e" * LONG_SENTENCE * 2]
-
-    list(translator.translate(lines, GREEDY, batch_size=4))
-
-    assert shapes == [(2, 2), (2, 2 * LONG_SENTENCE + 1), (1, 5 * LONG_SENTENCE + 1)]
-
-
 def test_long_targets_share_smaller_batches_too(translator, monkeypatch):
     shapes = record_shapes(translator, monkeypatch)
     pairs = [("a", "b" * LONG_SENTENCE * 3), ("bb", "c"), ("d", "e" * LONG_SENTENCE * 3)]

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_translator import SENTENCES, make_checkpoint, make_translate_config, write_checkpoint
+from tiny_translator import make_checkpoint, write_checkpoint
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
-from seq2seq.cli.translation.task import translate
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Device
@@ -59,15 +58,6 @@ def test_several_checkpoints_are_loaded_as_an_ensemble(runs):
     assert translation.hypotheses[0].log_probability == pytest.approx(expected, abs=1e-5)
 
 
-def test_one_path_and_a_list_of_it_are_the_same(runs):
-    texts = [
-        [each.hypotheses[0].text for each in Translator.load(path).translate(SENTENCES)]
-        for path in (str(runs[0]), [runs[0]])
-    ]
-
-    assert texts[0] == texts[1]
-
-
 def test_other_tokenizers_are_refused_with_both_names(runs, tmp_path):
     other = other_tokenizers(tmp_path / "other.pt")
 
@@ -78,14 +68,6 @@ def test_other_tokenizers_are_refused_with_both_names(runs, tmp_path):
 def test_no_checkpoint_at_all_is_refused():
     with pytest.raises(ValueError, match="no checkpoint is given"):
         Translator.load([], device=Device.cpu)
-
-
-def test_reports_name_all_checkpoints_without_attention(tmp_path):
-    run = write_checkpoint(tmp_path / "run", "none")
-    config = make_translate_config([str(run)] * 2, text="ja", alignments=str(tmp_path / "x"))
-
-    with pytest.raises(ValueError, match=rf"but checkpoint=\[{run},{run}\] has none"):
-        translate(config)
 
 
 @pytest.fixture
@@ -113,12 +95,3 @@ def test_the_script_takes_one_checkpoint_or_several(runs, run_script):
 
         [translation] = Translator.load(paths, device=Device.cpu).translate(["ein hund"])
         assert (code, out) == (0, f"{translation.hypotheses[0].text}\n"), err
-
-
-def test_the_script_says_in_one_line_which_of_several_is_missing(runs, run_script):
-    code, out, err = run_script(f"checkpoint=[{runs[0]},nowhere.pt]", "text=ja")
-
-    assert (code, out) == (2, "")
-    assert err.splitlines() == [
-        "error: checkpoint=nowhere.pt: no such file; train one with train.py"
-    ]

@@ -35,6 +35,9 @@ def test_a_scored_translation_has_the_probability_and_weights_of_the_found_one(a
         assert (hypothesis.text, hypothesis.ids) == (expected.text, expected.ids)
         assert (hypothesis.tokens, hypothesis.finished) == (expected.tokens, True)
         assert hypothesis.log_probability == pytest.approx(expected.log_probability, abs=1e-4)
+        by_token = hypothesis.token_log_probabilities
+        assert by_token == pytest.approx(expected.token_log_probabilities, abs=1e-4)
+        assert sum(by_token) == pytest.approx(expected.log_probability, abs=1e-4)
         torch.testing.assert_close(
             hypothesis.attention_weights, expected.attention_weights, rtol=0, atol=1e-5
         )

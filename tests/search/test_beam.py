@@ -49,46 +49,12 @@ def test_ties_go_to_the_earlier_end_then_the_better_parent_then_the_lower_id(con
     assert [hypothesis.ids for hypothesis in found] == [[], [4], [5]]
 
 
-def test_unfinished_hypotheses_follow_if_too_few_are_finished(config):
-    table = [[-9.0, -9.0, -9.0, 0.0, 2.0, 1.0]] * 3 + [[-9.0, -9.0, -9.0, 0.0, 2.0, 1.9]]
-    rarely_ends = tools.TableModel(table)
-
-    settings = config(beam_size=2, n_best=2)
-    [found] = search(rarely_ends, *tools.pad([[4, EOS]]), settings)
-
-    assert [hypothesis.ids for hypothesis in found] == [[4, 4, 4, 4], [4, 4, 4, 5]]
-    assert not any(hypothesis.finished for hypothesis in found)
-
-
-def test_a_finished_hypothesis_comes_before_an_unfinished_one_with_a_higher_score(config):
-    model = tools.TableModel([[-9.0, -9.0, -9.0, 0.0, 1.0, -9.0]] + [[-9, -9, -9, -9, 9.0, 0]] * 3)
-
-    [found] = search(model, *tools.pad([[4, EOS]]), config(beam_size=2, n_best=2))
-
-    assert [hypothesis.finished for hypothesis in found] == [True, False]
-    assert found[0].score < found[1].score
-
-
 def test_search_stops_when_nothing_can_improve(config):
     model = tools.TableModel([[-9.0, -9.0, -9.0, 5.0, 0.0, 0.0]] * 20)
 
     search(model, *tools.pad([[4, EOS]]), config(beam_size=3, ratio=8.0))
 
     assert model.rows_stepped == [1]
-
-
-@pytest.mark.parametrize("form", LengthPenaltyForm)
-def test_a_length_penalty_continues_a_search_that_can_still_improve(config, form):
-    ends_late = tools.TableModel(
-        [[-9.0, -9.0, -9.0, 1.0, 0.9, -9.0]] + [[-9, -9, -9, 5, -9, -9]] * 3
-    )
-    penalty = {"penalty": 1.0, "length_penalty_form": form}
-
-    [short] = search(ends_late, *tools.pad([[4, EOS]]), config(beam_size=2))
-    [long] = search(ends_late, *tools.pad([[4, EOS]]), config(beam_size=2, **penalty))
-
-    assert short[0].ids == []
-    assert long[0].ids == [4]
 
 
 def test_finished_sentences_leave_the_batch(config):
@@ -128,22 +94,6 @@ def test_the_first_stop_ends_without_live_hypotheses(config):
     [found] = search(model, *tools.pad([[4, EOS]]), settings, prefixes=[[5, EOS]])
 
     assert [hypothesis.ids for hypothesis in found] == [[5]]
-
-
-def test_the_exact_stop_waits_for_a_narrow_winner_at_the_limit(config):
-    # Ends at once with a mean of -1, or at the limit of 3 tokens with one of -2.85 / 3.
-    first = [-0.6, -99.0, -99.0, -1.0, -2.85, -99.0]
-    model = tools.TableModel([first, [-99.0] * 4 + [0.0, -99.0], [-99.0] * 3 + [0.0, -99.0, -99.0]])
-    average = {"penalty": 1.0, "length_penalty_form": LengthPenaltyForm.average}
-
-    [[best]] = search(
-        model,
-        *tools.pad([[4, EOS]]),
-        config(beam_size=2, ratio=0.0, max_length_offset=3, **average),
-    )
-
-    assert best.ids == [4, 4]
-    assert best.score == pytest.approx(best.log_probability / 3)
 
 
 LIMITS = [7, 4, 9]

@@ -57,25 +57,6 @@ def test_no_ngram_of_the_size_is_repeated(decoding, size):
         assert len(set(grams)) == len(grams)
 
 
-def test_greedy_search_continues_the_prefix_of_each_sentence(model):
-    greedy = tools.decoding("greedy")
-    prefixes = [[6, 6], [], [5], [UNK, 4, 4]]
-
-    found = search(model, *tools.pad(SOURCES), greedy, prefixes=prefixes)
-
-    for source, prefix, [hypothesis] in zip(SOURCES, prefixes, found, strict=True):
-        output = tools.with_end(hypothesis)
-        assert output[: len(prefix)] == prefix
-        for length in range(len(prefix), len(output)):
-            expected = max(
-                (token for token in range(VOCABULARY_SIZE) if token not in (PAD, BOS)),
-                key=lambda token: (
-                    tools.score_known(model, source, [*output[:length], token]).log_probability
-                ),
-            )
-            assert output[length] == expected
-
-
 def test_every_search_respects_prefixes(decoding, model):
     prefixes = [[6, 6], [], [5], [UNK, 4, 4]]
 
@@ -132,16 +113,6 @@ def test_the_most_probable_token_that_is_not_banned_comes_next(banned, expected)
     [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), tools.decoding("greedy"), banned=banned)
 
     assert hypothesis.ids == expected
-
-
-def test_no_hypothesis_ends_with_a_banned_ending(decoding, model):
-    found = search(
-        model, *tools.pad(SOURCES), decoding(), banned=[[token, EOS] for token in (BOS, 4, 5)]
-    )
-
-    for output in outputs(found):
-        assert output != [EOS]
-        assert output[-2:] not in ([4, EOS], [5, EOS])
 
 
 def test_a_hypothesis_without_an_allowed_token_ends_with_a_warning(caplog):

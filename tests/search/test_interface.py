@@ -166,11 +166,6 @@ def test_a_name_that_is_taken_is_refused():
         register_search(GreedyConfig)
 
 
-def test_a_config_without_a_name_is_refused():
-    with pytest.raises(ValueError, match="DecodingConfig needs a name"):
-        register_search(DecodingConfig)
-
-
 @pytest.mark.parametrize("num_steps", [1, JOINED_STEPS, JOINED_STEPS + 1, 2 * JOINED_STEPS + 3])
 def test_each_token_has_the_attention_weights_of_its_step(num_steps):
     history = History()

@@ -124,15 +124,6 @@ def test_each_token_is_the_most_probable_one(config, seed):
         assert tools.with_end(hypothesis) == best_one_by_one(model, source, limit)
 
 
-def test_the_length_limit_grows_with_the_source_and_leaves_hypotheses_unfinished(config):
-    never_ends = tools.TableModel([[0.0, 0.0, 0.0, -9.0, 1.0, 0.0]] * 20)
-
-    found = search(never_ends, *tools.pad(SOURCES), config(ratio=1.5, offset=2))
-
-    assert [len(hypothesis.ids) for [hypothesis] in found] == [6, 5, 9, 5]
-    assert not any(hypothesis.finished for [hypothesis] in found)
-
-
 def test_an_output_that_ends_at_once_is_empty_and_finished(config):
     model = tools.TableModel([[0.0, 0.0, 0.0, 5.0, 0.0]])
 
