@@ -118,28 +118,42 @@ def encode_lines(lines: Sequence[str], tokenizer: Tokenizer) -> list[EncodedLine
     ]
 
 
-def found_translation(
-    source: EncodedLine, hypotheses: Sequence[Hypothesis], *, tokenizers: TokenizerPair
+def make_translation(
+    source: EncodedLine,
+    hypotheses: Sequence[Hypothesis],
+    *,
+    tokenizers: TokenizerPair,
+    texts: Sequence[str] | None = None,
 ) -> Translation:
-    """Decode the hypotheses of a search."""
-    # A model may write line feeds, but a translation is one line.
-    texts = [tokenizers.target.decode(found.ids).replace("\n", " ") for found in hypotheses]
-    return _translation(source, texts, hypotheses, tokenizers=tokenizers)
+    """Join a source with its hypotheses.
 
-
-def scored_translation(
-    pair: EncodedPair, scored: Hypothesis, *, tokenizers: TokenizerPair
-) -> Translation:
-    """Return the target of a pair as the only translation of its source."""
-    return _translation(pair.source, [pair.target.text], [scored], tokenizers=tokenizers)
-
-
-def empty_translation(
-    pair: EncodedPair, *, num_heads: int, tokenizers: TokenizerPair
-) -> Translation:
-    """Return the translation of a pair without tokens, whose probability is 1."""
-    certain = Hypothesis([], 0.0, 0.0, True, torch.zeros(num_heads, 1, 1), [0.0])
-    return scored_translation(pair, certain, tokenizers=tokenizers)
+    Args:
+        source: The source line.
+        hypotheses: Hypotheses of a search, or known targets.
+        tokenizers: Source and target tokenizer.
+        texts: Text of each known target; None decodes the ids.
+    """
+    if texts is None:
+        # A model may write line feeds, but a translation is one line.
+        texts = [tokenizers.target.decode(found.ids).replace("\n", " ") for found in hypotheses]
+    return Translation(
+        source=source.text,
+        source_ids=source.ids,
+        source_tokens=tokenizers.source.tokens([*source.ids, EOS]),
+        hypotheses=[
+            TranslatedHypothesis(
+                text=text,
+                score=found.score,
+                log_probability=found.log_probability,
+                finished=found.finished,
+                ids=found.ids,
+                tokens=tokenizers.target.tokens([*found.ids, EOS] if found.finished else found.ids),
+                attention_weights=found.attention_weights,
+                token_log_probabilities=found.token_log_probabilities,
+            )
+            for text, found in zip(texts, hypotheses, strict=True)
+        ],
+    )
 
 
 def attention_links(
@@ -161,33 +175,6 @@ def attention_links(
     labels = target.tokens(hypothesis.ids)
     for heads in chain([weights], (head.unsqueeze(0) for head in weights)):
         yield word_links(heads, source_words, words, target_tokens=labels)
-
-
-def _translation(
-    source: EncodedLine,
-    texts: Sequence[str],
-    hypotheses: Sequence[Hypothesis],
-    *,
-    tokenizers: TokenizerPair,
-) -> Translation:
-    return Translation(
-        source=source.text,
-        source_ids=source.ids,
-        source_tokens=tokenizers.source.tokens([*source.ids, EOS]),
-        hypotheses=[
-            TranslatedHypothesis(
-                text=text,
-                score=found.score,
-                log_probability=found.log_probability,
-                finished=found.finished,
-                ids=found.ids,
-                tokens=tokenizers.target.tokens([*found.ids, EOS] if found.finished else found.ids),
-                attention_weights=found.attention_weights,
-                token_log_probabilities=found.token_log_probabilities,
-            )
-            for text, found in zip(texts, hypotheses, strict=True)
-        ],
-    )
 
 
 class StreamCounts:

@@ -27,11 +27,9 @@ from seq2seq.inference.translation import (
     TranslatedHypothesis,
     Translation,
     attention_links,
-    empty_translation,
     encode_lines,
-    found_translation,
+    make_translation,
     score_targets,
-    scored_translation,
 )
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.numerics import (
@@ -43,7 +41,7 @@ from seq2seq.runtime.numerics import (
     map_in_threads,
     naming_batch,
 )
-from seq2seq.search import DecodingConfig, GreedyConfig, search
+from seq2seq.search import DecodingConfig, GreedyConfig, Hypothesis, search
 
 logger = logging.getLogger(__name__)
 
@@ -239,7 +237,7 @@ class Translator:
                     banned=banned.id_rows,
                 )
             return [
-                found_translation(pair.source, hypotheses, tokenizers=self.tokenizers)
+                make_translation(pair.source, hypotheses, tokenizers=self.tokenizers)
                 for pair, hypotheses in zip(batch, found, strict=True)
             ]
 
@@ -307,10 +305,7 @@ class Translator:
                     "the model's probabilities are not numbers (NaN); score with precision=fp32, "
                     "or use an earlier checkpoint"
                 )
-            return [
-                scored_translation(pair, target, tokenizers=self.tokenizers)
-                for pair, target in zip(batch, scored, strict=True)
-            ]
+            return list(map(self._scored, batch, scored))
 
         def score_window(window: Window) -> Iterator[Translation]:
             sources = encode_lines([source for source, _ in window], self.tokenizers.source)
@@ -331,19 +326,24 @@ class Translator:
         on_translation: OnTranslation,
     ) -> Iterator[Translation]:
         """Map the pairs of a window to translations; those without any token bypass the model."""
+        empty = Hypothesis([], 0.0, 0.0, True, torch.zeros(self.num_heads, 1, 1), [0.0])
         return map_batches(
             function,
             pairs,
             lengths=[pair.length for pair in pairs],
             batch_size=batch_size,
             known={
-                row: empty_translation(pair, num_heads=self.num_heads, tokenizers=self.tokenizers)
-                for row, pair in enumerate(pairs)
-                if pair.length == 0
+                row: self._scored(pair, empty) for row, pair in enumerate(pairs) if pair.length == 0
             },
             on_result=on_translation,
             # On CUDA all threads would wait for the same stream.
             map_function=map_in_threads if self._numerics.device.type == "cpu" else map,
+        )
+
+    def _scored(self, pair: EncodedPair, target: Hypothesis) -> Translation:
+        """Return the target of a pair as the only translation of its source."""
+        return make_translation(
+            pair.source, [target], tokenizers=self.tokenizers, texts=[pair.target.text]
         )
 
     @contextlib.contextmanager

@@ -20,10 +20,9 @@ from seq2seq.evaluation.alignment import (
 from seq2seq.evaluation.metrics import Scores, score
 from seq2seq.inference.translation import (
     EncodedLine,
-    EncodedPair,
     attention_links,
+    make_translation,
     score_targets,
-    scored_translation,
 )
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import (
@@ -194,11 +193,12 @@ class Evaluator:
     def _links(self, row: int, reference: Hypothesis) -> list[Links]:
         """Link the words of a reference by the mean of the heads, then by each head."""
         source_ids = self.data.encoded.source_rows[row].tolist()
-        pair = EncodedPair(
+        translation = make_translation(
             EncodedLine(self.data.sources[row], source_ids),
-            EncodedLine(self.data.references[row], reference.ids),
+            [reference],
+            tokenizers=self.tokenizers,
+            texts=[self.data.references[row]],
         )
-        translation = scored_translation(pair, reference, tokenizers=self.tokenizers)
         return list(attention_links(translation, translation.best, tokenizers=self.tokenizers))
 
     def _error_rates(self, links: dict[int, list[Links]]) -> list[float]:

@@ -7,12 +7,9 @@ from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.inference import translation as translation_module
 from seq2seq.inference.translation import (
     EncodedLine,
-    EncodedPair,
-    empty_translation,
     encode_lines,
-    found_translation,
+    make_translation,
     score_targets,
-    scored_translation,
 )
 from seq2seq.search import Hypothesis
 from seq2seq.special_tokens import BOS
@@ -29,7 +26,7 @@ def found(ids, *, finished=True, score=-1.5):
 def test_each_hypothesis_keeps_the_values_of_the_search():
     hypotheses = [found([4, 5, 6]), found([4], finished=False, score=-2.0)]
 
-    translation = found_translation(SOURCE, hypotheses, tokenizers=TOKENIZERS)
+    translation = make_translation(SOURCE, hypotheses, tokenizers=TOKENIZERS)
 
     first, second = translation.hypotheses
     assert (first.text, first.tokens, first.finished) == ("yes", ["y", "e", "s", "</s>"], True)
@@ -44,14 +41,14 @@ def test_each_hypothesis_keeps_the_values_of_the_search():
 def test_text_and_score_are_those_of_the_best_hypothesis():
     hypotheses = [found([4]), found([5], score=-2.0)]
 
-    translation = found_translation(SOURCE, hypotheses, tokenizers=TOKENIZERS)
+    translation = make_translation(SOURCE, hypotheses, tokenizers=TOKENIZERS)
 
     assert (translation.best, translation.text) == (translation.hypotheses[0], "y")
     assert translation.score == -1.5
 
 
 def test_a_translation_is_one_line():
-    translation = found_translation(SOURCE, [found([4, 7, 5])], tokenizers=TOKENIZERS)
+    translation = make_translation(SOURCE, [found([4, 7, 5])], tokenizers=TOKENIZERS)
 
     assert translation.text == "y e"
 
@@ -59,12 +56,11 @@ def test_a_translation_is_one_line():
 def test_a_scored_target_is_the_only_translation():
     weights = torch.ones(2, 3, 3)
     scored = Hypothesis([4, 5], -4.0, -4.0, True, weights, [-1.0, -1.0, -2.0])
-    pair = EncodedPair(SOURCE, EncodedLine("ye", [4, 5]))
 
-    translation = scored_translation(pair, scored, tokenizers=TOKENIZERS)
+    translation = make_translation(SOURCE, [scored], tokenizers=TOKENIZERS, texts=["y e"])
 
     [hypothesis] = translation.hypotheses
-    assert (hypothesis.text, hypothesis.ids, hypothesis.finished) == ("ye", [4, 5], True)
+    assert (hypothesis.text, hypothesis.ids, hypothesis.finished) == ("y e", [4, 5], True)
     assert hypothesis.score == hypothesis.log_probability == sum(hypothesis.token_log_probabilities)
     assert translation.source_tokens == ["j", "a", "</s>"]
 
@@ -74,20 +70,8 @@ def test_a_line_without_text_has_no_tokens(line):
     assert encode_lines(["ja", line], TOKENIZERS.source) == [SOURCE, EncodedLine(line, [])]
 
 
-def test_an_empty_translation_has_probability_1():
-    pair = EncodedPair(EncodedLine(" ", []), EncodedLine("", []))
-
-    translation = empty_translation(pair, num_heads=3, tokenizers=TOKENIZERS)
-
-    [hypothesis] = translation.hypotheses
-    assert (hypothesis.ids, hypothesis.log_probability, hypothesis.finished) == ([], 0.0, True)
-    assert hypothesis.token_log_probabilities == [0.0]
-    assert hypothesis.attention_weights.shape == (3, 1, 1)
-    assert translation.source_tokens == hypothesis.tokens == ["</s>"]
-
-
 def test_repr_is_short_and_names_text_and_score():
-    translation = found_translation(SOURCE, [found([4, 5, 6])] * 2, tokenizers=TOKENIZERS)
+    translation = make_translation(SOURCE, [found([4, 5, 6])] * 2, tokenizers=TOKENIZERS)
 
     assert repr(translation) == (
         "Translation(source='ja', text='yes', score=-1.5000, num_hypotheses=2)"

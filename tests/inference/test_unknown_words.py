@@ -15,7 +15,7 @@ from seq2seq.data import (
     train_tokenizers,
 )
 from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE
-from seq2seq.inference.translation import EncodedLine, attention_links, found_translation
+from seq2seq.inference.translation import EncodedLine, attention_links, make_translation
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 from seq2seq.search import Hypothesis
 from seq2seq.special_tokens import EOS, UNK
@@ -40,7 +40,7 @@ def translate(source, target_ids, attended, *, tokenizers=WORDS):
     for row, column in enumerate(attended):
         weights[0, row, column] = 0.9
     hypothesis = Hypothesis(target_ids, -1.0, -2.0, True, weights)
-    return found_translation(EncodedLine(source, ids), [hypothesis], tokenizers=tokenizers)
+    return make_translation(EncodedLine(source, ids), [hypothesis], tokenizers=tokenizers)
 
 
 def target_ids(*labels):
