@@ -6,7 +6,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,9 @@ class AttentionConfig(Config, section="attention", marks=(Mark.named, Mark.model
     options.
     """
 
+    compares_keys: ClassVar[bool] = True
+    """Whether the weights depend on the query and the keys."""
+
     name: str
     """Name of the type in the registry, as in `attention=additive`."""
     dropout: Dropout = 0.0
@@ -32,9 +35,9 @@ class AttentionConfig(Config, section="attention", marks=(Mark.named, Mark.model
     """Function that turns scores into weights: softmax, or sparsemax and entmax15, which are
     sparse."""
 
-    def check_softmax(self) -> None:
-        """Raise ValueError for another normaliser than softmax, if it would change no weight."""
-        if self.normalizer is not Normalizer.softmax:
+    def __post_init__(self) -> None:
+        Config.__post_init__(self)
+        if not self.compares_keys and self.normalizer is not Normalizer.softmax:
             raise ValueError(
                 f"attention.normalizer={self.normalizer.name} changes nothing with "
                 f"attention={self.name}, which compares no keys; choose another attention or "
@@ -187,7 +190,6 @@ def register_attention(
     Raises:
         ValueError: The config has no default name, or the name or the config is registered already.
     """
-    _registry.check(config_type)
 
     def register(attention_type: _AttentionType) -> _AttentionType:
         _registry.add(config_type, attention_type)

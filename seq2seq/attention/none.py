@@ -1,6 +1,7 @@
 """No attention, the baseline of every comparison."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -17,11 +18,9 @@ from seq2seq.attention.base import (
 class NoAttentionConfig(AttentionConfig):
     """Options of `NoAttention`."""
 
-    name: str = "none"
+    compares_keys: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        AttentionConfig.__post_init__(self)
-        self.check_softmax()
+    name: str = "none"
 
 
 @register_attention(NoAttentionConfig)

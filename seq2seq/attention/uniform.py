@@ -1,6 +1,7 @@
 """Uniform attention, which averages the real source states."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -11,11 +12,9 @@ from seq2seq.attention.base import Attention, AttentionConfig, register_attentio
 class UniformConfig(AttentionConfig):
     """Options of `UniformAttention`."""
 
-    name: str = "uniform"
+    compares_keys: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        AttentionConfig.__post_init__(self)
-        self.check_softmax()
+    name: str = "uniform"
 
 
 @register_attention(UniformConfig)

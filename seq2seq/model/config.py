@@ -17,13 +17,13 @@ class DropoutMode(Enum):
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class EncoderConfig(Config, section="model.encoder", marks=(Mark.named, Mark.model)):
-    """The encoder's sizes and dropout."""
+class SideConfig(Config, marks=(Mark.named, Mark.model)):
+    """What encoder and decoder both have: a GRU over embeddings, and its dropout."""
 
     embedding_size: Size
     """Size of a token embedding."""
     hidden_size: Size
-    """Size of one direction; a source state has twice this size."""
+    """Size of the state."""
     num_layers: Layers = 1
     """Number of GRU layers."""
     residual: bool = False
@@ -33,21 +33,36 @@ class EncoderConfig(Config, section="model.encoder", marks=(Mark.named, Mark.mod
     self_attention: bool = False
     """Refine the GRU's states by attention to all states of the sentence."""
     self_attention_heads: Size = 4
-    """Number of heads; must divide the size of a source state."""
+    """Number of heads; must divide the size of a state."""
     word_dropout: Dropout = 0.0
     """Probability of dropping the whole embedding of a token."""
     embedding_dropout: Dropout = 0.0
     """Dropout of embeddings."""
     hidden_dropout: Dropout = 0.0
-    """Dropout between layers and on the states that attention reads."""
+    """Dropout between layers and on the states that attention or the readout reads."""
     vectors: Annotated[FilePath | None, Mark.fixed, Mark.initial] = None
     """Path of the pretrained word vectors that initialise the embedding."""
     dropout_mode: Annotated[DropoutMode, Mark.named] = DropoutMode.step
-    """Whether dropout draws anew at each step or once for all steps of a source."""
+    """Whether dropout draws anew at each step or once for all steps of a sequence."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
-        _check_residual(self)
+        if self.residual and self.num_layers == 1:
+            raise ValueError(
+                f"{self.section}.residual=true connects layers, but {self.section}.num_layers=1; "
+                "set num_layers to 2 or more, or residual=false"
+            )
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class EncoderConfig(SideConfig, section="model.encoder"):
+    """The encoder's sizes and dropout."""
+
+    hidden_size: Size
+    """Size of one direction; a source state has twice this size."""
+
+    def __post_init__(self) -> None:
+        SideConfig.__post_init__(self)
         if self.self_attention and 2 * self.hidden_size % self.self_attention_heads:
             raise ValueError(
                 f"model.encoder.self_attention_heads={self.self_attention_heads} must divide "
@@ -64,45 +79,24 @@ class DecoderForm(Enum):
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class DecoderConfig(Config, section="model.decoder", marks=(Mark.named, Mark.model)):
+class DecoderConfig(SideConfig, section="model.decoder"):
     """The decoder's form, sizes and dropout."""
 
     form: DecoderForm = DecoderForm.bahdanau
     """Order of state update and attention in a step."""
     input_feeding: bool = False
     """Feed the previous readout to the GRU together with the embedding; form `luong` only."""
-    embedding_size: Size
-    """Size of a token embedding."""
-    hidden_size: Size
-    """Size of the state."""
-    num_layers: Layers = 1
-    """Number of GRU layers."""
-    residual: bool = False
-    """Add the input of each layer above the first to its output."""
     readout_size: Size
     """Input size of the output layer; equals the embedding size if embeddings are tied."""
     layer_norm: bool = False
     """Normalise the projections inside the GRU cells and the readout."""
     self_attention: bool = False
     """Refine the state by attention to the decoder's own past states before the readout."""
-    self_attention_heads: Size = 4
-    """Number of heads; must divide `hidden_size`."""
-    word_dropout: Dropout = 0.0
-    """Probability of dropping the whole embedding of a token."""
-    embedding_dropout: Dropout = 0.0
-    """Dropout of embeddings."""
-    hidden_dropout: Dropout = 0.0
-    """Dropout between layers and on the state that enters the readout."""
     readout_dropout: Dropout = 0.0
     """Dropout of the readout."""
-    vectors: Annotated[FilePath | None, Mark.fixed, Mark.initial] = None
-    """Path of the pretrained word vectors that initialise the embedding."""
-    dropout_mode: Annotated[DropoutMode, Mark.named] = DropoutMode.step
-    """Whether dropout draws anew at each step or once for all steps of a target."""
 
     def __post_init__(self) -> None:
-        Config.__post_init__(self)
-        _check_residual(self)
+        SideConfig.__post_init__(self)
         if self.self_attention and self.hidden_size % self.self_attention_heads:
             raise ValueError(
                 f"model.decoder.self_attention_heads={self.self_attention_heads} must divide "
@@ -176,12 +170,3 @@ class ModelConfig(Config, section="model", marks=(Mark.named, Mark.model)):
                 f"model.decoder.embedding_size={decoder.embedding_size} where "
                 "model.tied_embeddings=all"
             )
-
-
-def _check_residual(config: EncoderConfig | DecoderConfig) -> None:
-    """Raise ValueError if residual connections have no layers to connect."""
-    if config.residual and config.num_layers == 1:
-        raise ValueError(
-            f"{config.section}.residual=true connects layers, but {config.section}.num_layers=1; "
-            "set num_layers to 2 or more, or residual=false"
-        )

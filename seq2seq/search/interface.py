@@ -100,7 +100,6 @@ def register_search(
     Raises:
         ValueError: The config has no default name, or the name or the config is taken.
     """
-    _registry.check(config_type)
 
     def register(function: _Search[_ConfigType]) -> _Search[_ConfigType]:
         _registry.add(config_type, function)

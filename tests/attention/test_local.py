@@ -2,6 +2,7 @@ import dataclasses
 
 import torch
 from tiny_attention import attend, attention_config, tiny_attention, tiny_sources
+from torch.testing import assert_close
 
 CONFIG = attention_config("local")
 
@@ -14,6 +15,19 @@ def with_position(relative, *, window):
     score = torch.tensor(relative).logit() / attention.position_score.in_features
     torch.nn.init.constant_(attention.position_score.weight, score.item())
     return attention
+
+
+def test_weights_without_content_are_a_truncated_gaussian():
+    attention, keys = with_position(0.5, window=2), torch.randn(1, 8, 10).double()
+
+    _, weights = attention(
+        torch.ones(1, 1, 6).double(), attention.prepare(keys, values=keys[..., :7])
+    )
+
+    # p = 4; tokens are counted from 1, and the deviation is 1.
+    gaussian = torch.tensor([0, -2, -0.5, 0, -0.5, -2, 0, 0]).double().exp()
+    gaussian[[0, 6, 7]] = 0
+    assert_close(weights[0, 0, 0], gaussian / gaussian.sum())
 
 
 def test_position_gets_a_gradient():

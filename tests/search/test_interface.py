@@ -163,7 +163,7 @@ def test_every_name_has_its_own_config_type():
 
 def test_a_name_that_is_taken_is_refused():
     with pytest.raises(ValueError, match="'greedy' or its config GreedyConfig is taken"):
-        register_search(GreedyConfig)
+        register_search(GreedyConfig)(lambda *arguments: [])
 
 
 @pytest.mark.parametrize("num_steps", [1, JOINED_STEPS, JOINED_STEPS + 1, 2 * JOINED_STEPS + 3])
