@@ -35,7 +35,6 @@ from seq2seq.data.tokenizers.interface import (
 from seq2seq.files.atomic import (
     DamagedFileError,
     create_file,
-    is_abandoned,
     is_temporary,
     load_archive,
     temporary_path,
@@ -48,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 _CHECKSUMS = "checksums.json"
 _ABANDONED_AFTER = 3600.0
-"""Seconds; a process of another machine that fills a folder writes to it much more often."""
+"""Seconds; a process that fills a folder writes to it much more often."""
 _FORMAT = 3
 _CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
 _MANY_UNKNOWN = 0.1  # share of unknown tokens above which a warning says so
@@ -155,14 +154,11 @@ def _checksums(folder: Path) -> dict[str, int]:
 
 
 def remove_abandoned(cache: Path) -> None:
-    """Delete hidden files and folders that killed processes left.
-
-    Files of other machines are deleted an hour after their last write.
-    """
+    """Delete hidden files and folders that killed processes left more than an hour ago."""
     for path in filter(is_temporary, cache.glob(".*.*-*")):
         with contextlib.suppress(FileNotFoundError):  # its process has just renamed it
             last_written = max(each.stat().st_mtime for each in (path, *path.glob("*")))
-            if is_abandoned(path) or last_written < time.time() - _ABANDONED_AFTER:
+            if last_written < time.time() - _ABANDONED_AFTER:
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
                 else:

@@ -1,25 +1,19 @@
 """Write files that are complete or absent, even if the process is killed; read them whole."""
 
 import contextlib
-import hashlib
 import io
 import os
 import re
 import secrets
-import socket
-import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-_TEMPORARY = re.compile(
-    r"\..+\.(?P<process>[0-9]+)-(?P<machine>[0-9a-f]{8})?[0-9a-f]{8}", re.DOTALL
-)
+_TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{8,16}", re.DOTALL)
 
 NewFile = Callable[[Path], BinaryIO]
 """Opens a file for writing, which appears at the path later."""
@@ -113,39 +107,12 @@ def whole_files() -> Iterator[NewFile]:
 
 def temporary_path(path: Path) -> Path:
     """Return a hidden path in the same directory that no other process uses."""
-    return path.with_name(f".{path.name}.{os.getpid()}-{_machine()}{secrets.token_hex(4)}")
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}")
 
 
 def is_temporary(path: Path) -> bool:
     """Return whether `temporary_path` made a name; nothing else may be deleted."""
     return _TEMPORARY.fullmatch(path.name) is not None
-
-
-def is_abandoned(path: Path) -> bool:
-    """Return whether a process of this machine made a temporary path and has ended.
-
-    False on Windows, where asking for a process would end it.
-    """
-    found = _TEMPORARY.fullmatch(path.name)
-    if found is None or found["machine"] != _machine() or sys.platform == "win32":
-        return False
-    try:
-        os.kill(int(found["process"]), 0)
-    except ProcessLookupError:
-        return True
-    except (PermissionError, OverflowError):
-        pass
-    return False
-
-
-@cache
-def _machine() -> str:
-    """Return 8 hex digits for the process numbers of this machine, container and boot."""
-    names = [socket.gethostname()]
-    with contextlib.suppress(OSError):  # Linux only
-        names.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
-        names.append(str(Path("/proc/self/ns/pid").readlink()))
-    return hashlib.sha256(" ".join(names).encode()).hexdigest()[:8]
 
 
 class DamagedFileError(ValueError):

@@ -17,7 +17,6 @@ import torch
 from seq2seq.files.atomic import (
     DamagedFileError,
     create_file,
-    is_abandoned,
     is_temporary,
     load_archive,
     temporary_path,
@@ -82,7 +81,6 @@ def test_a_killed_process_leaves_a_recognisable_hidden_file(tmp_path):
     [left] = tmp_path.iterdir()
     assert left.name != "a.txt"
     assert is_temporary(left)
-    assert is_abandoned(left)
 
 
 def test_several_files_get_their_names_together(tmp_path):
@@ -144,9 +142,7 @@ def test_a_link_is_replaced_and_its_target_stays(tmp_path):
 
 def test_only_temporary_paths_are_recognised(tmp_path):
     assert is_temporary(temporary_path(tmp_path / "best.pt"))
-    assert not is_abandoned(temporary_path(tmp_path / "best.pt"))
     assert is_temporary(tmp_path / ".best.pt.99-0123abcd")
-    assert not is_abandoned(tmp_path / ".best.pt.99-0123abcd")  # it may be another machine's
     assert temporary_path(tmp_path / "a") != temporary_path(tmp_path / "a")
     for name in ("a", ".config.d", ".mail.2019-abc", ".notes.old-2023", "a.1-0123abcd"):
         assert not is_temporary(tmp_path / name)
