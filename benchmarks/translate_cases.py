@@ -14,8 +14,8 @@ from unittest import mock
 from torch import Tensor
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
-from seq2seq.cli.translation.config import TranslateConfig, shown
-from seq2seq.cli.translation.streams import open_inputs
+from seq2seq.cli.translate_config import TranslateConfig, shown
+from seq2seq.cli.translate_streams import open_inputs
 from seq2seq.data import load_corpora
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Precision

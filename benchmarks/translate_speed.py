@@ -30,7 +30,7 @@ from benchmarks.translate_cases import (
     read_test_set,
     time_in_turn,
 )
-from seq2seq.cli.translation.config import TranslateConfig, load_translate_config
+from seq2seq.cli.translate_config import TranslateConfig, load_translate_config
 from seq2seq.evaluation.metrics import score
 from seq2seq.inference.translator import Translator
 from seq2seq.kernels import use_kernels

@@ -9,10 +9,10 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.report import study_page
 from seq2seq.studies.runs import group_runs, read_runs
-from seq2seq.visualization.report_page import (
+from seq2seq.studies.tables import compare_with_baseline
+from seq2seq.visualization.page import (
     Cell,
     Chart,
     Column,

@@ -10,7 +10,7 @@ from torch import Tensor
 from seq2seq.attention import Memory
 from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.checks import field_types
-from seq2seq.cli.translation.config import LongLines, OutputFormat, TranslateConfig, UnknownTokens
+from seq2seq.cli.translate_config import LongLines, OutputFormat, TranslateConfig, UnknownTokens
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.inference.translation import TranslatedHypothesis, Translation

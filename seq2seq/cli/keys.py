@@ -24,7 +24,7 @@ from seq2seq.checks import (
 from seq2seq.cli import average, report
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.cli.serve import register_serve_schema
-from seq2seq.cli.translation.config import load_translate_config
+from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.config.composition import config_directory, load_as
 from seq2seq.config.schema import config_groups, load_config
 from seq2seq.serving.config import ServeConfig

@@ -1,25 +1,32 @@
-"""The jobs of a sweep, their names, and the summary at its end."""
+"""The jobs of a sweep, in this process or in those of a launcher, and the summary at its end."""
 
+import contextlib
 import itertools
+import os
 import re
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
+from contextvars import ContextVar
 from pathlib import Path
 
+from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from seq2seq.cli.command_line import describe_failure, errors_in_one_line
-from seq2seq.cli.launchers import prepare_launcher
 from seq2seq.config.composition import USER_ERRORS, quote_where_needed
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
 from seq2seq.runtime.process import Interrupted
 from seq2seq.runtime.torchrun import LostProcessError, is_first_process, share_text
 from seq2seq.studies.runs import as_typed, has_begun, read_runs
 from seq2seq.studies.tables import list_files, write_tables
+from seq2seq.training.monitoring.log import labelled_lines
 from seq2seq.training.run_directory import RunDirectory
 
 _sweeps = itertools.count()
@@ -162,3 +169,91 @@ def job_name(run_name: object, override_dirname: str) -> str:
 
 # configs/train.yaml uses it; in a process of a launcher too, which imports this module.
 OmegaConf.register_new_resolver("job_name", job_name, replace=True)
+
+
+_BASIC, _JOBLIB, _SUBMITIT_LOCAL = "basic", "joblib", "submitit_local"
+_POLL_SECONDS = 1.0
+_SWEEP: ContextVar[Path | None] = ContextVar("sweep", default=None)
+"""Directory of the sweep that this process runs, if it runs one."""
+
+
+def prepare_launcher(config: DictConfig) -> None:
+    """Prepare the process of a sweep, before its launcher starts jobs.
+
+    submitit_local starts all jobs at once, so each gets one thread; joblib itself divides the cores
+    among its jobs. OMP_NUM_THREADS in the environment takes precedence.
+    """
+    launcher, sweep = _name(config.hydra), Path(str(config.hydra.sweep.dir))
+    _SWEEP.set(sweep)
+    if launcher == _SUBMITIT_LOCAL:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if launcher.startswith("submitit"):
+        print(f"{launcher}: the jobs log to {sweep / '.submitit'}/", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def launched_job(name: str) -> Iterator[None]:
+    """Run one job of the sweep that Hydra describes.
+
+    With a launcher other than Hydra's own, jobs run at the same time: every line on the console
+    begins with the name of the run. A job of joblib stops as at SIGTERM if the sweep is killed.
+    """
+    launcher = _name(HydraConfig.get())
+    with contextlib.ExitStack() as stack:
+        if launcher != _BASIC:
+            stack.enter_context(labelled_lines(name))
+        if launcher == _JOBLIB:
+            stack.enter_context(_stopping_with_parent())
+        yield
+
+
+@contextlib.contextmanager
+def _stopping_with_parent() -> Iterator[None]:
+    """Stop the run as at SIGTERM when the parent of this process has ended, and then exit."""
+    parent, has_ended = os.getppid(), threading.Event()
+
+    def watch() -> None:
+        while not has_ended.wait(_POLL_SECONDS):
+            if os.getppid() != parent:
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        if os.getppid() != parent:
+            os._exit(128 + signal.SIGTERM)  # joblib's process would wait for its parent for ever
+
+
+@contextlib.contextmanager
+def stopped_sweeps_in_one_line() -> Iterator[None]:
+    """Say how to continue a sweep at Ctrl-C, and if the process of a job ended without a result."""
+    _SWEEP.set(None)
+    try:
+        yield
+    except (KeyboardInterrupt, RuntimeError) as error:
+        if (sweep := _SWEEP.get()) is None:
+            raise
+        code = 1
+        again = f"repeat the command with hydra.sweep.dir={sweep} resume=auto"
+        if isinstance(error, KeyboardInterrupt):
+            line, code = f"stopped by Ctrl-C; to continue, {again}", 128 + signal.SIGINT
+        elif isinstance(error, BrokenExecutor):  # joblib has ended the other processes too
+            line = (
+                f"error: the process of a job was killed, perhaps because memory ran out; {again}"
+            )
+        elif type(error).__module__.startswith("submitit."):
+            line = (
+                f"error: a job ended without a result, see {sweep / '.submitit'}/; others may "
+                f"still run, and when they have ended, {again}"
+            )
+        else:
+            raise
+        print(line, file=sys.stderr)
+        sys.exit(code)
+
+
+def _name(hydra: HydraConf) -> str:
+    return str(hydra.runtime.choices["hydra/launcher"])

@@ -22,8 +22,7 @@ with interrupts_in_one_line():  # these imports take seconds
         relative,
         run_script,
     )
-    from seq2seq.cli.launchers import launched_job, stopped_sweeps_in_one_line
-    from seq2seq.cli.sweep import run_job
+    from seq2seq.cli.sweep import launched_job, run_job, stopped_sweeps_in_one_line
     from seq2seq.config.composition import (
         check_repeated_keys,
         config_directory,

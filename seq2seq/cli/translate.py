@@ -1,19 +1,54 @@
 """Translate with a trained model, for example `translate.py checkpoint=checkpoints/NAME`."""
 
+import contextlib
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import BinaryIO
 
 from seq2seq.runtime.process import interrupts_in_one_line
 
 with interrupts_in_one_line():  # these imports take seconds
     import hydra
+    import torch
     from omegaconf import DictConfig
 
     from seq2seq.cli.command_line import one_line_errors, read_arguments, run_script
-    from seq2seq.cli.translation.config import TranslateConfig, register_translate_schema
-    from seq2seq.cli.translation.task import translate
+    from seq2seq.cli.outputs import open_output, write
+    from seq2seq.cli.translate_config import (
+        LongLines,
+        TranslateConfig,
+        UnknownTokens,
+        register_translate_schema,
+        shown,
+    )
+    from seq2seq.cli.translate_streams import (
+        Inputs,
+        TranslationProgress,
+        format_translation,
+        open_inputs,
+        open_progress,
+    )
     from seq2seq.config.composition import config_directory, to_dataclass
     from seq2seq.config.plugins import load_plugins_of
+    from seq2seq.data.tokenizers.interface import leading_symbols
+    from seq2seq.evaluation.alignment import Agreement, check_links, format_links, parse_links
+    from seq2seq.files.atomic import NewFile, whole_file, whole_files
+    from seq2seq.files.paths import expand_home
+    from seq2seq.files.text import open_lines
+    from seq2seq.inference.lexical_constraints import PrefixError
+    from seq2seq.inference.sentence_splitting import SentenceSplitter
+    from seq2seq.inference.translation import Translation
+    from seq2seq.inference.translator import BATCHES_PER_WINDOW, Translator
+    from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
+    from seq2seq.kernels import use_kernels
     from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
+    from seq2seq.visualization.page import AttentionPage
+    from seq2seq.visualization.plots import attention_figure
+
+Report = Callable[[Translation, int], None]
+"""Called with each translation and the index of its line."""
 
 
 def main() -> None:
@@ -39,6 +74,266 @@ def _check_and_translate() -> None:
 @one_line_errors
 def _translate(composed: DictConfig) -> None:
     translate(to_dataclass(composed, TranslateConfig))
+
+
+def translate(config: TranslateConfig) -> None:
+    """Translate the text, the input files, standard input or the lines typed at a prompt.
+
+    With references, no search runs: their lines are scored as translations of the input.
+
+    A closed pipe is not an error. Files are complete or absent: all of them appear at the end, if
+    there was no error.
+
+    Raises:
+        ValueError: The configuration does not fit the checkpoint, or an input is damaged.
+        OSError: A file cannot be read or written.
+    """
+    use_kernels(config.kernels)
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    with contextlib.ExitStack() as stack:
+        inputs = open_inputs(config, stack)
+        translator = Translator.load(
+            config.checkpoint, device=config.device, precision=config.precision
+        )
+        new_file = stack.enter_context(whole_files())
+        outputs = [
+            stack.enter_context(open_output(path, key="output", new_file=new_file))
+            for path in config.output or (None,)
+        ]
+        words = _unknown_words(config, translator)
+        reports = stack.enter_context(open_reports(config, translator, new_file=new_file))
+        progress = stack.enter_context(open_progress(config))
+        translations = _translations(
+            config,
+            translator,
+            inputs.windows(BATCHES_PER_WINDOW * config.batch_size),
+            banned_phrases=_read_phrases(config),
+            unknown_words=words,
+            progress=progress,
+        )
+        try:
+            is_read = _write(config, translations, inputs, outputs=outputs, reports=reports)
+        except PrefixError as error:
+            raise ValueError(f"{inputs.companion_name(error.index)} {error.reason}") from error
+        if words is not None:
+            words.report()
+        if is_read:
+            progress.log_speed()
+
+
+def _translations(
+    config: TranslateConfig,
+    translator: Translator,
+    windows: Iterator[list[tuple[str, str]]],
+    *,
+    banned_phrases: Sequence[str],
+    unknown_words: UnknownWords | None,
+    progress: TranslationProgress,
+) -> Iterator[Translation]:
+    """Yield one translation for each input line: found by a search, or the scored reference."""
+    size = config.batch_size
+    if config.reference is not None:
+        return translator.score_windows(windows, batch_size=size, on_translation=progress.advance)
+    splitter = SentenceSplitter(
+        size,
+        split_length=config.split_length,
+        num_tokens=translator.num_tokens,
+        leading_symbols=partial(leading_symbols, translator.tokenizers.source),
+    )
+    is_split = config.long_lines is LongLines.split
+    found = translator.translate_windows(
+        splitter.split(windows) if is_split else windows,
+        config.decoding,
+        batch_size=size,
+        banned_phrases=banned_phrases,
+        on_translation=progress.advance,
+    )
+    if unknown_words is not None:
+        found = map(unknown_words.replace, found)
+    return splitter.join(found) if is_split else found
+
+
+def _write(
+    config: TranslateConfig,
+    translations: Iterator[Translation],
+    inputs: Inputs,
+    *,
+    outputs: Sequence[BinaryIO],
+    reports: Sequence[Report],
+) -> bool:
+    """Write and report translations; return False if a pipe was closed before the end."""
+    is_read = True
+    for number, translation in enumerate(translations):
+        for report in reports:
+            report(translation, number)
+        # With an output for each input, the lines of each output are numbered from 0.
+        source, line = inputs.find_line(number) if len(outputs) > 1 else (0, number)
+        content = format_translation(config, translation, index=line)
+        is_read = write(outputs[source], content) and is_read
+        if not (is_read or reports or len(outputs) > 1):
+            break
+    return is_read
+
+
+def _read_phrases(config: TranslateConfig) -> list[str]:
+    """Return the banned phrases; raise ValueError for an empty one."""
+    if config.banned_phrases is None:
+        return []
+    with open_lines(config.banned_phrases, key="banned_phrases") as lines:
+        phrases = list(lines)
+        for number, phrase in enumerate(phrases, start=1):
+            if not phrase.strip():
+                raise ValueError(
+                    f"{lines.name}:{number}: the line is empty but must contain a phrase; remove it"
+                )
+    return phrases
+
+
+def _unknown_words(config: TranslateConfig, translator: Translator) -> UnknownWords | None:
+    """Return what replaces unknown words; None if they are kept.
+
+    Raises:
+        ValueError: The dictionary has a wrong line, or the model has no attention.
+        OSError: The dictionary cannot be read.
+    """
+    if config.unknown_words is UnknownTokens.keep:
+        return None
+    dictionary: dict[str, str] = {}
+    if config.dictionary is not None:
+        with open_lines(config.dictionary, key="dictionary") as lines:
+            dictionary = read_dictionary(lines, name=lines.name)
+    return UnknownWords(translator, dictionary=dictionary)
+
+
+@contextlib.contextmanager
+def open_reports(
+    config: TranslateConfig, translator: Translator, *, new_file: NewFile
+) -> Iterator[list[Report]]:
+    """Open the reports that the configuration asks for, in a `whole_files` block around this one.
+
+    Raises:
+        ValueError: The model has no attention, or gold links do not fit the sentences.
+        OSError: A file cannot be read or written.
+    """
+    wanted = {key: path for key in _REPORTS if (path := getattr(config, key)) is not None}
+    for key, path in wanted.items():
+        if translator.num_heads == 0:
+            raise ValueError(
+                f"{key}={path} needs attention weights, but checkpoint={shown(config.checkpoint)} "
+                f"has none; remove {key} or use another checkpoint"
+            )
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(_REPORTS[key](config, translator, new_file)) for key in wanted]
+
+
+@contextlib.contextmanager
+def _alignments(
+    config: TranslateConfig, translator: Translator, new_file: NewFile
+) -> Iterator[Report]:
+    """Write the links of the best hypotheses."""
+    with open_output(config.alignments, key="alignments", new_file=new_file) as file:
+
+        def report(translation: Translation, index: int) -> None:
+            links = translator.links(translation, translation.best)
+            file.write(f"{format_links(links)}\n".encode())
+
+        yield report
+
+
+@contextlib.contextmanager
+def _plots(config: TranslateConfig, translator: Translator, new_file: NewFile) -> Iterator[Report]:
+    """Draw each hypothesis; the file names of all but the best contain their rank."""
+    directory = expand_home(config.attention_plot or "", key="attention_plot")
+    if directory.is_file():
+        raise ValueError(f"attention_plot={directory} is a file; name a directory")
+    directory.mkdir(parents=True, exist_ok=True)
+
+    def report(translation: Translation, index: int) -> None:
+        if not translation.source_ids:
+            return
+        for rank, found in enumerate(translation.hypotheses):
+            figure = attention_figure(
+                found.attention_weights, translation.source_tokens, found.tokens
+            )
+            name = f"{index:06d}" if rank == 0 else f"{index:06d}-{rank + 1}"
+            with whole_file(directory / f"{name}.png") as file:
+                figure.savefig(file, format="png")
+
+    yield report
+
+
+@contextlib.contextmanager
+def _page(config: TranslateConfig, translator: Translator, new_file: NewFile) -> Iterator[Report]:
+    """Show the best hypotheses on a page, numbered from 1."""
+    with open_output(config.attention_html, key="attention_html", new_file=new_file) as file:
+        page = AttentionPage(file)
+
+        def report(translation: Translation, index: int) -> None:
+            if not translation.source_ids:
+                return
+            best = translation.best
+            page.add(
+                source=translation.source,
+                target=best.text,
+                source_tokens=translation.source_tokens,
+                target_tokens=best.tokens,
+                attention_weights=best.attention_weights,
+                note=f"line {index + 1}, log-probability {best.log_probability:.2f}",
+            )
+
+        yield report
+        page.close()
+
+
+@contextlib.contextmanager
+def _agreement(
+    config: TranslateConfig, translator: Translator, new_file: NewFile
+) -> Iterator[Report]:
+    """Compare the links of the references with gold links, and print their agreement at the end."""
+    agreement = Agreement()
+    num_sentences = 0
+    name = f"gold={config.gold}"
+    with open_lines(config.gold or "", key="gold") as reader:
+        lines = iter(reader)
+
+        def report(translation: Translation, index: int) -> None:
+            nonlocal num_sentences
+            num_sentences += 1
+            line = next(lines, None)
+            if line is None:
+                raise ValueError(
+                    f"{name} has {index:,} lines, fewer than the reference; it needs one for "
+                    "each, which is empty for a sentence without links"
+                )
+            where = f"{name}:{num_sentences}"
+            gold = parse_links(line, where=where, base=config.gold_base)
+            best = translation.best
+            lengths = len(translation.source.split()), len(best.text.split())
+            check_links(gold, *lengths, where=where, base=config.gold_base)
+            agreement.add(translator.links(translation, best), gold)
+
+        yield report
+        if num_more := sum(1 for _ in lines):
+            raise ValueError(
+                f"{name} has {num_sentences + num_more:,} lines but the reference has "
+                f"{num_sentences:,}; it needs one for each"
+            )
+    print(
+        f"alignment: precision {agreement.precision:.3f}, recall {agreement.recall:.3f}, "
+        f"AER {agreement.error_rate:.3f} "
+        f"({num_sentences:,} sentences, {agreement.num_links:,} links)",
+        file=sys.stderr,
+    )
+
+
+_Opener = Callable[[TranslateConfig, Translator, NewFile], AbstractContextManager[Report]]
+_REPORTS: dict[str, _Opener] = {
+    "alignments": _alignments,
+    "attention_plot": _plots,
+    "attention_html": _page,
+    "gold": _agreement,
+}
 
 
 if __name__ == "__main__":

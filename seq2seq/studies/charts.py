@@ -22,9 +22,14 @@ from seq2seq.evaluation.metrics import (
     equal_bins,
     word_scores_by_frequency,
 )
-from seq2seq.studies.comparison import groups_with_first_test_set
 from seq2seq.studies.runs import MEASURES, Group, Spread, StudyRun
-from seq2seq.studies.tables import column, known_measures, number_cell, spread
+from seq2seq.studies.tables import (
+    column,
+    groups_with_first_test_set,
+    known_measures,
+    number_cell,
+    spread,
+)
 from seq2seq.training.monitoring.tensorboard import (
     MINUTES,
     TARGET_TOKENS,
@@ -32,7 +37,7 @@ from seq2seq.training.monitoring.tensorboard import (
     VALID_BLEU,
     VALID_LOSS,
 )
-from seq2seq.visualization.report_page import Cell, Chart, Column, Section, Series, Table
+from seq2seq.visualization.page import Cell, Chart, Column, Section, Series, Table
 
 _AXES = {"updates": "Updates", "minutes": "Minutes", "tokens": "Target tokens"}
 _TITLES = {

@@ -9,21 +9,19 @@ from seq2seq.files.atomic import whole_file
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.charts import attention_section, breakdown_section, curves_section
-from seq2seq.studies.comparison import (
-    SENTENCES_ONLY,
-    BaselineComparison,
-    groups_with_first_test_set,
-)
 from seq2seq.studies.runs import MEASURES, SEED, Group, StudyRun, describe_repeated_seeds
 from seq2seq.studies.tables import (
     ON_PAGE,
+    SENTENCES_ONLY,
+    BaselineComparison,
     column,
     group_table,
+    groups_with_first_test_set,
     in_words,
     number_cell,
     spread,
 )
-from seq2seq.visualization.report_page import (
+from seq2seq.visualization.page import (
     Cell,
     Column,
     Section,

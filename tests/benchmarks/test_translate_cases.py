@@ -18,7 +18,7 @@ from benchmarks.translate_cases import (
     read_test_set,
     time_in_turn,
 )
-from seq2seq.cli.translation.config import load_translate_config
+from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.data import load_corpora
 from seq2seq.kernels import Kernels
 from seq2seq.runtime.numerics import Precision

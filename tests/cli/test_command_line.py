@@ -22,7 +22,7 @@ from seq2seq.cli.command_line import (
     run_script,
 )
 from seq2seq.cli.score import ScoreConfig
-from seq2seq.cli.translation.config import TranslateConfig, load_translate_config
+from seq2seq.cli.translate_config import TranslateConfig, load_translate_config
 from seq2seq.config.schema import load_config
 
 

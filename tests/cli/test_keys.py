@@ -11,7 +11,7 @@ from documents import ROOT
 from seq2seq.checks import field_types
 from seq2seq.cli.keys import reference_of_keys
 from seq2seq.cli.score import ScoreConfig
-from seq2seq.cli.translation.config import TranslateConfig
+from seq2seq.cli.translate_config import TranslateConfig
 from seq2seq.config.schema import config_groups, load_config
 from seq2seq.config.serialization import flatten_config
 

@@ -17,8 +17,8 @@ from documents import PLUGIN_PAGE, Page
 from omegaconf import OmegaConf
 from tiny_training import ROOT, SMALL, corpus_overrides, write_corpus
 
-from seq2seq.cli import launchers
-from seq2seq.cli.launchers import launched_job, prepare_launcher, stopped_sweeps_in_one_line
+from seq2seq.cli import sweep
+from seq2seq.cli.sweep import launched_job, prepare_launcher, stopped_sweeps_in_one_line
 from seq2seq.training.monitoring.log import RunLog
 
 SWEEP = "hydra.sweep.dir=swept"
@@ -154,14 +154,14 @@ def test_joblib_labels_the_lines_of_jobs_and_divides_the_threads(completed):
 
 ORPHAN = """
 import os, signal, sys, time
-from seq2seq.cli import launchers
-launchers._POLL_SECONDS = 0.05
+from seq2seq.cli import sweep
+sweep._POLL_SECONDS = 0.05
 if os.fork():
     time.sleep(0.5)
     os._exit(0)
 stopped = []
 signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
-with launchers._stopping_with_parent():
+with sweep._stopping_with_parent():
     while not stopped:
         time.sleep(0.05)
     open(sys.argv[1], "w").close()
@@ -183,7 +183,7 @@ def test_a_job_stops_when_its_sweep_has_ended(tmp_path):
 @pytest.mark.parametrize(("launcher", "label"), [("basic", ""), ("submitit_slurm", "0-dot: ")])
 def test_lines_are_labelled_unless_the_runs_follow_each_other(launcher, label, monkeypatch, capsys):
     config = launcher_config(launcher)
-    monkeypatch.setattr(launchers.HydraConfig, "get", lambda: config.hydra)
+    monkeypatch.setattr(sweep.HydraConfig, "get", lambda: config.hydra)
 
     with launched_job("0-dot"), RunLog(quiet=False):
         logging.getLogger("seq2seq.of_a_test").info("first")

@@ -1,8 +1,12 @@
+import io
+import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,18 +14,19 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
-from tiny_translator import write_checkpoint
+from tiny_translator import BEAM, GREEDY, SENTENCES, make_translate_config
 
-from seq2seq.cli import score, translate
 from seq2seq.cli.command_line import quote_plain_values
-from seq2seq.cli.translation.config import TranslateConfig
+from seq2seq.cli.score import main as score_main
+from seq2seq.cli.translate import main, translate
+from seq2seq.cli.translate_config import LongLines, OutputFormat, TranslateConfig, UnknownTokens
+from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE
+from seq2seq.inference.translator import Translator
+from seq2seq.inference.unknown_words import UnknownWords
+from seq2seq.kernels import Kernels, kernels_are_fast
+from seq2seq.runtime.numerics import Device, Precision
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    return write_checkpoint(tmp_path_factory.mktemp("checkpoints") / "run")
 
 
 @pytest.mark.parametrize("key", ["alignments", "attention_plot", "gold", "dictionary"])
@@ -121,11 +126,11 @@ def run(tmp_path, monkeypatch, capfd):
 @pytest.mark.parametrize(
     ("main", "arguments", "line"),
     [
-        (translate.main, ["attention=dot"], "unknown key 'attention'; --cfg job lists the keys\n"),
-        (translate.main, ["hypotheses=a.en", "reference=r.en"], "hypotheses= is a key of the comm"),
-        (translate.main, ["checkpoint=nowhere", "text=Zwei M\xe4nner, 1"], "checkpoint=nowhere"),
-        (translate.main, ["-m", "decoding=greedy,beam"], "-m: only train.py sweeps; run this com"),
-        (score.main, ["-m", "decoding=greedy,beam"], "-m: only train.py sweeps; run this command"),
+        (main, ["attention=dot"], "unknown key 'attention'; --cfg job lists the keys\n"),
+        (main, ["hypotheses=a.en", "reference=r.en"], "hypotheses= is a key of the comm"),
+        (main, ["checkpoint=nowhere", "text=Zwei M\xe4nner, 1"], "checkpoint=nowhere"),
+        (main, ["-m", "decoding=greedy,beam"], "-m: only train.py sweeps; run this com"),
+        (score_main, ["-m", "decoding=greedy,beam"], "-m: only train.py sweeps; run this command"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_no_traces(run, tmp_path, main, arguments, line):
@@ -191,7 +196,7 @@ def test_the_script_compares_the_links_of_a_reference_with_gold_ones(run, checkp
         (tmp_path / name).write_text(f"{line}\n")
 
     code, out, err = run(
-        translate.main,
+        main,
         *("device=cpu", f"checkpoint={checkpoint}", "input=a, b.de", "reference=a.en"),
         *("gold=a.align", "gold_base=1", "alignments=out.txt"),
     )
@@ -200,3 +205,365 @@ def test_the_script_compares_the_links_of_a_reference_with_gold_ones(run, checkp
     assert float(out) < 0
     assert err.startswith("alignment: precision ")
     assert (tmp_path / "out.txt").read_text().count("-") == 2
+
+
+TEXT = "".join(f"{line}\n" for line in SENTENCES).encode()
+
+
+@pytest.fixture(scope="module")
+def expected(checkpoint):
+    translator = Translator.load(checkpoint, device=Device.cpu, precision=Precision.fp32)
+    return list(translator.translate(SENTENCES, BEAM, batch_size=1))
+
+
+@pytest.fixture
+def input_file(tmp_path):
+    path = tmp_path / "input.txt"
+    path.write_bytes(TEXT)
+    return str(path)
+
+
+def test_a_file_becomes_a_file_of_as_many_lines(checkpoint, input_file, tmp_path, expected):
+    output = tmp_path / "output.txt"
+
+    translate(make_translate_config(checkpoint, input=input_file, output=str(output)))
+
+    lines = output.read_bytes().decode().split("\n")
+    assert lines == [*(translation.hypotheses[0].text for translation in expected), ""]
+    assert lines[2] == lines[4] == ""
+
+
+def test_standard_output_has_only_translations(checkpoint, input_file, capfdbinary, expected):
+    translate(make_translate_config(checkpoint, input=input_file))
+
+    lines = capfdbinary.readouterr().out.decode().split("\n")
+    assert lines == [*(translation.hypotheses[0].text for translation in expected), ""]
+
+
+def test_text_is_translated_instead_of_the_input(checkpoint, capfdbinary, expected):
+    translate(make_translate_config(checkpoint, text=SENTENCES[0]))
+
+    assert capfdbinary.readouterr().out.decode() == f"{expected[0].hypotheses[0].text}\n"
+
+
+def test_plain_kernels_translate_alike(checkpoint, input_file, tmp_path, expected):
+    output = tmp_path / "output.txt"
+
+    translate(
+        make_translate_config(
+            checkpoint, input=input_file, output=str(output), kernels=Kernels.plain
+        )
+    )
+
+    assert not kernels_are_fast()
+    assert output.read_text().splitlines() == [each.best.text for each in expected]
+
+
+@pytest.mark.parametrize(("text", "num_lines"), [("", 1), ("ja\n\nnein", 3), ("j\udcff", 1)])
+def test_any_text_gets_a_line_for_each_of_its_lines(checkpoint, capfdbinary, text, num_lines):
+    translate(make_translate_config(checkpoint, text=text))
+
+    assert capfdbinary.readouterr().out.count(b"\n") == num_lines
+
+
+def test_nbest_numbers_the_lines_and_ranks_the_hypotheses(
+    checkpoint, input_file, capfdbinary, expected
+):
+    translate(make_translate_config(checkpoint, input=input_file, output_format=OutputFormat.nbest))
+
+    rows = [line.split(" ||| ") for line in capfdbinary.readouterr().out.decode().splitlines()]
+    wanted = [
+        (str(index), found) for index, each in enumerate(expected) for found in each.hypotheses
+    ]
+    assert [(index, text) for index, text, _ in rows] == [
+        (index, found.text) for index, found in wanted
+    ]
+    for (_, _, score), (_, found) in zip(rows, wanted, strict=True):
+        assert float(score) == pytest.approx(found.score, abs=1e-5)
+
+
+def test_json_has_one_object_a_line(checkpoint, input_file, capfdbinary):
+    translate(make_translate_config(checkpoint, input=input_file, output_format=OutputFormat.json))
+
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert [json.loads(line)["source"] for line in lines] == SENTENCES
+
+
+def test_a_crash_halfway_leaves_no_output(checkpoint, input_file, tmp_path, monkeypatch):
+    def crash(*arguments, **options):
+        raise RuntimeError
+
+    monkeypatch.setattr(Translator, "_map_batches", crash)
+
+    with pytest.raises(RuntimeError):
+        translate(
+            make_translate_config(checkpoint, input=input_file, output=str(tmp_path / "out.txt"))
+        )
+
+    assert [path.name for path in tmp_path.iterdir()] == ["input.txt"]
+
+
+def test_a_missing_input_is_an_error_with_its_path(checkpoint, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.txt"):
+        translate(make_translate_config(checkpoint, input=str(tmp_path / "nowhere.txt")))
+
+
+def test_closed_standard_input_is_an_error_and_no_prompt(checkpoint, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+
+    with pytest.raises(OSError, match="standard input is closed"):
+        translate(make_translate_config(checkpoint))
+
+
+def test_a_line_from_a_pipe_is_answered_before_the_next_one_arrives(
+    checkpoint, monkeypatch, expected
+):
+    (source, lines), (answers, target) = os.pipe(), os.pipe()
+    config = make_translate_config(checkpoint, output=f"/dev/fd/{target}")
+    with os.fdopen(source) as stdin, ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        done = pool.submit(translate, config)
+        try:
+            for line, translation in zip(SENTENCES, expected, strict=True):
+                os.write(lines, f"{line}\n".encode())
+                assert select.select([answers], [], [], 60)[0] == [answers]
+                assert os.read(answers, 1000).decode() == f"{translation.text}\n"
+        finally:
+            os.close(lines)
+        done.result()
+    os.close(answers)
+    os.close(target)
+
+
+def test_each_line_at_the_prompt_is_answered_at_once(
+    checkpoint, monkeypatch, capfdbinary, expected
+):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    answers = []
+
+    def type_line(prompt):
+        answers.append(capfdbinary.readouterr().out.decode())
+        if len(answers) > 2:
+            raise EOFError
+        return SENTENCES[len(answers) - 1]
+
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr("builtins.input", type_line)
+
+    translate(make_translate_config(checkpoint))
+
+    assert answers == ["", *(f"{expected[i].hypotheses[0].text}\n" for i in range(2))]
+
+
+REFERENCES = ["abc", "a.", "", "hgfe dcb", "", "ab cd", "c", "e f"]
+
+
+@pytest.fixture
+def reference_file(tmp_path):
+    path = tmp_path / "reference.txt"
+    path.write_text("".join(f"{line}\n" for line in REFERENCES))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def log_probabilities(checkpoint):
+    translator = Translator.load(checkpoint, device=Device.cpu, precision=Precision.fp32)
+    pairs = zip(SENTENCES, REFERENCES, strict=True)
+    return [each.hypotheses[0].log_probability for each in translator.score(pairs, batch_size=1)]
+
+
+def test_a_reference_is_scored_line_by_line(
+    checkpoint, input_file, reference_file, capfdbinary, log_probabilities
+):
+    translate(make_translate_config(checkpoint, input=input_file, reference=reference_file))
+
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert list(map(float, lines)) == pytest.approx(log_probabilities, abs=2e-4)
+    assert all(len(line.partition(".")[2]) == 4 for line in lines)
+
+
+def test_a_reference_is_the_only_hypothesis_in_nbest_and_json(
+    checkpoint, input_file, reference_file, capfdbinary, log_probabilities
+):
+    files = {"input": input_file, "reference": reference_file}
+    translate(make_translate_config(checkpoint, **files, output_format=OutputFormat.nbest))
+    nbest = [line.split(" ||| ") for line in capfdbinary.readouterr().out.decode().splitlines()]
+    translate(make_translate_config(checkpoint, **files, output_format=OutputFormat.json))
+    objects = [json.loads(line) for line in capfdbinary.readouterr().out.decode().splitlines()]
+
+    assert [line[:2] for line in nbest] == [[str(i), text] for i, text in enumerate(REFERENCES)]
+    assert [float(line[2]) for line in nbest] == pytest.approx(log_probabilities, abs=1e-4)
+    assert [each["source"] for each in objects] == SENTENCES
+    assert [each["hypotheses"][0]["text"] for each in objects] == REFERENCES
+    assert all(len(each["hypotheses"]) == 1 for each in objects)
+
+
+def test_a_reference_of_another_length_is_an_error_and_leaves_no_file(
+    checkpoint, input_file, reference_file, tmp_path
+):
+    with open(reference_file, "a") as file:  # noqa: PTH123
+        file.write("b\n")
+
+    with pytest.raises(ValueError, match=r"input=\S+ ends before line 9, which reference=\S+ has;"):
+        translate(
+            make_translate_config(
+                checkpoint,
+                input=input_file,
+                reference=reference_file,
+                output=str(tmp_path / "scores.txt"),
+                alignments=str(tmp_path / "links.txt"),
+                attention_html=str(tmp_path / "page.html"),
+            )
+        )
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["input.txt", "reference.txt"]
+
+
+def test_a_reference_is_refused_at_a_prompt(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal())
+
+    with pytest.raises(ValueError, match=r"reference=a\.en cannot be used at a prompt; give"):
+        translate(make_translate_config("run", reference="a.en"))
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(name, text):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return str(tmp_path / name)
+
+    return write_file
+
+
+@pytest.fixture
+def translated(checkpoint, write, capfdbinary):
+    def translate_lines(text, **changes):
+        path = write("input.txt", text)
+        translate(make_translate_config(checkpoint, input=path, decoding=GREEDY, **changes))
+        return capfdbinary.readouterr().out.decode().splitlines()
+
+    return translate_lines
+
+
+def test_translations_begin_with_the_lines_of_prefixes(translated, write):
+    prefixes = write("prefixes", "ab\n\nc d\r\n")
+
+    free = translated("ja\nnein\nein hund\n")
+    lines = translated("ja\nnein\nein hund\n", prefixes=prefixes)
+
+    assert lines[0].startswith("ab")
+    assert lines[1] == free[1]
+    assert lines[2].startswith("c d")
+
+
+def test_prefixes_of_another_length_are_refused(translated, write):
+    with pytest.raises(ValueError, match=r"prefixes=.* ends before line 2, which input=.* has;"):
+        translated("ja\nnein\n", prefixes=write("prefixes", "ab\n"))
+
+
+@pytest.mark.parametrize("changes", [{}, {"long_lines": LongLines.split}])
+def test_banned_phrases_are_not_written(translated, write, changes):
+    text = "".join(f"{sentence}\n" for sentence in SENTENCES)
+    phrase = max(translated(text, **changes), key=len).split()[0][:2]
+
+    lines = translated(text, banned_phrases=write("banned", f"{phrase}\n"), **changes)
+
+    assert len(lines) == len(SENTENCES)
+    assert not any(phrase in line for line in lines)
+
+
+def test_unknown_tokens_are_kept_copied_or_translated(translated, write):
+    prefixes, dictionary = write("prefixes", "xyz\n"), write("dictionary", "ja\tyes\n")
+
+    [kept] = translated("ja\n", prefixes=prefixes)
+    [copied] = translated("ja\n", prefixes=prefixes, unknown_words=UnknownTokens.copy)
+    [translated] = translated(
+        "ja\n", prefixes=prefixes, unknown_words=UnknownTokens.copy, dictionary=dictionary
+    )
+
+    assert kept.startswith(UNKNOWN_SURFACE * 3)
+    assert copied == kept.replace(UNKNOWN_SURFACE, "ja")
+    assert translated == kept.replace(UNKNOWN_SURFACE, "yes")
+
+
+def test_the_sentences_of_a_split_line_are_replaced_one_by_one(translated, monkeypatch):
+    monkeypatch.setattr(
+        UnknownWords,
+        "replace",
+        lambda self, each: each._replace(hypotheses=[each.best._replace(text="X")]),
+    )
+    options = {"unknown_words": UnknownTokens.copy, "long_lines": LongLines.split}
+
+    [line] = translated("Ja ja. Nein  nein.\n", split_length=5, **options)
+
+    assert line == "X X"
+
+
+def test_a_bad_dictionary_is_refused_by_file_and_line(translated, write):
+    dictionary = write("dictionary", "ja\tyes\nnein no\n")
+
+    with pytest.raises(ValueError, match=r"dictionary=.*/dictionary:2: 'nein no' is not an entry"):
+        translated("ja\n", unknown_words=UnknownTokens.copy, dictionary=dictionary)
+
+
+def test_a_prefix_that_is_too_long_is_refused_by_file_and_line(checkpoint, write):
+    names = ("a", "b")
+    files = {
+        "input": [write(f"{name}.de", "ja\nja\n") for name in names],
+        "prefixes": [write("a.en", "a\n\n"), write("b.en", f"a\n{'a' * 7}\n")],
+        "output": [write(f"{name}.out", "") for name in names],
+    }
+
+    with pytest.raises(ValueError, match=r"^prefixes=\S+b\.en:2 has 7 tokens, but the transl"):
+        translate(make_translate_config(checkpoint, **files))
+
+
+def test_an_empty_phrase_is_refused_by_file_and_line(translated, write):
+    with pytest.raises(ValueError, match=r"^banned_phrases=\S+banned:2: the line is empty"):
+        translated("ja\n", banned_phrases=write("banned", "ab\n\ncd\n"))
+
+
+def test_json_has_the_probability_of_each_token(translated):
+    [line, _] = translated("ein hund\n\n", output_format=OutputFormat.json)
+
+    [hypothesis] = json.loads(line)["hypotheses"]
+    by_token = hypothesis["token_log_probabilities"]
+    assert len(by_token) == len(hypothesis["tokens"])
+    assert sum(by_token) == pytest.approx(hypothesis["log_probability"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dictionary": "d"}, "dictionary=d needs unknown_words=copy"),
+        (
+            {"reference": "r", "prefixes": "p"},
+            "prefixes=p constrains a search, but",
+        ),
+        ({"reference": "r", "banned_phrases": "f"}, "banned_phrases=f constrains a search, but"),
+        (
+            {"reference": "r", "unknown_words": UnknownTokens.copy},
+            "unknown_words=copy changes translations, but reference=",
+        ),
+        (
+            {"prefixes": "p", "long_lines": LongLines.split},
+            "prefixes=p needs long_lines=whole",
+        ),
+        ({"input": ["a", "b"], "prefixes": "p"}, "prefixes=p names 1 files; give 2"),
+        ({"prefixes": "p", "output": "p"}, "output=p would overwrite the file of prefixes=p"),
+        (
+            {"banned_phrases": "p", "output": "p"},
+            "output=p would overwrite the file of banned",
+        ),
+    ],
+)
+def test_rules_that_make_no_sense_are_refused_by_name(changes, message):
+    with pytest.raises(ValueError, match=message):
+        make_translate_config("run", **changes)

@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from tiny_training import ROOT
 
 from seq2seq.attention import attention_config_types
-from seq2seq.cli.translation.config import load_translate_config
+from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data import load_corpora, train_tokenizers
 from seq2seq.model.config import DropoutMode

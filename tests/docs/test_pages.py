@@ -28,7 +28,7 @@ from documents import (
 )
 
 from seq2seq.cli.score import ScoreConfig
-from seq2seq.cli.translation.config import TranslateConfig
+from seq2seq.cli.translate_config import TranslateConfig
 from seq2seq.config.schema import TrainConfig, config_groups, load_config
 from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
 from seq2seq.serving.config import ServeConfig

@@ -13,8 +13,8 @@ import torch
 from tiny_translator import make_config, make_translate_config
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
-from seq2seq.cli.translation.config import LongLines, OutputFormat
-from seq2seq.cli.translation.task import translate
+from seq2seq.cli.translate import translate
+from seq2seq.cli.translate_config import LongLines, OutputFormat
 from seq2seq.config.schema import build_model
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.search import BeamConfig, GreedyConfig

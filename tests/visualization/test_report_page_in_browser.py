@@ -9,8 +9,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from seq2seq.visualization import report_page
-from seq2seq.visualization.report_page import (
+from seq2seq.visualization import page
+from seq2seq.visualization.page import (
     Cell,
     Chart,
     Column,
@@ -366,7 +366,7 @@ def test_the_page_makes_no_request_and_may_not(show):
 
 
 def test_without_plotly_the_rest_of_the_page_works(show, monkeypatch):
-    monkeypatch.setattr(report_page, "plotly_script", lambda: "")
+    monkeypatch.setattr(page, "plotly_script", lambda: "")
 
     browser = show()
     click_head(browser, 1)

@@ -16,8 +16,8 @@ from tiny_translator import (
 )
 
 from seq2seq.checkpoints.checkpoint import save_checkpoint
-from seq2seq.cli.translation.config import LongLines, OutputFormat
-from seq2seq.cli.translation.task import translate
+from seq2seq.cli.translate import translate
+from seq2seq.cli.translate_config import LongLines, OutputFormat
 from seq2seq.data import SymbolTokenizer
 from seq2seq.inference.translator import Translator
 
@@ -270,7 +270,7 @@ def test_a_closed_pipe_does_not_end_the_other_outputs(checkpoint, inputs, tmp_pa
         written.append(output.name)
         return False
 
-    monkeypatch.setattr("seq2seq.cli.translation.task.write", stop)
+    monkeypatch.setattr("seq2seq.cli.translate.write", stop)
     paths = [str(tmp_path / "a.en"), str(tmp_path / "b.en")]
 
     translate(make_translate_config(checkpoint, input=inputs, output=paths))

@@ -16,7 +16,7 @@ from typing import NoReturn, Protocol
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from seq2seq.cli.translation.config import OutputFormat, TranslateConfig, shown
+from seq2seq.cli.translate_config import OutputFormat, TranslateConfig, shown
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import LineReader, is_gzip, open_lines, open_standard_input, parallel
 from seq2seq.inference.translation import Translation

@@ -14,7 +14,7 @@ import pytest
 import torch
 from tiny_translator import GREEDY, make_translate_config
 
-from seq2seq.cli.translation.streams import (
+from seq2seq.cli.translate_streams import (
     MANY,
     Inputs,
     Prompt,
@@ -109,7 +109,7 @@ ROOT = Path(__file__).parents[3]
 PATIENCE = 20
 """seconds"""
 ECHO = """
-from seq2seq.cli.translation.streams import Prompt
+from seq2seq.cli.translate_streams import Prompt
 for line in Prompt(): print(ascii(line), flush=True)
 """
 

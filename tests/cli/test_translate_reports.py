@@ -3,7 +3,7 @@ import resource
 import pytest
 from tiny_translator import BEST, GREEDY, SENTENCES, make_translate_config, write_checkpoint
 
-from seq2seq.cli.translation.task import translate
+from seq2seq.cli.translate import translate
 from seq2seq.evaluation.alignment import format_links, read_links
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Device, Precision

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 from tiny_translator import BEAM, GREEDY, make_translate_config
 
-from seq2seq.cli.translation.config import LongLines, OutputFormat
+from seq2seq.cli.translate_config import LongLines, OutputFormat
 from seq2seq.search import SamplingConfig
 
 

@@ -14,8 +14,8 @@ from tiny_data import list_corpus, unigram_config
 from tiny_translator import GREEDY, make_config, make_translate_config
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
-from seq2seq.cli.translation.config import LongLines, OutputFormat
-from seq2seq.cli.translation.task import translate
+from seq2seq.cli.translate import translate
+from seq2seq.cli.translate_config import LongLines, OutputFormat
 from seq2seq.config.schema import build_model
 from seq2seq.data import train_tokenizers
 from seq2seq.files.text import UTF16_MARKS, LineReader

@@ -1,1 +1,0 @@
-"""The parts of translate.py: configuration, inputs, outputs and reports."""
