@@ -34,7 +34,7 @@ _FORMAT = 1
 
 
 def check_guided_attention(config: TrainConfig) -> None:
-    """Check the configured alignments before any data are read; warn if they are not used.
+    """Check the configured alignments before any data are read.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -42,8 +42,6 @@ def check_guided_attention(config: TrainConfig) -> None:
     """
     guided = config.training.guided_attention
     if guided.weight == 0:
-        if guided.alignments is not None:
-            logger.warning("%s.alignments is not used, because %s.weight=0", _KEY, _KEY)
         return
     if samples_segmentations(config.tokenizer):
         raise ValueError(

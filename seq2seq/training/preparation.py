@@ -114,7 +114,15 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     def to_score(corpus: Corpus) -> EvaluationSet:
         ids = encode_corpus(corpus, tokenizers, replace(config.data, max_length=UNLIMITED))
         _report_shared(corpus.name, ids, encoded)
-        return _evaluation_set(corpus, ids, rule)
+        pairs = list(corpus)
+        links = [pair.links for pair in pairs if pair.links is not None]
+        return EvaluationSet(
+            encoded=ids,
+            sources=[pair.source for pair in pairs],
+            references=[pair.target for pair in pairs],
+            gold=[GoldLinks(each, each) for each in links] if len(links) == len(pairs) else None,
+            scoring_rule=rule,
+        )
 
     valid = to_score(corpora.valid)
     test = None if corpora.test is None else to_score(corpora.test)
@@ -140,18 +148,6 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         valid_fingerprint=corpora.valid.fingerprint,
         test=test,
         other_valid={name: to_score(corpus) for name, corpus in corpora.other_valid.items()},
-    )
-
-
-def _evaluation_set(corpus: Corpus, encoded: EncodedCorpus, rule: ScoringRule) -> EvaluationSet:
-    pairs = list(corpus)
-    links = [pair.links for pair in pairs if pair.links is not None]
-    return EvaluationSet(
-        encoded=encoded,
-        sources=[pair.source for pair in pairs],
-        references=[pair.target for pair in pairs],
-        gold=[GoldLinks(each, each) for each in links] if len(links) == len(pairs) else None,
-        scoring_rule=rule,
     )
 
 

@@ -11,7 +11,7 @@ from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.checks import Mark, marks_of_keys
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import config_differences, flatten_config
-from seq2seq.data import DataConfig, TokenizerPair, load_vectors
+from seq2seq.data import TokenizerPair, load_vectors
 from seq2seq.data.tokenizers.interface import required_tags
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.training.progress import Progress
@@ -34,7 +34,7 @@ def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> Non
     known = flatten_config(saved).keys() | flatten_config(config).keys()
     for given in config.resume_changes:
         if not any(_belongs(key, given) for key in known):
-            near = difflib.get_close_matches(given, sorted(known), n=1)
+            near = difflib.get_close_matches(given, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ValueError(f"resume_changes: unknown key {given!r}{hint}")
     differences = [
@@ -162,28 +162,14 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
             "the values of the checkpoint, which stand first"
         )
     logger.info("weights and tokenizers of %s", checkpoint.origin)
-    _warn_of_other_data(checkpoint.config.data, config.data)
-    return replace(checkpoint, training_state=None)
-
-
-def _warn_of_other_data(old: DataConfig, new: DataConfig) -> None:
-    """Log that the weights were trained for other languages, or with tags that are missing now.
-
-    A language of data=files that was not given is called source or target.
-    """
-    sides = ((old.source, new.source, "source"), (old.target, new.target, "target"))
-    if any(before != now and unnamed not in (before, now) for before, now, unnamed in sides):
-        logger.warning(
-            "init_from: the checkpoint translates from %s to %s, but this training from %s to %s",
-            *(old.source, old.target, new.source, new.target),
-        )
-    tags = required_tags(old)
-    if tags and not required_tags(new):
+    tags = required_tags(checkpoint.config.data)
+    if tags and not required_tags(config.data):
         logger.warning(
             "init_from: every training corpus of the checkpoint had a tag (%s), but data.train "
-            "has corpora without one; give the tag, unless it stands in the lines",
+            "has corpora without one; add the tag, unless the lines already contain it",
             ", ".join(tags),
         )
+    return replace(checkpoint, training_state=None)
 
 
 def load_embedding_vectors(config: TrainConfig, model: Seq2Seq, tokenizers: TokenizerPair) -> None:

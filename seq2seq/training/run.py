@@ -255,11 +255,8 @@ def settings_without_effect(config: TrainConfig) -> list[str]:
         >>> settings_without_effect(load_config("training.r_drop=5", "data.dropout=0"))
         ['training.r_drop=5.0 compares two passes that are equal without dropout; set data.dropout']
     """
-    values, training, forcing = (
-        flatten_config(config),
-        config.training,
-        config.training.teacher_forcing,
-    )
+    values, training = flatten_config(config), config.training
+    forcing, guided = training.teacher_forcing, training.guided_attention
     rates = [values[key] for key in values if re.fullmatch(r"(model|attention)\..*dropout", key)]
     has_vectors = config.model.encoder.vectors or config.model.decoder.vectors
     is_constant = forcing.schedule is TeacherForcingSchedule.constant
@@ -288,6 +285,10 @@ def settings_without_effect(config: TrainConfig) -> list[str]:
         "training.schedule.warmup_updates": (
             end is not None and training.schedule.warmup_updates >= end,
             f"is not over when training.max_updates={end} ends the training",
+        ),
+        "training.guided_attention.alignments": (
+            guided.alignments is not None and guided.weight == 0,
+            "is not used, because training.guided_attention.weight=0",
         ),
         "tokenizer.sampling_nbest": (
             values.get("tokenizer.sampling_nbest", -1) != -1

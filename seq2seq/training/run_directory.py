@@ -60,7 +60,7 @@ class RunDirectory:
     @property
     def has_run(self) -> bool:
         """Return whether the directory contains a run."""
-        return (self.config).is_file()
+        return self.config.is_file()
 
     @property
     def has_results(self) -> bool:
@@ -124,8 +124,10 @@ class RunDirectory:
                 f"overwrite=true: {self.config} is not the configuration of a run; choose "
                 "another run_name"
             )
-        elif config.init_from is not None and self._holds(
+        elif config.init_from is not None and (
             expand_home(config.init_from, key="init_from")
+            .resolve()
+            .is_relative_to(self.path.resolve())
         ):
             raise ValueError(
                 f"init_from={config.init_from} is in {self.path}, which overwrite=true deletes; "
@@ -138,7 +140,8 @@ class RunDirectory:
             if config.overwrite and self.has_run:
                 self._clear()
             self.path.mkdir(parents=True, exist_ok=True)
-            self._remove_unfinished()
+            for path in filter(is_temporary, self.path.iterdir()):  # of a killed process
+                path.unlink()
             self.failure.unlink(missing_ok=True)
             # resume and overwrite say how a run starts; they do not describe the run.
             saved = replace(
@@ -285,21 +288,12 @@ class RunDirectory:
             path in own or is_temporary(path) for path in self.path.iterdir()
         )
 
-    def _holds(self, path: Path) -> bool:
-        return path.resolve().is_relative_to(self.path.resolve())
-
     def _all_changes(self, config: TrainConfig) -> list[str]:
         """Return the keys that were changed when the run was resumed, now or before."""
         if not config.resume or not self.has_run:
             return []
         before = load_saved_config(self.config).resume_changes
         return list(dict.fromkeys([*before, *config.resume_changes]))
-
-    def _remove_unfinished(self) -> None:
-        """Delete the unfinished files of a killed process."""
-        for path in self.path.iterdir():
-            if is_temporary(path) and path.is_file():
-                path.unlink()
 
     def _other_valid(self) -> list[str]:
         """Return the names of the further validation sets, whose files a finished run has."""

@@ -178,44 +178,21 @@ def test_a_configuration_that_this_version_lacks_is_an_error(
         load_checkpoint(path)
 
 
-def test_a_configuration_that_contains_itself_is_refused(path, edit):
-    config = torch.load(path, weights_only=True)["config"]
-    config["model"]["encoder"] = config
-    edit(config=config)
-
-    with pytest.raises(ValueError, match=r"best\.pt: .*cannot read the configuration"):
-        load_checkpoint(path)
-
-
-def test_a_key_of_training_that_this_version_lacks_is_dropped(path, edit, checkpoint):
-    config = torch.load(path, weights_only=True)["config"]
-    config["training"]["unheard"] = 3
-    edit(config=config)
-
-    assert load_checkpoint(path).config == checkpoint.config
-
-
-def test_code_in_a_file_is_refused_and_not_run(tmp_path):
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_code_in_a_file_is_refused_and_not_run(tmp_path, is_plain):
     path, trace = tmp_path / "x.pt", tmp_path / "trace"
-    torch.save({"format": FORMAT, "evil": Evil(trace)}, path)
+    if is_plain:
+        path.write_bytes(pickle.dumps(Evil(trace)))
+    else:
+        torch.save({"format": FORMAT, "evil": Evil(trace)}, path)
 
     with pytest.raises(ValueError, match="is not a checkpoint of train"):
         load_checkpoint(path)
 
     assert not trace.exists()
-    with path.open("rb") as file:
-        torch.load(file, weights_only=False)
-    assert trace.exists()  # it would have run
-
-
-def test_code_in_a_plain_pickle_is_refused_and_not_run(tmp_path):
-    path, trace = tmp_path / "x.pt", tmp_path / "trace"
-    path.write_bytes(pickle.dumps(Evil(trace)))
-
-    with pytest.raises(ValueError, match="is not a checkpoint of train"):
-        load_checkpoint(path)
-
-    assert not trace.exists()
+    if not is_plain:
+        torch.load(path, weights_only=False)
+        assert trace.exists()  # it would have run
 
 
 @pytest.mark.parametrize("step", ["torch.save", "os.fsync"])
@@ -231,31 +208,6 @@ def test_a_crash_while_saving_leaves_the_old_file(path, monkeypatch, step):
         save_checkpoint(path, make_checkpoint(seed=9))
 
     assert path.read_bytes() == before
-
-
-def test_a_full_disk_is_an_error_that_names_the_file_and_leaves_the_old_one(checkpoint, path):
-    resource = pytest.importorskip("resource")
-    before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-
-    try:
-        with pytest.raises(OSError, match="File too large") as refused:
-            save_checkpoint(path, checkpoint)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-    assert refused.value.filename == str(path)
-    assert path.read_bytes() == before
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_saving_again_replaces_the_file_and_leaves_no_other(path):
-    save_checkpoint(path, make_checkpoint(seed=9))
-
-    assert [each.name for each in path.parent.iterdir()] == ["best.pt"]
-    expected = make_checkpoint(seed=9).model_state
-    loaded = load_checkpoint(path).model_state
-    assert all(torch.equal(loaded[name], value) for name, value in expected.items())
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6])
@@ -287,17 +239,6 @@ def test_weights_of_another_model_are_refused(path, edit, weights):
 
     with pytest.raises(ValueError, match=rf"^checkpoint={path}: the weights do not fit the model"):
         load_checkpoint(path).build_model()
-
-
-def test_sizes_that_memory_does_not_hold_are_refused(path, monkeypatch):
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
-
-    loaded = load_checkpoint(path)
-    monkeypatch.setattr("seq2seq.checkpoints.checkpoint.build_model", fail)
-
-    with pytest.raises(ValueError, match="the weights do not fit the model"):
-        loaded.build_model()
 
 
 @pytest.fixture
@@ -400,14 +341,6 @@ def test_an_average_has_the_mean_of_every_weight_and_translates(paths, tmp_path)
     assert (mean.training_state, mean.config) == (None, others[0].config)
     translations = Translator.load(tmp_path / "mean.pt", device=Device.cpu).translate(SENTENCES)
     assert len(list(translations)) == len(SENTENCES)
-
-
-@pytest.mark.parametrize("copies", [1, 3])
-def test_the_average_of_copies_equals_each_copy(copies, checkpoint):
-    mean = average_checkpoints([checkpoint] * copies)
-
-    for name, weights in checkpoint.model_state.items():
-        assert torch.equal(mean.model_state[name], weights), name
 
 
 def test_sums_are_exact(checkpoint):

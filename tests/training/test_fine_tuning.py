@@ -179,35 +179,6 @@ def test_symbols_that_the_tokenizers_lack_are_refused(folder, general):
     assert not (folder / "runs" / "symbols" / "config.yaml").exists()
 
 
-def test_other_languages_than_those_of_the_weights_are_said_in_a_warning(folder, general, caplog):
-    same = tiny_config(folder, f"init_from='{general}'")
-    exchanged = tiny_config(folder, f"init_from='{general}'", "data.source=b", "data.target=a")
-
-    with caplog.at_level(logging.WARNING):
-        load_initial_checkpoint(same)
-        assert not caplog.records
-        load_initial_checkpoint(exchanged)
-
-    [message] = caplog.messages
-    assert message.endswith("translates from a to b, but this training from b to a")
-
-
-@pytest.mark.parametrize(
-    ("languages", "is_warned"),
-    [
-        (["data.source=source", "data.target=target"], False),
-        (["data.target=target"], False),
-        (["data.source=source", "data.target=c"], True),
-    ],
-)
-def test_languages_that_were_not_named_are_no_others(
-    tmp_path, general, caplog, languages, is_warned
-):
-    with caplog.at_level(logging.WARNING):
-        load_initial_checkpoint(tiny_config(tmp_path, f"init_from='{general}'", *languages))
-    assert bool(caplog.records) == is_warned
-
-
 @pytest.mark.parametrize("tag", ["<2b>", None])
 def test_tags_that_are_missing_in_fine_tuning_are_said_in_a_warning(tmp_path, caplog, tag):
     tagged = f"data.train={{files: ['{tmp_path}/a.train','{tmp_path}/b.train'], tag: '<2b>'}}"

@@ -8,8 +8,6 @@ import pytest
 from tiny_training import read_scalars, tiny_config
 
 from seq2seq.config.schema import TrainConfig, load_config
-from seq2seq.data import load_corpora
-from seq2seq.evaluation.alignment import format_links
 from seq2seq.training.preparation import PreparedData, prepare_data
 from seq2seq.training.run import run_training
 
@@ -137,11 +135,10 @@ def test_text_without_links_and_without_a_file_is_refused(tmp_path):
         prepare_data(tiny_config(tmp_path, GUIDED))
 
 
-def test_weight_zero_reads_nothing_and_warns_of_a_path(tmp_path, caplog):
+def test_weight_zero_reads_nothing(tmp_path):
     data = prepare_data(tiny_config(tmp_path, "training.guided_attention.alignments=none.txt"))
 
     assert data.train_links is None
-    assert "training.guided_attention.alignments is not used" in caplog.text
 
 
 def test_the_fingerprint_depends_on_used_alignments(tmp_path):
@@ -195,21 +192,6 @@ def grammar_config(folder: Path, *overrides: str) -> TrainConfig:
     (folder / "reversal.grammar").write_text(REVERSAL)
     own = (f"data.grammar='{folder}/reversal.grammar'", f"data.cache_dir='{folder}/cache'")
     return load_config(*GRAMMAR, *own, *overrides)
-
-
-def test_links_of_the_grammar_equal_those_of_a_file(tmp_path):
-    config = grammar_config(tmp_path, GUIDED)
-    path = tmp_path / "links.txt"
-    pairs = load_corpora(config.data).train
-    path.write_text("".join(f"{format_links(pair.links)}\n" for pair in pairs))
-    given = grammar_config(tmp_path, GUIDED, f"training.guided_attention.alignments='{path}'")
-
-    own, read = prepare_data(config).train_links, prepare_data(given).train_links
-
-    assert own is not None
-    assert read is not None
-    assert own.digest() == read.digest()
-    assert len(own.offsets) == 501
 
 
 def test_guided_attention_agrees_with_gold_links_after_a_few_updates(tmp_path):

@@ -223,17 +223,6 @@ def record_segmentations(monkeypatch) -> dict[int, list[list[int]]]:
     return drawn
 
 
-def test_a_run_killed_twice_equals_an_uninterrupted_one(folder, uninterrupted, run, monkeypatch):
-    for call, overrides in ((7, ()), (6, ("resume=true",))):
-        with monkeypatch.context() as patch, pytest.raises(Killed):
-            kill_in(patch, Updater, "make", call=call)
-            train(folder, *overrides)
-
-    train(folder, "resume=true")
-
-    assert_same_run(uninterrupted, run)
-
-
 @pytest.mark.parametrize(
     ("number", "update"),
     [(signal.SIGTERM, 1), (signal.SIGINT, 18)],

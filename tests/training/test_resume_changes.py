@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_training import tiny_config, tiny_run, write_corpus
+from tiny_training import tiny_config, tiny_run
 
 from seq2seq.config.schema import load_config
 from seq2seq.training.progress import Progress
@@ -184,20 +184,6 @@ def test_a_run_continues_with_the_changes_and_config_yaml_names_them(tmp_path) -
     # The changes are part of the run now.
     tiny_run(tmp_path, *changed, "training.max_updates=7")
     assert "- training.optimizer.weight_decay\n" in (run / "config.yaml").read_text()
-
-
-def test_other_training_data_are_used_if_they_are_named(tmp_path) -> None:
-    tiny_run(tmp_path, *SHORT)
-    write_corpus(tmp_path / "more", num_train=30)
-    more = f"data.train=['{tmp_path}/more/a.train','{tmp_path}/more/b.train']"
-    longer = (*SHORT[1:], "training.max_updates=8", "resume=true")
-
-    with pytest.raises(ValueError, match=r"another configuration: data\.train .*resume_changes="):
-        tiny_run(tmp_path, *longer, more)
-    tiny_run(tmp_path, *longer, more, "resume_changes=[data.train]")
-
-    last = torch.load(tmp_path / "runs" / "tiny" / "last.pt", weights_only=True)["training"]
-    assert last["progress"]["update"] == 8
 
 
 def test_changes_without_a_run_to_resume_are_refused(tmp_path) -> None:

@@ -166,11 +166,6 @@ def test_resuming_automatically_begins_and_continues(tmp_path):
     assert load_saved_config(results.with_name("config.yaml")).resume is False
 
 
-def test_resuming_automatically_and_overwriting_exclude_each_other(tmp_path):
-    with pytest.raises(ValueError, match="exclude each other; choose one"):
-        tiny_run(tmp_path, "resume=auto", "overwrite=true")
-
-
 def without_training_state(path):
     path.write_bytes((path.parent / "best.pt").read_bytes())
 
@@ -282,6 +277,10 @@ def test_too_little_memory_for_the_model_or_its_optimizer_is_one_line(tmp_path, 
         (["attention=none", "attention.dropout=0.3"], "attention.dropout=0.3 "),
         (["training.max_updates=100"], "training.schedule.warmup_updates=100 "),
         (["tokenizer.sampling_nbest=64"], "tokenizer.sampling_nbest=64 "),
+        (
+            ["training.guided_attention.alignments=a.txt"],
+            "training.guided_attention.alignments=a.txt ",
+        ),
     ],
 )
 def test_a_setting_without_effect_is_named(overrides: list[str], named: str) -> None:

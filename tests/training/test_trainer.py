@@ -187,23 +187,6 @@ def test_the_metric_chooses_the_best_checkpoint(make, monkeypatch, caplog, metri
     assert "the loss chooses" not in caplog.text
 
 
-def test_the_configured_number_of_best_checkpoints_is_kept(make, monkeypatch):
-    score_as(monkeypatch, loss=[3.0, 1.0, 2.0, 4.0, 1.5])
-    trainer = make(
-        "training.max_updates=5",
-        "training.validation.every_updates=1",
-        "training.validation.keep_best=3",
-        "training.validation.metric=loss",
-    )
-
-    trainer.train()
-
-    assert checkpoints(trainer) == {"best.pt", "last.pt", "step-2.pt", "step-3.pt", "step-5.pt"}
-    best = (trainer.directory.path / name for name in ("best.pt", "step-2.pt"))
-    first, second = (torch.load(path, weights_only=True)["model"] for path in best)
-    assert all(torch.equal(first[name], second[name]) for name in first)
-
-
 def test_the_average_of_the_weights_is_validated_and_kept_and_the_raw_ones_continue(
     make, monkeypatch
 ):

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from pretend_cuda import CUDA, DeviceMismatchError, pretend_cuda
+from pretend_cuda import CUDA, pretend_cuda
 from short_memory import run_short
 from tiny_attention import attention_config
 from tiny_models import FORMS, tiny_batch, tiny_model
@@ -17,7 +17,6 @@ from seq2seq.config.schema import load_config
 from seq2seq.data import Batch
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, Precision
-from seq2seq.training.loss import sequence_loss
 from seq2seq.training.updates import NonFiniteError, Updater
 
 PRECISIONS = (Precision.fp32, Precision.bf16, Precision.fp16)
@@ -252,21 +251,3 @@ def test_both_passes_multiply_in_the_chosen_precision(cuda, precision, products)
     update(make_updater(model, CUDA, precision), host_batch())
 
     assert seen == {"forward": {products}, "backward": {products}}
-
-
-def test_a_batch_left_on_the_cpu_fails(cuda):
-    model = cuda.move(model_of("dot", "luong"))
-
-    with pytest.raises(DeviceMismatchError, match="beside CUDA tensors"):
-        sequence_loss(model, host_batch(), label_smoothing=0.1)
-
-
-def test_the_batch_reaches_the_device_in_one_copy(cuda):
-    batch = host_batch(guided=True)
-
-    moved = batch.to(CUDA)
-
-    assert not cuda.syncs
-    assert [name for name, _ in cuda.operations].count("aten._to_copy.default") == 1
-    for name, tensor in moved._asdict().items():
-        torch.testing.assert_close(tensor.cpu(), getattr(batch, name), rtol=0, atol=0)

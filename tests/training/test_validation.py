@@ -126,7 +126,9 @@ def entropy(row: list[float]) -> float:
 def test_loss_attention_and_alignment_follow_their_definitions(tmp_path, answers, batch_size):
     found = evaluator(tmp_path, batch_size=batch_size).evaluate(FakeModel(1), ter=False)
 
+    assert found.scores.ter is None
     assert found.loss == pytest.approx(2.0)
+    assert str(found).endswith(f", AER {1 / 3:.3f}")
     assert found.perplexity == pytest.approx(math.exp(2.0))
     rows = [*WEIGHTS, SHORT[0], SHORT[1]]
     [head] = found.heads
@@ -151,10 +153,6 @@ def test_translations_have_the_order_of_the_corpus(tmp_path, answers, batch_size
     assert found.scores.chrf == pytest.approx(100.0)
 
 
-def test_ter_is_computed_only_on_request(tmp_path, answers):
-    assert evaluator(tmp_path).evaluate(FakeModel(1), ter=False).scores.ter is None
-
-
 @pytest.mark.parametrize("batch_size", [1, 2])
 def test_each_head_and_their_mean_are_compared_with_gold(tmp_path, answers, batch_size):
     found = evaluator(tmp_path, batch_size=batch_size).evaluate(FakeModel(2), ter=False)
@@ -177,17 +175,12 @@ def test_each_head_has_its_own_statistics(tmp_path, answers):
     assert second.coverage == pytest.approx(2 / 4)  # a and b, neither the space nor c
 
 
-def test_without_heads_there_are_neither_statistics_nor_alignment(tmp_path, answers):
-    found = evaluator(tmp_path).evaluate(FakeModel(0), ter=False)
-
-    assert found.heads == []
-    assert found.alignment is None
-
-
-def test_without_gold_alignments_there_is_no_error_rate(tmp_path, answers):
+def test_without_heads_or_gold_alignments_there_is_no_error_rate(tmp_path, answers):
+    headless = evaluator(tmp_path).evaluate(FakeModel(0), ter=False)
     found = evaluator(tmp_path, gold=False).evaluate(FakeModel(2), ter=False)
 
-    assert found.alignment is None
+    assert headless.heads == []
+    assert headless.alignment is found.alignment is None
     assert [head.alignment_error_rate for head in found.heads] == [None, None]
 
 
@@ -246,19 +239,6 @@ def test_the_mode_of_the_model_is_restored(tmp_path, answers, training):
     evaluator(tmp_path).evaluate(model, ter=False)
 
     assert model.training is training
-
-
-def test_a_loss_beyond_floats_has_a_perplexity():
-    evaluation = Evaluation(
-        scores=None,  # type: ignore[arg-type]  # not looked at
-        loss=1e9,
-        heads=[],
-        alignment=None,
-        hypotheses=[],
-        translations=[],
-    )
-
-    assert evaluation.perplexity == math.exp(700)
 
 
 def test_beside_its_search_the_host_waits_for_a_batch_once_for_each_result(tmp_path):
@@ -385,17 +365,8 @@ def test_the_warning_comes_with_the_second_zero_and_no_other(caplog):
     assert lengths == [0, 0, 1, 1]
     assert "chrf is below 0.005" in caplog.text
     assert caplog.text.rstrip().endswith("set training.validation.metric=loss")
+    count_zero_score(progress, -2.0, Metric.loss)  # is no score of zero
     assert progress.zero_scores == 3
-
-
-def test_the_loss_is_never_a_score_of_zero(caplog):
-    progress = Progress()
-
-    for _ in range(3):
-        count_zero_score(progress, -2.0, Metric.loss)
-
-    assert progress.zero_scores == 0
-    assert not caplog.records
 
 
 def test_a_loss_that_is_not_a_number_names_the_way_out(trainer):

@@ -90,23 +90,22 @@ class TensorBoard:
             first_update: First update of this process. Later points, of a run that was stopped
                 after its last checkpoint, are replaced.
         """
-        self._file: EventFile | None = None
-        if path is not None:
+        if path is None:
+            self._file = EventFile(create_file(Path(os.devnull)))
+        else:
             path.mkdir(parents=True, exist_ok=True)
             self._file = EventFile(create_file(path / event_file_name()))
-            self._file.replace_from(first_update)
+        self._file.replace_from(first_update)
 
     def __enter__(self) -> "TensorBoard":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._file is not None:
-            self._file.close()
+        self._file.close()
 
     def flush(self) -> None:
         """Write all points, before a checkpoint with which a resumed run would not draw them."""
-        if self._file is not None:
-            self._file.flush()
+        self._file.flush()
 
     def updates(
         self, progress: Progress, *, learning_rate: float, teacher_forcing_ratio: float
@@ -141,8 +140,7 @@ class TensorBoard:
             values[f"valid/attention/{name}"] = mean
         if len(evaluation.heads) > 1:
             values |= _head_values(evaluation.heads)
-            if self._file is not None:
-                self._file.add_image("valid/attention/heads", head_figure(evaluation.heads), update)
+            self._file.add_image("valid/attention/heads", head_figure(evaluation.heads), update)
         self._scalars(values, update)
 
     def other_validation(self, name: str, evaluation: Evaluation, *, update: int) -> None:
@@ -151,8 +149,6 @@ class TensorBoard:
 
     def samples(self, evaluation: Evaluation, evaluator: Evaluator, *, update: int) -> None:
         """Add the translations whose hypotheses are kept, each with a map of each head."""
-        if self._file is None:
-            return
         data, tokenizers = evaluator.data, evaluator.tokenizers
         for index, hypothesis in enumerate(evaluation.hypotheses):
             translation = evaluation.translations[index]
@@ -176,9 +172,8 @@ class TensorBoard:
                 self._file.add_image(name, figure, update)
 
     def _scalars(self, values: Mapping[str, float], update: int) -> None:
-        if self._file is not None:
-            for summary in _points(values):
-                self._file.add(summary, update)
+        for summary in _points(values):
+            self._file.add(summary, update)
 
 
 def draw_results(
