@@ -94,7 +94,7 @@ def cost(encoded: EncodedCorpus, rows: Numbers) -> int:
     return len(rows) * (int(encoded.target_rows.lengths[rows].max()) + 1)
 
 
-def test_rows_are_padded_and_end_with_eos() -> None:
+def test_rows_are_padded_and_end_with_eos_and_masks_are_true_before_padding() -> None:
     batch = collate(corpus_of(SOURCE, TARGET), np.array([1, 0, 2]))
 
     assert batch.source_ids.tolist() == [
@@ -112,21 +112,10 @@ def test_rows_are_padded_and_end_with_eos() -> None:
         [BOS, 20, 21, 22],
         [BOS, 24, 25, PAD],
     ]
-
-
-def test_masks_are_true_for_tokens_and_eos() -> None:
-    batch = collate(corpus_of(SOURCE, TARGET), np.array([3, 1, 0]))
-
-    assert batch.source_mask.sum(dim=1).tolist() == [2, 5, 3]
-    assert batch.target_mask.sum(dim=1).tolist() == [1, 2, 4]
     assert torch.equal(batch.source_mask, batch.source_ids != PAD)
     assert torch.equal(batch.target_mask, batch.target_ids != PAD)
-
-
-def test_indices_are_positions_in_the_text() -> None:
-    batch = collate(corpus_of(SOURCE, TARGET), np.array([3, 1]))
-
-    assert batch.indices.tolist() == [6, 2]
+    assert batch.indices.tolist() == [2, 0, 4]  # positions in the text
+    assert batch.guide is None
 
 
 def test_a_guide_has_the_shape_of_its_batch_and_is_0_at_eos_and_padding() -> None:
@@ -139,56 +128,44 @@ def test_a_guide_has_the_shape_of_its_batch_and_is_0_at_eos_and_padding() -> Non
     assert torch.equal(batch.guide, expected)
 
 
-def test_without_links_there_is_no_guide() -> None:
-    batch = collate(corpus_of(SOURCE, TARGET), np.array([0]))
-
-    assert batch.guide is None
-    assert batch.to("meta").guide is None
-
-
-def test_moving_a_batch_moves_each_tensor() -> None:
-    batch = collate(corpus_of(SOURCE, TARGET), np.array([0, 1]), links=links_of(SOURCE)).to("meta")
+@pytest.mark.parametrize("links", [None, links_of(SOURCE)])
+def test_moving_a_batch_moves_each_tensor(links: TokenLinks | None) -> None:
+    batch = collate(corpus_of(SOURCE, TARGET), np.array([0, 1]), links=links).to("meta")
 
     assert isinstance(batch, Batch)
-    assert {tensor.device.type for tensor in batch} == {"meta"}
-
-
-@pytest.mark.parametrize("unit", list(BatchUnit))
-@pytest.mark.parametrize("pool_size", [1, 7, 100])
-@pytest.mark.parametrize("world_size", [1, 2, 3])
-def test_every_row_is_seen_once_in_an_epoch(
-    unit: BatchUnit, pool_size: int, world_size: int
-) -> None:
-    encoded = random_corpus(41)
-
-    rows = [
-        row
-        for rank in range(world_size)
-        for batch in batches_of(
-            encoded, size=40, unit=unit, pool_size=pool_size, process=(rank, world_size)
-        ).epoch(2)
-        for row in batch.tolist()
-    ]
-
-    assert sorted(rows) == list(range(41))
+    assert {tensor.device.type for tensor in batch if tensor is not None} == {"meta"}
+    assert (batch.guide is None) == (links is None)
 
 
 @SETTINGS
 @given(
-    target_lengths=st.lists(st.integers(0, 30), min_size=1, max_size=40),
+    target_lengths=st.lists(st.integers(0, 30), min_size=4, max_size=40),
     size=st.integers(1, 60),
+    unit=st.sampled_from(BatchUnit),
     pool_size=st.integers(1, 50),
+    world_size=st.sampled_from([1, 2, 4]),
 )
-def test_batches_are_as_large_as_the_limit_of_tokens_allows(
-    target_lengths: list[int], size: int, pool_size: int
+def test_every_row_is_seen_once_in_batches_within_the_limit_shared_by_all_processes(
+    target_lengths: list[int], size: int, unit: BatchUnit, pool_size: int, world_size: int
 ) -> None:
     encoded = corpus_of_lengths([1] * len(target_lengths), target_lengths)
 
-    epoch = batches_of(encoded, size=size, pool_size=pool_size).epoch(0)
+    parts = [
+        batches_of(
+            encoded, size=size, unit=unit, pool_size=pool_size, process=(rank, world_size)
+        ).epoch(2)
+        for rank in range(world_size)
+    ]
 
-    assert sorted(row for batch in epoch for row in batch.tolist()) == list(range(len(encoded)))
-    for batch in epoch:
-        assert cost(encoded, batch) <= size or len(batch) == 1
+    rows = [row for part in parts for share in part for row in share.tolist()]
+    assert sorted(rows) == list(range(len(encoded)))
+    for shares in zip(*parts, strict=True):
+        lengths = [len(share) for share in shares]
+        assert min(lengths) > 0
+        assert max(lengths) - min(lengths) <= 1
+    for batch in parts[0] if world_size == 1 else ():  # more processes merge small batches
+        cost_of_batch = cost(encoded, batch) if unit is BatchUnit.tokens else len(batch)
+        assert cost_of_batch <= size or len(batch) == 1
 
 
 def test_a_batch_takes_the_next_pair_when_it_fits() -> None:
@@ -198,14 +175,6 @@ def test_a_batch_takes_the_next_pair_when_it_fits() -> None:
 
     # Widths 2 2 2 4 4 4 4: three times 2 fits and four times 4 does not.
     assert sorted(len(batch) for batch in epoch) == [2, 2, 3]
-
-
-def test_batches_by_sentences_have_that_many_rows() -> None:
-    encoded = random_corpus(23)
-
-    epoch = batches_of(encoded, size=5, unit=BatchUnit.sentences).epoch(0)
-
-    assert sorted(len(batch) for batch in epoch) == [3, 5, 5, 5, 5]
 
 
 def test_batches_by_tokens_have_little_padding() -> None:
@@ -230,29 +199,16 @@ def test_pools_as_small_as_a_batch_mix_the_lengths() -> None:
     assert padding_share([collate(encoded, rows).target_mask for rows in unsorted]) > 0.2
 
 
-def test_the_order_depends_only_on_seed_and_epoch() -> None:
-    encoded = random_corpus(60)
-    batches = batches_of(encoded, size=100)
-    first = as_lists(batches.epoch(3))
-    batches.epoch(4)
-
-    assert as_lists(batches.epoch(3)) == first
-    assert as_lists(batches_of(encoded, size=100).epoch(3)) == first
-
-
-def test_epochs_and_seeds_group_and_order_rows_differently() -> None:
+def test_the_order_depends_on_seed_and_epoch_alone() -> None:
     encoded = random_corpus(300)
+    batches = batches_of(encoded, size=100)
 
-    epochs = [
-        as_lists(batches_of(encoded, size=100, seed=seed).epoch(number))
-        for seed, number in [(1, 0), (1, 1), (2, 0)]
-    ]
+    first, second = as_lists(batches.epoch(0)), as_lists(batches.epoch(1))
+    of_other_seed = as_lists(batches_of(encoded, size=100, seed=2).epoch(0))
 
-    for left, right in [(0, 1), (0, 2), (1, 2)]:
-        assert epochs[left] != epochs[right]
-        assert {frozenset(rows) for rows in epochs[left]} != {
-            frozenset(rows) for rows in epochs[right]
-        }
+    assert as_lists(batches.epoch(0)) == as_lists(batches_of(encoded, size=100).epoch(0)) == first
+    for left, right in [(first, second), (first, of_other_seed), (second, of_other_seed)]:
+        assert {frozenset(rows) for rows in left} != {frozenset(rows) for rows in right}
 
 
 def test_long_and_short_batches_are_mixed() -> None:
@@ -300,30 +256,6 @@ def test_merging_a_batch_keeps_the_order_of_the_others() -> None:
     assert [batch for batch in together if batch != joint] == [
         batch for batch in alone if not set(batch) <= set(joint)
     ]
-
-
-@SETTINGS
-@given(
-    target_lengths=st.lists(st.integers(0, 30), min_size=4, max_size=40),
-    size=st.integers(1, 60),
-    pool_size=st.integers(1, 50),
-)
-def test_no_process_gets_an_empty_batch(
-    target_lengths: list[int], size: int, pool_size: int
-) -> None:
-    encoded = corpus_of_lengths([1] * len(target_lengths), target_lengths)
-
-    parts = [
-        batches_of(encoded, size=size, pool_size=pool_size, process=(rank, 4)).epoch(0)
-        for rank in range(4)
-    ]
-
-    for shares in zip(*parts, strict=True):
-        lengths = [len(share) for share in shares]
-        assert min(lengths) > 0
-        assert max(lengths) - min(lengths) <= 1
-    rows = [row for part in parts for share in part for row in share.tolist()]
-    assert sorted(rows) == list(range(len(encoded)))
 
 
 def test_a_small_batch_is_merged_with_one_of_similar_length() -> None:
@@ -378,32 +310,24 @@ def linked(pairs: list[tuple[int, int]]) -> LinkedTokens:
     return LinkedTokens(targets, sources, num_lost=0)
 
 
-def as_set(tokens: LinkedTokens) -> set[tuple[int, int]]:
-    return set(zip(tokens.targets.tolist(), tokens.sources.tolist(), strict=True))
+@pytest.mark.parametrize(
+    ("links", "source_words", "target_words", "linked_tokens", "num_lost"),
+    [
+        # Every token of a word is linked to every token of the other.
+        ({(1, 0)}, [0, 1, 1, 2], [0, 0, 0, 1], {(t, s) for t in (0, 1, 2) for s in (1, 2)}, 0),
+        ({(0, 1), (2, 1)}, [0, 1, 2, 2], [0, 1], {(1, 0), (1, 2), (1, 3)}, 0),
+        ({(1, 0), (3, 0), (0, 5)}, [0, 2], [0], set(), 3),  # words without tokens
+        ({(0, 0)}, [], [0], set(), 1),
+        ({(0, 0)}, [0], [], set(), 1),
+    ],
+)
+def test_links_between_words_become_links_between_their_tokens(
+    links, source_words, target_words, linked_tokens, num_lost
+) -> None:
+    tokens = link_tokens(links, source_words, target_words)
 
-
-def test_every_token_of_a_word_is_linked_to_every_token_of_the_other() -> None:
-    tokens = link_tokens({(1, 0)}, source_words=[0, 1, 1, 2], target_words=[0, 0, 0, 1])
-
-    assert as_set(tokens) == {(0, 1), (0, 2), (1, 1), (1, 2), (2, 1), (2, 2)}
-
-
-def test_a_word_with_several_links_is_linked_to_all_their_tokens() -> None:
-    tokens = link_tokens({(0, 1), (2, 1)}, source_words=[0, 1, 2, 2], target_words=[0, 1])
-
-    assert as_set(tokens) == {(1, 0), (1, 2), (1, 3)}
-
-
-def test_a_word_without_tokens_is_linked_to_none() -> None:
-    tokens = link_tokens({(1, 0), (3, 0), (0, 5)}, source_words=[0, 2], target_words=[0])
-
-    assert as_set(tokens) == set()
-    assert tokens.num_lost == 3
-
-
-def test_a_side_without_tokens_has_no_links() -> None:
-    assert as_set(link_tokens({(0, 0)}, source_words=[], target_words=[0])) == set()
-    assert as_set(link_tokens({(0, 0)}, source_words=[0], target_words=[])) == set()
+    found = set(zip(tokens.targets.tolist(), tokens.sources.tolist(), strict=True))
+    assert (found, tokens.num_lost) == (linked_tokens, num_lost)
 
 
 @pytest.mark.parametrize("rows", [[0], [1], [3, 1, 0], [2, 2], [1, 1]])
@@ -443,17 +367,6 @@ def test_opened_links_equal_the_saved_ones(tmp_path: Path) -> None:
     assert opened.digest() == links.digest()
     assert opened.num_lost == 2 * len(ROWS)
     assert isinstance(opened.sources.base, np.memmap)
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
-@pytest.mark.parametrize("name", ["targets", "sources", "offsets", "num_lost"])
-def test_a_full_disk_is_named(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).symlink_to("/dev/full")
-
-    with pytest.raises(OSError, match=name) as error:
-        TokenLinks.of(map(linked, ROWS)).save(tmp_path)
-
-    assert error.value.filename == str(tmp_path / name)
 
 
 @pytest.mark.parametrize(

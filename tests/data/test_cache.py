@@ -93,24 +93,23 @@ def test_an_interrupt_leaves_no_folder(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_the_folder_of_a_process_killed_long_ago_is_removed(tmp_path: Path) -> None:
-    abandon(tmp_path / ".train-0.99-abcdef01", seconds=4000)
-
-    with new_folder(tmp_path / "train-1"):
-        pass
-
-    assert names(tmp_path) == ["train-1"]
-
-
-@pytest.mark.parametrize("written", ["folder", "file"])
-def test_the_folder_of_a_running_process_stays(tmp_path: Path, written: str) -> None:
+@pytest.mark.parametrize("written", [None, "folder", "file"])
+def test_only_the_folder_of_a_process_killed_long_ago_is_removed(
+    tmp_path: Path, written: str | None
+) -> None:
+    """One that still writes to its folder or to a file in it is at work."""
     other = abandon(tmp_path / ".train-0.99-abcdef01", seconds=4000)
-    os.utime(other if written == "folder" else other / "source.ids")
+    if written is not None:
+        os.utime(other if written == "folder" else other / "source.ids")
+    foreign = [".config.d", ".git", ".mail.2019-abc", ".notes.old-2023"]
+    for name in foreign:
+        abandon(tmp_path / name, seconds=4000)
 
     with new_folder(tmp_path / "train-1"):
         pass
 
-    assert names(tmp_path) == [other.name, "train-1"]
+    kept = [] if written is None else [other.name]
+    assert names(tmp_path) == sorted([*foreign, *kept, "train-1"])
 
 
 def test_only_old_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
@@ -131,14 +130,6 @@ def fill(folder: Path) -> None:
         (temporary / "counts").write_text("100")
 
 
-def test_a_folder_is_cached_when_it_was_created(tmp_path: Path) -> None:
-    assert not is_cached(tmp_path / "train-1")
-
-    fill(tmp_path / "train-1")
-
-    assert is_cached(tmp_path / "train-1")
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -157,7 +148,9 @@ def test_a_damaged_folder_is_deleted_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, content: bytes | None
 ) -> None:
     folder = tmp_path / "train-1"
+    assert not is_cached(folder)
     fill(folder)
+    assert is_cached(folder)
     if content is None:
         (folder / name).unlink()
     else:
@@ -167,17 +160,6 @@ def test_a_damaged_folder_is_deleted_with_a_warning(
 
     assert names(tmp_path) == []
     assert f"{folder}: damaged cache; it is created again" in caplog.text
-
-
-def test_hidden_folders_of_others_stay(tmp_path: Path) -> None:
-    others = [".config.d", ".git", ".mail.2019-abc", ".notes.old-2023"]
-    for name in others:
-        abandon(tmp_path / name, seconds=4000)
-
-    with new_folder(tmp_path / "train-1"):
-        pass
-
-    assert names(tmp_path) == [*others, "train-1"]
 
 
 def test_the_digest_is_that_of_the_content() -> None:
@@ -233,12 +215,16 @@ def folders(config: DataConfig) -> list[Path]:
     return sorted(Path(config.cache_dir).iterdir())
 
 
-def test_the_rows_are_the_encoded_pairs(config: DataConfig) -> None:
+def test_the_rows_are_the_encoded_pairs_mapped_and_not_read(config: DataConfig) -> None:
     encoded = encode_corpus(corpus_of(), TOKENIZERS, config)
 
     assert len(encoded) == len(PAIRS)
     assert texts(encoded) == PAIRS
     assert encoded.source_rows[0].tolist() == TOKENIZERS.source.encode(["ab"])[0]
+    assert isinstance(encoded.source_rows.ids.base, np.memmap)
+    assert encoded.source_rows.ids.dtype == np.int32
+    with pytest.raises(ValueError, match="read-only"):
+        encoded.source_rows[0][0] = 1
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 5, 6])
@@ -252,16 +238,6 @@ def test_the_size_of_the_chunks_does_not_matter(
 
     assert texts(encoded) == [PAIRS[0], PAIRS[1], PAIRS[3]]
     assert encoded.indices.tolist() == [0, 1, 3]
-
-
-def test_the_ids_are_mapped_and_not_read(config: DataConfig) -> None:
-    encoded = encode_corpus(corpus_of(), TOKENIZERS, config)
-
-    mapped = encoded.source_rows.ids.base
-    assert isinstance(mapped, np.memmap)
-    assert encoded.source_rows.ids.dtype == np.int32
-    with pytest.raises(ValueError, match="read-only"):
-        encoded.source_rows[0][0] = 1
 
 
 def test_a_side_without_any_ids_can_be_opened(config: DataConfig) -> None:
@@ -307,27 +283,14 @@ def test_other_changes_reuse_the_arrays(config: DataConfig) -> None:
     assert corpus.num_readings == 1
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_a_long_pair_is_an_error_that_names_it(config: DataConfig, side: str) -> None:
-    long_pair = ("abcabcab", "a") if side == "source" else ("a", "abcabcab")
-
-    with pytest.raises(
-        ValueError,
-        match=(
-            r"valid: pair 6 has a side of 8 tokens, more than data\.max_length=7; raise it or set "
-            r"data\.long_pairs=skip"
-        ),
-    ):
-        encode_corpus(corpus_of([*PAIRS, long_pair]), TOKENIZERS, config)
-
-
-def test_the_number_of_a_long_pair_counts_all_chunks(
-    config: DataConfig, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("long_pair", [("abcabcab", "a"), ("a", "abcabcab")])
+def test_a_long_pair_is_an_error_with_its_number_over_all_chunks(
+    config: DataConfig, monkeypatch: pytest.MonkeyPatch, long_pair: tuple[str, str]
 ) -> None:
     monkeypatch.setattr(cache, "_CHUNK", 2)
 
-    with pytest.raises(ValueError, match=r"pair 5 has a side of 7 tokens, more .*max_length=5"):
-        encode_corpus(corpus_of(), TOKENIZERS, replace(config, max_length=5))
+    with pytest.raises(ValueError, match=r"pair 6 .* 8 tokens.*max_length=7.*long_pairs=skip"):
+        encode_corpus(corpus_of([*PAIRS, long_pair]), TOKENIZERS, config)
 
 
 def test_skipped_pairs_are_counted_in_one_warning_each_time(
@@ -393,18 +356,22 @@ def test_a_text_of_which_a_tenth_is_unknown_is_warned_of(
     assert [each.startswith(warning) for each in caplog.messages] == [True] * is_warned
 
 
-def test_an_empty_corpus_is_refused(config: DataConfig) -> None:
-    with pytest.raises(ValueError, match="valid: the corpus has no pairs; give files with text"):
-        encode_corpus(corpus_of([]), TOKENIZERS, config)
-
-    assert folders(config) == []
-
-
-def test_a_corpus_of_long_pairs_only_is_refused(config: DataConfig) -> None:
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([], "valid: the corpus has no pairs; give files with text"),
+        ([("ab", "a"), ("a", "bc")], r"all 2 pairs are longer than data\.max_length=1 "),
+    ],
+)
+def test_a_corpus_without_pairs_or_of_long_ones_alone_is_refused(
+    config: DataConfig, pairs: list[tuple[str, str]], message: str
+) -> None:
     skipping = replace(config, max_length=1, long_pairs=OnInvalid.skip)
 
-    with pytest.raises(ValueError, match=r"all 2 pairs are longer than data\.max_length=1 "):
-        encode_corpus(corpus_of([("ab", "a"), ("a", "bc")]), TOKENIZERS, skipping)
+    with pytest.raises(ValueError, match=message):
+        encode_corpus(corpus_of(pairs), TOKENIZERS, skipping)
+
+    assert folders(config) == []
 
 
 def test_a_slower_process_uses_the_arrays_of_the_first(config: DataConfig) -> None:
@@ -433,18 +400,15 @@ def test_a_rename_that_fails_otherwise_is_an_error(
         encode_corpus(corpus_of(), TOKENIZERS, config)
 
 
-@pytest.mark.parametrize(
-    "name", ["source.content", "target.content", "source.offsets", "indices", "counts.json"]
-)
 def test_damaged_arrays_are_created_again(
-    config: DataConfig, caplog: pytest.LogCaptureFixture, name: str
+    config: DataConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An id out of range would fail in training, on a GPU without a message."""
     encode_corpus(corpus_of(), TOKENIZERS, config)
     (folder,) = folders(config)
-    content = bytearray((folder / name).read_bytes())
+    content = bytearray((folder / "target.content").read_bytes())
     content[1] ^= 0x20
-    (folder / name).write_bytes(content)
+    (folder / "target.content").write_bytes(content)
 
     assert texts(encode_corpus(corpus_of(), TOKENIZERS, config)) == PAIRS
 

@@ -55,12 +55,6 @@ def test_the_test_files_may_be_left_out() -> None:
     assert dataclasses.replace(FILES, test=None).test is None
 
 
-def test_test_files_may_be_the_validation_files() -> None:
-    config = dataclasses.replace(FILES, test=["b.tsv"])
-
-    assert config.test == config.valid
-
-
 def test_a_misspelt_key_cannot_be_set() -> None:
     config = dataclasses.replace(FILES)
 
@@ -83,6 +77,10 @@ def test_several_training_corpora_are_read() -> None:
         ({"train": {"news": ["a", "b", "c"]}}, "data.train.news=[a,b,c] must contain one or two"),
         ({"train": SEVERAL, "temperature": 0.5}, "data.temperature=0.5 must be at least 1"),
         ({"temperature": 2}, "data.temperature=2 mixes several corpora, but data.train is one"),
+        (
+            {"test": [["a.tsv"], ["b.tsv"]]},
+            "data.test names 2 sets, but a run scores one",
+        ),
         (
             {"valid": {"files": ["a.tsv"], "weight": 2}},
             "data.valid.weight=2.0: only data.train has weights",

@@ -1,6 +1,5 @@
 import codecs
 import gzip
-import hashlib
 import logging
 import os
 from collections.abc import Callable
@@ -17,7 +16,6 @@ from seq2seq.data.files import (
     TextFilesCorpus,
     check_files,
     check_same_order,
-    file_sha256,
     warn_if_swapped,
 )
 
@@ -227,24 +225,6 @@ def test_further_validation_sets_have_their_names(tmp_path: Path) -> None:
     assert found == {"set1": ("valid.set1", 2), "set2": ("valid.set2", 3)}
 
 
-def test_several_test_sets_are_refused(tmp_path: Path) -> None:
-    table = str(write(tmp_path / "b.tsv", b"ja\tyes\n"))
-    config = make_config(train=[Path(table)], valid=[Path(table)], test=[Path(table)])
-
-    with pytest.raises(ValueError, match=r"^data\.test names 2 sets, but a run scores one; trans"):
-        replace(config, test={"a": [table], "b": [table]})
-
-
-def test_a_home_directory_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    write(tmp_path / "b.tsv", b"ja\tyes\n")
-    table = Path("~/b.tsv")
-
-    corpora = load_corpora(make_config(train=[table], valid=[table], test=[table]))
-
-    assert list(corpora.train) == [Pair("ja", "yes", None)]
-
-
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @pytest.mark.parametrize(
     ("source", "first", "second"),
@@ -377,40 +357,26 @@ def test_what_is_no_file_of_text_is_refused(
         make_corpus(path, name="valid")
 
 
-@pytest.mark.parametrize("key", ["train", "valid", "test"])
-def test_the_home_of_an_unknown_user_is_refused(tmp_path: Path, key: str) -> None:
-    path = write(tmp_path / "a.tsv", b"ja\tyes\n")
-    paths = {"train": [path], "valid": [path], "test": [path], key: [Path("~nobodyatall/a.tsv")]}
+def test_the_home_directory_is_found_and_that_of_an_unknown_user_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(tmp_path / "b.tsv", b"ja\tyes\n")
+    home, unknown = [Path("~/b.tsv")], [Path("~nobodyatall/a.tsv")]
 
-    with pytest.raises(ValueError, match=f"^data.{key}=~nobodyatall/a.tsv: ~nobodyatall is not a"):
-        load_corpora(make_config(**paths))
+    corpora = load_corpora(make_config(train=home, valid=home, test=home))
+
+    assert list(corpora.train) == [Pair("ja", "yes", None)]
+    with pytest.raises(ValueError, match=r"^data\.test=~nobodyatall/a\.tsv: ~nobody"):
+        load_corpora(make_config(train=home, valid=home, test=unknown))
 
 
-WHOLE = gzip.compress(b"".join(b"%d\t%d\n" % (i, i * i) for i in range(500)))
-HALF = len(WHOLE) // 2
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"ja\tyes\n", WHOLE[:HALF], WHOLE[:HALF] + bytes([WHOLE[HALF] ^ 0xFF]) + WHOLE[HALF + 1 :]],
-    ids=["plain", "cut", "changed"],
-)
-def test_a_damaged_gzip_file_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "b.tsv.gz"
-    path.write_bytes(content)
+    path.write_bytes(gzip.compress(b"ja\tyes\n" * 500)[:-5])
 
-    with pytest.raises(ValueError, match=r"b\.tsv\.gz: damaged or incomplete gzip file") as caught:
+    with pytest.raises(ValueError, match=r"b\.tsv\.gz: damaged or incomplete gzip file"):
         make_corpus(path)
-
-    assert "\n" not in str(caught.value)
-
-
-def test_fingerprint_stays_when_the_files_move(tmp_path: Path) -> None:
-    first = make_corpus(write(tmp_path / "a.tsv", b"ja\tyes\n"))
-    second = make_corpus(write(tmp_path / "b.tsv", b"ja\tyes\n"), name="test")
-
-    assert first.fingerprint == second.fingerprint
-    assert len(first.fingerprint) == 64
 
 
 def test_fingerprint_changes_with_everything_that_changes_the_pairs(tmp_path: Path) -> None:
@@ -432,26 +398,19 @@ def test_fingerprint_changes_with_everything_that_changes_the_pairs(tmp_path: Pa
     }
 
     assert len(fingerprints) == 8
+    moved = write(tmp_path / "d.tsv", b"ja\tx\n"), write(tmp_path / "e.tsv", b"ja\tx\n")
+    assert len({make_corpus(path).fingerprint for path in moved}) == 1
 
 
-@pytest.mark.parametrize("lines", [(b"Hund\tdog", b"dog"), (b"Hund", b"dog\tHund")])
-def test_a_tab_in_one_of_two_files_is_named_by_line(
-    tmp_path: Path, lines: tuple[bytes, bytes]
-) -> None:
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_tab_in_one_of_two_files_is_named_by_line(tmp_path: Path, side: str) -> None:
     paths = [
-        write(tmp_path / name, b"ja\n" + line + b"\n")
-        for name, line in zip(("a.de", "a.en"), lines, strict=True)
+        write(tmp_path / name, b"ja\nHund\tdog\n" if name == side else b"ja\nHund\n")
+        for name in ("source", "target")
     ]
-    at_fault = paths[0] if b"\t" in lines[0] else paths[1]
-    side = "source" if b"\t" in lines[0] else "target"
 
-    with pytest.raises(ValueError, match="has a tab") as caught:
+    with pytest.raises(ValueError, match=rf"{side}:2: the {side} has a tab; .*allow_tabs=true"):
         list(make_corpus(*paths, empty_lines=OnInvalid.skip))
-
-    assert str(caught.value) == (
-        f"{at_fault}:2: the {side} has a tab; a file of two columns is given alone, "
-        f"data.train=[{at_fault}], and data.allow_tabs=true accepts tabs as text"
-    )
 
 
 def test_tabs_are_text_if_they_are_allowed(tmp_path: Path) -> None:
@@ -526,10 +485,3 @@ def test_sets_of_the_same_direction_or_of_unknown_direction_are_accepted(
         read_file_sets("data.train", train if len(train) > 1 else train[0]),
         read_file_sets("data.valid", valid),
     )
-
-
-def test_file_sha256_is_that_of_the_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seq2seq.data.files._HASH_CHUNK", 3)
-    path = write(tmp_path / "x", b"longer than a chunk")
-
-    assert file_sha256(path) == hashlib.sha256(b"longer than a chunk").hexdigest()
