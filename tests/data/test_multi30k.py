@@ -8,7 +8,6 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 from tiny_data import shared
 
 from seq2seq.data import Multi30kConfig, load_corpora, multi30k
@@ -101,11 +100,6 @@ def make_config(
     )
 
 
-def test_the_home_of_an_unknown_user_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^data\.root=~nobodyatall/a: ~nobodyatall is not a home"):
-        load_corpora(make_config(root=Path("~nobodyatall/a")))
-
-
 @pytest.mark.usefixtures("small_table")
 def test_missing_files_are_downloaded_and_read(
     tmp_path: Path, base_url: str, paths: list[str]
@@ -136,15 +130,6 @@ def test_only_missing_files_are_downloaded(tmp_path: Path, base_url: str, paths:
     load_corpora(make_config(root=root, base_url=f"{base_url}/"))
 
     assert paths == ["/raw/train.de.gz"]
-
-
-@pytest.mark.usefixtures("small_table")
-def test_the_direction_can_be_reversed(tmp_path: Path, base_url: str) -> None:
-    config = make_config(root=tmp_path / "root", base_url=base_url, source="en", target="de")
-
-    corpora = load_corpora(config)
-
-    assert [(pair.source, pair.target) for pair in corpora.test] == [("A man.", "Ein Mann.")]
 
 
 def fetch(url: str, path: Path) -> None:
@@ -205,28 +190,6 @@ def test_a_failed_download_is_one_line_and_leaves_no_file(
     assert message.endswith(f"copy the file to {tmp_path}/new/a.gz yourself")
     assert len(paths) == num_requests
     assert files_in(tmp_path / "new") == []
-
-
-def test_a_refused_connection_is_one_clear_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(multi30k, "RETRY_WAIT", 0)
-
-    with pytest.raises(ConnectionError, match=r"^http://127.0.0.1:1/train.de.gz: .*refused; run"):
-        fetch("http://127.0.0.1:1", tmp_path / "a.gz")
-
-
-def test_of_several_processes_one_downloads(
-    tmp_path: Path, base_url: str, paths: list[str]
-) -> None:
-    with FileLock(tmp_path / ".download.lock"):  # as another process that downloads
-        second = threading.Thread(target=fetch, args=(base_url, tmp_path / "a.gz"))
-        second.start()
-        (tmp_path / "a.gz").write_bytes(FILES["train.de.gz"])
-    second.join()
-
-    assert paths == []
 
 
 @pytest.mark.parametrize(

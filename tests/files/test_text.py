@@ -102,14 +102,6 @@ def test_a_byte_order_mark_of_utf16_is_an_error_before_any_line(tmp_path, encodi
     )
 
 
-def test_valid_text_gives_no_warning(tmp_path, caplog):
-    (tmp_path / "a.txt").write_bytes("B\xe4r\n".encode())
-
-    read(tmp_path / "a.txt")
-
-    assert caplog.records == []
-
-
 def test_a_file_is_read_while_thousands_of_others_are_open(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("a\nb\n")
@@ -183,14 +175,8 @@ def test_a_packed_file_is_read_as_a_plain_one(tmp_path, content):
     assert read_named(tmp_path / "a.txt.gz") == read_named(tmp_path / "a.txt")
 
 
-def test_packed_files_one_after_another_are_one_file(tmp_path):
-    (tmp_path / "a.gz").write_bytes(gzip.compress(b"a\nb") + gzip.compress(b"c\n"))
-
-    assert read_named(tmp_path / "a.gz") == ["a", "bc"]
-
-
-@pytest.mark.parametrize("padding", [b"\0", b"\0" * CHUNK])
-def test_zeros_after_a_packed_file_are_skipped(tmp_path, padding):
+@pytest.mark.parametrize("padding", [b"", b"\0", b"\0" * CHUNK])
+def test_packed_files_in_a_row_are_one_file_without_zeros_between(tmp_path, padding):
     first, second = gzip.compress(b"a\n"), gzip.compress(b"b\n")
     (tmp_path / "a.gz").write_bytes(first + padding + second + padding)
 
@@ -267,15 +253,6 @@ def test_a_damaged_packed_file_is_refused_by_name(tmp_path, content):
     assert "\n" not in str(caught.value)
 
 
-def test_unreadable_files_are_named_with_their_key(tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match=r"^input=\S+nowhere\.txt: no such file; correct the path$"
-    ):
-        read_named(tmp_path / "nowhere.txt")
-    with pytest.raises(IsADirectoryError, match=r"^input=\S+ is a directory; give"):
-        read_named(tmp_path)
-
-
 def join(sources, references):
     return parallel(sources, references, names=("input=a.de", "reference=a.en"))
 
@@ -293,21 +270,13 @@ def test_parallel_lines_are_paired_including_empty_ones():
     ],
 )
 def test_the_longer_of_two_streams_is_an_error(num_sources, num_references, message):
-    found = []
+    found, references = [], iter(["b"] * num_references)
 
     with pytest.raises(ValueError, match=message):
-        found.extend(join(["a"] * num_sources, ["b"] * num_references))
+        found.extend(join(["a"] * num_sources, references))
 
     assert len(found) == min(num_sources, num_references)
-
-
-def test_a_longer_stream_is_not_read_to_its_end():
-    references = iter(["A", "B", "C", "D"])
-
-    with pytest.raises(ValueError, match="ends before line 2"):
-        list(join(["a"], references))
-
-    assert list(references) == ["C", "D"]
+    assert len(list(references)) == max(0, num_references - num_sources - 1)  # read no further
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\nzwei\n"])
