@@ -1,6 +1,5 @@
 """The runs of a study: their swept keys and measures, in groups that differ only in the seed."""
 
-import logging
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +17,6 @@ from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import flatten, read_yaml
 from seq2seq.evaluation.metrics import Array, ScoringRule, sentence_statistics
 from seq2seq.training.run_directory import RunDirectory
-
-logger = logging.getLogger(__name__)
 
 SEED = "seed"
 _NOT_STUDIED = {
@@ -194,31 +191,18 @@ def read_runs(paths: Sequence[Path]) -> list[StudyRun]:
         The runs by validation BLEU, best first and failed runs last.
 
     Raises:
-        ValueError: A directory does not exist, a run is named twice, or there is no run.
+        ValueError: A directory does not exist, or there is no run.
     """
     found = [(path, sweep) for sweep in paths for path in _run_directories(sweep)]
     if not found:
         raise ValueError(f"{', '.join(map(str, paths))}: no runs; name a sweep or a run directory")
     runs: dict[Path, StudyRun] = {}
-    links = []
+    # A run of which there is a link too counts once, under its own name.
     for path, sweep in sorted(found, key=lambda each: each[0].is_symlink()):
-        place = path.resolve()
-        if place not in runs:
+        if (place := path.resolve()) not in runs:
             is_ambiguous = len(paths) > 1 and path != sweep
-            runs[place] = _read_run(
-                path, f"{sweep.name}/{path.name}" if is_ambiguous else path.name
-            )
-        elif path.is_symlink() and path != sweep:
-            links.append(path)
-        else:  # it would count as several seeds
-            raise ValueError(f"{place} is named twice; name each sweep or run once")
-    if links:
-        logger.warning(
-            "%d links lead to runs that are compared under another name, such as %s; they are "
-            "left out",
-            len(links),
-            links[0],
-        )
+            name = f"{sweep.name}/{path.name}" if is_ambiguous else path.name
+            runs[place] = _read_run(path, name)
     _find_swept_keys(list(runs.values()))
     return sorted(runs.values(), key=lambda run: (run.failure is not None, -_valid_bleu(run)))
 

@@ -103,21 +103,19 @@ def test_a_killed_job_was_stopped(tmp_path, left):
     ]
 
 
-def test_links_to_runs_of_the_comparison_are_left_out_and_counted(tmp_path, caplog):
+@pytest.mark.parametrize("again", ["", "0-grammar-none-seed-1"])
+def test_a_run_that_is_named_or_linked_to_twice_counts_once(tmp_path, again):
     sweep = write_study(tmp_path / "sweep")
     elsewhere = write_run(tmp_path / "elsewhere", "attention=dot", "seed=9")
-    names = [path.name for path in sorted(sweep.iterdir())]
-    (sweep / "latest").symlink_to(names[0])
+    names = {f"sweep/{path.name}" for path in sweep.iterdir()}
     (sweep / "again").symlink_to(elsewhere)
+    (sweep / "latest").symlink_to(min(path.name for path in sweep.iterdir()))
     (sweep / "once-more").symlink_to(elsewhere)
 
-    found = {run.name for run in read_runs([sweep])}
+    found = [run.name for run in read_runs([sweep, sweep / again])]
 
-    assert found == {*names, "again"}
-    assert caplog.messages == [
-        "2 links lead to runs that are compared under another name, such as "
-        f"{sweep / 'latest'}; they are left out"
-    ]
+    assert len(found) == 5
+    assert set(found) == {*names, "sweep/again"}
 
 
 def test_a_failure_does_not_remove_existing_results(tmp_path):
@@ -176,14 +174,6 @@ def test_a_label_names_the_keys_where_several_are_swept(tmp_path):
     labels = {group.label for group in group_runs(read_runs([tmp_path]))}
 
     assert labels == {"attention=none model=luong", "attention=dot model=bahdanau"}
-
-
-@pytest.mark.parametrize("again", ["", "0-grammar-none-seed-1"])
-def test_a_run_is_not_counted_twice(tmp_path, again):
-    sweep = write_study(tmp_path / "sweep")
-
-    with pytest.raises(ValueError, match=r"is named twice; name each sweep or run once$"):
-        read_runs([sweep, sweep / again])
 
 
 HEAD = {"entropy": 0.5, "coverage": 1, "sharpness": 0.75, "alignment_error_rate": None}
