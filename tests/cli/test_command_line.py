@@ -80,24 +80,9 @@ def test_running_a_script_does_not_change_the_environment(before, monkeypatch):
     assert os.environ.get("HYDRA_FULL_ERROR") == before
 
 
-def test_a_wrapped_function_keeps_its_name_and_result():
-    @one_line_errors
-    def double(number):
-        return 2 * number
-
-    assert double(3) == 6
-    assert double.__name__ == "double"
-
-
 def values(*arguments, config=TranslateConfig):
     parser = OverridesParser.create()
     return [parser.parse_override(each).value() for each in quote_plain_values(arguments, config)]
-
-
-def test_paths_and_text_are_taken_literally():
-    found = values("text=ja, $x", "checkpoint=r\xe4f, 1.pt", "input=[a b.de,c=d.de]", "output=null")
-
-    assert found == ["ja, $x", ["r\xe4f, 1.pt"], ["a b.de", "c=d.de"], None]
 
 
 def test_the_configuration_of_the_command_says_which_keys_are_paths():

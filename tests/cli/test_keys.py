@@ -1,12 +1,8 @@
 """The reference of all keys describes each key of each command."""
 
-import os
 import re
-import subprocess
-import sys
 
 import pytest
-from documents import ROOT
 
 from seq2seq.checks import field_types
 from seq2seq.cli.keys import reference_of_keys
@@ -73,11 +69,10 @@ def test_a_key_of_training_is_shown_with_whether_a_resumed_run_may_change_it(row
     assert resume["checkpoint"] is None
 
 
-def test_printed_values_come_with_the_command_that_explains_them() -> None:
-    command = [sys.executable, ROOT / "train.py", "--cfg", "job"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C.UTF-8"}
-    )
+def test_printed_values_come_with_the_command_that_explains_them(train) -> None:
+    code, out, err = train("--cfg", "job")
 
-    assert "seq2seq.cli.keys" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert code == 0
+    assert "attention:" in out
+    assert "seq2seq.cli.keys" in err
+    assert err.count("\n") == 1

@@ -60,14 +60,6 @@ def test_a_compressed_file_is_reproducible_and_appears_when_complete(tmp_path):
     assert first == second
 
 
-def test_a_crash_leaves_no_compressed_file(tmp_path):
-    with pytest.raises(RuntimeError), opened(str(tmp_path / "out.gz")) as file:
-        file.write(b"half")
-        raise RuntimeError
-
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_device_is_written_to_and_not_replaced():
     with opened(os.devnull) as file:
         file.write(b"a\n")

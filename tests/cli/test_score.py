@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.cli.score import ScoreConfig, ScoreFormat, score_systems
+from seq2seq.cli.score import ScoreConfig, ScoreFormat, main, score_systems
 from seq2seq.evaluation.metrics import ScoringRule, score
 from seq2seq.evaluation.significance import Significance
 
@@ -197,19 +197,13 @@ def test_a_missing_file_is_named_with_its_key():
         scored(hypotheses=["a.en", "missing.en"])
 
 
-def run_script(*arguments, python=()):
-    command = [sys.executable, *python, "-m", "seq2seq.cli.score", *arguments]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        command, capture_output=True, timeout=100, env=environment, check=False, text=True
-    )
-
-
 def test_the_script_scores_without_torch_and_leaves_no_traces():
     before = sorted(path.name for path in Path().iterdir())
     arguments = ("reference=ref.en", "hypotheses=[a.en,b.en]", "significance_samples=5")
+    command = [sys.executable, "-X", "importtime", "-m", "seq2seq.cli.score", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
 
-    done = run_script(*arguments, python=("-X", "importtime"))
+    done = subprocess.run(command, capture_output=True, env=environment, check=False, text=True)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("system    BLEU ")
@@ -242,12 +236,16 @@ def test_a_closed_pipe_is_not_an_error():
         (["hypotheses=a.en", "reference=ref.en", "output_format=nbest"], "output_format: Invalid"),
     ],
 )
-def test_the_script_says_in_one_line_what_is_wrong(arguments, message):
-    done = run_script(*arguments)
+def test_the_command_says_in_one_line_what_is_wrong(arguments, message, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["score", *arguments])
 
-    assert done.returncode == 2
-    assert (done.stdout, done.stderr.count("\n")) == ("", 1)
-    assert done.stderr.startswith(f"error: {message}")
+    with pytest.raises(SystemExit) as end:
+        main()
+
+    assert end.value.code == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"error: {message}")
 
 
 @pytest.mark.parametrize(

@@ -29,15 +29,6 @@ from seq2seq.runtime.numerics import Device, Precision
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("key", ["alignments", "attention_plot", "gold", "dictionary"])
-def test_any_path_passes_through_the_command_line_unchanged(key):
-    [argument] = quote_plain_values([f"{key}=my b\xfccher, (all) = 'x'.txt"], TranslateConfig)
-
-    value = OverridesParser.create().parse_override(argument).value()
-
-    assert value == "my b\xfccher, (all) = 'x'.txt"
-
-
 @pytest.mark.parametrize("key", ["checkpoint", "plugins", "input"])
 @pytest.mark.parametrize(
     ("given", "paths"),
@@ -233,13 +224,6 @@ def test_a_file_becomes_a_file_of_as_many_lines(checkpoint, input_file, tmp_path
     assert lines[2] == lines[4] == ""
 
 
-def test_standard_output_has_only_translations(checkpoint, input_file, capfdbinary, expected):
-    translate(make_translate_config(checkpoint, input=input_file))
-
-    lines = capfdbinary.readouterr().out.decode().split("\n")
-    assert lines == [*(translation.hypotheses[0].text for translation in expected), ""]
-
-
 def test_text_is_translated_instead_of_the_input(checkpoint, capfdbinary, expected):
     translate(make_translate_config(checkpoint, text=SENTENCES[0]))
 
@@ -280,32 +264,6 @@ def test_nbest_numbers_the_lines_and_ranks_the_hypotheses(
     ]
     for (_, _, score), (_, found) in zip(rows, wanted, strict=True):
         assert float(score) == pytest.approx(found.score, abs=1e-5)
-
-
-def test_json_has_one_object_a_line(checkpoint, input_file, capfdbinary):
-    translate(make_translate_config(checkpoint, input=input_file, output_format=OutputFormat.json))
-
-    lines = capfdbinary.readouterr().out.decode().splitlines()
-    assert [json.loads(line)["source"] for line in lines] == SENTENCES
-
-
-def test_a_crash_halfway_leaves_no_output(checkpoint, input_file, tmp_path, monkeypatch):
-    def crash(*arguments, **options):
-        raise RuntimeError
-
-    monkeypatch.setattr(Translator, "_map_batches", crash)
-
-    with pytest.raises(RuntimeError):
-        translate(
-            make_translate_config(checkpoint, input=input_file, output=str(tmp_path / "out.txt"))
-        )
-
-    assert [path.name for path in tmp_path.iterdir()] == ["input.txt"]
-
-
-def test_a_missing_input_is_an_error_with_its_path(checkpoint, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.txt"):
-        translate(make_translate_config(checkpoint, input=str(tmp_path / "nowhere.txt")))
 
 
 def test_closed_standard_input_is_an_error_and_no_prompt(checkpoint, monkeypatch):
@@ -463,11 +421,6 @@ def test_translations_begin_with_the_lines_of_prefixes(translated, write):
     assert lines[2].startswith("c d")
 
 
-def test_prefixes_of_another_length_are_refused(translated, write):
-    with pytest.raises(ValueError, match=r"prefixes=.* ends before line 2, which input=.* has;"):
-        translated("ja\nnein\n", prefixes=write("prefixes", "ab\n"))
-
-
 @pytest.mark.parametrize("changes", [{}, {"long_lines": LongLines.split}])
 def test_banned_phrases_are_not_written(translated, write, changes):
     text = "".join(f"{sentence}\n" for sentence in SENTENCES)
@@ -537,33 +490,3 @@ def test_json_has_the_probability_of_each_token(translated):
     by_token = hypothesis["token_log_probabilities"]
     assert len(by_token) == len(hypothesis["tokens"])
     assert sum(by_token) == pytest.approx(hypothesis["log_probability"], abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"dictionary": "d"}, "dictionary=d needs unknown_words=copy"),
-        (
-            {"reference": "r", "prefixes": "p"},
-            "prefixes=p constrains a search, but",
-        ),
-        ({"reference": "r", "banned_phrases": "f"}, "banned_phrases=f constrains a search, but"),
-        (
-            {"reference": "r", "unknown_words": UnknownTokens.copy},
-            "unknown_words=copy changes translations, but reference=",
-        ),
-        (
-            {"prefixes": "p", "long_lines": LongLines.split},
-            "prefixes=p needs long_lines=whole",
-        ),
-        ({"input": ["a", "b"], "prefixes": "p"}, "prefixes=p names 1 files; give 2"),
-        ({"prefixes": "p", "output": "p"}, "output=p would overwrite the file of prefixes=p"),
-        (
-            {"banned_phrases": "p", "output": "p"},
-            "output=p would overwrite the file of banned",
-        ),
-    ],
-)
-def test_rules_that_make_no_sense_are_refused_by_name(changes, message):
-    with pytest.raises(ValueError, match=message):
-        make_translate_config("run", **changes)

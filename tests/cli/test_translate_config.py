@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 from tiny_translator import BEAM, GREEDY, make_translate_config
 
-from seq2seq.cli.translate_config import LongLines, OutputFormat
+from seq2seq.cli.translate_config import LongLines, OutputFormat, UnknownTokens
 from seq2seq.search import SamplingConfig
 
 
@@ -79,6 +79,16 @@ from seq2seq.search import SamplingConfig
             {"input": "a", "reference": "b", "gold": "c", "attention_html": "c"},
             "attention_html=c would overwrite the file of gold=c",
         ),
+        ({"dictionary": "d"}, "dictionary=d needs unknown_words=copy"),
+        ({"reference": "r", "prefixes": "p"}, "prefixes=p constrains a search, but"),
+        ({"reference": "r", "banned_phrases": "f"}, "banned_phrases=f constrains a search, but"),
+        (
+            {"reference": "r", "unknown_words": UnknownTokens.copy},
+            "unknown_words=copy changes translations, but reference=",
+        ),
+        ({"input": ["a", "b"], "prefixes": "p"}, "prefixes=p names 1 files; give 2"),
+        ({"prefixes": "p", "output": "p"}, "output=p would overwrite the file of prefixes=p"),
+        ({"banned_phrases": "p", "output": "p"}, "output=p would overwrite the file of banned"),
     ],
 )
 def test_invalid_values_are_refused_by_name(changes, message):

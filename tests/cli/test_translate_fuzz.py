@@ -2,7 +2,6 @@
 
 import io
 import itertools
-import json
 import random
 from dataclasses import replace
 
@@ -15,7 +14,6 @@ from tiny_translator import GREEDY, make_config, make_translate_config
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.cli.translate import translate
-from seq2seq.cli.translate_config import LongLines, OutputFormat
 from seq2seq.config.schema import build_model
 from seq2seq.data import train_tokenizers
 from seq2seq.files.text import UTF16_MARKS, LineReader
@@ -113,27 +111,6 @@ def test_each_adversarial_line_becomes_one_line(checkpoint, tmp_path):
         if not line.decode(errors="replace").strip()
     )
     assert (tmp_path / "links").read_bytes().count(b"\n") == len(lines)
-
-
-@pytest.mark.parametrize("output_format", [OutputFormat.nbest, OutputFormat.json])
-def test_adversarial_lines_leave_each_format_readable(checkpoint, tmp_path, output_format):
-    lines = [line for line in adversarial_lines(300) if line not in LONG]
-
-    written = run(checkpoint, lines, tmp_path, output_format=output_format)
-
-    assert len(written) == len(lines)
-    if output_format is OutputFormat.json:
-        assert all(json.loads(line)["hypotheses"] for line in written)
-    else:
-        assert [line.split(" ||| ")[0] for line in written] == list(map(str, range(len(lines))))
-
-
-def test_adversarial_lines_are_split_and_joined_again(checkpoint, tmp_path):
-    lines = adversarial_lines(300)
-
-    written = run(checkpoint, lines, tmp_path, long_lines=LongLines.split, split_length=3)
-
-    assert len(written) == len(lines)
 
 
 def test_adversarial_lines_are_scored_as_their_own_references(checkpoint, tmp_path):

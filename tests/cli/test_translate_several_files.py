@@ -3,7 +3,6 @@ import gzip
 import json
 import logging
 import os
-import stat
 
 import pytest
 import torch
@@ -180,24 +179,6 @@ def test_a_warning_counts_the_lines_of_all_inputs(checkpoint, inputs, tmp_path, 
     assert f" of {len(SENTENCES)} translations reached the length limit" in of_limits
 
 
-def test_a_damaged_input_leaves_no_output(checkpoint, inputs, tmp_path):
-    damaged = tmp_path / "in" / "c.de.gz"
-    damaged.write_bytes(gzip.compress(b"ein hund\n" * 9)[:-3])
-    paths = [str(tmp_path / name) for name in ("a.en", "c.en.gz")]
-
-    with pytest.raises(ValueError, match=r"^input=\S+c\.de\.gz: damaged or incomplete gzip file"):
-        translate(
-            make_translate_config(
-                checkpoint,
-                input=[inputs[0], str(damaged)],
-                output=paths,
-                alignments=str(tmp_path / "links.gz"),
-            )
-        )
-
-    assert outputs(tmp_path) == []
-
-
 @pytest.mark.parametrize("key", ["input", "reference", "gold"])
 def test_any_damaged_file_is_refused_with_its_key(checkpoint, inputs, tmp_path, key):
     damaged = tmp_path / "in" / "c.gz"
@@ -248,19 +229,6 @@ def test_references_are_compared_file_by_file(checkpoint, inputs, tmp_path):
 
     with pytest.raises(ValueError, match=r"a\.en ends before line 5, which input=\S+a\.de has;"):
         translate(make_translate_config(checkpoint, input=inputs, reference=references))
-
-
-def test_an_output_may_be_a_named_pipe(checkpoint, inputs, tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    paths = [str(tmp_path / "a.en"), str(pipe)]
-
-    translate(make_translate_config(checkpoint, input=inputs, output=paths))
-
-    with os.fdopen(reader, "rb") as file:
-        assert file.read().count(b"\n") == len(SECOND)
-    assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
 def test_a_closed_pipe_does_not_end_the_other_outputs(checkpoint, inputs, tmp_path, monkeypatch):

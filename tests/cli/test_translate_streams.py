@@ -90,15 +90,6 @@ def test_a_line_that_was_read_is_found_in_its_input():
     assert list(map(inputs.companion_name, (1, 2))) == ["prefixes=d:2", "prefixes=f:1"]
 
 
-def test_a_line_that_was_not_read_is_not_found():
-    inputs = Inputs([reader("input=a", "", "")], [])
-
-    next(inputs.windows(1))
-
-    with pytest.raises(IndexError):
-        inputs.find_line(1)
-
-
 def test_the_lines_of_an_input_do_not_wait_for_the_next_input():
     inputs = Inputs([reader("a", "A1", "A2", "A3"), Silent()], [])
 
@@ -180,10 +171,6 @@ def test_an_interrupt_ends_the_prompt(monkeypatch):
     assert list(Prompt()) == []
 
 
-def test_a_line_is_answered_before_the_next_is_typed():
-    assert Prompt().has_more() is False
-
-
 def formatted(output_format, translation, *, index, **changes):
     config = make_translate_config("run", decoding=GREEDY, output_format=output_format, **changes)
     return format_translation(config, translation, index=index)
@@ -242,15 +229,6 @@ def test_the_text_of_a_scored_reference_is_its_log_probability():
     assert content == b"-3.0000\n"
 
 
-@pytest.mark.parametrize("output_format", ["nbest", "json"])
-def test_other_formats_of_a_scored_reference_are_those_of_a_translation(output_format):
-    translation = make_translation("a b")
-
-    scored = formatted(output_format, translation, index=4, reference="r")
-
-    assert scored == formatted(output_format, translation, index=4)
-
-
 @pytest.mark.parametrize("output_format", ["text", "nbest", "json"])
 def test_a_lone_surrogate_does_not_stop_the_output(output_format):
     content = formatted(output_format, make_translation("a\ud800"), index=0)
@@ -276,12 +254,6 @@ def run(config, sentences):
         for sentence in sentences:
             progress.advance(Translation(sentence, [], [], []))
         progress.log_speed()
-
-
-def test_there_is_no_bar_if_standard_error_is_closed(file, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", None)
-
-    run(make_translate_config("run", input=file), ["ein B\xe4r", "ja"])
 
 
 @pytest.fixture
@@ -315,26 +287,26 @@ def test_without_a_known_size_only_sentences_are_counted(tmp_path, file, monkeyp
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "stdin"),
     [
-        pytest.param({"text": "ja"}, id="text"),
-        pytest.param({"progress": False}, id="not wanted"),
+        pytest.param({"text": "ja"}, io.StringIO(), id="for a text"),
+        pytest.param({"progress": False}, io.StringIO(), id="if it is not wanted"),
+        pytest.param({"progress": True}, Terminal(), id="at a prompt"),
     ],
 )
-def test_there_is_no_bar_for(changes, monkeypatch):
+def test_there_is_no_bar(changes, stdin, monkeypatch):
     terminal = use_terminal(monkeypatch)
+    monkeypatch.setattr(sys, "stdin", stdin)
+
     run(make_translate_config("run", **changes), ["ja"])
 
     assert terminal.getvalue() == ""
 
 
-def test_there_is_no_bar_at_a_prompt(monkeypatch):
-    terminal = use_terminal(monkeypatch)
-    monkeypatch.setattr(sys, "stdin", Terminal())
+def test_closed_standard_error_gets_no_bar(file, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
 
-    run(make_translate_config("run", progress=True), ["ja"])
-
-    assert terminal.getvalue() == ""
+    run(make_translate_config("run", input=file), ["ein B\xe4r", "ja"])
 
 
 def test_a_bar_on_the_terminal_of_the_translations_must_be_asked_for(monkeypatch):

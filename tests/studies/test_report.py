@@ -200,16 +200,6 @@ def test_different_devices_are_named(tmp_path, report):
     assert "times cannot be compared: cpu, 1 threads; NVIDIA H100.</li>" in page
 
 
-def test_runs_of_one_seed_in_a_group_are_named(tmp_path, report):
-    for number, (name, seed) in enumerate([("dot", 1), ("dot", 1), ("none", 1), ("none", 2)]):
-        write_run(tmp_path / f"{number}", f"attention={name}", f"seed={seed}")
-
-    page, _ = report(tmp_path)
-
-    assert "<li>dot has several runs with one seed; they count as different seeds" in page
-    assert "none has several" not in page
-
-
 def test_what_a_run_has_not_kept_is_named(tmp_path, report):
     page, data = report(write_study(tmp_path))
 

@@ -121,12 +121,12 @@ def point_at(element):
     ActionChains(driver).move_to_element(element).perform()
 
 
-def test_a_click_sorts_by_number_and_by_text(show):
+def test_heads_sort_by_number_and_by_text_with_pointer_and_keys(show):
     browser = show()
 
     click_head(browser, 1)
     falling = names(browser)
-    click_head(browser, 1)
+    browser.find_elements(By.CSS_SELECTOR, "thead button")[1].send_keys(Keys.ENTER)
     rising = names(browser)
     click_head(browser, 0)
 
@@ -137,17 +137,11 @@ def test_a_click_sorts_by_number_and_by_text(show):
     assert [head.get_attribute("aria-sort") for head in heads] == ["ascending"]
 
 
-def test_the_keyboard_sorts_too(show):
-    browser = show()
-
-    browser.find_elements(By.CSS_SELECTOR, "thead button")[1].send_keys(Keys.ENTER)
-
-    assert names(browser)[0] == "none"
-
-
 def test_the_axis_can_be_chosen(show):
+    """A box with all groups appears only where they share positions."""
     browser = show()
-    before = traces(browser)
+    mode = "return document.querySelector('.chart').layout.hovermode"
+    before, by_updates = traces(browser), browser.execute_script(mode)
 
     browser.find_element(By.CSS_SELECTOR, "[name=axis][value=minutes]").click()
 
@@ -156,28 +150,25 @@ def test_the_axis_can_be_chosen(show):
     title = browser.find_element(By.CSS_SELECTOR, ".chart .xtitle").text
     assert title == "Minutes"
     assert traces(browser, chart=1) == [["dot", ["1-5", "6-9"]]]
+    assert (by_updates, browser.execute_script(mode)) == ("x unified", "closest")
 
 
-def test_a_group_can_be_hidden_in_charts_and_translations(show):
-    browser = show()
-
-    browser.find_elements(By.CSS_SELECTOR, "#groups input")[0].click()
-
-    assert [name for name, _ in traces(browser)] == ["additive"]
-    titles = browser.find_elements(By.CSS_SELECTOR, ".card h3")
-    assert [title.text for title in titles] == ["additive", "none"]
-
-
-def test_all_groups_can_be_shown_and_hidden_at_once(show):
+def test_groups_can_be_hidden_in_charts_and_translations_singly_and_at_once(show):
     browser = show()
     everything, nothing = browser.find_elements(By.CSS_SELECTOR, "#groups button")
+    boxes = browser.find_elements(By.CSS_SELECTOR, "#groups input")
 
+    boxes[0].click()
+    without_first = traces(browser)
+    titles = [each.text for each in browser.find_elements(By.CSS_SELECTOR, ".card h3")]
     nothing.click()
     hidden = traces(browser)
-    browser.find_elements(By.CSS_SELECTOR, "#groups input")[1].click()
+    boxes[1].click()
     one = traces(browser)
     everything.click()
 
+    assert [name for name, _ in without_first] == ["additive"]
+    assert titles == ["additive", "none"]
     assert hidden == []
     assert [name for name, _ in one] == ["additive"]
     assert [name for name, _ in traces(browser)] == ["dot", "additive"]
@@ -223,21 +214,10 @@ def test_groups_differ_in_the_colour_or_the_shape_of_the_list_and_the_markers(sh
     assert "none" not in shapes
 
 
-def test_a_box_with_all_groups_appears_only_where_they_share_positions(show):
-    browser = show()
-    mode = "return document.querySelector('.chart').layout.hovermode"
-    updates = browser.execute_script(mode)
-
-    browser.find_element(By.CSS_SELECTOR, "[name=axis][value=minutes]").click()
-
-    assert (updates, browser.execute_script(mode)) == ("x unified", "closest")
-
-
-def test_a_finger_scrolls_the_page_over_a_chart(show):
-    browser = show()
+def test_a_finger_scrolls_the_page_over_a_chart(show, browser):
     browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
     try:
-        browser = show()
+        show()
         chart = browser.find_element(By.CSS_SELECTOR, ".chart")
         before, left, top = browser.execute_script(
             "arguments[0].scrollIntoView({ block: 'center' });"
@@ -258,7 +238,7 @@ def test_a_finger_scrolls_the_page_over_a_chart(show):
         browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
-def test_a_translation_like_the_reference_is_marked(show):
+def test_charts_are_drawn_and_a_translation_like_the_reference_is_marked(show):
     browser = show()
 
     marked = WebDriverWait(browser, 10).until(
@@ -266,68 +246,48 @@ def test_a_translation_like_the_reference_is_marked(show):
     )
 
     assert [title.text for title in marked] == ["additive"]
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".chart .main-svg")) >= 3
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".chart .point")) >= 2 + 2 + 1 + 1
 
 
-def test_charts_are_drawn(show):
-    browser = show()
-
-    drawn = browser.find_elements(By.CSS_SELECTOR, ".chart .main-svg")
-    points = browser.find_elements(By.CSS_SELECTOR, ".chart .point")
-
-    assert len(drawn) >= 3
-    assert len(points) >= 2 + 2 + 1 + 1
-
-
-def test_pointing_at_a_target_token_shades_the_source_of_its_card(show):
+def test_pointing_at_tokens_shades_what_they_looked_at_and_what_looked_at_them(show):
     browser = show()
 
     point_at(tokens(browser, 1, "target")[1])
-
-    assert shades(browser, 1, "source") == pytest.approx([0.3, 0.7, 0.0], abs=0.01)
-    assert shades(browser, 2, "source") == [0.0, 0.0, 0.0]
+    sources = [shades(browser, card, "source") for card in (1, 2)]
     readout = browser.find_element(By.CSS_SELECTOR, ".card .readout").text
-    assert readout == "dog looked at Hund 70 %, Ein 30 %"
-
-
-def test_pointing_at_a_source_token_shades_the_targets_of_all_cards(show):
-    browser = show()
-
     point_at(tokens(browser, 1, "source")[0])
 
+    assert sources[0] == pytest.approx([0.3, 0.7, 0.0], abs=0.01)
+    assert sources[1] == [0.0, 0.0, 0.0]  # of the other card
+    assert readout == "dog looked at Hund 70 %, Ein 30 %"
     assert shades(browser, 1, "target") == pytest.approx([0.7, 0.3, 0.05], abs=0.01)
     assert shades(browser, 2, "target") == pytest.approx([0.9, 0.2, 0.0], abs=0.01)
     assert len(tokens(browser, 3, "source")) == 0  # without attention
 
 
-def test_a_head_can_be_chosen(show):
-    browser = show()
-
-    browser.find_element(By.CSS_SELECTOR, ".card select option[value='1']").click()
-    point_at(tokens(browser, 1, "target")[0])
-
-    assert shades(browser, 1, "source") == pytest.approx([0.5, 0.3, 0.2], abs=0.01)
-
-
-def test_keys_move_along_the_tokens_and_buttons_to_the_next_sentence(show):
+def test_heads_tokens_and_sentences_can_be_chosen(show):
     browser = show()
 
     tokens(browser, 1, "target")[0].send_keys(Keys.ARROW_RIGHT)
-    shaded = shades(browser, 1, "source")
+    mean = shades(browser, 1, "source")
+    browser.find_element(By.CSS_SELECTOR, ".card select option[value='1']").click()
+    point_at(tokens(browser, 1, "target")[0])
+    head = shades(browser, 1, "source")
     browser.find_element(By.ID, "next").click()
 
-    assert shaded == pytest.approx([0.3, 0.7, 0.0], abs=0.01)
+    assert mean == pytest.approx([0.3, 0.7, 0.0], abs=0.01)
+    assert head == pytest.approx([0.5, 0.3, 0.2], abs=0.01)
     assert browser.find_element(By.CSS_SELECTOR, "#sentence bdi").text == "Zwei Hunde"
     assert not browser.find_element(By.ID, "next").is_enabled()
 
 
-@pytest.mark.parametrize("text", ["dot", HOSTILE])
 @pytest.mark.parametrize("width", [1400, 400])
-def test_the_page_is_no_wider_than_the_screen(show, text, width):
-    browser = show()
+def test_the_page_is_no_wider_than_the_screen(show, browser, width):
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == 400}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
-        browser = show(text)
+        show(HOSTILE)
         overflow = browser.execute_script(
             "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
         )
@@ -377,12 +337,12 @@ def test_without_plotly_the_rest_of_the_page_works(show, monkeypatch):
     assert len(browser.find_elements(By.CLASS_NAME, "card")) == 3
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_lines_and_text_have_the_colours_of_the_scheme(show, scheme):
+def test_lines_and_text_have_the_colours_of_the_scheme(show):
     browser = show()
-    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-    try:
+    papers = []
+    for scheme in ("dark", "light"):
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
         # The charts hear of the new scheme with the next frame, after the style has changed.
         WebDriverWait(browser, 10).until(
             lambda _: browser.execute_script(
@@ -391,12 +351,11 @@ def test_lines_and_text_have_the_colours_of_the_scheme(show, scheme):
             ),
             "the lines of the charts keep the colours of the other scheme",
         )
-        paper = browser.find_element(By.TAG_NAME, "body").value_of_css_property("background-color")
-    finally:
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        body = browser.find_element(By.TAG_NAME, "body")
+        papers.append(re.findall(r"\d+", body.value_of_css_property("background-color"))[0])
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
-    is_light = int(re.findall(r"\d+", paper)[0]) > 127
-    assert is_light == (scheme == "light")
+    assert int(papers[0]) < 127 < int(papers[1])
 
 
 def test_the_first_column_stays_in_sight_with_its_head(show):
