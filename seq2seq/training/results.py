@@ -132,8 +132,8 @@ def _write_texts(
 
 
 def _evaluate(trainer: Trainer, model: Seq2Seq, data: EvaluationSet) -> Evaluation:
-    validating, decoding = trainer.validator.evaluator, trainer.config.decoding
-    scoring = replace(validating, data=data, decoding=decoding, num_samples=0)
+    decoding = trainer.config.decoding
+    scoring = replace(trainer.evaluator, data=data, decoding=decoding, num_samples=0)
     return scoring.evaluate(model, ter=True)
 
 

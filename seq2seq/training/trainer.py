@@ -4,6 +4,7 @@ import logging
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -36,7 +37,7 @@ from seq2seq.training.progress import (
 from seq2seq.training.resume import check_same_data, forget_best
 from seq2seq.training.run_directory import CheckpointWriter, RunDirectory, SaveClock
 from seq2seq.training.updates import NonFiniteError, Updater
-from seq2seq.training.validation import Evaluation, Validator, metric_value
+from seq2seq.training.validation import Evaluation, Evaluator, count_zero_score, metric_value
 
 logger = logging.getLogger(__name__)
 
@@ -82,8 +83,14 @@ class Trainer:
             mixture=data.mixture,
         )
         self.writer = CheckpointWriter(config, tokenizers=data.tokenizers, directory=directory)
-        self.validator = Validator(
-            config, data=data, numerics=numerics, ranks=ranks, writer=self.writer
+        self.evaluator = Evaluator(
+            data=data.valid,
+            tokenizers=data.tokenizers,
+            decoding=config.decoding.as_greedy(),
+            batch_size=config.training.validation.batch_size,
+            numerics=numerics,
+            ranks=ranks,
+            num_samples=config.training.validation.num_samples,
         )
         self._clock = time.monotonic()
         self._save_clock = SaveClock(config.training.save_every_minutes)
@@ -171,7 +178,7 @@ class Trainer:
         if self.ranks.is_first:
             directory.save(directory.average, average)
         model = average.build_model().to(self.numerics.device)
-        evaluation = self.validator.evaluator.evaluate(model, ter=False)
+        evaluation = self.evaluator.evaluate(model, ter=False)
         is_best = metric_value(evaluation, config.validation.metric) > progress.best[0][0]
         if self.ranks.is_first:
             best = average if is_best else load_checkpoint(directory.step(progress.best_update))
@@ -267,8 +274,17 @@ class Trainer:
 
     def _validate(self, board: TensorBoard) -> None:
         """Score the model, keep it if it is among the best, and write last.pt."""
-        progress, validator = self.progress, self.validator
-        evaluation, others = validator.validate(self.model, self.updater, progress)
+        progress = self.progress
+        self.ranks.check_equal_weights(self.model)
+        with self.updater.averaged_weights():
+            evaluation = self.evaluator.evaluate(self.model, ter=False)
+            others = {
+                name: replace(self.evaluator, data=data, num_samples=0).evaluate(
+                    self.model, ter=False
+                )
+                for name, data in self.data.other_valid.items()
+            }
+            self._keep_best(evaluation)
         logger.info(
             "update %d, epoch %.1f, %.1f min, valid %s",
             progress.update,
@@ -278,11 +294,22 @@ class Trainer:
         )
         board.validation(evaluation, update=progress.update)
         board.position("valid", progress)
-        board.samples(evaluation, validator.evaluator, update=progress.update)
+        board.samples(evaluation, self.evaluator, update=progress.update)
         for name, other in others.items():
             logger.info("update %d, valid.%s %s", progress.update, name, other)
             board.other_validation(name, other, update=progress.update)
         self._save_last(board)
+
+    def _keep_best(self, evaluation: Evaluation) -> None:
+        """Count a validation, and keep the weights if they are among the best."""
+        progress, metric = self.progress, self.config.training.validation.metric
+        value = metric_value(evaluation, metric)
+        count_zero_score(progress, value, metric)
+        progress.count_validation(value, self.config.training)
+        if self.ranks.is_first:
+            self.writer.keep_best(self.model.state_dict(), progress)
+        # The first process drops checkpoints whose files are missing.
+        progress.best = self.ranks.share_from_first(progress.best)
 
     def _save_last(self, board: TensorBoard) -> None:
         if not self.ranks.is_first:

@@ -1,4 +1,4 @@
-"""Score a model on a corpus, validate a model in training, and keep the best checkpoints."""
+"""Score a model on a corpus, and compare its scores with those of other validations."""
 
 import logging
 import math
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import NamedTuple
 
-from seq2seq.config.schema import Metric, TrainConfig
+from seq2seq.config.schema import Metric
 from seq2seq.data import TokenizerPair, batches_by_length, collate
 from seq2seq.data.batching import Numbers
 from seq2seq.evaluation.alignment import (
@@ -32,10 +32,9 @@ from seq2seq.runtime.distributed import (
 from seq2seq.runtime.numerics import Numerics, naming_batch
 from seq2seq.search import DecodingConfig, Hypothesis, search
 from seq2seq.training.loss import perplexity
-from seq2seq.training.preparation import EvaluationSet, PreparedData
+from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.progress import Progress
-from seq2seq.training.run_directory import CheckpointWriter
-from seq2seq.training.updates import NonFiniteError, Updater
+from seq2seq.training.updates import NonFiniteError
 
 logger = logging.getLogger(__name__)
 
@@ -223,69 +222,6 @@ class _BatchScores(NamedTuple):
     links: dict[int, list[Links]]
     hypotheses: dict[int, Hypothesis]
     translations: dict[int, str]
-
-
-class Validator:
-    """Scores a model on the validation sets; every process takes part in it."""
-
-    def __init__(
-        self,
-        config: TrainConfig,
-        *,
-        data: PreparedData,
-        numerics: Numerics,
-        ranks: Ranks,
-        writer: CheckpointWriter,
-    ) -> None:
-        self._config = config.training
-        self._ranks = ranks
-        self._writer = writer
-        self.evaluator = Evaluator(
-            data=data.valid,
-            tokenizers=data.tokenizers,
-            decoding=config.decoding.as_greedy(),
-            batch_size=config.training.validation.batch_size,
-            numerics=numerics,
-            ranks=ranks,
-            num_samples=config.training.validation.num_samples,
-        )
-        self._others = {
-            name: replace(self.evaluator, data=other, num_samples=0)
-            for name, other in data.other_valid.items()
-        }
-
-    def validate(
-        self, model: Seq2Seq, updater: Updater, progress: Progress
-    ) -> tuple[Evaluation, dict[str, Evaluation]]:
-        """Score the model, count the validation, and keep the weights if they are among the best.
-
-        Args:
-            model: The model in training.
-            updater: Its updater, which may have an average of the weights to score instead.
-            progress: The counters of the run.
-
-        Returns:
-            The scores on the first validation set, and on the others by name.
-
-        Raises:
-            ValueError: The processes have different weights.
-        """
-        self._ranks.check_equal_weights(model)
-        metric = self._config.validation.metric
-        with updater.averaged_weights():
-            evaluation = self.evaluator.evaluate(model, ter=False)
-            others = {
-                name: evaluator.evaluate(model, ter=False)
-                for name, evaluator in self._others.items()
-            }
-            value = metric_value(evaluation, metric)
-            count_zero_score(progress, value, metric)
-            progress.count_validation(value, self._config)
-            if self._ranks.is_first:
-                self._writer.keep_best(model.state_dict(), progress)
-            # The first process drops checkpoints whose files are missing.
-            progress.best = self._ranks.share_from_first(progress.best)
-        return evaluation, others
 
 
 def metric_value(evaluation: Evaluation, metric: Metric) -> float:

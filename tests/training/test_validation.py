@@ -24,6 +24,7 @@ from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.search import Hypothesis
 from seq2seq.training import validation
+from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.preparation import EvaluationSet, prepare_data
 from seq2seq.training.progress import Progress
 from seq2seq.training.updates import NonFiniteError
@@ -244,7 +245,7 @@ def test_the_mode_of_the_model_is_restored(tmp_path, answers, training):
 def test_beside_its_search_the_host_waits_for_a_batch_once_for_each_result(tmp_path):
     with pretend_cuda() as cuda:
         trainer = tiny_trainer(tmp_path, "training.device=cuda", "training.validation.batch_size=2")
-        scored = trainer.validator.evaluator
+        scored = trainer.evaluator
         links = frozenset({(0, 0)})
         scored.data.gold = [GoldLinks(links, links)] * len(scored.data.sources)
         model = cuda.move(trainer.model)
@@ -265,7 +266,8 @@ def trainer(tmp_path):
 
 
 def validate(trainer) -> None:
-    trainer.validator.validate(trainer.model, trainer.updater, trainer.progress)
+    with TensorBoard(None, first_update=1) as board:
+        trainer._validate(board)
 
 
 def test_the_validation_is_counted_and_the_weights_are_kept(trainer):
@@ -273,11 +275,11 @@ def test_the_validation_is_counted_and_the_weights_are_kept(trainer):
 
     assert trainer.progress.validated_update == 5
     assert trainer.progress.best_update == 5
-    assert trainer.directory.next_best(5).exists()
+    assert trainer.directory.best.exists()
 
 
 def test_another_process_counts_and_writes_nothing(trainer, monkeypatch):
-    trainer.validator._ranks = Ranks(1, 1, 2)
+    trainer.ranks = Ranks(1, 1, 2)
     monkeypatch.setattr(Ranks, "check_equal_weights", lambda *_: None)
     monkeypatch.setattr(
         Ranks, "share_from_first", lambda _, own: [*own, (0.0, 3)] if isinstance(own, list) else own
@@ -288,7 +290,7 @@ def test_another_process_counts_and_writes_nothing(trainer, monkeypatch):
     # The first process knows which checkpoints it could keep.
     assert trainer.progress.best_update == 5
     assert [update for _, update in trainer.progress.best] == [5, 3]
-    assert not trainer.directory.next_bests()
+    assert not trainer.directory.best.exists()
 
 
 def test_other_weights_than_those_of_the_first_process_stop_before_scoring(trainer, monkeypatch):
@@ -301,7 +303,7 @@ def test_other_weights_than_those_of_the_first_process_stop_before_scoring(train
         validate(trainer)
 
     assert trainer.progress.validated_update == 0
-    assert not trainer.directory.next_bests()
+    assert not trainer.directory.best.exists()
 
 
 def test_every_validation_set_is_scored_and_the_first_one_chooses(tmp_path):

@@ -121,7 +121,7 @@ class ProgressDisplay:
         self._is_quiet = quiet
         self._bar = tqdm(
             total=100,
-            initial=_percentage(progress.share(config)),
+            initial=100 * progress.share(config),
             desc="training",
             bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed}<{remaining}, {postfix}",
             disable=quiet or bool(_LABEL.get()) or not sys.stderr.isatty(),
@@ -158,7 +158,7 @@ class ProgressDisplay:
         speed = num_tokens / max(progress.update_seconds - before.update_seconds, 1e-9)
         share = progress.share(self._config)
         self._bar.set_postfix_str(f"loss {loss:.3f}, {speed:.0f} tokens/s", refresh=False)
-        self._bar.update(_percentage(share) - self._bar.n)
+        self._bar.update(100 * share - self._bar.n)
         if self._bar.disable:
             epoch = progress.epoch + progress.epoch_share
             left = self._seconds_left(progress, self._began, now - self._began_at)
@@ -204,7 +204,3 @@ def describe_seconds(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.1f} minutes" if seconds < 90 * 60 else f"{seconds / 3600:.1f} hours"
-
-
-def _percentage(share: float) -> float:
-    return round(100 * share, 1)
