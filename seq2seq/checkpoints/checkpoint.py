@@ -198,16 +198,12 @@ def average_files(paths: Sequence[str | Path], *, output: str | Path) -> None:
         raise FileNotFoundError(f"output {output}: there is no directory {target.parent}; make it")
     checkpoints = load_checkpoints(paths)
     for path, checkpoint in zip(paths, checkpoints, strict=True):
-        differences = [
-            str(difference)
-            for difference in config_differences(checkpoints[0].config, checkpoint.config)
-            if difference.marks & {Mark.model, Mark.initial}
-        ]
-        if differences:
+        configs = checkpoints[0].config, checkpoint.config
+        if differences := config_differences(*configs, Mark.model, Mark.initial):
             raise ValueError(
                 f"checkpoint={path} has another model than checkpoint={paths[0]}: "
-                f"{', '.join(differences)}; average checkpoints of one run, or translate with "
-                "several as an ensemble"
+                f"{', '.join(map(str, differences))}; average checkpoints of one run, or "
+                "translate with several as an ensemble"
             )
     save_checkpoint(target, average_checkpoints(checkpoints))
 

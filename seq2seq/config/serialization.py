@@ -135,8 +135,14 @@ class Difference(NamedTuple):
         return f"{self.key} ({as_yaml(self.first)} -> {as_yaml(self.second)})"
 
 
-def config_differences(first: TrainConfig, second: TrainConfig) -> list[Difference]:
-    """Return the keys whose values differ; a key that one of them lacks is "absent" there."""
+def config_differences(first: TrainConfig, second: TrainConfig, *wanted: Mark) -> list[Difference]:
+    """Return the keys whose values differ; a key that one of them lacks is "absent" there.
+
+    Args:
+        first: A configuration.
+        second: Another one.
+        wanted: Marks of which a key must have one; none: all keys.
+    """
     flat = flatten_config(first), flatten_config(second)
     marks = marks_of_keys(first) | marks_of_keys(second)
     differences = []
@@ -147,7 +153,7 @@ def config_differences(first: TrainConfig, second: TrainConfig) -> list[Differen
             while field not in marks:  # data.train.news belongs to data.train
                 field = field.rpartition(".")[0]
             differences.append(Difference(key, before, after, marks[field]))
-    return differences
+    return [each for each in differences if not wanted or each.marks & {*wanted}]
 
 
 def save_config(config: TrainConfig, path: Path) -> None:

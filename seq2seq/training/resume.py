@@ -37,11 +37,7 @@ def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> Non
             near = difflib.get_close_matches(given, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ValueError(f"resume_changes: unknown key {given!r}{hint}")
-    differences = [
-        difference
-        for difference in config_differences(saved, config)
-        if Mark.free not in difference.marks
-    ]
+    differences = config_differences(saved, config, Mark.named, Mark.fixed)
     others = [
         difference
         for difference in differences
@@ -111,8 +107,7 @@ def forget_best(
     """
     is_other_data = progress.valid_fingerprint not in ("", valid_fingerprint)
     progress.valid_fingerprint = valid_fingerprint
-    differences = config_differences(saved, config)
-    keys = [difference.key for difference in differences if Mark.scores in difference.marks]
+    keys = [difference.key for difference in config_differences(saved, config, Mark.scores)]
     if not is_other_data and not keys:
         return
     progress.best, progress.since_best, progress.zero_scores = [], 0, 0
@@ -151,15 +146,10 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
     except (OSError, ValueError) as error:
         reason = str(error).removeprefix("checkpoint=")
         raise ValueError(f"init_from={reason}") from error
-    differences = [
-        str(difference)
-        for difference in config_differences(checkpoint.config, config)
-        if Mark.model in difference.marks
-    ]
-    if differences:
+    if differences := config_differences(checkpoint.config, config, Mark.model):
         raise ValueError(
-            f"init_from={config.init_from} does not fit: {', '.join(differences)}; give these keys "
-            "the values of the checkpoint, which stand first"
+            f"init_from={config.init_from} does not fit: {', '.join(map(str, differences))}; give "
+            "these keys the values of the checkpoint, which stand first"
         )
     logger.info("weights and tokenizers of %s", checkpoint.origin)
     tags = required_tags(checkpoint.config.data)

@@ -10,10 +10,9 @@ from tiny_training import ROOT
 from seq2seq.attention import attention_config_types
 from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.config.schema import TrainConfig, build_model, load_config
-from seq2seq.data import load_corpora, train_tokenizers
 from seq2seq.model.config import DropoutMode
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.search import decoding_config_types, search
+from seq2seq.search import decoding_config_types
 
 CONFIGS = ROOT / "configs"
 CHOICES = sorted(path.relative_to(CONFIGS).with_suffix("") for path in CONFIGS.glob("*/*.yaml"))
@@ -32,7 +31,7 @@ def build(config: TrainConfig) -> Seq2Seq:
 def test_every_file_is_tested():
     every = {path.relative_to(CONFIGS).with_suffix("") for path in CONFIGS.rglob("*.yaml")}
 
-    assert every == {*CHOICES, *map(Path, ("export", "score", "train", "translate"))}
+    assert every == {*CHOICES, *map(Path, ("export", "score", "serve", "train", "translate"))}
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
@@ -106,32 +105,6 @@ def test_dropout_of_the_decoder_follows_that_of_the_encoder_unless_given():
         (DropoutMode.sequence, DropoutMode.sequence),
         (DropoutMode.sequence, DropoutMode.step),
     ]
-
-
-@pytest.mark.parametrize("name", names_of("decoding"))
-def test_every_decoding_finds_a_translation(name):
-    config = load_config(f"decoding={name}").decoding
-    sizes = ("model.encoder.hidden_size=4", "model.decoder.hidden_size=6")
-    model = build(load_config(*sizes)).eval()
-
-    found = search(model, torch.tensor([[5, 3]]), torch.ones(1, 2, dtype=torch.bool), config)
-
-    assert len(found) == 1
-    assert len(found[0]) >= 1
-
-
-@pytest.mark.parametrize("name", names_of("tokenizer"))
-def test_every_tokenizer_is_trained_and_decodes_its_text(name, tmp_path):
-    config = load_config(f"tokenizer={name}", "tokenizer.vocabulary_size=90", "data.num_train=150")
-    corpus = load_corpora(config.data).train
-
-    tokenizers = train_tokenizers(config.tokenizer, corpus)
-
-    pair = next(iter(corpus))
-    (ids,) = tokenizers.target.encode([pair.target])
-    assert ids
-    if name != "words":  # most words are unknown in so small a vocabulary
-        assert tokenizers.target.decode(ids) == pair.target
 
 
 @pytest.mark.parametrize("name", names_of("decoding"))

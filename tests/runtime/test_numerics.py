@@ -72,16 +72,27 @@ def test_only_large_models_on_a_cpu_keep_bf16(monkeypatch, device, least, expect
     assert native.suited_to(7) == Numerics(torch.device(device), expected)
 
 
-def test_missing_cuda_is_an_error_with_a_way_out():
-    with pytest.raises(ValueError, match=r"device=cuda: no CUDA device was found; choose cpu"):
-        choose_numerics(Device.cuda, Precision.auto)
+@pytest.mark.parametrize(
+    ("device", "precision", "num_gpus", "message"),
+    [
+        ("cuda", "auto", 0, "^device=cuda: no CUDA device was found; choose cpu"),
+        ("auto", "fp16", 0, "^precision=fp16 needs a CUDA device; choose bf16"),
+        ("auto", "tf32", 0, "^precision=tf32 needs a CUDA device; choose bf16"),
+        ("auto", "int8", 3, "^precision=int8 runs only on a CPU; add device=cpu"),
+        ("cuda", "int8", 3, "^precision=int8 runs only on a CPU; add device=cpu"),
+        ("auto", "fp32", 2, "^process 2 of this machine has no GPU of its own: .* 2;"),
+    ],
+)
+def test_what_the_machine_lacks_is_an_error_with_a_way_out(
+    monkeypatch, device, precision, num_gpus, message
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: num_gpus > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: num_gpus)
 
+    with pytest.raises(ValueError, match=message):
+        choose_numerics(Device(device), Precision(precision), local_rank=2)
 
-@pytest.mark.parametrize("precision", [Precision.fp16, Precision.tf32])
-def test_precisions_of_cuda_on_a_cpu_are_errors_with_a_way_out(precision):
-    name = precision.value
-    with pytest.raises(ValueError, match=rf"precision={name} needs a CUDA device; choose bf16"):
-        choose_numerics(Device.auto, precision)
+    assert choose_numerics(Device.cpu, Precision.fp32, local_rank=2).device == CPU
 
 
 @HAS_FP32_PRECISION
@@ -128,24 +139,6 @@ def test_auto_takes_bf16_only_on_a_gpu_that_multiplies_it_natively(
     assert choose_numerics(Device.auto, Precision.auto).precision is Precision(expected)
 
 
-def test_a_process_without_a_gpu_of_its_own_is_told_so(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-
-    with pytest.raises(
-        ValueError, match=r"^process 2 of this machine has no GPU of its own: .* 2;"
-    ):
-        choose_numerics(Device.auto, Precision.fp32, local_rank=2)
-
-    assert choose_numerics(Device.cpu, Precision.fp32, local_rank=2).device.type == "cpu"
-
-
-def test_an_explicit_cpu_is_used_even_with_cuda(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-
-    assert choose_numerics(Device.cpu, Precision.fp32).device == CPU
-
-
 @pytest.mark.parametrize(
     ("precision", "dtype"), [(Precision.fp32, torch.float32), (Precision.bf16, torch.bfloat16)]
 )
@@ -167,14 +160,6 @@ def test_int8_autocast_changes_no_products():
 
     assert numerics == Numerics(CPU, Precision.int8)
     assert product.dtype == torch.float32
-
-
-@pytest.mark.parametrize("device", [Device.auto, Device.cuda])
-def test_int8_on_cuda_is_an_error_with_a_way_out(monkeypatch, device):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-
-    with pytest.raises(ValueError, match=r"precision=int8 runs only on a CPU; add device=cpu"):
-        choose_numerics(device, Precision.int8)
 
 
 @HAS_FP32_PRECISION
