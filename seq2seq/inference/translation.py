@@ -143,13 +143,8 @@ def make_translation(
         hypotheses=[
             TranslatedHypothesis(
                 text=text,
-                score=found.score,
-                log_probability=found.log_probability,
-                finished=found.finished,
-                ids=found.ids,
                 tokens=tokenizers.target.tokens([*found.ids, EOS] if found.finished else found.ids),
-                attention_weights=found.attention_weights,
-                token_log_probabilities=found.token_log_probabilities,
+                **found._asdict(),
             )
             for text, found in zip(texts, hypotheses, strict=True)
         ],

@@ -54,8 +54,3 @@ class Dropout(nn.Module):
         # The factors have the type of the inputs; booleans would be converted before the product.
         factors = torch.ge(levels, num_dropped - _LEVELS // 2, out=torch.empty_like(inputs))
         return inputs * factors.mul_(_LEVELS / (_LEVELS - num_dropped))
-
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        shared = "" if self.shared_dim is None else f", shared_dim={self.shared_dim}"
-        return f"p={self.p}{shared}"

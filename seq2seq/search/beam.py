@@ -25,12 +25,17 @@ from seq2seq.special_tokens import BOS, EOS
 
 
 class Ranking:
-    """Ranking by log-probability divided by length penalty (Wu et al. 2016, eq. 14).
+    """Ranking by length and coverage (Wu et al. 2016, eq. 14).
 
-    The score of a hypothesis Y is s(Y) = log P(Y) / lp(|Y|) + cp(Y). Here cp(Y) = 0.
+    The score of a hypothesis Y is s(Y) = log P(Y) / lp(|Y|) + cp(Y), where lp is the length penalty
+    and cp(Y) = b * sum_i log(min(sum_t p_ti, 1)). Here p_ti is the attention weight of source token
+    i at target token t, averaged over heads; both include EOS. A source token without any attention
+    counts as one with the smallest positive number, which keeps scores finite. With b = 0 no
+    coverage is computed.
     """
 
     def __init__(self, config: BeamConfig, *, limits: list[int], device: torch.device) -> None:
+        self._config = config
         self._penalties = torch.tensor(
             [config.penalty(length) for length in range(max(limits) + 1)],
             dtype=torch.float64,
@@ -38,8 +43,11 @@ class Ranking:
         )
 
     def start_coverage(self, source_mask: Tensor) -> Tensor:
-        """Return the coverage of each source token by the empty hypothesis, (B, 1, S)."""
-        return source_mask.new_zeros(len(source_mask), 1, 0, dtype=torch.float32)
+        """Return the coverage of each source token by the empty hypothesis, (B, 1, S or 0)."""
+        if self._config.coverage_penalty == 0:
+            source_mask = source_mask[:, :0]
+        # Padding counts as covered: its penalty is 0.
+        return (~source_mask).float().unsqueeze(1)
 
     def extend_coverage(self, coverage: Tensor, rows: Tensor, attention_weights: Tensor) -> Tensor:
         """Add the attention weights of a step.
@@ -52,11 +60,20 @@ class Ranking:
         Returns:
             Coverage after the step, (B, W, S).
         """
-        return coverage
+        if self._config.coverage_penalty == 0:
+            return coverage
+        if attention_weights.shape[1] == 0:
+            self._config.check_without_attention()
+        return coverage.flatten(0, 1)[rows] + attention_weights.float().mean(dim=1)[rows]
 
     def scores(self, log_probabilities: Tensor, *, length: int, coverage: Tensor) -> Tensor:
         """Return the scores of hypotheses of one length, (B, W) float64."""
-        return log_probabilities.double() / self._penalties[length]
+        scores = log_probabilities.double() / self._penalties[length]
+        if self._config.coverage_penalty == 0:
+            return scores
+        smallest = torch.finfo(coverage.dtype).tiny
+        logarithms = coverage.clamp(min=smallest, max=1).double().log()  # (B, W, S)
+        return scores + self._config.coverage_penalty * logarithms.sum(dim=2)
 
     def bounds(self, log_probabilities: Tensor, *, limits: Tensor) -> Tensor:
         """Return an upper bound of the scores that live hypotheses can reach, (B,).
@@ -73,40 +90,6 @@ class Ranking:
             limits: Length limits of the sentences, (B,).
         """
         return log_probabilities.amax(dim=1) / self._penalties[limits]
-
-
-class CoverageRanking(Ranking):
-    """Ranking with the coverage penalty (Wu et al. 2016, eq. 14).
-
-    cp(Y) = b * sum_i log(min(sum_t p_ti, 1)), where p_ti is the attention weight of source token i
-    at target token t, averaged over heads; both include EOS. A source token without any attention
-    counts as one with the smallest positive number, which keeps scores finite.
-    """
-
-    def __init__(self, config: BeamConfig, *, limits: list[int], device: torch.device) -> None:
-        super().__init__(config, limits=limits, device=device)
-        self._config = config
-
-    def start_coverage(self, source_mask: Tensor) -> Tensor:
-        # Padding counts as covered: its penalty is 0.
-        return (~source_mask).float().unsqueeze(1)
-
-    def extend_coverage(self, coverage: Tensor, rows: Tensor, attention_weights: Tensor) -> Tensor:
-        if attention_weights.shape[1] == 0:
-            self._config.check_without_attention()
-        return coverage.flatten(0, 1)[rows] + attention_weights.float().mean(dim=1)[rows]
-
-    def scores(self, log_probabilities: Tensor, *, length: int, coverage: Tensor) -> Tensor:
-        smallest = torch.finfo(coverage.dtype).tiny
-        logarithms = coverage.clamp(min=smallest, max=1).double().log()  # (B, W, S)
-        scores = super().scores(log_probabilities, length=length, coverage=coverage)
-        return scores + self._config.coverage_penalty * logarithms.sum(dim=2)
-
-
-def build_ranking(config: BeamConfig, *, limits: list[int], device: torch.device) -> Ranking:
-    """Return the ranking of a config, with the coverage penalty if it has one."""
-    ranking = CoverageRanking if config.coverage_penalty > 0 else Ranking
-    return ranking(config, limits=limits, device=device)
 
 
 class _Beam(NamedTuple):
@@ -147,7 +130,7 @@ def beam_search(
     """
     memory, state = model.encode(source_ids, source_mask)
     limits = length_limits(source_mask, config)
-    ranking = build_ranking(config, limits=limits, device=source_ids.device)
+    ranking = Ranking(config, limits=limits, device=source_ids.device)
     is_exact = config.early_stopping is EarlyStopping.exact
     goes_on = _can_improve if is_exact else _has_room
     beam = _start(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.search import EarlyStopping, LengthPenaltyForm, search
-from seq2seq.search.beam import build_ranking
+from seq2seq.search.beam import Ranking
 from seq2seq.special_tokens import EOS
 
 SOURCES = [[4, 5, EOS], [5, EOS], [5, 4, 4, 5, EOS], [4, EOS]]
@@ -118,7 +118,7 @@ def test_no_extension_scores_above_the_bound(
         length_penalty_form=form,
         coverage_penalty=coverage_penalty,
     )
-    ranking = build_ranking(config, limits=LIMITS, device=torch.device("cpu"))
+    ranking = Ranking(config, limits=LIMITS, device=torch.device("cpu"))
     grown = torch.tensor([[total - lost]], dtype=torch.float64)
     coverage = torch.tensor([[attended]])
 
@@ -132,7 +132,7 @@ def test_no_extension_scores_above_the_bound(
 
 def test_coverage_is_the_published_sum_over_real_tokens():
     config = tools.decoding("beam", coverage_penalty=0.5, length_penalty=0.0)
-    ranking = build_ranking(config, limits=LIMITS, device=torch.device("cpu"))
+    ranking = Ranking(config, limits=LIMITS, device=torch.device("cpu"))
     mask = torch.tensor([[True, True, True, False]])
     # One row with two heads, used in two steps.
     weights = torch.tensor([[[0.6, 0.4, 0.0, 0.0], [0.2, 0.8, 0.0, 0.0]]])
