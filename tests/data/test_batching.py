@@ -94,7 +94,7 @@ def cost(encoded: EncodedCorpus, rows: Numbers) -> int:
     return len(rows) * (int(encoded.target_rows.lengths[rows].max()) + 1)
 
 
-def test_rows_are_padded_and_end_with_eos_and_masks_are_true_before_padding() -> None:
+def test_rows_are_padded_and_end_with_eos_and_masks_are_true_before_padding():
     batch = collate(corpus_of(SOURCE, TARGET), np.array([1, 0, 2]))
 
     assert batch.source_ids.tolist() == [
@@ -118,7 +118,7 @@ def test_rows_are_padded_and_end_with_eos_and_masks_are_true_before_padding() ->
     assert batch.guide is None
 
 
-def test_a_guide_has_the_shape_of_its_batch_and_is_0_at_eos_and_padding() -> None:
+def test_a_guide_has_the_shape_of_its_batch_and_is_0_at_eos_and_padding():
     batch = collate(corpus_of(SOURCE, TARGET), np.array([1, 0, 3]), links=links_of(SOURCE))
 
     expected = torch.zeros(3, 4, 5)
@@ -129,7 +129,7 @@ def test_a_guide_has_the_shape_of_its_batch_and_is_0_at_eos_and_padding() -> Non
 
 
 @pytest.mark.parametrize("links", [None, links_of(SOURCE)])
-def test_moving_a_batch_moves_each_tensor(links: TokenLinks | None) -> None:
+def test_moving_a_batch_moves_each_tensor(links):
     batch = collate(corpus_of(SOURCE, TARGET), np.array([0, 1]), links=links).to("meta")
 
     assert isinstance(batch, Batch)
@@ -146,8 +146,8 @@ def test_moving_a_batch_moves_each_tensor(links: TokenLinks | None) -> None:
     world_size=st.sampled_from([1, 2, 4]),
 )
 def test_every_row_is_seen_once_in_batches_within_the_limit_shared_by_all_processes(
-    target_lengths: list[int], size: int, unit: BatchUnit, pool_size: int, world_size: int
-) -> None:
+    target_lengths, size, unit, pool_size, world_size
+):
     encoded = corpus_of_lengths([1] * len(target_lengths), target_lengths)
 
     parts = [
@@ -168,7 +168,7 @@ def test_every_row_is_seen_once_in_batches_within_the_limit_shared_by_all_proces
         assert cost_of_batch <= size or len(batch) == 1
 
 
-def test_a_batch_takes_the_next_pair_when_it_fits() -> None:
+def test_a_batch_takes_the_next_pair_when_it_fits():
     encoded = corpus_of_lengths([1] * 7, [1, 1, 1, 3, 3, 3, 3])
 
     epoch = batches_of(encoded, size=8).epoch(0)
@@ -177,7 +177,7 @@ def test_a_batch_takes_the_next_pair_when_it_fits() -> None:
     assert sorted(len(batch) for batch in epoch) == [2, 2, 3]
 
 
-def test_batches_by_tokens_have_little_padding() -> None:
+def test_batches_by_tokens_have_little_padding():
     encoded = random_corpus(5000)
 
     batches = [collate(encoded, rows) for rows in batches_of(encoded, size=1000).epoch(0)]
@@ -186,7 +186,7 @@ def test_batches_by_tokens_have_little_padding() -> None:
     assert padding_share([batch.source_mask for batch in batches]) < 0.07
 
 
-def test_pools_as_small_as_a_batch_mix_the_lengths() -> None:
+def test_pools_as_small_as_a_batch_mix_the_lengths():
     encoded = random_corpus(500)
 
     batches = [
@@ -199,7 +199,7 @@ def test_pools_as_small_as_a_batch_mix_the_lengths() -> None:
     assert padding_share([collate(encoded, rows).target_mask for rows in unsorted]) > 0.2
 
 
-def test_the_order_depends_on_seed_and_epoch_alone() -> None:
+def test_the_order_depends_on_seed_and_epoch_alone():
     encoded = random_corpus(300)
     batches = batches_of(encoded, size=100)
 
@@ -211,7 +211,7 @@ def test_the_order_depends_on_seed_and_epoch_alone() -> None:
         assert {frozenset(rows) for rows in left} != {frozenset(rows) for rows in right}
 
 
-def test_long_and_short_batches_are_mixed() -> None:
+def test_long_and_short_batches_are_mixed():
     encoded = random_corpus(400)
 
     epoch = batches_of(encoded, size=100).epoch(0)
@@ -223,7 +223,7 @@ def test_long_and_short_batches_are_mixed() -> None:
 
 @pytest.mark.parametrize("unit", list(BatchUnit))
 @pytest.mark.parametrize("world_size", [2, 3])
-def test_processes_share_the_batches_of_one_process(unit: BatchUnit, world_size: int) -> None:
+def test_processes_share_the_batches_of_one_process(unit, world_size):
     encoded = random_corpus(60)
     alone = batches_of(encoded, size=150, unit=unit).epoch(5)
     assert min(map(len, alone)) >= world_size
@@ -237,7 +237,7 @@ def test_processes_share_the_batches_of_one_process(unit: BatchUnit, world_size:
     assert together == [sorted(batch.tolist()) for batch in alone]
 
 
-def test_merging_a_batch_keeps_the_order_of_the_others() -> None:
+def test_merging_a_batch_keeps_the_order_of_the_others():
     encoded = random_corpus(200)
     alone = [
         sorted(batch.tolist())
@@ -258,7 +258,7 @@ def test_merging_a_batch_keeps_the_order_of_the_others() -> None:
     ]
 
 
-def test_a_small_batch_is_merged_with_one_of_similar_length() -> None:
+def test_a_small_batch_is_merged_with_one_of_similar_length():
     encoded = corpus_of_lengths([1] * 5, [1, 1, 8, 20, 21])
 
     epoch = batches_of(encoded, size=21, process=(0, 2)).epoch(0)
@@ -271,18 +271,18 @@ def test_a_small_batch_is_merged_with_one_of_similar_length() -> None:
     assert together == {frozenset([0, 1]), frozenset([2, 3, 4])}
 
 
-def test_more_processes_than_pairs_are_refused() -> None:
+def test_more_processes_than_pairs_are_refused():
     with pytest.raises(ValueError, match="3 pairs are too few for 4 processes"):
         batches_of(corpus_of_lengths([1] * 3, [1] * 3), size=9, process=(0, 4))
 
 
-def test_batches_by_length_go_from_long_to_short_sources() -> None:
+def test_batches_by_length_go_from_long_to_short_sources():
     encoded = corpus_of_lengths([3, 1, 4, 1, 5], [2, 2, 2, 3, 2])
 
     assert as_lists(batches_by_length(encoded, 2)) == [[4, 2], [0, 3], [1]]
 
 
-def test_a_batch_of_ids_is_that_of_an_encoded_corpus() -> None:
+def test_a_batch_of_ids_is_that_of_an_encoded_corpus():
     sources, targets = [[5, 6], [], [7]], [[8], [9, 5, 4], []]
     encoded = EncodedCorpus(IdRows.of(sources), IdRows.of(targets), np.arange(3))
 
@@ -294,9 +294,7 @@ def test_a_batch_of_ids_is_that_of_an_encoded_corpus() -> None:
 
 
 @pytest.mark.parametrize(("sources", "targets"), [([], []), ([[5]], []), ([[5]], [[5], [6]])])
-def test_a_batch_needs_one_target_for_each_source(
-    sources: list[list[int]], targets: list[list[int]]
-) -> None:
+def test_a_batch_needs_one_target_for_each_source(sources, targets):
     with pytest.raises(ValueError, match=rf"{len(sources)} sources and {len(targets)} targets"):
         make_batch(sources, targets)
 
@@ -323,7 +321,7 @@ def linked(pairs: list[tuple[int, int]]) -> LinkedTokens:
 )
 def test_links_between_words_become_links_between_their_tokens(
     links, source_words, target_words, linked_tokens, num_lost
-) -> None:
+):
     tokens = link_tokens(links, source_words, target_words)
 
     found = set(zip(tokens.targets.tolist(), tokens.sources.tolist(), strict=True))
@@ -331,7 +329,7 @@ def test_links_between_words_become_links_between_their_tokens(
 
 
 @pytest.mark.parametrize("rows", [[0], [1], [3, 1, 0], [2, 2], [1, 1]])
-def test_a_guide_shares_one_equally_among_the_linked_tokens(rows: list[int]) -> None:
+def test_a_guide_shares_one_equally_among_the_linked_tokens(rows):
     links = TokenLinks.of(linked(row) for row in ROWS)
 
     guide = links.guide(np.array(rows), size=(4, 5))
@@ -345,7 +343,7 @@ def test_a_guide_shares_one_equally_among_the_linked_tokens(rows: list[int]) -> 
     np.testing.assert_allclose(guide, expected, rtol=1e-6)
 
 
-def test_the_digest_changes_with_any_link_and_its_row() -> None:
+def test_the_digest_changes_with_any_link_and_its_row():
     others = [
         [*ROWS[:3], [(0, 0)]],
         [ROWS[1], ROWS[0], *ROWS[2:]],
@@ -358,7 +356,7 @@ def test_the_digest_changes_with_any_link_and_its_row() -> None:
     assert len(digests) == 5
 
 
-def test_opened_links_equal_the_saved_ones(tmp_path: Path) -> None:
+def test_opened_links_equal_the_saved_ones(tmp_path):
     links = TokenLinks.of(linked(row)._replace(num_lost=2) for row in ROWS)
 
     links.save(tmp_path)

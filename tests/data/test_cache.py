@@ -22,7 +22,6 @@ from seq2seq.data import (
     EncodedCorpus,
     OnInvalid,
     Pair,
-    SentencePieceConfig,
     SentencePieceModel,
     SymbolTokenizer,
     TokenizerPair,
@@ -57,7 +56,7 @@ def abandon(folder: Path, *, seconds: float) -> Path:
 
 
 @pytest.mark.parametrize("below", ["", "deep/er"])
-def test_a_file_cannot_be_a_cache(tmp_path: Path, below: str) -> None:
+def test_a_file_cannot_be_a_cache(tmp_path, below):
     (tmp_path / "notes").write_text("kept")
     cache_dir = str(tmp_path / "notes" / below)
 
@@ -68,7 +67,7 @@ def test_a_file_cannot_be_a_cache(tmp_path: Path, below: str) -> None:
 
 
 @pytest.mark.parametrize("cache_dir", ["", "there", "there/not/yet"])
-def test_an_existing_or_missing_folder_can_be_a_cache(tmp_path: Path, cache_dir: str) -> None:
+def test_an_existing_or_missing_folder_can_be_a_cache(tmp_path, cache_dir):
     (tmp_path / "there").mkdir()
 
     check_cache(str(tmp_path / cache_dir))
@@ -76,7 +75,7 @@ def test_an_existing_or_missing_folder_can_be_a_cache(tmp_path: Path, cache_dir:
     assert names(tmp_path) == ["there"]
 
 
-def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
+def test_a_folder_appears_when_it_is_complete(tmp_path):
     with new_folder(tmp_path / "cache" / "train-1") as folder:
         (folder / "ids").write_bytes(b"all")
         assert not (tmp_path / "cache" / "train-1").exists()
@@ -85,7 +84,7 @@ def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
     assert (tmp_path / "cache" / "train-1" / "ids").read_bytes() == b"all"
 
 
-def test_an_interrupt_leaves_no_folder(tmp_path: Path) -> None:
+def test_an_interrupt_leaves_no_folder(tmp_path):
     with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "train-1") as folder:
         (folder / "ids").write_bytes(b"half")
         raise KeyboardInterrupt
@@ -94,9 +93,7 @@ def test_an_interrupt_leaves_no_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("written", [None, "folder", "file"])
-def test_only_the_folder_of_a_process_killed_long_ago_is_removed(
-    tmp_path: Path, written: str | None
-) -> None:
+def test_only_the_folder_of_a_process_killed_long_ago_is_removed(tmp_path, written):
     """One that still writes to its folder or to a file in it is at work."""
     other = abandon(tmp_path / ".train-0.99-abcdef01", seconds=4000)
     if written is not None:
@@ -112,7 +109,7 @@ def test_only_the_folder_of_a_process_killed_long_ago_is_removed(
     assert names(tmp_path) == sorted([*foreign, *kept, "train-1"])
 
 
-def test_only_old_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
+def test_only_old_files_of_killed_processes_are_removed(tmp_path):
     old, new = ".tokenizers-0.pt.99-abcdef01", ".tokenizers-1.pt.99-abcdef01"
     for name in (old, new, ".notes.md"):
         (tmp_path / name).write_bytes(b"half")
@@ -144,9 +141,7 @@ def fill(folder: Path) -> None:
         ("checksums.json", None),
     ],
 )
-def test_a_damaged_folder_is_deleted_with_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, content: bytes | None
-) -> None:
+def test_a_damaged_folder_is_deleted_with_a_warning(tmp_path, caplog, name, content):
     folder = tmp_path / "train-1"
     assert not is_cached(folder)
     fill(folder)
@@ -162,7 +157,7 @@ def test_a_damaged_folder_is_deleted_with_a_warning(
     assert f"{folder}: damaged cache; it is created again" in caplog.text
 
 
-def test_the_digest_is_that_of_the_content() -> None:
+def test_the_digest_is_that_of_the_content():
     value = {"b": [1, None, True], "a": {"x": torch.tensor([1, 2], dtype=torch.uint8)}}
     same = {"a": {"x": torch.tensor([1, 2], dtype=torch.uint8)}, "b": [1, None, True]}
     others = [{**value, "b": [1, None]}, {**value, "b": [[1], None, True]}, {**value, "c": 1}]
@@ -173,7 +168,7 @@ def test_the_digest_is_that_of_the_content() -> None:
     assert len(set(digests)) == 4
 
 
-def test_rows_written_in_parts_are_read_back(tmp_path: Path) -> None:
+def test_rows_written_in_parts_are_read_back(tmp_path):
     rows = [[7, 5, 9], [], [4]]
     with RowWriter(tmp_path, "source") as writer:
         writer.write(rows[:2])
@@ -196,7 +191,7 @@ def corpus_of(pairs: list[tuple[str, str]] = PAIRS, fingerprint: str = "tiny") -
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> DataConfig:
+def config(tmp_path):
     return DataConfig(**shared(cache_dir=str(tmp_path / "cache"), max_length=7))
 
 
@@ -215,7 +210,7 @@ def folders(config: DataConfig) -> list[Path]:
     return sorted(Path(config.cache_dir).iterdir())
 
 
-def test_the_rows_are_the_encoded_pairs_mapped_and_not_read(config: DataConfig) -> None:
+def test_the_rows_are_the_encoded_pairs_mapped_and_not_read(config):
     encoded = encode_corpus(corpus_of(), TOKENIZERS, config)
 
     assert len(encoded) == len(PAIRS)
@@ -228,9 +223,7 @@ def test_the_rows_are_the_encoded_pairs_mapped_and_not_read(config: DataConfig) 
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 5, 6])
-def test_the_size_of_the_chunks_does_not_matter(
-    config: DataConfig, monkeypatch: pytest.MonkeyPatch, chunk: int
-) -> None:
+def test_the_size_of_the_chunks_does_not_matter(config, monkeypatch, chunk):
     monkeypatch.setattr(cache, "_CHUNK", chunk)
     skipping = replace(config, max_length=4, long_pairs=OnInvalid.skip)
 
@@ -240,13 +233,13 @@ def test_the_size_of_the_chunks_does_not_matter(
     assert encoded.indices.tolist() == [0, 1, 3]
 
 
-def test_a_side_without_any_ids_can_be_opened(config: DataConfig) -> None:
+def test_a_side_without_any_ids_can_be_opened(config):
     encoded = encode_corpus(corpus_of([("", "ab"), ("", "c")]), TOKENIZERS, config)
 
     assert texts(encoded) == [("", "ab"), ("", "c")]
 
 
-def test_an_encoded_corpus_is_not_read_again(config: DataConfig) -> None:
+def test_an_encoded_corpus_is_not_read_again(config):
     corpus = corpus_of()
 
     first = encode_corpus(corpus, TOKENIZERS, config)
@@ -256,7 +249,7 @@ def test_an_encoded_corpus_is_not_read_again(config: DataConfig) -> None:
     assert texts(second) == texts(first)
 
 
-def test_relevant_changes_create_new_arrays(config: DataConfig) -> None:
+def test_relevant_changes_create_new_arrays(config):
     other_tokenizers = TokenizerPair(CharacterTokenizer("abcd"), TOKENIZERS.target)
     calls = [
         (corpus_of(), TOKENIZERS, config),
@@ -274,7 +267,7 @@ def test_relevant_changes_create_new_arrays(config: DataConfig) -> None:
     assert len(folders(config)) == len(calls)
 
 
-def test_other_changes_reuse_the_arrays(config: DataConfig) -> None:
+def test_other_changes_reuse_the_arrays(config):
     corpus = corpus_of()
     encode_corpus(corpus, TOKENIZERS, config)
 
@@ -284,18 +277,14 @@ def test_other_changes_reuse_the_arrays(config: DataConfig) -> None:
 
 
 @pytest.mark.parametrize("long_pair", [("abcabcab", "a"), ("a", "abcabcab")])
-def test_a_long_pair_is_an_error_with_its_number_over_all_chunks(
-    config: DataConfig, monkeypatch: pytest.MonkeyPatch, long_pair: tuple[str, str]
-) -> None:
+def test_a_long_pair_is_an_error_with_its_number_over_all_chunks(config, monkeypatch, long_pair):
     monkeypatch.setattr(cache, "_CHUNK", 2)
 
     with pytest.raises(ValueError, match=r"pair 6 .* 8 tokens.*max_length=7.*long_pairs=skip"):
         encode_corpus(corpus_of([*PAIRS, long_pair]), TOKENIZERS, config)
 
 
-def test_skipped_pairs_are_counted_in_one_warning_each_time(
-    config: DataConfig, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_skipped_pairs_are_counted_in_one_warning_each_time(config, caplog):
     skipping = replace(config, max_length=4, long_pairs=OnInvalid.skip)
 
     for _ in range(2):
@@ -307,7 +296,7 @@ def test_skipped_pairs_are_counted_in_one_warning_each_time(
         ]
 
 
-def test_unknown_tokens_are_counted(config: DataConfig, caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_tokens_are_counted(config, caplog):
     with caplog.at_level(logging.INFO):
         encoded = encode_corpus(corpus_of([("axb", "yz"), ("a", "b")]), TOKENIZERS, config)
 
@@ -318,9 +307,7 @@ def test_unknown_tokens_are_counted(config: DataConfig, caplog: pytest.LogCaptur
 @pytest.mark.parametrize(
     "text", ["<b>a</b>", "a<br/>", "x &amp; y", '<a href="x">a</a>', "&#39;a&#x2F;", "<P>a"]
 )
-def test_pairs_with_markup_are_counted_in_a_warning_each_time(
-    config: DataConfig, caplog: pytest.LogCaptureFixture, text: str
-) -> None:
+def test_pairs_with_markup_are_counted_in_a_warning_each_time(config, caplog, text):
     corpus = corpus_of([(text, text), ("b", text), ("a < b & c > d; <x y>", "<2de> <s> &a;")])
     config = replace(config, max_length=50)
 
@@ -332,9 +319,7 @@ def test_pairs_with_markup_are_counted_in_a_warning_each_time(
 
 
 @pytest.mark.parametrize("num_others", [0, 100])
-def test_symbols_and_rare_markup_are_no_reason_for_a_warning(
-    config: DataConfig, caplog: pytest.LogCaptureFixture, num_others: int
-) -> None:
+def test_symbols_and_rare_markup_are_no_reason_for_a_warning(config, caplog, num_others):
     tokenizers, config = TOKENIZERS, replace(config, max_length=50)
     if num_others == 0:
         symbols = SymbolTokenizer(CharacterTokenizer("ab"), ["<b>", "</b>"])
@@ -346,9 +331,7 @@ def test_symbols_and_rare_markup_are_no_reason_for_a_warning(
 
 
 @pytest.mark.parametrize(("known", "is_warned"), [(9, False), (8, True)])
-def test_a_text_of_which_a_tenth_is_unknown_is_warned_of(
-    config: DataConfig, caplog: pytest.LogCaptureFixture, known: int, is_warned: bool
-) -> None:
+def test_a_text_of_which_a_tenth_is_unknown_is_warned_of(config, caplog, known, is_warned):
     pair = ("a" * known + "x", "b" * known + "y")
     encode_corpus(corpus_of([pair]), TOKENIZERS, replace(config, max_length=20))
 
@@ -363,9 +346,7 @@ def test_a_text_of_which_a_tenth_is_unknown_is_warned_of(
         ([("ab", "a"), ("a", "bc")], r"all 2 pairs are longer than data\.max_length=1 "),
     ],
 )
-def test_a_corpus_without_pairs_or_of_long_ones_alone_is_refused(
-    config: DataConfig, pairs: list[tuple[str, str]], message: str
-) -> None:
+def test_a_corpus_without_pairs_or_of_long_ones_alone_is_refused(config, pairs, message):
     skipping = replace(config, max_length=1, long_pairs=OnInvalid.skip)
 
     with pytest.raises(ValueError, match=message):
@@ -374,7 +355,7 @@ def test_a_corpus_without_pairs_or_of_long_ones_alone_is_refused(
     assert folders(config) == []
 
 
-def test_a_slower_process_uses_the_arrays_of_the_first(config: DataConfig) -> None:
+def test_a_slower_process_uses_the_arrays_of_the_first(config):
     class SlowCorpus(TinyCorpus):
         """While it is read, another process finishes the same work."""
 
@@ -388,9 +369,7 @@ def test_a_slower_process_uses_the_arrays_of_the_first(config: DataConfig) -> No
     assert len(folders(config)) == 1
 
 
-def test_a_rename_that_fails_otherwise_is_an_error(
-    config: DataConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rename_that_fails_otherwise_is_an_error(config, monkeypatch):
     def refuse(self: Path, target: Path) -> Path:
         raise PermissionError(f"no right to write {target.name}")
 
@@ -400,9 +379,7 @@ def test_a_rename_that_fails_otherwise_is_an_error(
         encode_corpus(corpus_of(), TOKENIZERS, config)
 
 
-def test_damaged_arrays_are_created_again(
-    config: DataConfig, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_damaged_arrays_are_created_again(config, caplog):
     """An id out of range would fail in training, on a GPU without a message."""
     encode_corpus(corpus_of(), TOKENIZERS, config)
     (folder,) = folders(config)
@@ -417,9 +394,7 @@ def test_damaged_arrays_are_created_again(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
-def test_damaged_tokenizers_are_trained_again(
-    config: DataConfig, caplog: pytest.LogCaptureFixture, share: float
-) -> None:
+def test_damaged_tokenizers_are_trained_again(config, caplog, share):
     cached_tokenizers(CHARACTERS, corpus_of(), config.cache_dir)
     (path,) = folders(config)
     content = path.read_bytes()
@@ -432,7 +407,7 @@ def test_damaged_tokenizers_are_trained_again(
     assert path.read_bytes() != content[: int(share * len(content))]
 
 
-def test_progress_shows_on_a_terminal(config: DataConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_shows_on_a_terminal(config, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -445,9 +420,7 @@ def test_progress_shows_on_a_terminal(config: DataConfig, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("tokenizer", [CHARACTERS, UNIGRAM])
-def test_tokenizers_are_trained_once(
-    config: DataConfig, tokenizer: CharactersConfig | SentencePieceConfig
-) -> None:
+def test_tokenizers_are_trained_once(config, tokenizer):
     corpus = corpus_of()
 
     first = cached_tokenizers(tokenizer, corpus, config.cache_dir)
@@ -459,7 +432,7 @@ def test_tokenizers_are_trained_once(
     assert (second.source is second.target) == (tokenizer is UNIGRAM)
 
 
-def test_relevant_changes_train_new_tokenizers(config: DataConfig) -> None:
+def test_relevant_changes_train_new_tokenizers(config):
     calls = [
         (CHARACTERS, corpus_of()),
         (CHARACTERS, corpus_of(fingerprint="other")),
@@ -474,9 +447,7 @@ def test_relevant_changes_train_new_tokenizers(config: DataConfig) -> None:
     assert len(folders(config)) == len(calls)
 
 
-def test_tokenizers_that_cannot_be_written_leave_nothing_behind(
-    config: DataConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokenizers_that_cannot_be_written_leave_nothing_behind(config, monkeypatch):
     def fail(state: object, file: BinaryIO) -> None:
         file.write(b"half")
         raise OSError("disk full")

@@ -9,7 +9,6 @@ from tiny_data import shared
 from seq2seq.config.schema import load_config
 from seq2seq.data import (
     CharactersConfig,
-    DataConfig,
     FilesConfig,
     GrammarConfig,
     Multi30kConfig,
@@ -31,12 +30,12 @@ FILES = FilesConfig(**SHARED, train=["a.de", "a.en"], valid=["b.tsv"], test=["c.
 
 
 @pytest.mark.parametrize("config", [GRAMMAR, MULTI30K])
-def test_equal_languages_are_refused_where_a_corpus_has_two(config: DataConfig) -> None:
+def test_equal_languages_are_refused_where_a_corpus_has_two(config):
     with pytest.raises(ValueError, match=r"data\.source=en and data\.target=en must differ for"):
         dataclasses.replace(config, source="en")
 
 
-def test_own_files_may_have_one_language_and_be_the_same_file() -> None:
+def test_own_files_may_have_one_language_and_be_the_same_file():
     config = dataclasses.replace(FILES, source="en", train=["a.en", "a.en"])
 
     assert config.source == config.target
@@ -44,18 +43,18 @@ def test_own_files_may_have_one_language_and_be_the_same_file() -> None:
 
 @pytest.mark.parametrize("paths", [[], ["a", "b", "c"], [""], ["a", " "]])
 @pytest.mark.parametrize("key", ["train", "valid", "test"])
-def test_other_than_one_or_two_paths_are_refused(key: str, paths: list[str]) -> None:
+def test_other_than_one_or_two_paths_are_refused(key, paths):
     with pytest.raises(
         ValueError, match=rf"data\.{key}=\[.*\] must contain one or two paths; give"
     ):
         dataclasses.replace(FILES, **{key: paths})
 
 
-def test_the_test_files_may_be_left_out() -> None:
+def test_the_test_files_may_be_left_out():
     assert dataclasses.replace(FILES, test=None).test is None
 
 
-def test_a_misspelt_key_cannot_be_set() -> None:
+def test_a_misspelt_key_cannot_be_set():
     config = dataclasses.replace(FILES)
 
     with pytest.raises(AttributeError):
@@ -65,7 +64,7 @@ def test_a_misspelt_key_cannot_be_set() -> None:
 SEVERAL = {"news": {"files": ["a.de", "a.en"], "weight": 2, "tag": "<x>"}, "talks": ["b.tsv"]}
 
 
-def test_several_training_corpora_are_read() -> None:
+def test_several_training_corpora_are_read():
     config = dataclasses.replace(FILES, train=SEVERAL, temperature=2)
 
     assert [each.key for each in config.train_sets()] == ["data.train.news", "data.train.talks"]
@@ -87,9 +86,7 @@ def test_several_training_corpora_are_read() -> None:
         ),
     ],
 )
-def test_values_that_do_not_fit_several_corpora_are_refused(
-    values: dict[str, object], message: str
-) -> None:
+def test_values_that_do_not_fit_several_corpora_are_refused(values, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         dataclasses.replace(FILES, **values)
 
@@ -179,18 +176,18 @@ def config_of(name: str) -> TokenizerConfig:
         ("characters", CharactersConfig),
     ],
 )
-def test_each_kind_has_its_type(name: str, config_type: type) -> None:
+def test_each_kind_has_its_type(name, config_type):
     assert type(config_of(name)) is config_type
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_vocabulary_of_special_tokens_alone_is_refused(name: str) -> None:
+def test_a_vocabulary_of_special_tokens_alone_is_refused(name):
     with pytest.raises(ValueError, match=r"tokenizer\.vocabulary_size=4 must be more than 4"):
         dataclasses.replace(config_of(name), vocabulary_size=4)
 
 
 @pytest.mark.parametrize("name", ["unigram", "bpe"])
-def test_a_default_configuration_changes_nothing_in_the_text(name: str) -> None:
+def test_a_default_configuration_changes_nothing_in_the_text(name):
     config = config_of(name)
 
     assert isinstance(config, SentencePieceConfig)
@@ -207,9 +204,7 @@ def test_a_default_configuration_changes_nothing_in_the_text(name: str) -> None:
         ("bpe", {"sampling_nbest": 5}, "sampling_nbest=5 must .* with tokenizer=unigram"),
     ],
 )
-def test_sampling_out_of_range_is_refused(
-    name: str, values: dict[str, float], message: str
-) -> None:
+def test_sampling_out_of_range_is_refused(name, values, message):
     with pytest.raises(ValueError, match=f"^tokenizer.{message}"):
         dataclasses.replace(config_of(name), **values)
 
@@ -224,13 +219,11 @@ def test_sampling_out_of_range_is_refused(
         (["<a>", "<b>", "<a>"], "tokenizer.user_symbols=[<a>,<b>,<a>] names a symbol twice"),
     ],
 )
-def test_texts_that_cannot_be_symbols_are_refused(
-    name: str, symbols: list[str], message: str
-) -> None:
+def test_texts_that_cannot_be_symbols_are_refused(name, symbols, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         dataclasses.replace(config_of(name), user_symbols=symbols)
 
 
-def test_a_vocabulary_without_room_beside_the_symbols_is_refused() -> None:
+def test_a_vocabulary_without_room_beside_the_symbols_is_refused():
     with pytest.raises(ValueError, match="must be more than 6, the number of special tokens and s"):
         dataclasses.replace(config_of("words"), vocabulary_size=6, user_symbols=["<a>", "<b>"])

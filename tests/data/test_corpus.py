@@ -14,17 +14,17 @@ from seq2seq.data import (
 )
 
 
-def test_a_type_without_a_loader_is_refused() -> None:
+def test_a_type_without_a_loader_is_refused():
     with pytest.raises(TypeError, match="no corpus is registered for DataConf"):
         load_corpora(BASE)
 
 
 @pytest.mark.parametrize("config_type", [FilesConfig, GrammarConfig, Multi30kConfig])
-def test_importing_the_package_registers_the_loader(config_type: type[DataConfig]) -> None:
+def test_importing_the_package_registers_the_loader(config_type):
     assert load_corpora.dispatch(config_type) is not load_corpora.dispatch(DataConfig)
 
 
-def test_pairs_in_memory_are_a_corpus() -> None:
+def test_pairs_in_memory_are_a_corpus():
     pairs = [Pair("ja", "yes"), Pair("n\u00f6", "no", frozenset({(0, 0)}))]
 
     corpus = ListCorpus(iter(pairs), name="train")

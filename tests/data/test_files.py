@@ -2,7 +2,6 @@ import codecs
 import gzip
 import logging
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,9 +23,7 @@ TEXT = "Ein Hund l\u00e4uft.\nZwei M\u00e4nner.\n"
 
 @pytest.mark.parametrize("ending", [b"", b"\n", b"\n\n"])
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_all_lines_are_counted_whatever_ends_the_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, ending: bytes
-) -> None:
+def test_all_lines_are_counted_whatever_ends_the_last(tmp_path, monkeypatch, suffix, ending):
     monkeypatch.setattr("seq2seq.data.files._CHUNK_SIZE", 3)
     path = tmp_path / f"a.tsv{suffix}"
     content = b"a\tb\n\nc\td" + ending
@@ -46,7 +43,7 @@ def test_all_lines_are_counted_whatever_ends_the_last(
         TEXT.encode("utf-16-be"),
     ],
 )
-def test_utf16_is_named(tmp_path: Path, content: bytes, suffix: str) -> None:
+def test_utf16_is_named(tmp_path, content, suffix):
     path = tmp_path / f"a.de{suffix}"
     path.write_bytes(gzip.compress(content) if suffix else content)
 
@@ -59,7 +56,7 @@ def test_utf16_is_named(tmp_path: Path, content: bytes, suffix: str) -> None:
     )
 
 
-def test_some_zero_bytes_are_not_utf16(tmp_path: Path) -> None:
+def test_some_zero_bytes_are_not_utf16(tmp_path):
     path = tmp_path / "a.de"
     path.write_bytes(b"a\x00b\nab\n")
 
@@ -82,9 +79,7 @@ def test_some_zero_bytes_are_not_utf16(tmp_path: Path) -> None:
         (["a.de", "b.de"], "de", False),
     ],
 )
-def test_swapped_names_are_reported(
-    caplog: pytest.LogCaptureFixture, names: list[str], target: str, is_reported: bool
-) -> None:
+def test_swapped_names_are_reported(caplog, names, target, is_reported):
     files = FileSet(key="data.train", name="", paths=tuple(names))
 
     warn_if_swapped(files, source="de", target=target)
@@ -102,13 +97,8 @@ def test_swapped_names_are_reported(
     [(0, 6, False), (0, 7, True), (5, 6, False), (5, 7, True), (3, 20, True)],
 )
 def test_a_line_over_the_limit_is_refused(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    suffix: str,
-    before: int,
-    length: int,
-    is_refused: bool,
-) -> None:
+    tmp_path, monkeypatch, suffix, before, length, is_refused
+):
     for name in ("_CHUNK_SIZE", "MAX_LINE"):
         monkeypatch.setattr(f"seq2seq.data.files.{name}", 6)
     path = tmp_path / f"a.de{suffix}"
@@ -130,7 +120,7 @@ def joined(*tags: str | None) -> JoinedCorpus:
     return JoinedCorpus("train", list(zip((FIRST, SECOND), tags, strict=False)))
 
 
-def test_pairs_follow_each_other_with_the_tag_and_number_of_their_corpus() -> None:
+def test_pairs_follow_each_other_with_the_tag_and_number_of_their_corpus():
     corpus = joined(None, "<x>")
 
     assert list(corpus.lines()) == [
@@ -143,7 +133,7 @@ def test_pairs_follow_each_other_with_the_tag_and_number_of_their_corpus() -> No
     assert corpus.num_lines == 4
 
 
-def test_the_fingerprint_depends_on_corpora_tags_and_order() -> None:
+def test_the_fingerprint_depends_on_corpora_tags_and_order():
     fingerprints = {
         joined(*tags).fingerprint for tags in [(None, None), ("<x>", None), (None, "<x>"), (None,)]
     }
@@ -181,7 +171,7 @@ def texts(corpus: TextFilesCorpus) -> list[tuple[str, str]]:
     return [(pair.source, pair.target) for pair in corpus]
 
 
-def test_load_corpora_reads_pairs_of_files_and_files_of_two_columns(tmp_path: Path) -> None:
+def test_load_corpora_reads_pairs_of_files_and_files_of_two_columns(tmp_path):
     source = write(tmp_path / "a.de", b"Hund\nKatze\nMaus\n")
     target = write(tmp_path / "a.en", b"dog\ncat\nmouse\n")
     table = write(tmp_path / "b.tsv", "M\u00fcller\tmiller\nja\tyes\n".encode())
@@ -201,7 +191,7 @@ def test_load_corpora_reads_pairs_of_files_and_files_of_two_columns(tmp_path: Pa
     assert list(corpora.test) == list(corpora.valid)
 
 
-def test_paths_start_from_the_root_and_a_test_set_may_be_missing(tmp_path: Path) -> None:
+def test_paths_start_from_the_root_and_a_test_set_may_be_missing(tmp_path):
     write(tmp_path / "b.tsv", b"ja\tyes\n")
     absolute = write(tmp_path / "c.tsv", b"nein\tno\n")
     config = make_config(train=[Path("b.tsv")], valid=[absolute], test=[absolute])
@@ -213,7 +203,7 @@ def test_paths_start_from_the_root_and_a_test_set_may_be_missing(tmp_path: Path)
     assert corpora.test is None
 
 
-def test_further_validation_sets_have_their_names(tmp_path: Path) -> None:
+def test_further_validation_sets_have_their_names(tmp_path):
     tables = [write(tmp_path / f"{i}.tsv", b"ja\tyes\n" * i) for i in (1, 2, 3)]
     config = make_config(train=tables[:1], valid=tables[:1], test=tables[:1])
     sets = {f"set{i}": [str(table)] for i, table in enumerate(tables)}
@@ -240,16 +230,14 @@ def test_further_validation_sets_have_their_names(tmp_path: Path) -> None:
         ],
     ],
 )
-def test_lines_end_at_a_line_feed_and_keep_their_text(
-    tmp_path: Path, suffix: str, source: bytes, first: str, second: str
-) -> None:
+def test_lines_end_at_a_line_feed_and_keep_their_text(tmp_path, suffix, source, first, second):
     target = write(tmp_path / "a.en", BOM + b"dog\ncat\r\n")
     paths = write(tmp_path / f"a.de{suffix}", source), target
 
     assert texts(make_corpus(*paths)) == [(first, "dog"), (second, "cat")]
 
 
-def test_a_corpus_can_be_read_again_and_left_early(tmp_path: Path) -> None:
+def test_a_corpus_can_be_read_again_and_left_early(tmp_path):
     corpus = make_corpus(write(tmp_path / "b.tsv", b"ja\tyes\nnein\tno\n"))
 
     first = next(iter(corpus))
@@ -258,7 +246,7 @@ def test_a_corpus_can_be_read_again_and_left_early(tmp_path: Path) -> None:
     assert list(corpus) == list(corpus)
 
 
-def test_different_line_counts_are_refused_before_reading_pairs(tmp_path: Path) -> None:
+def test_different_line_counts_are_refused_before_reading_pairs(tmp_path):
     source = write(tmp_path / "a.de", b"Hund\nKatze\nMaus\n")
     target = write(tmp_path / "a.en.gz", b"dog\ncat\n")
 
@@ -272,9 +260,7 @@ def test_different_line_counts_are_refused_before_reading_pairs(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("line", "num_tabs"), [(b"nein no", 0), (b"nein\tno\tnope", 2)])
-def test_other_than_two_columns_are_named_by_line(
-    tmp_path: Path, line: bytes, num_tabs: int
-) -> None:
+def test_other_than_two_columns_are_named_by_line(tmp_path, line, num_tabs):
     table = write(tmp_path / "b.tsv", b"ja\tyes\n" + line + b"\n")
     corpus = make_corpus(table, empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.skip)
 
@@ -282,7 +268,7 @@ def test_other_than_two_columns_are_named_by_line(
         list(corpus)
 
 
-def test_invalid_utf8_is_named_by_file_line_and_byte(tmp_path: Path) -> None:
+def test_invalid_utf8_is_named_by_file_line_and_byte(tmp_path):
     source = write(tmp_path / "a.de", b"Hund\nKatze\n")
     target = write(tmp_path / "a.en", b"dog\nca\xfft\n")
 
@@ -305,7 +291,7 @@ def test_invalid_utf8_is_named_by_file_line_and_byte(tmp_path: Path) -> None:
         (b" \t ", "source"),
     ],
 )
-def test_an_empty_side_is_named_by_line(tmp_path: Path, line: bytes, side: str) -> None:
+def test_an_empty_side_is_named_by_line(tmp_path, line, side):
     table = write(tmp_path / "b.tsv", b"ja\tyes\n" + line + b"\n")
 
     with pytest.raises(ValueError, match=rf"b\.tsv:2: the {side} is empty; .*empty_lines=skip"):
@@ -313,9 +299,7 @@ def test_an_empty_side_is_named_by_line(tmp_path: Path, line: bytes, side: str) 
 
 
 @pytest.mark.parametrize("name", ["train", "valid"])
-def test_skipped_pairs_are_counted_once_for_each_kind(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
-) -> None:
+def test_skipped_pairs_are_counted_once_for_each_kind(tmp_path, caplog, name):
     table = write(tmp_path / "b.tsv", b"ja\tyes\n\xff\tno\n\tmaybe\nnie\t\ngut\tgood\nso\t \n")
     corpus = make_corpus(table, name=name, empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.skip)
 
@@ -330,7 +314,7 @@ def test_skipped_pairs_are_counted_once_for_each_kind(
     ]
 
 
-def test_a_corpus_of_skipped_pairs_only_is_refused(tmp_path: Path) -> None:
+def test_a_corpus_of_skipped_pairs_only_is_refused(tmp_path):
     table = write(tmp_path / "b.tsv", b"\tno\nja\t\n")
     corpus = make_corpus(table, empty_lines=OnInvalid.skip)
 
@@ -347,9 +331,7 @@ def test_a_corpus_of_skipped_pairs_only_is_refused(tmp_path: Path) -> None:
         (os.mkfifo, ValueError, "is not a regular file; give a file that"),
     ],
 )
-def test_what_is_no_file_of_text_is_refused(
-    tmp_path: Path, make: Callable[[Path], None], error: type[Exception], message: str
-) -> None:
+def test_what_is_no_file_of_text_is_refused(tmp_path, make, error, message):
     path = tmp_path / "b.tsv"
     make(path)
 
@@ -357,9 +339,7 @@ def test_what_is_no_file_of_text_is_refused(
         make_corpus(path, name="valid")
 
 
-def test_the_home_directory_is_found_and_that_of_an_unknown_user_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_home_directory_is_found_and_that_of_an_unknown_user_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     write(tmp_path / "b.tsv", b"ja\tyes\n")
     home, unknown = [Path("~/b.tsv")], [Path("~nobodyatall/a.tsv")]
@@ -371,7 +351,7 @@ def test_the_home_directory_is_found_and_that_of_an_unknown_user_refused(
         load_corpora(make_config(train=home, valid=home, test=unknown))
 
 
-def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_gzip_file_is_refused(tmp_path):
     path = tmp_path / "b.tsv.gz"
     path.write_bytes(gzip.compress(b"ja\tyes\n" * 500)[:-5])
 
@@ -379,7 +359,7 @@ def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
         make_corpus(path)
 
 
-def test_fingerprint_changes_with_everything_that_changes_the_pairs(tmp_path: Path) -> None:
+def test_fingerprint_changes_with_everything_that_changes_the_pairs(tmp_path):
     source = write(tmp_path / "a.de", b"ja\tx\n")
     target = write(tmp_path / "a.en", b"yes\tx\n")
     other = write(tmp_path / "b.en", b"yea\tx\n")
@@ -403,7 +383,7 @@ def test_fingerprint_changes_with_everything_that_changes_the_pairs(tmp_path: Pa
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_tab_in_one_of_two_files_is_named_by_line(tmp_path: Path, side: str) -> None:
+def test_a_tab_in_one_of_two_files_is_named_by_line(tmp_path, side):
     paths = [
         write(tmp_path / name, b"ja\nHund\tdog\n" if name == side else b"ja\nHund\n")
         for name in ("source", "target")
@@ -413,7 +393,7 @@ def test_a_tab_in_one_of_two_files_is_named_by_line(tmp_path: Path, side: str) -
         list(make_corpus(*paths, empty_lines=OnInvalid.skip))
 
 
-def test_tabs_are_text_if_they_are_allowed(tmp_path: Path) -> None:
+def test_tabs_are_text_if_they_are_allowed(tmp_path):
     source = write(tmp_path / "a.de", b"ein\tHund\n")
     target = write(tmp_path / "a.en", b"a\tdog\n")
     config = replace(
@@ -426,9 +406,7 @@ def test_tabs_are_text_if_they_are_allowed(tmp_path: Path) -> None:
     assert [(pair.source, pair.target) for pair in corpora.train] == [("ein\tHund", "a\tdog")]
 
 
-def test_swapped_names_are_reported_for_each_part(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_swapped_names_are_reported_for_each_part(tmp_path, caplog):
     german = write(tmp_path / "a.de", b"ja\n")
     english = write(tmp_path / "a.en", b"yes\n")
     swapped = [english, german]
@@ -448,9 +426,7 @@ def test_swapped_names_are_reported_for_each_part(
     [("a.{}", "b.{}"), ("a.{}.gz", "b.{}"), ("a.{}.txt", "b.{}"), ("a.tok.{}", "x.b.{}.tok")],
 )
 @pytest.mark.parametrize("key", ["valid", "test"])
-def test_set_to_score_in_the_opposite_order_of_the_training_files_is_an_error(
-    key: str, train: str, valid: str
-) -> None:
+def test_set_to_score_in_the_opposite_order_of_the_training_files_is_an_error(key, train, valid):
     paths = {
         "train": [train.format("de"), train.format("en")],
         "valid": [train.format("de"), train.format("en")],
@@ -478,9 +454,7 @@ def test_set_to_score_in_the_opposite_order_of_the_training_files_is_an_error(
         ([["a.de", "a.en"], ["a.en", "a.de"]], ["b.en", "b.de"]),
     ],
 )
-def test_sets_of_the_same_direction_or_of_unknown_direction_are_accepted(
-    train: list[list[str]], valid: list[str]
-) -> None:
+def test_sets_of_the_same_direction_or_of_unknown_direction_are_accepted(train, valid):
     check_same_order(
         read_file_sets("data.train", train if len(train) > 1 else train[0]),
         read_file_sets("data.valid", valid),

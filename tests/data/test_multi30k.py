@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import threading
-from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -55,13 +54,13 @@ class Handler(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture
-def small_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_table(monkeypatch):
     table = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
     monkeypatch.setattr(multi30k, "SHA256", table)
 
 
 @pytest.fixture
-def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def paths(tmp_path, monkeypatch):
     """Return the requested paths, in order."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(multi30k, "RETRY_WAIT", 0)
@@ -75,7 +74,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def base_url(paths: list[str]) -> Iterator[str]:
+def base_url(paths):
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.001})
         thread.start()
@@ -101,9 +100,7 @@ def make_config(
 
 
 @pytest.mark.usefixtures("small_table")
-def test_missing_files_are_downloaded_and_read(
-    tmp_path: Path, base_url: str, paths: list[str]
-) -> None:
+def test_missing_files_are_downloaded_and_read(tmp_path, base_url, paths):
     root = tmp_path / "data" / "multi30k"
 
     corpora = load_corpora(make_config(root=root, base_url=base_url))
@@ -121,7 +118,7 @@ def test_missing_files_are_downloaded_and_read(
 
 
 @pytest.mark.usefixtures("small_table")
-def test_only_missing_files_are_downloaded(tmp_path: Path, base_url: str, paths: list[str]) -> None:
+def test_only_missing_files_are_downloaded(tmp_path, base_url, paths):
     root = tmp_path / "root"
     root.mkdir()
     for name in list(FILES)[1:6]:
@@ -141,7 +138,7 @@ def files_in(folder: Path) -> list[str]:
     return [file.name for file in folder.iterdir() if file.name != ".download.lock"]
 
 
-def test_a_file_with_another_hash_is_kept_and_named(tmp_path: Path) -> None:
+def test_a_file_with_another_hash_is_kept_and_named(tmp_path):
     (tmp_path / "a.gz").write_bytes(b"mine")
 
     with pytest.raises(ValueError, match=r"a\.gz has SHA-256 .* instead of .*; delete it to down"):
@@ -151,9 +148,7 @@ def test_a_file_with_another_hash_is_kept_and_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("statuses", [[503], [500, 502, 429]])
-def test_a_request_to_a_busy_server_is_repeated(
-    tmp_path: Path, base_url: str, paths: list[str], statuses: list[int]
-) -> None:
+def test_a_request_to_a_busy_server_is_repeated(tmp_path, base_url, paths, statuses):
     Handler.statuses += statuses
 
     fetch(base_url, tmp_path / "new" / "a.gz")
@@ -172,13 +167,8 @@ def test_a_request_to_a_busy_server_is_repeated(
     ],
 )
 def test_a_failed_download_is_one_line_and_leaves_no_file(
-    tmp_path: Path,
-    base_url: str,
-    paths: list[str],
-    statuses: list[int],
-    reason: str,
-    num_requests: int,
-) -> None:
+    tmp_path, base_url, paths, statuses, reason, num_requests
+):
     Handler.statuses += statuses
 
     with pytest.raises((ConnectionError, ValueError), match=reason) as caught:
@@ -203,9 +193,7 @@ def test_a_failed_download_is_one_line_and_leaves_no_file(
         {"source": "cs", "test": "test_2017_flickr"},
     ],
 )
-def test_what_does_not_exist_is_answered_with_what_does(
-    tmp_path: Path, values: dict[str, str]
-) -> None:
+def test_what_does_not_exist_is_answered_with_what_does(tmp_path, values):
     with pytest.raises(
         ValueError, match=r"^data\.source=.* data\.test=.* do not exist toge"
     ) as error:
@@ -217,7 +205,7 @@ def test_what_does_not_exist_is_answered_with_what_does(
 
 @pytest.mark.skipif(not PRESENT.exists(), reason="the corpus is not on this machine")
 @pytest.mark.parametrize(("source", "target"), [("de", "en"), ("en", "fr")])
-def test_the_real_files_are_read(source: str, target: str) -> None:
+def test_the_real_files_are_read(source, target):
     before = sorted(PRESENT.iterdir())
 
     corpora = load_corpora(make_config(root=PRESENT, source=source, target=target))

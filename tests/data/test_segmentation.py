@@ -53,13 +53,13 @@ TOKENIZERS = {name: train_tokenizers(config, CORPUS) for name, config in CONFIGS
 
 
 @pytest.fixture(params=CONFIGS)
-def name(request: pytest.FixtureRequest) -> str:
+def name(request):
     value: str = request.param
     return value
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> DataConfig:
+def data(tmp_path):
     cache = str(tmp_path / "cache")
     return DataConfig(**shared(cache_dir=cache, max_length=20, long_pairs=OnInvalid.skip))
 
@@ -87,7 +87,7 @@ def ids(encoded: EncodedCorpus) -> list[tuple[list[int], list[int]]]:
     ]
 
 
-def test_every_segmentation_has_the_text_of_its_pair(name: str, data: DataConfig) -> None:
+def test_every_segmentation_has_the_text_of_its_pair(name, data):
     corpus = sampled(name, data)
     source, target = TOKENIZERS[name]
     kept = [PAIRS[i] for i in corpus.epoch(0).indices]
@@ -97,7 +97,7 @@ def test_every_segmentation_has_the_text_of_its_pair(name: str, data: DataConfig
         assert [(source.decode(s), target.decode(t)) for s, t in ids(corpus.epoch(number))] == kept
 
 
-def test_epochs_and_seeds_differ_and_repeat(name: str, data: DataConfig) -> None:
+def test_epochs_and_seeds_differ_and_repeat(name, data):
     corpus, other = sampled(name, data), sampled(name, data, seed=4)
     plain = ids(encode_corpus(CORPUS, TOKENIZERS[name], data))
     first, second = ids(corpus.epoch(0)), ids(corpus.epoch(1))
@@ -110,9 +110,7 @@ def test_epochs_and_seeds_differ_and_repeat(name: str, data: DataConfig) -> None
     assert ids(sampled(name, data).epoch(1)) == second
 
 
-def test_source_and_target_of_one_text_are_drawn_independently(
-    name: str, data: DataConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_source_and_target_of_one_text_are_drawn_independently(name, data, monkeypatch):
     monkeypatch.setattr(f"{__name__}.PAIRS", [(text, text) for text, _ in PAIRS])
 
     drawn = ids(sampled(name, data).epoch(0))
@@ -120,7 +118,7 @@ def test_source_and_target_of_one_text_are_drawn_independently(
     assert sum(source != target for source, target in drawn) > len(drawn) / 2
 
 
-def test_threads_and_other_draws_change_nothing(name: str, data: DataConfig) -> None:
+def test_threads_and_other_draws_change_nothing(name, data):
     expected = [ids(sampled(name, data).epoch(number)) for number in range(3)]
     source = TOKENIZERS[name].source
     assert isinstance(source, SentencePieceTokenizer)
@@ -134,9 +132,7 @@ def test_threads_and_other_draws_change_nothing(name: str, data: DataConfig) -> 
     assert found == [[each] * 3 for each in expected]
 
 
-def test_an_epoch_is_drawn_once_and_the_next_one_in_advance(
-    name: str, data: DataConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_epoch_is_drawn_once_and_the_next_one_in_advance(name, data, monkeypatch):
     original, drawn = segmentation_module._Sampler.sample, []
 
     def sample(self: segmentation_module._Sampler, number: int) -> EncodedCorpus:
@@ -153,7 +149,7 @@ def test_an_epoch_is_drawn_once_and_the_next_one_in_advance(
     assert drawn == [2, 3, 4, 5, 9, 10]
 
 
-def test_ids_are_mapped_and_leave_no_files(name: str, data: DataConfig) -> None:
+def test_ids_are_mapped_and_leave_no_files(name, data):
     corpus = sampled(name, data)
     encoded = corpus.epoch(0)
     corpus.epoch(1)
@@ -164,9 +160,7 @@ def test_ids_are_mapped_and_leave_no_files(name: str, data: DataConfig) -> None:
     assert names == ["text", "train"]
 
 
-def test_an_unused_corpus_stops_its_thread(
-    data: DataConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unused_corpus_stops_its_thread(data, monkeypatch):
     original = segmentation_module._Sampler.sample
 
     def sample(self: segmentation_module._Sampler, number: int) -> EncodedCorpus:
@@ -183,9 +177,7 @@ def test_an_unused_corpus_stops_its_thread(
     assert not any(thread.is_alive() for thread in threads)
 
 
-def test_an_error_while_drawing_is_raised_to_the_caller(
-    data: DataConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_while_drawing_is_raised_to_the_caller(data, monkeypatch):
     corpus = sampled("bpe", data)
     corpus.epoch(0)
 
@@ -199,16 +191,14 @@ def test_an_error_while_drawing_is_raised_to_the_caller(
         corpus.epoch(2)
 
 
-def test_text_is_stored_once_and_does_not_depend_on_the_files_any_more(
-    data: DataConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_is_stored_once_and_does_not_depend_on_the_files_any_more(data, monkeypatch):
     expected = ids(sampled("bpe", data).epoch(1))
     monkeypatch.setattr(CORPUS, "pairs", [])
 
     assert ids(sampled("bpe", data).epoch(1)) == expected
 
 
-def test_damaged_text_is_stored_again(data: DataConfig) -> None:
+def test_damaged_text_is_stored_again(data):
     expected = ids(sampled("bpe", data).epoch(0))
     (path,) = Path(data.cache_dir).glob("text-*/source.content")
     path.write_bytes(path.read_bytes()[:-5])
@@ -216,7 +206,7 @@ def test_damaged_text_is_stored_again(data: DataConfig) -> None:
     assert ids(sampled("bpe", data).epoch(0)) == expected
 
 
-def test_without_sampling_the_encoded_corpus_is_used(data: DataConfig) -> None:
+def test_without_sampling_the_encoded_corpus_is_used(data):
     config = replace(CONFIGS["bpe"], sampling_alpha=0.0)
     encoded = encode_corpus(CORPUS, TOKENIZERS["bpe"], data)
 
@@ -230,7 +220,7 @@ def test_without_sampling_the_encoded_corpus_is_used(data: DataConfig) -> None:
     assert samples_segmentations(CONFIGS["bpe"])
 
 
-def test_other_tokenizers_are_refused(data: DataConfig) -> None:
+def test_other_tokenizers_are_refused(data):
     characters = load_config("tokenizer=characters").tokenizer
     tokenizers = train_tokenizers(characters, CORPUS)
 
@@ -239,9 +229,7 @@ def test_other_tokenizers_are_refused(data: DataConfig) -> None:
 
 
 @pytest.mark.parametrize("world_size", [1, 2])
-def test_batches_fit_the_segmentations_of_their_epoch(
-    name: str, data: DataConfig, world_size: int
-) -> None:
+def test_batches_fit_the_segmentations_of_their_epoch(name, data, world_size):
     corpus = sampled(name, data)
     size = 60
     config = BatchingConfig(size=size, unit=BatchUnit.tokens, pool_size=1000)
@@ -260,7 +248,7 @@ def test_batches_fit_the_segmentations_of_their_epoch(
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 5), (0, 1), (1, 4), (2, 3), (4, 5), (3, 3)])
-def test_any_range_of_lines_is_read_back(tmp_path: Path, start: int, end: int) -> None:
+def test_any_range_of_lines_is_read_back(tmp_path, start, end):
     lines = ["ein Hund", "", "M\u00fcller \U0001f600", "a\nb\u2028c", ""]
     with RowWriter(tmp_path, "source") as writer:
         writer.write_lines(lines[:3])

@@ -98,9 +98,7 @@ def test_ter_may_exceed_100():
         ("char", "\u6211\u559c\u6b22\u82f9\u679c", "\u6211\u559c\u6b22\u68a8", 100 * 2 / 4),
     ],
 )
-def test_ter_counts_edits_for_each_reference_word_or_ideogram(
-    tokenize: str, hypothesis: str, reference: str, ter: float
-) -> None:
+def test_ter_counts_edits_for_each_reference_word_or_ideogram(tokenize, hypothesis, reference, ter):
     scores = score([hypothesis], [reference], rule=ScoringRule(tokenize))
 
     assert scores.ter == pytest.approx(ter)
@@ -117,7 +115,7 @@ def test_ter_is_left_out_on_request_and_the_rest_stays():
 @pytest.mark.parametrize(
     ("num_lines", "message"), [(0, "2 translations but 0 ref"), (3, "2 translations but 3 ref")]
 )
-def test_different_counts_are_an_error_with_both_counts(num_lines: int, message: str) -> None:
+def test_different_counts_are_an_error_with_both_counts(num_lines, message):
     with pytest.raises(ValueError, match=message):
         score(HYPOTHESES[:2], REFERENCES[:num_lines])
     with pytest.raises(ValueError, match="no translations to score"):
@@ -162,7 +160,7 @@ ENGLISH = ["A dog runs through the snow.", "Two men are sitting on a bench."]
         ("jam", "13a"),
     ],
 )
-def test_the_language_chooses_the_tokenizer(language: str, tokenize: str) -> None:
+def test_the_language_chooses_the_tokenizer(language, tokenize):
     assert choose_bleu_tokenize("auto", language=language) == tokenize
     assert {choose_bleu_tokenize(value, language=language) for value in CHOICES[1:]} == {
         *CHOICES[1:]
@@ -181,9 +179,7 @@ def test_without_case_lower_case_is_right():
 
 @pytest.mark.parametrize("tokenize", ["13a", "intl", "zh", "char", "none"])
 @pytest.mark.parametrize("lowercase", [False, True])
-def test_a_signature_names_tokenizer_and_case_and_gives_the_rule_back(
-    tokenize: str, lowercase: bool
-) -> None:
+def test_a_signature_names_tokenizer_and_case_and_gives_the_rule_back(tokenize, lowercase):
     rule = ScoringRule(tokenize, lowercase=lowercase)
 
     signature = score(ENGLISH, ENGLISH, rule=rule, ter=False).signature
@@ -200,7 +196,7 @@ def test_a_signature_of_japanese_words_gives_its_rule_back():
     assert ScoringRule.of_signature(signature) == ScoringRule("ja-mecab")
 
 
-def test_japanese_is_scored_by_words() -> None:
+def test_japanese_is_scored_by_words():
     pytest.importorskip("MeCab", reason="the extra ja is not installed")
 
     by_13a = score(JAPANESE_HYPOTHESES, JAPANESE, ter=False)
@@ -212,7 +208,7 @@ def test_japanese_is_scored_by_words() -> None:
     assert (by_words.chrf, by_words.ter) == (by_13a.chrf, by_13a.ter)
 
 
-def test_systems_are_compared_with_the_tokenizer() -> None:
+def test_systems_are_compared_with_the_tokenizer():
     found = compare_systems(
         [("a", JAPANESE_HYPOTHESES), ("b", JAPANESE)],
         [JAPANESE],
@@ -230,9 +226,7 @@ def test_systems_are_compared_with_the_tokenizer() -> None:
 @pytest.mark.parametrize(
     ("tokenize", "module", "extra"), [("ja-mecab", "MeCab", "ja"), ("ko-mecab", "mecab_ko", "ko")]
 )
-def test_a_missing_extra_is_named(
-    monkeypatch: pytest.MonkeyPatch, tokenize: str, module: str, extra: str
-) -> None:
+def test_a_missing_extra_is_named(monkeypatch, tokenize, module, extra):
     monkeypatch.setitem(sys.modules, module, None)
     tokenizer_module = f"sacrebleu.tokenizers.tokenizer_{tokenize.replace('-', '_')}"
     monkeypatch.delitem(sys.modules, tokenizer_module, raising=False)
@@ -247,7 +241,7 @@ def test_a_missing_extra_is_named(
     monkeypatch.delitem(sys.modules, tokenizer_module, raising=False)
 
 
-def test_a_failed_download_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_download_is_one_line(monkeypatch):
     def fail(*arguments: object) -> None:
         raise OSError("no\nroute")
 
@@ -263,16 +257,14 @@ def test_a_failed_download_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("tokenize", ["13a", "intl", "zh", "char", "none"])
-def test_ordinary_tokenizers_are_not_loaded_for_the_check(
-    monkeypatch: pytest.MonkeyPatch, tokenize: str
-) -> None:
+def test_ordinary_tokenizers_are_not_loaded_for_the_check(monkeypatch, tokenize):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
 
     check_bleu_is_available(tokenize, key=KEY)
 
 
 @pytest.mark.parametrize("tokenize", ["13a", "intl", "none"])
-def test_text_without_spaces_is_reported(tokenize: str) -> None:
+def test_text_without_spaces_is_reported(tokenize):
     warning = describe_spacing({"the set": JAPANESE}, tokenize, key="x")
 
     assert warning == (
@@ -282,7 +274,7 @@ def test_text_without_spaces_is_reported(tokenize: str) -> None:
 
 
 @pytest.mark.parametrize("tokenize", ["zh", "ja-mecab", "ko-mecab", "char", "flores200"])
-def test_tokenizers_that_need_no_spaces_are_not_reported(tokenize: str) -> None:
+def test_tokenizers_that_need_no_spaces_are_not_reported(tokenize):
     assert describe_spacing({"the set": JAPANESE}, tokenize, key="x") is None
 
 
@@ -298,7 +290,7 @@ def test_tokenizers_that_need_no_spaces_are_not_reported(tokenize: str) -> None:
         [""],
     ],
 )
-def test_text_with_spaces_is_not_reported(lines: list[str]) -> None:
+def test_text_with_spaces_is_not_reported(lines):
     assert describe_spacing({"the set": lines}, "13a", key="x") is None
 
 
@@ -310,7 +302,7 @@ def test_text_with_spaces_is_not_reported(lines: list[str]) -> None:
         ["thisisalanguagewithoutanyspacesatall"],
     ],
 )
-def test_other_text_without_spaces_is_reported(lines: list[str]) -> None:
+def test_other_text_without_spaces_is_reported(lines):
     assert describe_spacing({"the set": lines}, "13a", key="x") is not None
 
 
@@ -318,7 +310,7 @@ SPACED = [" ".join(line) for line in JAPANESE]
 
 
 @pytest.mark.parametrize("tokenize", ["zh", "ja-mecab", "flores200"])
-def test_spaces_that_change_the_words_of_a_tokenizer_are_reported(tokenize: str) -> None:
+def test_spaces_that_change_the_words_of_a_tokenizer_are_reported(tokenize):
     """With `zh` the spaced text scores half of what the same text without spaces does."""
     warning = describe_spacing({"the set": JAPANESE, "b.ja": SPACED}, tokenize, key="x")
 
@@ -327,7 +319,7 @@ def test_spaces_that_change_the_words_of_a_tokenizer_are_reported(tokenize: str)
     assert score(JAPANESE, SPACED, rule=ScoringRule("zh")).bleu < 60
 
 
-def test_spaces_that_a_tokenizer_ignores_are_not_reported() -> None:
+def test_spaces_that_a_tokenizer_ignores_are_not_reported():
     chinese = ["\u6211 \u559c\u6b22 \u82f9\u679c \u3002"]
 
     assert describe_spacing({"a": SPACED}, "char", key="x") is None
@@ -339,7 +331,7 @@ def test_spaces_that_a_tokenizer_ignores_are_not_reported() -> None:
     )
 
 
-def test_translations_that_lack_the_spaces_of_the_references_are_reported() -> None:
+def test_translations_that_lack_the_spaces_of_the_references_are_reported():
     warning = describe_spacing({"ref": SPACED, "hyp": JAPANESE}, "13a", key="x")
 
     assert warning is not None
@@ -429,9 +421,7 @@ TRANSLATIONS = [
 
 @pytest.mark.parametrize("tokenize", ["13a", "char"])
 @pytest.mark.parametrize("hypotheses", TRANSLATIONS)
-def test_bleu_of_summed_statistics_is_that_of_sacrebleu(
-    hypotheses: list[str], tokenize: str
-) -> None:
+def test_bleu_of_summed_statistics_is_that_of_sacrebleu(hypotheses, tokenize):
     statistics = sentence_statistics(hypotheses, SENTENCES, rule=ScoringRule(tokenize))
 
     expected = BLEU(tokenize=tokenize).corpus_score(hypotheses, [SENTENCES]).score

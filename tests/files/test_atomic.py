@@ -152,7 +152,7 @@ CONTENT = {"name": "mine", "weights": torch.arange(40.0), "nested": [{"x": torch
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     torch.save(CONTENT, tmp_path / "x.pt")
     return tmp_path / "x.pt"
 

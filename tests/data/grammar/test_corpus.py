@@ -11,7 +11,7 @@ import pytest
 from tiny_data import shared
 
 from seq2seq.config.schema import load_config
-from seq2seq.data import Corpora, GrammarConfig, Pair, load_corpora
+from seq2seq.data import GrammarConfig, Pair, load_corpora
 from seq2seq.data.grammar.generator import PairGenerator
 from seq2seq.data.grammar.grammar import read_grammar
 from seq2seq.evaluation.alignment import GoldLinks, alignment_error_rate, diagonal_links
@@ -65,35 +65,35 @@ def make_config(
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Path:
+def small(tmp_path):
     path = tmp_path / "small.grammar"
     path.write_text(SMALL, encoding="utf-8")
     return path
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> Path:
+def plain(tmp_path):
     path = tmp_path / "plain.grammar"
     path.write_text(PLAIN, encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
-def corpora() -> Corpora:
+def corpora():
     return load_corpora(make_config(sizes=(700, 100, 200)))
 
 
 @pytest.fixture(scope="module")
-def pairs(corpora: Corpora) -> list[Pair]:
+def pairs(corpora):
     return [pair for corpus in corpora[:3] for pair in corpus]
 
 
-def test_sources_and_targets_are_distinct(pairs: list[Pair]) -> None:
+def test_sources_and_targets_are_distinct(pairs):
     assert len({pair.source for pair in pairs}) == len(pairs) == 1000
     assert len({pair.target for pair in pairs}) == len(pairs)
 
 
-def test_pairs_follow_the_seed_and_not_the_order_of_reading(plain: Path) -> None:
+def test_pairs_follow_the_seed_and_not_the_order_of_reading(plain):
     corpora, same, other = (
         load_corpora(make_config(plain, seed=seed, sizes=(7, 3, 5))) for seed in (1, 1, 2)
     )
@@ -110,7 +110,7 @@ def test_pairs_follow_the_seed_and_not_the_order_of_reading(plain: Path) -> None
     assert test_first[1] == train_first[0] != list(other.train)
 
 
-def test_larger_training_set_does_not_change_validation_and_test(plain: Path) -> None:
+def test_larger_training_set_does_not_change_validation_and_test(plain):
     small = load_corpora(make_config(plain, sizes=(10, 4, 5)))
     large = load_corpora(make_config(plain, sizes=(20, 4, 5)))
 
@@ -119,7 +119,7 @@ def test_larger_training_set_does_not_change_validation_and_test(plain: Path) ->
     assert list(small.train) == list(large.train)[:10]
 
 
-def test_other_direction_has_the_same_pairs_with_links_transposed() -> None:
+def test_other_direction_has_the_same_pairs_with_links_transposed():
     sizes = (30, 4, 5)
     forth = load_corpora(make_config(sizes=sizes))
     back = load_corpora(make_config(source="en", target="de", sizes=sizes))
@@ -138,7 +138,7 @@ def test_other_direction_has_the_same_pairs_with_links_transposed() -> None:
     ],
     ids=["seed", "num_train", "num_valid", "num_test", "languages"],
 )
-def test_fingerprint_follows_the_configuration(plain: Path, change: dict[str, int | str]) -> None:
+def test_fingerprint_follows_the_configuration(plain, change):
     config = make_config(plain)
     before = load_corpora(config)
     again = load_corpora(config)
@@ -149,7 +149,7 @@ def test_fingerprint_follows_the_configuration(plain: Path, change: dict[str, in
     assert changed.train.fingerprint != before.train.fingerprint
 
 
-def test_fingerprint_follows_the_text_of_the_grammar_and_not_its_path(tmp_path: Path) -> None:
+def test_fingerprint_follows_the_text_of_the_grammar_and_not_its_path(tmp_path):
     fingerprints = []
     for name, text in [("a", SMALL), ("b", SMALL), ("c", SMALL.replace("birds", "fowls"))]:
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -159,9 +159,7 @@ def test_fingerprint_follows_the_text_of_the_grammar_and_not_its_path(tmp_path: 
     assert fingerprints[0] == fingerprints[1] != fingerprints[2]
 
 
-def test_every_distinct_sentence_of_a_small_grammar_is_found_and_more_are_an_error(
-    small: Path,
-) -> None:
+def test_every_distinct_sentence_of_a_small_grammar_is_found_and_more_are_an_error(small):
     corpora = load_corpora(make_config(small, sizes=(6, 1, 2)))
     too_many = load_corpora(make_config(small, sizes=(7, 1, 2)))
 
@@ -180,19 +178,19 @@ def test_every_distinct_sentence_of_a_small_grammar_is_found_and_more_are_an_err
         ("no/such", r"^data\.grammar=no/such does not exist; give"),
     ],
 )
-def test_a_wrong_path_names_the_key(path: str, message: str) -> None:
+def test_a_wrong_path_names_the_key(path, message):
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         load_corpora(make_config(path))
 
 
-def test_error_in_the_file_comes_before_any_pair_is_drawn(small: Path) -> None:
+def test_error_in_the_file_comes_before_any_pair_is_drawn(small):
     small.write_text(SMALL + "Alone: x | y\n", encoding="utf-8")
 
     with pytest.raises(ValueError, match=r"small\.grammar:12: unreachable rule of Alone"):
         load_corpora(make_config(small))
 
 
-def test_sentences_are_like_text(pairs: list[Pair]) -> None:
+def test_sentences_are_like_text(pairs):
     for texts in zip(*((pair.source, pair.target) for pair in pairs), strict=True):
         words = [text.split() for text in texts]
         lengths = [len(sentence) for sentence in words]
@@ -205,15 +203,13 @@ def test_sentences_are_like_text(pairs: list[Pair]) -> None:
         assert 7 < sum(lengths) / len(lengths) < 10
 
 
-def test_characters_of_a_sentence_are_no_more_than_the_default_max_length(
-    pairs: list[Pair],
-) -> None:
+def test_characters_of_a_sentence_are_no_more_than_the_default_max_length(pairs):
     longest = max(len(text) for pair in pairs for text in (pair.source, pair.target))
 
     assert longest <= load_config("data=grammar").data.max_length
 
 
-def test_articles_and_commas_follow_the_rules_of_the_language(pairs: list[Pair]) -> None:
+def test_articles_and_commas_follow_the_rules_of_the_language(pairs):
     for pair in pairs:
         for before, word in pairwise(pair.target.lower().split()):
             assert before != "a" or word[0] not in "aeiou"
@@ -221,7 +217,7 @@ def test_articles_and_commas_follow_the_rules_of_the_language(pairs: list[Pair])
             assert word not in ("weil", "obwohl", "wenn", "dass", "ob") or before.endswith(",")
 
 
-def test_phenomena_occur_and_are_linked(pairs: list[Pair]) -> None:
+def test_phenomena_occur_and_are_linked(pairs):
     linked = {
         (_bare(pair.source, source), _bare(pair.target, target))
         for pair in pairs
@@ -233,13 +229,13 @@ def test_phenomena_occur_and_are_linked(pairs: list[Pair]) -> None:
     assert {tuple(words.split("-")) for words in expected.split()} <= linked
 
 
-def test_every_word_is_linked(pairs: list[Pair]) -> None:
+def test_every_word_is_linked(pairs):
     for pair in pairs:
         assert {s for s, _ in pair.links or ()} == set(range(len(pair.source.split())))
         assert {t for _, t in pair.links or ()} == set(range(len(pair.target.split())))
 
 
-def test_one_link_for_each_target_word_is_nearly_the_gold_alignment(pairs: list[Pair]) -> None:
+def test_one_link_for_each_target_word_is_nearly_the_gold_alignment(pairs):
     gold = [GoldLinks(pair.links, pair.links) for pair in pairs]
     first_links = [
         frozenset((min(s for s, target in pair.links if target == t), t) for _, t in pair.links)
@@ -253,7 +249,7 @@ def test_one_link_for_each_target_word_is_nearly_the_gold_alignment(pairs: list[
     assert alignment_error_rate(diagonals, gold) >= 0.35
 
 
-def test_no_sentence_has_two_translations() -> None:
+def test_no_sentence_has_two_translations():
     # A corpus drops second translations, so look at what it draws from.
     generator = PairGenerator(read_grammar(BUNDLED), source="de", target="en")
     rng = random.Random(4)
@@ -265,7 +261,7 @@ def test_no_sentence_has_two_translations() -> None:
     assert Counter(len(texts) for texts in translations.values()).keys() == {1}
 
 
-def test_pairs_do_not_change() -> None:
+def test_pairs_do_not_change():
     # An edited grammar needs a new digest here. The same grammar must give the same pairs, or
     # _GENERATOR_VERSION must be raised.
     corpora = load_corpora(make_config())

@@ -43,7 +43,7 @@ def draw_one(body: str) -> Pair:
     return pair
 
 
-def test_words_of_a_sentence_agree() -> None:
+def test_words_of_a_sentence_agree():
     pairs = draw_all(ARTICLES)
 
     assert {pair[:2] for pair in pairs} == {
@@ -54,7 +54,7 @@ def test_words_of_a_sentence_agree() -> None:
     }
 
 
-def test_same_seed_draws_the_same_sentences_in_either_direction() -> None:
+def test_same_seed_draws_the_same_sentences_in_either_direction():
     forth, back = generator(ARTICLES), generator(ARTICLES, source="en", target="de")
     rng_forth, rng_back = random.Random(3), random.Random(3)
 
@@ -62,7 +62,7 @@ def test_same_seed_draws_the_same_sentences_in_either_direction() -> None:
         assert forth.draw(rng_forth).source == back.draw(rng_back).target
 
 
-def test_draws_depend_on_the_seed_alone() -> None:
+def test_draws_depend_on_the_seed_alone():
     # Written down, so that another version of Python or of this program cannot change them.
     drawn = generator(ARTICLES)
     rng = random.Random(1)
@@ -105,13 +105,13 @@ def test_draws_depend_on_the_seed_alone() -> None:
     ],
     ids=["plain", "labels", "form", "two rules", "joined", "dash", "marks"],
 )
-def test_words_are_linked_as_the_rule_says(body: str, source: str, target: str, links: str) -> None:
+def test_words_are_linked_as_the_rule_says(body, source, target, links):
     expected = frozenset((int(s), int(t)) for s, t in links.split())
 
     assert draw_one(body) == Pair(source, target, expected)
 
 
-def test_value_of_a_feature_is_part_of_a_word() -> None:
+def test_value_of_a_feature_is_part_of_a_word():
     pairs = draw_all(
         "languages: de en\nfeature ending: e en\n"
         "Sentence: Stem+<ending> | Stem\nwords Stem: * | *\n  klein | small\n"
@@ -131,7 +131,7 @@ def test_value_of_a_feature_is_part_of_a_word() -> None:
         ("\u00fcber", "\u00dcber"),
     ],
 )
-def test_marks_are_joined_to_the_word_before_them(body: str, text: str) -> None:
+def test_marks_are_joined_to_the_word_before_them(body, text):
     assert draw_one(f"{body} | x").source == text
 
 
@@ -147,7 +147,7 @@ def test_marks_are_joined_to_the_word_before_them(body: str, text: str) -> None:
     ],
     ids=["rule", "value"],
 )
-def test_weights_are_shares_of_the_sentences(text: str, expected: int) -> None:
+def test_weights_are_shares_of_the_sentences(text, expected):
     drawn = generator(f"languages: de en\n{text}")
     rng = random.Random(7)
 
@@ -156,7 +156,7 @@ def test_weights_are_shares_of_the_sentences(text: str, expected: int) -> None:
     assert counts["A"] == pytest.approx(expected, abs=60)
 
 
-def test_rules_may_contain_themselves() -> None:
+def test_rules_may_contain_themselves():
     pairs = draw_all("languages: de en\nSentence: A | A\nA: x A | A y\nA: x | y\n", num=300)
 
     depths = {len(pair.source.split()) for pair in pairs}
@@ -164,7 +164,7 @@ def test_rules_may_contain_themselves() -> None:
     assert all(len(pair.links or ()) == len(pair.source.split()) for pair in pairs)
 
 
-def test_rules_whose_sentences_hardly_ever_end_are_an_error() -> None:
+def test_rules_whose_sentences_hardly_ever_end_are_an_error():
     drawn = generator(
         "languages: de en\nSentence: A A2 A3 | A A2 A3\nA *999: A A2 | A A2\nA: x | y\n"
     )
@@ -191,7 +191,7 @@ words Verb: sg pl prefix | * sg | sg pl
 """
 
 
-def test_third_language_is_one_more_column_and_does_not_change_the_others() -> None:
+def test_third_language_is_one_more_column_and_does_not_change_the_others():
     two, three = generator(ARTICLES), generator(THREE_LANGUAGES)
     rng_two, rng_three = random.Random(2), random.Random(2)
 
@@ -207,7 +207,7 @@ def test_third_language_is_one_more_column_and_does_not_change_the_others() -> N
 @pytest.mark.parametrize(
     ("source", "target", "key"), [("fr", "en", "source"), ("de", "fr", "target")]
 )
-def test_unknown_language_names_those_of_the_file(source: str, target: str, key: str) -> None:
+def test_unknown_language_names_those_of_the_file(source, target, key):
     with pytest.raises(ValueError, match=rf"data\.{key}=fr: toy\.grammar has the languages de, en"):
         generator(ARTICLES, source=source, target=target)
 
@@ -216,14 +216,14 @@ def test_unknown_language_names_those_of_the_file(source: str, target: str, key:
     ("labels", "column"),
     [("sg", 1), ("pl", 2), ("pl.dat", 3), ("dat.sg", 1), ("nom", 0), ("", 0)],
 )
-def test_column_with_most_of_the_labels_is_chosen(labels: str, column: int) -> None:
+def test_column_with_most_of_the_labels_is_chosen(labels, column):
     form = f"N.{labels}".rstrip(".")
     text = "words N: * sg pl pl.dat nom.acc | *\n w0 w1 w2 w3 w4 | n\n"
 
     assert draw_one(f"{form} | N\n{text}").source == f"W{column}"
 
 
-def test_weight_of_a_rule_is_shared_by_the_weights_of_its_values() -> None:
+def test_weight_of_a_rule_is_shared_by_the_weights_of_its_values():
     start = build_choices(toy_grammar())
 
     # sg m, sg f, pl m, pl f of the first rule; the second rule
@@ -248,14 +248,14 @@ def test_weight_of_a_rule_is_shared_by_the_weights_of_its_values() -> None:
         ("* sg\n", "sg sg\n", 7, "two columns of Verb fit sg; name one more label"),
     ],
 )
-def test_what_no_sentence_can_use_is_an_error(old: str, new: str, line: int, message: str) -> None:
+def test_what_no_sentence_can_use_is_an_error(old, new, line, message):
     grammar = toy_grammar(TOY_GRAMMAR.replace(old, new, 1))
 
     with pytest.raises(ValueError, match=rf"^toy\.grammar:{line}: .*{message}"):
         build_choices(grammar)
 
 
-def test_a_rule_with_too_many_combinations_is_refused_before_they_are_tried() -> None:
+def test_a_rule_with_too_many_combinations_is_refused_before_they_are_tried():
     features = [f"f{chr(97 + i)}" for i in range(12)]
     lines = ["languages: de en"]
     lines += [f"feature {name}: {name}x {name}y {name}z" for name in features]

@@ -1,14 +1,12 @@
 """A grammar file is read as its notation says, and every error names its line."""
 
-from pathlib import Path
-
 import pytest
 from tiny_data import TOY_GRAMMAR, toy_grammar
 
 from seq2seq.data.grammar.grammar import Form, Phrase, Value, Word, read_grammar
 
 
-def test_file_is_read_as_utf_8(tmp_path: Path) -> None:
+def test_file_is_read_as_utf_8(tmp_path):
     path = tmp_path / "toy.grammar"
     path.write_bytes(b"\xef\xbb\xbf" + TOY_GRAMMAR.encode())
 
@@ -17,7 +15,7 @@ def test_file_is_read_as_utf_8(tmp_path: Path) -> None:
     assert grammar.tables["Verb"].rows[0].forms[0] == ("schl\u00e4ft", "schlafen")
 
 
-def test_invalid_utf_8_is_named_with_its_line(tmp_path: Path) -> None:
+def test_invalid_utf_8_is_named_with_its_line(tmp_path):
     path = tmp_path / "toy.grammar"
     path.write_bytes(b"languages: de en\n# fine\nSentence: gr\xfcn . | green .\n")
 
@@ -25,40 +23,40 @@ def test_invalid_utf_8_is_named_with_its_line(tmp_path: Path) -> None:
         read_grammar(path)
 
 
-def test_comments_and_empty_lines_keep_the_line_numbers() -> None:
+def test_comments_and_empty_lines_keep_the_line_numbers():
     grammar = toy_grammar()
 
     assert [rule.location.line for rule in grammar.rules["Sentence"]] == [7, 9]
     assert [row.location.line for row in grammar.tables["Noun"].rows] == [16, 17]
 
 
-def test_indented_line_continues_its_rule() -> None:
+def test_indented_line_continues_its_rule():
     (german, english) = toy_grammar().rules["Sentence"][0].sides
 
     assert len(german) == len(english) == 4
     assert german[0] == english[0] == Phrase("The")
 
 
-def test_weights_are_one_unless_given() -> None:
+def test_weights_are_one_unless_given():
     grammar = toy_grammar()
 
     assert [rule.weight for rule in grammar.rules["Sentence"]] == [3.0, 1.0]
     assert grammar.weights == {"sg": 2.0, "pl": 1.0, "m": 1.0, "f": 1.0}
 
 
-def test_heads_may_name_their_features_in_any_order() -> None:
+def test_heads_may_name_their_features_in_any_order():
     grammar = toy_grammar(TOY_GRAMMAR.replace("The[sg f]", "The[f sg]"))
 
     assert grammar.signatures["The"] == ("number", "gender")
     assert grammar.rules["The"][1].head == ("sg", "f")
 
 
-def test_file_without_a_sentence_is_an_error() -> None:
+def test_file_without_a_sentence_is_an_error():
     with pytest.raises(ValueError, match="no rule for Sentence; every sentence grows from"):
         toy_grammar("languages: de en\n")
 
 
-def test_alternative_values_are_a_variable_of_their_own() -> None:
+def test_alternative_values_are_a_variable_of_their_own():
     (rule,) = toy_grammar(
         "languages: a b\nfeature gender: m f n\n"
         "Sentence: One[m/n] One2[m/n] | One One2\n"
@@ -72,7 +70,7 @@ def test_alternative_values_are_a_variable_of_their_own() -> None:
     assert rule.domains[first] == rule.domains[second] == ("m", "n")
 
 
-def test_numbered_feature_is_another_variable() -> None:
+def test_numbered_feature_is_another_variable():
     (rule,) = toy_grammar(
         "languages: a b\nfeature number: sg pl\n"
         "Sentence: N[number].number N2[number2].number | N.number N2.number2\n"
@@ -82,7 +80,7 @@ def test_numbered_feature_is_another_variable() -> None:
     assert rule.domains == {"number": ("sg", "pl"), "number2": ("sg", "pl")}
 
 
-def test_parts_of_a_word_are_joined_with_plus() -> None:
+def test_parts_of_a_word_are_joined_with_plus():
     (rule,) = toy_grammar(
         "languages: a b\nfeature ending: e en\n"
         'Sentence: Stem.x+<ending>+"Z"+st | Stem\n'
@@ -94,7 +92,7 @@ def test_parts_of_a_word_are_joined_with_plus() -> None:
     )
 
 
-def test_groups_are_the_word_the_label_or_the_plain_words_of_the_rule() -> None:
+def test_groups_are_the_word_the_label_or_the_plain_words_of_the_rule():
     (rule,) = toy_grammar(
         "languages: a b\nSentence: plain W do~W one~1 . | plain W one~1 .\nwords W: * | *\n x | y\n"
     ).rules["Sentence"]
@@ -165,7 +163,7 @@ def test_groups_are_the_word_the_label_or_the_plain_words_of_the_rule() -> None:
         ("Noun[gender].number", "Noun[gender].dat", 7, "Noun.dat: no such form; the table has"),
     ],
 )
-def test_error_names_its_line_and_the_rule(old: str, new: str, line: int, message: str) -> None:
+def test_error_names_its_line_and_the_rule(old, new, line, message):
     assert TOY_GRAMMAR.count(old) >= 1
 
     with pytest.raises(ValueError, match=rf"^toy\.grammar:{line}: .*{message}") as caught:
@@ -174,7 +172,7 @@ def test_error_names_its_line_and_the_rule(old: str, new: str, line: int, messag
     assert "\n" not in str(caught.value)
 
 
-def test_words_may_hold_marks_and_signs() -> None:
+def test_words_may_hold_marks_and_signs():
     (rule,) = toy_grammar("languages: a b\nSentence: z.B. *2 -x , 'n ?! . |a:b\n").rules["Sentence"]
 
     assert [item.parts for item in rule.sides[0]] == [
@@ -190,7 +188,7 @@ def test_words_may_hold_marks_and_signs() -> None:
 
 
 @pytest.mark.parametrize("line", ["\0" * 50_000, "x" * 50_000])
-def test_a_line_that_is_no_rule_is_not_shown_whole(line: str) -> None:
+def test_a_line_that_is_no_rule_is_not_shown_whole(line):
     with pytest.raises(ValueError, match=r"toy.grammar:1: ") as caught:
         toy_grammar(line)
 

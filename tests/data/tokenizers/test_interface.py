@@ -3,7 +3,6 @@
 import itertools
 import pickle
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -55,11 +54,11 @@ CORPUS = list_corpus(SENTENCES)
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
-def tokenizers(request: pytest.FixtureRequest) -> TokenizerPair:
+def tokenizers(request):
     return train_tokenizers(CONFIGS[request.param], CORPUS)
 
 
-def test_known_text_is_restored_from_ids_that_are_not_special(tokenizers: TokenizerPair) -> None:
+def test_known_text_is_restored_from_ids_that_are_not_special(tokenizers):
     for tokenizer, lines in zip(tokenizers, zip(*SENTENCES, strict=True), strict=True):
         assert tokenizer.tokens([PAD, UNK, BOS, EOS]) == ["<pad>", "<unk>", "<s>", "</s>"]
         for line, ids in zip(lines, tokenizer.encode(lines), strict=True):
@@ -67,9 +66,7 @@ def test_known_text_is_restored_from_ids_that_are_not_special(tokenizers: Tokeni
             assert tokenizer.decode([BOS, *ids, EOS, PAD, PAD]) == line
 
 
-def test_unknown_text_shows_as_its_sign_and_an_empty_line_has_no_ids(
-    tokenizers: TokenizerPair,
-) -> None:
+def test_unknown_text_shows_as_its_sign_and_an_empty_line_has_no_ids(tokenizers):
     empty, ids = tokenizers.source.encode(["", "Ein \u65e5 Hund"])
 
     assert UNK in ids
@@ -81,7 +78,7 @@ def test_unknown_text_shows_as_its_sign_and_an_empty_line_has_no_ids(
 @pytest.mark.parametrize(
     "line", ["  Ein\t Hund \u00a0läuft ,  und", "Ein Hund", " zwei\u2028Hunde."]
 )
-def test_each_id_belongs_to_a_word_in_order(tokenizers: TokenizerPair, line: str) -> None:
+def test_each_id_belongs_to_a_word_in_order(tokenizers, line):
     ids = tokenizers.source.encode([line])[0]
 
     words = tokenizers.source.words(line, ids)
@@ -91,7 +88,7 @@ def test_each_id_belongs_to_a_word_in_order(tokenizers: TokenizerPair, line: str
     assert set(words) == set(range(len(line.split())))
 
 
-def test_unknown_characters_do_not_shift_the_words(tokenizers: TokenizerPair) -> None:
+def test_unknown_characters_do_not_shift_the_words(tokenizers):
     line = "Ein \u65e5\u672c\u8a9e\u65e5 Hund \u65e5Mann\u672c."
     ids = tokenizers.source.encode([line])[0]
     words = tokenizers.source.words(line, ids)
@@ -108,7 +105,7 @@ def test_unknown_characters_do_not_shift_the_words(tokenizers: TokenizerPair) ->
     assert set(together[1].replace(" ", "")) == {"\u2047"}
 
 
-def test_words_of_decoded_text_are_found_for_any_segmentation(tokenizers: TokenizerPair) -> None:
+def test_words_of_decoded_text_are_found_for_any_segmentation(tokenizers):
     first, second = tokenizers.source.encode(["Ein Hund", "läuft,"])
     ids = [*first, UNK, *second]
     text = tokenizers.source.decode(ids)
@@ -122,7 +119,7 @@ def test_words_of_decoded_text_are_found_for_any_segmentation(tokenizers: Tokeni
 
 @pytest.mark.parametrize("symbols", [[], ["<2de>"]])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_state_survives_a_safe_load(name: str, symbols: list[str], tmp_path: Path) -> None:
+def test_state_survives_a_safe_load(name, symbols, tmp_path):
     tokenizers = train_tokenizers(replace(CONFIGS[name], user_symbols=symbols), CORPUS)
     lines = [f"<2de> {source} \u65e5" for source, _ in SENTENCES]
     torch.save(tokenizers_state(tokenizers), tmp_path / "state.pt")
@@ -136,7 +133,7 @@ def test_state_survives_a_safe_load(name: str, symbols: list[str], tmp_path: Pat
     assert (restored.source is restored.target) == (tokenizers.source is tokenizers.target)
 
 
-def test_tokenizers_can_be_sent_to_another_process(tokenizers: TokenizerPair) -> None:
+def test_tokenizers_can_be_sent_to_another_process(tokenizers):
     lines = [source for source, _ in SENTENCES]
 
     sent: TokenizerPair = pickle.loads(pickle.dumps(tokenizers))  # as torch.distributed sends it
@@ -146,7 +143,7 @@ def test_tokenizers_can_be_sent_to_another_process(tokenizers: TokenizerPair) ->
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_training_twice_gives_the_same_vocabulary(name: str) -> None:
+def test_training_twice_gives_the_same_vocabulary(name):
     first = train_tokenizers(CONFIGS[name], CORPUS)
     second = train_tokenizers(CONFIGS[name], CORPUS)
 
@@ -156,7 +153,7 @@ def test_training_twice_gives_the_same_vocabulary(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_a_corpus_without_text_is_refused(name: str) -> None:
+def test_a_corpus_without_text_is_refused(name):
     with pytest.raises(ValueError, match=r"train .*: no text to train a tokenizer on; give"):
         train_tokenizers(CONFIGS[name], list_corpus([]))
 
@@ -176,20 +173,18 @@ def test_a_corpus_without_text_is_refused(name: str) -> None:
         ("a b", [], []),
     ],
 )
-def test_tokens_are_traced_through_the_text(
-    text: str, surfaces: list[str | None], expected: list[int]
-) -> None:
+def test_tokens_are_traced_through_the_text(text, surfaces, expected):
     assert word_indices(text, surfaces) == expected
 
 
-def test_a_configuration_without_a_trainer_is_refused() -> None:
+def test_a_configuration_without_a_trainer_is_refused():
     config = TokenizerConfig(name="mine", vocabulary_size=9)
 
     with pytest.raises(TypeError, match="no tokenizer is registered for TokenizerConfig"):
         train_tokenizers(config, list_corpus([]))
 
 
-def test_an_unknown_kind_of_state_is_refused() -> None:
+def test_an_unknown_kind_of_state_is_refused():
     with pytest.raises(
         ValueError, match="unknown tokenizer kind 'runes'; one of: characters, sent"
     ):
@@ -199,9 +194,7 @@ def test_an_unknown_kind_of_state_is_refused() -> None:
 @pytest.mark.parametrize(
     ("config_type", "kind"), [(TokenizerConfig, "characters"), (CharactersConfig, "runes")]
 )
-def test_a_kind_and_a_config_type_are_registered_once(
-    config_type: type[TokenizerConfig], kind: str
-) -> None:
+def test_a_kind_and_a_config_type_are_registered_once(config_type, kind):
     with pytest.raises(ValueError, match=f"tokenizer kind '{kind}' or its {config_type.__name__}"):
         register_tokenizer(config_type, kind=kind, restore=lambda state: None)
 
@@ -218,36 +211,32 @@ TAGGED_CORPUS = list_corpus(PAIRS)
 
 
 @pytest.fixture(scope="module", params=TAGGED)
-def tagged(request: pytest.FixtureRequest) -> TokenizerPair:
+def tagged(request):
     return train_tokenizers(TAGGED[request.param], TAGGED_CORPUS)
 
 
-def test_symbols_are_one_token_each_wherever_they_stand(tagged: TokenizerPair) -> None:
+def test_symbols_are_one_token_each_wherever_they_stand(tagged):
     for tokenizer, symbol in itertools.product(tagged, SYMBOLS):
         for line in (symbol, f"{symbol} two dogs", f"two {symbol} dogs", f"two{symbol}dogs"):
             [ids] = tokenizer.encode([line])
             assert tokenizer.tokens(ids).count(symbol) == 1
 
 
-def test_the_text_after_a_symbol_has_the_tokens_that_it_has_alone(
-    tagged: TokenizerPair,
-) -> None:
+def test_the_text_after_a_symbol_has_the_tokens_that_it_has_alone(tagged):
     for source, _ in PAIRS:
         tag, _, text = source.partition(" ")
         both, alone, of_tag = tagged.source.encode([source, text, tag])
         assert both == of_tag + alone
 
 
-def test_text_with_symbols_is_restored(tagged: TokenizerPair) -> None:
+def test_text_with_symbols_is_restored(tagged):
     for source, target in PAIRS:
         assert tagged.source.decode(tagged.source.encode([source])[0]) == source
         line = f"{target} <2de>"
         assert tagged.target.decode(tagged.target.encode([line])[0]) == line
 
 
-def test_the_vocabulary_counts_the_symbols_and_has_nothing_of_them(
-    tagged: TokenizerPair,
-) -> None:
+def test_the_vocabulary_counts_the_symbols_and_has_nothing_of_them(tagged):
     labels = tagged.source.tokens(range(len(tagged.source)))
 
     assert labels[-2:] == SYMBOLS
@@ -255,7 +244,7 @@ def test_the_vocabulary_counts_the_symbols_and_has_nothing_of_them(
     assert not any("2de" in label for label in labels[:-2])
 
 
-def test_tokens_belong_to_the_words_of_the_text(tagged: TokenizerPair) -> None:
+def test_tokens_belong_to_the_words_of_the_text(tagged):
     text = "ein hund <2de> läuft <2fr>"
     [ids] = tagged.source.encode([text])
 
@@ -270,7 +259,7 @@ def test_tokens_belong_to_the_words_of_the_text(tagged: TokenizerPair) -> None:
     assert 3 in words
 
 
-def test_a_symbol_inside_a_word_belongs_to_it() -> None:
+def test_a_symbol_inside_a_word_belongs_to_it():
     tokenizer = SymbolTokenizer(CharacterTokenizer("abc"), ["<x>"])
     text = "a b<x>c a"
 
@@ -285,7 +274,7 @@ def test_a_symbol_inside_a_word_belongs_to_it() -> None:
     ]
 
 
-def test_characters_that_spell_a_symbol_are_traced_all_the_same() -> None:
+def test_characters_that_spell_a_symbol_are_traced_all_the_same():
     tokenizer = SymbolTokenizer(CharacterTokenizer("<x> a"), ["<x>"])
     ids = [4, 5, 6, 7, 8]  # "<x> a" as characters
 
@@ -295,13 +284,13 @@ def test_characters_that_spell_a_symbol_are_traced_all_the_same() -> None:
     assert tokenizer.words(text, ids) == [0, 0, 0, 1, 1]
 
 
-def test_special_tokens_are_dropped_in_decoding() -> None:
+def test_special_tokens_are_dropped_in_decoding():
     tokenizer = SymbolTokenizer(CharacterTokenizer("ab"), ["<x>"])
 
     assert tokenizer.decode([BOS, 6, 4, 5, EOS]) == "<x> ab"
 
 
-def test_the_longest_of_several_symbols_is_found() -> None:
+def test_the_longest_of_several_symbols_is_found():
     tokenizer = SymbolTokenizer(CharacterTokenizer("ab"), ["@", "@de"])
 
     assert tokenizer.encode(["@de a@"]) == [[7, 4, 6]]
@@ -309,7 +298,7 @@ def test_the_longest_of_several_symbols_is_found() -> None:
 
 @pytest.mark.parametrize("name", ["unigram", "bpe"])
 @pytest.mark.parametrize("alpha", [0.01, 0.5, 0.9])
-def test_sampling_never_splits_a_symbol(name: str, alpha: float) -> None:
+def test_sampling_never_splits_a_symbol(name, alpha):
     tokenizer = train_tokenizers(TAGGED[name], TAGGED_CORPUS).source
     assert isinstance(tokenizer, SymbolTokenizer)
     lines = [source for source, _ in PAIRS]
@@ -324,14 +313,14 @@ def test_sampling_never_splits_a_symbol(name: str, alpha: float) -> None:
     assert drawn[7] == tokenizer.sample(lines, seed=7, alpha=alpha, nbest=-1)
 
 
-def test_a_corpus_without_symbols_has_all_other_words() -> None:
+def test_a_corpus_without_symbols_has_all_other_words():
     pairs = list(WithoutSymbols(TAGGED_CORPUS, SYMBOLS))
 
     assert [pair.source for pair in pairs] == [source.split(" ", 1)[1] for source, _ in PAIRS]
     assert [pair.target for pair in pairs] == [target for _, target in PAIRS]
 
 
-def test_leading_symbols_are_those_before_the_text(tagged: TokenizerPair) -> None:
+def test_leading_symbols_are_those_before_the_text(tagged):
     for text, expected in {
         "<2de> ein hund": "<2de> ",
         "<2de> <2fr> ein": "<2de> <2fr> ",
@@ -347,7 +336,7 @@ def test_leading_symbols_are_those_before_the_text(tagged: TokenizerPair) -> Non
 
 
 @pytest.mark.parametrize("name", ["unigram", "words", "characters"])
-def test_a_symbol_of_letters_is_no_part_of_a_word(name: str) -> None:
+def test_a_symbol_of_letters_is_no_part_of_a_word(name):
     config = replace(TAGGED[name], user_symbols=["ei", "de>"])
     tokenizer = train_tokenizers(config, TAGGED_CORPUS).source
     [ids] = tokenizer.encode(["ei ein zwei ei, einei de>ei hund ade>b ei"])

@@ -44,9 +44,7 @@ UNIGRAM, BPE = (train(replace(CONFIG, model_type=model_type)) for model_type in 
 @pytest.mark.parametrize("tokenizer", [UNIGRAM, BPE])
 @settings(SETTINGS)
 @given(text=st.text(alphabet=CHARACTERS, max_size=20))
-def test_any_text_of_known_characters_is_restored(
-    tokenizer: SentencePieceTokenizer, text: str
-) -> None:
+def test_any_text_of_known_characters_is_restored(tokenizer, text):
     ids = tokenizer.encode([text])[0]
 
     assert UNK not in ids
@@ -56,9 +54,7 @@ def test_any_text_of_known_characters_is_restored(
 @pytest.mark.parametrize("tokenizer", [UNIGRAM, BPE])
 @settings(SETTINGS)
 @given(text=st.text(alphabet=ODD_CHARACTERS, max_size=20))
-def test_any_text_at_all_has_a_word_for_each_id(
-    tokenizer: SentencePieceTokenizer, text: str
-) -> None:
+def test_any_text_at_all_has_a_word_for_each_id(tokenizer, text):
     ids = tokenizer.encode([text])[0]
 
     words = tokenizer.words(text, ids)
@@ -70,9 +66,7 @@ def test_any_text_at_all_has_a_word_for_each_id(
 @pytest.mark.parametrize("tokenizer", [UNIGRAM, BPE])
 @settings(SETTINGS)
 @given(words=st.lists(st.text(alphabet="abehnuäü.", min_size=1, max_size=7), min_size=1))
-def test_the_ids_of_a_word_make_up_that_word(
-    tokenizer: SentencePieceTokenizer, words: list[str]
-) -> None:
+def test_the_ids_of_a_word_make_up_that_word(tokenizer, words):
     text = "  ".join(words)
     ids = tokenizer.encode([text])[0]
     owners = tokenizer.words(text, ids)
@@ -91,9 +85,7 @@ def test_the_ids_of_a_word_make_up_that_word(
         (Normalization.nmt_nfkc_cf, "hund hu\u00df. fib1\u20442"),
     ],
 )
-def test_text_is_normalised_as_configured(
-    model_type: SentencePieceModel, normalization: Normalization, text: str
-) -> None:
+def test_text_is_normalised_as_configured(model_type, normalization, text):
     config = replace(
         CONFIG, joint=True, vocabulary_size=70, model_type=model_type, normalization=normalization
     )
@@ -109,7 +101,7 @@ FOLDED = train(replace(CONFIG, normalization=Normalization.nmt_nfkc_cf))
 
 @settings(SETTINGS)
 @given(text=st.text(alphabet=CHARACTERS + ODD_CHARACTERS + "AE\uff21\u200b\u00a8", max_size=20))
-def test_normalised_text_has_a_word_for_each_id(text: str) -> None:
+def test_normalised_text_has_a_word_for_each_id(text):
     ids = FOLDED.encode([text])[0]
 
     words = FOLDED.words(text, ids)
@@ -119,7 +111,7 @@ def test_normalised_text_has_a_word_for_each_id(text: str) -> None:
     assert set(words) <= set(range(max(1, len(text.split()))))
 
 
-def test_the_ids_of_normalised_words_belong_to_the_words_of_the_text() -> None:
+def test_the_ids_of_normalised_words_belong_to_the_words_of_the_text():
     text = "HUND \u200b Haus \ufb01 \uff21b"  # the second word vanishes, \ufb01 becomes two letters
     ids = FOLDED.encode([text])[0]
 
@@ -134,9 +126,7 @@ def test_the_ids_of_normalised_words_belong_to_the_words_of_the_text() -> None:
 @pytest.mark.parametrize("tokenizer", [UNIGRAM, BPE])
 @settings(SETTINGS)
 @given(text=st.text(alphabet=CHARACTERS, max_size=20), seed=st.integers(0, (1 << 32) - 1))
-def test_a_random_segmentation_has_the_same_text(
-    tokenizer: SentencePieceTokenizer, text: str, seed: int
-) -> None:
+def test_a_random_segmentation_has_the_same_text(tokenizer, text, seed):
     first, second = (
         tokenizer.sample([text, text], seed=seed, alpha=0.3, nbest=-1) for _ in range(2)
     )
@@ -145,7 +135,7 @@ def test_a_random_segmentation_has_the_same_text(
     assert [tokenizer.decode(ids) for ids in first] == [text, text]
 
 
-def test_random_segmentations_follow_alpha() -> None:
+def test_random_segmentations_follow_alpha():
     lines = [f"{left} {right}." for left in WORDS for right in WORDS]
 
     def mean_length(tokenizer: SentencePieceTokenizer, alpha: float, nbest: int = -1) -> float:
@@ -160,9 +150,7 @@ def test_random_segmentations_follow_alpha() -> None:
 
 
 @pytest.mark.parametrize("model_type", MODEL_TYPES)
-def test_a_small_corpus_gives_a_smaller_vocabulary_and_a_message(
-    model_type: SentencePieceModel, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_small_corpus_gives_a_smaller_vocabulary_and_a_message(model_type, caplog):
     with caplog.at_level(logging.INFO):
         tokenizer = train(replace(CONFIG, model_type=model_type, vocabulary_size=9000))
 
@@ -175,9 +163,7 @@ def test_a_small_corpus_gives_a_smaller_vocabulary_and_a_message(
 
 
 @pytest.mark.parametrize("model_type", MODEL_TYPES)
-def test_a_vocabulary_smaller_than_the_alphabet_is_explained(
-    model_type: SentencePieceModel,
-) -> None:
+def test_a_vocabulary_smaller_than_the_alphabet_is_explained(model_type):
     with pytest.raises(
         ValueError,
         match=(
@@ -188,9 +174,7 @@ def test_a_vocabulary_smaller_than_the_alphabet_is_explained(
         train(replace(CONFIG, model_type=model_type, vocabulary_size=10))
 
 
-def test_other_failures_of_the_library_name_the_configuration(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_other_failures_of_the_library_name_the_configuration(monkeypatch):
     def fail(**_: object) -> None:
         raise RuntimeError("no luck")
 
@@ -202,7 +186,7 @@ def test_other_failures_of_the_library_name_the_configuration(
         train(replace(CONFIG, model_type=SentencePieceModel.bpe))
 
 
-def test_a_joint_vocabulary_knows_both_languages() -> None:
+def test_a_joint_vocabulary_knows_both_languages():
     corpus = list_corpus([("abab ab", "xyxy xy")] * 3)
 
     joint = train_tokenizers(replace(CONFIG, joint=True), corpus)
@@ -213,7 +197,7 @@ def test_a_joint_vocabulary_knows_both_languages() -> None:
     assert UNK in separate.target.encode(["ab xy"])[0]
 
 
-def test_character_coverage_leaves_out_rare_characters() -> None:
+def test_character_coverage_leaves_out_rare_characters():
     corpus = list_corpus([("abcd " * 50, "t")] * 5 + [("q", "t")])
 
     tokenizer = train_tokenizers(replace(CONFIG, character_coverage=0.99), corpus).source
@@ -222,7 +206,7 @@ def test_character_coverage_leaves_out_rare_characters() -> None:
     assert UNK not in tokenizer.encode(["abcd"])[0]
 
 
-def test_training_reads_only_a_sample_of_a_large_corpus(caplog: pytest.LogCaptureFixture) -> None:
+def test_training_reads_only_a_sample_of_a_large_corpus(caplog):
     alphabet = [chr(code) for code in range(ord("a"), ord("z") + 1)]
     corpus = list_corpus([(letter, letter) for letter in alphabet])
 
@@ -235,7 +219,7 @@ def test_training_reads_only_a_sample_of_a_large_corpus(caplog: pytest.LogCaptur
     assert "train (source): the tokenizer is trained on 7 of 26 lines" in caplog.messages
 
 
-def test_separate_training_holds_one_side_at_a_time() -> None:
+def test_separate_training_holds_one_side_at_a_time():
     separate, joint = small_corpus(), small_corpus()
 
     train_tokenizers(CONFIG, separate)
@@ -244,7 +228,7 @@ def test_separate_training_holds_one_side_at_a_time() -> None:
     assert (separate.num_readings, joint.num_readings) == (2, 1)
 
 
-def test_a_very_long_line_is_learnt_from() -> None:
+def test_a_very_long_line_is_learnt_from():
     corpus = list_corpus([("ab " * 3000 + "q", "t")])
 
     tokenizer = train_tokenizers(CONFIG, corpus).source
@@ -254,9 +238,7 @@ def test_a_very_long_line_is_learnt_from() -> None:
 
 @pytest.mark.parametrize("vocabulary_size", [10, 48])
 @pytest.mark.parametrize("model_type", MODEL_TYPES)
-def test_training_writes_nothing_to_the_streams(
-    model_type: SentencePieceModel, vocabulary_size: int, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_training_writes_nothing_to_the_streams(model_type, vocabulary_size, capfd):
     with suppress(ValueError):  # 10 is too small
         train(replace(CONFIG, model_type=model_type, vocabulary_size=vocabulary_size))
 

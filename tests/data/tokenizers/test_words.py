@@ -63,9 +63,7 @@ def vectors_file(folder: Path, *lines: str) -> str:
         (CONFIG, ("Der der Der DER",), "Der DER der"),
     ],
 )
-def test_the_most_frequent_units_are_the_vocabulary(
-    config: WordsConfig | CharactersConfig, lines: tuple[str, ...], expected: str
-) -> None:
+def test_the_most_frequent_units_are_the_vocabulary(config, lines, expected):
     assert units(config, *lines) == expected.split()
 
 
@@ -76,9 +74,7 @@ def test_the_most_frequent_units_are_the_vocabulary(
         (CHARACTERS, ["n", " "], [" ", "A"]),
     ],
 )
-def test_each_side_has_its_own_units(
-    config: WordsConfig | CharactersConfig, source: list[str], target: list[str]
-) -> None:
+def test_each_side_has_its_own_units(config, source, target):
     tokenizers = train_tokenizers(config, list_corpus([("Ein Hund", "A Dog")]))
 
     labels = [tokenizer.tokens([4, 5]) for tokenizer in tokenizers]
@@ -89,12 +85,7 @@ def test_each_side_has_its_own_units(
     ("config", "lines", "kind"),
     [(CONFIG, ("a a b", "c a"), "words"), (CHARACTERS, ("aab", "ca"), "characters")],
 )
-def test_how_much_of_the_text_is_unknown_is_reported(
-    config: WordsConfig | CharactersConfig,
-    lines: tuple[str, ...],
-    kind: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_how_much_of_the_text_is_unknown_is_reported(config, lines, kind, caplog):
     with caplog.at_level(logging.INFO, logger="seq2seq"):
         units(replace(config, min_frequency=2), *lines)
 
@@ -104,7 +95,7 @@ def test_how_much_of_the_text_is_unknown_is_reported(
     )
 
 
-def test_each_character_is_one_id() -> None:
+def test_each_character_is_one_id():
     tokenizer = CharacterTokenizer(["b", " ", "a"])
 
     assert tokenizer.encode(["ab  xa", "b"]) == [[6, 4, 5, 5, UNK, 6], [4]]
@@ -112,7 +103,7 @@ def test_each_character_is_one_id() -> None:
     assert tokenizer.tokens([6, 5, 6]) == ["a", "\u2581", "a"]
 
 
-def test_a_space_belongs_to_the_word_after_it() -> None:
+def test_a_space_belongs_to_the_word_after_it():
     tokenizer = CharacterTokenizer(["a", "b", " ", "."])
 
     assert tokenizer.words("ab. b ", tokenizer.encode(["ab. b "])[0]) == [0, 0, 0, 1, 1, 1]
@@ -128,13 +119,13 @@ def test_a_space_belongs_to_the_word_after_it() -> None:
         ("basic_english", "en", "it's a dog (brown), isn't it? yes. [no"),
     ],
 )
-def test_words_are_joined_to_the_same_text(rules: str, language: str, line: str) -> None:
+def test_words_are_joined_to_the_same_text(rules, language, line):
     tokenizer = knowing(line, tokenizer=rules, language=language)
 
     assert tokenizer.decode(tokenizer.encode([line])[0]) == line
 
 
-def test_contractions_of_other_tokenizers_are_joined() -> None:
+def test_contractions_of_other_tokenizers_are_joined():
     tokenizer = WordTokenizer(
         ["do", "n't", "dog", "'s", "we", "'ll", "!"],
         tokenizer="basic_english",
@@ -159,16 +150,14 @@ def test_contractions_of_other_tokenizers_are_joined() -> None:
         ("toktok", "de", "toktok needs the package nltk; run: pip install nltk"),
     ],
 )
-def test_rules_that_do_not_exist_are_refused(
-    tokenizer: str, language: str, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rules_that_do_not_exist_are_refused(tokenizer, language, message, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
     with pytest.raises(ValueError, match=message):
         splitter(tokenizer, language=language, lowercase=False)
 
 
-def test_a_word_that_looks_like_a_special_token_is_unknown() -> None:
+def test_a_word_that_looks_like_a_special_token_is_unknown():
     split = WordTokenizer(["a"], tokenizer="basic_english", language="en", lowercase=False)
 
     ids = split.encode(["a </s> <s> <pad>"])[0]
@@ -177,7 +166,7 @@ def test_a_word_that_looks_like_a_special_token_is_unknown() -> None:
     assert EOS not in ids
 
 
-def test_words_of_text_are_found_where_the_tokenizer_changes_it() -> None:
+def test_words_of_text_are_found_where_the_tokenizer_changes_it():
     line = "It's a \"Dog\"; (BROWN) isn't it? <br /> Yes:"
     tokenizer = knowing(line, tokenizer="basic_english", language="en")
     ids = tokenizer.encode([line])[0]
@@ -195,14 +184,14 @@ def test_words_of_text_are_found_where_the_tokenizer_changes_it() -> None:
     }
 
 
-def test_an_unknown_word_that_holds_the_next_one_keeps_its_place() -> None:
+def test_an_unknown_word_that_holds_the_next_one_keeps_its_place():
     tokenizer = vocabulary("house", "a")
     line = "a dog-house house a"
 
     assert tokenizer.words(line, tokenizer.encode([line])[0]) == [0, 1, 2, 3]
 
 
-def test_words_of_decoded_text_are_found() -> None:
+def test_words_of_decoded_text_are_found():
     tokenizer = vocabulary("isn", "'t", "it", "?")
     ids = [4, 5, UNK, 6, 7]
 
@@ -210,9 +199,7 @@ def test_words_of_decoded_text_are_found() -> None:
     assert tokenizer.words(tokenizer.decode(ids), ids) == [0, 0, 1, 2, 2]
 
 
-def test_languages_without_moses_rules_use_english_ones_with_one_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_languages_without_moses_rules_use_english_ones_with_one_warning(caplog):
     config = replace(CONFIG, source_language="source", target_language="target")
     line = "isn't it? e.g. l'eau"
 
@@ -231,14 +218,14 @@ def test_languages_without_moses_rules_use_english_ones_with_one_warning(
         assert tokenizer.decode(tokenizer.encode([line])[0]) == line
 
 
-def test_only_moses_takes_english_rules_for_an_unknown_language() -> None:
+def test_only_moses_takes_english_rules_for_an_unknown_language():
     config = replace(CONFIG, source_language="xx", source_tokenizer="basic_english")
 
     with pytest.raises(ValueError, match="basic_english is for en, not xx"):
         train_tokenizers(config, list_corpus([("a", "b")]))
 
 
-def test_moses_follows_the_rules_of_the_language() -> None:
+def test_moses_follows_the_rules_of_the_language():
     line = "l'eau z.B. heute"
 
     french = splitter("moses", language="fr", lowercase=False)(line)
@@ -248,13 +235,13 @@ def test_moses_follows_the_rules_of_the_language() -> None:
     assert "z.B." in german
 
 
-def test_words_hold_no_markup() -> None:
+def test_words_hold_no_markup():
     split = splitter("moses", language="en", lowercase=False)
 
     assert split("it's <b> & [x]") == ["it", "'s", "<", "b", ">", "&", "[", "x", "]"]
 
 
-def test_a_missing_spacy_model_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_spacy_model_is_named_with_the_command(monkeypatch):
     def load(name: str) -> None:
         raise OSError(f"[E050] Can't find model '{name}'")
 
@@ -266,7 +253,7 @@ def test_a_missing_spacy_model_is_named_with_the_command(monkeypatch: pytest.Mon
         splitter("spacy", language="en", lowercase=False)
 
 
-def test_spacy_words_are_those_of_its_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spacy_words_are_those_of_its_tokenizer(monkeypatch):
     def tokenize(line: str) -> list[types.SimpleNamespace]:
         return [types.SimpleNamespace(text=text) for text in ["Ein", "  ", "Hund", "."]]
 
@@ -288,7 +275,7 @@ def use_spacy(monkeypatch: pytest.MonkeyPatch, load: object) -> None:
     [("hund 1 2 3", "katze 4 5"), ("hund eins zwei drei",), (), ("hund",)],
     ids=["ragged", "no numbers", "empty", "one word"],
 )
-def test_a_file_without_vectors_is_refused(tmp_path: Path, lines: tuple[str, ...]) -> None:
+def test_a_file_without_vectors_is_refused(tmp_path, lines):
     path = vectors_file(tmp_path, *lines)
 
     with pytest.raises(
@@ -297,21 +284,19 @@ def test_a_file_without_vectors_is_refused(tmp_path: Path, lines: tuple[str, ...
         load_vectors(path, vocabulary("hund"), 3)
 
 
-def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_file_says_what_to_do(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"^vectors=/.*/glove\.6B: no such file; correct"):
         load_vectors(str(tmp_path / "glove.6B"), vocabulary("hund"), 3)
 
 
-def test_reading_vectors_is_quiet_and_leaves_certificates_checked(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_reading_vectors_is_quiet_and_leaves_certificates_checked(tmp_path, capfd):
     load_vectors(vectors_file(tmp_path, "hund 1 2 3"), vocabulary("hund"), 3)
 
     assert capfd.readouterr() == ("", "")
     assert ssl._create_default_https_context().verify_mode is ssl.CERT_REQUIRED
 
 
-def test_the_header_and_trailing_spaces_of_fasttext_are_skipped(tmp_path: Path) -> None:
+def test_the_header_and_trailing_spaces_of_fasttext_are_skipped(tmp_path):
     path = vectors_file(tmp_path, "2 3", "hund 1 2 3 ", "katze 4 5 6 ")
 
     matrix, num_found = load_vectors(path, vocabulary("2", "katze", "hund"), 3)
@@ -320,7 +305,7 @@ def test_the_header_and_trailing_spaces_of_fasttext_are_skipped(tmp_path: Path) 
     torch.testing.assert_close(matrix[5], torch.tensor([4.0, 5, 6]))
 
 
-def test_a_changed_file_gives_new_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_file_gives_new_vectors(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     load_vectors(vectors_file(tmp_path, "hund 1 2 3"), vocabulary("hund"), 3)
 
@@ -330,7 +315,7 @@ def test_a_changed_file_gives_new_vectors(tmp_path: Path, monkeypatch: pytest.Mo
     assert [path.name for path in tmp_path.iterdir()] == ["vectors.txt"]
 
 
-def test_vectors_of_known_words_fill_their_rows(tmp_path: Path) -> None:
+def test_vectors_of_known_words_fill_their_rows(tmp_path):
     path = vectors_file(tmp_path, "hund 1 2 3", "katze 4 5 6.5", "maus 7 8 9")
 
     matrix, num_found = load_vectors(path, vocabulary("katze", "vogel", "hund"), 3)
@@ -342,7 +327,7 @@ def test_vectors_of_known_words_fill_their_rows(tmp_path: Path) -> None:
     torch.testing.assert_close(matrix, expected)
 
 
-def test_a_word_is_also_looked_up_in_lower_case(tmp_path: Path) -> None:
+def test_a_word_is_also_looked_up_in_lower_case(tmp_path):
     path = vectors_file(tmp_path, "hund 1 2 3", "Katze 4 5 6", "katze 7 8 9")
 
     matrix, num_found = load_vectors(path, vocabulary("Hund", "Katze"), 3)
@@ -351,9 +336,7 @@ def test_a_word_is_also_looked_up_in_lower_case(tmp_path: Path) -> None:
     torch.testing.assert_close(matrix[4:], torch.tensor([[1.0, 2, 3], [4, 5, 6]]))
 
 
-def test_characters_can_have_vectors_of_a_file_in_the_home_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_characters_can_have_vectors_of_a_file_in_the_home_directory(tmp_path, monkeypatch):
     path = vectors_file(tmp_path, "b 1 2 3")
     monkeypatch.setenv("HOME", str(tmp_path))
 
@@ -362,7 +345,7 @@ def test_characters_can_have_vectors_of_a_file_in_the_home_directory(
     assert found.num_found == 1
 
 
-def test_vectors_of_another_size_are_refused(tmp_path: Path) -> None:
+def test_vectors_of_another_size_are_refused(tmp_path):
     path = vectors_file(tmp_path, "hund 1 2 3")
 
     with pytest.raises(ValueError, match="has vectors of size 3, the embedding has 5; set the"):
