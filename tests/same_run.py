@@ -1,14 +1,32 @@
-"""Compare two runs of one configuration, to the bit but for times."""
+"""Kill a run, and compare two runs of one configuration, to the bit but for times."""
 
 import json
 from pathlib import Path
 
+import pytest
 import torch
 from tiny_training import read_scalars
 
 TIMES = ("seconds", "minutes", "target_tokens_per_second")
 """Ends of the names of curves."""
 MEASURED = ("seconds", "update_seconds", "interval", "target_tokens_per_second")
+
+
+class Killed(BaseException):
+    """The process is gone: nothing catches this."""
+
+
+def kill_in(patch: pytest.MonkeyPatch, owner: type, name: str, *, call: int) -> None:
+    """Make the n-th call of a method end the process."""
+    original, calls = getattr(owner, name), []
+
+    def method(*arguments, **keywords):
+        calls.append(1)
+        if len(calls) == call:
+            raise Killed
+        return original(*arguments, **keywords)
+
+    patch.setattr(owner, name, method)
 
 
 def assert_same_run(first: Path, second: Path) -> None:
@@ -44,6 +62,13 @@ def assert_equal(first: object, second: object) -> None:
         assert torch.equal(first, second)
     else:
         assert first == second
+
+
+def is_equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    """Return whether two states have the same tensors."""
+    return first.keys() == second.keys() and all(
+        torch.equal(value, second[name]) for name, value in first.items()
+    )
 
 
 def without_times(content: dict) -> dict:

@@ -7,6 +7,7 @@ from tiny_training import tiny_run
 OVERRIDES = (
     "training.batching.size=32",
     "training.max_epochs=10",
+    "data.dropout=0",
     "training.optimizer.learning_rate=0.01",
     "training.label_smoothing=0",
     "training.schedule.warmup_updates=20",
@@ -14,14 +15,9 @@ OVERRIDES = (
     "training.validation.metric=loss",
     "model.encoder.embedding_size=16",
     "model.encoder.hidden_size=24",
-    "model.encoder.embedding_dropout=0",
-    "model.encoder.hidden_dropout=0",
     "model.decoder.embedding_size=24",
     "model.decoder.hidden_size=48",
     "model.decoder.readout_size=24",
-    "model.decoder.embedding_dropout=0",
-    "model.decoder.hidden_dropout=0",
-    "model.decoder.readout_dropout=0",
     "attention.size=24",
 )
 

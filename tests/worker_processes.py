@@ -13,12 +13,8 @@ COMPARABLE = (
     "training.threads=1",
     # Adam divides by the gradients' size and so makes rounding errors of small ones large.
     "training.optimizer.name=sgd",
+    "data.dropout=0",
     "training.optimizer.learning_rate=0.5",
-    "model.encoder.embedding_dropout=0",
-    "model.encoder.hidden_dropout=0",
-    "model.decoder.embedding_dropout=0",
-    "model.decoder.hidden_dropout=0",
-    "model.decoder.readout_dropout=0",
 )
 """Overrides of runs that differ by rounding errors alone, with any number of processes."""
 

@@ -5,6 +5,7 @@ import copy
 
 import pytest
 import torch
+from same_run import Killed, kill_in
 from tiny_attention import attention_config
 from tiny_models import FORMS, tiny_batch, tiny_model
 from tiny_training import tiny_run
@@ -106,10 +107,6 @@ def test_searches_find_what_they_find_on_the_cpu(form, config):
     assert [each[0].ids for each in found] == [each[0].ids for each in expected]
 
 
-class Killed(BaseException):
-    """The process is gone: nothing catches this."""
-
-
 def test_a_resumed_run_ends_with_the_weights_of_the_other(tmp_path, monkeypatch):
     options = (
         "training.device=cuda",
@@ -118,16 +115,10 @@ def test_a_resumed_run_ends_with_the_weights_of_the_other(tmp_path, monkeypatch)
         "training.validation.every_updates=3",
         "training.ema_decay=0.9",
     )
-    original = Updater.make
-
-    def killed(self, batches, *, update, **keywords):
-        if update == 5:
-            raise Killed
-        return original(self, batches, update=update, **keywords)
 
     tiny_run(tmp_path / "whole", *options)
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(Updater, "make", killed)
+        kill_in(patched, Updater, "make", call=5)
         tiny_run(tmp_path / "killed", *options)
     tiny_run(tmp_path / "killed", *options, "resume=true")
 

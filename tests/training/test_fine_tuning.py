@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from same_run import is_equal
 from tiny_training import tiny_config, tiny_run, write_corpus
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
@@ -48,12 +49,6 @@ def initial_weights(monkeypatch, folder, *overrides: str) -> dict[str, torch.Ten
         patch.setattr(Trainer, "train", train)
         tiny_run(folder, *overrides)
     return found[0]
-
-
-def is_equal(first, second):
-    return first.keys() == second.keys() and all(
-        torch.equal(value, second[name]) for name, value in first.items()
-    )
 
 
 def test_weights_that_do_not_fit_the_model_are_named(domain, general, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from same_run import assert_equal, assert_same_run
+from same_run import Killed, assert_equal, assert_same_run, kill_in
 from tiny_training import read_scalars, tiny_run, write_corpus
 
 from seq2seq.data import SampledCorpus
@@ -54,10 +54,6 @@ OVERRIDES = (
 )
 
 
-class Killed(BaseException):
-    """The process is gone: nothing catches this."""
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("resume")
@@ -80,19 +76,6 @@ def run(folder, uninterrupted):
 
 def train(folder: Path, *overrides: str) -> float:
     return tiny_run(folder, *OVERRIDES, *overrides)
-
-
-def kill_in(monkeypatch, owner: type, name: str, *, call: int) -> None:
-    """Make the n-th call of a method end the process."""
-    original, calls = getattr(owner, name), []
-
-    def method(*arguments, **keywords):
-        calls.append(1)
-        if len(calls) == call:
-            raise Killed
-        return original(*arguments, **keywords)
-
-    monkeypatch.setattr(owner, name, method)
 
 
 def kill_and_resume(folder: Path, *overrides: str, monkeypatch, call: int) -> None:

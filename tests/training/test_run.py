@@ -3,6 +3,7 @@ import logging
 
 import pytest
 import torch
+from same_run import Killed, kill_in
 from tiny_training import read_scalars, read_tags, tiny_config, tiny_run, write_corpus
 
 from seq2seq.config.schema import load_config
@@ -53,13 +54,6 @@ def test_a_run_directory_has_its_files(run):
         "valid.ref",
         "valid.src",
     }
-
-
-def test_the_saved_configuration_is_that_of_the_run(run, folder):
-    saved = load_saved_config(run / "config.yaml")
-
-    assert saved.training.max_epochs == 2
-    assert saved.run_name == "tiny"
 
 
 def test_the_log_file_has_every_line(log_lines, run):
@@ -222,14 +216,8 @@ def test_a_finished_run_without_its_last_checkpoint_does_not_start_again(tmp_pat
 
 
 def test_resuming_before_the_first_checkpoint_starts_again(tmp_path, monkeypatch, caplog):
-    class Killed(BaseException):
-        pass
-
-    def make(self, *arguments, **keywords):
-        raise Killed
-
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Updater, "make", make)
+        kill_in(patch, Updater, "make", call=1)
         tiny_run(tmp_path, "training.max_updates=1")
     with caplog.at_level(logging.INFO):
         tiny_run(tmp_path, "training.max_updates=1", "resume=true")

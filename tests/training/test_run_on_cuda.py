@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 from pretend_cuda import pretend_cuda
+from same_run import Killed, kill_in
 from tiny_training import read_scalars, tiny_run
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
@@ -16,10 +17,6 @@ OPTIONS = (
     "training.validation.every_updates=3",
     "training.ema_decay=0.9",
 )
-
-
-class Killed(BaseException):
-    """The process is gone: nothing catches this."""
 
 
 def last(folder):
@@ -60,17 +57,11 @@ def test_a_run_on_cuda_gives_the_files_and_numbers_of_one_on_the_cpu(
 
 def test_a_killed_run_on_cuda_resumes_with_the_same_weights(tmp_path, monkeypatch):
     options = (*OPTIONS, "training.device=cuda", "training.precision=bf16")
-    original = Updater.make
-
-    def killed(self, batches, *, update, **keywords):
-        if update == 5:
-            raise Killed
-        return original(self, batches, update=update, **keywords)
 
     with pretend_cuda():
         tiny_run(tmp_path / "whole", *options)
         with monkeypatch.context() as patched, pytest.raises(Killed):
-            patched.setattr(Updater, "make", killed)
+            kill_in(patched, Updater, "make", call=5)
             tiny_run(tmp_path / "killed", *options)
         tiny_run(tmp_path / "killed", *options, "resume=true")
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from same_run import is_equal
 from tiny_training import read_scalars, tiny_run, tiny_trainer
 
 from seq2seq.data import collate
@@ -369,10 +370,6 @@ def run_averaged(folder, monkeypatch, losses, *overrides):
 
 def weights(folder, name):
     return torch.load(folder / "runs" / "tiny" / name, weights_only=True)["model"]
-
-
-def is_equal(first, second):
-    return all(torch.equal(value, second[name]) for name, value in first.items())
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from pretend_cuda import pretend_cuda
+from same_run import is_equal
 from tiny_attention import attention_config
 from tiny_models import tiny_model
 from tiny_training import tiny_config, tiny_numerics
@@ -87,10 +88,6 @@ def setup(folder, *overrides: str) -> Setup:
 def assert_same(first, second, **tolerance):
     for name, value in first.items():
         torch.testing.assert_close(value, second[name], msg=name, **tolerance)
-
-
-def is_equal(first, second) -> bool:
-    return all(torch.equal(value, second[name]) for name, value in first.items())
 
 
 @pytest.mark.parametrize("loss", ["", "guided_attention.weight", "coverage_loss"])
@@ -292,16 +289,6 @@ def test_weight_decay_spares_biases_and_norms(name):
     assert all(parameter.dim() == 1 for parameter in spared["params"])
     every = {id(parameter) for parameter in model.parameters()}
     assert {id(p) for group in optimizer.param_groups for p in group["params"]} == every
-
-
-def test_frozen_parameters_are_left_out():
-    model = model_of()
-    model.encoder.requires_grad_(False)
-
-    groups = build_optimizer(configure("adam"), model).param_groups
-
-    trained = {id(each) for each in model.parameters() if each.requires_grad}
-    assert {id(each) for group in groups for each in group["params"]} == trained
 
 
 @pytest.mark.parametrize("name", KINDS)
