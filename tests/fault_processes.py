@@ -35,7 +35,11 @@ OVERRIDES = (
 PRELOADED = [
     "seq2seq.cli.train",
     "seq2seq.training.monitoring.tensorboard",
-    "sacrebleu",
+    "sacrebleu.tokenizers.tokenizer_13a",
+    "torch._dynamo",  # the first step of an optimizer imports it
+    "hydra._internal.core_plugins.basic_launcher",
+    "hydra._internal.core_plugins.basic_sweeper",
+    "numpy.random",
     "fault_processes",
 ]
 
