@@ -2,7 +2,7 @@
 
 `build_attention` builds the module of a config. `Attention.prepare` processes a batch of sources
 once; a call with queries then returns contexts and weights. `Attention.start` and `Attention.step`
-do the same step by step, for types that read the weights of earlier steps as well.
+do the same step by step, also for types that read the weights of earlier steps.
 """
 
 from seq2seq.attention.additive import AdditiveAttention, AdditiveConfig, RememberingAttention

@@ -162,7 +162,7 @@ class CrossAttention(nn.Module):
             keys: Keys, (B, S, K).
             valid: Lengths or a mask of the keys, as in `masked_softmax`; None if all are real.
             values: Values, (B, S, V); None if they are the keys.
-            need_weights: Return the weights as well.
+            need_weights: Also return the weights.
         """
         memory = self.attention.prepare(keys, valid, values=values)
         return _attend(self.attention, queries, memory, need_weights=need_weights)
@@ -192,7 +192,7 @@ class SelfAttention(nn.Module):
         Args:
             states: States, (B, T, D); D is `config.size`.
             valid: Lengths or a mask of the states, as in `masked_softmax`; None if all are real.
-            need_weights: Return the weights as well.
+            need_weights: Also return the weights.
         """
         memory = self._restrict(self.attention.prepare(states, valid))
         return _attend(self.attention, states, memory, need_weights=need_weights)

@@ -108,7 +108,7 @@ def masked_sparsemax(scores: Tensor, valid: Tensor) -> Tensor:
         valid: Lengths or a mask, as in `masked_softmax`.
 
     Returns:
-        Weights as of `masked_softmax`, computed in single precision or better.
+        Weights, as in `masked_softmax`, computed in single precision or better.
 
     Raises:
         ValueError: As in `masked_softmax`.
@@ -127,7 +127,7 @@ def masked_entmax15(scores: Tensor, valid: Tensor) -> Tensor:
 
     The weights are max(0, e_i / 2 - tau)^2 with the threshold tau that makes them sum to 1. They
     are sparser than those of softmax and smoother than those of sparsemax. Sorting the scores
-    gives the exact threshold (algorithm 2 of the paper). Arguments, result and errors are those of
+    gives the exact threshold (algorithm 2 of the paper). Arguments, result and errors are as in
     `masked_sparsemax`.
 
     Example:
@@ -149,7 +149,7 @@ def _normalize(scores: Tensor, valid: Tensor, *, alpha: float) -> Tensor:
 
 
 class _Entmax(Function):
-    """Entmax with alpha = 1.5 or, which is sparsemax, alpha = 2."""
+    """Entmax with alpha = 1.5, or with alpha = 2, which is sparsemax."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, scores: Tensor, mask: Tensor, alpha: float) -> Tensor:
@@ -200,7 +200,7 @@ def _in_order(gaps: Tensor) -> tuple[Tensor, Tensor]:
 
 def _last(thresholds: Tensor, *, of: Tensor) -> Tensor:
     """Return the threshold at the end of the support: the first positions, True in `of`."""
-    # NaN gives no support at all; the result is NaN then, as that of softmax.
+    # NaN gives an empty support; the result is then NaN, as with softmax.
     support = of.sum(-1, keepdim=True).clamp(min=1)
     return thresholds.gather(-1, support - 1)
 

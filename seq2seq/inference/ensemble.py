@@ -70,14 +70,14 @@ class Ensemble(nn.Module):
     def encode(
         self, source_ids: Tensor, source_mask: Tensor
     ) -> tuple[Parts[Memory], Parts[DecoderState]]:
-        """Encode the sources; arguments as of `Seq2Seq.encode`."""
+        """Encode the sources; arguments as in `Seq2Seq.encode`."""
         encoded = [member.encode(source_ids, source_mask) for member in self.members]
         return Parts(memory for memory, _ in encoded), Parts(state for _, state in encoded)
 
     def step(
         self, state: Parts[DecoderState], previous_ids: Tensor, memory: Parts[Memory]
     ) -> EnsembleStep:
-        """Predict the next token of every row; arguments as of `AttnDecoderRNN.step`."""
+        """Predict the next token of every row; arguments as in `AttnDecoderRNN.step`."""
         steps = [
             member.decoder.step(member_state, previous_ids, member_memory)
             for member, member_state, member_memory in zip(self.members, state, memory, strict=True)

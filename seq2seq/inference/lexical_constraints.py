@@ -53,12 +53,11 @@ class PrefixEncoder:
                     f"decoding.max_length_offset={self._decoding.max_length_offset}",
                 )
             self._num_unknown += UNK in prefix.ids
-            self._num_useless += bool(prefix.ids) and not source.ids
+            if prefix.ids and not source.ids:
+                self._num_useless += 1
+                encoded[row] = EncodedLine("", [])
         self._num_lines += len(encoded)
-        empty = EncodedLine("", [])
-        return [
-            prefix if source.ids else empty for prefix, source in zip(encoded, sources, strict=True)
-        ]
+        return encoded
 
     def report(self) -> None:
         """Log how many prefixes have unknown tokens or no effect."""
@@ -129,8 +128,8 @@ class BannedPhrases:
         """Log how many translations contain a phrase."""
         if self._num_violations:
             logger.warning(
-                "%d of %d translations contain a banned phrase, in other tokens or in a required "
-                "prefix; ban a longer phrase, or its beginning",
+                "%d of %d translations still contain a banned phrase: tokenized differently, or in "
+                "a required prefix; ban a longer phrase, or its beginning",
                 self._num_violations,
                 self._num_translations,
             )

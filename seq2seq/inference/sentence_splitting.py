@@ -3,7 +3,6 @@
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import cut_windows
@@ -25,11 +24,6 @@ _ABBREVIATIONS = frozenset(
 # the time linear in the length of the text.
 _GAP = re.compile(r"[\u3002\uff01\uff1f]+[\u300d\u300f\uff09\u201d]*\s*|(?P<spaces>\s+)")
 _LAST_WORD = re.compile(r"\w*\.\Z")
-
-
-class _Line(NamedTuple):
-    text: str
-    num_sentences: int
 
 
 class SentenceSplitter:
@@ -60,7 +54,7 @@ class SentenceSplitter:
         self._split_length = split_length
         self._num_tokens = num_tokens
         self._leading_symbols = leading_symbols
-        self._pending: deque[_Line] = deque()  # not yet joined
+        self._pending: deque[tuple[str, int]] = deque()  # lines and numbers of their sentences
 
     def split(
         self, windows: Iterable[Sequence[tuple[str, str]]]
@@ -82,8 +76,10 @@ class SentenceSplitter:
         parts: list[Translation] = []
         for translation in translations:
             parts.append(translation)
-            if len(parts) == self._pending[0].num_sentences:
-                yield _join(self._pending.popleft().text, parts)
+            line, num_sentences = self._pending[0]
+            if len(parts) == num_sentences:
+                self._pending.popleft()
+                yield _join(line, parts)
                 parts = []
 
     def _split_line(self, line: str) -> list[str]:
@@ -92,7 +88,7 @@ class SentenceSplitter:
             start = self._leading_symbols(line)
             parts = split_sentences(line[len(start) :])
             sentences = [start.lstrip() + part for part in parts]
-        self._pending.append(_Line(line, len(sentences)))
+        self._pending.append((line, len(sentences)))
         return sentences
 
     def _is_long(self, line: str) -> bool:

@@ -157,7 +157,7 @@ def attention_links(
     """Link each word of a hypothesis to the source word with the most attention.
 
     Yields:
-        The links of the mean of the heads, then those of each head.
+        The links by the mean of the heads, then by each head.
 
     Raises:
         ValueError: The model has no attention heads.
@@ -176,7 +176,7 @@ class StreamCounts:
     """Count the translations of a stream whose input or length deserves a warning.
 
     Args:
-        tags: The symbols of which every source of the training text began with one, or none.
+        tags: If every source of the training text began with a tag, these tags.
         decoding: The search, whose length limit may cut translations; None for scored pairs.
     """
 

@@ -75,8 +75,8 @@ class Translator:
         tokenizers: Source and target tokenizer of the model.
         numerics: Device and precision; None means fp32 on a GPU if there is one, else on the CPU.
         decoding: Default configuration of the search; None means greedy search.
-        tags: The symbols of which every source of the training text began with one; lines without
-            one are counted in a warning.
+        tags: If every source of the training text began with a tag, these tags; a warning counts
+            lines without one.
 
     Example:
         >>> from seq2seq import build_model, load_config
@@ -182,8 +182,8 @@ class Translator:
         Lines of whitespace get an empty translation.
 
         Args:
-            lines: Any number of lines, of which 64 batches are read and sorted by length at once.
-            decoding: Configuration of the search; None uses that of the checkpoint.
+            lines: Any number of lines; 64 batches at a time are read and sorted by length.
+            decoding: Configuration of the search; None means the checkpoint's.
             batch_size: Sentences translated together.
             prefixes: For each line the text that its translation begins with, which must end
                 where a word ends; an empty prefix leaves the translation free.
@@ -216,12 +216,12 @@ class Translator:
         banned_phrases: Sequence[str] = (),
         on_translation: OnTranslation = ignore,
     ) -> Iterator[Translation]:
-        """Translate as `translate` does, each window before the next one is read.
+        """Like `translate`, for a stream that is read in windows.
 
         Args:
             windows: Lists of pairs of a line and its prefix, such as the lines of a pipe that
                 have arrived so far.
-            decoding: As of `translate`, like the other arguments.
+            decoding: As in `translate`; so are the other arguments.
         """
         decoding = decoding or self.decoding
         prefixes = PrefixEncoder(self.tokenizers.target, decoding)
@@ -286,7 +286,7 @@ class Translator:
         batch_size: int = 64,
         on_translation: OnTranslation = ignore,
     ) -> Iterator[Translation]:
-        """Score as `score` does, each window before the next one is read."""
+        """Like `score`, for a stream that is read in windows."""
         counts = StreamCounts(self._tags, None)
 
         def score_batch(batch: list[EncodedPair]) -> list[Translation]:

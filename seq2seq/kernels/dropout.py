@@ -24,7 +24,7 @@ class Dropout(nn.Module):
         Args:
             p: Probability of dropping an element.
             shared_dim: Dimension along which the same elements are dropped at every position, for
-                example that of time.
+                example the time axis.
         """
         super().__init__()
         self.p = p

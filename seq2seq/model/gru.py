@@ -81,7 +81,7 @@ class BidirectionalGRU(nn.GRU):
             batch_first=True,
         )
         self.residual = residual
-        shared_dim = 0 if dropout_mode is DropoutMode.sequence else None  # that of time
+        shared_dim = 0 if dropout_mode is DropoutMode.sequence else None  # the time axis
         self.between_layers = Dropout(self.dropout, shared_dim=shared_dim)
 
     def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]

@@ -50,7 +50,7 @@ class DropoutFactors(NamedTuple):
 
 
 def over_steps(factors: Tensor | None) -> Tensor | None:
-    """Turn factors (B, ...) into those of all steps of a sequence, (B, 1, ...)."""
+    """Add an axis to factors (B, ...), so that they apply to all steps: (B, 1, ...)."""
     return None if factors is None else factors.unsqueeze(1)
 
 
@@ -60,7 +60,7 @@ def drop(inputs: Tensor, factors: Tensor | None) -> Tensor:
 
 
 class DecoderState(NamedTuple):
-    """Everything that a step needs of the steps before it."""
+    """Everything that a step needs from the steps before it."""
 
     hidden: tuple[Tensor, ...]  # one (R, H) per layer, the top layer last
     feedback: Tensor  # the previous readout (R, F) with input feeding, else (R, 0)

@@ -175,7 +175,7 @@ class ProjectionBridge(nn.Module):
         """Compute the decoder's first hidden states.
 
         Args:
-            states: Encoder states, (B, S, D); those of padding are 0.
+            states: Encoder states, (B, S, D), 0 at padding.
             source_mask: (B, S) bool; True marks a real token.
             last: Last state of each direction, (B, D).
 

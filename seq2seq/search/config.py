@@ -37,7 +37,7 @@ class EarlyStopping(Enum):
 class DecodingConfig(Config, section="decoding", marks=(Mark.free,)):
     """Settings of every search; `name` selects the search.
 
-    All lengths include EOS, those of sources too. For an absolute limit, set `max_length_ratio=0`
+    All lengths include EOS, source lengths too. For an absolute limit, set `max_length_ratio=0`
     and `max_length_offset` to the limit. Validation searches greedily and uses only these limits.
     """
 

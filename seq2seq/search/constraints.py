@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Constraints:
-    """No constraints but those of every search; also the interface of constraints."""
+    """The constraints of every search, and the interface of further ones."""
 
     def log_probabilities(self, logits: Tensor, *, live: Tensor) -> Tensor:
         """Return log-probabilities (R, V), -inf for tokens that are not allowed.
@@ -210,7 +210,7 @@ def _by_length(sequences: Sequence[Sequence[int]], device: torch.device) -> tupl
 
 
 def _check_prefixes(prefixes: Sequence[Sequence[int]], limits: list[int]) -> None:
-    """Raise ValueError unless there is a valid prefix for each sentence, or none at all."""
+    """Raise ValueError unless every sentence has a valid prefix, or there are no prefixes."""
     if prefixes and len(prefixes) != len(limits):
         raise ValueError(
             f"{len(prefixes)} prefixes for {len(limits)} sentences; give one for each sentence, "

@@ -139,7 +139,7 @@ def search(
         source_mask: (B, S) bool, True = real token.
         config: Configuration of the search, such as `BeamConfig`.
         prefixes: Token ids that the hypotheses of each sentence begin with, or an empty sequence
-            for each free sentence; no prefixes at all leave all sentences free. A prefix that ends
+            for each free sentence; without prefixes, all sentences are free. A prefix that ends
             with EOS is the whole hypothesis. Other constraints do not apply to prefixes.
         banned: Token sequences that no hypothesis may contain: `[UNK]` bans a token, `[BOS, 7, 8]`
             a beginning, `[8, EOS]` an ending.
@@ -227,7 +227,12 @@ class History:
         links = torch.stack((tokens, parents, rows + self._num_rows))
         self._links.append(links.flatten(1))
         self._log_probabilities.append(log_probabilities.flatten())
-        self._append_weights(attention_weights)
+        # Many small tensors between the large ones that each step frees fragment memory (600 MB in
+        # a sentence of 1,044 tokens), so they are joined from time to time.
+        self._weights.append(attention_weights)
+        if len(self._weights) == JOINED_STEPS:
+            self._joined_weights.append(torch.cat(self._weights))
+            self._weights.clear()
         first = self._num_cells
         self._num_cells += tokens.numel()
         self._num_rows += attention_weights.shape[0]
@@ -250,12 +255,22 @@ class History:
         totals = torch.cat(self._log_probabilities)
         by_token = _differences(totals, links[1]).tolist()
         log_probabilities = totals.tolist()
-        _check_numbers(log_probabilities)
+        if any(map(math.isnan, log_probabilities)):
+            raise ValueError(
+                "the model's probabilities are not numbers (NaN); translate with precision=fp32, "
+                "or take an earlier checkpoint"
+            )
         for ends in endings:
-            _check_possible([log_probabilities[end.cell] for end in ends])
+            if not ends or -math.inf in [log_probabilities[end.cell] for end in ends]:
+                raise ValueError(
+                    "no translation is possible: a hypothesis has reached a step at which every "
+                    "token, EOS included, is banned or has probability 0; ban fewer sequences, or "
+                    "check that the logits of the model are finite"
+                )
         paths = [[_trace(end.cell, parents) for end in ends] for ends in endings]
         used = [rows[cell] for of_sentence in paths for path in of_sentence for cell in path]
-        weights = self._gather_weights(used)
+        weights = torch.cat([*self._joined_weights, *self._weights])
+        weights = weights[torch.tensor(used, device=weights.device)].float().cpu()
         lengths = [len(path) for of_sentence in paths for path in of_sentence]
         parts = iter(torch.split(weights, lengths))
 
@@ -277,22 +292,6 @@ class History:
             for of, ends, length in zip(paths, endings, source_lengths, strict=True)
         ]
 
-    def _append_weights(self, weights: Tensor) -> None:
-        """Store the attention weights of a step.
-
-        They are joined from time to time: many small tensors between the large ones that each step
-        frees fragment memory (600 MB in a sentence of 1,044 tokens).
-        """
-        self._weights.append(weights)
-        if len(self._weights) == JOINED_STEPS:
-            self._joined_weights.append(torch.cat(self._weights))
-            self._weights.clear()
-
-    def _gather_weights(self, rows: list[int]) -> Tensor:
-        """Return the attention weights of the given rows on the CPU, (len(rows), N, S)."""
-        weights = torch.cat([*self._joined_weights, *self._weights])
-        return weights[torch.tensor(rows, device=weights.device)].float().cpu()
-
 
 def _trace(cell: int, parents: list[int]) -> list[int]:
     """Return the cells from the first token to the given one."""
@@ -308,22 +307,3 @@ def _differences(totals: Tensor, parents: Tensor) -> Tensor:
     # ROOT is -1, so it finds the appended last value: 0, the total without any token.
     padded = torch.nn.functional.pad(totals.double(), (0, 1))
     return padded[:-1] - padded[parents]
-
-
-def _check_numbers(log_probabilities: list[float]) -> None:
-    """Raise ValueError if a log-probability is NaN."""
-    if any(map(math.isnan, log_probabilities)):
-        raise ValueError(
-            "the model's probabilities are not numbers (NaN); translate with precision=fp32, "
-            "or take an earlier checkpoint"
-        )
-
-
-def _check_possible(log_probabilities: list[float]) -> None:
-    """Raise ValueError unless a sentence has hypotheses and all of them are possible."""
-    if not log_probabilities or -math.inf in log_probabilities:
-        raise ValueError(
-            "no translation is possible: a hypothesis has reached a step at which every token, "
-            "EOS included, is banned or has probability 0; ban fewer sequences, or check that "
-            "the logits of the model are finite"
-        )

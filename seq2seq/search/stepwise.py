@@ -58,7 +58,7 @@ def stepwise_search(
     when all of its hypotheses have ended.
 
     Args:
-        model: As of `search`, like the arguments up to `constraints`.
+        model: As in `search`; so are the arguments up to `constraints`.
         limits: Length limit of each sentence.
         width: Number of hypotheses of a sentence, W.
         choose: Returns the log-probability and the id of the next token of each row, (R,). Its
@@ -223,7 +223,7 @@ def _draw(
     numbers = uniforms[sentences, :, length - 1].flatten().unsqueeze(1)  # (R, 1)
     # The numbers are above 0, so the first candidate that reaches one has a probability above 0.
     places = torch.searchsorted(cumulative, numbers * cumulative[:, -1:])
-    # Only NaN leads beyond the last candidate; the history raises an error for it.
+    # The index is out of range only if probabilities are NaN; the history then raises.
     tokens = candidates.gather(1, places.clamp(max=cumulative.shape[1] - 1))
     return log_probabilities.gather(1, tokens).squeeze(1), tokens.squeeze(1)
 
@@ -264,7 +264,7 @@ _FEW_ROWS = 4
 def stable_max(values: Tensor) -> tuple[Tensor, Tensor]:
     """Return the largest value of each row and its lowest index.
 
-    The result is that of `torch.max`, which computes an index for every value. Computing it only
+    `torch.max` gives the same result but computes an index for every value. Computing it only
     within the first block with the largest maximum takes a third of the time for many rows.
 
     Args:
