@@ -1,4 +1,3 @@
-import codecs
 import gzip
 import logging
 import os
@@ -21,39 +20,32 @@ from seq2seq.data.files import (
 TEXT = "Ein Hund l\u00e4uft.\nZwei M\u00e4nner.\n"
 
 
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
 @pytest.mark.parametrize("ending", [b"", b"\n", b"\n\n"])
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_all_lines_are_counted_whatever_ends_the_last(tmp_path, monkeypatch, suffix, ending):
     monkeypatch.setattr("seq2seq.data.files._CHUNK_SIZE", 3)
     path = tmp_path / f"a.tsv{suffix}"
     content = b"a\tb\n\nc\td" + ending
-    path.write_bytes(gzip.compress(content) if suffix else content)
+    write(path, content)
 
     assert check_files("train", [path]) == 3 + ending.count(b"\n") // 2
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-@pytest.mark.parametrize(
-    "content",
-    [
-        codecs.BOM_UTF16_LE + TEXT.encode("utf-16-le"),
-        codecs.BOM_UTF16_BE + TEXT.encode("utf-16-be"),
-        codecs.BOM_UTF16_LE + "\u6771\u4eac\n".encode("utf-16-le"),
-        TEXT.encode("utf-16-le"),
-        TEXT.encode("utf-16-be"),
-    ],
-)
-def test_utf16_is_named(tmp_path, content, suffix):
-    path = tmp_path / f"a.de{suffix}"
-    path.write_bytes(gzip.compress(content) if suffix else content)
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_is_named(tmp_path, suffix, mark, encoding):
+    path = write(tmp_path / f"a.de{suffix}", f"{mark}{TEXT}".encode(encoding))
 
-    with pytest.raises(ValueError, match="UTF-16") as caught:
+    with pytest.raises(
+        ValueError, match=rf"^data\.valid={path}: the file is UTF-16.*iconv -f UTF-16"
+    ):
         check_files("valid", [path])
-
-    assert str(caught.value) == (
-        f"data.valid={path}: the file is UTF-16, not UTF-8; convert it: "
-        f"iconv -f UTF-16 -t UTF-8 {path} > {path}.utf8"
-    )
 
 
 def test_some_zero_bytes_are_not_utf16(tmp_path):
@@ -103,7 +95,7 @@ def test_a_line_over_the_limit_is_refused(
         monkeypatch.setattr(f"seq2seq.data.files.{name}", 6)
     path = tmp_path / f"a.de{suffix}"
     content = b"b" * before + b"\n" + b"a" * length + b"\nc\n"
-    path.write_bytes(gzip.compress(content) if suffix else content)
+    write(path, content)
 
     if not is_refused:
         assert check_files("train", [path]) == 3
@@ -144,11 +136,6 @@ def test_the_fingerprint_depends_on_corpora_tags_and_order():
 
 
 BOM = b"\xef\xbb\xbf"
-
-
-def write(path: Path, content: bytes) -> Path:
-    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-    return path
 
 
 def make_corpus(
@@ -216,25 +203,11 @@ def test_further_validation_sets_have_their_names(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-@pytest.mark.parametrize(
-    ("source", "first", "second"),
-    [
-        (b"Hund\nKatze\n", "Hund", "Katze"),
-        (b"Hund\nKatze", "Hund", "Katze"),
-        (b"Hund\r\nKatze\r\r\n", "Hund", "Katze\r"),
-        (BOM + b"Hund\n" + BOM + b"Katze\n", "Hund", "\ufeffKatze"),
-        (b" Hund \nKatze\n", " Hund ", "Katze"),
-        *[
-            (f"ein{odd}Hund\nKatze\n".encode(), f"ein{odd}Hund", "Katze")
-            for odd in "\u2028\u2029\x85\x0b\x0c\x1c\r\x00"
-        ],
-    ],
-)
-def test_lines_end_at_a_line_feed_and_keep_their_text(tmp_path, suffix, source, first, second):
-    target = write(tmp_path / "a.en", BOM + b"dog\ncat\r\n")
-    paths = write(tmp_path / f"a.de{suffix}", source), target
+def test_lines_end_at_a_line_feed_and_keep_their_text(tmp_path, suffix):
+    source = write(tmp_path / f"a.de{suffix}", BOM + " ein\u2028Hund \r\n".encode() + BOM + b"b")
+    target = write(tmp_path / "a.en", BOM + b"dog\ncat\r\r\n")
 
-    assert texts(make_corpus(*paths)) == [(first, "dog"), (second, "cat")]
+    assert texts(make_corpus(source, target)) == [(" ein\u2028Hund ", "dog"), ("\ufeffb", "cat\r")]
 
 
 def test_a_corpus_can_be_read_again_and_left_early(tmp_path):
@@ -298,19 +271,16 @@ def test_an_empty_side_is_named_by_line(tmp_path, line, side):
         list(make_corpus(table))
 
 
-@pytest.mark.parametrize("name", ["train", "valid"])
-def test_skipped_pairs_are_counted_once_for_each_kind(tmp_path, caplog, name):
+def test_skipped_pairs_are_counted_once_for_each_kind(tmp_path, caplog):
     table = write(tmp_path / "b.tsv", b"ja\tyes\n\xff\tno\n\tmaybe\nnie\t\ngut\tgood\nso\t \n")
-    corpus = make_corpus(table, name=name, empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.skip)
+    corpus = make_corpus(table, empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.skip)
 
-    with caplog.at_level(logging.WARNING):
-        first = texts(corpus)
-        second = texts(corpus)
+    first, second = texts(corpus), texts(corpus)
 
     assert first == second == [("ja", "yes"), ("gut", "good")]
-    assert sorted(record.getMessage() for record in caplog.records) == [
-        f"data.{name}={table}: skipped 1 of 6 pairs that are not UTF-8 (data.invalid_utf8=skip)",
-        f"data.{name}={table}: skipped 3 of 6 pairs with an empty side (data.empty_lines=skip)",
+    assert sorted(caplog.messages) == [
+        f"data.train={table}: skipped 1 of 6 pairs that are not UTF-8 (data.invalid_utf8=skip)",
+        f"data.train={table}: skipped 3 of 6 pairs with an empty side (data.empty_lines=skip)",
     ]
 
 
