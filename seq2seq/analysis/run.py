@@ -182,7 +182,7 @@ class CorpusAttention:
             gold: Gold links of each pair, for the alignment error rate of each head.
 
         Raises:
-            ValueError: The number of gold links is not that of the pairs.
+            ValueError: The numbers of gold alignments and pairs differ.
         """
         num_heads = self.translator.num_heads
         statistics = AttentionStatistics(num_heads)
@@ -221,7 +221,7 @@ class CorpusAttention:
             head: As of `links`.
 
         Raises:
-            ValueError: The number of gold links is not that of the pairs, there are no links on
+            ValueError: The numbers of gold alignments and pairs differ, there are no links on
                 either side, or the model has no attention heads.
         """
         if len(gold) != len(self.translations):

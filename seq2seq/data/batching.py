@@ -1,4 +1,4 @@
-"""Token ids of a corpus, which pairs an epoch takes, and their batches of padded tensors."""
+"""Token ids of a corpus, the pairs that an epoch takes, and padded batches of them."""
 
 # B batch, S source length, T target length, L links
 
@@ -418,7 +418,7 @@ def make_batch(source_ids: Sequence[Sequence[int]], target_ids: Sequence[Sequenc
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The batches of every epoch, each with similar lengths; each row of the epoch is in one.
+    """The batches of each epoch: pairs of similar length, each row in exactly one batch.
 
     A mixture of corpora may repeat a row in an epoch; each repetition is in a batch.
 

@@ -182,7 +182,7 @@ class RowWriter:
         self._content.close()
         self._offsets.close()
 
-    def write(self, rows: list[list[int]]) -> Ids:
+    def write(self, rows: Sequence[Sequence[int]]) -> Ids:
         """Append rows of ids; return the ids, concatenated."""
         ids = np.fromiter(chain.from_iterable(rows), dtype=np.int32)
         self._append(ids.tobytes(), rows)
@@ -194,10 +194,10 @@ class RowWriter:
         self._append(b"".join(rows), rows)
 
     def _append(self, content: bytes, rows: Sequence[Sized]) -> None:
-        offsets = self._end + np.cumsum([len(row) for row in rows], dtype=np.int64)
+        ends = self._end + np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        self._end = int(ends[-1])
         self._content.write(content)
-        self._offsets.write(offsets.tobytes())
-        self._end = int(offsets[-1]) if len(rows) else self._end
+        self._offsets.write(ends[1:].tobytes())
 
 
 @dataclass

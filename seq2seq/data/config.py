@@ -224,7 +224,7 @@ def read_file_sets(key: str, value: object) -> list[FileSet]:
     for name in map(str, value):
         if not is_set_name(name):
             raise ValueError(
-                f"{key}: {name!r} is no name of a corpus; use letters, digits, '.', '_' and '-'"
+                f"{key}: {name!r} is not a name for a corpus; use letters, digits, '.', '_' and '-'"
             )
     return [_read(f"{key}.{name}", str(name), entry) for name, entry in value.items()]
 
@@ -245,7 +245,7 @@ def _read(key: str, name: str, value: object) -> FileSet:
     paths, weight, tag = entry.get("files"), entry.get("weight", 1.0), entry.get("tag")
     if not _are_paths(paths):
         raise ValueError(
-            f"{key}={as_yaml(value)} is no corpus; give a list of one or two paths, such as "
+            f"{key}={as_yaml(value)} is not a corpus; give a list of one or two paths, such as "
             f"{key}=[my/a.de,my/a.en]"
         )
     if len(paths) not in (1, 2) or not all(map(str.strip, paths)):

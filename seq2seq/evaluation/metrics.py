@@ -25,7 +25,7 @@ SplitWords = Callable[[str], list[str]]
 AUTO = "auto"
 DEFAULT = "13a"
 CHOICES = (AUTO, DEFAULT, "intl", "zh", "ja-mecab", "ko-mecab", "char", "flores200", "none")
-"""The tokenizers of sacreBLEU that can be chosen; "auto" means the one of the language."""
+"""sacreBLEU's tokenizers to choose from; "auto" takes the one for the language."""
 
 
 class ScoringRule(NamedTuple):
@@ -46,7 +46,7 @@ class ScoringRule(NamedTuple):
         """
         parts = dict(part.split(":", 1) for part in signature.split("|") if ":" in part)
         name = parts.get("tok", DEFAULT)
-        # Those of Japanese and Korean add the version of a dictionary to the name.
+        # For Japanese and Korean, the name includes the version of a dictionary.
         tokenize = next((known for known in _EXTRAS if name.startswith(known)), name)
         return cls(tokenize, parts.get("case") == "lc")
 

@@ -144,8 +144,8 @@ def _chance_ratios(runs: int, of_baseline: int) -> Array:
 def _sentence_variance(group: Array, baseline: Array) -> float:
     """Return the variance of the effect over sentences, by leaving out one at a time.
 
-    With several runs in both groups, the part that runs of one group show as well is left out: the
-    variance between runs contains it.
+    With several runs in both groups, the part that also differs between the runs of a group is
+    subtracted, because the variance between runs contains it already.
     """
     shares = []
     for runs in (group, baseline):

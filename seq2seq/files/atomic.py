@@ -44,7 +44,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def create_file(path: Path, *, append: bool = False, shown: Path | None = None) -> BinaryIO:
-    """Open a file for writing; every error names its path, also that of a full disk.
+    """Open a file for writing; every error names its path, even if the disk is full.
 
     Args:
         path: Path of the file; an existing one is replaced.

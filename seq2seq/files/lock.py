@@ -64,7 +64,7 @@ class DirectoryLock:
 
         Raises:
             DirectoryInUseError: Another process holds the lock.
-            ValueError: The lock file is a file of somebody else, which does not change.
+            ValueError: The lock file belongs to another program; it is left unchanged.
             OSError: The directory or the lock file cannot be created.
         """
         while self._release is None:

@@ -91,7 +91,7 @@ def damaged_gzip(name: str, error: Exception) -> ValueError:
 class LineReader:
     r"""Iterator over the lines of a file or pipe, which end at `\n` only.
 
-    A line of more than `MAX_LINE` bytes raises ValueError when it is its turn, and so does a first
+    A line of more than `MAX_LINE` bytes raises ValueError when it is reached, and so does a first
     line with a byte order mark of UTF-16.
     A byte order mark at the start and a `\r` at the end of a line are removed. Bytes that are
     not UTF-8 are replaced by U+FFFD; a warning at the end counts the lines with such bytes.

@@ -225,9 +225,7 @@ class _Reader:
         names = [feature, *(value.texts[0] for value in values)]
         for name in names:
             if names.count(name) > 1 or name in {*self.grammar.features, *self._feature_of}:
-                self._fail(
-                    f"{name!r} is a feature or a value already; all of them need different names"
-                )
+                self._fail(f"{name!r} is already a feature or a value; choose another name")
         self.grammar.features[feature] = tuple(names[1:])
         self._feature_of.update(dict.fromkeys(names[1:], feature))
         for value in values:
@@ -302,7 +300,7 @@ class _Reader:
             for item in chain(*rule.sides):
                 if isinstance(item, Phrase):
                     if phrases.count(item.name) != 1:
-                        self._fail(f"{item.name} must stand once on the side of {language}")
+                        self._fail(f"{item.name} must appear once on the side of {language}")
                 elif missing := set(item.groups) - groups:
                     name = missing.pop()
                     self._fail(
@@ -347,7 +345,7 @@ class _Reader:
             specs = [spec for node in features for spec in node.texts]
             rule.mentions[name] = Mention(category, self._arguments(rule, category, specs))
         elif features:
-            self._fail(f"{name}: the features stand at the first mention only; drop these")
+            self._fail(f"{name}: give features at the first mention only; drop these")
         labels = tuple(form.removeprefix(".") for form in forms)
         if category in grammar.tables:
             for label in labels:

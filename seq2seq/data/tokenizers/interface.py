@@ -387,9 +387,7 @@ def check_user_symbols(config: TokenizerConfig, tokenizers: TokenizerPair) -> No
 
 
 def check_tags(data: DataConfig, tokenizers: TokenizerPair) -> None:
-    """Check that the tokenizer of the source keeps every tag whole, and that no set lacks its tag.
-
-    Warn of validation and test sets without a tag if every training corpus has one.
+    """Check that the source tokenizer keeps every tag whole; warn of sets to score without a tag.
 
     Raises:
         ValueError: A tag is not a symbol of the tokenizer.
