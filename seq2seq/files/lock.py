@@ -6,7 +6,6 @@ import os
 import re
 import socket
 import sys
-import weakref
 from pathlib import Path
 
 from seq2seq.files.atomic import naming
@@ -48,7 +47,6 @@ class DirectoryLock:
         self._advice = advice
         self._existing = nearest_existing(directory).absolute()
         self._file = -1
-        self._release: weakref.finalize[..., DirectoryLock] | None = None
 
     def __enter__(self) -> "DirectoryLock":
         self.acquire()
@@ -67,7 +65,7 @@ class DirectoryLock:
             ValueError: The lock file belongs to another program; it is left unchanged.
             OSError: The directory or the lock file cannot be created.
         """
-        while self._release is None:
+        while self._file < 0:
             file = self._open()
             try:
                 owner = self._read_owner(file)
@@ -89,8 +87,6 @@ class DirectoryLock:
             except ValueError:
                 os.close(file)
                 raise
-            # Also called at the end of the process, if it does not die of a signal.
-            self._release = weakref.finalize(self, _release, file, self._path, keep=self._existing)
             self._file = file
             with naming(self._path):
                 os.ftruncate(file, 0)
@@ -103,7 +99,7 @@ class DirectoryLock:
         Raises:
             DirectoryInUseError: The directory was moved, replaced or deleted.
         """
-        if self._release is not None and not _is_at(self._path, self._file):
+        if self._file >= 0 and not _is_at(self._path, self._file):
             raise DirectoryInUseError(
                 f"{self._directory} was moved, replaced or deleted while this process used it; "
                 "nothing more is written there: use resume=true where the directory is now"
@@ -111,9 +107,18 @@ class DirectoryLock:
 
     def release(self) -> None:
         """Delete the lock file, and the directories that were created for it if they are empty."""
-        if self._release is not None:
-            self._release()
-            self._release = None
+        if self._file < 0:
+            return
+        is_own = _is_at(self._path, self._file)
+        if sys.platform == "win32":  # it does not delete open files, also not the next holder's
+            os.close(self._file)
+        if is_own:
+            with contextlib.suppress(OSError):  # a file that stays locks nothing
+                self._path.unlink()
+            remove_empty(self._directory, keep=self._existing)
+        if sys.platform != "win32":
+            os.close(self._file)
+        self._file = -1
 
     def _open(self) -> int:
         while True:
@@ -161,15 +166,3 @@ def _is_at(path: Path, file: int) -> bool:
         return os.path.samestat(os.fstat(file), path.lstat())
     except (FileNotFoundError, NotADirectoryError):
         return False
-
-
-def _release(file: int, path: Path, *, keep: Path) -> None:
-    is_own = _is_at(path, file)
-    if sys.platform == "win32":  # it does not delete open files, also not those of the next holder
-        os.close(file)
-    if is_own:
-        with contextlib.suppress(OSError):  # a file that stays locks nothing
-            path.unlink()
-        remove_empty(path.parent, keep=keep)
-    if sys.platform != "win32":
-        os.close(file)

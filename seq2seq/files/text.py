@@ -104,8 +104,7 @@ class LineReader:
         # Windows can only wait for sockets.
         self._can_wait = os.name != "nt" and not isinstance(file, io.BytesIO)
         self._lines: deque[bytes] = deque()
-        self._partial: list[bytes] = []
-        self._num_partial = 0
+        self._partial = bytearray()
         self._ended = False
         self._num_invalid = 0
 
@@ -153,16 +152,16 @@ class LineReader:
 
     def _split(self, chunk: bytes) -> None:
         """Store the lines that the chunk completes; an empty chunk ends the file."""
-        head, *tails = chunk.split(b"\n")
-        self._partial.append(head)
-        self._num_partial += len(head)
-        for tail in tails:
-            self._lines.append(b"".join(self._partial))
-            self._partial, self._num_partial = [tail], len(tail)
-        if not chunk or self._num_partial > MAX_LINE:
+        *lines, rest = chunk.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._partial) + lines[0]
+            self._lines.extend(lines)
+            self._partial.clear()
+        self._partial += rest
+        if not chunk or len(self._partial) > MAX_LINE:
             self._ended = True
-            if last := b"".join(self._partial):
-                self._lines.append(last)
+            if self._partial:
+                self._lines.append(bytes(self._partial))
 
     def _read(self) -> bytes | None:
         try:
