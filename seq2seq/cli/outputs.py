@@ -56,7 +56,7 @@ def open_output(path: str | None, *, key: str, new_file: NewFile) -> Iterator[Bi
             raise OSError(f"standard output is closed; give {key}=FILE")
         yield sys.stdout.buffer
         return
-    final = _check_output(path, key=key)
+    final = check_output(path, key=key)
     if final.exists() and not final.is_file():
         with create_file(final) as device_or_pipe:
             yield device_or_pipe
@@ -87,7 +87,7 @@ def write(output: BinaryIO, content: bytes) -> bool:
     return True
 
 
-def _check_output(path: str, *, key: str) -> Path:
+def check_output(path: str, *, key: str) -> Path:
     """Return the path to write; raise OSError if it cannot be written."""
     final = expand_home(path, key=key)
     # A pipe such as /dev/fd/63, from >(...) in a shell, cannot be resolved.

@@ -23,6 +23,7 @@ with interrupts_in_one_line():  # these imports take seconds
         register_translate_schema,
         shown,
     )
+    from seq2seq.cli.translate_resumable import PartialOutput
     from seq2seq.cli.translate_streams import (
         Inputs,
         TranslationProgress,
@@ -97,25 +98,36 @@ def translate(config: TranslateConfig) -> None:
             config.checkpoint, device=config.device, precision=config.precision
         )
         new_file = stack.enter_context(whole_files())
-        outputs = [
-            stack.enter_context(open_output(path, key="output", new_file=new_file))
-            for path in config.output or (None,)
-        ]
+        partial_output = None
+        if config.resume:
+            partial_output = PartialOutput(config)
+            inputs.skip(partial_output.num_lines)
+            outputs = [stack.enter_context(partial_output.open())]
+        else:
+            outputs = [
+                stack.enter_context(open_output(path, key="output", new_file=new_file))
+                for path in config.output or (None,)
+            ]
         words = _unknown_words(config, translator)
         reports = stack.enter_context(open_reports(config, translator, new_file=new_file))
         progress = stack.enter_context(open_progress(config))
+        window_size = BATCHES_PER_WINDOW * config.batch_size
         translations = _translations(
             config,
             translator,
-            inputs.windows(BATCHES_PER_WINDOW * config.batch_size),
+            inputs.windows(window_size),
             banned_phrases=_read_phrases(config),
             unknown_words=words,
             progress=progress,
         )
+        first = inputs.first
+        if partial_output is not None:
+            translations = partial_output.saving(translations, every=window_size)
         try:
             is_read = _write(config, translations, inputs, outputs=outputs, reports=reports)
         except PrefixError as error:
-            raise ValueError(f"{inputs.companion_name(error.index)} {error.reason}") from error
+            name = inputs.companion_name(first + error.index)
+            raise ValueError(f"{name} {error.reason}") from error
         if words is not None:
             words.report()
         if is_read:
@@ -164,7 +176,7 @@ def _write(
 ) -> bool:
     """Write and report translations; return False if a pipe was closed before the end."""
     is_read = True
-    for number, translation in enumerate(translations):
+    for number, translation in enumerate(translations, start=inputs.first):
         for report in reports:
             report(translation, number)
         # With an output for each input, the lines of each output are numbered from 0.

@@ -1,5 +1,6 @@
 """The configuration of translate.py."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -18,6 +19,8 @@ from seq2seq.runtime.numerics import Device, Precision
 from seq2seq.search import DecodingConfig, decoding_config_types
 
 _OF_WHOLE_LINES = ("reference", "prefixes", "alignments", "attention_plot", "attention_html")
+_WITHOUT_RESUME = ("reference", "alignments", "attention_plot", "attention_html")
+_SHARD = re.compile("([1-9][0-9]{0,8})/([1-9][0-9]{0,8})")
 _PATHS = (*_OF_WHOLE_LINES, "input", "banned_phrases", "dictionary", "output", "gold")
 
 
@@ -84,6 +87,10 @@ class TranslateConfig(Config):
     """A file of gold links in Pharaoh format, to compare with the links of the reference."""
     gold_base: Annotated[int, Range(0, 1)]
     """Number of the first word in gold: 0 or 1."""
+    shard: str | None
+    """Part of the lines of a large input to translate: 3/16 is the third of 16 equal parts."""
+    resume: bool
+    """Keep finished lines beside the output in OUTPUT.partial, and continue from there."""
     batch_size: Count
     """Sentences translated together."""
     progress: bool | None
@@ -140,6 +147,18 @@ class TranslateConfig(Config):
                     f"{given[key]} constrains a search, but with reference= no search runs; "
                     "remove one of them"
                 )
+        for key in [each for each in ("resume", "shard") if getattr(self, each)]:
+            if num_inputs != 1 or self.input is None:
+                yield f"{key}={getattr(self, key)} needs one input file; give input=FILE"
+        if self.resume:
+            if len(self.output or ()) != 1:
+                yield "resume=true keeps lines beside the output; give output=FILE"
+            for key in [each for each in _WITHOUT_RESUME if each in given]:
+                yield f"{given[key]} cannot be continued; remove it or resume=true"
+        if self.shard is not None:
+            part, number = self.parts()
+            if not 1 <= part <= number:
+                yield f"shard={self.shard} must be PART/NUMBER, with a part from 1 to NUMBER: 3/16"
         shows_all = self.output_format is not OutputFormat.text
         if self.long_lines is LongLines.split:
             whole = [given[key] for key in _OF_WHOLE_LINES if key in given]
@@ -161,6 +180,11 @@ class TranslateConfig(Config):
                 f"decoding.name={self.decoding.name} is not the name of this search; remove it "
                 f"and choose decoding= one of {', '.join(sorted(types))}"
             )
+
+    def parts(self) -> tuple[int, int]:
+        """Return the part of the input to translate, from 1, and the number of parts."""
+        found = _SHARD.fullmatch(self.shard or "1/1")
+        return (int(found[1]), int(found[2])) if found else (0, 0)
 
     def _paths(self, key: str) -> list[str]:
         """Return the paths that a key names, which may be none."""

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from typing import NoReturn, Protocol
 
 from tqdm import tqdm
@@ -18,7 +19,14 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from seq2seq.cli.translate_config import OutputFormat, TranslateConfig, shown
 from seq2seq.files.paths import expand_home
-from seq2seq.files.text import LineReader, is_gzip, open_lines, open_standard_input, parallel
+from seq2seq.files.text import (
+    LineReader,
+    is_gzip,
+    open_lines,
+    open_standard_input,
+    open_text,
+    parallel,
+)
 from seq2seq.inference.translation import Translation
 
 logger = logging.getLogger(__name__)
@@ -78,16 +86,32 @@ class Prompt:
 class Inputs:
     """All inputs, one after another, and the prefixes or references parallel to them."""
 
-    def __init__(self, sources: Sequence[Lines], companions: Sequence[LineReader]) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Lines],
+        companions: Sequence[LineReader],
+        *,
+        first: int = 0,
+        stop: int | None = None,
+    ) -> None:
         """Join the inputs.
 
         Args:
             sources: Inputs to translate.
             companions: A file of prefixes or references for each input, or none at all.
+            first: Lines to leave out at the start; 0, unless there is one input.
+            stop: Index behind the last line to translate; None: all.
         """
         self._sources = sources
         self._companions = companions
-        self._num_read = [0] * len(sources)
+        self.first = first
+        self._stop = stop
+        self._num_read = [first] * len(sources)
+
+    def skip(self, num_lines: int) -> None:
+        """Begin some lines later."""
+        self.first += num_lines
+        self._num_read = [self.first]
 
     def windows(self, size: int) -> Iterator[list[tuple[str, str]]]:
         """Yield lines of an input that are available together, each with its prefix or reference.
@@ -105,12 +129,14 @@ class Inputs:
                 other = self._companions[index]
                 pairs = parallel(source, other, names=(source.name, other.name))
             window = []
-            for pair in pairs:
+            for pair in islice(pairs, self.first, self._stop):
                 self._num_read[index] += 1
                 window.append(pair)
                 if len(window) == size or not source.has_more():
                     yield window
                     window = []
+            if window:  # more lines follow, which are not to be translated
+                yield window
             if not self._num_read[index] and not isinstance(source, Prompt):
                 logger.warning("%s has no lines, so there is nothing to translate", source.name)
 
@@ -154,7 +180,29 @@ def open_inputs(config: TranslateConfig, stack: ExitStack) -> Inputs:
             f"{key}={shown(paths)} cannot be used at a prompt; give input=FILE, a file parallel "
             f"to {key}"
         )
-    return Inputs(sources, [stack.enter_context(open_lines(path, key=key)) for path in paths])
+    companions = [stack.enter_context(open_lines(path, key=key)) for path in paths]
+    first, stop = _lines_of_shard(config)
+    return Inputs(sources, companions, first=first, stop=stop)
+
+
+def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
+    """Return the first line to translate and the one behind the last; None: to the end.
+
+    The parts of an input differ by at most one line.
+    """
+    part, number = config.parts()
+    if number == 1:
+        return 0, None
+    assert config.input is not None, "checked by the configuration"
+    [name] = config.input
+    path = expand_home(name, key="input")
+    if not path.is_file():
+        raise ValueError(f"input={name} is read twice with shard={config.shard}; give a file")
+    with open_text(path) as file:
+        num_lines = sum(1 for _ in file)
+    # The last part has no end, so that a longer file of prefixes is found out.
+    stop = None if part == number else part * num_lines // number
+    return (part - 1) * num_lines // number, stop
 
 
 def is_prompt(config: TranslateConfig) -> bool:

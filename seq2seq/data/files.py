@@ -10,7 +10,7 @@ from pathlib import Path
 
 from seq2seq.data.config import FilesConfig, FileSet, OnInvalid
 from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
-from seq2seq.files.paths import check_readable, expand_home
+from seq2seq.files.paths import check_readable, expand_home, file_sha256
 from seq2seq.files.text import MAX_LINE, UTF16_MARKS, decode_line, is_gzip, open_text, too_long
 
 logger = logging.getLogger(__name__)
@@ -142,8 +142,6 @@ class JoinedCorpus(Corpus):
                     yield pair._replace(source=f"{tag} {pair.source}", part=index, num_tags=1)
 
 
-_HASH_CHUNK = 1 << 20
-"""Bytes."""
 _INVALID_KINDS = {"empty_lines": "with an empty side", "invalid_utf8": "that are not UTF-8"}
 
 
@@ -289,15 +287,6 @@ class TextFilesCorpus(Corpus):
                 )
         source, target = sides
         return Pair(source=source, target=target, links=None)
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, in hex."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_HASH_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 class _InvalidPairError(ValueError):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from seq2seq.data.config import Multi30kConfig
 from seq2seq.data.corpus import Corpora, load_corpora
-from seq2seq.data.files import TextFilesCorpus, file_sha256
+from seq2seq.data.files import TextFilesCorpus
 from seq2seq.files.atomic import whole_file
-from seq2seq.files.paths import expand_home
+from seq2seq.files.paths import expand_home, file_sha256
 
 logger = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from seq2seq.export.tokenizers import SENTENCEPIECE
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.export.translator import TranslatedHypothesis as OnnxHypothesis
 from seq2seq.files.atomic import temporary_path
-from seq2seq.files.exported import FORMAT, RUNTIME, ExportPrecision, Runtime, sha256, write_runtime
-from seq2seq.files.paths import expand_home
+from seq2seq.files.exported import FORMAT, RUNTIME, ExportPrecision, Runtime, write_runtime
+from seq2seq.files.paths import expand_home, file_sha256
 from seq2seq.inference import TranslatedHypothesis, Translator
 from seq2seq.runtime.numerics import Numerics, Precision
 from seq2seq.search import BeamConfig, DecodingConfig, GreedyConfig
@@ -143,7 +143,7 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
         model, tokenizers=tokenizers, numerics=Numerics(torch.device("cpu"), Precision.fp32)
     )
     check_translations(translator, OnnxTranslator.load(folder))
-    runtime["files"] = {path.name: sha256(path) for path in sorted(folder.iterdir())}
+    runtime["files"] = {path.name: file_sha256(path) for path in sorted(folder.iterdir())}
     del runtime["files"][RUNTIME]
     write_runtime(folder, runtime)
 

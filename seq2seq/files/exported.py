@@ -1,10 +1,11 @@
 """The files of an exported model, and the description that comes with them."""
 
-import hashlib
 import json
 from enum import Enum
 from pathlib import Path
 from typing import TypedDict, cast
+
+from seq2seq.files.paths import file_sha256
 
 RUNTIME = "runtime.json"
 CONFIG = "config.yaml"
@@ -85,11 +86,6 @@ def read_runtime(folder: Path) -> Runtime:
     for name, digest in runtime["files"].items():
         if not (folder / name).is_file():
             raise ValueError(f"{folder} lacks {name}; export the model again")
-        if sha256(folder / name) != digest:
+        if file_sha256(folder / name) != digest:
             raise ValueError(f"{folder / name} is damaged; export the model again")
     return cast(Runtime, runtime)
-
-
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file in hex digits."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()

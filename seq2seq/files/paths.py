@@ -1,9 +1,12 @@
 """Find files: those that ship with the package, and paths as users write them."""
 
 import contextlib
+import hashlib
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parents[1]
+_HASH_CHUNK = 1 << 20
+"""Bytes that are hashed at once."""
 
 
 def expand_home(path: str | Path, *, key: str) -> Path:
@@ -43,6 +46,15 @@ def check_readable(path: Path, *, name: str) -> None:
         )
     if path.is_dir():
         raise IsADirectoryError(f"{name} is a directory; give the name of a file")
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_HASH_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def nearest_existing(path: Path) -> Path:

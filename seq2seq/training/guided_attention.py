@@ -22,9 +22,8 @@ from seq2seq.data import (
 )
 from seq2seq.data.batching import LinkedTokens
 from seq2seq.data.cache import cache_path, digest, encoding_key, is_cached, new_folder
-from seq2seq.data.files import file_sha256
 from seq2seq.evaluation.alignment import Links, check_links, read_links
-from seq2seq.files.paths import expand_home
+from seq2seq.files.paths import expand_home, file_sha256
 
 logger = logging.getLogger(__name__)
 

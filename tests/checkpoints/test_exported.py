@@ -4,7 +4,8 @@ from tiny_export import make_exportable
 
 from seq2seq.checkpoints.exported import read_model, write_model
 from seq2seq.data import tokenizers_state
-from seq2seq.files.exported import FORMAT, Runtime, sha256, write_runtime
+from seq2seq.files.exported import FORMAT, Runtime, write_runtime
+from seq2seq.files.paths import file_sha256
 
 
 @pytest.mark.parametrize("tied", ["none", "decoder"])
@@ -18,7 +19,7 @@ def test_model_is_read_as_it_was_written(tmp_path, tied):
         tokenizers=tokenizers_state(checkpoint.tokenizers),
         model_state=model_state,
     )
-    files = {path.name: sha256(path) for path in tmp_path.iterdir()}
+    files = {path.name: file_sha256(path) for path in tmp_path.iterdir()}
     write_runtime(tmp_path, Runtime(format=FORMAT, version="1", tokenizers=entries, files=files))
     found = read_model(tmp_path)
 

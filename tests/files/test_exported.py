@@ -2,14 +2,15 @@ import json
 
 import pytest
 
-from seq2seq.files.exported import FORMAT, Runtime, read_runtime, sha256, write_runtime
+from seq2seq.files.exported import FORMAT, Runtime, read_runtime, write_runtime
+from seq2seq.files.paths import file_sha256
 
 
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "step.onnx").write_bytes(b"graph")
     write_runtime(
-        tmp_path, Runtime(format=FORMAT, files={"step.onnx": sha256(tmp_path / "step.onnx")})
+        tmp_path, Runtime(format=FORMAT, files={"step.onnx": file_sha256(tmp_path / "step.onnx")})
     )
     return tmp_path
 
