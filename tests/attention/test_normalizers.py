@@ -115,26 +115,16 @@ def test_weights_under_autocast_are_in_single_precision(normalize):
     assert halved.grad.dtype == torch.bfloat16
 
 
-def normalize_row(normalize, *scores, length=None):
-    """Normalise the scores of one row."""
-    lengths = torch.tensor([len(scores) if length is None else length])
-    return normalize(torch.tensor([[scores]], dtype=torch.float64), lengths)[0, 0].tolist()
-
-
-def test_published_values_of_sparsemax():
-    # Martins and Astudillo 2016, section 2.3: two scores t and 0 give (t + 1) / 2 in [-1, 1].
-    for score in (-2.0, -1.0, -0.5, 0.0, 0.3, 1.0, 4.0):
-        expected = min(max((score + 1) / 2, 0), 1)
-        found = normalize_row(masked_sparsemax, score, 0.0)
-        assert found == pytest.approx([expected, 1 - expected])
-
-
-def test_published_values_of_entmax15():
-    # Two scores t and 0: p = (t + sqrt(8 - t^2))^2 / 16 for |t| <= 2, solved by hand.
-    for score in (-3.0, -2.0, -0.5, 0.0, 0.3, 1.0, 2.0, 5.0):
+def test_published_values_of_two_scores():
+    for score in (-3.0, -2.0, -1.0, -0.5, 0.0, 0.3, 1.0, 2.0, 5.0):
+        # Martins and Astudillo 2016, section 2.3: scores t and 0 give (t + 1) / 2 in [-1, 1].
+        sparsemax = min(max((score + 1) / 2, 0), 1)
+        # Entmax gives (t + sqrt(8 - t^2))^2 / 16 for |t| <= 2, solved by hand.
         inside = min(max(score, -2.0), 2.0)
-        expected = (inside + (8 - inside**2) ** 0.5) ** 2 / 16
-        assert normalize_row(masked_entmax15, score, 0.0) == pytest.approx([expected, 1 - expected])
+        entmax15 = (inside + (8 - inside**2) ** 0.5) ** 2 / 16
+        for normalize, expected in ((masked_sparsemax, sparsemax), (masked_entmax15, entmax15)):
+            found = normalize(torch.tensor([[[score, 0.0]]]).double(), torch.tensor([2]))
+            assert found.flatten().tolist() == pytest.approx([expected, 1 - expected])
 
 
 @every_normalizer

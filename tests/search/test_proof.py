@@ -1,13 +1,11 @@
 """Beam search against exhaustive search, and the best of each length, by their definitions."""
 
-import math
-
 import pytest
 import tiny_search as tools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.search import EarlyStopping, LengthPenaltyForm, search
+from seq2seq.search import LengthPenaltyForm, search
 from seq2seq.special_tokens import BOS, EOS
 
 SOURCES = [[4, 5, EOS], [5, EOS], [4, EOS]]
@@ -89,39 +87,3 @@ def test_exact_stopping_and_leaving_the_batch_change_no_result(
         task = tools.Task(source, config, prefix, banned)
         expected = tools.beam_by_definition(model, task)
         assert_same(found, expected, lambda output: tools.score(output, config))
-
-
-@settings(max_examples=12)
-@given(
-    model=MODELS,
-    options=OPTIONS,
-    beam_size=st.integers(1, 3),
-    stopping=st.sampled_from(EarlyStopping),
-    banned=BANNED,
-)
-def test_no_beam_reports_a_better_score_than_exhaustive_search(
-    model, options, beam_size, stopping, banned
-):
-    model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, **model)
-    config = tools.decoding(
-        "beam", beam_size=beam_size, n_best=beam_size, early_stopping=stopping, **options
-    )
-
-    together = search(model, *tools.pad(SOURCES), config, banned=banned)
-
-    for source, found in zip(SOURCES, together, strict=True):
-        every = tools.outputs(model, tools.Task(source, config, (), banned))
-        scores = {tuple(output.ids): tools.score(output, config) for output in every}
-        best = {
-            finished: max(
-                (tools.score(output, config) for output in every if output.finished == finished),
-                default=-math.inf,
-            )
-            for finished in (True, False)
-        }
-        assert found
-        for hypothesis in found:
-            assert hypothesis.score == pytest.approx(
-                scores[tuple(tools.with_end(hypothesis))], abs=1e-4
-            )
-            assert hypothesis.score <= best[hypothesis.finished] + 1e-4
