@@ -2,7 +2,9 @@
 
 import logging
 import sys
+from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 from seq2seq.runtime.process import interrupts_in_one_line
 
@@ -18,8 +20,12 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.config.plugins import load_plugins_of
     from seq2seq.config.schema import register_schemas
     from seq2seq.data.tokenizers.interface import leading_symbols
+    from seq2seq.files.exported import read_runtime
+    from seq2seq.files.paths import expand_home
     from seq2seq.files.text import open_lines
+    from seq2seq.inference.batcher import Translate
     from seq2seq.inference.sentence_splitting import SentenceSplitter
+    from seq2seq.inference.translation import Translation
     from seq2seq.inference.translator import Translator
     from seq2seq.runtime.numerics import choose_numerics
     from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
@@ -92,9 +98,9 @@ def serve(config: ServeConfig) -> None:
 
 
 def load_model(path: str, config: ServeConfig) -> LoadedModel:
-    """Load the model of a checkpoint, with the languages that its run was configured with."""
+    """Load a model, with the languages that its run was configured with."""
     if config.engine is Engine.onnx:
-        raise ValueError("engine=onnx is not available in this version; use engine=torch")
+        return _load_exported(path, config)
     checkpoint = load_checkpoint(path)
     translator = Translator(
         checkpoint.build_model(),
@@ -102,20 +108,48 @@ def load_model(path: str, config: ServeConfig) -> LoadedModel:
         numerics=choose_numerics(config.device, config.precision),
         decoding=checkpoint.config.decoding,
     )
-    splitter = partial(
-        SentenceSplitter,
-        1,
+    source = translator.tokenizers.source
+    split = partial(
+        _sentences,
         split_length=config.split_length,
         num_tokens=translator.num_tokens,
-        leading_symbols=partial(leading_symbols, translator.tokenizers.source),
+        leading_symbols=partial(leading_symbols, source),
     )
-
-    def split(line: str) -> list[str]:
-        windows = splitter().split([[(line, "")]])
-        return [sentence for window in windows for sentence, _ in window]
-
     data = checkpoint.config.data
     return LoadedModel((data.source, data.target), translator, split)
+
+
+def _load_exported(path: str, config: ServeConfig) -> LoadedModel:
+    try:
+        from seq2seq.export import OnnxTranslator
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"engine=onnx needs {error.name}; pip install 'attention-seq2seq[onnx,serve]'"
+        ) from error
+    runtime = read_runtime(expand_home(path, key="checkpoint"))
+    translator = OnnxTranslator.load(path, threads=config.threads)
+
+    def num_tokens(line: str) -> int:
+        return len(translator.source_tokenizer.encode([line])[0])
+
+    split = partial(_sentences, split_length=config.split_length, num_tokens=num_tokens)
+    # Its translations have the fields of those of Translator, whose module would load torch there.
+    translate = cast(Translate[Translation], translator)
+    return LoadedModel((runtime["source"], runtime["target"]), translate, split)
+
+
+def _sentences(
+    line: str,
+    *,
+    split_length: int,
+    num_tokens: Callable[[str], int],
+    leading_symbols: Callable[[str], str] = lambda line: "",
+) -> list[str]:
+    """Split a line as long_lines=split of translate.py does."""
+    splitter = SentenceSplitter(
+        1, split_length=split_length, num_tokens=num_tokens, leading_symbols=leading_symbols
+    )
+    return [part for window in splitter.split([[(line, "")]]) for part, _ in window]
 
 
 def read_keys(path: str) -> list[str]:

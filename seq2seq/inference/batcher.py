@@ -15,6 +15,8 @@ from seq2seq.search.config import DecodingConfig
 _Result = TypeVar("_Result")
 Translate = Callable[[list[str], DecodingConfig], Sequence[_Result]]
 """Translates lines together; `Translator` is one."""
+_MOST_LINGERS = 8
+"""Times `linger` that a batch waits at most."""
 
 
 class QueueFullError(Exception):
@@ -62,8 +64,8 @@ class Batcher(Generic[_Result]):
         translate: Called in one thread only.
         batch_size: Most lines translated together.
         max_waiting: Most lines that wait; more are refused.
-        linger: Seconds after a batch of several lines in which the next one waits to be filled:
-            the answers of the first often cause the requests of the second.
+        linger: Seconds for which the next batch waits after one of several lines, because their
+            answers often cause new requests, and after each request that comes in this time.
         on_batch: Called with the number of lines and the seconds of each batch.
 
     Example:
@@ -92,7 +94,7 @@ class Batcher(Generic[_Result]):
         self._num_waiting = 0
         self._changed = threading.Condition()
         self._is_closed = False
-        self._last_size, self._last_end = 0, -math.inf
+        self._open_until = self._open_at_most = -math.inf
         self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)
         self._thread.start()
 
@@ -138,6 +140,9 @@ class Batcher(Generic[_Result]):
             if lines:
                 self._requests.append(request)
                 self._num_waiting += len(lines)
+                now = time.monotonic()
+                if now < self._open_until:
+                    self._open_until = min(now + self._linger, self._open_at_most)
                 self._changed.notify()
             else:
                 request.future.set_result([])
@@ -165,20 +170,22 @@ class Batcher(Generic[_Result]):
             except Exception:
                 for row in batch:
                     self._translate_alone(row)
-            self._last_size, self._last_end = len(batch), time.monotonic()
-            self._on_batch(len(batch), self._last_end - begin)
+            end = time.monotonic()
+            self._on_batch(len(batch), end - begin)
+            if len(batch) > 1:
+                with self._changed:
+                    self._open_until = end + self._linger
+                    self._open_at_most = end + _MOST_LINGERS * self._linger
 
     def _next_batch(self) -> list[_Row[_Result]] | None:
         """Wait for requests and take lines of them; None if there will be no more."""
         with self._changed:
             while not self._requests and not self._is_closed:
                 self._changed.wait()
-            if self._last_size > 1:
-                until = self._last_end + self._linger
-                while self._num_waiting < self._batch_size and not self._is_closed:
-                    if (left := until - time.monotonic()) <= 0:
-                        break
-                    self._changed.wait(left)
+            while self._num_waiting < self._batch_size and not self._is_closed:
+                if (left := self._open_until - time.monotonic()) <= 0:
+                    break
+                self._changed.wait(left)
             self._drop_unwanted()
             if not self._requests:
                 return None if self._is_closed else []

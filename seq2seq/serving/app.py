@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +31,7 @@ from seq2seq.serving.models import Load, Models, Pair
 from seq2seq.serving.page import page_routes
 from seq2seq.serving.requests import Fields, RefusedError, read_fields
 from seq2seq.serving.texts import SplitText, split_text
+from seq2seq.special_tokens import UNK
 
 logger = logging.getLogger(__name__)
 
@@ -266,7 +266,7 @@ class Service:
         if beam == 1:
             return config.as_greedy()
         if isinstance(config, BeamConfig):
-            return replace(config, beam_size=beam, n_best=n_best)
+            return dataclasses.replace(config, beam_size=beam, n_best=n_best)
         limits = {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}
         return BeamConfig(**limits | {"name": "beam"}, beam_size=beam, n_best=n_best)
 
@@ -354,7 +354,7 @@ def _sentence(translation: Translation, *, has_attention: bool) -> dict[str, obj
     return {
         "source": translation.source,
         "source_tokens": translation.source_tokens,
-        "unknown_tokens": translation.num_unknown_tokens,
+        "unknown_tokens": translation.source_ids.count(UNK),
         "hypotheses": [
             {
                 "text": found.text,

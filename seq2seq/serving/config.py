@@ -64,6 +64,12 @@ class ServeConfig(Config):
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
+        is_usual = self.precision is Precision.fp32 and self.device is not Device.cuda
+        if self.engine is Engine.onnx and not is_usual:
+            raise ValueError(
+                f"device={self.device.name} and precision={self.precision.name} are keys of "
+                "engine=torch; an exported folder has its precision, and is computed by the CPU"
+            )
         if type(self.decoding) not in (BeamConfig, GreedyConfig):
             raise ValueError(
                 f"decoding={self.decoding.name}: the service searches with decoding=beam or greedy"

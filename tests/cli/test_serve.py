@@ -1,11 +1,14 @@
 import sys
 
 import pytest
+from tiny_export import make_exportable
 from tiny_service import KEYS, make_serve_config
 from tiny_translator import SENTENCES, make_translator
 
+from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli import serve
-from seq2seq.search import GreedyConfig
+from seq2seq.export.exporting import export_model
+from seq2seq.search import BeamConfig, GreedyConfig
 
 
 @pytest.fixture
@@ -84,6 +87,28 @@ def test_a_checkpoint_gives_its_languages_and_sentences(checkpoint):
     assert [each.text for each in model.translate(SENTENCES, GreedyConfig())] == [
         each.text for each in make_translator()(SENTENCES)
     ]
+
+
+def test_an_exported_folder_answers_as_its_checkpoint(tmp_path):
+    path = tmp_path / "best.pt"
+    save_checkpoint(path, make_exportable())
+    export_model(path, tmp_path / "folder")
+    config = make_serve_config(split_length=3)
+    lines = ["Ja. Nein.", "nein und ja"]
+    beam = BeamConfig(beam_size=2, n_best=2)
+
+    torch_model = serve.load_model(str(path), config)
+    onnx_model = serve.load_model(
+        str(tmp_path / "folder"), make_serve_config(split_length=3, engine="onnx")
+    )
+
+    assert onnx_model.pair == torch_model.pair == ("de", "en")
+    assert [onnx_model.split(line) for line in lines] == [torch_model.split(line) for line in lines]
+    for found, expected in zip(
+        onnx_model.translate(lines, beam), torch_model.translate(lines, beam), strict=True
+    ):
+        assert found.source_tokens == expected.source_tokens
+        assert [h.text for h in found.hypotheses] == [h.text for h in expected.hypotheses]
 
 
 def test_short_lines_may_stay_whole(checkpoint):
