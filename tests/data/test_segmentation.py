@@ -16,6 +16,7 @@ from seq2seq.data import (
     DataConfig,
     EncodedCorpus,
     OnInvalid,
+    Pair,
     SampledCorpus,
     SentencePieceConfig,
     TokenizerPair,
@@ -111,9 +112,10 @@ def test_epochs_and_seeds_differ_and_repeat(name, data):
 
 
 def test_source_and_target_of_one_text_are_drawn_independently(name, data, monkeypatch):
-    monkeypatch.setattr(f"{__name__}.PAIRS", [(text, text) for text, _ in PAIRS])
+    monkeypatch.setattr(CORPUS, "pairs", [Pair(pair.source, pair.source) for pair in CORPUS.pairs])
+    tokenizer = TOKENIZERS[name].source
 
-    drawn = ids(sampled(name, data).epoch(0))
+    drawn = ids(sampled(name, data, tokenizers=TokenizerPair(tokenizer, tokenizer)).epoch(0))
 
     assert sum(source != target for source, target in drawn) > len(drawn) / 2
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.evaluation.alignment import (
@@ -149,7 +149,8 @@ def test_agreement_counts_over_the_corpus_by_the_definitions():
     assert agreement.num_links == 5
 
 
-@given(sentences=st.lists(st.tuples(LINKS, LINKS, LINKS)))
+@settings(max_examples=30)
+@given(sentences=st.lists(st.tuples(LINKS, LINKS, LINKS), max_size=5))
 def test_shares_lie_between_0_and_1_or_are_nan_without_links(sentences):
     agreement = Agreement()
     for links, sure, possible in sentences:

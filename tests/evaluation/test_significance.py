@@ -194,9 +194,8 @@ def rate_of_differences(number, *, num_samples=100, **options):
     )
 
 
-@pytest.mark.parametrize("spread", [0.0, 0.1])
-def test_groups_of_one_system_seldom_differ(spread):
-    rate, _ = rate_of_differences(200, num_sentences=50, spread=spread)
+def test_groups_of_one_system_seldom_differ():
+    rate, _ = rate_of_differences(200, num_sentences=50, spread=0.1)
 
     assert 0.01 <= rate <= 0.10
 
