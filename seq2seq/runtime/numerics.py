@@ -105,9 +105,9 @@ def choose_numerics(device: Device, precision: Precision, *, local_rank: int = 0
     on_cuda = device is not Device.cpu and torch.cuda.is_available()
     if on_cuda and local_rank > 0 and local_rank >= torch.cuda.device_count():
         raise ValueError(
-            f"process {local_rank} of this machine has no GPU of its own: they are numbered from "
-            f"0, and there are {torch.cuda.device_count()}; give torchrun --nproc-per-node no more "
-            "than that, or set device=cpu"
+            f"process {local_rank} of this machine has no GPU of its own: GPUs are numbered "
+            f"from 0, and it has {torch.cuda.device_count()}; lower torchrun's --nproc-per-node, "
+            "or set device=cpu"
         )
     chosen = torch.device("cuda", local_rank) if on_cuda else torch.device("cpu")
     if precision is Precision.auto:

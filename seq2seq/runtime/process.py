@@ -1,4 +1,4 @@
-"""This process: how it ends at a signal, its lines on the console, and the memory it keeps."""
+"""One process: its end at a signal, its lines on the console, and the memory that it keeps."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""Share texts between the processes that torchrun started, also before and after they join."""
+"""Share texts between the processes of torchrun, even before and after they join a group."""
 
 import contextlib
 import itertools
@@ -166,7 +166,7 @@ def connect(part: str) -> "Store":
 
 @cache
 def _connect() -> "tuple[Store, str] | Exception":
-    """Return the store of this process and the name of its start, or why there is none.
+    """Return this process's store and the name of its start, or the error that prevents them.
 
     Both are kept, since a second store of the first process would need another port, and nobody
     should wait for the same processes twice.

@@ -202,5 +202,5 @@ AUXILIARY_LOSSES = {
 
 
 def perplexity(loss: float) -> float:
-    """Return the perplexity of a loss in nats per token; huge losses give a finite number too."""
+    """Return the perplexity of a loss in nats per token; it stays finite for huge losses."""
     return math.exp(min(loss, 700.0))

@@ -1,4 +1,4 @@
-"""Prepare the data of a run, which are the same in all its processes."""
+"""Prepare the data of a run, and check that all its processes have the same data."""
 
 import logging
 import zlib
@@ -152,7 +152,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
 
 
 def _report_shared(name: str, encoded: EncodedCorpus, train: EncodedCorpus) -> None:
-    """Log how many pairs to score are in the training text too."""
+    """Log how many of the pairs to score also occur in the training text."""
     if num_shared := count_shared_pairs(encoded, train):
         share = num_shared / len(encoded)
         logger.log(

@@ -53,7 +53,7 @@ class Progress:
     """Counters of a run since its first update."""
 
     update: int = 0
-    """Updates, those that were skipped included; schedules and seeds count them."""
+    """Updates, including skipped ones; schedules and seeds count them."""
     epoch: int = 0
     """Epochs finished."""
     updates_of_epoch: int = 0
@@ -66,15 +66,15 @@ class Progress:
     seconds: float = 0.0
     """Time of training and validation."""
     update_seconds: float = 0.0
-    """Time of the updates, with their batches but without validation."""
+    """Time of the updates and their batches, without validation."""
     skipped_updates: int = 0
     """Updates that were not made because a GPU had too little memory."""
     plateaus: int = 0
     """Times that validation did not improve for `plateau_patience` validations."""
     since_best: int = 0
-    """Validations since the last improvement; an equal value is none."""
+    """Validations since the last improvement; an equal value is not an improvement."""
     zero_scores: int = 0
-    """Validations whose BLEU or chrF was too near to 0 to compare anything."""
+    """Validations whose BLEU or chrF was too close to 0 to rank checkpoints."""
     best: list[tuple[float, int]] = field(default_factory=list)
     """(value, update) of the checkpoints to keep, best first."""
     steps: list[int] = field(default_factory=list)

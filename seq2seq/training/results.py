@@ -37,7 +37,7 @@ class FinalScores(NamedTuple):
 
     @property
     def bleu(self) -> float:
-        """BLEU on the test set, or on the validation set if there is no other."""
+        """BLEU on the test set, or on the validation set if there is no test set."""
         return (self.test or self.valid).scores.bleu
 
 

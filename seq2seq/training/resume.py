@@ -64,7 +64,7 @@ def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> Non
 
 
 def check_same_data(config: TrainConfig, saved: str, fingerprint: str, *, last: Path) -> None:
-    """Check that the training data are those of the run, unless `resume_changes` names them.
+    """Check that the training data have not changed, unless `resume_changes` names them.
 
     Args:
         config: The configuration of the command.

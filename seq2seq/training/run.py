@@ -1,4 +1,4 @@
-"""Train a run from its configuration: data, model, training, test scores."""
+"""Train a model as its configuration says: data, model, training, test scores."""
 
 import contextlib
 import gc
@@ -103,7 +103,7 @@ def run_training(
 
 
 def check_same_config(config: TrainConfig, ranks: Ranks) -> None:
-    """Compare the configuration with that of the first process.
+    """Check that this process has the configuration of the first one.
 
     Raises:
         ValueError: In a process that was started with another configuration.

@@ -278,7 +278,7 @@ class RunDirectory:
             raise ValueError(f"{existing} cannot be written to; choose another checkpoint_dir")
 
     def _is_free(self) -> bool:
-        """Return whether the directory has no files of others.
+        """Return whether the directory contains nothing but what a run may replace.
 
         The failure of a sweep's job, the lock, and the unfinished files of a killed process may
         be there.
@@ -304,7 +304,7 @@ class RunDirectory:
         return [each for each in names if is_set_name(each)] if isinstance(names, dict) else []
 
     def _clear(self) -> None:
-        """Delete the files of a run and no others; the configuration last."""
+        """Delete only the files of a run, the configuration last."""
         numbered = [path for name in (".best", "step") for path, _ in self._numbered(name)]
         sets = ("test", "valid", *(f"valid.{name}" for name in self._other_valid()))
         texts = [self.text(name, kind) for name in sets for kind in _TEXTS]
@@ -385,7 +385,7 @@ class CheckpointWriter:
         self.delete_others(progress)
 
     def finish_save(self, progress: Progress) -> None:
-        """Do what a killed run has not done after it wrote the last.pt that is resumed."""
+        """Do what a killed run could not do after it wrote the last.pt that is resumed."""
         self.replace_best(progress)
         if progress.best:  # otherwise they were forgotten, and last.pt still names them
             self.delete_others(progress)
@@ -427,7 +427,7 @@ class SaveClock:
         self._cost = 0.0
 
     def is_due(self) -> bool:
-        """Return whether a save is due; a slow one is made less often, to cost 1% at most."""
+        """Return whether a save is due; slow saves are rarer, so that they cost at most 1%."""
         if self._interval is None:
             return False
         wait = max(self._interval, self._cost / _LARGEST_SHARE)

@@ -247,8 +247,8 @@ class Trainer:
             )
         elif progress.update < first_update:
             logger.info(
-                "the budget was used up already; a larger training.max_epochs, max_updates or "
-                "max_minutes would train on"
+                "the budget is already used up; raise training.max_epochs, max_updates or "
+                "max_minutes to continue the training"
             )
 
     def _exchange(self, batches: Sequence[Batch], signals: StopSignals) -> tuple[int, float, int]:

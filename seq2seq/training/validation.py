@@ -1,4 +1,4 @@
-"""Score a model on a corpus, and compare its scores with those of other validations."""
+"""Score a model on a corpus, and turn its scores into a value that ranks checkpoints."""
 
 import logging
 import math
@@ -168,7 +168,7 @@ class Evaluator:
         )
 
     def _join(self, batches: Sequence["_BatchScores"], *, num_heads: int, ter: bool) -> Evaluation:
-        """Return the scores of the corpus from those of its batches, in order."""
+        """Combine the scores of the batches, in their order, into the scores of the corpus."""
         statistics = AttentionStatistics(num_heads)
         links: dict[int, list[Links]] = {}
         hypotheses: dict[int, Hypothesis] = {}

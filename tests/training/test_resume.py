@@ -261,7 +261,7 @@ def test_a_resumed_finished_run_is_only_scored_again(
     with caplog.at_level("INFO"):
         train(folder, "resume=true")
 
-    assert "the budget was used up already; " in caplog.text
+    assert "the budget is already used up; " in caplog.text
     assert (run / "last.pt").read_bytes() == before
     assert_same_run(uninterrupted, run)
 

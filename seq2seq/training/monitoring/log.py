@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 BAR_SECONDS, LINE_SECONDS = 2.0, 30.0
 """Seconds between two states of the bar, and between two lines."""
 _LONGEST = 1e10
-"""Seconds to the end of a run at most: a date has no year 10000."""
+"""Seconds; the longest estimate, since dates end with the year 9999."""
 ESTIMATE_UPDATES, ESTIMATE_SECONDS = 50, 20.0
 """Updates, or seconds of updates, after which the length of an epoch is estimated."""
 _LABEL: ContextVar[str] = ContextVar("label", default="")
@@ -82,7 +82,7 @@ class RunLog:
 
 
 class _FileHandler(logging.Handler):
-    """Appends lines to a file; an error ends the run, where logging's own prints a traceback."""
+    """Appends lines to a file; an error ends the run, instead of only printing a traceback."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class _FileHandler(logging.Handler):
 
 
 class _ConsoleHandler(logging.Handler):
-    """Writes lines above a progress bar."""
+    """Writes lines above the progress bar."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class ProgressDisplay:
     """Shows the progress of a run while it is open, and logs once how long an epoch takes."""
 
     def __init__(self, config: TrainingConfig, progress: Progress, *, quiet: bool) -> None:
-        """Begin with the progress of a new or a resumed run; a quiet display shows nothing."""
+        """Start from the progress of a new or resumed run; a quiet display shows nothing."""
         self._config = config
         self._is_quiet = quiet
         self._bar = tqdm(
@@ -145,7 +145,9 @@ class ProgressDisplay:
         if not self._has_estimate:
             self._estimate(progress)
         seconds = LINE_SECONDS if self._bar.disable else BAR_SECONDS
-        is_new = progress.target_tokens > self._shown.target_tokens  # not if all were skipped
+        is_new = (
+            progress.target_tokens > self._shown.target_tokens
+        )  # false if every update was skipped
         now = time.monotonic()
         if is_new and now - self._shown_at >= seconds:
             self._show(progress, now)
@@ -175,7 +177,7 @@ class ProgressDisplay:
 
     def _estimate(self, progress: Progress) -> None:
         """Log once when the run will end, as soon as enough updates were measured."""
-        if self._first is None:  # it is slower than the others
+        if self._first is None:  # the first update is slower than the others
             self._first = copy.copy(progress)
             return
         updates = progress.update - self._first.update
