@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import functools
 import gc
 import os
 import shlex
@@ -11,21 +10,30 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
+import hydra
 from hydra._internal.utils import get_args_parser
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig
 
 from seq2seq.checks import Config, field_types
-from seq2seq.config.composition import USER_ERRORS, describe_error, quote_value
-from seq2seq.config.plugins import KEY, as_argument
-from seq2seq.runtime.process import interrupts_in_one_line
+from seq2seq.config.composition import (
+    USER_ERRORS,
+    config_directory,
+    describe_error,
+    quote_value,
+    to_dataclass,
+)
+from seq2seq.config.plugins import KEY, as_argument, load_plugins_of
+from seq2seq.runtime.process import interrupts_in_one_line, log_to_stderr
 from seq2seq.runtime.torchrun import LostProcessError, Report, name_cause, report_failure
 
 if TYPE_CHECKING:
     from seq2seq.config.schema import TrainConfig  # it would load torch, which scoring does without
 
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
+_Config = TypeVar("_Config", bound=Config)
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 _SHOWS_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"
 _SWEEPS = ("-m", "--multirun", "hydra.mode=MULTIRUN")
@@ -145,6 +153,39 @@ def run_script(main: Callable[[], None]) -> None:
         gc.freeze()
 
 
+def run_command(
+    name: str,
+    config_type: type[_Config],
+    function: Callable[[_Config], None],
+    *,
+    register: Callable[[], None] | None = None,
+) -> None:
+    """Compose the configuration of a command without sweeps, and call its function.
+
+    Args:
+        name: Of the YAML file.
+        config_type: The configuration, which the function gets.
+        function: Does the work.
+        register: Registers the dataclasses that the YAML file refers to, besides this one.
+    """
+
+    @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name=name)
+    @one_line_errors
+    def composed(config: DictConfig) -> None:
+        function(to_dataclass(config, config_type))
+
+    def read_and_compose() -> None:
+        read_arguments(config_type)
+        load_plugins_of(sys.argv[1:])
+        if register is not None:
+            register()
+        ConfigStore.instance().store(name=f"{name}_schema", node=config_type)
+        composed()
+
+    log_to_stderr()
+    run_script(read_and_compose)
+
+
 def describe_failure(error: Exception) -> Report:
     """Describe an error in one line, and tell the other processes that torchrun started."""
     is_consequence = isinstance(error, LostProcessError)
@@ -169,20 +210,12 @@ def errors_in_one_line() -> Iterator[None]:
         sys.exit(2)
 
 
-def one_line_errors(
-    function: Callable[_Parameters, _Result],
-) -> Callable[_Parameters, _Result]:
+def one_line_errors(function: _Function) -> _Function:
     """Decorate a command to end as in `errors_in_one_line`, and with one line at a signal.
 
     Below `hydra.main` the decorator prevents the line that Hydra would print.
     """
-
-    @functools.wraps(function)
-    def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        with errors_in_one_line(), interrupts_in_one_line():
-            return function(*args, **kwargs)
-
-    return wrapped
+    return errors_in_one_line()(interrupts_in_one_line()(function))
 
 
 def next_steps(config: "TrainConfig", path: Path) -> dict[str, str]:

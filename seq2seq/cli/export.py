@@ -2,23 +2,15 @@
 
 import importlib.util
 import logging
-import sys
 from dataclasses import dataclass
 from enum import Enum
 
 from seq2seq.runtime.process import interrupts_in_one_line
 
 with interrupts_in_one_line():  # these imports take seconds
-    import hydra
-    from hydra.core.config_store import ConfigStore
-    from omegaconf import DictConfig
-
     from seq2seq.checks import Config, FilePath, Name
-    from seq2seq.cli.command_line import one_line_errors, read_arguments, run_script
-    from seq2seq.config.composition import config_directory, to_dataclass
-    from seq2seq.config.plugins import load_plugins_of
+    from seq2seq.cli.command_line import run_command
     from seq2seq.files.exported import ExportPrecision
-    from seq2seq.runtime.process import log_to_stderr
 
 logger = logging.getLogger(__name__)
 
@@ -53,21 +45,7 @@ class ExportConfig(Config):
 
 def main() -> None:
     """Run the command with the arguments of this process."""
-    log_to_stderr()
-    run_script(_check_and_export)
-
-
-def _check_and_export() -> None:
-    read_arguments(ExportConfig)
-    load_plugins_of(sys.argv[1:])
-    ConfigStore.instance().store(name="export_schema", node=ExportConfig)
-    _export()
-
-
-@hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="export")
-@one_line_errors
-def _export(composed: DictConfig) -> None:
-    export(to_dataclass(composed, ExportConfig))
+    run_command("export", ExportConfig, export)
 
 
 def export(config: ExportConfig) -> None:

@@ -10,15 +10,11 @@ from typing import Annotated
 from seq2seq.runtime.process import interrupts_in_one_line
 
 with interrupts_in_one_line():  # these imports take seconds
-    import hydra
-    from hydra.core.config_store import ConfigStore
-    from omegaconf import DictConfig
     from tabulate import tabulate
 
     from seq2seq.checks import Config, Count, FilePath, FilePaths, OneOf
-    from seq2seq.cli.command_line import one_line_errors, read_arguments, run_script
+    from seq2seq.cli.command_line import run_command
     from seq2seq.cli.outputs import check_overwrites, open_output, write
-    from seq2seq.config.composition import config_directory, to_dataclass
     from seq2seq.evaluation.metrics import (
         CHOICES,
         ScoringRule,
@@ -34,7 +30,6 @@ with interrupts_in_one_line():  # these imports take seconds
     )
     from seq2seq.files.atomic import whole_files
     from seq2seq.files.text import open_lines
-    from seq2seq.runtime.process import log_to_stderr
 
 logger = logging.getLogger(__name__)
 
@@ -79,22 +74,9 @@ class ScoreConfig(Config):
 
 def main() -> None:
     """Run the command with the arguments of this process."""
-    log_to_stderr()
     # sacreBLEU logs the steps of its tests at INFO.
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)
-    run_script(_check_and_score)
-
-
-def _check_and_score() -> None:
-    read_arguments(ScoreConfig)
-    ConfigStore.instance().store(name="score_schema", node=ScoreConfig)
-    _score()
-
-
-@hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="score")
-@one_line_errors
-def _score(composed: DictConfig) -> None:
-    score_systems(to_dataclass(composed, ScoreConfig))
+    run_command("score", ScoreConfig, score_systems)
 
 
 def score_systems(config: ScoreConfig) -> None:

@@ -9,15 +9,11 @@ from typing import cast
 from seq2seq.runtime.process import interrupts_in_one_line
 
 with interrupts_in_one_line():  # these imports take seconds
-    import hydra
     import torch
     from hydra.core.config_store import ConfigStore
-    from omegaconf import DictConfig
 
     from seq2seq.checkpoints.checkpoint import load_checkpoint
-    from seq2seq.cli.command_line import one_line_errors, read_arguments, run_script
-    from seq2seq.config.composition import config_directory, to_dataclass
-    from seq2seq.config.plugins import load_plugins_of
+    from seq2seq.cli.command_line import run_command
     from seq2seq.config.schema import register_schemas
     from seq2seq.data.tokenizers.interface import leading_symbols
     from seq2seq.files.exported import read_runtime
@@ -28,7 +24,7 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.inference.translation import Translation
     from seq2seq.inference.translator import Translator
     from seq2seq.runtime.numerics import choose_numerics
-    from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
+    from seq2seq.runtime.process import keep_freed_memory
     from seq2seq.serving.config import Engine, ServeConfig
     from seq2seq.serving.models import LoadedModel
 
@@ -40,16 +36,8 @@ _SHORTEST_KEY = 16
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
-    log_to_stderr()
-    run_script(_check_and_serve)
-
-
-def _check_and_serve() -> None:
     sys.argv[1:] = [_listed(argument) for argument in sys.argv[1:]]
-    read_arguments(ServeConfig)
-    load_plugins_of(sys.argv[1:])
-    register_serve_schema()
-    _serve()
+    run_command("serve", ServeConfig, serve, register=register_schemas)
 
 
 def _listed(argument: str) -> str:
@@ -63,12 +51,6 @@ def register_serve_schema() -> None:
     """Register the dataclasses of this command and of the searches with Hydra."""
     register_schemas()
     ConfigStore.instance().store(name="serve_schema", node=ServeConfig)
-
-
-@hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="serve")
-@one_line_errors
-def _serve(composed: DictConfig) -> None:
-    serve(to_dataclass(composed, ServeConfig))
 
 
 def serve(config: ServeConfig) -> None:

@@ -117,7 +117,7 @@ class StudySummary(Callback):
             runs = read_runs([sweep])
             try:
                 table = write_tables(runs, sweep, baseline=self.baseline)
-            except ValueError as error:  # after hours of training, the tables are worth more
+            except ValueError as error:  # a bad baseline must not cost the tables
                 print(f"warning: {error}", file=sys.stderr)
                 table = write_tables(runs, sweep, baseline=None)
         print(f"\n{table}\n\n{list_files(sweep)}", file=sys.stderr)

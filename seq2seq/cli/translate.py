@@ -10,17 +10,14 @@ from typing import BinaryIO
 from seq2seq.runtime.process import interrupts_in_one_line
 
 with interrupts_in_one_line():  # these imports take seconds
-    import hydra
     import torch
-    from omegaconf import DictConfig
 
-    from seq2seq.cli.command_line import one_line_errors, read_arguments, run_script
+    from seq2seq.cli.command_line import run_command
     from seq2seq.cli.outputs import open_output, write
     from seq2seq.cli.translate_config import (
         LongLines,
         TranslateConfig,
         UnknownTokens,
-        register_translate_schema,
         shown,
     )
     from seq2seq.cli.translate_resumable import PartialOutput
@@ -31,8 +28,7 @@ with interrupts_in_one_line():  # these imports take seconds
         open_inputs,
         open_progress,
     )
-    from seq2seq.config.composition import config_directory, to_dataclass
-    from seq2seq.config.plugins import load_plugins_of
+    from seq2seq.config.schema import register_schemas
     from seq2seq.data.tokenizers.interface import leading_symbols
     from seq2seq.evaluation.alignment import Agreement, check_links, format_links, parse_links
     from seq2seq.files.atomic import NewFile, whole_file, whole_files
@@ -44,7 +40,7 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.inference.translator import BATCHES_PER_WINDOW, Translator
     from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
     from seq2seq.kernels import use_kernels
-    from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
+    from seq2seq.runtime.process import keep_freed_memory
     from seq2seq.visualization.page import AttentionPage
     from seq2seq.visualization.plots import attention_figure
 
@@ -55,26 +51,7 @@ Report = Callable[[Translation, int], None]
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
-    log_to_stderr()
-    run_script(_check_and_translate)
-
-
-def _check_and_translate() -> None:
-    if any(argument.startswith("hypotheses=") for argument in sys.argv[1:]):
-        raise ValueError(
-            "hypotheses= is a key of the command that scores files of translations; use "
-            "python -m seq2seq.cli.score reference=FILE hypotheses=FILE"
-        )
-    read_arguments(TranslateConfig)
-    load_plugins_of(sys.argv[1:])
-    register_translate_schema()
-    _translate()
-
-
-@hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="translate")
-@one_line_errors
-def _translate(composed: DictConfig) -> None:
-    translate(to_dataclass(composed, TranslateConfig))
+    run_command("translate", TranslateConfig, translate, register=register_schemas)
 
 
 def translate(config: TranslateConfig) -> None:

@@ -200,14 +200,9 @@ def load_translate_config(*arguments: str) -> TranslateConfig:
     """
     quoted = quote_plain_values(arguments, TranslateConfig)
     load_plugins_of(quoted)
-    register_translate_schema()
-    return load_as(TranslateConfig, "translate", quoted)
-
-
-def register_translate_schema() -> None:
-    """Register the dataclasses of translate.py and of the searches with Hydra."""
     register_schemas()
     ConfigStore.instance().store(name="translate_schema", node=TranslateConfig)
+    return load_as(TranslateConfig, "translate", quoted)
 
 
 def shown(paths: Sequence[str] | None) -> str:

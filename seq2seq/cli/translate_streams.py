@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
@@ -36,19 +36,6 @@ MANY = 100
 _MARK = "> "
 _BAR = "{percentage:3.0f}%|{bar}| {desc} [{elapsed}<{remaining}]"
 _COUNT = "{desc} [{elapsed}]"  # if the size of the input is unknown
-
-
-class Lines(Protocol):
-    """The lines of one input."""
-
-    @property
-    def name(self) -> str:
-        """Return the name of the input, for messages."""
-
-    def __iter__(self) -> Iterator[str]: ...
-
-    def has_more(self) -> bool:
-        """Return whether another line is available without waiting."""
 
 
 class Prompt:
@@ -88,7 +75,7 @@ class Inputs:
 
     def __init__(
         self,
-        sources: Sequence[Lines],
+        sources: Sequence[LineReader | Prompt],
         companions: Sequence[LineReader],
         *,
         first: int = 0,
@@ -164,7 +151,7 @@ def open_inputs(config: TranslateConfig, stack: ExitStack) -> Inputs:
         ValueError: An input is damaged, or prefixes or references are given at a prompt.
         OSError: A file cannot be read.
     """
-    sources: list[Lines]
+    sources: list[LineReader | Prompt]
     if config.text is not None:
         sources = [LineReader(io.BytesIO(os.fsencode(config.text) + b"\n"), name="text")]
     elif config.input is not None:

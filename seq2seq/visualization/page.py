@@ -244,7 +244,9 @@ class StudyPage:
         plotly = plotly_script()
         slots = {
             "title": escape(self.title),
-            "links": _links(self.sections),
+            "links": " ".join(
+                f'<a href="#{_key(each)}">{escape(each.title)}</a>' for each in self.sections[1:]
+            ),
             "body": "\n".join(_section(each) for each in self.sections),
             "data": self._data(),
             "plotly": plotly,
@@ -271,10 +273,6 @@ def plotly_script() -> str:
         return ""
     script: str = get_plotlyjs()
     return script
-
-
-def _links(sections: Sequence[Section]) -> str:
-    return " ".join(f'<a href="#{_key(each)}">{escape(each.title)}</a>' for each in sections[1:])
 
 
 def _key(section: Section) -> str:

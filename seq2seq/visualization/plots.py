@@ -1,5 +1,6 @@
 """Figures drawn without a display, with labels in any script: attention maps, and bars."""
 
+import contextlib
 import functools
 import logging
 import math
@@ -35,7 +36,7 @@ GRID = "#dddddd"
 MAX_LABEL = 20
 """Characters of a token label; longer ones end with an ellipsis."""
 MAX_LABELS = 150
-"""Labels of an axis; of more tokens only every second, third, ... is labelled."""
+"""Most labels on an axis; beyond that, every nth token is labelled."""
 MAX_COLUMNS = 4
 """Panels in a row."""
 
@@ -337,13 +338,10 @@ def _add_new_fonts() -> bool:
     """
     from matplotlib import font_manager
 
-    known = {Path(entry.fname) for entry in font_manager.fontManager.ttflist}
-    num_known = len(known)
+    fonts = font_manager.fontManager.ttflist
+    known = {Path(entry.fname) for entry in fonts}
     for path in sorted(set(map(Path, font_manager.findSystemFonts())) - known):
-        try:
+        with contextlib.suppress(OSError, RuntimeError):  # not a font that matplotlib reads
             font_manager.fontManager.addfont(path)
-        except (OSError, RuntimeError):  # not a font that matplotlib reads
-            continue
-        num_known += 1
     _characters.cache_clear()
-    return num_known > len(known)
+    return len(fonts) > len(known)

@@ -118,7 +118,6 @@ def run(tmp_path, monkeypatch, capfd):
     ("main", "arguments", "line"),
     [
         (main, ["attention=dot"], "unknown key 'attention'; --cfg job lists the keys\n"),
-        (main, ["hypotheses=a.en", "reference=r.en"], "hypotheses= is a key of the comm"),
         (main, ["checkpoint=nowhere", "text=Zwei M\xe4nner, 1"], "checkpoint=nowhere"),
         (main, ["-m", "decoding=greedy,beam"], "-m: only train.py sweeps; run this com"),
         (score_main, ["-m", "decoding=greedy,beam"], "-m: only train.py sweeps; run this command"),
