@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -36,6 +37,7 @@ def write_model(
         name: names[value.data_ptr()] for name, value in model_state.items() if name not in stored
     }
     save_file(stored, folder / WEIGHTS, metadata={_TIED: json.dumps(tied)})
+    shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors lets only the owner read it
     entries: dict[str, TokenizerEntry] = {}
     for side, state in tokenizers.items():
         entry: TokenizerEntry = {}

@@ -7,13 +7,15 @@ import contextlib
 import copy
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 
 import onnx
 import torch
-from onnxscript import FLOAT, INT64, opset18
+from onnxruntime.quantization import QuantType, quantize_dynamic
+from onnxruntime.quantization.shape_inference import quant_pre_process
+from onnxscript import FLOAT, INT32, INT64, opset18
 from torch import Tensor, nn
 
 from seq2seq.attention import Memory, Past
@@ -29,45 +31,91 @@ _AXES: dict[str, Sequence[str]] = dict.fromkeys(("source_ids", "source_mask", *_
 _AXES |= {"previous_ids": ("B", "K"), "totals": ("B", "K"), "slots": ("W",)}
 _AXES |= {"best": ("B", "W"), "indices": ("B", "W"), "weights": ("R", "", "S")}
 """Names of the first axes of inputs and outputs; "", like the others: of a fixed size."""
-_KEEP = 1e4
-"""Added to the update gate at padding: its sigmoid is exactly 1, so the state stays."""
 
 
-class PaddedGRU(nn.Module):
-    """`BidirectionalGRU` by torch's own GRU, which ONNX has as an operator.
+class OnnxGRU(nn.Module):
+    """`BidirectionalGRU` by ONNX's operator, which knows the lengths of the sequences.
 
-    A further input is 1 at padding and saturates the update gate. So padding keeps the state
-    exactly, in both directions, and the graph has no loop and no branch that depends on lengths.
+    torch.export cannot trace torch's own GRU for any length; nothing but ONNX computes this one.
     """
 
     def __init__(self, gru: BidirectionalGRU) -> None:
         super().__init__()
-        self.residual = gru.residual
-        self.layers = nn.ModuleList(_padded_layer(gru, layer) for layer in range(gru.num_layers))
+        self.residual, self.hidden_size = gru.residual, gru.hidden_size
+        self.layers: Iterable[nn.ParameterList] = nn.ModuleList(  # type: ignore[assignment]
+            nn.ParameterList(
+                nn.Parameter(torch.stack(pair), requires_grad=False)
+                for pair in zip(
+                    _onnx_parameters(gru, f"l{layer}"),
+                    _onnx_parameters(gru, f"l{layer}_reverse"),
+                    strict=True,
+                )
+            )
+            for layer in range(gru.num_layers)
+        )
 
     def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Run over sequences as `BidirectionalGRU.forward` does."""
-        padding = (~mask).to(inputs.dtype).unsqueeze(-1)  # (B, S, 1)
-        outputs, last = inputs, inputs
+        lengths = mask.sum(1).to(torch.int32)
+        outputs = inputs.transpose(0, 1)  # (S, B, I)
         for index, layer in enumerate(self.layers):
-            states, last = layer(torch.cat((outputs, padding), dim=-1))
+            states, last = _gru(outputs, lengths, *layer, self.hidden_size)
+            states = states.transpose(1, 2).flatten(2)  # (S, B, 2H)
             outputs = outputs + states if self.residual and index else states
-        return outputs, last.transpose(0, 1).flatten(1)
+        return outputs.transpose(0, 1), last.transpose(0, 1).flatten(1)
 
 
-def _padded_layer(gru: BidirectionalGRU, layer: int) -> nn.GRU:
-    size, hidden_size = getattr(gru, f"weight_ih_l{layer}").shape[1], gru.hidden_size
-    padded = nn.GRU(size + 1, hidden_size, bidirectional=True, batch_first=True)
-    for direction in ("", "_reverse"):
-        weight, *others = direction_parameters(gru, f"l{layer}{direction}")
-        column = weight.new_zeros(len(weight), 1)
-        column[hidden_size : 2 * hidden_size] = _KEEP
-        values = [torch.cat((weight, column), dim=1), *others]
-        for parameter, value in zip(
-            direction_parameters(padded, f"l0{direction}"), values, strict=True
-        ):
-            parameter.data = value.detach().clone()
-    return padded
+@torch.library.custom_op("seq2seq::onnx_gru", mutates_args=())
+def _gru(
+    inputs: Tensor,
+    lengths: Tensor,
+    weight: Tensor,
+    recurrence: Tensor,
+    bias: Tensor,
+    hidden_size: int,
+) -> tuple[Tensor, Tensor]:
+    raise NotImplementedError("only ONNX computes this operation")
+
+
+@_gru.register_fake
+def _gru_shapes(
+    inputs: Tensor,
+    lengths: Tensor,
+    weight: Tensor,
+    recurrence: Tensor,
+    bias: Tensor,
+    hidden_size: int,
+) -> tuple[Tensor, Tensor]:
+    """Return tensors of the shapes of the states (S, 2, B, H) and the last ones (2, B, H)."""
+    length, num_sources, _ = inputs.shape
+    states = inputs.new_empty(length, 2, num_sources, hidden_size)
+    return states, inputs.new_empty(2, num_sources, hidden_size)
+
+
+def _onnx_gru(
+    inputs: FLOAT, lengths: INT32, weight: FLOAT, recurrence: FLOAT, bias: FLOAT, hidden_size: int
+) -> tuple[FLOAT, FLOAT]:
+    states, last = opset18.GRU(
+        inputs,
+        weight,
+        recurrence,
+        bias,
+        lengths,
+        direction="bidirectional",
+        hidden_size=hidden_size,
+        linear_before_reset=1,  # r * (U_n h + b), as torch computes it
+    )
+    return states, last
+
+
+def _onnx_parameters(gru: BidirectionalGRU, suffix: str) -> list[Tensor]:
+    """Return the weights of one direction, with the gates in the order z, r, n of ONNX."""
+    ordered = []
+    for parameter in direction_parameters(gru, suffix):
+        reset, update, new = parameter.detach().chunk(3)
+        ordered.append(torch.cat((update, reset, new)))
+    weight, recurrence, *biases = ordered
+    return [weight, recurrence, torch.cat(biases)]
 
 
 class EncoderGraph(nn.Module):
@@ -153,9 +201,9 @@ def write_graphs(model: Seq2Seq, folder: Path) -> list[str]:
         ValueError: An operation of the model has no counterpart in ONNX.
     """
     model = copy.deepcopy(model).requires_grad_(False).eval()
-    model.encoder.gru = PaddedGRU(model.encoder.gru)  # type: ignore[assignment]
     with kernels_in_use(Kernels.plain), torch.no_grad():
         example, longer = (_Example.of(model, source_length=length) for length in (5, 6))
+        model.encoder.gru = OnnxGRU(model.encoder.gru)  # type: ignore[assignment]
         names = [f"state_{index}" for index in range(len(example.states))]
         # An axis that is longer for a longer source has its length, one that grows by a step T.
         axes = {
@@ -240,7 +288,7 @@ def _write_graph(
         [next(dynamic) for _ in part] if isinstance(part, list) else next(dynamic)
         for part in example
     )
-    with _quietly():
+    with in_silence():
         try:
             program = torch.onnx.export(
                 graph.eval(),
@@ -250,7 +298,7 @@ def _write_graph(
                 input_names=inputs,
                 output_names=outputs,
                 dynamic_shapes=shapes,
-                custom_translation_table={torch.ops.aten._cdist_forward.default: _distances},
+                custom_translation_table=_OPERATIONS,
                 verbose=False,
             )
         except torch.onnx.errors.OnnxExporterError as error:
@@ -289,24 +337,44 @@ def _distances(first: FLOAT, second: FLOAT, p: float = 2.0, mode: int | None = N
     def axis(number: int) -> INT64:
         return cast(INT64, opset18.Constant(value_ints=[number]))
 
-    differences = opset18.Sub(
-        opset18.Unsqueeze(first, axis(-2)), opset18.Unsqueeze(second, axis(-3))
-    )
-    return opset18.ReduceL2(differences, axis(-1), keepdims=0)
+    queries, keys = opset18.Unsqueeze(first, axis(-2)), opset18.Unsqueeze(second, axis(-3))
+    return opset18.ReduceL2(opset18.Sub(queries, keys), axis(-1), keepdims=0)
+
+
+def _between(first: FLOAT, second: FLOAT, weight: FLOAT) -> FLOAT:
+    """Compute `torch.lerp` with three operators; the exporter takes eight."""
+    return opset18.Add(first, opset18.Mul(weight, opset18.Sub(second, first)))
+
+
+_OPERATIONS: dict[Callable[..., object], Callable[..., object]] = {
+    torch.ops.seq2seq.onnx_gru.default: _onnx_gru,
+    torch.ops.aten._cdist_forward.default: _distances,
+    torch.ops.aten.lerp.Tensor: _between,
+}
+"""Operations of torch that the exporter lacks or writes less well."""
+
+
+def quantize_graphs(folder: Path) -> None:
+    """Replace the weights of products by int8; their other factors are rounded as they come."""
+    for path in (folder / ENCODER, folder / STEP):
+        prepared = path.with_suffix(".prepared")
+        with in_silence():
+            quant_pre_process(path, prepared, skip_symbolic_shape=True)
+            quantize_dynamic(prepared, path, per_channel=True, weight_type=QuantType.QInt8)
+        prepared.unlink()
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Return a context without the exporter's warnings, which concern no user."""
-    exporter = logging.getLogger("torch.onnx")
-    level = exporter.level
-    exporter.setLevel(logging.CRITICAL)
+def in_silence() -> Iterator[None]:
+    """Return a context without log lines and warnings, such as those of the exporter."""
+    level = logging.root.manager.disable
+    logging.disable()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        exporter.setLevel(level)
+        logging.disable(level)
 
 
 def _cause(error: BaseException) -> str:

@@ -123,7 +123,7 @@ def search(
     penalties = np.array([penalty(length) for length in range(limits.max() + 1)])
 
     encoded = model.encode(source_ids, source_mask)
-    sentences = np.arange(len(sources))
+    sentences, largest = np.arange(len(sources)), penalties[limits]
     tokens = np.full((len(sources), 1), BOS)
     cells = np.full((len(sources), 1), _ROOT)
     totals = np.zeros((len(sources), 1), np.float32)
@@ -138,31 +138,29 @@ def search(
         width = tokens.shape[1]
         step = model.step(tokens, totals, min(size, width * model.vocabulary_size), encoded)
         totals = step.totals
-        if np.isnan(totals).any():
-            raise ValueError("the model's probabilities are not numbers (NaN); export it again")
         places, tokens = np.divmod(step.indices, model.vocabulary_size)
-        rows = np.arange(len(tokens))[:, None] * width + places
-        parents = np.take_along_axis(cells, places, axis=1)
+        rows = np.arange(0, cells.size, width)[:, None] + places
+        parents = cells.ravel()[rows]
         cells = np.arange(num_cells, num_cells + tokens.size).reshape(tokens.shape)
         num_cells += tokens.size
         history.append(_Cells(tokens, parents, totals, rows, step.weights))
 
-        # Finished hypotheses: earlier ones come first and the sort is stable, so they win ties.
         scores = totals / penalties[length]
         ended = tokens == EOS
-        best_scores = np.hstack((best_scores, np.where(ended, scores, -np.inf)))
-        order = np.argsort(-best_scores, axis=1, kind="stable")[:, :num_kept]
-        best_scores = np.take_along_axis(best_scores, order, axis=1)
-        best_cells = np.take_along_axis(np.hstack((best_cells, cells)), order, axis=1)
-        totals = np.where(ended, np.float32(-np.inf), totals)
+        if ended.any():
+            # Earlier hypotheses come first and the sort is stable, so they win ties.
+            best_scores = np.hstack((best_scores, np.where(ended, scores, -np.inf)))
+            order = np.argsort(-best_scores, axis=1, kind="stable")[:, :num_kept]
+            best_scores = np.take_along_axis(best_scores, order, axis=1)
+            best_cells = np.take_along_axis(np.hstack((best_cells, cells)), order, axis=1)
+            totals = np.where(ended, np.float32(-np.inf), totals)
 
         if is_exact:  # no live hypothesis can score more than this
-            goes_on = totals.max(axis=1) / penalties[limits] > best_scores[:, -1]
+            goes_on = totals.max(axis=1) / largest > best_scores[:, -1]
         else:
             goes_on = (totals.max(axis=1) > -np.inf) & (best_scores[:, -1] == -np.inf)
         goes_on &= limits > length
-        kept = np.flatnonzero(goes_on)
-        if len(kept) < len(goes_on):
+        if not goes_on.all():
             live_scores = np.where(totals > -np.inf, scores, -np.inf)
             for index in np.flatnonzero(~goes_on):
                 # Live hypotheses come last, even with higher scores.
@@ -172,13 +170,15 @@ def search(
                 endings[sentences[index]] = [
                     (int(cell), float(score)) for cell, score in found if score > -np.inf
                 ][:num_best]
+            kept = np.flatnonzero(goes_on)
             if not len(kept):
                 break
-            sentences, limits, rows = sentences[kept], limits[kept], rows[kept]
-            tokens, cells, totals = tokens[kept], cells[kept], totals[kept]
+            sentences, limits, largest = sentences[kept], limits[kept], largest[kept]
+            tokens, cells, totals, rows = tokens[kept], cells[kept], totals[kept], rows[kept]
             best_scores, best_cells = best_scores[kept], best_cells[kept]
             encoded = encoded._replace(memory=[part[kept] for part in encoded.memory])
-        encoded = encoded._replace(states=_select(step.states, rows.ravel()))
+        states = [state.take(rows.ravel(), axis=0) for state in step.states]
+        encoded = encoded._replace(states=states)
     return _hypotheses(history, endings, lengths)
 
 
@@ -191,19 +191,14 @@ def _pad(sources: Sequence[Sequence[int]]) -> tuple[Integers, NDArray[np.bool_]]
     return padded, mask
 
 
-def _select(states: list[Floats], rows: Integers) -> list[Floats]:
-    """Return the states of the given rows, without a copy if these are all in their order."""
-    if np.array_equal(rows, np.arange(len(states[0]))):
-        return states
-    return [state[rows] for state in states]
-
-
 def _hypotheses(
     history: Sequence[_Cells],
     endings: Sequence[Sequence[tuple[int, float]]],
     lengths: NDArray[np.integer],
 ) -> list[list[Hypothesis]]:
     """Trace each ending, a cell and a score, back to its first token."""
+    if any(np.isnan(cells.totals).any() for cells in history):
+        raise ValueError("the model's probabilities are not numbers (NaN); export it again")
     if not all(endings):
         raise ValueError("the model gives every token the probability 0; export it again")
     tokens, parents, totals, rows = (

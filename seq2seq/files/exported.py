@@ -8,6 +8,7 @@ from typing import TypedDict, cast
 from seq2seq.files.paths import file_sha256
 
 RUNTIME = "runtime.json"
+CARD = "README.md"
 CONFIG = "config.yaml"
 WEIGHTS = "model.safetensors"
 ENCODER = "encoder.onnx"

@@ -1,5 +1,83 @@
 import onnx
 import pytest
+import torch
+from tiny_attention import VARIANTS
+from tiny_export import make_exportable
+from tiny_models import FORMS
+
+from seq2seq.attention import AdditiveAttention, attention_config_types
+from seq2seq.checkpoints.checkpoint import save_checkpoint
+from seq2seq.export.exporting import export_model
+from seq2seq.export.graphs import write_graphs
+
+FORM_KEYS = {
+    "bahdanau": ["model=bahdanau"],
+    "conditional": ["model=conditional"],
+    "luong": ["model=luong", "model.decoder.input_feeding=false"],
+    "input_feeding": ["model=luong", "model.decoder.input_feeding=true"],
+}
+OPTIONS = [
+    f"model.{side}.{option}"
+    for side in ("encoder", "decoder")
+    for option in (
+        "num_layers=2",
+        "residual=true",
+        "layer_norm=true",
+        "self_attention=true",
+        "self_attention_heads=2",
+    )
+]
+JOINT = ["tokenizer.joint=true", "model.tied_embeddings=all"]
+CASES = [
+    *(
+        (name, FORMS[index % 4], OPTIONS if index < 4 else [])
+        for index, name in enumerate(attention_config_types())
+    ),
+    ("coverage-normalizer=sparsemax", "luong", ["model.bridge=mean"]),
+    ("multihead-normalizer=entmax15", "bahdanau", ["model.bridge=zero", *JOINT]),
+    ("gaussian-size=None", "conditional", ["model.tied_embeddings=none"]),
+]
+"""Every attention type and normaliser, decoder form and option of the model at least once."""
+
+
+@pytest.mark.parametrize(("variant", "form", "options"), CASES, ids=str)
+def test_every_model_is_exported(tmp_path, variant, form, options):
+    save_checkpoint(
+        tmp_path / "best.pt",
+        make_exportable(*FORM_KEYS[form], *options, attention=VARIANTS[variant]),
+    )
+
+    export_model(tmp_path, tmp_path / "exported")  # it compares the translations itself
+
+    assert (tmp_path / "exported" / "step.onnx").is_file()
+
+
+def test_cases_name_every_type_normaliser_and_form():
+    names = {name.split("-")[0] for name, _, _ in CASES}
+    forms = {form for _, form, options in CASES if options == OPTIONS}
+    normalizers = {VARIANTS[name].normalizer.name for name, _, _ in CASES}
+
+    assert names == attention_config_types().keys()
+    assert forms == {*FORMS}
+    assert normalizers == {"softmax", "sparsemax", "entmax15"}
+
+
+class ZetaAttention(AdditiveAttention):
+    """Scores with an operation that ONNX lacks."""
+
+    def score(self, query, keys):
+        return torch.special.zeta(super().score(query, keys).exp() + 2, torch.tensor(1.0))
+
+
+def test_operation_that_onnx_lacks_is_one_line(tmp_path):
+    checkpoint = make_exportable()
+    model = checkpoint.build_model()
+    model.attention.__class__ = ZetaAttention
+
+    with pytest.raises(ValueError, match="zeta") as error:
+        write_graphs(model, tmp_path)
+
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["encoder.onnx", "step.onnx"])

@@ -1,0 +1,82 @@
+import json
+
+import yaml
+from tiny_export import make_exportable
+
+from seq2seq.checkpoints.checkpoint import save_checkpoint
+from seq2seq.export.card import RunResults, model_card, read_results
+from seq2seq.files.exported import ExportPrecision
+
+RESULTS = RunResults(
+    split="test",
+    scores={"bleu": 12.345, "chrf": 40.0, "ter": 70.0, "signature": "nrefs:1|case:mixed"},
+    examples=[("ein hund", "a dog", "the dog")],
+    epochs=2.5,
+    target_tokens=12345,
+)
+
+
+def card(results=RESULTS, precision=ExportPrecision.fp32, license_name="mit"):
+    return model_card(
+        make_exportable(),
+        results=results,
+        precision=precision,
+        license_name=license_name,
+        folder_name="shared",
+    )
+
+
+def metadata(text):
+    _, front, _ = text.split("---\n", 2)
+    return yaml.safe_load(front)
+
+
+def test_metadata_names_languages_licence_and_scores():
+    found = metadata(card())
+
+    assert found["language"] == ["de", "en"]
+    assert (found["license"], found["pipeline_tag"]) == ("mit", "translation")
+    [result] = found["model-index"][0]["results"]
+    assert result["dataset"] == {"name": "grammar", "type": "grammar", "split": "test"}
+    assert {each["type"]: each["value"] for each in result["metrics"]} == {
+        "bleu": 12.35,
+        "chrf": 40.0,
+        "ter": 70.0,
+    }
+
+
+def test_scores_come_with_their_signature_and_examples():
+    text = card()
+
+    assert "nrefs:1|case:mixed" in text
+    assert "| ein hund | a dog | the dog |" in text
+    assert "12,345 target tokens in 2.5 epochs" in text
+
+
+def test_checkpoint_without_results_names_none():
+    text = card(results=None, license_name=None)
+
+    assert "model-index" not in metadata(text)
+    assert "license" not in metadata(text)
+    assert "without the results of a run" in text
+
+
+def test_int8_says_that_neighbours_may_change_a_text():
+    assert "int8: the other sentences" in card(precision=ExportPrecision.int8)
+    assert "other sentences" not in card()
+
+
+def test_results_are_those_of_the_best_checkpoint(tmp_path):
+    save_checkpoint(tmp_path / "best.pt", make_exportable())
+    (tmp_path / "config.yaml").touch()
+    for kind, line in zip(("src", "hyp", "ref"), RESULTS.examples[0], strict=True):
+        (tmp_path / f"test.{kind}").write_text(f"{line}\n")
+    content = {"test": RESULTS.scores, "epochs": 2.5, "target_tokens": 12345}
+    (tmp_path / "results.json").write_text(json.dumps(content))
+
+    assert read_results(tmp_path) == read_results(tmp_path / "best.pt") == RESULTS
+    assert read_results(tmp_path / "last.pt") is None
+
+
+def test_checkpoint_outside_a_run_has_no_results(tmp_path):
+    assert read_results(tmp_path / "best.pt") is None
