@@ -172,7 +172,7 @@ RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"tensorboard .*": run_tensorboard,
     r"python benchmarks/\w+_speed\.py .*": run_measurement,
     r"eval .*": run_in_shell,
-    r"(cp|gzip|head|mkdir|paste|printf|tail) .*": run_in_shell,
+    r"(cp|gzip|head|mkdir|paste|printf|tail) .*|cat [^|]*": run_in_shell,
     r"(echo|cat|sed) .* \| python translate\.py .*": run_pipe,
     r"python translate\.py .* \| head .*": run_in_shell,
 }
