@@ -213,7 +213,7 @@ def test_command_runs_and_writes_the_files_that_it_names(workplace: Path, comman
 
     assert [path for path in written if not path.exists()] == []
     outputs, inputs = (paths_of(workplace, command, key) for key in ("output", "input"))
-    if outputs and inputs:
+    if outputs and inputs and "shard=" not in command:
         assert num_lines(outputs) == num_lines(inputs) > 0
 
 
