@@ -109,20 +109,6 @@ def test_weights_are_rounded_to_thousandths(dtype):
     assert all(type(weight) is int for weight in block["weights"][0][0])
 
 
-def test_a_sentence_without_text_has_eos_alone():
-    nothing = make_sentence(
-        source="",
-        target="",
-        source_tokens=["</s>"],
-        target_tokens=["</s>"],
-        attention_weights=torch.ones(1, 1, 1),
-    )
-
-    [block] = blocks(write_page(nothing), "attention")
-
-    assert block["weights"] == [[[1000]]]
-
-
 @given(st.text(st.characters(exclude_categories=())))
 def test_any_text_is_read_back_and_is_not_markup(text):
     weights = torch.ones(1, 1, 1)
@@ -206,15 +192,6 @@ def test_a_sentence_is_written_at_once_and_not_kept():
 
     assert blocks(output.getvalue()[before:], "text")
     assert not any(isinstance(value, list | dict) for value in vars(page).values())
-
-
-def test_the_file_stays_open():
-    output = io.BytesIO()
-
-    AttentionPage(output).close()
-
-    assert not output.closed
-    assert output.getvalue().endswith(b"</html>\n")
 
 
 def test_a_long_sentence_with_many_heads_stays_small():
