@@ -38,6 +38,8 @@ def check_files(name: str, paths: Sequence[Path]) -> int:
             raise ValueError(
                 f"data.{name}={path} is not a regular file; give a file that can be read again"
             )
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise ValueError(f"data.{name}={paths[0]} is both source and target; give two files")
     counts = [_count_lines(name, path) for path in paths]
     if 0 in counts:
         raise ValueError(f"data.{name}={paths[counts.index(0)]}: the file is empty")

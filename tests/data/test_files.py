@@ -429,3 +429,10 @@ def test_sets_of_the_same_direction_or_of_unknown_direction_are_accepted(train, 
         read_file_sets("data.train", train if len(train) > 1 else train[0]),
         read_file_sets("data.valid", valid),
     )
+
+
+def test_one_file_for_both_sides_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.de", b"eins\n")
+
+    with pytest.raises(ValueError, match=r"data\.train=.*a\.de is both source and target"):
+        check_files("train", [path, tmp_path / "." / "a.de"])
