@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import functools
 import gc
 import os
 import shlex
@@ -10,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 
 import hydra
 from hydra._internal.utils import get_args_parser
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from seq2seq.config.schema import TrainConfig  # it would load torch, which scoring does without
 
 _Config = TypeVar("_Config", bound=Config)
-_Function = TypeVar("_Function", bound=Callable[..., object])
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 _SHOWS_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"
 _SWEEPS = ("-m", "--multirun", "hydra.mode=MULTIRUN")
@@ -210,12 +212,21 @@ def errors_in_one_line() -> Iterator[None]:
         sys.exit(2)
 
 
-def one_line_errors(function: _Function) -> _Function:
+def one_line_errors(
+    function: Callable[_Parameters, _Result],
+) -> Callable[_Parameters, _Result]:
     """Decorate a command to end as in `errors_in_one_line`, and with one line at a signal.
 
-    Below `hydra.main` the decorator prevents the line that Hydra would print.
+    Below `hydra.main` the decorator prevents the line that Hydra would print. Launchers pickle the
+    decorated function, which they could not with context managers as decorators.
     """
-    return errors_in_one_line()(interrupts_in_one_line()(function))
+
+    @functools.wraps(function)
+    def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        with errors_in_one_line(), interrupts_in_one_line():
+            return function(*args, **kwargs)
+
+    return wrapped
 
 
 def next_steps(config: "TrainConfig", path: Path) -> dict[str, str]:
