@@ -23,11 +23,10 @@ from seq2seq.checks import (
 )
 from seq2seq.cli import average, report
 from seq2seq.cli.score import ScoreConfig
-from seq2seq.cli.serve import register_serve_schema
+from seq2seq.cli.serve import load_serve_config
 from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.config.composition import config_directory, load_as
 from seq2seq.config.schema import config_groups, load_config
-from seq2seq.serving.config import ServeConfig
 
 _REQUIRED = "required"
 _OWN_TEXT = (f"data.train=[{_REQUIRED}]", f"data.valid=[{_REQUIRED}]")
@@ -78,7 +77,7 @@ def reference_of_keys() -> str:
         "`decoding` and the keys under `decoding.` are those of train.py.",
         "",
         *_section("python -m seq2seq.cli.score", _keys_of({"": _score_config()})),
-        *_section("seq2seq-serve", _keys_of({"": _serve_config()})),
+        *_section("seq2seq-serve", _keys_of({"": load_serve_config("checkpoint=required")})),
         "`decoding` and the keys under `decoding.` are those of train.py.",
         "",
         *_section("seq2seq-average", _options(average.argument_parser())),
@@ -105,11 +104,6 @@ def _score_config() -> ScoreConfig:
     ConfigStore.instance().store(name="score_schema", node=ScoreConfig)
     given = ("hypotheses", "reference")
     return load_as(ScoreConfig, "score", [f"{key}=[{_REQUIRED}]" for key in given])
-
-
-def _serve_config() -> ServeConfig:
-    register_serve_schema()
-    return load_as(ServeConfig, "serve", [f"checkpoint=[{_REQUIRED}]"])
 
 
 def _keys_of(variants: dict[str, Config]) -> list[Key]:

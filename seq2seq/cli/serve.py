@@ -13,7 +13,9 @@ with interrupts_in_one_line():  # these imports take seconds
     from hydra.core.config_store import ConfigStore
 
     from seq2seq.checkpoints.checkpoint import load_checkpoint
-    from seq2seq.cli.command_line import run_command
+    from seq2seq.cli.command_line import quote_plain_values, run_command
+    from seq2seq.config.composition import load_as
+    from seq2seq.config.plugins import load_plugins_of
     from seq2seq.config.schema import register_schemas
     from seq2seq.data.tokenizers.interface import leading_symbols
     from seq2seq.files.exported import read_runtime
@@ -40,17 +42,20 @@ def main() -> None:
     run_command("serve", ServeConfig, serve, register=register_schemas)
 
 
+def load_serve_config(*arguments: str) -> ServeConfig:
+    """Compose the configuration of the command; raises as `load_config`."""
+    quoted = quote_plain_values([_listed(argument) for argument in arguments], ServeConfig)
+    load_plugins_of(quoted)
+    register_schemas()
+    ConfigStore.instance().store(name="serve_schema", node=ServeConfig)
+    return load_as(ServeConfig, "serve", quoted)
+
+
 def _listed(argument: str) -> str:
     """Write checkpoint=A,B as a list."""
     key, _, value = argument.partition("=")
     is_several = key == "checkpoint" and "," in value and value[0] not in "['\""
     return f"{key}=[{value}]" if is_several else argument
-
-
-def register_serve_schema() -> None:
-    """Register the dataclasses of this command and of the searches with Hydra."""
-    register_schemas()
-    ConfigStore.instance().store(name="serve_schema", node=ServeConfig)
 
 
 def serve(config: ServeConfig) -> None:

@@ -1,16 +1,18 @@
 """Run the commands and examples of the README and of docs/, with sizes that make them quick."""
 
+import contextlib
 import gzip
+import json
 import os
 import re
 import shlex
 import shutil
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from io import StringIO
 from pathlib import Path
 
@@ -26,8 +28,10 @@ from documents import (
     run_script,
     run_shell,
 )
+from tiny_service import running
 
 from seq2seq.cli.score import ScoreConfig
+from seq2seq.cli.serve import load_model, load_serve_config, read_keys
 from seq2seq.cli.translate_config import TranslateConfig
 from seq2seq.config.schema import TrainConfig, config_groups, load_config
 from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
@@ -46,8 +50,14 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_workplace(tmp_path_factory.mktemp("pages"))
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with contextlib.ExitStack() as services:
+        SERVICES[:] = [services]
+        yield make_workplace(tmp_path_factory.mktemp("pages"))
+
+
+SERVICES: list[contextlib.ExitStack] = []
+"""what stops the service of the last command that started one"""
 
 
 def run_make(workplace: Path, command: str) -> None:
@@ -84,6 +94,33 @@ def run_command(workplace: Path, command: str) -> None:
         found = sorted(str(path.relative_to(workplace)) for path in workplace.glob(each))
         given += found or [each]
     run_module(workplace, module, given)
+
+
+def run_service(workplace: Path, command: str) -> None:
+    """Start a service in this process, on a free port; one without models is only composed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(workplace)
+        config = load_serve_config(*shlex.split(command)[1:])
+        if not all((workplace / path).exists() for path in config.checkpoint):
+            return
+        keys = read_keys(config.api_keys) if config.api_keys else []
+        SERVICES[0].close()
+        load = partial(load_model, config=config)
+        live = SERVICES[0].enter_context(running(config, load=load, api_keys=keys))
+        (workplace / "port").write_text(str(live.port))
+
+
+def run_curl(workplace: Path, command: str) -> None:
+    port = (workplace / "port").read_text()
+    done = run_shell(workplace, command.replace("localhost:5000", f"127.0.0.1:{port}"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert isinstance(json.loads(done.stdout), dict | list)
+
+
+def run_docker(workplace: Path, command: str) -> None:
+    """Look up the files that it reads; there may be no daemon here."""
+    files = ["compose.yaml", "Dockerfile"] if "compose" in command else ["Dockerfile"]
+    assert [file for file in files if not (ROOT / file).exists()] == []
 
 
 def run_in_shell(workplace: Path, command: str) -> None:
@@ -168,10 +205,13 @@ RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"torchrun .*": run_processes,
     r"python translate\.py checkpoint=\S+": run_prompt,
     rf"python translate\.py {ARGUMENTS}": run_translation,
-    r"python -m seq2seq\.cli\.(score|average|report) .*": run_command,
+    r"python -m seq2seq\.cli\.(score|average|report|export) .*": run_command,
     r"tensorboard .*": run_tensorboard,
     r"python benchmarks/\w+_speed\.py .*": run_measurement,
     r"eval .*": run_in_shell,
+    r"seq2seq-serve .*": run_service,
+    r"curl .*": run_curl,
+    r"docker (build|run|compose) .*": run_docker,
     r"(cp|gzip|head|mkdir|paste|printf|tail) .*|cat [^|]*": run_in_shell,
     r"(echo|cat|sed) .* \| python translate\.py .*": run_pipe,
     r"python translate\.py .* \| head .*": run_in_shell,
