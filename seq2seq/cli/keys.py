@@ -22,6 +22,7 @@ from seq2seq.checks import (
     marks_of_keys,
 )
 from seq2seq.cli import average, report
+from seq2seq.cli.export import ExportConfig
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.cli.serve import load_serve_config
 from seq2seq.cli.translate_config import load_translate_config
@@ -80,6 +81,7 @@ def reference_of_keys() -> str:
         *_section("seq2seq-serve", _keys_of({"": load_serve_config("checkpoint=required")})),
         "`decoding` and the keys under `decoding.` are those of train.py.",
         "",
+        *_section("seq2seq-export", _keys_of({"": _export_config()})),
         *_section("seq2seq-average", _options(average.argument_parser())),
         *_section("seq2seq-report", _options(report.argument_parser())),
     ]
@@ -104,6 +106,13 @@ def _score_config() -> ScoreConfig:
     ConfigStore.instance().store(name="score_schema", node=ScoreConfig)
     given = ("hypotheses", "reference")
     return load_as(ScoreConfig, "score", [f"{key}=[{_REQUIRED}]" for key in given])
+
+
+def _export_config() -> ExportConfig:
+    ConfigStore.instance().store(name="export_schema", node=ExportConfig)
+    return load_as(
+        ExportConfig, "export", [f"{key}={_REQUIRED}" for key in ("checkpoint", "output")]
+    )
 
 
 def _keys_of(variants: dict[str, Config]) -> list[Key]:

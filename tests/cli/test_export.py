@@ -1,5 +1,15 @@
+import re
 import subprocess
 import sys
+from dataclasses import fields
+
+import pytest
+from tiny_export import make_exportable
+
+from seq2seq.checkpoints.checkpoint import save_checkpoint
+from seq2seq.cli import export
+from seq2seq.cli.export import ExportConfig, ExportFormat
+from seq2seq.files.exported import ExportPrecision
 
 
 def run(*arguments):
@@ -11,18 +21,74 @@ def run(*arguments):
     )
 
 
-def test_misspelt_key_is_one_line(tmp_path):
-    done = run("checkpoint=missing", f"outptu={tmp_path / 'a'}")
+def make_export_config(tmp_path, **changes):
+    values = {
+        "checkpoint": str(tmp_path / "run"),
+        "plugins": [],
+        "output": str(tmp_path / "folder"),
+        "format": ExportFormat.onnx,
+        "precision": ExportPrecision.fp32,
+        "license": None,
+        "overwrite": False,
+    }
+    return ExportConfig(**values | changes)
+
+
+def test_command_writes_a_folder(tmp_path):
+    (tmp_path / "run").mkdir()
+    save_checkpoint(tmp_path / "run" / "best.pt", make_exportable())
+
+    done = run(f"checkpoint={tmp_path / 'run'}", f"output={tmp_path / 'folder'}", "license=mit")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "the graphs translate 100 sentences as the checkpoint does",
+        f"wrote {tmp_path / 'folder'}",
+    ]
+    assert 'license: "mit"' in (tmp_path / "folder" / "README.md").read_text()
+
+
+def test_help_fits_a_terminal_and_names_every_key():
+    lines = run("--help").stdout.splitlines()
+
+    named = {found[1] for line in lines if (found := re.match(r" +(\w+)  +\w", line))}
+    assert named == {field.name for field in fields(ExportConfig)}
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["checkpoint=missing", "outptu=a"], "outptu"),
+        (["checkpoint=missing", "output=a", "precision=int4"], "fp32"),
+        (["checkpoint=missing", "output=a", "format=torch"], "onnx"),
+        (["output=a"], "checkpoint"),
+        (["checkpoint=missing", "output=a"], "checkpoint=missing"),
+    ],
+)
+def test_wrong_arguments_are_one_line(tmp_path, monkeypatch, arguments, text):
+    monkeypatch.chdir(tmp_path)
+
+    done = run(*arguments)
 
     assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
-    assert "outptu" in done.stderr
-
-
-def test_missing_checkpoint_is_one_line(tmp_path):
-    done = run(f"checkpoint={tmp_path / 'no'}", f"output={tmp_path / 'a'}")
-
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: checkpoint=")
-    assert done.stderr.count("\n") == 1
+    assert text in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_extra_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "_PACKAGES", ("onnx_that_is_missing",))
+
+    with pytest.raises(ValueError, match=r"onnx_that_is_missing; run: pip install 'attention-seq2"):
+        export.export(make_export_config(tmp_path))
+
+
+def test_used_output_is_refused_before_the_checkpoint_is_read(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "thesis.tex").touch()
+
+    with pytest.raises(FileExistsError, match="was not exported before"):
+        export.export(make_export_config(tmp_path))
