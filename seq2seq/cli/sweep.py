@@ -97,6 +97,7 @@ class StudySummary(Callback):
                 advice = "wait until that sweep ends, stop it or choose another hydra.sweep.dir"
                 self._lock = DirectoryLock(Path(sweep), advice=advice)
                 self._lock.acquire()
+                _LOCKS.append(self._lock)
                 if not (content["resume"] or content["overwrite"]):
                     _check_has_no_runs(Path(sweep))
         # Each process composes its jobs, where a directory that names the time would differ again.
@@ -173,6 +174,8 @@ OmegaConf.register_new_resolver("job_name", job_name, replace=True)
 
 _BASIC, _JOBLIB, _SUBMITIT_LOCAL = "basic", "joblib", "submitit_local"
 _POLL_SECONDS = 1.0
+_LOCKS: list[DirectoryLock] = []
+"""Of the sweeps of this process."""
 _SWEEP: ContextVar[Path | None] = ContextVar("sweep", default=None)
 """Directory of the sweep that this process runs, if it runs one."""
 
@@ -253,6 +256,9 @@ def stopped_sweeps_in_one_line() -> Iterator[None]:
             raise
         print(line, file=sys.stderr)
         sys.exit(code)
+    finally:  # also of an interrupted sweep, which has no end
+        while _LOCKS:
+            _LOCKS.pop().release()
 
 
 def _name(hydra: HydraConf) -> str:
