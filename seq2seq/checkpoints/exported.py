@@ -12,7 +12,7 @@ from torch import Tensor
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import read_yaml, save_config
 from seq2seq.data.tokenizers.interface import TokenizerState
-from seq2seq.files.exported import CONFIG, WEIGHTS, TokenizerEntry, read_runtime
+from seq2seq.files.exported import CONFIG, RUNTIME, WEIGHTS, TokenizerEntry, read_runtime
 
 _TIED = "tied"
 """Key of the names that share the tensor of another name, which the file contains once."""
@@ -53,7 +53,7 @@ def write_model(
 
 def is_exported(path: Path) -> bool:
     """Return whether a path is a folder that seq2seq-export wrote."""
-    return (path / WEIGHTS).is_file()
+    return (path / RUNTIME).is_file()
 
 
 class ExportedModel(NamedTuple):

@@ -33,7 +33,7 @@ from seq2seq.files.exported import (
 from seq2seq.files.paths import expand_home, file_sha256
 from seq2seq.inference import TranslatedHypothesis, Translator
 from seq2seq.runtime.numerics import Numerics, Precision
-from seq2seq.search import BeamConfig, DecodingConfig, GreedyConfig
+from seq2seq.search import BeamConfig, DecodingConfig, GreedyConfig, SamplingConfig
 from seq2seq.special_tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
 from seq2seq.version import __version__
 
@@ -73,7 +73,7 @@ def export_model(
     check_output(folder, overwrite=overwrite)
     path = expand_home(checkpoint, key="checkpoint")
     loaded = load_checkpoint(path)
-    _check_tokenizers(loaded)
+    _check_parts(loaded)
     card = model_card(
         loaded,
         results=read_results(path),
@@ -104,14 +104,20 @@ def check_output(folder: Path, *, overwrite: bool) -> None:
         )
 
 
-def _check_tokenizers(checkpoint: Checkpoint) -> None:
-    """Raise ValueError for tokenizers that only `Translator` has."""
+def _check_parts(checkpoint: Checkpoint) -> None:
+    """Raise ValueError for tokenizers or a default search that only `Translator` has."""
     for state in tokenizers_state(checkpoint.tokenizers).values():
         if state["kind"] != SENTENCEPIECE or "symbols" in state:
+            symbols = " with user symbols" if "symbols" in state else ""
             raise ValueError(
-                f"{checkpoint.origin} has tokenizer={checkpoint.config.tokenizer.name}, which an "
-                "exported model cannot have; export one with unigram or bpe"
+                f"{checkpoint.origin} has tokenizer={checkpoint.config.tokenizer.name}{symbols}, "
+                "which an exported model cannot have; export one with unigram or bpe"
             )
+    if type(checkpoint.config.decoding) not in (GreedyConfig, BeamConfig, SamplingConfig):
+        raise ValueError(
+            f"{checkpoint.origin} has decoding={checkpoint.config.decoding.name} of a plug-in, "
+            "which an exported model cannot have; export one with greedy or beam"
+        )
 
 
 @contextlib.contextmanager

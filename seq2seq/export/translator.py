@@ -22,7 +22,7 @@ from seq2seq.export.search import (
 from seq2seq.export.tokenizers import SubwordTokenizer
 from seq2seq.files.exported import ENCODER, STEP, Runtime, read_runtime
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig, SamplingConfig
-from seq2seq.special_tokens import EOS
+from seq2seq.special_tokens import EOS, UNK
 
 _LONG_SENTENCE = 100
 """Tokens; a batch of longer sentences holds fewer of them, to bound memory."""
@@ -41,6 +41,12 @@ class TranslatedHypothesis(NamedTuple):
     """(N, T, S)."""
     token_log_probabilities: Sequence[float]
 
+    def __repr__(self) -> str:
+        return (
+            f"TranslatedHypothesis(text={self.text!r}, score={self.score:.4f}, "
+            f"finished={self.finished}, attention_weights={self.attention_weights.shape})"
+        )
+
 
 class Translation(NamedTuple):
     """A sentence and its translations; the fields are those of `seq2seq.Translation`."""
@@ -49,6 +55,17 @@ class Translation(NamedTuple):
     source_ids: list[int]
     source_tokens: list[str]
     hypotheses: list[TranslatedHypothesis]
+
+    def __repr__(self) -> str:
+        return (
+            f"Translation(source={self.source!r}, text={self.text!r}, score={self.score:.4f}, "
+            f"num_hypotheses={len(self.hypotheses)})"
+        )
+
+    @property
+    def num_unknown_tokens(self) -> int:
+        """Return the number of source tokens that are outside the model's vocabulary."""
+        return self.source_ids.count(UNK)
 
     @property
     def best(self) -> TranslatedHypothesis:

@@ -84,6 +84,8 @@ def read_runtime(folder: Path) -> Runtime:
         raise ValueError(
             f"{folder} has format {version}, this version reads {FORMAT}; export the model again"
         )
+    if runtime.keys() != Runtime.__required_keys__:
+        raise ValueError(f"{path} is damaged; export the model again")
     for name, digest in runtime["files"].items():
         if not (folder / name).is_file():
             raise ValueError(f"{folder} lacks {name}; export the model again")

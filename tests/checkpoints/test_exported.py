@@ -2,6 +2,7 @@ import pytest
 import torch
 from tiny_export import make_exportable
 
+from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.checkpoints.exported import read_model, write_model
 from seq2seq.data import tokenizers_state
 from seq2seq.files.exported import FORMAT, Runtime, write_runtime
@@ -20,7 +21,8 @@ def test_model_is_read_as_it_was_written(tmp_path, tied):
         model_state=model_state,
     )
     files = {path.name: file_sha256(path) for path in tmp_path.iterdir()}
-    write_runtime(tmp_path, Runtime(format=FORMAT, version="1", tokenizers=entries, files=files))
+    runtime = dict.fromkeys(Runtime.__annotations__) | {"format": FORMAT, "version": "1"}
+    write_runtime(tmp_path, runtime | {"tokenizers": entries, "files": files})
     found = read_model(tmp_path)
 
     assert found.version == "1"
@@ -31,3 +33,11 @@ def test_model_is_read_as_it_was_written(tmp_path, tied):
     for side, state in tokenizers_state(checkpoint.tokenizers).items():
         assert found.tokenizers[side]["kind"] == state["kind"]
         assert torch.equal(found.tokenizers[side]["model"], state["model"])
+
+
+def test_folder_without_its_weights_is_one_line(tmp_path):
+    runtime = dict.fromkeys(Runtime.__annotations__) | {"format": FORMAT}
+    write_runtime(tmp_path, runtime | {"files": {"model.safetensors": "0"}})
+
+    with pytest.raises(ValueError, match=r"lacks model.safetensors; export the model again"):
+        load_checkpoint(tmp_path)

@@ -1,11 +1,12 @@
 import shutil
+from dataclasses import dataclass
 
 import onnx
 import pytest
 from tiny_export import make_exportable
 from tiny_translator import write_checkpoint
 
-from seq2seq import BeamConfig, Translator
+from seq2seq import BeamConfig, GreedyConfig, Translator
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.export import OnnxTranslator, exporting
 from seq2seq.export.exporting import check_translations, export_model, random_lines
@@ -170,3 +171,24 @@ def test_tiny_model_translates_differently_and_to_different_ends():
 
     assert len({translation.text for translation in found}) > 20
     assert {translation.best.finished for translation in found} == {True, False}
+
+
+def test_user_symbols_are_refused(tmp_path):
+    save_checkpoint(tmp_path / "best.pt", make_exportable("tokenizer.user_symbols=['<2de>']"))
+
+    with pytest.raises(ValueError, match="tokenizer=unigram with user symbols"):
+        export_model(tmp_path, tmp_path / "folder")
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class OwnConfig(GreedyConfig):
+    name: str = "own"
+
+
+def test_default_search_of_a_plugin_is_refused(tmp_path, monkeypatch):
+    checkpoint = make_exportable()
+    checkpoint.config.decoding = OwnConfig()
+    monkeypatch.setattr(exporting, "load_checkpoint", lambda _: checkpoint)
+
+    with pytest.raises(ValueError, match="decoding=own of a plug-in"):
+        export_model(tmp_path, tmp_path / "folder")

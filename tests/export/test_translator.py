@@ -43,6 +43,7 @@ def test_translations_are_those_of_the_translator(original, translator, decoding
     for first, second in zip(expected, found, strict=True):
         assert first[:3] == second[:3]  # the source, its ids and tokens
         assert first.text == second.text
+        assert first.num_unknown_tokens == second.num_unknown_tokens
         assert second.score == pytest.approx(first.score, rel=1e-6, abs=1e-5)
         for old, new in zip(first.hypotheses, second.hypotheses, strict=True):
             assert (old.text, old.ids, old.tokens) == (new.text, new.ids, new.tokens)
@@ -106,3 +107,10 @@ print(translation.text, loaded & {{"torch", "hydra", "omegaconf", "onnx", "sacre
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(" set()\n")
+
+
+def test_results_are_shown_as_those_of_the_translator(original, translator):
+    [expected], [found] = (each(["ein hund"], BEAM) for each in (original, translator))
+
+    assert repr(found) == repr(expected)
+    assert repr(found.best) == repr(expected.best)

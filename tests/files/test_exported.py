@@ -6,12 +6,15 @@ from seq2seq.files.exported import FORMAT, Runtime, read_runtime, write_runtime
 from seq2seq.files.paths import file_sha256
 
 
+def make_runtime(**changes):
+    return dict.fromkeys(Runtime.__annotations__) | {"format": FORMAT} | changes
+
+
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "step.onnx").write_bytes(b"graph")
-    write_runtime(
-        tmp_path, Runtime(format=FORMAT, files={"step.onnx": file_sha256(tmp_path / "step.onnx")})
-    )
+    files = {"step.onnx": file_sha256(tmp_path / "step.onnx")}
+    write_runtime(tmp_path, make_runtime(files=files))
     return tmp_path
 
 
@@ -24,7 +27,7 @@ def test_missing_folder_is_one_line(tmp_path):
         read_runtime(tmp_path / "missing")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"{}"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"{}", b'{"format": 1}'])
 def test_damaged_description_is_one_line(folder, content):
     (folder / "runtime.json").write_bytes(content)
 
