@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 INSTALL := $(BIN)/python $(PIP) --constraint constraints.txt
+# onnxruntime-web, which a page that translates contains; the network is needed here and not later.
+WEB_RUNTIME := $(BIN)/python -m seq2seq.export.web_runtime data/cache
 # For example https://download.pytorch.org/whl/cpu, which has no CUDA libraries.
 TORCH_INDEX ?=
 TORCH_OPTIONS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
@@ -67,6 +69,7 @@ $(VENV)/.train: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.train
 	$(INSTALL) --editable .[test]
+	$(WEB_RUNTIME) || echo "tests of pages that translate will be skipped"
 	touch $@
 
 $(VENV)/.check: $(VENV)/.train
@@ -75,4 +78,5 @@ $(VENV)/.check: $(VENV)/.train
 
 $(VENV)/.docs: $(VENV)/.train
 	$(INSTALL) --editable .[docs]
+	$(WEB_RUNTIME)
 	touch $@

@@ -4,6 +4,9 @@ import importlib.util
 import logging
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from seq2seq.runtime.process import interrupts_in_one_line
 
@@ -11,11 +14,13 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.checks import Config, FilePath, Name
     from seq2seq.cli.command_line import run_command
     from seq2seq.files.exported import ExportPrecision
+    from seq2seq.files.paths import check_readable, expand_home
 
 logger = logging.getLogger(__name__)
 
 _PACKAGES = ("onnx", "onnxscript", "onnxruntime", "safetensors")
 """Packages of the extra `onnx`."""
+_NUM_EXAMPLES = 4
 
 
 class ExportFormat(Enum):
@@ -23,6 +28,8 @@ class ExportFormat(Enum):
 
     onnx = "onnx"
     """A folder with two graphs of ONNX."""
+    web = "web"
+    """An HTML file that translates in the browser, without a network."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -34,9 +41,13 @@ class ExportConfig(Config):
     plugins: list[str]
     """Python files or modules that register the attention type in use."""
     output: FilePath
-    """The folder to write."""
+    """The folder to write, or with format=web the HTML file."""
     format: ExportFormat
     precision: ExportPrecision
+    examples: FilePath | None
+    """Text whose first lines a page offers as examples."""
+    cache_dir: FilePath
+    """Directory that keeps onnxruntime-web, which a page needs; it is downloaded once."""
     license: Name | None
     """The licence that the model card names; None: the card names none."""
     overwrite: bool
@@ -62,7 +73,12 @@ def export(config: ExportConfig) -> None:
             f"format={config.format.name} needs the packages {', '.join(missing)}; run: pip "
             "install 'attention-seq2seq[onnx]'"
         )
-    from seq2seq.export.exporting import export_model  # it imports these packages
+    export_as = _export_page if config.format is ExportFormat.web else _export_folder
+    export_as(config)
+
+
+def _export_folder(config: ExportConfig) -> None:
+    from seq2seq.export.exporting import export_model  # it imports the packages above
 
     export_model(
         config.checkpoint,
@@ -71,6 +87,45 @@ def export(config: ExportConfig) -> None:
         license_name=config.license,
         overwrite=config.overwrite,
     )
+    logger.info("wrote %s", config.output)
+
+
+def _export_page(config: ExportConfig) -> None:
+    """Export the graphs into a temporary folder, and write a page that contains them."""
+    from seq2seq.export.exporting import export_model
+    from seq2seq.export.web_page import write_page
+    from seq2seq.export.web_runtime import load_web_runtime
+
+    output = expand_home(config.output, key="output")
+    _check_page(output, overwrite=config.overwrite)
+    cache_dir = expand_home(config.cache_dir, key="cache_dir")
+    load_web_runtime(cache_dir)  # an error comes before the work
+    examples = [] if config.examples is None else _first_lines(config.examples)
+    with TemporaryDirectory() as directory:
+        folder = Path(directory, "model")
+        export_model(config.checkpoint, folder, precision=config.precision)
+        write_page(folder, output, cache_dir=cache_dir, examples=examples)
+    logger.info("wrote %s, %.1f MB; open it in a browser", output, output.stat().st_size / 1e6)
+
+
+def _check_page(path: Path, *, overwrite: bool) -> None:
+    """Raise unless the page may be written."""
+    if path.suffix != ".html" or path.is_dir():
+        raise ValueError(f"output={path} must be a file that ends in .html with format=web")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"output={path}: there is no directory {path.parent}; make it")
+    if path.exists() and not overwrite:
+        raise FileExistsError(
+            f"output={path} exists already; replace it with overwrite=true or choose another output"
+        )
+
+
+def _first_lines(name: str) -> list[str]:
+    """Return the first lines of a text that are not empty."""
+    path = expand_home(name, key="examples")
+    check_readable(path, name=f"examples={name}")
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return list(islice(filter(None, map(str.strip, file)), _NUM_EXAMPLES))
 
 
 if __name__ == "__main__":

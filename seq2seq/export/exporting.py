@@ -84,7 +84,6 @@ def export_model(
     with _whole_folder(folder) as hidden:
         (hidden / CARD).write_text(card, encoding="utf-8")
         _write(loaded, hidden, precision)
-    logger.info("wrote %s", folder)
 
 
 def check_output(folder: Path, *, overwrite: bool) -> None:

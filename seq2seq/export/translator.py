@@ -98,7 +98,7 @@ class OnnxTranslator:
             SubwordTokenizer(folder / str(entries[side if side in entries else "joint"]["model"]))
             for side in ("source", "target")
         )
-        self.decoding = _decoding(runtime)
+        self.decoding = decoding_of(runtime)
 
     @classmethod
     def load(cls, folder: str | Path, *, threads: int | None = None) -> "OnnxTranslator":
@@ -215,7 +215,7 @@ class _Graphs:
         return Step(best, indices, weights, states)
 
 
-def _decoding(runtime: Runtime) -> DecodingConfig:
+def decoding_of(runtime: Runtime) -> DecodingConfig:
     """Return the search of the checkpoint."""
     values = runtime["decoding"]
     types = (GreedyConfig, BeamConfig, SamplingConfig)

@@ -1,10 +1,11 @@
 import re
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from tiny_export import make_exportable
+from web_runtime_cache import CACHE, needs_web_runtime
 
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli import export
@@ -28,6 +29,8 @@ def make_export_config(tmp_path, **changes):
         "output": str(tmp_path / "folder"),
         "format": ExportFormat.onnx,
         "precision": ExportPrecision.fp32,
+        "examples": None,
+        "cache_dir": str(tmp_path / "cache"),
         "license": None,
         "overwrite": False,
     }
@@ -92,3 +95,42 @@ def test_used_output_is_refused_before_the_checkpoint_is_read(tmp_path):
 
     with pytest.raises(FileExistsError, match="was not exported before"):
         export.export(make_export_config(tmp_path))
+
+
+def make_page_config(tmp_path, **changes):
+    page = {"output": str(tmp_path / "page.html"), "format": ExportFormat.web}
+    return replace(make_export_config(tmp_path), **{**page, "cache_dir": str(CACHE), **changes})
+
+
+@needs_web_runtime
+def test_page_has_the_first_lines_of_the_examples(tmp_path):
+    save_checkpoint(tmp_path / "run", make_exportable())
+    examples = tmp_path / "examples.de"
+    examples.write_text("eins\n\n zwei \ndrei\nvier\n\u00fcnf\n", encoding="utf-8")
+
+    export.export(make_page_config(tmp_path, examples=str(examples)))
+
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert '"examples":["eins","zwei","drei","vier"]' in page
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "examples.de", "page.html"}
+
+
+def test_page_that_exists_is_kept(tmp_path):
+    (tmp_path / "page.html").write_text("mine")
+
+    with pytest.raises(FileExistsError, match="overwrite=true"):
+        export.export(make_page_config(tmp_path))
+
+    assert (tmp_path / "page.html").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["folder", "page.htm"])
+def test_page_needs_the_name_of_an_html_file(tmp_path, name):
+    with pytest.raises(ValueError, match=r"must be a file that ends in \.html"):
+        export.export(make_page_config(tmp_path, output=str(tmp_path / name)))
+
+
+@needs_web_runtime
+def test_missing_examples_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="examples="):
+        export.export(make_page_config(tmp_path, examples=str(tmp_path / "no.de")))

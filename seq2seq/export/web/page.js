@@ -1,0 +1,154 @@
+// The page: reads its model, translates while the reader types, and shows the attention.
+const model = JSON.parse(find("model").textContent);
+const box = find("text"), beam = find("beam"), main = document.querySelector("main");
+const PATIENCE = 30; // milliseconds of work between two looks at the keyboard
+const STALE = new Error("the text has changed");
+
+let translator = null;
+let translation = null; // the one on show
+let isBusy = false;
+let isStale = false; // the text has changed since the search began
+
+// The files stand in the page, compressed, as base64.
+async function unpack(name) {
+  const block = find(`file-${name}`), text = atob(block.textContent);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  block.remove();
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+async function load() {
+  ort.env.wasm.numThreads = 1;
+  ort.env.wasm.wasmBinary = await unpack("wasm");
+  const files = { encoder: await unpack("encoder"), step: await unpack("step") };
+  const graphs = await Graphs.load(ort, files, model);
+  graphs.onStep = breathe();
+  const [source, target] = [await unpack("source"), model.isJoint ? null : await unpack("target")]
+    .map((bytes) => bytes && new SentencePiece(bytes));
+  return new Translator(graphs, source, target ?? source);
+}
+
+// Return a function that lets the browser work now and then, and stops a search that is stale.
+function breathe() {
+  let last = performance.now();
+  return async () => {
+    if (performance.now() - last < PATIENCE) return;
+    await new Promise((resolve) => setTimeout(resolve));
+    last = performance.now();
+    if (isStale) throw STALE;
+  };
+}
+
+function say(text) {
+  find("status").textContent = text;
+}
+
+function fail(error) {
+  main.classList.add("blank", "failed");
+  const isOld = typeof DecompressionStream === "undefined" || typeof WebAssembly === "undefined";
+  say(isOld ? "This browser is too old for the page; one from 2023 or later can run it."
+    : `The model does not run: ${error.message}`);
+}
+
+async function update() {
+  isStale = true;
+  if (isBusy) return; // the loop below goes round again
+  isBusy = true;
+  while (isStale) {
+    isStale = false;
+    try {
+      await translate();
+    } catch (error) {
+      if (error !== STALE) fail(error);
+    }
+  }
+  isBusy = false;
+}
+
+async function translate() {
+  const size = Number(beam.value), begin = performance.now();
+  const line = box.value.replaceAll("\n", " ");
+  translation = await translator.translate(
+    line, { ...model.decoding, beam_size: size, n_best: size });
+  const { hypotheses, sourceIds } = translation;
+  const unknown = sourceIds.filter((id) => id === translator.source.unknown).length;
+  const time = `${Math.round(performance.now() - begin)} ms`;
+  say(hypotheses.length ? `${time}${unknown ? `; ${unknown} unknown tokens` : ""}` : "");
+  find("hypotheses").replaceChildren(...hypotheses.map(choiceOf));
+  main.classList.toggle("blank", !hypotheses.length || !model.numHeads);
+  main.classList.remove("failed");
+  choose(0);
+}
+
+function choiceOf({ text, score }, index) {
+  const label = element("label");
+  label.append(
+    element("input", "", { type: "radio", name: "hypothesis", value: index, checked: !index }),
+    element("bdi", text || "(no text)", { lang: model.target }),
+    element("small", score.toFixed(2).replace("-", "\u2212"), { title: "score" }));
+  return label;
+}
+
+function choose(index) {
+  const hypothesis = translation.hypotheses[index];
+  if (!hypothesis || !model.numHeads) return;
+  showAttention({
+    source_tokens: translation.sourceTokens,
+    target_tokens: hypothesis.tokens,
+    weights: [...Array(model.numHeads).keys()].map((head) => hypothesis.weights.map(
+      (heads) => Array.from(heads[head], (weight) => Math.round(FULL * weight)))),
+  });
+}
+
+// The name of a language in English; a code that is none stays as it is.
+function nameOf(code) {
+  try {
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+  } catch {
+    return code;
+  }
+}
+
+function offerExamples() {
+  find("examples").append(...model.examples.map((text) => element("button", text, {
+    type: "button", lang: model.source, onclick: () => write(text) })));
+  find("examples").hidden = !model.examples.length;
+}
+
+function write(text) {
+  box.value = text;
+  update();
+}
+
+async function start() {
+  const sizes = [...new Set([1, 2, 3, 5, 10, model.decoding.beam_size])].sort((a, b) => a - b);
+  beam.append(...sizes.map((size) =>
+    element("option", size === 1 ? "1, greedy" : `${size}`, { value: size })));
+  beam.value = model.decoding.beam_size;
+  document.title = `Translate ${nameOf(model.source)} into ${nameOf(model.target)}`;
+  document.querySelector("h1").textContent = document.title;
+  for (const side of ["source", "target"]) {
+    find(side).lang = model[side];
+    find(`${side}-title`).textContent = nameOf(model[side]);
+  }
+  box.lang = model.source;
+  offerExamples();
+  try {
+    translator = await load();
+  } catch (error) {
+    fail(error);
+    return;
+  }
+  main.setAttribute("aria-busy", "false");
+  beam.disabled = false;
+  say("");
+  box.addEventListener("input", update);
+  beam.addEventListener("change", update);
+  find("hypotheses").addEventListener("change", ({ target }) => choose(Number(target.value)));
+  if (!box.value) box.value = model.examples[0] ?? "";
+  await update();
+}
+
+document.addEventListener("DOMContentLoaded", start); // the module before has run by then

@@ -1,0 +1,105 @@
+"""A page that translates in the browser: one HTML file that makes no request."""
+
+import base64
+import gzip
+from collections.abc import Sequence
+from dataclasses import asdict
+from enum import Enum
+from pathlib import Path
+
+from seq2seq.export.search import check_decoding
+from seq2seq.export.translator import decoding_of
+from seq2seq.export.web_runtime import load_web_runtime
+from seq2seq.files.atomic import whole_file
+from seq2seq.files.exported import ENCODER, STEP, Runtime, read_runtime
+from seq2seq.search.config import BeamConfig
+from seq2seq.visualization.page import (
+    ATTENTION_VIEW,
+    content_hash,
+    fill_template,
+    json_block,
+)
+
+_WEB = Path(__file__).with_name("web")
+_PARTS = (ATTENTION_VIEW, *(_WEB / name for name in ("sentencepiece", "search", "translator")))
+_SOURCE_TEXT = (
+    '<textarea id="text" rows="3" maxlength="1000" dir="auto" aria-labelledby="source-title" '
+    'spellcheck="false" autocomplete="off" placeholder="Write a sentence"></textarea>'
+)
+_TARGET_TEXT = '<fieldset id="hypotheses" aria-label="Translations, best first"></fieldset>'
+
+
+def write_page(
+    folder: Path, output: Path, *, cache_dir: Path, examples: Sequence[str] = ()
+) -> None:
+    """Write a page that contains an exported model; it is complete or absent.
+
+    Args:
+        folder: The folder that `export_model` wrote.
+        output: The file to write.
+        cache_dir: The directory that keeps onnxruntime-web.
+        examples: Sentences that the page offers; it translates the first one when it opens.
+
+    Raises:
+        OSError: A file cannot be read, written or downloaded.
+        ValueError: The folder was not exported or is damaged, or the page cannot search as the
+            model's configuration says.
+    """
+    model = read_runtime(folder)
+    runtime = load_web_runtime(cache_dir)
+    tokenizers = model["tokenizers"]
+    files = {"wasm": runtime.wasm}
+    files |= {path.split(".")[0]: (folder / path).read_bytes() for path in (ENCODER, STEP)}
+    for side in ("source", "target"):
+        if side in tokenizers or side == "source":
+            entry = tokenizers.get(side) or tokenizers["joint"]
+            files[side] = (folder / str(entry["model"])).read_bytes()
+    slots = {
+        "model": json_block(_description(model, examples)),
+        "files": "\n".join(_block(name, content) for name, content in files.items()),
+        "runtime": runtime.script,
+        "runtime_hash": content_hash(runtime.script),
+        "source_text": _SOURCE_TEXT,
+        "target_text": _TARGET_TEXT,
+    }
+    page = fill_template(_WEB / "page", slots, parts=_PARTS)
+    with whole_file(output) as file:
+        file.write(page.encode())
+
+
+def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
+    """Return what the page's script reads of a model."""
+    decoding = asdict(search_of(model))
+    return {
+        "source": model["source"],
+        "target": model["target"],
+        "states": model["states"],
+        "vocabularySize": model["target_vocabulary_size"],
+        "numHeads": model["num_heads"],
+        "isJoint": "joint" in model["tokenizers"],
+        "decoding": {
+            key: value.name if isinstance(value, Enum) else value for key, value in decoding.items()
+        },
+        "examples": list(examples),
+    }
+
+
+def search_of(model: Runtime) -> BeamConfig:
+    """Return the beam search of a page: the model's, or one with the limits of its greedy search.
+
+    Raises:
+        ValueError: The search has an option that an exported model has not.
+    """
+    found = decoding_of(model)
+    check_decoding(found)
+    if isinstance(found, BeamConfig):
+        return found
+    return BeamConfig(
+        max_length_ratio=found.max_length_ratio, max_length_offset=found.max_length_offset
+    )
+
+
+def _block(name: str, content: bytes) -> str:
+    """Return a compressed file as a block of the page, which no browser runs."""
+    packed = base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
+    return f'<script type="application/octet-stream" id="file-{name}">{packed}</script>'

@@ -1,0 +1,70 @@
+"""onnxruntime-web, which runs the graphs in a browser; downloaded at first use."""
+
+import re
+import sys
+import tarfile
+from pathlib import Path
+from typing import NamedTuple
+
+from seq2seq.data.multi30k import fetch
+
+VERSION = "1.30.0"
+URL = f"NPM/onnxruntime-web/-/onnxruntime-web-{VERSION}.tgz"
+SHA256 = "d2228df7e4616bc3348bf504ee888f3bec43789a273f0a63f3e68d203ce3bf71"
+_FOLDER = "package/dist"
+_MODULE = f"{_FOLDER}/ort.wasm.bundle.min.mjs"
+_WASM = f"{_FOLDER}/ort-wasm-simd-threaded.wasm"
+_EXPORTS = re.compile(r"export\{([^}]*)\};")
+_MAP = re.compile(r"//# sourceMappingURL=.*")
+
+
+class WebRuntime(NamedTuple):
+    """The files of onnxruntime-web that a page contains."""
+
+    script: str
+    """A module that sets `globalThis.ort`."""
+    wasm: bytes
+
+
+def load_web_runtime(cache_dir: Path) -> WebRuntime:
+    """Read onnxruntime-web from its package, which is downloaded (33 MB) if it is not there.
+
+    The package comes from the registry of npm, the only place where its authors publish it. It is
+    an archive whose hash is known, so npm itself is not needed.
+
+    Args:
+        cache_dir: The directory that keeps the package.
+
+    Raises:
+        ValueError: The package has another hash.
+        ConnectionError: It cannot be downloaded.
+    """
+    path = cache_dir / URL.rpartition("/")[2]
+    fetch(URL, path=path, sha256=SHA256)
+    found = {}
+    with tarfile.open(path) as archive:
+        for member in archive:
+            if member.name in (_MODULE, _WASM) and (file := archive.extractfile(member)):
+                found[member.name] = file.read()
+    return WebRuntime(_as_global(found[_MODULE].decode()), found[_WASM])
+
+
+def _as_global(module: str) -> str:
+    """Replace the exports of a module by a global object.
+
+    A page can import a module only from an address. As a script in the page, its content stands
+    under the hash of the content security policy.
+    """
+    exports = _EXPORTS.search(module)
+    assert exports is not None, "the package has a known hash"
+    names = (name.split(" as ") for name in exports[1].split(","))
+    properties = ",".join(f"{public}:{private}" for private, public in names)
+    script = _EXPORTS.sub(f"globalThis.ort={{{properties}}};", module)
+    return _MAP.sub("", script)
+
+
+if __name__ == "__main__":  # the tests and the documentation use the package if it is there
+    try:
+        load_web_runtime(Path(sys.argv[1]))
+    except (OSError, ValueError) as error:
+        sys.exit(f"no pages that translate: {error}")

@@ -1,0 +1,82 @@
+"""The tokenizer of the page against SentencePiece itself, in Node."""
+
+import base64
+import random
+
+import pytest
+from node_scripts import needs_node, run_scripts
+from tiny_data import shared, unigram_config
+
+from seq2seq.data import (
+    GrammarConfig,
+    Normalization,
+    SentencePieceModel,
+    load_corpora,
+    train_tokenizers,
+)
+from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
+
+pytestmark = needs_node
+NUM_LINES = 10_000
+# Two spaces in a row, other spaces, the label of a space, a byte order mark, ligatures, full-width
+# and combining characters, characters of four bytes, joined ones, and controls.
+STRANGE = (
+    *("  ", "\u00a0", "\u3000", "\u2003", "\t", "\u2581", "\u2581\u2581", "\ufeff", "\ufb01"),
+    *("\uff21", "\u00e9", "e\u0301", "\u0301", "\u1e9e", "\u01c5", "\u212b", "\u2460", "\u33a5"),
+    *("\U0001f600", "\U0001f468\u200d\U0001f469", "\U00020000", "\uac00", "\u1100\u1161", "\u0000"),
+    *("\u0007", "\u00ad", "\u200b", "\u202e", "\ufffd", "\ud7ff", "<s>", "<unk>", "\r"),
+)
+FUNCTION = """({ model, lines, rows }) => {
+  const tokenizer = new SentencePiece(Buffer.from(model, "base64"));
+  return {
+    ids: lines.map((line) => tokenizer.encode(line)),
+    texts: rows.map((row) => tokenizer.decode(row)),
+    tokens: tokenizer.tokens([...tokenizer.pieces.keys()]),
+  };
+}"""
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    fields = shared(name="grammar", num_train=NUM_LINES // 2, num_valid=1, num_test=1)
+    return load_corpora(GrammarConfig(**fields, grammar=None, seed=1)).train
+
+
+@pytest.fixture(scope="module")
+def lines(corpus):
+    """Return sentences, half of them with strange characters in them."""
+    draw = random.Random(5)
+    found = [pair.source for pair in corpus]
+    for pair in corpus:
+        characters = list(pair.source)
+        for _ in range(draw.randint(1, 12)):
+            strange = draw.choice([*STRANGE, chr(draw.randint(1, 0xD7FF)), " "])
+            characters.insert(draw.randint(0, len(characters)), strange)
+        found.append("".join(characters))
+    return ["", " ", "   ", *found]
+
+
+@pytest.mark.parametrize("normalization", Normalization)
+@pytest.mark.parametrize("model_type", SentencePieceModel)
+def test_ids_and_texts_are_those_of_sentencepiece(corpus, lines, model_type, normalization):
+    config = unigram_config(
+        vocabulary_size=400,
+        model_type=model_type,
+        normalization=normalization,
+        character_coverage=0.9995,
+    )
+    tokenizer = train_tokenizers(config, corpus).source
+    draw = random.Random(7)
+    rows = [draw.choices(range(len(tokenizer)), k=draw.randint(0, 9)) for _ in range(2000)]
+
+    found = run_on(tokenizer, lines, rows)
+
+    assert found["ids"] == tokenizer.encode(lines)
+    assert found["texts"] == [tokenizer.decode(row) for row in rows]
+    assert found["tokens"] == tokenizer.tokens(range(len(tokenizer)))
+
+
+def run_on(tokenizer: SentencePieceTokenizer, lines, rows):
+    model = base64.b64encode(tokenizer.state()["model"].numpy().tobytes()).decode()
+    data = {"model": model, "lines": lines, "rows": rows}
+    return run_scripts("sentencepiece.js", function=FUNCTION, data=data)

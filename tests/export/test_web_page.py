@@ -1,0 +1,95 @@
+import base64
+import gzip
+import hashlib
+import json
+import re
+
+import pytest
+from web_runtime_cache import CACHE, needs_web_runtime
+
+from seq2seq.export.web_page import search_of, write_page
+from seq2seq.export.web_runtime import load_web_runtime
+from seq2seq.files.exported import read_runtime
+from seq2seq.search.config import BeamConfig
+
+
+@pytest.fixture(scope="module")
+def page(exported, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    write_page(exported, path, cache_dir=CACHE, examples=["</script><b>", "zwei"])
+    return path.read_text(encoding="utf-8")
+
+
+def block(page, name):
+    return re.search(rf'<script type="[^"]*" id="{name}">([^<]*)</script>', page)[1]
+
+
+@needs_web_runtime
+@pytest.mark.parametrize("tag", ["style", 'script type="module"', "script"])
+def test_policy_allows_the_scripts_and_the_style_by_their_hashes(page, tag):
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    content = re.search(rf"<{tag}>(.*?)</{tag.split()[0]}>", page, re.DOTALL)[1]
+
+    digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'")
+    assert "'unsafe-inline'" not in policy
+    assert "'unsafe-eval'" not in policy
+
+
+@needs_web_runtime
+def test_page_contains_the_files_of_the_folder(page, exported):
+    names = {"encoder": "encoder.onnx", "step": "step.onnx", "source": "source.spm"}
+    names |= {"target": "target.spm"}
+
+    for name, file in names.items():
+        content = gzip.decompress(base64.b64decode(block(page, f"file-{name}")))
+        assert content == (exported / file).read_bytes()
+
+
+@needs_web_runtime
+def test_page_describes_the_model(page):
+    found = json.loads(block(page, "model"))
+
+    assert (found["source"], found["target"]) == ("de", "en")
+    assert found["examples"] == ["</script><b>", "zwei"]
+    assert found["decoding"]["early_stopping"] == "exact"
+
+
+@needs_web_runtime
+def test_page_is_the_same_each_time(exported, tmp_path):
+    for name in ("one.html", "other.html"):
+        write_page(exported, tmp_path / name, cache_dir=CACHE)
+
+    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "other.html").read_bytes()
+
+
+@needs_web_runtime
+def test_runtime_is_a_script_without_exports():
+    script = load_web_runtime(CACHE).script
+
+    assert "globalThis.ort={InferenceSession:" in script
+    assert not re.search(r"export\s*\{", script)
+    assert "Licensed under the MIT License" in script
+
+
+def test_search_has_the_limits_of_the_greedy_search_of_the_model(exported):
+    model = read_runtime(exported)
+    model["decoding"] = {**model["decoding"], "max_length_offset": 7}
+
+    assert search_of(model) == BeamConfig(max_length_offset=7)
+
+
+def test_search_is_the_beam_search_of_the_model(exported):
+    model = read_runtime(exported)
+    model["decoding"] = {"name": "beam", "beam_size": 3, "early_stopping": "first"}
+
+    assert search_of(model) == BeamConfig(beam_size=3, early_stopping="first")
+
+
+def test_search_with_an_option_that_the_page_lacks_is_refused(exported):
+    model = read_runtime(exported)
+    model["decoding"] = {**model["decoding"], "no_repeat_ngram": 3}
+
+    with pytest.raises(ValueError, match="no_repeat_ngram=3"):
+        search_of(model)

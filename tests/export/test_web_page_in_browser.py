@@ -1,0 +1,265 @@
+"""The page that translates, opened from a file in headless Chromium, without a network."""
+
+from dataclasses import asdict, replace
+from enum import Enum
+
+import numpy as np
+import pytest
+from headless_browser import needs_browser, open_browser, open_page
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+from tiny_export import SENTENCES, make_exportable
+from web_runtime_cache import CACHE, needs_web_runtime
+
+from seq2seq import BeamConfig, GreedyConfig
+from seq2seq.checkpoints.checkpoint import save_checkpoint
+from seq2seq.export import OnnxTranslator
+from seq2seq.export.exporting import export_model
+from seq2seq.export.web_page import write_page
+from seq2seq.search import EarlyStopping, LengthPenaltyForm
+from seq2seq.special_tokens import EOS
+
+pytestmark = [needs_browser, needs_web_runtime]
+BEAM = BeamConfig(beam_size=4, n_best=3)
+CASES = [
+    BeamConfig(beam_size=1),
+    BEAM,
+    replace(BEAM, length_penalty=0.0),
+    replace(BEAM, length_penalty_form=LengthPenaltyForm.average),
+    replace(BEAM, early_stopping=EarlyStopping.first),
+    replace(BEAM, max_length_ratio=0.0, max_length_offset=2),
+    BeamConfig(beam_size=200, n_best=200, max_length_ratio=0.0, max_length_offset=3),
+]
+EXAMPLES = ["ein hund rennt", "zwei"]
+TRANSLATE = """const [lines, config, done] = arguments;
+(async () => {
+  const found = [];
+  for (const line of lines) found.push(await translator.translate(line, config));
+  return found.map(({ sourceTokens, hypotheses }) => ({ sourceTokens, hypotheses: hypotheses.map(
+    (each) => ({ ...each, weights: each.weights.map((heads) => heads.map((w) => [...w])) })) }));
+})().then(done, (error) => done(String(error)));"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    for driver in open_browser(tmp_path_factory.mktemp("profile")):
+        driver.execute_cdp_cmd("Network.enable", {})
+        offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+        driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    checkpoint = make_exportable()
+    # Some translations are short, others end at the limit.
+    checkpoint.model_state["decoder.output.bias"][EOS] = 1.2
+    return export_checkpoint(checkpoint, tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def page(exported):
+    path = exported.parent / "page.html"
+    write_page(exported, path, cache_dir=CACHE, examples=EXAMPLES)
+    return path
+
+
+def export_checkpoint(checkpoint, directory):
+    save_checkpoint(directory / "best.pt", checkpoint)
+    export_model(directory / "best.pt", directory / "folder")
+    return directory / "folder"
+
+
+@pytest.fixture
+def shown(browser, page):
+    """Return the browser with the page; the console must stay empty."""
+    if browser.current_url != page.as_uri():
+        open_translator(browser, page)
+    browser.execute_script("beam.value = 5; write(model.examples[0])")
+    wait_for(browser, "return !isBusy")
+    yield browser
+    assert browser.get_log("browser") == []
+
+
+def open_translator(browser, path):
+    open_page(browser, path)
+    wait_for(browser, "return main.getAttribute('aria-busy') === 'false' && !isBusy")
+
+
+def wait_for(browser, condition):
+    WebDriverWait(browser, 60).until(lambda _: browser.execute_script(condition), condition)
+
+
+def translate(browser, lines, decoding):
+    values = {
+        key: value.name if isinstance(value, Enum) else value
+        for key, value in asdict(decoding).items()
+    }
+    found = browser.execute_async_script(TRANSLATE, lines, values)
+    assert not isinstance(found, str), found
+    return found
+
+
+def assert_same(found, expected):
+    """Compare the translations of the page with those of OnnxTranslator."""
+    for first, second in zip(found, expected, strict=True):
+        assert first["sourceTokens"] == second.source_tokens
+        hypotheses = second.hypotheses if second.source_ids else []
+        for new, old in zip(first["hypotheses"], hypotheses, strict=True):
+            assert (new["text"], new["ids"], new["tokens"]) == (old.text, old.ids, old.tokens)
+            assert new["isFinished"] is old.finished
+            assert new["score"] == pytest.approx(old.score, abs=1e-5)
+            assert new["logProbability"] == pytest.approx(old.log_probability, rel=1e-5)
+            weights = np.array(new["weights"]).swapaxes(0, 1)  # (N, T, S)
+            np.testing.assert_allclose(
+                weights.reshape(old.attention_weights.shape), old.attention_weights, atol=1e-5
+            )
+
+
+@pytest.mark.parametrize("decoding", CASES, ids=repr)
+def test_translations_are_those_of_the_exported_model(shown, exported, decoding):
+    translator = OnnxTranslator.load(exported, threads=1)
+
+    found = translate(shown, SENTENCES, decoding)
+
+    assert_same(found, translator(SENTENCES, decoding, batch_size=1))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["attention=coverage", "tokenizer=bpe", "tokenizer.joint=true"],
+        [
+            *("attention=multihead", "attention.num_heads=2", "model.encoder.num_layers=2"),
+            *("model.decoder.form=luong", "model.decoder.input_feeding=true"),
+        ],
+        ["attention=none", "model.decoder.self_attention=true", "tokenizer.normalization=nmt_nfkc"],
+    ],
+    ids=" ".join,
+)
+def test_other_models_translate_as_well(browser, tmp_path, overrides):
+    folder, path = export_checkpoint(make_exportable(*overrides), tmp_path), tmp_path / "page.html"
+    write_page(folder, path, cache_dir=CACHE)
+    open_translator(browser, path)
+
+    found = translate(browser, SENTENCES, BEAM)
+
+    assert_same(found, OnnxTranslator.load(folder)(SENTENCES, BEAM, batch_size=1))
+    assert browser.get_log("browser") == []
+
+
+def test_page_shows_a_translation_while_one_types(shown, exported):
+    box = shown.find_element(By.ID, "text")
+    box.clear()
+    box.send_keys("zwei kinder spielen")
+    wait_for(shown, "return !isBusy")
+
+    size = BeamConfig(beam_size=5, n_best=5)
+    expected = OnnxTranslator.load(exported)(["zwei kinder spielen"], size)[0]
+    assert shown_texts(shown) == [each.text or "(no text)" for each in expected.hypotheses]
+    assert texts_of(shown, "#source .token span") == labels_of(expected.source_tokens)
+    assert texts_of(shown, "#target .token span") == labels_of(expected.best.tokens)
+
+
+def test_choosing_another_translation_shows_its_tokens(shown, exported):
+    expected = OnnxTranslator.load(exported)(EXAMPLES[:1], BeamConfig(n_best=5))[0]
+
+    shown.find_elements(By.CSS_SELECTOR, "#hypotheses label")[2].click()
+
+    assert texts_of(shown, "#target .token span") == labels_of(expected.hypotheses[2].tokens)
+
+
+def test_pointing_at_a_token_names_the_source_tokens_that_it_looked_at(shown, exported):
+    best = OnnxTranslator.load(exported)(EXAMPLES[:1], BeamConfig())[0].best
+    strongest = round(100 * best.attention_weights.mean(0)[1].max())
+
+    token = shown.find_elements(By.CSS_SELECTOR, "#target .token")[1]
+    ActionChains(shown).move_to_element(token).perform()
+
+    told = shown.find_element(By.ID, "readout").text
+    assert " looked at " in told
+    assert f" {strongest}\u00a0%" in told or f" {strongest} %" in told
+
+
+def test_tokens_are_reached_and_told_by_keys(shown):
+    box = shown.find_element(By.ID, "text")
+    box.send_keys(Keys.TAB)
+    first = shown.switch_to.active_element
+    first.send_keys(Keys.ARROW_RIGHT)
+    second = shown.switch_to.active_element
+
+    assert (first.get_attribute("data-index"), first.get_attribute("data-side")) == ("0", "source")
+    assert (second.get_attribute("data-index"), second.get_attribute("class")) == (
+        "1",
+        "token active",
+    )
+    assert "looked at by" in shown.find_element(By.ID, "readout").text
+
+
+def test_text_without_words_shows_nothing(shown):
+    box = shown.find_element(By.ID, "text")
+    box.clear()
+    box.send_keys("   ")
+    wait_for(shown, "return !isBusy")
+
+    assert shown_texts(shown) == []
+    assert not shown.find_element(By.ID, "weights").is_displayed()
+
+
+def test_an_example_fills_the_box(shown):
+    shown.find_elements(By.CSS_SELECTOR, "#examples button")[1].click()
+    wait_for(shown, "return !isBusy")
+
+    assert shown.find_element(By.ID, "text").get_property("value") == EXAMPLES[1]
+
+
+def test_a_beam_of_one_shows_the_greedy_translation(shown, exported):
+    shown.find_element(By.CSS_SELECTOR, "#beam option[value='1']").click()
+    wait_for(shown, "return !isBusy")
+
+    expected = OnnxTranslator.load(exported)(EXAMPLES[:1], GreedyConfig())[0]
+    assert shown_texts(shown) == [expected.text]
+
+
+def test_hostile_text_stays_text(shown):
+    hostile = "</script><img src=x onerror='window.hacked = 1'>"
+    shown.execute_script("write(arguments[0])", hostile)
+    wait_for(shown, "return !isBusy")
+
+    assert shown.execute_script("return [window.hacked, document.images.length]") == [None, 0]
+
+
+def test_every_control_has_a_name(shown):
+    names = shown.execute_script(
+        """return [...document.querySelectorAll("textarea, select, fieldset, [role=group]")]
+        .map((each) => each.ariaLabel || each.labels?.[0]?.textContent
+          || document.getElementById(each.getAttribute("aria-labelledby"))?.textContent || "")"""
+    )
+
+    assert names and all(name.strip() for name in names)
+
+
+@pytest.mark.parametrize("width", [320, 390, 1280])
+def test_page_fits_the_width_of_a_screen(shown, width):
+    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
+    shown.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    scrolls = "return document.documentElement.scrollWidth"
+
+    try:
+        assert shown.execute_script(scrolls) <= width
+    finally:
+        shown.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def shown_texts(browser):
+    return texts_of(browser, "#hypotheses bdi")
+
+
+def texts_of(browser, selector):
+    return [each.text.strip() for each in browser.find_elements(By.CSS_SELECTOR, selector)]
+
+
+def labels_of(tokens):
+    return [token.replace("\u2581", " ").strip() or "\u2581" for token in tokens]
