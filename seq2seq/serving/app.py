@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_WEIGHTS = 250_000
 """Attention weights of an answer; more would hold up the other requests."""
+_SHARES = 4
+"""Requests that may fill the queue together, so that one request cannot."""
 _FIELDS = ("text", "source", "target", "beam", "n_best", "attention", "api_key")
 
 
@@ -287,9 +289,10 @@ class Service:
                 413,
                 f"a sentence has {longest:,} characters; the limit is {config.max_sentence:,}",
             )
-        if len(sentences) > config.max_waiting:
+        most = max(1, config.max_waiting // _SHARES)
+        if len(sentences) > most:
             raise RefusedError(
-                413, f"{name} has {len(sentences):,} sentences; the limit is {config.max_waiting:,}"
+                413, f"{name} has {len(sentences):,} sentences; the limit is {most:,}"
             )
         left = end - time.monotonic()
         try:

@@ -41,7 +41,7 @@ class ServeConfig(Config):
     split_length: Count
     """Most tokens of a line that is not split into sentences; 1 splits every line."""
     max_waiting: Count
-    """Most sentences that wait, and sentences of a request; more are answered by 503."""
+    """Most sentences that wait, a quarter of them of one request; more are answered by 503."""
     timeout: Positive
     """Seconds in which a request is answered; later the answer is 504."""
     max_characters: Count

@@ -89,6 +89,7 @@ def test_a_checkpoint_gives_its_languages_and_sentences(checkpoint):
     ]
 
 
+@pytest.mark.slow
 def test_an_exported_folder_answers_as_its_checkpoint(tmp_path):
     path = tmp_path / "best.pt"
     save_checkpoint(path, make_exportable())

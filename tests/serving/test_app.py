@@ -202,8 +202,9 @@ def test_a_full_queue_is_answered_by_503_and_is_not_ready():
         threads = [threading.Thread(target=live.translate, args=("ja",))]
         threads[0].start()
         assert entered.wait(20)
-        threads.append(threading.Thread(target=live.translate, args=(["b", "c"],)))
-        threads[1].start()
+        for text in "bc":
+            threads.append(threading.Thread(target=live.translate, args=(text,)))
+            threads[-1].start()
         wait_until(lambda: live.service.models.num_waiting == 2)
         refused, ready, healthy = live.translate("ja"), live.ask("/ready"), live.ask("/health")
         metrics = live.ask("/metrics").content.decode()
