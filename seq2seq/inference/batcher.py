@@ -15,8 +15,6 @@ from seq2seq.search.config import DecodingConfig
 _Result = TypeVar("_Result")
 Translate = Callable[[list[str], DecodingConfig], Sequence[_Result]]
 """Translates lines together; `Translator` is one."""
-_MOST_LINGERS = 8
-"""Times `linger` that a batch waits at most."""
 
 
 class QueueFullError(Exception):
@@ -64,8 +62,8 @@ class Batcher(Generic[_Result]):
         translate: Called in one thread only.
         batch_size: Most lines translated together.
         max_waiting: Most lines that wait; more are refused.
-        linger: Seconds for which the next batch waits after one of several lines, because their
-            answers often cause new requests, and after each request that comes in this time.
+        linger: Seconds for each request that a batch answered, if there were several, in which the
+            next batch waits for as many new requests: its clients often ask again at once.
         on_batch: Called with the number of lines and the seconds of each batch.
 
     Example:
@@ -82,7 +80,7 @@ class Batcher(Generic[_Result]):
         *,
         batch_size: int = 32,
         max_waiting: int = 1024,
-        linger: float = 0.003,
+        linger: float = 0.002,
         on_batch: Callable[[int, float], None] = _ignore,
     ) -> None:
         self.max_waiting = max_waiting
@@ -94,7 +92,7 @@ class Batcher(Generic[_Result]):
         self._num_waiting = 0
         self._changed = threading.Condition()
         self._is_closed = False
-        self._open_until = self._open_at_most = -math.inf
+        self._open_until, self._num_expected = -math.inf, 0
         self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)
         self._thread.start()
 
@@ -140,9 +138,6 @@ class Batcher(Generic[_Result]):
             if lines:
                 self._requests.append(request)
                 self._num_waiting += len(lines)
-                now = time.monotonic()
-                if now < self._open_until:
-                    self._open_until = min(now + self._linger, self._open_at_most)
                 self._changed.notify()
             else:
                 request.future.set_result([])
@@ -172,17 +167,18 @@ class Batcher(Generic[_Result]):
                     self._translate_alone(row)
             end = time.monotonic()
             self._on_batch(len(batch), end - begin)
-            if len(batch) > 1:
-                with self._changed:
-                    self._open_until = end + self._linger
-                    self._open_at_most = end + _MOST_LINGERS * self._linger
+            num_answered = len({id(request) for request, _ in batch if request.future.done()})
+            with self._changed:
+                is_open = num_answered > 1
+                self._open_until = end + self._linger * num_answered if is_open else -math.inf
+                self._num_expected = min(self._batch_size, self._num_waiting + num_answered)
 
     def _next_batch(self) -> list[_Row[_Result]] | None:
         """Wait for requests and take lines of them; None if there will be no more."""
         with self._changed:
             while not self._requests and not self._is_closed:
                 self._changed.wait()
-            while self._num_waiting < self._batch_size and not self._is_closed:
+            while self._num_waiting < self._num_expected and not self._is_closed:
                 if (left := self._open_until - time.monotonic()) <= 0:
                     break
                 self._changed.wait(left)

@@ -105,6 +105,12 @@ def test_after_a_batch_of_several_the_next_one_is_filled(recorder):
     assert recorder.lines() == [["first"], ["a", "b"], ["c", "d"]]
 
 
+def test_the_rest_of_a_document_does_not_wait_for_others(recorder):
+    with Batcher(recorder, batch_size=2, linger=3600) as batcher:
+        assert batcher.submit(["1", "2", "3"], GREEDY).result(10) == ["1", "2", "3"]
+        assert batcher.submit(["a"], GREEDY).result(10) == ["A"]
+
+
 def test_lines_of_several_requests_take_turns(recorder):
     with Batcher(recorder, batch_size=4) as batcher:
         shut(recorder, batcher)
