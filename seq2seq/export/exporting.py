@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from enum import Enum
 from importlib.metadata import version
@@ -21,6 +21,7 @@ from seq2seq.export.graphs import in_silence, quantize_graphs, write_graphs
 from seq2seq.export.tokenizers import SENTENCEPIECE
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.export.translator import TranslatedHypothesis as OnnxHypothesis
+from seq2seq.export.translator import Translation as OnnxTranslation
 from seq2seq.files.atomic import temporary_path
 from seq2seq.files.exported import (
     CARD,
@@ -31,9 +32,11 @@ from seq2seq.files.exported import (
     write_runtime,
 )
 from seq2seq.files.paths import expand_home, file_sha256
-from seq2seq.inference import TranslatedHypothesis, Translator
+from seq2seq.inference import Translation, Translator
+from seq2seq.inference.translation import score_targets
+from seq2seq.model import Seq2Seq
 from seq2seq.runtime.numerics import Numerics, Precision
-from seq2seq.search import BeamConfig, DecodingConfig, GreedyConfig, SamplingConfig
+from seq2seq.search import BeamConfig, DecodingConfig, GreedyConfig, Hypothesis, SamplingConfig
 from seq2seq.special_tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
 from seq2seq.version import __version__
 
@@ -42,6 +45,7 @@ logger = logging.getLogger(__name__)
 NUM_CHECKED, LONGEST = 100, 30
 """Number of sentences of the check, and of tokens in the longest."""
 TOLERANCE = 1e-5
+_MOST_TIES = 10
 # Random text has no end; rounding grows with each step.
 _CHECKED = (GreedyConfig(max_length_ratio=1.0), BeamConfig(max_length_ratio=1.0, n_best=2))
 _PACKAGES = ("torch", "onnx", "onnxscript", "onnxruntime")
@@ -164,8 +168,13 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
     translator = Translator(
         model, tokenizers=tokenizers, numerics=Numerics(torch.device("cpu"), Precision.fp32)
     )
-    check_translations(translator, OnnxTranslator.load(folder))
-    logger.info("the graphs translate %d sentences as the checkpoint does", NUM_CHECKED)
+    ties = check_translations(translator, model, OnnxTranslator.load(folder))
+    logger.info(
+        "the graphs translate %d of %d sentences as the checkpoint does%s",
+        NUM_CHECKED - ties,
+        NUM_CHECKED,
+        "; rounding decides the others" if ties else "",
+    )
     if precision is ExportPrecision.int8:
         quantize_graphs(folder)
         OnnxTranslator.load(folder)(random_lines(tokenizers.source))
@@ -181,37 +190,79 @@ def _plain(decoding: DecodingConfig) -> dict[str, str | int | float]:
     return {key: each.name if isinstance(each, Enum) else each for key, each in values.items()}
 
 
-def check_translations(original: Translator, exported: OnnxTranslator) -> None:
+def check_translations(original: Translator, model: Seq2Seq, exported: OnnxTranslator) -> int:
     """Compare an exported model with the original on random sentences, alone and in batches.
 
+    Where a model gives two tokens the same probability, rounding decides between them. A text may
+    differ so in a few sentences, if the original model gives the tokens of the exported one the
+    same probabilities; most texts of a model that was hardly trained are of this kind.
+
+    Args:
+        original: The translator of the checkpoint.
+        model: Its model.
+        exported: The translator of the folder.
+
+    Returns:
+        The largest number of such sentences in a search.
+
     Raises:
-        ValueError: A text differs, or an attention weight by more than `TOLERANCE`.
+        ValueError: A probability, an attention weight or too many texts differ.
     """
     lines = random_lines(original.tokenizers.source)
+    most_ties = 0
     for decoding in _CHECKED:
         with in_silence():  # of unknown tokens and long translations
             expected = original(lines, decoding)
         for batch_size in (1, 7, 64):
             found = exported(lines, decoding, batch_size=batch_size)
-            for line, first, second in zip(lines, expected, found, strict=True):
-                if difference := _difference(first.hypotheses, second.hypotheses):
-                    raise ValueError(
-                        f"the exported model differs from the checkpoint: {line!r}: {difference}; "
-                        "nothing was written; please report this"
-                    )
+            ties = sum(_is_tie(model, *pair) for pair in zip(expected, found, strict=True))
+            most_ties = max(ties, most_ties)
+    if most_ties > _MOST_TIES:
+        raise ValueError(
+            f"the exported model translates {most_ties} of {NUM_CHECKED} sentences differently, "
+            "because the checkpoint finds many tokens equally probable; train it longer"
+        )
+    return most_ties
 
 
-def _difference(
-    expected: Sequence[TranslatedHypothesis], found: Sequence[OnnxHypothesis]
-) -> str | None:
-    """Describe the first difference of texts or attention."""
-    for first, second in zip(expected, found, strict=True):
-        if first.text != second.text:
-            return f"{second.text!r} in place of {first.text!r}"
-        distances = np.abs(first.attention_weights.numpy() - second.attention_weights)
-        if distances.max(initial=0.0) > TOLERANCE:
-            return f"weights of attention differ by {distances.max():.1e}"
-    return None
+def _is_tie(model: Seq2Seq, expected: Translation, found: OnnxTranslation) -> bool:
+    """Compare a translation, and return whether rounding decided its text."""
+    hypotheses = [*zip(expected.hypotheses, found.hypotheses, strict=False)]
+    is_tie = any(first.ids != second.ids for first, second in hypotheses)
+    for first, second in hypotheses:
+        log_probabilities, weights = first.token_log_probabilities, first.attention_weights
+        if first.ids != second.ids:
+            known = _score(model, found.source_ids, second)
+            log_probabilities, weights = known.token_log_probabilities, known.attention_weights
+        of_tokens, of_attention = (
+            float(np.abs(np.asarray(one) - np.asarray(other)).max(initial=0.0))
+            for one, other in (
+                (log_probabilities, second.token_log_probabilities),
+                (weights, second.attention_weights),
+            )
+        )
+        # In log-probabilities, which are differences of totals, rounding is larger.
+        if not (of_tokens <= 10 * TOLERANCE and of_attention <= TOLERANCE):
+            raise ValueError(
+                f"the exported model differs from the checkpoint: {found.source!r}: "
+                f"log-probabilities by {of_tokens:.1e}, attention by {of_attention:.1e}; nothing "
+                "was written; please report this"
+            )
+    return is_tie
+
+
+def _score(model: Seq2Seq, source_ids: list[int], found: OnnxHypothesis) -> Hypothesis:
+    """Let the checkpoint's model score the tokens of an exported one."""
+    source = torch.tensor([[*source_ids, EOS]])
+    target = torch.tensor([[*found.ids, EOS] if found.finished else found.ids])
+    [scored] = score_targets(
+        model,
+        source,
+        torch.ones_like(source, dtype=torch.bool),
+        target_ids=target,
+        target_mask=torch.ones_like(target, dtype=torch.bool),
+    )
+    return scored
 
 
 def random_lines(tokenizer: Tokenizer) -> list[str]:

@@ -46,7 +46,7 @@ def test_command_writes_a_folder(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     assert done.stderr.splitlines() == [
-        "the graphs translate 100 sentences as the checkpoint does",
+        "the graphs translate 100 of 100 sentences as the checkpoint does",
         f"wrote {tmp_path / 'folder'}",
     ]
     assert 'license: "mit"' in (tmp_path / "folder" / "README.md").read_text()

@@ -52,7 +52,7 @@ def test_translator_reads_the_folder(exported, checkpoint_path):
 
 
 def test_exported_folder_is_exported_again(exported, tmp_path, monkeypatch):
-    monkeypatch.setattr(exporting, "check_translations", lambda *_: None)
+    monkeypatch.setattr(exporting, "check_translations", lambda *_: 0)
 
     export_model(exported, tmp_path / "again")
 
@@ -108,7 +108,7 @@ def test_failed_export_leaves_everything_as_it_was(
 
 
 def test_overwriting_replaces_the_folder(monkeypatch, checkpoint_path, exported, tmp_path):
-    monkeypatch.setattr(exporting, "check_translations", lambda *_: None)
+    monkeypatch.setattr(exporting, "check_translations", lambda *_: 0)
     shutil.copytree(exported, tmp_path / "folder")
     (tmp_path / "folder" / "old").touch()
 
@@ -130,19 +130,21 @@ def test_other_tokenizers_are_refused_before_anything_is_written(tmp_path):
 def test_exported_model_with_other_weights_is_found_out(exported):
     other = make_exportable()
     other.model_state["decoder.output.bias"][5] += 1.0
-    translator = Translator(other.build_model(), tokenizers=other.tokenizers)
+    model = other.build_model()
+    translator = Translator(model, tokenizers=other.tokenizers)
 
     with pytest.raises(ValueError, match="the exported model differs from the checkpoint"):
-        check_translations(translator, OnnxTranslator.load(exported))
+        check_translations(translator, model, OnnxTranslator.load(exported))
 
 
 def test_small_difference_of_attention_is_found_out(exported):
     other = make_exportable()
     other.model_state["attention.query_projection.weight"] += 1e-3
-    translator = Translator(other.build_model(), tokenizers=other.tokenizers)
+    model = other.build_model()
+    translator = Translator(model, tokenizers=other.tokenizers)
 
     with pytest.raises(ValueError, match="differs from the checkpoint"):
-        check_translations(translator, OnnxTranslator.load(exported))
+        check_translations(translator, model, OnnxTranslator.load(exported))
 
 
 def test_sentences_of_the_check_have_many_lengths():
@@ -155,7 +157,7 @@ def test_sentences_of_the_check_have_many_lengths():
 
 
 def test_search_of_a_checkpoint_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(exporting, "check_translations", lambda *_: None)
+    monkeypatch.setattr(exporting, "check_translations", lambda *_: 0)
     save_checkpoint(tmp_path / "best.pt", make_exportable("decoding=beam", "decoding.n_best=2"))
 
     export_model(tmp_path, tmp_path / "folder")
@@ -192,3 +194,34 @@ def test_default_search_of_a_plugin_is_refused(tmp_path, monkeypatch):
 
     with pytest.raises(ValueError, match="decoding=own of a plug-in"):
         export_model(tmp_path, tmp_path / "folder")
+
+
+def test_ties_that_rounding_decides_are_counted(exported):
+    checkpoint = make_exportable()
+    model = checkpoint.build_model()
+    translator = Translator(model, tokenizers=checkpoint.tokenizers)
+    onnx_translator = OnnxTranslator.load(exported)
+
+    def translate_differently(lines, decoding):
+        """Search with a beam in place of the greedy search of ten lines."""
+        wide = BeamConfig(max_length_ratio=decoding.max_length_ratio)
+        return [
+            *translator(lines[:10], wide if isinstance(decoding, GreedyConfig) else decoding),
+            *translator(lines[10:], decoding),
+        ]
+
+    translate_differently.tokenizers = checkpoint.tokenizers
+    ties = check_translations(translate_differently, model, onnx_translator)
+
+    assert check_translations(translator, model, onnx_translator) == 0
+    assert 1 <= ties <= 10
+
+
+def test_many_ties_are_refused(exported, monkeypatch):
+    checkpoint = make_exportable()
+    model = checkpoint.build_model()
+    translator = Translator(model, tokenizers=checkpoint.tokenizers)
+    monkeypatch.setattr(exporting, "_is_tie", lambda *_: True)
+
+    with pytest.raises(ValueError, match="train it longer"):
+        check_translations(translator, model, OnnxTranslator.load(exported))
