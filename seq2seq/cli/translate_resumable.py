@@ -13,7 +13,7 @@ from typing import BinaryIO, TypeVar
 
 from seq2seq.cli.outputs import check_output, open_output
 from seq2seq.cli.translate_config import TranslateConfig
-from seq2seq.files.atomic import create_file, naming, whole_file, whole_files
+from seq2seq.files.atomic import create_file, is_temporary, naming, whole_file, whole_files
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.files.paths import expand_home, file_sha256
 
@@ -37,7 +37,7 @@ class PartialOutput:
         """Read what an earlier process has left; nothing is written.
 
         Raises:
-            ValueError: The directory is of another command, or its files are damaged.
+            ValueError: The directory is of another command or program, or its files are damaged.
             OSError: A file cannot be read.
         """
         assert config.output is not None
@@ -57,6 +57,11 @@ class PartialOutput:
         """Continue behind the last saved window."""
         path = self.directory / _STATE
         if not path.exists():
+            if self.directory.exists() and not self._is_empty():
+                raise ValueError(
+                    f"{self.directory} was not written by this program; move it away or choose "
+                    "another output"
+                )
             return
         try:
             state = json.loads(path.read_bytes())
@@ -71,6 +76,14 @@ class PartialOutput:
                     f"{self.directory} was begun with another {key}; use the same, choose another "
                     f"output, or delete {self.directory} to begin anew"
                 )
+        if not (self.directory / _TEXT).exists():  # the process was killed as it deleted the files
+            self.num_lines = self._num_bytes = 0
+
+    def _is_empty(self) -> bool:
+        """Return whether there is a directory in which nothing was kept yet."""
+        return self.directory.is_dir() and all(
+            each.name == LOCK_NAME or is_temporary(each) for each in self.directory.iterdir()
+        )
 
     def _damaged(self, path: Path) -> ValueError:
         return ValueError(f"{path} is damaged; delete {self.directory} to begin anew")
@@ -87,6 +100,7 @@ class PartialOutput:
         """
         with DirectoryLock(self.directory, advice="wait for it, or choose another output"):
             path = self.directory / _TEXT
+            self._write_state()  # first, since it marks the directory as one of this program
             with create_file(path, append=True) as file:
                 if file.tell() < self._num_bytes:
                     raise self._damaged(path)
@@ -102,9 +116,9 @@ class PartialOutput:
                 open_output(self._output, key="output", new_file=new_file) as output,
             ):
                 shutil.copyfileobj(text, output)
-            for each in self.directory.iterdir():
-                if each.name != LOCK_NAME:  # the lock deletes its own file
-                    each.unlink()
+            hidden = [each for each in self.directory.iterdir() if is_temporary(each)]
+            for each in (*hidden, path, self.directory / _STATE):
+                each.unlink()
         with contextlib.suppress(OSError):  # gone with the lock, or in use again
             self.directory.rmdir()
 
@@ -127,6 +141,9 @@ class PartialOutput:
         with naming(self.directory / _TEXT):
             os.fsync(self._file.fileno())
         self._num_bytes = self._file.tell()
+        self._write_state()
+
+    def _write_state(self) -> None:
         state = {
             "lines": self.num_lines,
             "bytes": self._num_bytes,

@@ -159,6 +159,49 @@ def test_an_output_that_cannot_be_written_is_refused_first(make, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["big.de"]
 
 
+@pytest.mark.parametrize("name", ["", "/notes", "/text", "/folder/notes"])
+def test_what_another_program_has_left_is_refused_and_kept(make, tmp_path, name):
+    other = tmp_path / f"big.en.partial{name}"
+    other.parent.mkdir(parents=True, exist_ok=True)
+    other.write_text("kept")
+    config = make()
+    before = sorted(tmp_path.rglob("*"))
+
+    with pytest.raises(ValueError, match=r"big\.en\.partial was not written by this .* move it"):
+        translate(config)
+
+    assert sorted(tmp_path.rglob("*")) == before
+    assert other.read_text() == "kept"
+
+
+def test_files_that_were_added_to_the_finished_windows_are_kept(
+    make, stop_after, tmp_path, monkeypatch
+):
+    stop_after(8)
+    with pytest.raises(Killed):
+        translate(make())
+    (tmp_path / "big.en.partial" / "notes").write_text("kept")
+
+    run_to_the_end(monkeypatch, make())
+
+    left = [path.name for path in (tmp_path / "big.en.partial").iterdir()]
+    assert left == ["notes"]
+
+
+def test_a_process_killed_as_it_deletes_the_windows_can_be_repeated(
+    make, stop_after, tmp_path, monkeypatch
+):
+    stop_after(8)
+    with pytest.raises(Killed):
+        translate(make())
+    (tmp_path / "big.en.partial" / "text").unlink()
+
+    run_to_the_end(monkeypatch, make())
+
+    assert (tmp_path / "big.en").read_bytes().count(b"\n") > 0
+    assert not (tmp_path / "big.en.partial").exists()
+
+
 def test_two_processes_do_not_write_one_output(make, tmp_path):
     lock = DirectoryLock(tmp_path / "big.en.partial", advice="wait")
     with lock, pytest.raises(DirectoryInUseError, match=r"is in use by process .*; wait for it"):
