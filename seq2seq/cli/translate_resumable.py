@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 _OF_NO_TEXT = ("resume", "output", "progress")
 """Keys that change no translation."""
-_READ = ("checkpoint", "input", "prefixes", "banned_phrases", "dictionary")
+_READ = ("checkpoint", "plugins", "input", "prefixes", "banned_phrases", "dictionary")
 _TEXT, _STATE = "text", "state.json"
 
 
@@ -167,14 +167,22 @@ def _produced_by(config: TranslateConfig) -> dict[str, str]:
         paths = values[key] or []
         names = [paths] if isinstance(paths, str) else paths
         if names:
-            found[key] = " ".join(_digest(expand_home(name, key=key)) for name in names)
+            found[key] = " ".join(_digest(name, key=key) for name in names)
     return found
 
 
-def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file, of a run's best checkpoint, or of the files in a folder."""
-    if not path.is_dir():
+def _digest(name: str, *, key: str) -> str:
+    """Return the SHA-256 of a file, of a run's best checkpoint, or of the files in a folder.
+
+    Of what is no path, such as a plug-in that is a module, the name is returned.
+    """
+    path = expand_home(name, key=key)
+    if not path.exists():
+        return name
+    if path.is_file():
         return file_sha256(path)
+    if not path.is_dir():  # a pipe gives its content once
+        raise ValueError(f"{key}={name} is read twice with resume=true; give a file")
     best = path / "best.pt"
     files = [best] if best.is_file() else sorted(each for each in path.iterdir() if each.is_file())
     return " ".join(map(file_sha256, files))

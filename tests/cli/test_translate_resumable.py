@@ -1,12 +1,13 @@
 import gzip
 import json
+import os
 
 import pytest
 from tiny_translator import SENTENCES, make_translate_config
 
 from seq2seq.cli import translate as command
 from seq2seq.cli.translate import translate
-from seq2seq.cli.translate_config import OutputFormat
+from seq2seq.cli.translate_config import OutputFormat, UnknownTokens
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
 
 LINES = SENTENCES * 3  # 24
@@ -200,6 +201,40 @@ def test_a_process_killed_as_it_deletes_the_windows_can_be_repeated(
 
     assert (tmp_path / "big.en").read_bytes().count(b"\n") > 0
     assert not (tmp_path / "big.en.partial").exists()
+
+
+@pytest.mark.parametrize("key", ["input", "dictionary"])
+def test_a_pipe_is_refused(checkpoint, tmp_path, key):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    # A reader and a writer at once, so that neither waits for the other.
+    end = os.open(pipe, os.O_RDWR)
+    os.write(end, b"ein\teins\n")
+    (tmp_path / "a.de").write_text("ein\n")
+    files = {"input": str(tmp_path / "a.de"), key: str(pipe)}
+    config = make_translate_config(
+        checkpoint,
+        **files,
+        unknown_words=UnknownTokens.copy,
+        output=str(tmp_path / "a.en"),
+        resume=True,
+    )
+
+    with pytest.raises(ValueError, match=f"{key}=.*pipe is read twice with resume=true"):
+        translate(config)
+    os.close(end)
+
+
+def test_a_changed_plugin_does_not_continue(make, stop_after, tmp_path, monkeypatch):
+    plugin = tmp_path / "search.py"
+    plugin.write_text("a = 1")
+    stop_after(8)
+    with pytest.raises(Killed):
+        translate(make(plugins=[str(plugin)]))
+    plugin.write_text("a = 2")
+
+    with pytest.raises(ValueError, match="begun with another plugins"):
+        run_to_the_end(monkeypatch, make(plugins=[str(plugin)]))
 
 
 def test_two_processes_do_not_write_one_output(make, tmp_path):
