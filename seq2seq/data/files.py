@@ -38,8 +38,6 @@ def check_files(name: str, paths: Sequence[Path]) -> int:
             raise ValueError(
                 f"data.{name}={path} is not a regular file; give a file that can be read again"
             )
-    if len({path.resolve() for path in paths}) < len(paths):
-        raise ValueError(f"data.{name}={paths[0]} is both source and target; give two files")
     counts = [_count_lines(name, path) for path in paths]
     if 0 in counts:
         raise ValueError(f"data.{name}={paths[counts.index(0)]}: the file is empty")
@@ -177,9 +175,15 @@ def _load(config: FilesConfig, name: str, sets: Sequence[FileSet]) -> Corpus:
 def _open(config: FilesConfig, files: FileSet) -> "TextFilesCorpus":
     root = expand_home(config.root, key="data.root")
     warn_if_swapped(files, source=config.source, target=config.target)
+    paths = [root / expand_home(path, key=files.key) for path in files.paths]
+    if len({path.resolve() for path in paths}) < len(paths) and config.source != config.target:
+        raise ValueError(
+            f"{files} is both source and target; give two files, or equal data.source and "
+            "data.target to learn to copy"
+        )
     return TextFilesCorpus(
         files.key.removeprefix("data."),
-        paths=[root / expand_home(path, key=files.key) for path in files.paths],
+        paths=paths,
         empty_lines=config.empty_lines,
         invalid_utf8=config.invalid_utf8,
         allow_tabs=config.allow_tabs,
