@@ -67,9 +67,10 @@ class RunLog:
 
     def __exit__(self, *exception: object) -> None:
         self._package.setLevel(self._level)
-        for handler in self._handlers:
-            self._package.removeHandler(handler)
-            handler.close()
+        with contextlib.ExitStack() as stack:  # on a full disk, closing a file is an error too
+            for handler in reversed(self._handlers):
+                self._package.removeHandler(handler)
+                stack.callback(handler.close)
 
     def open(self, path: Path) -> None:
         """Append all lines to a file, those from before this call first."""

@@ -1,6 +1,7 @@
 import logging
 import sys
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +74,18 @@ def test_the_packages_logger_is_restored(tmp_path):
         during = package.level
 
     assert during == logging.INFO
+    assert (package.level, list(package.handlers)) == before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+def test_the_packages_logger_is_restored_after_a_full_disk():
+    package = logging.getLogger("seq2seq")
+    before = (package.level, list(package.handlers))
+
+    with pytest.raises(OSError, match="No space left"), RunLog(quiet=False) as log:
+        log.open(Path("/dev/full"))
+        logger.info("lost")
+
     assert (package.level, list(package.handlers)) == before
 
 
