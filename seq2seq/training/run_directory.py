@@ -140,8 +140,9 @@ class RunDirectory:
             if config.overwrite and self.has_run:
                 self._clear()
             self.path.mkdir(parents=True, exist_ok=True)
-            for path in filter(is_temporary, self.path.iterdir()):  # of a killed process
-                path.unlink()
+            for path in self.path.iterdir():
+                if is_temporary(path) and path.is_file():  # of a killed process
+                    path.unlink()
             self.failure.unlink(missing_ok=True)
             # resume and overwrite say how a run starts; they do not describe the run.
             saved = replace(

@@ -238,10 +238,12 @@ def test_damaged_results_do_not_keep_a_run_from_being_overwritten(directory, res
 def test_unfinished_files_of_a_killed_process_are_deleted(directory, choice):
     (directory.path / ".last.pt.99-0123abcd").write_bytes(b"half")
     (directory.path / ".notes.md").write_text("mine")
+    (directory.path / ".train-1.99-0123abcd").mkdir()  # of a cache in the directory
 
     directory.open(config(choice))
 
-    assert {name for name in names(directory) if name.startswith(".")} == {".notes.md"}
+    hidden = {name for name in names(directory) if name.startswith(".")}
+    assert hidden == {".notes.md", ".train-1.99-0123abcd"}
 
 
 def test_resuming_deletes_nothing(directory):
