@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 
 from seq2seq import __version__
 from seq2seq.cli.keys import reference_of_keys
@@ -86,6 +87,16 @@ def write_study(app: Sphinx) -> None:
     study.write(Path(app.srcdir, "_static", "study.html"))
 
 
+def write_translator(app: Sphinx) -> None:
+    """Write the page that translates, which the first page contains."""
+    import translator
+
+    try:
+        translator.write(Path(app.srcdir, "_static", "translator.html"))
+    except (OSError, ValueError) as error:
+        raise ExtensionError(f"the page that translates: {error}") from None
+
+
 def insert_keys(app: object, page: str, source: list[str]) -> None:
     """Write the reference of all keys into its page."""
     if page == KEYS_PAGE:
@@ -98,8 +109,9 @@ def always_outdated(*_: object) -> list[str]:
 
 
 def setup(app: Sphinx) -> None:
-    """Write the example report and the keys, and escape docstrings before napoleon does."""
+    """Write the generated pages and the keys, and escape docstrings before napoleon does."""
     app.connect("builder-inited", write_study)
+    app.connect("builder-inited", write_translator)
     app.connect("autodoc-process-docstring", escape_markup, priority=100)
     app.connect("source-read", insert_keys)
     app.connect("env-get-outdated", always_outdated)

@@ -29,6 +29,7 @@ from documents import (
     run_shell,
 )
 from tiny_service import running
+from web_runtime_cache import CACHE, PACKAGE
 
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.cli.serve import load_model, load_serve_config, read_keys
@@ -94,6 +95,18 @@ def run_command(workplace: Path, command: str) -> None:
         found = sorted(str(path.relative_to(workplace)) for path in workplace.glob(each))
         given += found or [each]
     run_module(workplace, module, given)
+
+
+def run_page_export(workplace: Path, command: str) -> None:
+    """Write a page, if onnxruntime-web is on disk; nothing is downloaded."""
+    package = CACHE / PACKAGE
+    if not package.exists():
+        pytest.skip(f"needs onnxruntime-web: {package}")
+    cached = workplace / "data" / "cache" / PACKAGE
+    if not cached.exists():
+        cached.parent.mkdir(exist_ok=True)
+        shutil.copyfile(package, cached)
+    run_command(workplace, command)
 
 
 def run_service(workplace: Path, command: str) -> None:
@@ -205,6 +218,7 @@ RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"torchrun .*": run_processes,
     r"python translate\.py checkpoint=\S+": run_prompt,
     rf"python translate\.py {ARGUMENTS}": run_translation,
+    r"python -m seq2seq\.cli\.export .*format=web.*": run_page_export,
     r"python -m seq2seq\.cli\.(score|average|report|export) .*": run_command,
     r"tensorboard .*": run_tensorboard,
     r"python benchmarks/\w+_speed\.py .*": run_measurement,
