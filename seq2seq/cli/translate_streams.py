@@ -20,6 +20,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from seq2seq.cli.translate_config import OutputFormat, TranslateConfig, shown
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import (
+    CHUNK,
     LineReader,
     is_gzip,
     open_lines,
@@ -124,7 +125,8 @@ class Inputs:
                     window = []
             if window:  # more lines follow, which are not to be translated
                 yield window
-            if not self._num_read[index] and not isinstance(source, Prompt):
+            is_wanted = self._stop != 0 and not isinstance(source, Prompt)
+            if is_wanted and not self._num_read[index]:
                 logger.warning("%s has no lines, so there is nothing to translate", source.name)
 
     def find_line(self, index: int) -> tuple[int, int]:
@@ -186,7 +188,10 @@ def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
     if not path.is_file():
         raise ValueError(f"input={name} is read twice with shard={config.shard}; give a file")
     with open_text(path) as file:
-        num_lines = sum(1 for _ in file)
+        num_lines, last = 0, b"\n"
+        while chunk := file.read(CHUNK):  # a line may be longer than the memory
+            num_lines, last = num_lines + chunk.count(b"\n"), chunk
+    num_lines += not last.endswith(b"\n")
     # The last part has no end, so that a longer file of prefixes is found out.
     stop = None if part == number else part * num_lines // number
     return (part - 1) * num_lines // number, stop

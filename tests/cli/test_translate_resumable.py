@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import tracemalloc
 
 import pytest
 from tiny_translator import SENTENCES, make_translate_config
@@ -32,7 +33,7 @@ def make(checkpoint, tmp_path):
         changes = {"output": str(tmp_path / "big.en"), "resume": True} | changes
         if changes.get("output_format") is OutputFormat.text:
             del changes["output_format"]  # the default; others ask for several translations
-        return make_translate_config(checkpoint, input=str(source), **changes)
+        return make_translate_config(checkpoint, **{"input": str(source)} | changes)
 
     return config
 
@@ -256,6 +257,26 @@ def test_joined_shards_equal_the_whole(make, tmp_path, number):
     assert b"".join(contents) == whole.read_bytes()
     sizes = {content.count(b"\n") for content in contents}
     assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_shard_without_lines_is_no_empty_input(make, tmp_path, caplog):
+    translate(make(shard="1/100"))
+
+    assert (tmp_path / "big.en").read_bytes() == b""
+    assert "has no lines" not in caplog.text
+
+
+def test_counting_lines_does_not_hold_a_long_one(make, tmp_path):
+    size = 50_000_000
+    (tmp_path / "big.de.gz").write_bytes(gzip.compress(bytes(size), 1))
+    tracemalloc.start()
+
+    with pytest.raises(ValueError, match=r"big\.de\.gz:1: the line has more than 1,048,576 bytes"):
+        translate(make(input=str(tmp_path / "big.de.gz"), shard="2/2"))
+
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < size / 2
 
 
 def test_nbest_lists_of_a_shard_are_numbered_as_in_the_whole(make, tmp_path):
