@@ -187,9 +187,9 @@ class ProgressDisplay:
             return
         self._has_estimate = True
         now = datetime.now()
-        end = now + timedelta(
-            seconds=min(self._seconds_left(progress, self._first, seconds), _LONGEST)
-        )
+        # With the validations since then, which count for training.max_minutes.
+        left = self._seconds_left(progress, self._first, progress.seconds - self._first.seconds)
+        end = now + timedelta(seconds=min(left, _LONGEST))
         logger.info(
             "an epoch takes about %s, without validation; the training ends at about %s",
             describe_seconds(seconds / updates * progress.updates_per_epoch),

@@ -131,6 +131,7 @@ class Run:
 
     def update(self, *, loss, num_tokens, seconds, new_interval=False):
         self.clock.seconds += seconds
+        self.progress.seconds += seconds
         result = UpdateResult({"loss": (loss * num_tokens, num_tokens)}, 1.0)
         self.progress.count_update(result, num_tokens=num_tokens, seconds=seconds)
         self.display.update(self.progress)
@@ -216,6 +217,18 @@ def test_the_end_is_that_of_the_budget_that_is_used_up_first(
 
     [line] = lines()
     assert line.endswith(f"; the training ends at about {end}")
+
+
+def test_validations_count_for_the_end_of_the_minutes(monkeypatch, lines):
+    monkeypatch.setattr(log_module, "datetime", Noon)
+    run = Run(monkeypatch, budget(max_minutes=60))
+
+    for _ in range(41):
+        run.progress.seconds += 20.0  # of a validation
+        run.update(loss=1.0, num_tokens=10, seconds=0.5)
+
+    # 14 of the 60 minutes are used, but 20.5 seconds in updates.
+    assert lines()[-1].endswith("; the training ends at about 12:45")
 
 
 def test_a_terminal_gets_a_bar_and_no_lines(monkeypatch, lines, capsys):
