@@ -133,6 +133,8 @@ class Batcher(Generic[_Result]):
             if not self.is_working:
                 raise ClosedError("the batcher is closed")
             if self._num_waiting + len(lines) > self.max_waiting:
+                self._drop_done()  # otherwise they keep their places to the end of the batch
+            if self._num_waiting + len(lines) > self.max_waiting:
                 raise QueueFullError(f"{self._num_waiting} lines wait")
             request = _Request(lines, decoding, self._translate, time.monotonic() + timeout)
             if lines:
@@ -207,16 +209,16 @@ class Batcher(Generic[_Result]):
     def _drop_unwanted(self) -> None:
         """Forget the requests that were cancelled or have waited too long."""
         now = time.monotonic()
-        kept = deque[_Request[_Result]]()
-        for request in self._requests:
-            if request.future.done():  # cancelled, or one of its lines has failed
-                self._num_waiting -= len(request.lines) - request.num_taken
-            elif request.deadline <= now:
-                self._num_waiting -= len(request.lines) - request.num_taken
+        # Not the deque: what is called when a future fails may submit again.
+        for request in list(self._requests):
+            if request.deadline <= now and not request.future.done():
                 _fail(request, DeadlineError("the request waited too long"))
-            else:
-                kept.append(request)
-        self._requests = kept
+        self._drop_done()
+
+    def _drop_done(self) -> None:
+        """Forget the requests that were cancelled, or of which a line has failed."""
+        self._requests = deque(each for each in self._requests if not each.future.done())
+        self._num_waiting = sum(len(each.lines) - each.num_taken for each in self._requests)
 
     def _translate_rows(self, batch: list[_Row[_Result]]) -> None:
         request = batch[0][0]

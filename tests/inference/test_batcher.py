@@ -189,6 +189,33 @@ def test_lines_that_waited_too_long_are_not_translated(recorder):
     assert recorder.lines() == [["first"], ["a"]]
 
 
+def test_cancelled_requests_free_their_places_at_once(recorder):
+    with Batcher(recorder, batch_size=1, max_waiting=2) as batcher:
+        shut(recorder, batcher)
+        cancelled = batcher.submit(["a", "b"], GREEDY)
+        with pytest.raises(QueueFullError):
+            batcher.submit(["c"], GREEDY)
+        assert cancelled.cancel()
+        future = batcher.submit(["c", "d"], GREEDY)
+        recorder.gate.set()
+
+        assert future.result(timeout=10) == ["C", "D"]
+    assert batcher.num_waiting == 0
+
+
+def test_a_request_may_be_repeated_when_it_is_overdue(recorder):
+    repeated = []
+    with Batcher(recorder, batch_size=1) as batcher:
+        shut(recorder, batcher)
+        overdue = batcher.submit(["a"], GREEDY, timeout=0)
+        other = batcher.submit(["b"], GREEDY)
+        overdue.add_done_callback(lambda _: repeated.append(batcher.submit(["a"], GREEDY)))
+        recorder.gate.set()
+
+        assert other.result(timeout=10) == ["B"]
+        assert repeated[0].result(timeout=10) == ["A"]
+
+
 def test_a_cancelled_request_is_not_translated(recorder):
     with Batcher(recorder) as batcher:
         shut(recorder, batcher)
