@@ -1,5 +1,6 @@
 """Fixtures of all tests."""
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -13,10 +14,11 @@ settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)
-def _fast_kernels() -> Iterator[None]:
-    """Undo a choice of kernels, which holds for the whole process."""
+def _state_of_the_process() -> Iterator[None]:
+    """Undo a choice of kernels, and the service's silence of warnings about single texts."""
     yield
     use_kernels(Kernels.fast)
+    logging.getLogger("seq2seq.inference").setLevel(logging.NOTSET)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
