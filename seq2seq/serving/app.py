@@ -128,7 +128,7 @@ class Service:
         self._is_reloading = True
         try:
             await asyncio.to_thread(self.models.reload)
-        except (OSError, ValueError, RuntimeError) as error:
+        except Exception as error:  # onnxruntime raises classes of its own
             logger.error("the models were not reloaded, the old ones answer: %s", error)
             self._metrics.count_reload(succeeded=False)
         else:

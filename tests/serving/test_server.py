@@ -189,6 +189,27 @@ def test_stopping_answers_what_was_accepted():
     assert [each.content for each in answers] == 6 * [{"translatedText": "JA"}]
 
 
+def test_after_a_failed_reload_the_old_model_answers(caplog):
+    class RuntimeOfAnotherLibraryError(Exception):
+        """An error that is no ValueError, as those of onnxruntime."""
+
+    loaded = []
+
+    def load(path):
+        if loaded:
+            raise RuntimeOfAnotherLibraryError("no session")
+        loaded.append(path)
+        return load_shouter(path)
+
+    with running(load=load) as live:
+        loop = live.server.servers[0].get_loop()
+        asyncio.run_coroutine_threadsafe(live.service.reload(), loop).result(20)
+        answer = live.translate("Ja.").content
+
+    assert answer == {"translatedText": "JA."}
+    assert "the models were not reloaded, the old ones answer: no session" in caplog.text
+
+
 def test_reloading_under_load_answers_every_request_by_one_of_the_models(caplog):
     marks = iter(range(1000))
 
