@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.export.web_runtime import URL
+from seq2seq.export.web_runtime import PACKAGE
 
 CACHE = Path(__file__).resolve().parents[1] / "data/cache"
-PACKAGE = URL.rpartition("/")[2]
 needs_web_runtime = pytest.mark.skipif(
     not (CACHE / PACKAGE).exists(),
     reason="needs onnxruntime-web: run python -m seq2seq.export.web_runtime data/cache",

@@ -1,15 +1,18 @@
 """onnxruntime-web, which runs the graphs in a browser; downloaded at first use."""
 
 import re
+import shutil
+import subprocess
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2seq.data.multi30k import fetch
+from seq2seq.files.paths import file_sha256
 
 VERSION = "1.30.0"
-URL = f"NPM/onnxruntime-web/-/onnxruntime-web-{VERSION}.tgz"
+PACKAGE = f"onnxruntime-web-{VERSION}.tgz"
 SHA256 = "d2228df7e4616bc3348bf504ee888f3bec43789a273f0a63f3e68d203ce3bf71"
 _FOLDER = "package/dist"
 _MODULE = f"{_FOLDER}/ort.wasm.bundle.min.mjs"
@@ -29,24 +32,46 @@ class WebRuntime(NamedTuple):
 def load_web_runtime(cache_dir: Path) -> WebRuntime:
     """Read onnxruntime-web from its package, which is downloaded (33 MB) if it is not there.
 
-    The package comes from the registry of npm, the only place where its authors publish it. It is
-    an archive whose hash is known, so npm itself is not needed.
+    Its authors publish it on npm alone, so npm downloads it.
 
     Args:
         cache_dir: The directory that keeps the package.
 
     Raises:
         ValueError: The package has another hash.
-        ConnectionError: It cannot be downloaded.
+        OSError: There is no npm, or it cannot download the package.
     """
-    path = cache_dir / URL.rpartition("/")[2]
-    fetch(URL, path=path, sha256=SHA256)
+    path = cache_dir / PACKAGE
+    if not path.exists():
+        _download(path)
+    if (sha256 := file_sha256(path)) != SHA256:
+        raise ValueError(
+            f"{path} has SHA-256 {sha256} instead of {SHA256}; delete it to download it again"
+        )
     found = {}
     with tarfile.open(path) as archive:
         for member in archive:
             if member.name in (_MODULE, _WASM) and (file := archive.extractfile(member)):
                 found[member.name] = file.read()
     return WebRuntime(_as_global(found[_MODULE].decode()), found[_WASM])
+
+
+def _download(path: Path) -> None:
+    """Download the package; it is complete or absent."""
+    command = ["npm", "pack", f"onnxruntime-web@{VERSION}"]
+    advice = f"run {' '.join(command)} where npm works, and copy {PACKAGE} to {path.parent}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    npm = shutil.which(command[0])
+    if npm is None:
+        raise FileNotFoundError(f"npm, which downloads onnxruntime-web, is not installed; {advice}")
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        done = subprocess.run(
+            [npm, *command[1:]], cwd=folder, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            lines = [line for line in done.stderr.splitlines() if "npm error" in line] or ["npm"]
+            raise ConnectionError(f"{lines[0]}: onnxruntime-web was not downloaded; {advice}")
+        Path(folder, PACKAGE).replace(path)
 
 
 def _as_global(module: str) -> str:

@@ -13,7 +13,7 @@ MODULE = "/*! licence */var a=1,b=2;export{a as env,b as default};\n//# sourceMa
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """Write a small package in the place of the downloaded one."""
-    path = tmp_path / web_runtime.URL.rpartition("/")[2]
+    path = tmp_path / web_runtime.PACKAGE
     contents = {
         "package/dist/ort.wasm.bundle.min.mjs": MODULE.encode(),
         "package/dist/ort-wasm-simd-threaded.wasm": b"\0asm",
@@ -42,14 +42,43 @@ def test_another_package_is_refused(package):
         load_web_runtime(package.parent)
 
 
-def test_failed_download_is_one_line_that_names_the_place(tmp_path, monkeypatch):
-    monkeypatch.setattr(web_runtime, "URL", "http://127.0.0.1:9/onnxruntime-web.tgz")
-    monkeypatch.setattr("seq2seq.data.multi30k.RETRY_WAIT", 0)
+def install_npm(folder, monkeypatch, script):
+    """Put a program called npm in the place of all others."""
+    (folder / "bin").mkdir()
+    path = folder / "bin" / "npm"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}:/bin:/usr/bin")
 
-    with pytest.raises(ConnectionError) as error:
-        load_web_runtime(tmp_path)
+
+def test_npm_downloads_the_package_once(package, tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    install_npm(
+        tmp_path, monkeypatch, f'[ "$*" = "pack onnxruntime-web@1.30.0" ] && cp {package} .'
+    )
+
+    runtime = load_web_runtime(cache)
+    (tmp_path / "bin" / "npm").write_text("#!/bin/sh\nexit 1\n")
+
+    assert load_web_runtime(cache) == runtime
+    assert [path.name for path in cache.iterdir()] == [package.name]
+
+
+@pytest.mark.parametrize("script", [None, "echo 'npm error code ENOTFOUND' >&2; exit 1"])
+def test_failed_download_is_one_line_that_names_the_place(tmp_path, monkeypatch, script):
+    cache = tmp_path / "cache"
+    if script is None:
+        monkeypatch.setenv("PATH", "")
+    else:
+        install_npm(tmp_path, monkeypatch, script)
+
+    with pytest.raises(OSError, match="onnxruntime-web") as error:
+        load_web_runtime(cache)
 
     assert str(error.value).endswith(
-        f"copy the file to {tmp_path / 'onnxruntime-web.tgz'} yourself"
+        "; run npm pack onnxruntime-web@1.30.0 where npm works, and copy "
+        f"onnxruntime-web-1.30.0.tgz to {cache}"
     )
+    assert ("ENOTFOUND" in str(error.value)) == (script is not None)
     assert "\n" not in str(error.value)
+    assert list(cache.iterdir()) == []
