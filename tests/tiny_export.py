@@ -25,12 +25,15 @@ SENTENCES = [
 _SIZES = ("encoder.embedding_size", "decoder.embedding_size", "decoder.readout_size")
 
 
-def make_exportable(*overrides: str, attention: AttentionConfig | None = None) -> Checkpoint:
+def make_exportable(
+    *overrides: str, attention: AttentionConfig | None = None, deviation: float = 0.5
+) -> Checkpoint:
     """Return random weights that are large enough for varied translations.
 
     Args:
         overrides: Keys of the configuration.
         attention: Configuration of the attention in place of that of the keys.
+        deviation: Standard deviation of the weights; the larger, the more rounding grows by steps.
     """
     config = load_config(
         "tokenizer=unigram",
@@ -51,7 +54,7 @@ def make_exportable(*overrides: str, attention: AttentionConfig | None = None) -
     )
     torch.manual_seed(3)
     for parameter in model.parameters():
-        parameter.data.normal_(std=0.5)
+        parameter.data.normal_(std=deviation)
     model.decoder.output.bias.data[EOS] = 1.2  # some translations end before the limit
     return Checkpoint(
         config=config,
