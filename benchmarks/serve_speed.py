@@ -45,7 +45,7 @@ class Server(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What one load on a server gave."""
+    """The result of one load on a server."""
 
     rate: float
     """Requests per second."""

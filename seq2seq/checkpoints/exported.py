@@ -57,7 +57,7 @@ def is_exported(path: Path) -> bool:
 
 
 class ExportedModel(NamedTuple):
-    """What a checkpoint contains too."""
+    """The parts that a checkpoint contains too."""
 
     version: str
     config: dict[str, dict[str, str]]

@@ -1,4 +1,4 @@
-"""What attention aligns: links between words, their error rate, and statistics of heads."""
+"""Alignments of attention: links between words, their error rate, and statistics of heads."""
 
 # N heads, T target tokens, S source tokens
 

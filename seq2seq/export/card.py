@@ -15,7 +15,7 @@ _NUM_EXAMPLES = 3
 
 
 class RunResults(NamedTuple):
-    """What a run says of its best checkpoint."""
+    """The results of a run for its best checkpoint."""
 
     split: str
     """`test`, or `valid` if the run has no test set."""

@@ -24,7 +24,7 @@ Integers = NDArray[np.int64]
 
 
 class Encoded(NamedTuple):
-    """What the encoder says of B sentences."""
+    """The output of the encoder for B sentences."""
 
     memory: list[NDArray[np.generic]]
     """Arrays (B, ...) that every step reads: keys, values and mask."""

@@ -18,7 +18,7 @@ class DropoutMode(Enum):
 
 @dataclass(kw_only=True, slots=True, repr=False)
 class SideConfig(Config, marks=(Mark.named, Mark.model)):
-    """What encoder and decoder both have: a GRU over embeddings, and its dropout."""
+    """The settings that encoder and decoder share: a GRU over embeddings, and its dropout."""
 
     embedding_size: Size
     """Size of a token embedding."""
