@@ -114,7 +114,7 @@ def _load_exported(path: str, config: ServeConfig) -> LoadedModel:
             f"engine=onnx needs {error.name}; pip install 'attention-seq2seq[onnx,serve]'"
         ) from error
     runtime = read_runtime(expand_home(path, key="checkpoint"))
-    translator = OnnxTranslator.load(path, threads=config.threads)
+    translator = OnnxTranslator.load(path, threads=config.threads or 1)
 
     def num_tokens(line: str) -> int:
         return len(translator.source_tokenizer.encode([line])[0])

@@ -173,7 +173,7 @@ class Batcher(Generic[_Result]):
             with self._changed:
                 is_open = num_answered > 1
                 self._open_until = end + self._linger * num_answered if is_open else -math.inf
-                self._num_expected = min(self._batch_size, self._num_waiting + num_answered)
+                self._num_expected = min(self._batch_size, self._num_expected + num_answered)
 
     def _next_batch(self) -> list[_Row[_Result]] | None:
         """Wait for requests and take lines of them; None if there will be no more."""
@@ -224,6 +224,7 @@ class Batcher(Generic[_Result]):
         request = batch[0][0]
         lines = [request.lines[index] for request, index in batch]
         found = request.translate(lines, request.decoding)
+        self._num_expected = self._num_waiting  # before the clients ask again
         for (request, index), result in zip(batch, list(found), strict=True):
             request.results[index] = result
         for request in {id(request): request for request, _ in batch}.values():

@@ -35,7 +35,7 @@ class ServeConfig(Config):
     """Device that translates; auto: CUDA if there is one."""
     precision: Precision
     threads: Threads | None
-    """CPU threads; None: as many as torch chooses."""
+    """CPU threads; None: as many as torch chooses, or one of onnxruntime."""
     batch_size: Count
     """Most sentences translated together."""
     split_length: Count

@@ -139,9 +139,11 @@ def bind(host: str, port: int) -> socket.socket:
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        family, _, _, _, address = found[0]
+        family, kind, protocol, _, address = found[0]
         with contextlib.ExitStack() as stack:
-            bound = stack.enter_context(socket.socket(family))
+            # asyncio turns Nagle's algorithm off only for sockets that name TCP as their protocol;
+            # with it, the body of an answer would wait 40 ms for the client's acknowledgement.
+            bound = stack.enter_context(socket.socket(family, kind, protocol))
             if sys.platform != "win32":  # a service that is started again takes its port at once
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind(address)

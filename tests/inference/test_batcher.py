@@ -4,6 +4,7 @@ from concurrent.futures import CancelledError, wait
 from dataclasses import replace
 
 import pytest
+from tiny_service import wait_until
 from tiny_translator import BEAM, BEST, GREEDY, SENTENCES, make_translator
 
 from seq2seq.inference.batcher import Batcher, ClosedError, DeadlineError, QueueFullError
@@ -103,6 +104,18 @@ def test_after_a_batch_of_several_the_next_one_is_filled(recorder):
         assert batcher.submit(["d"], GREEDY).result(10) == ["D"]
 
     assert recorder.lines() == [["first"], ["a", "b"], ["c", "d"]]
+
+
+def test_clients_that_ask_again_at_once_are_expected_only_once(recorder):
+    again = []
+    with Batcher(recorder, batch_size=8, linger=3600) as batcher:
+        shut(recorder, batcher)
+        for future in [batcher.submit([letter], GREEDY) for letter in "ab"]:
+            future.add_done_callback(lambda _: again.append(batcher.submit(["c"], GREEDY)))
+        recorder.gate.set()
+        wait_until(lambda: len(again) == 2)
+
+        assert [future.result(10) for future in again] == [["C"], ["C"]]
 
 
 def test_the_rest_of_a_document_does_not_wait_for_others(recorder):

@@ -253,6 +253,23 @@ def test_an_address_in_use_is_refused_in_one_line():
             bind("127.0.0.1", port)
 
 
+def test_the_parts_of_an_answer_do_not_wait_for_an_acknowledgement(monkeypatch):
+    delays = []
+    made = server.Connection.connection_made
+
+    def connection_made(self, transport):
+        made(self, transport)
+        connection = transport.get_extra_info("socket")
+        delays.append(not connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(server.Connection, "connection_made", connection_made)
+    with running() as live, live.connect() as connection:
+        connection.sendall(REQUEST)
+        assert read_answer(connection).startswith(b"HTTP/1.1 200")
+
+    assert delays == [False]
+
+
 def test_an_address_of_another_machine_is_refused():
     with pytest.raises(ValueError, match=r"host=192.0.2.1 port=0: .*; choose another address"):
         bind("192.0.2.1", 0)
