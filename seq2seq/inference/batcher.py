@@ -1,5 +1,6 @@
 """Translate the requests of many threads in batches: one thread owns the model."""
 
+import logging
 import math
 import threading
 import time
@@ -11,6 +12,8 @@ from itertools import cycle
 from typing import Generic, TypeVar
 
 from seq2seq.search.config import DecodingConfig
+
+logger = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 Translate = Callable[[list[str], DecodingConfig], Sequence[_Result]]
@@ -64,7 +67,8 @@ class Batcher(Generic[_Result]):
         max_waiting: Most lines that wait; more are refused.
         linger: Seconds for each request that a batch answered, if there were several, in which the
             next batch waits for as many new requests: its clients often ask again at once.
-        on_batch: Called with the number of lines and the seconds of each batch.
+        on_batch: Called with the number of lines and the seconds of each batch; what it raises is
+            logged.
 
     Example:
         >>> from seq2seq.search import GreedyConfig
@@ -108,12 +112,22 @@ class Batcher(Generic[_Result]):
         return self._num_waiting
 
     @property
+    def is_full(self) -> bool:
+        """Return whether a line would be refused because of those that wait."""
+        return self._num_waiting >= self.max_waiting
+
+    @property
     def is_working(self) -> bool:
         """Return whether requests are accepted."""
         return self._thread.is_alive() and not self._is_closed
 
     def submit(
-        self, lines: Sequence[str], decoding: DecodingConfig, *, timeout: float = math.inf
+        self,
+        lines: Sequence[str],
+        decoding: DecodingConfig,
+        *,
+        timeout: float = math.inf,
+        translate: Translate[_Result] | None = None,
     ) -> Future[list[_Result]]:
         """Ask for the translations of lines.
 
@@ -121,6 +135,8 @@ class Batcher(Generic[_Result]):
             lines: Lines of one request.
             decoding: Lines are translated together if they have equal configurations.
             timeout: Seconds after which lines that still wait are not translated.
+            translate: Used for this request, and together only with requests of the same function;
+                None: the function of the batcher.
 
         Returns:
             A future of one result for each line. Cancelling it drops the lines that still wait.
@@ -136,7 +152,8 @@ class Batcher(Generic[_Result]):
                 self._drop_done()  # otherwise they keep their places to the end of the batch
             if self._num_waiting + len(lines) > self.max_waiting:
                 raise QueueFullError(f"{self._num_waiting} lines wait")
-            request = _Request(lines, decoding, self._translate, time.monotonic() + timeout)
+            translate = translate or self._translate
+            request = _Request(lines, decoding, translate, time.monotonic() + timeout)
             if lines:
                 self._requests.append(request)
                 self._num_waiting += len(lines)
@@ -144,11 +161,6 @@ class Batcher(Generic[_Result]):
             else:
                 request.future.set_result([])
         return request.future
-
-    def replace(self, translate: Translate[_Result]) -> None:
-        """Use another function for the requests that come from now on."""
-        with self._changed:
-            self._translate = translate
 
     def close(self) -> None:
         """Accept no more requests, translate those that wait, and end the thread."""
@@ -168,7 +180,10 @@ class Batcher(Generic[_Result]):
                 for row in batch:
                     self._translate_alone(row)
             end = time.monotonic()
-            self._on_batch(len(batch), end - begin)
+            try:
+                self._on_batch(len(batch), end - begin)
+            except Exception:  # it must not end the thread, without which nothing is translated
+                logger.exception("a batch was translated, but its report failed")
             num_answered = len({id(request) for request, _ in batch if request.future.done()})
             with self._changed:
                 is_open = num_answered > 1

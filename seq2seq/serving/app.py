@@ -78,7 +78,8 @@ class Service:
         self.models = Models(
             config.checkpoint, load=load, new_batcher=self._new_batcher, decoding=config.decoding
         )
-        self._is_reloading = False
+        self._reloading = asyncio.Lock()
+        self._has_changed = False
 
     def application(self) -> Starlette:
         """Return the ASGI application, whose end closes the models."""
@@ -122,20 +123,24 @@ class Service:
         )
 
     async def reload(self) -> None:
-        """Read the models again; after an error the old ones stay, and the log names it."""
-        if self._is_reloading:
-            return
-        self._is_reloading = True
-        try:
-            await asyncio.to_thread(self.models.reload)
-        except Exception as error:  # onnxruntime raises classes of its own
-            logger.error("the models were not reloaded, the old ones answer: %s", error)
-            self._metrics.count_reload(succeeded=False)
-        else:
-            logger.info("reloaded the models")
-            self._metrics.count_reload(succeeded=True)
-        finally:
-            self._is_reloading = False
+        """Read the models as they are now; after an error the old ones stay, and the log names it.
+
+        Calls during a reload wait for it and share the next one, since files that the first has
+        read may have changed after that.
+        """
+        self._has_changed = True
+        async with self._reloading:
+            if not self._has_changed:
+                return
+            self._has_changed = False
+            try:
+                await asyncio.to_thread(self.models.reload)
+            except Exception as error:  # onnxruntime raises classes of its own
+                logger.error("the models were not reloaded, the old ones answer: %s", error)
+                self._metrics.count_reload(succeeded=False)
+            else:
+                logger.info("reloaded the models")
+                self._metrics.count_reload(succeeded=True)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -154,9 +159,8 @@ class Service:
         return _answer({"status": "ok"})
 
     async def _ready(self, request: Request) -> Response:
-        """Answer whether requests are accepted now."""
-        is_full = self.models.num_waiting >= self._config.max_waiting
-        if not self.models.are_working or is_full:
+        """Answer whether requests are accepted now, for one of the language pairs at least."""
+        if not self.models.are_ready:
             raise RefusedError(503, "the service is busy", retry_after=1)
         return _answer({"status": "ready"})
 
@@ -296,7 +300,7 @@ class Service:
             )
         left = end - time.monotonic()
         try:
-            future = model.batcher.submit(sentences, decoding, timeout=left)
+            future = model.submit(sentences, decoding, timeout=left)
             found = iter(await _unless_gone(request, future, timeout=left))
         except (QueueFullError, ClosedError):
             raise RefusedError(503, "too many requests wait", retry_after=1) from None

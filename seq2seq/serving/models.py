@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import NamedTuple
 
 from seq2seq.inference.batcher import Batcher, Translate
@@ -25,10 +26,17 @@ class LoadedModel(NamedTuple):
 
 
 class ServedModel(NamedTuple):
-    """A model that answers requests."""
+    """A model that answers requests; after a reload the pair has another, of the same batcher."""
 
     split: Split
+    translate: Translate[Translation]
     batcher: Batcher[Translation]
+
+    def submit(
+        self, sentences: Sequence[str], decoding: DecodingConfig, *, timeout: float
+    ) -> Future[list[Translation]]:
+        """Ask for translations by this model; raises as `Batcher.submit`."""
+        return self.batcher.submit(sentences, decoding, timeout=timeout, translate=self.translate)
 
 
 Load = Callable[[str], LoadedModel]
@@ -61,7 +69,7 @@ class Models:
         self._load = load
         self._decoding = decoding
         self._models = {
-            pair: ServedModel(model.split, new_batcher(model.translate, pair))
+            pair: ServedModel(model.split, model.translate, new_batcher(model.translate, pair))
             for pair, model in self._load_all().items()
         }
 
@@ -76,9 +84,11 @@ class Models:
         return sum(model.batcher.num_waiting for model in self._models.values())
 
     @property
-    def are_working(self) -> bool:
-        """Return whether all models accept requests."""
-        return all(model.batcher.is_working for model in self._models.values())
+    def are_ready(self) -> bool:
+        """Return whether all models work, and one at least has room for a request."""
+        batchers = [model.batcher for model in self._models.values()]
+        is_full = all(batcher.is_full for batcher in batchers)
+        return all(batcher.is_working for batcher in batchers) and not is_full
 
     def __getitem__(self, pair: Pair) -> ServedModel:
         return self._models[pair]
@@ -99,11 +109,10 @@ class Models:
                 f"the models translate {_listed(loaded)} now, but the service began with "
                 f"{_listed(self._models)}; restart it"
             )
-        reloaded = {}
-        for pair, model in loaded.items():
-            self._models[pair].batcher.replace(model.translate)
-            reloaded[pair] = ServedModel(model.split, self._models[pair].batcher)
-        self._models = reloaded
+        self._models = {
+            pair: ServedModel(model.split, model.translate, self._models[pair].batcher)
+            for pair, model in loaded.items()
+        }
 
     def close(self) -> None:
         """Answer what waits, and accept no more."""

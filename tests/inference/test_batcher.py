@@ -252,8 +252,9 @@ def test_a_request_is_translated_by_the_function_that_it_came_for(recorder):
     with Batcher(recorder, batch_size=2) as batcher:
         shut(recorder, batcher)
         old = batcher.submit(["a", "b", "c"], GREEDY)
-        batcher.replace(lambda lines, decoding: [f"new {line}" for line in lines])
-        new = batcher.submit(["d"], GREEDY)
+        new = batcher.submit(
+            ["d"], GREEDY, translate=lambda lines, decoding: [f"new {line}" for line in lines]
+        )
         recorder.gate.set()
 
         assert old.result(10) == ["A", "B", "C"]
@@ -285,6 +286,17 @@ def test_batches_are_reported(recorder):
         recorder.gate.set()
 
     assert sizes == [1, 2]
+
+
+def test_a_report_that_fails_does_not_stop_the_translations(recorder, caplog):
+    def fail(size, seconds):
+        raise OSError("no space left on device")
+
+    with Batcher(recorder, on_batch=fail) as batcher:
+        answers = [batcher.submit([line], GREEDY).result(10) for line in "ab"]
+
+    assert answers == [["A"], ["B"]]
+    assert "no space left on device" in caplog.text
 
 
 def test_requests_of_many_threads_lose_nothing():

@@ -1,3 +1,5 @@
+import threading
+
 import pytest
 from tiny_service import Shouter, load_shouter
 from tiny_translator import GREEDY
@@ -15,7 +17,7 @@ def make_models():
     """Return a function that makes models, which are closed at the end."""
     made = []
 
-    def make(*paths, load=load_shouter):
+    def make(*paths, load=load_shouter, new_batcher=new_batcher):
         made.append(Models(paths, load=load, new_batcher=new_batcher, decoding=GREEDY))
         return made[-1]
 
@@ -25,7 +27,7 @@ def make_models():
 
 
 def ask(models, pair, line="a"):
-    [translation] = models[pair].batcher.submit([line], GREEDY).result(10)
+    [translation] = models[pair].submit([line], GREEDY, timeout=10).result(10)
     return translation.text
 
 
@@ -34,7 +36,7 @@ def test_each_pair_has_its_model(make_models):
 
     assert models.pairs == [("de", "en"), ("en", "de")]
     assert ask(models, ("en", "de"), "ja") == "JA"
-    assert models.are_working
+    assert models.are_ready
     assert models.num_waiting == 0
 
 
@@ -90,9 +92,50 @@ def test_after_a_reload_that_failed_all_old_models_answer(make_models, second, e
     assert [ask(models, pair) for pair in models.pairs] == ["Aold", "Aold"]
 
 
-def test_closed_models_are_not_working(make_models):
+def test_a_model_that_was_chosen_before_a_reload_answers_after_it(make_models):
+    marks = iter("12")
+    models = make_models(
+        "de-en", load=lambda path: load_shouter(path)._replace(translate=Shouter(next(marks)))
+    )
+    chosen = models["de", "en"]
+
+    models.reload()
+
+    [old] = chosen.submit(["a"], GREEDY, timeout=10).result(10)
+    assert (old.text, ask(models, ("de", "en"))) == ("A1", "A2")
+
+
+def test_models_are_ready_while_one_of_them_has_room(make_models):
+    gate, entered = threading.Event(), threading.Semaphore(0)
+
+    def wait(lines):
+        if lines != ["a"]:  # the first translation of a model
+            entered.release()
+            assert gate.wait(20)
+
+    def batcher(translate, pair):
+        return Batcher(translate, max_waiting=1)
+
+    models = make_models(
+        "de-en",
+        "en-de",
+        load=lambda path: load_shouter(path)._replace(translate=Shouter(before=wait)),
+        new_batcher=batcher,
+    )
+    are_ready = []
+    for pair in models.pairs:
+        models[pair].submit(["b"], GREEDY, timeout=20)
+        assert entered.acquire(timeout=20)
+        models[pair].submit(["c"], GREEDY, timeout=20)
+        are_ready.append(models.are_ready)
+    gate.set()
+
+    assert are_ready == [True, False]
+
+
+def test_closed_models_are_not_ready(make_models):
     models = make_models("de-en")
 
     models.close()
 
-    assert not models.are_working
+    assert not models.are_ready

@@ -210,6 +210,34 @@ def test_after_a_failed_reload_the_old_model_answers(caplog):
     assert "the models were not reloaded, the old ones answer: no session" in caplog.text
 
 
+def test_files_that_change_during_a_reload_are_read_by_the_next_one():
+    loads, entered, gate = [], threading.Event(), threading.Event()
+
+    def load(path):
+        loads.append(path)
+        if len(loads) == 2:
+            entered.set()
+            assert gate.wait(20)
+        return load_shouter(path)._replace(translate=Shouter(mark=f" {len(loads)}"))
+
+    with running(load=load) as live:
+        loop = live.server.servers[0].get_loop()
+
+        def reload():
+            return asyncio.run_coroutine_threadsafe(live.service.reload(), loop)
+
+        reloads = [reload()]
+        assert entered.wait(20)
+        reloads += [reload(), reload()]
+        live.ask("/health")  # both wait now
+        gate.set()
+        for each in reloads:
+            each.result(20)
+
+        assert live.translate("Ja.").content == {"translatedText": "JA. 3"}
+    assert len(loads) == 3
+
+
 def test_reloading_under_load_answers_every_request_by_one_of_the_models(caplog):
     marks = iter(range(1000))
 
