@@ -15,6 +15,7 @@ from seq2seq.attention.base import (
     build_attention,
     register_attention,
 )
+from seq2seq.attention.contract import check_attention
 from seq2seq.attention.coverage import CoverageAttention, CoverageConfig
 from seq2seq.attention.dot import DotAttention, DotConfig
 from seq2seq.attention.gaussian import GaussianAttention, GaussianConfig
@@ -73,6 +74,7 @@ __all__ = [
     "UniformConfig",
     "attention_config_types",
     "build_attention",
+    "check_attention",
     "masked_entmax15",
     "masked_softmax",
     "masked_sparsemax",

@@ -12,11 +12,155 @@ from tiny_attention import (
 )
 from torch.testing import assert_close
 
-from seq2seq.attention import attention_config_types, build_attention
+from seq2seq.attention import (
+    CoverageAttention,
+    CoverageConfig,
+    DotAttention,
+    DotConfig,
+    attention_config_types,
+    build_attention,
+    check_attention,
+)
 
 # B=3, T=4, S=5; Q=6, K=10 (6 where the type asks it), V=7
 every_type = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
 NAMES = sorted(attention_config_types())
+
+
+@every_type
+def test_type_keeps_the_contract(config):
+    check_attention(type(tiny_attention(config)), config)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_type_keeps_the_contract_in_its_default_size(name):
+    config_type = attention_config_types()[name]
+
+    check_attention(type(tiny_attention(VARIANTS[name])), config_type)
+
+
+class Blind(DotAttention):
+    def forward(self, query, memory):
+        return self.average(self.score(query, memory.keys).softmax(-1), memory)
+
+
+class Unnormalised(DotAttention):
+    def forward(self, query, memory):
+        weights = self.score(query, memory.keys).sigmoid() * memory.source_mask.unsqueeze(1)
+        return self.average(weights, memory)
+
+
+class Centred(DotAttention):
+    """Reads the mean of all keys, also of padding."""
+
+    def score(self, query, keys):
+        scale = 1 + keys.square().mean((1, 2)).view(-1, 1, 1)
+        return super().score(query, keys) * scale
+
+
+class LengthScaled(DotAttention):
+    def score(self, query, keys):
+        return super().score(query, keys) / keys.shape[1]
+
+
+class OneMask(DotAttention):
+    """Takes the mask of the first query for all."""
+
+    def forward(self, query, memory):
+        mask = memory.source_mask
+        return super().forward(
+            query, memory._replace(source_mask=mask[:, 0] if mask.dim() == 3 else mask)
+        )
+
+
+class NotANumber(DotAttention):
+    def forward(self, query, memory):
+        mask = memory.source_mask if memory.source_mask.dim() == 3 else memory.source_mask[:, None]
+        weights = self.score(query, memory.keys).masked_fill(~mask, -torch.inf).softmax(-1)
+        if weights.numel() and memory.source_mask.dim() == 3:
+            weights = weights.nan_to_num()
+        return self.average(weights, memory)
+
+
+class BatchScaled(DotAttention):
+    def score(self, query, keys):
+        return super().score(query, keys) * query.shape[0]
+
+
+class Doubled(CoverageAttention):
+    """Adds the weights of a step twice."""
+
+    def step(self, query, memory, state):
+        context, weights, _ = super().step(query, memory, state)
+        return context, weights, (state[0] + 2 * weights.squeeze(1),)
+
+
+class SharedState(CoverageAttention):
+    """Gives all hypotheses of a sentence the state of the first."""
+
+    def step(self, query, memory, state):
+        first = state[0].view(len(memory.keys), -1, memory.keys.shape[1])[:, :1]
+        repeated = first.expand(-1, len(query) // len(memory.keys), -1).flatten(0, 1)
+        return super().step(query, memory, (repeated,))
+
+
+class Remembers(DotAttention):
+    def forward(self, query, memory):
+        context, self.weights = super().forward(query, memory)
+        return context, self.weights
+
+
+class Single(DotAttention):
+    """Computes in single precision."""
+
+    def score(self, query, keys):
+        return super().score(query.float(), keys.float())
+
+
+class Detached(DotAttention):
+    def score(self, query, keys):
+        return super().score(query, keys.detach())
+
+
+class WrongContext(DotAttention):
+    def forward(self, query, memory):
+        context, weights = super().forward(query, memory)
+        return context[..., 1:], weights
+
+
+FAULTS = {
+    WrongContext: (DotConfig, "shapes must be"),
+    Remembers: (DotConfig, "a call must store nothing .*changed: weights"),
+    Blind: (DotConfig, "weights of padding must be exactly 0"),
+    Unnormalised: (DotConfig, "the others sum to 1"),
+    Centred: (DotConfig, "padding must change no result"),
+    LengthScaled: (DotConfig, "more padding must change no result"),
+    OneMask: (DotConfig, "positions masked for one query"),
+    NotANumber: (DotConfig, "a source of padding only"),
+    BatchScaled: (DotConfig, "the others of its batch"),
+    Doubled: (CoverageConfig, "a step for each query must equal one call"),
+    SharedState: (CoverageConfig, "the rows of a beam"),
+    Single: (DotConfig, "the precision of the inputs"),
+    Detached: (DotConfig, "gradients must equal"),
+}
+
+
+@pytest.mark.parametrize("faulty", FAULTS, ids=lambda faulty: faulty.__name__)
+def test_broken_rule_is_named(faulty):
+    config, rule = FAULTS[faulty]
+
+    with pytest.raises(AssertionError, match=f"^{faulty.__name__}: .*{rule}") as error:
+        check_attention(faulty, config)
+
+    assert "\n" not in str(error.value)
+
+
+def test_check_leaves_the_random_numbers_of_the_caller():
+    before = torch.get_rng_state()
+
+    check_attention(DotAttention, DotConfig)
+
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @every_type
@@ -53,47 +197,6 @@ def test_error_for_different_sizes_names_both_sizes(name):
         ValueError, match=rf"attention={config.name}\b.*size 6.*size 10.* make them so or"
     ):
         build_attention(config, query_size=6, key_size=10, value_size=VALUE_SIZE)
-
-
-@every_type
-def test_one_query_at_a_time_equals_all_at_once(config):
-    attention, sources = tiny_attention(config), tiny_sources(config)
-    memory = attention.prepare(sources.keys, sources.mask, values=sources.values)
-
-    context, weights = attention(sources.query, memory)
-    state, contexts, weights_of_steps = attention.start(memory), [], []
-    for query in sources.query.unbind(1):
-        step_context, step_weights, state = attention.step(query, memory, state)
-        contexts.append(step_context)
-        weights_of_steps.append(step_weights)
-
-    assert_close(torch.stack(contexts, dim=1), context)
-    assert_close(torch.stack(weights_of_steps, dim=2), weights)
-
-
-@every_type
-def test_gradients_equal_finite_differences(config):
-    attention, sources = tiny_attention(config), tiny_sources(config)
-    lengths = torch.tensor([[3, 2]])
-    inputs = [part[:1, :size].detach() for part, size in zip(sources, (2, 3, 3), strict=False)]
-
-    def outputs(query, keys, values, *_):
-        return attention(query, attention.prepare(keys, lengths, values=values))
-
-    variables = *(part.requires_grad_() for part in inputs), *attention.parameters()
-    assert torch.autograd.gradcheck(outputs, variables)
-
-
-@every_type
-def test_nothing_is_stored_on_the_module(config):
-    attention, sources = tiny_attention(config), tiny_sources(config)
-    before = [dict(vars(module)) for module in attention.modules()]
-    parameters = {name: tensor.clone() for name, tensor in attention.state_dict().items()}
-
-    attend(attention, sources)
-
-    assert [dict(vars(module)) for module in attention.modules()] == before
-    assert_close(dict(attention.state_dict()), parameters, atol=0, rtol=0)
 
 
 @every_type
