@@ -87,6 +87,7 @@ def make_translate_config(checkpoint: Path | str | list[str], **changes: object)
         "output_format": OutputFormat.text,
         "gold_base": 0,
         "resume": False,
+        "processes": 1,
         "batch_size": 3,
         "device": Device.cpu,
         "precision": Precision.fp32,

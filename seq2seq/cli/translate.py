@@ -28,6 +28,7 @@ with interrupts_in_one_line():  # these imports take seconds
         open_inputs,
         open_progress,
     )
+    from seq2seq.config.plugins import load_plugins
     from seq2seq.config.schema import register_schemas
     from seq2seq.data.tokenizers.interface import leading_symbols
     from seq2seq.evaluation.alignment import Agreement, check_links, format_links, parse_links
@@ -35,12 +36,13 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.files.paths import expand_home
     from seq2seq.files.text import open_lines
     from seq2seq.inference.lexical_constraints import PrefixError
+    from seq2seq.inference.processes import TranslatorProcesses, open_processes
     from seq2seq.inference.sentence_splitting import SentenceSplitter
     from seq2seq.inference.translation import Translation
     from seq2seq.inference.translator import BATCHES_PER_WINDOW, Translator
     from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
-    from seq2seq.kernels import use_kernels
-    from seq2seq.runtime.process import keep_freed_memory
+    from seq2seq.kernels import Kernels, use_kernels
+    from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
     from seq2seq.visualization.page import AttentionPage
     from seq2seq.visualization.plots import attention_figure
 
@@ -66,9 +68,7 @@ def translate(config: TranslateConfig) -> None:
         ValueError: The configuration does not fit the checkpoint, or an input is damaged.
         OSError: A file cannot be read or written.
     """
-    use_kernels(config.kernels)
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
+    _prepare(config.kernels, config.threads)
     with contextlib.ExitStack() as stack:
         inputs = open_inputs(config, stack)
         translator = Translator.load(
@@ -86,6 +86,13 @@ def translate(config: TranslateConfig) -> None:
                 for path in config.output or (None,)
             ]
         words = _unknown_words(config, translator)
+        processes = None
+        if config.processes > 1:
+            threads = max(1, torch.get_num_threads() // config.processes)
+            begin = partial(_begin_process, config, threads)
+            processes = stack.enter_context(
+                open_processes(translator, number=config.processes, prepare=begin)
+            )
         reports = stack.enter_context(open_reports(config, translator, new_file=new_file))
         progress = stack.enter_context(open_progress(config))
         window_size = BATCHES_PER_WINDOW * config.batch_size
@@ -96,6 +103,7 @@ def translate(config: TranslateConfig) -> None:
             banned_phrases=_read_phrases(config),
             unknown_words=words,
             progress=progress,
+            processes=processes,
         )
         first = inputs.first
         if partial_output is not None:
@@ -111,6 +119,21 @@ def translate(config: TranslateConfig) -> None:
             progress.log_speed()
 
 
+def _prepare(kernels: Kernels, threads: int | None) -> None:
+    """Set what a process needs before its first product."""
+    use_kernels(kernels)
+    if threads is not None:
+        torch.set_num_threads(threads)
+
+
+def _begin_process(config: TranslateConfig, threads: int) -> None:
+    """Prepare one of several processes."""
+    keep_freed_memory()
+    log_to_stderr()
+    _prepare(config.kernels, threads)
+    load_plugins(config.plugins)
+
+
 def _translations(
     config: TranslateConfig,
     translator: Translator,
@@ -119,6 +142,7 @@ def _translations(
     banned_phrases: Sequence[str],
     unknown_words: UnknownWords | None,
     progress: TranslationProgress,
+    processes: TranslatorProcesses | None,
 ) -> Iterator[Translation]:
     """Yield one translation for each input line: found by a search, or the scored reference."""
     size = config.batch_size
@@ -137,6 +161,7 @@ def _translations(
         batch_size=size,
         banned_phrases=banned_phrases,
         on_translation=progress.advance,
+        processes=processes,
     )
     if unknown_words is not None:
         found = map(unknown_words.replace, found)

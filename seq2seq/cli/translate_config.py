@@ -91,6 +91,8 @@ class TranslateConfig(Config):
     """Part of the lines of a large input to translate: 3/16 is the third of 16 equal parts."""
     resume: bool
     """Keep finished lines beside the output in OUTPUT.partial, and continue from there."""
+    processes: Annotated[int, Range(1, 1_024)]
+    """Processes that share the windows of 64 batches, and the CPU threads."""
     batch_size: Count
     """Sentences translated together."""
     progress: bool | None
@@ -150,6 +152,11 @@ class TranslateConfig(Config):
         for key in [each for each in ("resume", "shard") if getattr(self, each)]:
             if num_inputs != 1 or self.input is None:
                 yield f"{key}={getattr(self, key)} needs one input file; give input=FILE"
+        if self.processes > 1:
+            if self.input is None:
+                yield f"processes={self.processes} needs an input of many lines; give input=FILE"
+            if self.reference is not None:
+                yield f"processes={self.processes} searches, but {given['reference']} is scored"
         if self.resume:
             if len(self.output or ()) != 1:
                 yield "resume=true keeps lines beside the output; give output=FILE"

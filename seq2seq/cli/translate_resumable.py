@@ -20,7 +20,7 @@ from seq2seq.files.paths import expand_home, file_sha256
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
-_OF_NO_TEXT = ("resume", "output", "progress")
+_OF_NO_TEXT = ("resume", "output", "progress", "processes")
 """Keys that change no translation."""
 _READ = ("checkpoint", "plugins", "input", "prefixes", "banned_phrases", "dictionary")
 _TEXT, _STATE = "text", "state.json"

@@ -4,9 +4,10 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -57,6 +58,17 @@ Window = Sequence[tuple[str, str]]
 OnTranslation = Callable[[Translation], None]
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+
+
+class WindowProcesses(Protocol):
+    """Processes that hold a copy of the translator each."""
+
+    def map(
+        self,
+        function: Callable[["Translator", list[EncodedPair]], Iterable[Translation]],
+        windows: Iterator[list[EncodedPair]],
+    ) -> Iterator[list[Translation]]:
+        """Apply a function to each window, and yield the results in order."""
 
 
 def ignore(result: object) -> None:
@@ -215,17 +227,59 @@ class Translator:
         batch_size: int = 64,
         banned_phrases: Sequence[str] = (),
         on_translation: OnTranslation = ignore,
+        processes: WindowProcesses | None = None,
     ) -> Iterator[Translation]:
         """Like `translate`, for a stream that is read in windows.
 
         Args:
             windows: Lists of pairs of a line and its prefix, such as the lines of a pipe that
                 have arrived so far.
-            decoding: As in `translate`; so are the other arguments.
+            decoding: As in `translate`; so are the arguments that follow.
+            processes: They search the windows in place of this process.
         """
         decoding = decoding or self.decoding
         prefixes = PrefixEncoder(self.tokenizers.target, decoding)
         banned = BannedPhrases(banned_phrases, self.tokenizers.target)
+        counts = StreamCounts(self._tags, decoding)
+
+        def encode(window: Window) -> list[EncodedPair]:
+            sources = encode_lines([line for line, _ in window], self.tokenizers.source)
+            targets = prefixes.encode([prefix for _, prefix in window], sources)
+            return list(map(EncodedPair, sources, targets))
+
+        search_window = partial(
+            Translator.search_window,
+            decoding=decoding,
+            banned_ids=banned.id_rows,
+            batch_size=batch_size,
+        )
+        # A loop would hold a window while the next one is read.
+        encoded = map(encode, windows)
+        if processes is None:
+            translate_window = partial(search_window, self, on_translation=on_translation)
+            found_windows: Iterator[Iterable[Translation]] = map(translate_window, encoded)
+        else:
+            found_windows = processes.map(search_window, encoded)
+        for found in chain.from_iterable(found_windows):
+            if processes is not None:
+                on_translation(found)
+            banned.check(found)
+            counts.add(found)
+            yield found
+        prefixes.report()
+        banned.report()
+        counts.report()
+
+    def search_window(
+        self,
+        pairs: list[EncodedPair],
+        *,
+        decoding: DecodingConfig,
+        banned_ids: Sequence[Sequence[int]],
+        batch_size: int,
+        on_translation: OnTranslation = ignore,
+    ) -> Iterator[Translation]:
+        """Yield the translations of a window of lines and prefixes that are encoded."""
 
         def translate_batch(batch: list[EncodedPair]) -> list[Translation]:
             with self._computing(batch, batch_size):
@@ -234,29 +288,14 @@ class Translator:
                     *self._pad([pair.source for pair in batch]),
                     decoding,
                     prefixes=[pair.target.ids for pair in batch],
-                    banned=banned.id_rows,
+                    banned=banned_ids,
                 )
             return [
                 make_translation(pair.source, hypotheses, tokenizers=self.tokenizers)
                 for pair, hypotheses in zip(batch, found, strict=True)
             ]
 
-        counts = StreamCounts(self._tags, decoding)
-
-        def translate_window(window: Window) -> Iterator[Translation]:
-            sources = encode_lines([line for line, _ in window], self.tokenizers.source)
-            targets = prefixes.encode([prefix for _, prefix in window], sources)
-            pairs = list(map(EncodedPair, sources, targets))
-            for found in self._map_batches(translate_batch, pairs, batch_size, on_translation):
-                banned.check(found)
-                counts.add(found)
-                yield found
-
-        # A loop would hold a window while the next one is read.
-        yield from chain.from_iterable(map(translate_window, windows))
-        prefixes.report()
-        banned.report()
-        counts.report()
+        return self._map_batches(translate_batch, pairs, batch_size, on_translation)
 
     def score(
         self,

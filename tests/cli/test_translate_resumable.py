@@ -244,6 +244,23 @@ def test_two_processes_do_not_write_one_output(make, tmp_path):
         translate(make())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("shard", [None, "2/3"])
+def test_several_processes_write_the_output_of_one_and_continue_it(
+    make, stop_after, tmp_path, monkeypatch, shard
+):
+    whole = tmp_path / "whole.en"
+    changes = {"output_format": OutputFormat.json, "shard": shard}
+    translate(make(output=str(whole), resume=False, **changes))
+    stop_after(6)
+    with pytest.raises(Killed):
+        translate(make(processes=3, **changes))
+
+    run_to_the_end(monkeypatch, make(processes=2, **changes))
+
+    assert (tmp_path / "big.en").read_bytes() == whole.read_bytes()
+
+
 @pytest.mark.parametrize("number", [1, 2, 5, 24, 30])
 def test_joined_shards_equal_the_whole(make, tmp_path, number):
     whole = tmp_path / "whole.en"
@@ -307,6 +324,18 @@ def test_a_shard_takes_its_own_prefixes(checkpoint, tmp_path):
 def test_a_shard_out_of_range_is_refused(make, shard):
     with pytest.raises(ValueError, match="must be PART/NUMBER"):
         make(shard=shard)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"input": None}, "processes=2 needs an input of many lines; give input=FILE"),
+        ({"reference": "a"}, "processes=2 searches, but reference=a is scored"),
+    ],
+)
+def test_what_several_processes_cannot_share_is_refused(make, changes, message):
+    with pytest.raises(ValueError, match=message):
+        make(processes=2, resume=False, **changes)
 
 
 @pytest.mark.parametrize(
