@@ -101,8 +101,8 @@ def compare_groups(
     if min(runs) > 1:
         variance += sum(float(each.var(ddof=1)) / len(each) for each in (scores, of_baseline))
     error = float(np.sqrt(variance))
-    chance = _chance_ratios(*runs)
-    margin = float(np.quantile(chance, 1 - LEVEL)) * error
+    chance, largest = _chance_ratios(*runs)
+    margin = largest * error
     # No effect without an error is no difference; any other is a certain one.
     ratio = 0.0 if abs(effect) < 1e-9 else abs(effect) / max(error, 1e-9)
     return GroupComparison(
@@ -131,14 +131,17 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 @lru_cache(maxsize=8)
-def _chance_ratios(runs: int, of_baseline: int) -> Array:
-    """Return ratios of effect and error of groups that differ by chance alone."""
+def _chance_ratios(runs: int, of_baseline: int) -> tuple[Array, float]:
+    """Return ratios of effect and error of groups that differ by chance alone, and a quantile.
+
+    Ratios above the quantile are significant.
+    """
     random = np.random.default_rng(_SEED)
-    effects = np.abs(random.standard_normal(_NUM_RATIOS))
-    if min(runs, of_baseline) == 1:
-        return effects
-    errors = [random.chisquare(n - 1, _NUM_RATIOS) / (n * (n - 1)) for n in (runs, of_baseline)]
-    return np.asarray(effects * np.sqrt((1 / runs + 1 / of_baseline) / sum(errors)))
+    ratios = np.abs(random.standard_normal(_NUM_RATIOS))
+    if min(runs, of_baseline) > 1:
+        errors = [random.chisquare(n - 1, _NUM_RATIOS) / (n * (n - 1)) for n in (runs, of_baseline)]
+        ratios *= np.sqrt((1 / runs + 1 / of_baseline) / sum(errors))
+    return ratios, float(np.quantile(ratios, 1 - LEVEL))
 
 
 def _sentence_variance(group: Array, baseline: Array) -> float:
