@@ -13,13 +13,20 @@ from seq2seq.cli.export import ExportConfig, ExportFormat
 from seq2seq.files.exported import ExportPrecision
 
 
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "seq2seq.cli.export", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Return a function that runs the command in this process; it returns code, out and err."""
+
+    def run_command(*arguments):
+        monkeypatch.setattr(sys, "argv", ["export.py", *arguments])
+        code = 0
+        try:
+            export.main()
+        except SystemExit as end:
+            code = end.code
+        return code, *capsys.readouterr()
+
+    return run_command
 
 
 def make_export_config(tmp_path, **changes):
@@ -41,7 +48,14 @@ def test_command_writes_a_folder(tmp_path):
     (tmp_path / "run").mkdir()
     save_checkpoint(tmp_path / "run" / "best.pt", make_exportable())
 
-    done = run(f"checkpoint={tmp_path / 'run'}", f"output={tmp_path / 'folder'}", "license=mit")
+    given = [f"checkpoint={tmp_path / 'run'}", f"output={tmp_path / 'folder'}", "license=mit"]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "seq2seq.cli.export", *given],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
@@ -52,8 +66,8 @@ def test_command_writes_a_folder(tmp_path):
     assert 'license: "mit"' in (tmp_path / "folder" / "README.md").read_text()
 
 
-def test_help_fits_a_terminal_and_names_every_key():
-    lines = run("--help").stdout.splitlines()
+def test_help_fits_a_terminal_and_names_every_key(run):
+    lines = run("--help")[1].splitlines()
 
     named = {found[1] for line in lines if (found := re.match(r" +(\w+)  +\w", line))}
     assert named == {field.name for field in fields(ExportConfig)}
@@ -70,15 +84,15 @@ def test_help_fits_a_terminal_and_names_every_key():
         (["checkpoint=missing", "output=a"], "checkpoint=missing"),
     ],
 )
-def test_wrong_arguments_are_one_line(tmp_path, monkeypatch, arguments, text):
+def test_wrong_arguments_are_one_line(tmp_path, monkeypatch, run, arguments, text):
     monkeypatch.chdir(tmp_path)
 
-    done = run(*arguments)
+    code, _, err = run(*arguments)
 
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1
-    assert text in done.stderr
+    assert code == 2
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert text in err
     assert list(tmp_path.iterdir()) == []
 
 
