@@ -22,7 +22,14 @@ from seq2seq.evaluation.alignment import (
     check_links,
     read_links,
 )
+from seq2seq.evaluation.metrics import ScoringRule
 from seq2seq.files.paths import expand_home
+from seq2seq.inference.interventions import (
+    Intervened,
+    Intervention,
+    find_intervention,
+    intervene,
+)
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.numerics import Device
@@ -118,6 +125,32 @@ class Run:
             raise ValueError(f"target={target} is unknown; choose {' or '.join(get_args(Target))}")
         pairs = self.pairs(split)
         return attend(self.translator, [(pair.source, getattr(pair, target)) for pair in pairs])
+
+    def intervene(self, intervention: Intervention | str, *, split: str = "test") -> Intervened:
+        """Translate and score a set with other attention weights; the model stays as it is.
+
+        Args:
+            intervention: `uniform`, `permuted`, `strongest`, `without_end`, `frozen`,
+                `drop_head:N`, `only_head:N`, or one of your own.
+            split: The set; see `pairs`.
+
+        Raises:
+            FileNotFoundError: The run has no such set.
+            ValueError: The intervention is unknown, or the model has no such head.
+        """
+        if isinstance(intervention, str):
+            intervention = find_intervention(intervention)
+        pairs = self.pairs(split)
+        scores = self.results[split.partition(".")[0]]
+        return intervene(
+            self.path,
+            intervention,
+            sources=[pair.source for pair in pairs],
+            translations=[pair.translation for pair in pairs],
+            references=[pair.reference for pair in pairs],
+            rule=ScoringRule.of_signature(scores["signature"]),  # type: ignore[index]
+            device=self._device,
+        )
 
     def gold(self, split: str = "test") -> list[GoldLinks]:
         """Return the gold links of a set; see `pairs`.

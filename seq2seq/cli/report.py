@@ -9,6 +9,7 @@ from seq2seq.runtime.process import interrupts_in_one_line
 with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.cli.command_line import OneLineParser, one_line_errors
     from seq2seq.files.paths import expand_home
+    from seq2seq.inference.interventions import find_intervention
     from seq2seq.runtime.process import log_to_stderr
     from seq2seq.studies.runs import is_run, read_runs
     from seq2seq.studies.tables import list_files, write_tables
@@ -35,6 +36,14 @@ def argument_parser() -> OneLineParser:
     parser.add_argument(
         "--output", type=Path, help="directory of the files; default: that of a single sweep"
     )
+    parser.add_argument(
+        "--interventions",
+        default="",
+        metavar="NAME,NAME",
+        help="translate the test set again with other attention weights, which takes as long as "
+        "the translations: uniform, permuted, strongest, without_end, frozen, drop_head:N, "
+        "only_head:N",
+    )
     return parser
 
 
@@ -42,6 +51,8 @@ def argument_parser() -> OneLineParser:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the tables and the report of the runs that are named."""
     options = argument_parser().parse_args(arguments)
+    names = [name for name in options.interventions.strip("[]").split(",") if name]
+    interventions = list(map(find_intervention, names))
     if options.output is None:
         if len(options.sweeps) > 1:
             raise ValueError("several directories have no common place; add --output=DIRECTORY")
@@ -51,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         output = expand_home(options.output, key="--output")
     log_to_stderr()
-    print(write_tables(read_runs(options.sweeps), output, baseline=options.baseline))
+    runs = read_runs(options.sweeps)
+    print(write_tables(runs, output, baseline=options.baseline, interventions=interventions))
     print(f"\n{list_files(output)}", file=sys.stderr)
 
 

@@ -1,6 +1,7 @@
 """Translate with trained models, alone or as an ensemble, and score known translations."""
 
 from seq2seq.inference.ensemble import Ensemble, join_models
+from seq2seq.inference.interventions import Intervened, Intervention, register_intervention
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixError
 from seq2seq.inference.sentence_splitting import SentenceSplitter, split_sentences
 from seq2seq.inference.translation import TranslatedHypothesis, Translation
@@ -10,6 +11,8 @@ from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 __all__ = [
     "BannedPhrases",
     "Ensemble",
+    "Intervened",
+    "Intervention",
     "PrefixError",
     "SentenceSplitter",
     "TranslatedHypothesis",
@@ -18,5 +21,6 @@ __all__ = [
     "UnknownWords",
     "join_models",
     "read_dictionary",
+    "register_intervention",
     "split_sentences",
 ]

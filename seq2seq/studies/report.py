@@ -6,9 +6,11 @@ from pathlib import Path
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.significance import LEVEL
 from seq2seq.files.atomic import whole_file
+from seq2seq.inference.interventions import Intervention
 from seq2seq.inference.translation import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.charts import attention_section, breakdown_section, curves_section
+from seq2seq.studies.interventions import interventions_section
 from seq2seq.studies.runs import MEASURES, SEED, Group, StudyRun, describe_repeated_seeds
 from seq2seq.studies.tables import (
     ON_PAGE,
@@ -45,9 +47,12 @@ def write_report(
     groups: Sequence[Group],
     comparisons: Sequence[BaselineComparison],
     path: Path,
+    *,
+    interventions: Sequence[Intervention] = (),
 ) -> None:
     """Write the report; the study is called like the directory of the file."""
-    page = study_page(runs, groups, comparisons, name=path.resolve().parent.name)
+    name = path.resolve().parent.name
+    page = study_page(runs, groups, comparisons, name=name, interventions=interventions)
     with whole_file(path) as file:
         page.write(file)
 
@@ -58,11 +63,13 @@ def study_page(
     comparisons: Sequence[BaselineComparison],
     *,
     name: str,
+    interventions: Sequence[Intervention] = (),
 ) -> StudyPage:
-    """Compose the report of a study with a name."""
+    """Compose the report of a study with a name; interventions translate the test set again."""
     missing = list(_missing(runs, groups, comparisons))
     curves = curves_section(groups, missing)
     breakdowns = breakdown_section(groups, missing)
+    changed = interventions_section(groups, interventions, missing)
     sentences = shown_sentences(groups, missing)
     translations = Section(title="Translations", has_sentences=True)
     if sentences:
@@ -76,7 +83,7 @@ def study_page(
         not_compared.paragraphs = ["All runs ended, and all of them are compared."]
     results = results_section(runs, groups, comparisons)
     attention = attention_section(groups)
-    sections = [results, curves, attention, breakdowns, translations, not_compared]
+    sections = [results, curves, attention, changed, breakdowns, translations, not_compared]
     return StudyPage(
         title=f"Study {name}",
         groups=[group.label for group in groups],

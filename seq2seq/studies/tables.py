@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tabulate import tabulate
@@ -20,6 +21,9 @@ from seq2seq.studies.runs import (
     group_runs,
 )
 from seq2seq.visualization.page import Cell, Column, Table
+
+if TYPE_CHECKING:
+    from seq2seq.inference.interventions import Intervention
 
 LEADERBOARD, GROUPS, REPORT = "leaderboard.csv", "groups.csv", "report.html"
 COSTS = ("parameters", "minutes", "tokens_per_second", "best_update")
@@ -167,13 +171,20 @@ def _compare(group: Group, baseline: Group) -> GroupComparison:
     return compare_groups(first, second, same_seeds=same)
 
 
-def write_tables(runs: Sequence[StudyRun], directory: Path, *, baseline: str | None) -> str:
+def write_tables(
+    runs: Sequence[StudyRun],
+    directory: Path,
+    *,
+    baseline: str | None,
+    interventions: "Sequence[Intervention]" = (),
+) -> str:
     """Write leaderboard.csv, groups.csv and report.html.
 
     Args:
         runs: The runs in the order of the leaderboard.
         directory: Created if it does not exist.
         baseline: The group that the others are compared with; see `compare_with_baseline`.
+        interventions: Changes of attention weights with which the test set is translated again.
 
     Returns:
         The table of the groups for a terminal, and what is to be known about it.
@@ -196,7 +207,7 @@ def write_tables(runs: Sequence[StudyRun], directory: Path, *, baseline: str | N
     # Imported here because a training needs no translator before the end of its sweep.
     from seq2seq.studies.report import write_report
 
-    write_report(runs, groups, comparisons, directory / REPORT)
+    write_report(runs, groups, comparisons, directory / REPORT, interventions=interventions)
     shown = "no run has results"
     if groups:
         table = group_table(groups, comparisons, _IN_TERMINAL)

@@ -6,6 +6,7 @@ import torch
 from omegaconf import OmegaConf
 from tiny_training import tiny_run, write_corpus
 from tiny_translator import make_translator
+from torch.testing import assert_close
 
 from seq2seq.analysis import attend, load_run
 from seq2seq.config.schema import load_config
@@ -224,3 +225,32 @@ def test_model_without_attention_has_no_statistics_and_no_links():
     assert attention.statistics() == []
     with pytest.raises(ValueError, match="attention without heads"):
         attention.links()
+
+
+def test_intervention_translates_scores_and_keeps_the_model(run):
+    before = run.results["test"]["perplexity"]
+
+    uniform = run.intervene("uniform")
+
+    pairs = run.pairs("test")
+    assert [each.source for each in uniform.translations] == [pair.source for pair in pairs]
+    assert uniform.perplexity / uniform.perplexity_factor == pytest.approx(before, rel=1e-4)
+    assert uniform.bleu + uniform.bleu_lost == pytest.approx(run.results["test"]["bleu"], abs=1e-6)
+    for each in uniform.references:
+        weights = each.best.attention_weights
+        assert_close(weights, torch.full_like(weights, 1 / weights.shape[-1]))
+    assert not torch.equal(
+        run.attention().translations[0].best.attention_weights,
+        uniform.references[0].best.attention_weights,
+    )
+
+
+def test_intervention_that_the_model_cannot_have_is_an_error(run):
+    with pytest.raises(ValueError, match="drop_head:2: the model has 2 heads"):
+        run.intervene("drop_head:2")
+
+
+def test_both_heads_dropped_in_turn_change_the_scores(run):
+    found = [run.intervene(f"drop_head:{head}").perplexity for head in (0, 1)]
+
+    assert found[0] != found[1]

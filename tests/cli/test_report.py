@@ -94,3 +94,9 @@ def test_the_module_is_a_command(tmp_path, monkeypatch, capsys):
     runpy.run_module("seq2seq.cli.report", run_name="__main__")
 
     assert "Validation BLEU" in capsys.readouterr().out
+
+
+def test_unknown_intervention_is_refused_before_anything_is_read(tmp_path, capsys):
+    line = refusal(capsys, tmp_path / "missing", "--interventions=uniform,unifrom")
+
+    assert line.startswith("error: unknown intervention 'unifrom'; one of: uniform, permuted, ")
