@@ -18,7 +18,7 @@ from seq2seq.cli.translate_config import TranslateConfig, shown
 from seq2seq.cli.translate_streams import open_inputs
 from seq2seq.data import load_corpora
 from seq2seq.inference.translator import Translator
-from seq2seq.runtime.numerics import Precision
+from seq2seq.runtime.devices import Precision
 from seq2seq.search import BeamConfig, DecodingConfig
 from seq2seq.search.interface import History
 

@@ -30,9 +30,9 @@ from seq2seq.inference.interventions import (
     find_intervention,
     intervene,
 )
-from seq2seq.inference.translation import Translation
+from seq2seq.inference.results import Translation
 from seq2seq.inference.translator import Translator
-from seq2seq.runtime.numerics import Device
+from seq2seq.runtime.devices import Device
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.visualization.plots import attention_figure, head_figure
 

@@ -2,31 +2,25 @@
 
 import logging
 import sys
-from collections.abc import Callable
 from functools import partial
 from typing import cast
 
 from seq2seq.runtime.process import interrupts_in_one_line
 
-with interrupts_in_one_line():  # these imports take seconds
-    import torch
+# Neither here nor below does engine=onnx load torch, which an exported model does without.
+with interrupts_in_one_line():
     from hydra.core.config_store import ConfigStore
 
-    from seq2seq.checkpoints.checkpoint import load_checkpoint
     from seq2seq.cli.command_line import quote_plain_values, run_command
     from seq2seq.config.composition import load_as
-    from seq2seq.config.plugins import load_plugins_of
-    from seq2seq.config.schema import register_schemas
-    from seq2seq.data.tokenizers.interface import leading_symbols
     from seq2seq.files.exported import read_runtime
     from seq2seq.files.paths import expand_home
     from seq2seq.files.text import open_lines
     from seq2seq.inference.batcher import Translate
-    from seq2seq.inference.sentence_splitting import SentenceSplitter
-    from seq2seq.inference.translation import Translation
-    from seq2seq.inference.translator import Translator
-    from seq2seq.runtime.numerics import choose_numerics
+    from seq2seq.inference.results import Translation
+    from seq2seq.inference.sentence_splitting import split_line
     from seq2seq.runtime.process import keep_freed_memory
+    from seq2seq.search.config import BeamConfig, GreedyConfig, SamplingConfig
     from seq2seq.serving.config import Engine, ServeConfig
     from seq2seq.serving.models import LoadedModel
 
@@ -44,11 +38,17 @@ def main() -> None:
 
 def load_serve_config(*arguments: str) -> ServeConfig:
     """Compose the configuration of the command; raises as `load_config`."""
-    quoted = quote_plain_values([_listed(argument) for argument in arguments], ServeConfig)
-    load_plugins_of(quoted)
     register_schemas()
     ConfigStore.instance().store(name="serve_schema", node=ServeConfig)
+    quoted = quote_plain_values([_listed(argument) for argument in arguments], ServeConfig)
     return load_as(ServeConfig, "serve", quoted)
+
+
+def register_schemas() -> None:
+    """Register the searches with Hydra; those of plug-ins are none of the service."""
+    store = ConfigStore.instance()
+    for decoding in (GreedyConfig, BeamConfig, SamplingConfig):
+        store.store(group="schema/decoding", name=decoding().name, node=decoding)
 
 
 def _listed(argument: str) -> str:
@@ -72,8 +72,6 @@ def serve(config: ServeConfig) -> None:
         raise ValueError(
             f"the service needs {error.name}; pip install 'attention-seq2seq[serve]'"
         ) from error
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
     # Warnings that count lines are for one who translates files; a request gets the counts.
     logging.getLogger("seq2seq.inference").setLevel(logging.ERROR)
     raise_file_limit()
@@ -86,8 +84,26 @@ def serve(config: ServeConfig) -> None:
 
 def load_model(path: str, config: ServeConfig) -> LoadedModel:
     """Load a model, with the languages that its run was configured with."""
-    if config.engine is Engine.onnx:
-        return _load_exported(path, config)
+    load, extras = _LOADERS[config.engine]
+    try:
+        return load(path, config)
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"engine={config.engine.name} needs {error.name}; "
+            f"pip install 'attention-seq2seq[{extras}]'"
+        ) from error
+
+
+def _load_checkpoint(path: str, config: ServeConfig) -> LoadedModel:
+    import torch
+
+    from seq2seq.checkpoints.checkpoint import load_checkpoint
+    from seq2seq.data.tokenizers.interface import leading_symbols
+    from seq2seq.inference.translator import Translator
+    from seq2seq.runtime.numerics import choose_numerics
+
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
     checkpoint = load_checkpoint(path)
     translator = Translator(
         checkpoint.build_model(),
@@ -95,48 +111,36 @@ def load_model(path: str, config: ServeConfig) -> LoadedModel:
         numerics=choose_numerics(config.device, config.precision),
         decoding=checkpoint.config.decoding,
     )
-    source = translator.tokenizers.source
     split = partial(
-        _sentences,
+        split_line,
         split_length=config.split_length,
         num_tokens=translator.num_tokens,
-        leading_symbols=partial(leading_symbols, source),
+        leading_symbols=partial(leading_symbols, translator.tokenizers.source),
     )
     data = checkpoint.config.data
     return LoadedModel((data.source, data.target), translator, split)
 
 
 def _load_exported(path: str, config: ServeConfig) -> LoadedModel:
-    try:
-        from seq2seq.export import OnnxTranslator
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"engine=onnx needs {error.name}; pip install 'attention-seq2seq[onnx,serve]'"
-        ) from error
+    from seq2seq.export import OnnxTranslator
+
     runtime = read_runtime(expand_home(path, key="checkpoint"))
     translator = OnnxTranslator.load(path, threads=config.threads or 1)
 
     def num_tokens(line: str) -> int:
         return len(translator.source_tokenizer.encode([line])[0])
 
-    split = partial(_sentences, split_length=config.split_length, num_tokens=num_tokens)
-    # Its translations have the fields of those of Translator, whose module would load torch there.
+    split = partial(split_line, split_length=config.split_length, num_tokens=num_tokens)
+    # Its translations have the fields of those of Translator, with arrays of numpy.
     translate = cast(Translate[Translation], translator)
     return LoadedModel((runtime["source"], runtime["target"]), translate, split)
 
 
-def _sentences(
-    line: str,
-    *,
-    split_length: int,
-    num_tokens: Callable[[str], int],
-    leading_symbols: Callable[[str], str] = lambda line: "",
-) -> list[str]:
-    """Split a line as long_lines=split of translate.py does."""
-    splitter = SentenceSplitter(
-        1, split_length=split_length, num_tokens=num_tokens, leading_symbols=leading_symbols
-    )
-    return [part for window in splitter.split([[(line, "")]]) for part, _ in window]
+_LOADERS = {
+    Engine.torch: (_load_checkpoint, "serve"),
+    Engine.onnx: (_load_exported, "onnx,serve"),
+}
+"""How the models of an engine are loaded, and the extras that this takes."""
 
 
 def read_keys(path: str) -> list[str]:

@@ -37,10 +37,11 @@ with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.files.text import open_lines
     from seq2seq.inference.lexical_constraints import PrefixError
     from seq2seq.inference.processes import TranslatorProcesses, open_processes
+    from seq2seq.inference.results import Translation
     from seq2seq.inference.sentence_splitting import SentenceSplitter
-    from seq2seq.inference.translation import Translation
-    from seq2seq.inference.translator import BATCHES_PER_WINDOW, Translator
+    from seq2seq.inference.translator import Translator
     from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
+    from seq2seq.inference.windows import BATCHES_PER_WINDOW
     from seq2seq.kernels import Kernels, use_kernels
     from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
     from seq2seq.visualization.page import AttentionPage

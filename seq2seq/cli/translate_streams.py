@@ -28,7 +28,7 @@ from seq2seq.files.text import (
     open_text,
     parallel,
 )
-from seq2seq.inference.translation import Translation
+from seq2seq.inference.results import Translation
 
 logger = logging.getLogger(__name__)
 

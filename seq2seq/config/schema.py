@@ -39,7 +39,7 @@ from seq2seq.evaluation.metrics import AUTO, CHOICES
 from seq2seq.kernels import Kernels
 from seq2seq.model.config import ModelConfig
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.runtime.numerics import Device, Precision
+from seq2seq.runtime.devices import Device, Precision
 from seq2seq.search import BeamConfig, DecodingConfig, decoding_config_types
 from seq2seq.special_tokens import SPECIAL_TOKENS
 

@@ -35,7 +35,8 @@ from seq2seq.files.paths import expand_home, file_sha256
 from seq2seq.inference import Translation, Translator
 from seq2seq.inference.translation import score_targets
 from seq2seq.model import Seq2Seq
-from seq2seq.runtime.numerics import Numerics, Precision
+from seq2seq.runtime.devices import Precision
+from seq2seq.runtime.numerics import Numerics
 from seq2seq.search import BeamConfig, DecodingConfig, GreedyConfig, Hypothesis, SamplingConfig
 from seq2seq.special_tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
 from seq2seq.version import __version__

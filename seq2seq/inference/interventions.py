@@ -18,10 +18,11 @@ from seq2seq.attention import Attention, AttentionState, Memory
 from seq2seq.checkpoints.checkpoint import load_checkpoints
 from seq2seq.data.tokenizers.interface import required_tags
 from seq2seq.evaluation.metrics import ScoringRule, corpus_bleu, sentence_statistics
-from seq2seq.inference.translation import Translation
+from seq2seq.inference.results import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.registry import Registry
-from seq2seq.runtime.numerics import Device, Precision, choose_numerics
+from seq2seq.runtime.devices import Device, Precision
+from seq2seq.runtime.numerics import choose_numerics
 
 
 @dataclass(kw_only=True, slots=True)

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from seq2seq.inference.translation import EncodedPair, Translation
+from seq2seq.inference.results import Translation
+from seq2seq.inference.translation import EncodedPair
 from seq2seq.inference.translator import Translator
 
 Search = Callable[[Translator, list[EncodedPair]], Iterable[Translation]]

@@ -3,9 +3,10 @@
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
-from seq2seq.inference.translation import Translation
-from seq2seq.inference.translator import cut_windows
+from seq2seq.inference.results import Translation
+from seq2seq.inference.windows import cut_windows
 
 _STOPS = ".!?\u2026\u061f\u06d4\u0964\u1362"
 """Marks that end a sentence if a space follows: . ! ? and their counterparts in other scripts."""
@@ -51,9 +52,12 @@ class SentenceSplitter:
                 the tag of a language.
         """
         self._batch_size = batch_size
-        self._split_length = split_length
-        self._num_tokens = num_tokens
-        self._leading_symbols = leading_symbols
+        self._split_line = partial(
+            split_line,
+            split_length=split_length,
+            num_tokens=num_tokens,
+            leading_symbols=leading_symbols,
+        )
         self._pending: deque[tuple[str, int]] = deque()  # lines and numbers of their sentences
 
     def split(
@@ -65,7 +69,7 @@ class SentenceSplitter:
             windows: Pairs of a line and its prefix, which must be empty.
         """
         for window in windows:
-            sentences = ((part, "") for line, _ in window for part in self._split_line(line))
+            sentences = ((part, "") for line, _ in window for part in self._split(line))
             yield from cut_windows(sentences, self._batch_size)
 
     def join(self, translations: Iterable[Translation]) -> Iterator[Translation]:
@@ -82,18 +86,25 @@ class SentenceSplitter:
                 yield _join(line, parts)
                 parts = []
 
-    def _split_line(self, line: str) -> list[str]:
-        sentences = [line]
-        if self._is_long(line):
-            start = self._leading_symbols(line)
-            parts = split_sentences(line[len(start) :])
-            sentences = [start.lstrip() + part for part in parts]
+    def _split(self, line: str) -> list[str]:
+        sentences = self._split_line(line)
         self._pending.append((line, len(sentences)))
         return sentences
 
-    def _is_long(self, line: str) -> bool:
-        # Counting tokens takes time, and hardly any line has more tokens than characters.
-        return len(line) >= self._split_length and self._num_tokens(line) > self._split_length
+
+def split_line(
+    line: str,
+    *,
+    split_length: int,
+    num_tokens: Callable[[str], int],
+    leading_symbols: Callable[[str], str] = lambda line: "",
+) -> list[str]:
+    """Return the sentences of a line of many tokens, or the line; see `SentenceSplitter`."""
+    # Counting tokens takes time, and hardly any line has more tokens than characters.
+    if len(line) < split_length or num_tokens(line) <= split_length:
+        return [line]
+    start = leading_symbols(line)
+    return [start.lstrip() + sentence for sentence in split_sentences(line[len(start) :])]
 
 
 def split_sentences(text: str) -> list[str]:

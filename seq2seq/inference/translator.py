@@ -5,7 +5,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -21,22 +21,21 @@ from seq2seq.files.text import parallel
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixEncoder
 from seq2seq.inference.quantization import quantize
+from seq2seq.inference.results import TranslatedHypothesis, Translation
 from seq2seq.inference.translation import (
     EncodedLine,
     EncodedPair,
     StreamCounts,
-    TranslatedHypothesis,
-    Translation,
     attention_links,
     encode_lines,
     make_translation,
     score_targets,
 )
+from seq2seq.inference.windows import cut_windows
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
+from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import (
-    Device,
     Numerics,
-    Precision,
     choose_numerics,
     copy_to_device,
     map_in_threads,
@@ -46,8 +45,6 @@ from seq2seq.search import DecodingConfig, GreedyConfig, Hypothesis, search
 
 logger = logging.getLogger(__name__)
 
-BATCHES_PER_WINDOW = 64
-"""Batches whose sentences are sorted by length together."""
 LONG_SENTENCE = 100
 """Tokens; a batch of longer sentences holds fewer of them, to bound memory."""
 VERY_LONG = 1000
@@ -413,22 +410,6 @@ class Translator:
             ValueError: The model has no attention heads.
         """
         return next(attention_links(translation, hypothesis, tokenizers=self.tokenizers))
-
-
-def cut_windows(items: Iterable[_Item], batch_size: int) -> Iterator[list[_Item]]:
-    """Cut a stream of any length into lists of `BATCHES_PER_WINDOW` batches.
-
-    Args:
-        items: Read one window at a time.
-        batch_size: Items of a batch.
-
-    Raises:
-        ValueError: The batch size is less than 1.
-    """
-    if batch_size < 1:
-        raise ValueError(f"batch_size={batch_size} must be at least 1")
-    remaining = iter(items)
-    yield from iter(lambda: list(islice(remaining, BATCHES_PER_WINDOW * batch_size)), [])
 
 
 def map_batches(

@@ -6,7 +6,7 @@ from itertools import accumulate, groupby, islice
 
 from seq2seq.data.tokenizers.interface import SPACE_LABEL, UNKNOWN_SURFACE, Tokenizer
 from seq2seq.evaluation.alignment import word_weights
-from seq2seq.inference.translation import TranslatedHypothesis, Translation
+from seq2seq.inference.results import TranslatedHypothesis, Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.special_tokens import UNK
 

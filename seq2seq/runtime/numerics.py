@@ -6,13 +6,13 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.process import DeviceMemoryError
 
 _Item = TypeVar("_Item")
@@ -25,28 +25,6 @@ _ALIGNMENT = 16
 """Bytes; every tensor starts at a multiple, as kernels that read four numbers at once need it."""
 _MOST_WORKERS = 8
 """Threads; more of them would mostly wait for the interpreter's lock."""
-
-
-class Precision(Enum):
-    """The type of matrix products; trained parameters are always fp32."""
-
-    auto = "auto"
-    fp32 = "fp32"
-    """Full fp32, on CUDA too, where torch's default would run the encoder's GRU in TF32."""
-    tf32 = "tf32"
-    """CUDA only: factors of products are rounded to 10 bits after the binary point."""
-    bf16 = "bf16"
-    fp16 = "fp16"
-    int8 = "int8"
-    """Only to translate, on a CPU; see `seq2seq.inference.quantization`."""
-
-
-class Device(Enum):
-    """The device that a model runs on."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
 
 
 _DTYPES = {Precision.bf16: torch.bfloat16, Precision.fp16: torch.float16}

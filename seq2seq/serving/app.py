@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from seq2seq.inference.batcher import Batcher, ClosedError, DeadlineError, QueueFullError, Translate
-from seq2seq.inference.translation import TranslatedHypothesis, Translation
+from seq2seq.inference.results import TranslatedHypothesis, Translation
 from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.serving.config import ServeConfig
 from seq2seq.serving.metrics import Metrics, Observed

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Annotated
 
 from seq2seq.checks import Config, Count, FilePath, FilePaths, Name, Positive, Range, Threads
-from seq2seq.runtime.numerics import Device, Precision
+from seq2seq.runtime.devices import Device, Precision
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
 
 

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from seq2seq.inference.batcher import Batcher, Translate
-from seq2seq.inference.translation import Translation
+from seq2seq.inference.results import Translation
 from seq2seq.search.config import DecodingConfig
 from seq2seq.serving.texts import Split
 

@@ -7,7 +7,7 @@ from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.significance import LEVEL
 from seq2seq.files.atomic import whole_file
 from seq2seq.inference.interventions import Intervention
-from seq2seq.inference.translation import Translation
+from seq2seq.inference.results import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.charts import attention_section, breakdown_section, curves_section
 from seq2seq.studies.interventions import interventions_section

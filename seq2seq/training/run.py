@@ -23,12 +23,18 @@ from seq2seq.config.serialization import config_differences, flatten_config
 from seq2seq.data.segmentation import samples_segmentations
 from seq2seq.kernels import kernels_in_use
 from seq2seq.model.seq2seq import count_parameters, count_shared_parameters
+from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.distributed import (
     Ranks,
     process_group,
     read_ranks,
 )
-from seq2seq.runtime.numerics import Numerics, Precision, choose_numerics, derive_seed, naming_batch
+from seq2seq.runtime.numerics import (
+    Numerics,
+    choose_numerics,
+    derive_seed,
+    naming_batch,
+)
 from seq2seq.runtime.torchrun import check_all_can_start
 from seq2seq.training.monitoring.log import RunLog
 from seq2seq.training.preparation import prepare_in_turn

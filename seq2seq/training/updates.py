@@ -18,8 +18,9 @@ from seq2seq.config.schema import (
 )
 from seq2seq.data import Batch
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.distributed import Ranks, sum_gradients, sum_over_processes
-from seq2seq.runtime.numerics import Numerics, Precision, derive_seed
+from seq2seq.runtime.numerics import Numerics, derive_seed
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.training.loss import TrainingLoss, loss_names, training_loss
 from seq2seq.training.progress import UpdateResult, draw_forced_mask

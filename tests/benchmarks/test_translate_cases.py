@@ -21,7 +21,7 @@ from benchmarks.translate_cases import (
 from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.data import load_corpora
 from seq2seq.kernels import Kernels
-from seq2seq.runtime.numerics import Precision
+from seq2seq.runtime.devices import Precision
 
 
 def test_test_set_is_that_of_the_checkpoint_by_default(tmp_path):

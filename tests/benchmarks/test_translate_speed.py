@@ -10,7 +10,7 @@ from tiny_translator import GREEDY, SENTENCES, make_translator, write_checkpoint
 from benchmarks.translate_cases import Command
 from benchmarks.translate_speed import main
 from seq2seq.evaluation.metrics import score
-from seq2seq.runtime.numerics import Precision
+from seq2seq.runtime.devices import Precision
 
 REFERENCES = ["a dog", "b", "c", "d e f", "", "yes", "no and yes", "a child"]
 PEER = 'echo "loading"; echo "fake translate, beam {}: 10.0 sentences/s (1.0 s for 10)"'

@@ -29,7 +29,7 @@ from seq2seq.data import (
     WordTokenizer,
 )
 from seq2seq.inference.translator import Translator
-from seq2seq.runtime.numerics import Device
+from seq2seq.runtime.devices import Device
 from seq2seq.version import __version__
 
 

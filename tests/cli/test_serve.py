@@ -1,4 +1,8 @@
+import json
+import re
+import subprocess
 import sys
+import urllib.request
 
 import pytest
 from tiny_export import make_exportable
@@ -8,6 +12,7 @@ from tiny_translator import SENTENCES, make_translator
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli import serve
 from seq2seq.export.exporting import export_model
+from seq2seq.inference import Translator
 from seq2seq.search import BeamConfig, GreedyConfig
 
 
@@ -110,6 +115,31 @@ def test_an_exported_folder_answers_as_its_checkpoint(tmp_path):
     ):
         assert found.source_tokens == expected.source_tokens
         assert [h.text for h in found.hypotheses] == [h.text for h in expected.hypotheses]
+
+
+def test_an_exported_folder_is_served_without_torch(tmp_path):
+    path = tmp_path / "best.pt"
+    save_checkpoint(path, make_exportable())
+    export_model(path, tmp_path / "folder")
+    code = "import sys; sys.modules['torch'] = None; from seq2seq.cli import serve; serve.main()"
+    arguments = [f"checkpoint={tmp_path / 'folder'}", "engine=onnx", "decoding=greedy", "port=0"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        started = process.stderr.readline()
+        port = re.search(r":(\d+)/$", started)
+        assert port, started
+        body = b"q=ein+hund&source=de&target=en"
+        with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}/translate", body) as answer:
+            found = json.load(answer)
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+    [expected] = Translator.load(path)(["ein hund"], GreedyConfig())
+    assert found == {"translatedText": expected.text}
+    assert process.returncode == 0
 
 
 def test_short_lines_may_stay_whole(checkpoint):

@@ -24,7 +24,7 @@ from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE
 from seq2seq.inference.translator import Translator
 from seq2seq.inference.unknown_words import UnknownWords
 from seq2seq.kernels import Kernels, kernels_are_fast
-from seq2seq.runtime.numerics import Device, Precision
+from seq2seq.runtime.devices import Device, Precision
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,7 +18,7 @@ from seq2seq.config.schema import build_model
 from seq2seq.data import train_tokenizers
 from seq2seq.files.text import UTF16_MARKS, LineReader
 from seq2seq.inference.translator import Translator
-from seq2seq.runtime.numerics import Device
+from seq2seq.runtime.devices import Device
 
 # So short that thousands of lines take seconds.
 DECODING = replace(GREEDY, max_length_ratio=0.0, max_length_offset=4)

@@ -6,7 +6,7 @@ from tiny_translator import BEST, GREEDY, SENTENCES, make_translate_config, writ
 from seq2seq.cli.translate import translate
 from seq2seq.evaluation.alignment import format_links, read_links
 from seq2seq.inference.translator import Translator
-from seq2seq.runtime.numerics import Device, Precision
+from seq2seq.runtime.devices import Device, Precision
 
 REFERENCES = ["ab cd", "a.", "", "hgfe dcb a", "", "ab cd", "c", "e f"]
 

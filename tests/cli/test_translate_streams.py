@@ -22,7 +22,7 @@ from seq2seq.cli.translate_streams import (
     open_progress,
 )
 from seq2seq.files.text import LineReader
-from seq2seq.inference.translation import TranslatedHypothesis, Translation
+from seq2seq.inference.results import TranslatedHypothesis, Translation
 from seq2seq.special_tokens import UNK
 
 pty = pytest.importorskip("pty", reason="there are pseudo-terminals on POSIX alone")

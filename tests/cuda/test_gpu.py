@@ -15,8 +15,9 @@ from seq2seq.attention import attention_config_types
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.config.schema import load_config
 from seq2seq.data import Batch
+from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.distributed import Ranks, sum_gradients
-from seq2seq.runtime.numerics import Numerics, Precision
+from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.search import BeamConfig, GreedyConfig, search
 from seq2seq.training.updates import Updater

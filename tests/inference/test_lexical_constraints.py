@@ -13,7 +13,8 @@ from seq2seq.data import TokenizerPair, train_tokenizers
 from seq2seq.data.config import SentencePieceModel
 from seq2seq.inference.lexical_constraints import BannedPhrases
 from seq2seq.inference.translator import Translator
-from seq2seq.runtime.numerics import Numerics, Precision
+from seq2seq.runtime.devices import Precision
+from seq2seq.runtime.numerics import Numerics
 from seq2seq.special_tokens import UNK
 
 TEXT = "ein hund rennt der schnee ist tief a dog runs through the snow ."

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from tiny_translator import translated
 
 from seq2seq.inference.sentence_splitting import SentenceSplitter, split_sentences
-from seq2seq.inference.translator import BATCHES_PER_WINDOW
+from seq2seq.inference.windows import BATCHES_PER_WINDOW
 
 
 def make_splitter(split_length=3):

@@ -38,15 +38,6 @@ def test_each_hypothesis_keeps_the_values_of_the_search():
         assert hypothesis.attention_weights is expected.attention_weights
 
 
-def test_text_and_score_are_those_of_the_best_hypothesis():
-    hypotheses = [found([4]), found([5], score=-2.0)]
-
-    translation = make_translation(SOURCE, hypotheses, tokenizers=TOKENIZERS)
-
-    assert (translation.best, translation.text) == (translation.hypotheses[0], "y")
-    assert translation.score == -1.5
-
-
 def test_a_translation_is_one_line():
     translation = make_translation(SOURCE, [found([4, 7, 5])], tokenizers=TOKENIZERS)
 
@@ -68,18 +59,6 @@ def test_a_scored_target_is_the_only_translation():
 @pytest.mark.parametrize("line", ["", " ", "\t\u3000"])
 def test_a_line_without_text_has_no_tokens(line):
     assert encode_lines(["ja", line], TOKENIZERS.source) == [SOURCE, EncodedLine(line, [])]
-
-
-def test_repr_is_short_and_names_text_and_score():
-    translation = make_translation(SOURCE, [found([4, 5, 6])] * 2, tokenizers=TOKENIZERS)
-
-    assert repr(translation) == (
-        "Translation(source='ja', text='yes', score=-1.5000, num_hypotheses=2)"
-    )
-    assert repr(translation.best) == (
-        "TranslatedHypothesis(text='yes', score=-1.5000, finished=True, "
-        "attention_weights=(2, 4, 3))"
-    )
 
 
 def score_batch(model, batch):

@@ -15,9 +15,10 @@ from tiny_translator import (
     write_checkpoint,
 )
 
-from seq2seq.inference.translator import BATCHES_PER_WINDOW, Translator
+from seq2seq.inference.translator import Translator
+from seq2seq.inference.windows import BATCHES_PER_WINDOW
 from seq2seq.model import count_parameters
-from seq2seq.runtime.numerics import Device, Precision
+from seq2seq.runtime.devices import Device, Precision
 from seq2seq.search import GreedyConfig, search
 
 

@@ -1,7 +1,7 @@
 import dataclasses
 import logging
 import threading
-from itertools import chain, count, islice
+from itertools import chain
 
 import pytest
 import torch
@@ -22,14 +22,13 @@ from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import load_config
 from seq2seq.inference.translator import (
-    BATCHES_PER_WINDOW,
     LONG_SENTENCE,
     VERY_LONG,
     Translator,
-    cut_windows,
     map_batches,
 )
-from seq2seq.runtime.numerics import Numerics, Precision
+from seq2seq.runtime.devices import Precision
+from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import DeviceMemoryError
 
 
@@ -49,26 +48,6 @@ def record(lengths, *, known=(), batch_size):
         batch_size=batch_size,
     )
     return list(results), batches
-
-
-def test_a_window_holds_many_batches_and_the_last_one_the_rest():
-    full = 3 * BATCHES_PER_WINDOW
-
-    found = list(cut_windows(range(2 * full + 1), 3))
-
-    assert [len(window) for window in found] == [full, full, 1]
-    assert [item for window in found for item in window] == list(range(2 * full + 1))
-
-
-def test_no_items_make_no_window():
-    assert list(cut_windows([], 2)) == []
-
-
-def test_an_endless_stream_is_read_a_window_at_a_time():
-    numbers = count()
-
-    assert list(islice(cut_windows(numbers, 1), 1)) == [list(range(BATCHES_PER_WINDOW))]
-    assert next(numbers) == BATCHES_PER_WINDOW
 
 
 @given(

@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny_translator import BEAM, SENTENCES, make_translator
 
-from seq2seq.inference.translator import BATCHES_PER_WINDOW
+from seq2seq.inference.windows import BATCHES_PER_WINDOW
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,9 @@ from pretend_cuda import CUDA, pretend_cuda
 
 import seq2seq.runtime.numerics
 from seq2seq.config.composition import USER_ERRORS, describe_error
+from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import (
-    Device,
     Numerics,
-    Precision,
     allow_tf32,
     choose_numerics,
     copy_to_device,

@@ -15,8 +15,9 @@ import seq2seq.training.updates
 from seq2seq.attention import attention_config_types
 from seq2seq.config.schema import load_config
 from seq2seq.data import Batch
+from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.distributed import Ranks
-from seq2seq.runtime.numerics import Numerics, Precision
+from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.updates import NonFiniteError, Updater
 
 PRECISIONS = (Precision.fp32, Precision.bf16, Precision.fp16)

@@ -1,0 +1,29 @@
+import torch
+
+from seq2seq.inference.results import TranslatedHypothesis, Translation
+from seq2seq.special_tokens import UNK
+
+
+def make_translation():
+    found = TranslatedHypothesis("yes", -1.5, -3.0, True, [4], ["y", "</s>"], torch.ones(2, 4, 3))
+    worse = found._replace(text="no", score=-2.0)
+    return Translation("ja", [4, UNK], ["j", "<unk>", "</s>"], [found, worse])
+
+
+def test_text_and_score_are_those_of_the_first_hypothesis():
+    translation = make_translation()
+
+    assert (translation.text, translation.score) == ("yes", -1.5)
+    assert translation.num_unknown_tokens == 1
+
+
+def test_repr_is_short_and_names_text_and_score():
+    translation = make_translation()
+
+    assert repr(translation) == (
+        "Translation(source='ja', text='yes', score=-1.5000, num_hypotheses=2)"
+    )
+    assert repr(translation.best) == (
+        "TranslatedHypothesis(text='yes', score=-1.5000, finished=True, "
+        "attention_weights=(2, 4, 3))"
+    )
