@@ -71,7 +71,8 @@ class AttnDecoderRNN(nn.Module):
             hidden: One hidden state (B, H) per layer.
             memory: Memory of the same B sentences.
         """
-        zero_readout = hidden[0].new_zeros(len(hidden[0]), self.config.readout_size)
+        # len(hidden[0]) would be a constant for torch.export, which then traces twice.
+        zero_readout = hidden[0].new_zeros(hidden[0].shape[0], self.config.readout_size)
         feedback = self.recurrence.feedback(zero_readout)
         attended = self.recurrence.attention.start(memory)
         past, dropout = self.readout.start(hidden[-1]), self._draw_dropout(hidden[-1])

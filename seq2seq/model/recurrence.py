@@ -215,7 +215,7 @@ class Recurrence(nn.Module, ABC):
 
     def feedback(self, readout: Tensor) -> Tensor:
         """Return the part of a readout (R, F) that the next step reads: none of it, (R, 0)."""
-        return readout.new_empty(len(readout), 0)
+        return readout.new_empty(readout.shape[0], 0)
 
     def top(self, hidden: Sequence[Tensor]) -> Tensor:
         """Return the output of the given layers; with residual connections the sum of all states.
