@@ -59,6 +59,13 @@ def arguments(corpus: Path, place: Path, *overrides: str) -> list[str]:
     return [*data, *small, *OVERRIDES, *places, *overrides]
 
 
+def start_server() -> None:
+    """Wait until the server has imported the package."""
+    process = _servers.Process(target=os.getpid)
+    process.start()
+    assert finish(process) == 0
+
+
 def start(given: Sequence[str], output: Path, prepare: Prepare | None = None) -> ForkServerProcess:
     """Start train.py with these arguments in a new process, whose output goes to a file."""
     process = _servers.Process(target=_train, args=(list(given), output, prepare))

@@ -23,6 +23,7 @@ from fault_processes import (
     arguments,
     finish_several,
     kill_after,
+    start_server,
     start_several,
 )
 from same_run import assert_same_run
@@ -109,16 +110,13 @@ def num_processes(request: pytest.FixtureRequest) -> int:
 def undisturbed(
     tmp_path_factory: pytest.TempPathFactory, corpus: Path, num_processes: int
 ) -> Undisturbed:
-    first, second = (
-        Disturbed(tmp_path_factory.mktemp(f"undisturbed{number}"), corpus, num_processes)
-        for number in range(2)
-    )
-    changes = first.place / "changes"
-    first.finish(CountChanges(changes, first.place))
+    run = Disturbed(tmp_path_factory.mktemp("undisturbed"), corpus, num_processes)
+    changes = run.place / "changes"
+    start_server()
     started = time.monotonic()
-    second.finish()  # the server has imported everything now
+    run.finish(CountChanges(changes, run.place))
     seconds = time.monotonic() - started
-    return Undisturbed(second.directory, seconds, changes.stat().st_size)
+    return Undisturbed(run.directory, seconds, changes.stat().st_size)
 
 
 @pytest.mark.slow
