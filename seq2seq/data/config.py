@@ -333,6 +333,11 @@ class SentencePieceConfig(TokenizerConfig):
     max_training_lines: Annotated[int, Range(1, 1_000_000_000)]
     """A longer text is sampled at random down to this number of lines."""
     # Off unless given.
+    restrict_target: bool = False
+    """Give the target only those tokens of a joint vocabulary that its training text needs.
+
+    The output layer then computes no others. Tokens keep their ids in both languages.
+    """
     normalization: Normalization = Normalization.identity
     """Change of the characters of source and target."""
     sampling_alpha: Annotated[Weight, Mark.named] = 0.0
@@ -346,6 +351,11 @@ class SentencePieceConfig(TokenizerConfig):
 
     def __post_init__(self) -> None:
         TokenizerConfig.__post_init__(self)
+        if self.restrict_target and not self.joint:
+            raise ValueError(
+                "tokenizer.restrict_target=true takes the target's tokens from a joint vocabulary, "
+                "but tokenizer.joint=false; set one of them to the other value"
+            )
         alpha, nbest = self.sampling_alpha, self.sampling_nbest
         is_bpe = self.model_type is SentencePieceModel.bpe
         if is_bpe and alpha > 1:

@@ -22,6 +22,7 @@ from seq2seq.attention import Memory, Past
 from seq2seq.files.exported import ENCODER, STEP
 from seq2seq.kernels import Kernels, kernels_in_use
 from seq2seq.model import BidirectionalGRU, DecoderState, Seq2Seq
+from seq2seq.model.decoder import TiedOutput
 from seq2seq.model.gru import direction_parameters
 from seq2seq.special_tokens import BOS, PAD, UNK
 
@@ -203,6 +204,8 @@ def write_graphs(model: Seq2Seq, folder: Path) -> list[str]:
     model = copy.deepcopy(model).requires_grad_(False).eval()
     with kernels_in_use(Kernels.plain), torch.no_grad():
         example, longer = (_Example.of(model, source_length=length) for length in (5, 6))
+        if isinstance(model.decoder.output, TiedOutput):
+            model.decoder.output = model.decoder.output.copied()  # int8 needs a constant weight
         model.encoder.gru = OnnxGRU(model.encoder.gru)  # type: ignore[assignment]
         names = [f"state_{index}" for index in range(len(example.states))]
         # An axis that is longer for a longer source has its length, one that grows by a step T.

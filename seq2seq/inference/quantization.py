@@ -128,7 +128,7 @@ def quantize(model: nn.Module) -> None:
     _check_processor()
     for module in list(model.modules()):
         for name, child in module.named_children():
-            if type(child) is nn.Linear and _gains(child):
+            if isinstance(child, nn.Linear) and _gains(child):
                 setattr(module, name, Int8Linear(child.weight, child.bias))
             elif isinstance(child, BidirectionalGRU) and 3 * child.hidden_size >= FEWEST_OUTPUTS:
                 setattr(module, name, Int8GRU(child))

@@ -19,7 +19,7 @@ from seq2seq.inference.ensemble import Ensemble
 from seq2seq.inference.results import TranslatedHypothesis, Translation
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search import DecodingConfig, Hypothesis
-from seq2seq.special_tokens import BOS, EOS, PAD
+from seq2seq.special_tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
 
 logger = logging.getLogger(__name__)
 
@@ -132,6 +132,8 @@ class StreamCounts:
             untagged=bool(self._tags and source_ids and not is_tagged),
             cut=not best.finished,
             one_sided=self._decoding is None and bool(source_ids) != bool(best.ids),
+            target_tokens=len(best.ids),
+            target_unknown=best.ids.count(UNK) if self._decoding is None else 0,
         )
 
     def report(self) -> None:
@@ -145,6 +147,13 @@ class StreamCounts:
                 counts["tokens"],
                 counts["with_unknown"],
                 counts["sentences"],
+            )
+        if counts["target_unknown"]:
+            logger.warning(
+                "%d of %d target tokens are unknown to the model, and are scored as %s",
+                counts["target_unknown"],
+                counts["target_tokens"],
+                SPECIAL_TOKENS[UNK],
             )
         if counts["untagged"]:
             logger.warning(

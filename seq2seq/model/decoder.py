@@ -38,6 +38,27 @@ class DecoderOutput(NamedTuple):
     attention_weights: Tensor  # (B, N, T, S)
 
 
+class TiedOutput(nn.Linear):
+    """An output layer whose weight is the first rows of an embedding."""
+
+    def __init__(self, embedding: nn.Embedding, out_features: int) -> None:
+        nn.Module.__init__(self)
+        self.in_features, self.out_features = embedding.embedding_dim, out_features
+        self.embedding = embedding
+        self.bias = nn.Parameter(torch.zeros(out_features))
+
+    @property
+    def weight(self) -> Tensor:  # type: ignore[override]
+        """Return the rows, (out_features, in_features)."""
+        return self.embedding.weight[: self.out_features]
+
+    def copied(self) -> nn.Linear:
+        """Return a layer with a weight of its own, for a graph of constants."""
+        layer = nn.Linear(self.in_features, self.out_features)
+        layer.weight, layer.bias = nn.Parameter(self.weight.detach().clone()), self.bias
+        return layer
+
+
 class AttnDecoderRNN(nn.Module):
     """Predicts each target token from the previous tokens and an attended source.
 

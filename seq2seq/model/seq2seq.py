@@ -8,11 +8,17 @@ from torch import Tensor, nn
 
 from seq2seq.attention import AttentionConfig, Memory, build_attention
 from seq2seq.model.config import Bridge, ModelConfig, TiedEmbeddings
-from seq2seq.model.decoder import AttnDecoderRNN, DecoderOutput
+from seq2seq.model.decoder import AttnDecoderRNN, DecoderOutput, TiedOutput
 from seq2seq.model.encoder import Encoder
 from seq2seq.model.gru import GRUCell
 from seq2seq.model.recurrence import DecoderState
 from seq2seq.special_tokens import PAD
+
+OTHER_IDS = (
+    "model.tied_embeddings=all needs one vocabulary for both languages; set tokenizer.joint=true "
+    "(with symbols or tags, also tokenizer.restrict_target=false) or model.tied_embeddings=decoder"
+)
+"""Message for vocabularies that give the target's tokens other ids than the source's."""
 
 
 class Seq2Seq(nn.Module):
@@ -22,7 +28,8 @@ class Seq2Seq(nn.Module):
         config: Config of encoder, bridge and decoder.
         attention: Config of the attention type.
         source_vocabulary_size: Number of source tokens.
-        target_vocabulary_size: Number of target tokens.
+        target_vocabulary_size: Number of target tokens; with `tied_embeddings=all` they are the
+            first of the source tokens.
 
     Raises:
         ValueError: Sizes, vocabularies or options do not fit each other.
@@ -42,7 +49,9 @@ class Seq2Seq(nn.Module):
             config, source_vocabulary_size, target_vocabulary_size
         )
         output = nn.Linear(decoder.readout_size, target_vocabulary_size)
-        if config.tied_embeddings is not TiedEmbeddings.none:
+        if target_embedding.num_embeddings > target_vocabulary_size:
+            output = TiedOutput(target_embedding, target_vocabulary_size)
+        elif config.tied_embeddings is not TiedEmbeddings.none:
             output.weight = target_embedding.weight
         self.encoder = Encoder(config.encoder, embedding=source_embedding)
         self.attention = build_attention(
@@ -122,20 +131,20 @@ def _build_embeddings(
     config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
 ) -> tuple[nn.Embedding, nn.Embedding]:
     """Return the source and the target embedding, which are one if all embeddings are tied."""
+    if config.tied_embeddings is TiedEmbeddings.all:
+        if source_vocabulary_size < target_vocabulary_size:
+            raise ValueError(OTHER_IDS)
+        embedding = nn.Embedding(
+            source_vocabulary_size, config.decoder.embedding_size, padding_idx=PAD
+        )
+        return embedding, embedding
     target_embedding = nn.Embedding(
         target_vocabulary_size, config.decoder.embedding_size, padding_idx=PAD
     )
-    if config.tied_embeddings is not TiedEmbeddings.all:
-        source_embedding = nn.Embedding(
-            source_vocabulary_size, config.encoder.embedding_size, padding_idx=PAD
-        )
-        return source_embedding, target_embedding
-    if source_vocabulary_size != target_vocabulary_size:
-        raise ValueError(
-            "model.tied_embeddings=all needs one vocabulary for both languages; set "
-            "tokenizer.joint=true or model.tied_embeddings=decoder"
-        )
-    return target_embedding, target_embedding
+    source_embedding = nn.Embedding(
+        source_vocabulary_size, config.encoder.embedding_size, padding_idx=PAD
+    )
+    return source_embedding, target_embedding
 
 
 def _initialize_parameter(parameter: Tensor, *, recurrent: bool) -> None:

@@ -21,8 +21,10 @@ from seq2seq.config.schema import (
 )
 from seq2seq.config.serialization import config_differences, flatten_config
 from seq2seq.data.segmentation import samples_segmentations
+from seq2seq.data.tokenizers.interface import share_ids
 from seq2seq.kernels import kernels_in_use
-from seq2seq.model.seq2seq import count_parameters, count_shared_parameters
+from seq2seq.model.config import TiedEmbeddings
+from seq2seq.model.seq2seq import OTHER_IDS, count_parameters, count_shared_parameters
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.distributed import (
     Ranks,
@@ -163,6 +165,8 @@ def _prepare(
         )
     )
     data = prepare_in_turn(config, start.tokenizers if start else None, ranks)
+    if config.model.tied_embeddings is TiedEmbeddings.all and not share_ids(data.tokenizers):
+        raise ValueError(OTHER_IDS)
     torch.manual_seed(derive_seed(config.seed, "parameters"))
     model = build_model(
         config,

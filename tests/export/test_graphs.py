@@ -29,6 +29,7 @@ OPTIONS = [
 ]
 JOINT = ["tokenizer.joint=true", "model.tied_embeddings=all"]
 OTHERS = {
+    "dot": ("dot", [*JOINT, "tokenizer.restrict_target=true"]),
     "coverage": ("coverage-normalizer=sparsemax", ["model.bridge=mean"]),
     "multihead": ("multihead-normalizer=entmax15", ["model.bridge=zero", *JOINT]),
 }

@@ -12,6 +12,7 @@ from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.inference import quantization
 from seq2seq.inference.quantization import FEWEST_OUTPUTS, Int8Linear, quantize
 from seq2seq.inference.translator import Translator
+from seq2seq.model.decoder import TiedOutput
 
 NUM_INPUTS, NUM_OUTPUTS = 37, 50
 
@@ -101,6 +102,20 @@ def test_wide_layers_are_replaced_and_a_shared_embedding_stays():
     assert [type(each) for each in model["inner"]] == [Int8Linear, nn.Linear, nn.Linear]
     assert model["embedding"].weight is embedding.weight
     torch.testing.assert_close(embedding.weight.detach(), before, rtol=0, atol=0)
+
+
+def test_an_output_of_the_first_rows_of_an_embedding_is_quantized():
+    embedding = nn.Embedding(FEWEST_OUTPUTS + 7, 5)
+    model = nn.Sequential(TiedOutput(embedding, FEWEST_OUTPUTS))
+    weight = embedding.weight[:FEWEST_OUTPUTS].detach().clone()
+    inputs = torch.randn(3, 5)
+    expected = model(inputs)
+
+    quantize(model)
+
+    assert type(model[0]) is Int8Linear
+    torch.testing.assert_close(model[0].weight, weight, atol=0.02, rtol=0)
+    torch.testing.assert_close(model(inputs), expected, atol=0.2, rtol=0)
 
 
 @pytest.mark.usefixtures("all_layers")

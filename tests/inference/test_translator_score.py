@@ -1,4 +1,5 @@
 import logging
+import math
 from itertools import count
 
 import pytest
@@ -6,6 +7,7 @@ import torch
 from tiny_translator import BEAM, SENTENCES, make_translator
 
 from seq2seq.inference.windows import BATCHES_PER_WINDOW
+from seq2seq.special_tokens import UNK
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +77,19 @@ def test_a_pair_without_text_on_one_side_has_no_links_and_is_counted(translator,
     assert without_source.hypotheses[0].log_probability < 0
     [record] = caplog.records
     assert record.getMessage().startswith("2 of 4 pairs have text on one side only")
+
+
+def test_target_tokens_outside_the_vocabulary_are_scored_as_unknown_and_counted(translator, caplog):
+    with caplog.at_level(logging.WARNING):
+        outside, known = translator.score([("ja", "a\u65e5b"), ("ja", "ab")], batch_size=2)
+
+    assert math.isfinite(outside.score)
+    assert outside.hypotheses[0].ids.count(UNK) == 1
+    assert UNK not in known.hypotheses[0].ids
+    [record] = caplog.records
+    assert record.getMessage() == (
+        "1 of 5 target tokens are unknown to the model, and are scored as <unk>"
+    )
 
 
 @pytest.mark.parametrize("attention", ["additive", "none"])

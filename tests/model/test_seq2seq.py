@@ -16,6 +16,7 @@ from tiny_models import (
 from torch.testing import assert_close
 
 from seq2seq.attention import Normalizer
+from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 from seq2seq.model.config import Bridge, ModelConfig, TiedEmbeddings
 from seq2seq.model.seq2seq import Seq2Seq
 
@@ -226,6 +227,34 @@ def test_source_embedding_size_must_fit_a_tied_matrix():
 def test_two_vocabularies_cannot_share_one_matrix():
     with pytest.raises(ValueError, match="tied_embeddings=all needs one vocabulary for both"):
         build(model_config(tied=TiedEmbeddings.all), source=11)
+
+
+@pytest.mark.parametrize("tied", TiedEmbeddings)
+def test_fewer_target_tokens_are_a_full_output_whose_other_logits_are_minus_infinity(tied):
+    few = build(model_config(tied=tied), source=23, target=13).double()
+    full = build(model_config(tied=tied), source=23, target=23).double()
+    given = few.state_dict() | {"decoder.output.weight": few.decoder.output.weight}
+    with torch.no_grad():
+        for name, value in full.state_dict().items():
+            value[: len(given[name])] = given[name]
+        few.decoder.output.bias.normal_()
+        full.decoder.output.bias[:13] = few.decoder.output.bias
+        full.decoder.output.bias[13:] = -torch.inf
+    batch = tiny_batch()
+
+    readouts = few(batch.source_ids, batch.source_mask, batch.previous_ids).readouts
+    layer, true_ids = few.decoder.output, batch.target_ids[batch.target_mask]
+    loss, _ = vocabulary_loss(
+        readouts[batch.target_mask], layer.weight, layer.bias, true_ids, label_smoothing=0.0
+    )
+
+    expected = summed_loss(full, batch)
+    assert_close(loss, expected, atol=1e-12, rtol=1e-12)
+    assert_close(summed_loss(few, batch), expected, atol=1e-12, rtol=1e-12)
+    gradients, of_full = gradients_of(loss, few), gradients_of(expected, full)
+    for name, gradient in gradients.items():
+        assert_close(gradient, of_full[name][: len(gradient)], atol=1e-12, rtol=1e-12)
+    assert set(gradients) == set(of_full)
 
 
 @pytest.mark.parametrize("tied", TiedEmbeddings)

@@ -7,7 +7,8 @@ import torch
 from same_run import is_equal
 from tiny_training import tiny_config, tiny_run, write_corpus
 
-from seq2seq.checkpoints.checkpoint import load_checkpoint
+from seq2seq.checkpoints.checkpoint import average_files, load_checkpoint
+from seq2seq.inference.translator import Translator
 from seq2seq.training.resume import load_initial_checkpoint
 from seq2seq.training.run import run_training
 from seq2seq.training.trainer import Trainer
@@ -139,6 +140,70 @@ def test_vectors_are_refused(folder, general):
 
     with pytest.raises(ValueError, match=r"remove model\.encoder\.vectors"):
         load_initial_checkpoint(config)
+
+
+@pytest.mark.parametrize("tied", ["none", "decoder", "all"])
+def test_a_restricted_target_is_trained_saved_averaged_and_fine_tuned(tmp_path, tied):
+    restricted = (
+        "tokenizer=unigram",
+        "tokenizer.vocabulary_size=26",
+        "tokenizer.restrict_target=true",
+        f"model.tied_embeddings={tied}",
+        "model.encoder.embedding_size=7",
+        "training.max_updates=2",
+    )
+    # The source has words that the target lacks, and the other way round.
+    write_corpus(tmp_path)
+    source = tmp_path / "a.train"
+    source.write_text(source.read_text().replace("a", "xy"))
+    other = tmp_path / "other"
+    write_corpus(other)
+    target = other / "b.train"
+    target.write_text(target.read_text().replace("a", "x"))
+
+    tiny_run(tmp_path, *restricted)
+
+    run = tmp_path / "runs" / "tiny"
+    checkpoint = load_checkpoint(run / "last.pt")
+    size = len(checkpoint.tokenizers.target)
+    model = checkpoint.build_model()
+    assert size < len(checkpoint.tokenizers.source) == len(model.encoder.embedding.weight)
+    assert len(model.decoder.output.weight) == len(model.decoder.output.bias) == size
+    average_files([run / "last.pt", run / "best.pt"], output=tmp_path / "average.pt")
+    average = load_checkpoint(tmp_path / "average.pt").model_state
+    assert is_equal(average, average | model.state_dict())
+    paths = [run / "last.pt", tmp_path / "average.pt"]
+    texts = [Translator.load(each)(["ab"])[0].text for each in (paths, paths[0])]
+    assert texts[0] == texts[1]
+    tiny_run(other, *restricted, f"init_from='{run / 'last.pt'}'")
+    tuned = load_checkpoint(other / "runs" / "tiny" / "last.pt")
+    assert len(tuned.tokenizers.target) == size
+
+
+@pytest.mark.parametrize(
+    "tokenizers",
+    [
+        ("tokenizer=characters",),
+        ("tokenizer=unigram", "tokenizer.vocabulary_size=20", "tokenizer.joint=false"),
+        (
+            "tokenizer=unigram",
+            "tokenizer.vocabulary_size=30",
+            "tokenizer.restrict_target=true",
+            "tokenizer.user_symbols=['<z>']",
+        ),
+    ],
+)
+def test_ids_that_the_languages_do_not_share_are_refused_with_one_matrix(tmp_path, tokenizers):
+    write_corpus(tmp_path)
+    source = tmp_path / "a.train"
+    source.write_text(source.read_text().replace("a", "x"))
+    config = tiny_config(
+        tmp_path, *tokenizers, "model.tied_embeddings=all", "model.encoder.embedding_size=7"
+    )
+
+    with pytest.raises(ValueError, match=r"^model\.tied_embeddings=all needs one vocabulary"):
+        run_training(config, tmp_path / "runs" / "tiny")
+    assert not (tmp_path / "runs" / "tiny" / "config.yaml").exists()
 
 
 @pytest.mark.parametrize(("tied", "kernels"), [("none", "plain"), ("decoder", "fast")])

@@ -166,8 +166,20 @@ def corpora(folder: Path) -> tuple[str, ...]:
     return f"data.train={both}", "data.temperature=3"
 
 
+RESTRICTED = (
+    "tokenizer.restrict_target=true",
+    "model.tied_embeddings=all",
+    "model.encoder.embedding_size=7",
+)
+
+
 @pytest.mark.parametrize(
-    ("tokenizer", "alpha", "given"), [("bpe", 0.5, lambda _: ()), ("unigram", 0.1, corpora)]
+    ("tokenizer", "alpha", "given"),
+    [
+        ("bpe", 0.5, lambda _: ()),
+        ("unigram", 0.1, corpora),
+        ("bpe", 0.5, lambda _: RESTRICTED),
+    ],
 )
 def test_a_resumed_run_draws_the_same_pairs_and_segmentations(
     tmp_path, monkeypatch, tokenizer, alpha, given

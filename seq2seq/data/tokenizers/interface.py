@@ -306,6 +306,15 @@ def train_tokenizers(config: TokenizerConfig, corpus: Corpus | Sequence[Pair]) -
     return TokenizerPair(source, SymbolTokenizer(tokenizers.target, symbols))
 
 
+def share_ids(tokenizers: TokenizerPair) -> bool:
+    """Return whether every target token has the same id in the source vocabulary."""
+    source, target = tokenizers
+    if source is target:
+        return True
+    ids = range(len(target))
+    return len(source) >= len(target) and source.tokens(ids) == target.tokens(ids)
+
+
 def tokenizers_state(tokenizers: TokenizerPair) -> dict[str, TokenizerState]:
     """Return tensors and plain values that `torch.load(weights_only=True)` accepts."""
     if tokenizers.source is tokenizers.target:

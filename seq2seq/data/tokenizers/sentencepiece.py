@@ -4,15 +4,16 @@ import logging
 import random
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
+from itertools import pairwise
 
 import numpy as np
 import torch
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_random_generator_seed
 from torch import Tensor
 
-from seq2seq.data.config import SentencePieceConfig
+from seq2seq.data.config import SentencePieceConfig, SentencePieceModel
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import (
     SPACE_LABEL,
@@ -23,7 +24,7 @@ from seq2seq.data.tokenizers.interface import (
     word_indices,
 )
 from seq2seq.runtime.numerics import derive_seed
-from seq2seq.special_tokens import BOS, EOS, PAD, UNK
+from seq2seq.special_tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class SentencePieceTokenizer:
 
     def __init__(self, model: bytes) -> None:
         """Load a model from the bytes that SentencePiece's trainer wrote."""
-        self._model = model
+        self.model = model
         self._processor = SentencePieceProcessor(model_proto=model)
         # Every rule but identity turns a full-width letter into an ordinary one.
         self._normalizes = _FULL_WIDTH not in self._processor.normalize(_FULL_WIDTH)
@@ -102,7 +103,7 @@ class SentencePieceTokenizer:
         return "".join(text.replace(SPACE_LABEL, " ").split())
 
     def state(self) -> TokenizerState:
-        return {"kind": KIND, "model": torch.frombuffer(bytearray(self._model), dtype=torch.uint8)}
+        return {"kind": KIND, "model": torch.frombuffer(bytearray(self.model), dtype=torch.uint8)}
 
 
 def _restore(state: TokenizerState) -> SentencePieceTokenizer:
@@ -116,11 +117,71 @@ def _train(config: SentencePieceConfig, corpus: Corpus) -> TokenizerPair:
     if config.joint:
         lines = (line for pair in corpus for line in (pair.source, pair.target))
         tokenizer = _train_side(config, lines, label=f"{corpus.name} (both sides)")
+        if config.restrict_target:
+            targets = (pair.target for pair in corpus)
+            is_bpe = config.model_type is SentencePieceModel.bpe
+            return _restrict_target(tokenizer, targets, is_bpe=is_bpe)
         return TokenizerPair(tokenizer, tokenizer)
     return TokenizerPair(
         _train_side(config, (pair.source for pair in corpus), label=f"{corpus.name} (source)"),
         _train_side(config, (pair.target for pair in corpus), label=f"{corpus.name} (target)"),
     )
+
+
+def _restrict_target(
+    tokenizer: SentencePieceTokenizer, targets: Iterable[str], *, is_bpe: bool
+) -> TokenizerPair:
+    """Give the tokens that targets need the first ids, and the target tokenizer no others.
+
+    Both tokenizers split these targets as the given one does: the segmentation of a text depends
+    only on tokens that it goes through, and these stay.
+    """
+    labels = tokenizer.tokens(range(len(tokenizer)))
+    ids = {label: i for i, label in enumerate(labels) if i >= len(SPECIAL_TOKENS)}
+    used = {i for line in targets for i in tokenizer.encode([line])[0]}
+    needed = set(range(len(SPECIAL_TOKENS)))
+    for label in ids.keys() & {labels[i] for i in used}:
+        needed |= {ids[part] for part in _parts(label, ids, is_bpe=is_bpe) if part in ids}
+    order = sorted(range(len(labels)), key=lambda i: i not in needed)  # a stable sort
+    pieces, others = _split_model(tokenizer.model)
+    ordered = [pieces[i] for i in order]
+    source, target = (
+        SentencePieceTokenizer(b"".join([*part, others]))
+        for part in (ordered, ordered[: len(needed)])
+    )
+    return TokenizerPair(source, target)
+
+
+def _parts(label: str, ids: Mapping[str, int], *, is_bpe: bool) -> set[str]:
+    """Return a token, its characters, and with BPE the tokens that it is merged from."""
+    parts, found = list(label), {label, *label}
+    while is_bpe and len(parts) > 1:
+        # The earliest merge, which has the lowest id, comes first; of equal ones the leftmost.
+        pairs = list(map("".join, pairwise(parts)))
+        place = min(range(len(pairs)), key=lambda i: ids.get(pairs[i], len(ids) + len(label)))
+        parts[place : place + 2] = [pairs[place]]
+        found.add(pairs[place])
+    return found
+
+
+def _split_model(model: bytes) -> tuple[list[bytes], bytes]:
+    """Split a model into its pieces, in the order of their ids, and the rest.
+
+    A model is a message of Protocol Buffers whose fields are messages: a byte with the field's
+    number, the length as a varint, the content. Pieces have number 1.
+    """
+    pieces: list[bytes] = []
+    others: list[bytes] = []
+    start = 0
+    while start < len(model):
+        end, size, shift = start + 1, 0, 0
+        while shift == 0 or model[end - 1] & 0x80:
+            size |= (model[end] & 0x7F) << shift
+            end, shift = end + 1, shift + 7
+        end += size
+        (pieces if model[start] >> 3 == 1 else others).append(model[start:end])
+        start = end
+    return pieces, b"".join(others)
 
 
 def _train_side(

@@ -14,8 +14,11 @@ from seq2seq.data import (
     SentencePieceConfig,
     SentencePieceModel,
     SentencePieceTokenizer,
+    tokenizers_from_state,
+    tokenizers_state,
     train_tokenizers,
 )
+from seq2seq.data.tokenizers.interface import share_ids
 from seq2seq.special_tokens import UNK
 
 CONFIG = unigram_config(vocabulary_size=48)
@@ -226,6 +229,62 @@ def test_separate_training_holds_one_side_at_a_time():
     train_tokenizers(replace(CONFIG, joint=True), joint)
 
     assert (separate.num_readings, joint.num_readings) == (2, 1)
+
+
+RESTRICTED = replace(CONFIG, joint=True, vocabulary_size=90, restrict_target=True)
+
+
+def english_targets() -> TinyCorpus:
+    """Return a corpus whose source has letters and sub-words that its target lacks."""
+    english = ["dog", "house", "blue", "off", "next", "nice", "over", "foot", "have", "doghouse"]
+    return list_corpus(
+        (f"{a} {b}", f"{english[i]} {english[j]} {a}"[: 12 + i])
+        for i, a in enumerate(WORDS)
+        for j, b in enumerate(WORDS)
+    )
+
+
+@pytest.mark.parametrize("normalization", list(Normalization))
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_a_restricted_target_has_only_tokens_of_its_text_under_the_same_ids(
+    model_type, normalization
+):
+    corpus = english_targets()
+    config = replace(RESTRICTED, model_type=model_type, normalization=normalization)
+    joint = train_tokenizers(replace(config, restrict_target=False), corpus).source
+
+    tokenizers = train_tokenizers(config, corpus)
+
+    source, target = tokenizers
+    targets = [pair.target for pair in corpus]
+    texts = [*targets, *(pair.source for pair in corpus), ODD_CHARACTERS]
+    labels = [list(map(joint.tokens, joint.encode(lines))) for lines in (targets, texts)]
+    assert [target.tokens(ids) for ids in target.encode(targets)] == labels[0]
+    assert [source.tokens(ids) for ids in source.encode(texts)] == labels[1]
+    assert source.encode(targets) == target.encode(targets)
+    assert len(target) < len(source) == len(joint)
+    assert share_ids(tokenizers)
+    spare = set(target.tokens(range(4, len(target)))) - {each for row in labels[0] for each in row}
+    assert all(any(each in label for row in labels[0] for label in row) for each in spare)
+    sampled = target.sample(texts, seed=3, alpha=0.2, nbest=-1)
+    assert max(max(ids) for ids in sampled) < len(target)
+    assert [target.decode(ids) for ids in target.encode(targets)] == [
+        joint.decode(ids) for ids in joint.encode(targets)
+    ]
+
+
+def test_restricted_tokenizers_are_restored_and_keep_symbols():
+    config = replace(RESTRICTED, user_symbols=["<2de>"])
+    restored = tokenizers_from_state(tokenizers_state(train_tokenizers(config, english_targets())))
+
+    assert [len(each.encode(["<2de>"])[0]) for each in restored] == [1, 1]
+    assert restored.target.encode(["<2de>"])[0] == [len(restored.target) - 1]
+    assert not share_ids(restored)
+
+
+def test_only_a_joint_vocabulary_restricts_the_target():
+    with pytest.raises(ValueError, match=r"^tokenizer\.restrict_target=true takes .*joint=false"):
+        replace(RESTRICTED, joint=False)
 
 
 def test_a_very_long_line_is_learnt_from():
