@@ -48,7 +48,8 @@ class Server(uvicorn.Server):
                 backlog=_BACKLOG,
                 lifespan="on",
                 log_config=None,
-                log_level="warning",
+                # Its warnings tell of each request that is not HTTP, or that asks for a WebSocket.
+                log_level="error",
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import random
 import re
 import select
 import signal
@@ -67,6 +68,63 @@ def test_what_is_not_http_is_answered_by_400_in_json(live, raw):
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400") or answer == b""  # reset while it was sent
     assert not answer or body == b'{"error": "Invalid HTTP request received."}'
+
+
+def test_what_is_not_http_does_not_fill_the_log(live, caplog):
+    upgrade = (
+        b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    )
+    for raw in (b"\0\r\n\r\n", upgrade):
+        with live.connect() as connection:
+            connection.sendall(raw)
+            assert connection.recv(65536)
+
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+HOSTILE = [
+    60_000 * b"[",
+    9_000 * b'{"a":',
+    b'{"q":NaN}',
+    b'{"q":"a","q":5,"source":"de","target":"en"}',
+    b'{"q":"\\ud800","source":"de","target":"en"}',
+    b'{"q":"a","source":"\\ud800","target":"en"}',
+    b'{"q":"a","source":"de","target":"en","alternatives":' + 5_000 * b"9" + b"}",
+    b'{"q":"\xff"}',
+    b"\xef\xbb\xbf{}",
+    b"",
+    b"null",
+    70_000 * b" ",
+]
+"""Bodies that must be refused."""
+
+
+def test_hostile_requests_among_others_disturb_none():
+    def shuffled(thread):
+        kinds = [None, *HOSTILE] * 3
+        random.Random(thread).shuffle(kinds)
+        return kinds
+
+    def ask(thread):
+        for number, body in enumerate(shuffled(thread)):
+            if body is None:
+                line = f"ja {thread} {number}"
+                valid.append(live.translate(line).content == {"translatedText": line.upper()})
+            else:
+                refused.append(live.ask("/translate", body))
+
+    valid, refused = [], []
+    with running(make_serve_config(max_body=65536)) as live:
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+
+    assert valid == 24 * [True]
+    assert len(refused) == 24 * len(HOSTILE)
+    assert {answer.status for answer in refused} == {400, 413}
+    assert all(list(answer.content) == ["error"] for answer in refused)
 
 
 def test_requests_behind_each_other_on_a_connection_are_all_answered(live):
