@@ -199,14 +199,21 @@ def write_tables(
     _write_csv(directory / LEADERBOARD, ["run", *keys, *MEASURES, "failure"], map(_run_row, runs))
     measures = [f"{name}{end}" for name in MEASURES for end in ("", "_deviation")]
     keys = list(groups[0].swept) if groups else []
-    _write_csv(
-        directory / GROUPS,
-        [*keys, "runs", "failed_runs", *measures, *_COMPARISON],
-        map(_group_row, groups, comparisons),
-    )
     # Imported here because a training needs no translator before the end of its sweep.
+    from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures
     from seq2seq.studies.report import write_report
 
+    by_label = {group.label: group for group in groups}
+    rows = compare_measures(groups, [by_label.get(each.baseline) for each in comparisons])
+    _write_csv(
+        directory / GROUPS,
+        [*keys, "runs", "failed_runs", *measures, *_COMPARISON]
+        + [f"{name}_{end}" for name in COMPARED for end in ENDINGS],
+        (
+            _group_row(group, compared) | row
+            for group, compared, row in zip(groups, comparisons, rows, strict=True)
+        ),
+    )
     write_report(runs, groups, comparisons, directory / REPORT, interventions=interventions)
     shown = "no run has results"
     if groups:

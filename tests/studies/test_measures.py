@@ -1,0 +1,74 @@
+import csv
+import shutil
+
+import pytest
+from tiny_study import write_study
+
+from seq2seq.analysis import load_run
+from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures, sentence_measures
+from seq2seq.studies.runs import group_runs, read_runs
+from seq2seq.studies.tables import write_tables
+
+
+def test_differences_are_those_of_the_results(groups):
+    group, baseline = sorted(groups, key=lambda group: group.label)
+
+    row, of_baseline = compare_measures([group, baseline], [baseline, None])
+
+    assert of_baseline == {}
+    assert row.keys() == {f"{name}_{end}" for name in COMPARED[:3] for end in ENDINGS}
+    for name in COMPARED[:3]:
+        expected = group.mean(name) - baseline.mean(name)
+        assert row[f"{name}_difference"] == pytest.approx(expected, rel=1e-3, abs=1e-6)
+        assert row[f"{name}_low"] <= row[f"{name}_difference"] <= row[f"{name}_high"]
+        assert 0 < row[f"{name}_p"] <= 1
+
+
+def test_statistics_add_up_to_the_measures_of_the_run(groups):
+    [group] = [group for group in groups if group.label == "multihead"]
+    run = group.runs[0]
+
+    found = sentence_measures(run)
+
+    for name in ("entropy", "coverage", "sharpness"):
+        numerator, denominator = found[name].sum(axis=0)
+        assert numerator / denominator == pytest.approx(run.measures[name], abs=1e-5)
+        assert len(found[name]) == len(run.references)
+
+
+def test_statistics_of_links_add_up_to_the_alignment_error_rate(groups, tmp_path):
+    [group] = [group for group in groups if group.label == "multihead"]
+    path = shutil.copytree(group.runs[0].directory.path, tmp_path / "run")
+    (path / "test.gold").write_text("0-0\n" * len(group.runs[0].references))
+    run = load_run(path, device="cpu")
+    expected = run.attention().alignment_error_rate(run.gold())
+
+    wrong, links = sentence_measures(read_runs([path])[0])["aer"].sum(axis=0)
+
+    assert wrong / links == pytest.approx(expected)
+
+
+def test_run_without_checkpoint_has_chrf_and_ter(tmp_path):
+    path = write_study(tmp_path)
+    runs = read_runs([path])
+
+    write_tables(runs, path, baseline=None)
+
+    with (path / "groups.csv").open(newline="") as file:
+        rows = {row["attention"]: row for row in csv.DictReader(file)}
+    none = rows["none"]
+    # The runs of write_study state a chrF that is not that of their translations.
+    assert float(none["chrf_high"]) < 0 < float(none["ter_low"])
+    assert float(none["ter_p"]) < 0.05
+    assert none["perplexity_p"] == none["aer_difference"] == ""
+    assert rows["dot"]["chrf_p"] == ""
+
+
+def test_holm_corrects_over_the_groups_of_a_measure(tmp_path):
+    groups = group_runs(read_runs([write_study(tmp_path)]))
+    dot, none = sorted(groups, key=lambda group: group.label)
+
+    [one, _] = compare_measures([none, dot], [dot, None])
+    [first, second, _] = compare_measures([none, none, dot], [dot, dot, None])
+
+    assert first["ter_p"] == second["ter_p"] == pytest.approx(min(1, 2 * one["ter_p"]))
