@@ -1,5 +1,6 @@
-"""Train in processes that share nothing but a server that has imported the package."""
+"""Run commands in processes that share nothing but a server that has imported the package."""
 
+import importlib
 import multiprocessing
 import os
 import resource
@@ -34,6 +35,7 @@ OVERRIDES = (
 """A run of 18 updates with 5 validations that writes every kind of file."""
 PRELOADED = [
     "seq2seq.cli.train",
+    "seq2seq.cli.translate",
     "seq2seq.training.monitoring.tensorboard",
     "sacrebleu.tokenizers.tokenizer_13a",
     "torch._dynamo",  # the first step of an optimizer imports it
@@ -66,9 +68,15 @@ def start_server() -> None:
     assert finish(process) == 0
 
 
-def start(given: Sequence[str], output: Path, prepare: Prepare | None = None) -> ForkServerProcess:
-    """Start train.py with these arguments in a new process, whose output goes to a file."""
-    process = _servers.Process(target=_train, args=(list(given), output, prepare))
+def start(
+    given: Sequence[str],
+    output: Path,
+    prepare: Prepare | None = None,
+    *,
+    command: str = "train",
+) -> ForkServerProcess:
+    """Start a command with these arguments in a new process, whose output goes to a file."""
+    process = _servers.Process(target=_run, args=(command, list(given), output, prepare))
     process.start()
     return process
 
@@ -245,13 +253,12 @@ def changes_file(event: str, details: tuple[object, ...], place: str) -> bool:
     return False
 
 
-def _train(given: list[str], output: Path, prepare: Prepare | None) -> None:
-    from seq2seq.cli.train import main
-
+def _run(command: str, given: list[str], output: Path, prepare: Prepare | None) -> None:
+    main = importlib.import_module(f"seq2seq.cli.{command}").main
     descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(descriptor, stream)
-    sys.argv = ["train.py", *given]
+    sys.argv = [f"{command}.py", *given]
     if prepare is not None:
         prepare()
     main()
