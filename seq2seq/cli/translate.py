@@ -95,7 +95,7 @@ def translate(config: TranslateConfig) -> None:
                 open_processes(translator, number=config.processes, prepare=begin)
             )
         reports = stack.enter_context(open_reports(config, translator, new_file=new_file))
-        progress = stack.enter_context(open_progress(config))
+        progress = stack.enter_context(open_progress(config, first=inputs.first, stop=inputs.stop))
         window_size = BATCHES_PER_WINDOW * config.batch_size
         translations = _translations(
             config,

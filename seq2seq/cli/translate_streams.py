@@ -93,7 +93,7 @@ class Inputs:
         self._sources = sources
         self._companions = companions
         self.first = first
-        self._stop = stop
+        self.stop = stop
         self._num_read = [first] * len(sources)
 
     def skip(self, num_lines: int) -> None:
@@ -117,7 +117,7 @@ class Inputs:
                 other = self._companions[index]
                 pairs = parallel(source, other, names=(source.name, other.name))
             window = []
-            for pair in islice(pairs, self.first, self._stop):
+            for pair in islice(pairs, self.first, self.stop):
                 self._num_read[index] += 1
                 window.append(pair)
                 if len(window) == size or not source.has_more():
@@ -125,7 +125,7 @@ class Inputs:
                     window = []
             if window:  # more lines follow, which are not to be translated
                 yield window
-            is_wanted = self._stop != 0 and not isinstance(source, Prompt)
+            is_wanted = self.stop != 0 and not isinstance(source, Prompt)
             if is_wanted and not self._num_read[index]:
                 logger.warning("%s has no lines, so there is nothing to translate", source.name)
 
@@ -274,12 +274,23 @@ class TranslationProgress:
 
 
 @contextlib.contextmanager
-def open_progress(config: TranslateConfig) -> Iterator[TranslationProgress]:
-    """Show a bar during the block, if the configuration asks for one."""
+def open_progress(
+    config: TranslateConfig, *, first: int = 0, stop: int | None = None
+) -> Iterator[TranslationProgress]:
+    """Show a bar during the block, if the configuration asks for one.
+
+    Args:
+        config: Names the inputs, whose size is known if all are plain files.
+        first: Lines of a single input that are left out at its start.
+        stop: Index behind the last line to translate; None: all.
+    """
     files = [expand_home(path, key="input") for path in config.input or ()]
     is_known = bool(files) and all(file.is_file() and not is_gzip(file) for file in files)
     total = sum(file.stat().st_size for file in files) if is_known else None
     is_shown = _shows_bar(config)
+    if is_shown and is_known and (first or stop is not None):
+        with open_text(files[0]) as lines:
+            total = sum(map(len, islice(lines, first, stop)))
     tqdm.set_lock(threading.RLock())  # its own lock would start a process to look after it
     with (
         logging_redirect_tqdm() if is_shown else contextlib.nullcontext(),
@@ -288,6 +299,7 @@ def open_progress(config: TranslateConfig) -> Iterator[TranslationProgress]:
             bar_format=_BAR if is_known else _COUNT,
             disable=not is_shown,
             file=sys.stderr,
+            smoothing=0,  # windows begin with short sentences, so the speed swings
         ) as bar,
     ):
         yield TranslationProgress(bar)

@@ -273,6 +273,22 @@ def test_the_bar_of_a_plain_file_reaches_100_percent(file, monkeypatch):
     assert " sentences/s [" in shown
 
 
+@pytest.mark.parametrize(("first", "stop"), [(1, None), (1, 2), (0, 1)])
+def test_the_bar_of_a_part_reaches_100_percent_at_its_end(tmp_path, monkeypatch, first, stop):
+    lines = ["ein B\xe4r", "ja", "nein und ja"]
+    (tmp_path / "a.de").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    config = make_translate_config("run", input=str(tmp_path / "a.de"))
+    terminal = use_terminal(monkeypatch)
+
+    with open_progress(config, first=first, stop=stop) as progress:
+        for line in lines[first:stop]:
+            assert "100%|" not in terminal.getvalue()
+            progress.advance(Translation(line, [], [], []))
+        progress.log_speed()
+
+    assert "100%|" in terminal.getvalue()
+
+
 def test_without_a_known_size_only_sentences_are_counted(tmp_path, file, monkeypatch):
     terminal = use_terminal(monkeypatch)
     packed = tmp_path / "b.gz"
