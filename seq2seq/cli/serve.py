@@ -3,7 +3,6 @@
 import logging
 import sys
 from functools import partial
-from typing import cast
 
 from seq2seq.runtime.process import interrupts_in_one_line
 
@@ -16,8 +15,6 @@ with interrupts_in_one_line():
     from seq2seq.files.exported import read_runtime
     from seq2seq.files.paths import expand_home
     from seq2seq.files.text import open_lines
-    from seq2seq.inference.batcher import Translate
-    from seq2seq.inference.results import Translation
     from seq2seq.inference.sentence_splitting import split_line
     from seq2seq.runtime.process import keep_freed_memory
     from seq2seq.search.config import BeamConfig, GreedyConfig, SamplingConfig
@@ -131,9 +128,7 @@ def _load_exported(path: str, config: ServeConfig) -> LoadedModel:
         return len(translator.source_tokenizer.encode([line])[0])
 
     split = partial(split_line, split_length=config.split_length, num_tokens=num_tokens)
-    # Its translations have the fields of those of Translator, with arrays of numpy.
-    translate = cast(Translate[Translation], translator)
-    return LoadedModel((runtime["source"], runtime["target"]), translate, split)
+    return LoadedModel((runtime["source"], runtime["target"]), translator, split)
 
 
 _LOADERS = {

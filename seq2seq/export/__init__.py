@@ -3,6 +3,7 @@
 `OnnxTranslator` needs numpy, onnxruntime and sentencepiece only.
 """
 
-from seq2seq.export.translator import OnnxTranslator, TranslatedHypothesis, Translation
+from seq2seq.export.translator import OnnxTranslator
+from seq2seq.inference.results import TranslatedHypothesis, Translation
 
 __all__ = ["OnnxTranslator", "TranslatedHypothesis", "Translation"]

@@ -20,8 +20,6 @@ from seq2seq.export.card import model_card, read_results
 from seq2seq.export.graphs import in_silence, quantize_graphs, write_graphs
 from seq2seq.export.tokenizers import SENTENCEPIECE
 from seq2seq.export.translator import OnnxTranslator
-from seq2seq.export.translator import TranslatedHypothesis as OnnxHypothesis
-from seq2seq.export.translator import Translation as OnnxTranslation
 from seq2seq.files.atomic import temporary_path
 from seq2seq.files.exported import (
     CARD,
@@ -32,7 +30,7 @@ from seq2seq.files.exported import (
     write_runtime,
 )
 from seq2seq.files.paths import expand_home, file_sha256
-from seq2seq.inference import Translation, Translator
+from seq2seq.inference import TranslatedHypothesis, Translation, Translator
 from seq2seq.inference.translation import score_targets
 from seq2seq.model import Seq2Seq
 from seq2seq.runtime.devices import Precision
@@ -226,7 +224,7 @@ def check_translations(original: Translator, model: Seq2Seq, exported: OnnxTrans
     return most_ties
 
 
-def _is_tie(model: Seq2Seq, expected: Translation, found: OnnxTranslation) -> bool:
+def _is_tie(model: Seq2Seq, expected: Translation, found: Translation) -> bool:
     """Compare a translation, and return whether rounding decided its text."""
     hypotheses = [*zip(expected.hypotheses, found.hypotheses, strict=False)]
     is_tie = any(first.ids != second.ids for first, second in hypotheses)
@@ -252,7 +250,7 @@ def _is_tie(model: Seq2Seq, expected: Translation, found: OnnxTranslation) -> bo
     return is_tie
 
 
-def _score(model: Seq2Seq, source_ids: list[int], found: OnnxHypothesis) -> Hypothesis:
+def _score(model: Seq2Seq, source_ids: list[int], found: TranslatedHypothesis) -> Hypothesis:
     """Let the checkpoint's model score the tokens of an exported one."""
     source = torch.tensor([[*source_ids, EOS]])
     target = torch.tensor([[*found.ids, EOS] if found.finished else found.ids])

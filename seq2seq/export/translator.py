@@ -4,7 +4,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import onnxruntime
@@ -21,66 +21,15 @@ from seq2seq.export.search import (
 )
 from seq2seq.export.tokenizers import SubwordTokenizer
 from seq2seq.files.exported import ENCODER, STEP, Runtime, read_runtime
+from seq2seq.inference.results import TranslatedHypothesis, Translation
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig, SamplingConfig
-from seq2seq.special_tokens import EOS, UNK
+from seq2seq.special_tokens import EOS
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _LONG_SENTENCE = 100
 """Tokens; a batch of longer sentences holds fewer of them, to bound memory."""
-
-
-class TranslatedHypothesis(NamedTuple):
-    """One translation of a sentence; the fields are those of `seq2seq.TranslatedHypothesis`."""
-
-    text: str
-    score: float
-    log_probability: float
-    finished: bool
-    ids: list[int]
-    tokens: list[str]
-    attention_weights: Floats
-    """(N, T, S)."""
-    token_log_probabilities: Sequence[float]
-
-    def __repr__(self) -> str:
-        return (
-            f"TranslatedHypothesis(text={self.text!r}, score={self.score:.4f}, "
-            f"finished={self.finished}, attention_weights={self.attention_weights.shape})"
-        )
-
-
-class Translation(NamedTuple):
-    """A sentence and its translations; the fields are those of `seq2seq.Translation`."""
-
-    source: str
-    source_ids: list[int]
-    source_tokens: list[str]
-    hypotheses: list[TranslatedHypothesis]
-
-    def __repr__(self) -> str:
-        return (
-            f"Translation(source={self.source!r}, text={self.text!r}, score={self.score:.4f}, "
-            f"num_hypotheses={len(self.hypotheses)})"
-        )
-
-    @property
-    def num_unknown_tokens(self) -> int:
-        """Return the number of source tokens that are outside the model's vocabulary."""
-        return self.source_ids.count(UNK)
-
-    @property
-    def best(self) -> TranslatedHypothesis:
-        """Return the hypothesis with the highest score."""
-        return self.hypotheses[0]
-
-    @property
-    def text(self) -> str:
-        """Return the text of the best hypothesis."""
-        return self.best.text
-
-    @property
-    def score(self) -> float:
-        """Return the score of the best hypothesis."""
-        return self.best.score
 
 
 class OnnxTranslator:
@@ -177,7 +126,7 @@ class OnnxTranslator:
                     finished=found.finished,
                     ids=found.ids,
                     tokens=target.tokens([*found.ids, EOS] if found.finished else found.ids),
-                    attention_weights=found.attention_weights,
+                    attention_weights=cast("Tensor", found.attention_weights),
                     token_log_probabilities=found.token_log_probabilities,
                 )
                 for found in hypotheses

@@ -27,7 +27,7 @@ class TranslatedHypothesis(NamedTuple):
     tokens: list[str]
     """Label of each row of the attention weights; the last is EOS if finished."""
     attention_weights: "Tensor"
-    """(N, T, S) on the CPU."""
+    """(N, T, S) on the CPU; of an exported model an array of numpy, without torch."""
     token_log_probabilities: Sequence[float] = ()
     """Log-probability of each of `tokens`."""
     words: Sequence[int] | None = None
