@@ -101,8 +101,10 @@ def budget(**values):
     ("seconds", "text"),
     [
         (45.2, "45 seconds"),
+        (90, "1.5 minutes"),
         (138, "2.3 minutes"),
         (5399, "90.0 minutes"),
+        (5400, "1.5 hours"),
         (9000, "2.5 hours"),
     ],
 )
@@ -159,6 +161,17 @@ def test_without_a_terminal_a_line_comes_every_30_seconds(monkeypatch, lines):
         "training 12%: update 3, epoch 0.0, loss 2.333, 10 tokens/s, 3.5 minutes left",
         "training 25%: update 6, epoch 0.1, loss 0.500, 4 tokens/s, 3.0 minutes left",
     ]
+
+
+def test_the_speed_is_that_of_updates_alone(monkeypatch, lines):
+    monkeypatch.setattr(log_module, "ESTIMATE_SECONDS", 1e9)
+    run = Run(monkeypatch, budget(max_updates=24))
+    run.clock.seconds += 30  # a validation
+
+    run.update(loss=1.0, num_tokens=10, seconds=0.5)
+
+    [line] = lines()
+    assert " 20 tokens/s" in line
 
 
 def test_a_resumed_run_counts_from_where_it_begins(monkeypatch, lines):

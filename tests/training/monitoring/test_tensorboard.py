@@ -195,6 +195,17 @@ def test_samples_are_texts_and_one_map_per_head(tmp_path, num_heads, maps):
     assert drawn == {f"attention/valid_{index}{head}" for index in range(2) for head in maps}
 
 
+def test_a_sample_without_a_token_has_no_map(tmp_path):
+    found = evaluation()
+    found.hypotheses[0] = Hypothesis([], -1.0, -1.0, False, torch.zeros(2, 0, 2))
+
+    with TensorBoard(tmp_path, first_update=1) as board:
+        board.samples(found, FakeEvaluator(), update=3)
+
+    drawn = {tag for tag in read_tags(tmp_path) if tag.startswith("attention/")}
+    assert drawn == {f"attention/valid_1/head_{head}" for head in (1, 2)}
+
+
 def test_an_update_has_its_place_in_minutes_and_target_tokens(tmp_path):
     with TensorBoard(tmp_path, first_update=1) as board:
         board.position("valid", Progress(update=4, seconds=90.0, target_tokens=123))
