@@ -49,7 +49,7 @@ RANGES = {
     "at least 0 and at most 1": """training.teacher_forcing.start training.teacher_forcing.end
         gold_base""",
     "at least 1 and at most 100": "model.encoder.num_layers model.decoder.num_layers",
-    "at least 1 and at most 1,024": "training.threads threads",
+    "at least 1 and at most 1,024": "training.threads threads processes",
     "at least 1 and at most 20,000": """attention.size attention.num_heads attention.num_filters
         attention.filter_width model.encoder.embedding_size model.encoder.hidden_size
         model.encoder.self_attention_heads model.decoder.embedding_size model.decoder.hidden_size
