@@ -15,18 +15,22 @@ from seq2seq.files.exported import ENCODER, STEP, Runtime, read_runtime
 from seq2seq.search.config import BeamConfig
 from seq2seq.visualization.page import (
     ATTENTION_VIEW,
+    HYPOTHESES,
+    TRANSLATIONS,
     content_hash,
     fill_template,
     json_block,
 )
 
 _WEB = Path(__file__).with_name("web")
-_PARTS = (ATTENTION_VIEW, *(_WEB / name for name in ("sentencepiece", "search", "translator")))
+_PARTS = (
+    *(ATTENTION_VIEW, TRANSLATIONS),
+    *(_WEB / name for name in ("sentencepiece", "search", "translator")),
+)
 _SOURCE_TEXT = (
     '<textarea id="text" rows="3" maxlength="1000" dir="auto" aria-labelledby="source-title" '
     'spellcheck="false" autocomplete="off" placeholder="Write a sentence"></textarea>'
 )
-_TARGET_TEXT = '<fieldset id="hypotheses" aria-label="Translations, best first"></fieldset>'
 
 
 def write_page(
@@ -60,7 +64,7 @@ def write_page(
         "runtime": runtime.script,
         "runtime_hash": content_hash(runtime.script),
         "source_text": _SOURCE_TEXT,
-        "target_text": _TARGET_TEXT,
+        "target_text": HYPOTHESES,
     }
     page = fill_template(_WEB / "page", slots, parts=_PARTS)
     with whole_file(output) as file:

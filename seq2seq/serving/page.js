@@ -1,11 +1,6 @@
-"use strict";
+// The page of the service, which it asks while the reader types.
 const PAUSE = 300; // milliseconds without typing, after which the text is translated
 const NUM_BEST = 4;
-const STRONGEST = 3; // tokens that are read out, if they have at least 5 %
-const WORD_START = "\u2581", END = "</s>";
-
-const find = (id) => document.getElementById(id);
-const percent = (weight) => weight > 0 && weight < 0.005 ? "< 1 %" : `${Math.round(100 * weight)} %`;
 
 let pairs = {}; // codes of the targets, by source
 let names = {};
@@ -13,10 +8,9 @@ let limit = 0; // characters
 let timer = null;
 let running = null; // AbortController of the request on its way
 let sentences = []; // of the answer
-let current = 0; // the sentence on show
+let gaps = []; // the text before each translated sentence, and after the last
 let ranks = []; // the chosen hypothesis of each sentence
-let tokens = { source: [], target: [] }; // elements
-let weights = null; // [target][source] of the chosen head
+let current = 0; // the sentence on show
 
 async function ask(path, content, signal) {
   const options = content && {
@@ -25,7 +19,7 @@ async function ask(path, content, signal) {
     body: JSON.stringify(find("key").value ? { ...content, api_key: find("key").value } : content),
     signal,
   };
-  const response = await fetch(path, options || { signal });
+  const response = await fetch(path, options);
   let answer = {};
   try {
     answer = await response.json();
@@ -33,16 +27,10 @@ async function ask(path, content, signal) {
     if (error.name === "AbortError") throw error;
   }
   if (!response.ok) {
-    const error = new Error(answer.error || `the service answered ${response.status}`);
-    error.status = response.status;
-    throw error;
+    const message = answer.error || `the service answered ${response.status}`;
+    throw Object.assign(new Error(message), { status: response.status });
   }
   return answer;
-}
-
-function say(text, isWrong = false) {
-  find("status").textContent = text;
-  find("status").classList.toggle("is-wrong", isWrong);
 }
 
 function fill(select, codes, chosen) {
@@ -51,11 +39,12 @@ function fill(select, codes, chosen) {
 }
 
 function fillTargets(chosen) {
-  const source = find("source").value;
-  fill(find("target"), pairs[source], chosen);
-  find("text").lang = source;
-  find("result").lang = find("target").value;
-  find("swap").disabled = !(pairs[find("target").value] || []).includes(source);
+  const source = find("from").value;
+  fill(find("to"), pairs[source], chosen);
+  const target = find("to").value;
+  nameLanguages(source, target, (code) => names[code]);
+  find("result").lang = target;
+  find("swap").disabled = !(pairs[target] || []).includes(source);
 }
 
 async function start() {
@@ -67,7 +56,7 @@ async function start() {
     }
     limit = settings.charLimit;
     find("key-line").hidden = !settings.keyRequired;
-    fill(find("source"), Object.keys(pairs), settings.language.source.code);
+    fill(find("from"), Object.keys(pairs), settings.language.source.code);
     fillTargets(settings.language.target.code);
     document.documentElement.dataset.ready = "true";
     textChanged();
@@ -87,159 +76,73 @@ function textChanged() {
 function translateSoon(pause) {
   clearTimeout(timer);
   running?.abort();
-  running = null;
+  find("result").classList.add("is-stale");
   timer = setTimeout(translate, pause);
 }
 
 async function translate() {
   clearTimeout(timer);
   running?.abort();
-  const text = find("text").value;
-  if (!text.trim()) {
-    show({ text: "", sentences: [] });
-    say("");
-    return;
-  }
   const own = (running = new AbortController());
-  const wanted = { text, source: find("source").value, target: find("target").value };
-  say("Translating ...");
-  find("result").classList.add("is-waiting");
   try {
-    let answer;
-    try {
-      answer = await ask("v1/translate", { ...wanted, n_best: NUM_BEST, attention: true }, own.signal);
-    } catch (error) {
-      if (error.status !== 413 && error.status !== 400) throw error;
-      // Too much attention for one answer, or a smaller beam: the translation alone.
-      answer = await ask("v1/translate", wanted, own.signal);
-    }
-    show(answer.translations[0]);
+    const text = find("text").value;
+    say(text.trim() ? "Translating ..." : "");
+    show(text.trim() ? await answerTo(text, own.signal) : { text: "", sentences: [] });
     const unknown = sentences.reduce((sum, each) => sum + each.unknown_tokens, 0);
     say(unknown ? `${unknown} parts of the text are unknown to the model` : "");
   } catch (error) {
-    if (error.name !== "AbortError") say(error.message, true);
-  } finally {
-    if (running === own) find("result").classList.remove("is-waiting");
+    if (error.name === "AbortError") return;
+    show({ text: "", sentences: [] });
+    say(error.message, true);
   }
+}
+
+async function answerTo(text, signal) {
+  const wanted = { text, source: find("from").value, target: find("to").value };
+  const all = { ...wanted, n_best: NUM_BEST, attention: true };
+  const { translations } = await ask("v1/translate", all, signal).catch((error) => {
+    // Too much attention for one answer, or a smaller beam: the translation alone.
+    if (error.status === 413 || error.status === 400) return ask("v1/translate", wanted, signal);
+    throw error;
+  });
+  return translations[0];
 }
 
 function show(translation) {
-  find("result").value = translation.text;
-  find("result").classList.remove("is-waiting");
-  find("copy").disabled = !translation.text;
-  sentences = translation.sentences;
+  ({ sentences } = translation);
+  gaps = gapsOf(translation.text, sentences.map((each) => each.hypotheses[0].text));
   ranks = sentences.map(() => 0);
+  find("result").classList.remove("is-stale");
   find("details").hidden = !sentences.length;
-  if (sentences.length) showSentence(0);
+  writeResult();
+  if (sentences.length) moveTo(0);
 }
 
-function showSentence(index) {
+// Return what stands before each part of a text, and after the last.
+function gapsOf(text, parts) {
+  let end = 0;
+  const found = parts.map((part) => {
+    const begin = text.indexOf(part, end), gap = text.slice(end, begin);
+    end = begin + part.length;
+    return gap;
+  });
+  return [...found, text.slice(end)];
+}
+
+// Join the chosen translations as the service joins the best ones.
+function writeResult() {
+  const texts = sentences.map((each, index) => gaps[index] + each.hypotheses[ranks[index]].text);
+  find("result").value = texts.join("") + gaps.at(-1);
+  find("copy").disabled = !find("result").value;
+}
+
+function moveTo(index) {
   current = index;
-  find("place").textContent = sentences.length > 1 ? `Sentence ${index + 1} of ${sentences.length}` : "";
-  find("previous").parentNode.hidden = sentences.length < 2;
+  find("place").textContent = `Sentence ${index + 1} of ${sentences.length}`;
+  find("place").parentNode.hidden = sentences.length < 2;
   find("previous").disabled = index === 0;
   find("next").disabled = index === sentences.length - 1;
-  const { hypotheses } = sentences[index];
-  find("alternatives-part").hidden = hypotheses.length < 2;
-  find("alternatives").replaceChildren(...hypotheses.map((hypothesis, rank) => {
-    const item = document.createElement("li"), button = document.createElement("button");
-    const probability = document.createElement("small");
-    button.type = "button";
-    button.dir = "auto";
-    button.lang = find("target").value;
-    button.textContent = `${hypothesis.text} `;
-    probability.textContent = percent(Math.exp(hypothesis.log_probability));
-    button.append(probability);
-    button.addEventListener("click", () => choose(rank));
-    item.append(button);
-    return item;
-  }));
-  choose(ranks[index]);
-}
-
-function choose(rank) {
-  ranks[current] = rank;
-  const hypothesis = sentences[current].hypotheses[rank];
-  [...find("alternatives").children].forEach((item, index) =>
-    item.firstChild.setAttribute("aria-pressed", String(index === rank)));
-  if (sentences.length === 1) find("result").value = hypothesis.text;
-  const heads = hypothesis.attention || [];
-  find("attention-part").hidden = !heads.length;
-  if (!heads.length) return;
-  const before = find("head").value;
-  const choices = heads.length > 1 ? [new Option("mean of all", "mean")] : [];
-  find("head").replaceChildren(...choices, ...heads.map((_, n) => new Option(String(n + 1), String(n))));
-  if ([...find("head").options].some((option) => option.value === before)) find("head").value = before;
-  find("head-line").hidden = heads.length < 2;
-  drawTokens("source", sentences[current].source_tokens);
-  drawTokens("target", hypothesis.tokens);
-  chooseHead();
-}
-
-function chooseHead() {
-  const heads = sentences[current].hypotheses[ranks[current]].attention;
-  const head = find("head").value;
-  weights = head !== "mean" ? heads[Number(head)] : heads[0].map((row, target) =>
-    row.map((_, source) => heads.reduce((sum, each) => sum + each[target][source], 0) / heads.length));
-  unpoint();
-}
-
-function drawTokens(side, labels) {
-  tokens[side] = labels.map((label, index) => {
-    const element = document.createElement("span");
-    const isEnd = label === END;
-    element.textContent = isEnd ? "end" : label.replaceAll(WORD_START, "") || "\u00a0";
-    element.classList.toggle("begins-word", isEnd || label.startsWith(WORD_START));
-    element.classList.toggle("is-end", isEnd);
-    element.setAttribute("role", "option");
-    element.setAttribute("aria-selected", "false");
-    element.tabIndex = index === 0 ? 0 : -1;
-    element.addEventListener("pointerenter", () => point(side, index));
-    element.addEventListener("focus", () => point(side, index));
-    element.addEventListener("click", () => point(side, index));
-    element.addEventListener("keydown", (event) => move(event, side, index));
-    return element;
-  });
-  find(`${side}-tokens`).replaceChildren(...tokens[side]);
-}
-
-function move(event, side, index) {
-  const isMirrored = getComputedStyle(find(`${side}-tokens`)).direction === "rtl";
-  const step = { ArrowRight: isMirrored ? -1 : 1, ArrowLeft: isMirrored ? 1 : -1 }[event.key];
-  const last = tokens[side].length - 1;
-  const goal = { Home: 0, End: last }[event.key] ?? (step && Math.min(last, Math.max(0, index + step)));
-  if (goal === undefined) return;
-  event.preventDefault();
-  tokens[side][index].tabIndex = -1;
-  tokens[side][goal].tabIndex = 0;
-  tokens[side][goal].focus();
-}
-
-function unpoint() {
-  for (const element of [...tokens.source, ...tokens.target]) {
-    element.style.setProperty("--weight", "0");
-    element.classList.remove("is-chosen", "is-seen");
-    element.setAttribute("aria-selected", "false");
-  }
-  find("reading").textContent = "";
-}
-
-function point(side, index) {
-  unpoint();
-  const other = side === "target" ? "source" : "target";
-  const row = side === "target" ? weights[index] : weights.map((each) => each[index]);
-  const chosen = tokens[side][index];
-  chosen.classList.add("is-chosen");
-  chosen.setAttribute("aria-selected", "true");
-  row.forEach((weight, place) => {
-    tokens[other][place].style.setProperty("--weight", String(Math.min(1, weight)));
-    tokens[other][place].classList.toggle("is-seen", weight >= 0.2);
-  });
-  const strongest = row.map((weight, place) => [weight, tokens[other][place].textContent])
-    .filter(([weight]) => weight >= 0.05).sort((one, two) => two[0] - one[0]).slice(0, STRONGEST)
-    .map(([weight, word]) => `${word} ${percent(weight)}`).join(", ");
-  const relation = side === "target" ? "looked at" : "was looked at by";
-  find("reading").textContent = `${chosen.textContent} ${relation}: ${strongest || "no word in particular"}`;
+  showSentence(sentences[index], ranks[index]);
 }
 
 find("text").addEventListener("input", textChanged);
@@ -247,14 +150,21 @@ find("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translate();
 });
 find("key").addEventListener("change", () => translateSoon(0));
-find("key-line").addEventListener("submit", (event) => { event.preventDefault(); translateSoon(0); });
-find("source").addEventListener("change", () => { fillTargets(); translateSoon(0); });
-find("target").addEventListener("change", () => { fillTargets(find("target").value); translateSoon(0); });
+find("key-line").addEventListener("submit", (event) => {
+  event.preventDefault();
+  translateSoon(0);
+});
+for (const name of ["from", "to"]) {
+  find(name).addEventListener("change", () => {
+    fillTargets(find("to").value);
+    translateSoon(0);
+  });
+}
 find("swap").addEventListener("click", () => {
-  const [source, target, result] = [find("source").value, find("target").value, find("result").value];
-  find("source").value = target;
+  const [source, target] = [find("from").value, find("to").value];
+  find("from").value = target;
   fillTargets(source);
-  if (result) find("text").value = result;
+  find("text").value = find("result").value || find("text").value;
   textChanged();
 });
 find("clear").addEventListener("click", () => {
@@ -271,8 +181,10 @@ find("copy").addEventListener("click", async () => {
   }
   say("Copied");
 });
-find("previous").addEventListener("click", () => showSentence(current - 1));
-find("next").addEventListener("click", () => showSentence(current + 1));
-find("head").addEventListener("change", chooseHead);
-for (const side of ["source", "target"]) find(`${side}-tokens`).addEventListener("pointerleave", unpoint);
+find("previous").addEventListener("click", () => moveTo(current - 1));
+find("next").addEventListener("click", () => moveTo(current + 1));
+find("hypotheses").addEventListener("change", ({ target }) => {
+  ranks[current] = Number(target.value);
+  writeResult();
+});
 start();

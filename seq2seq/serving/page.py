@@ -6,32 +6,36 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+from seq2seq.visualization.page import (
+    ATTENTION_VIEW,
+    HYPOTHESES,
+    TRANSLATIONS,
+    fill_template,
 )
+
 _HEADERS = {
-    "Content-Security-Policy": _POLICY,
+    "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself says the rest
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",
 }
-_FILES = {
-    "/": ("page.html", "text/html"),
-    "/page.css": ("page.css", "text/css"),
-    "/page.js": ("page.js", "text/javascript"),
-    "/openapi.json": ("openapi.json", "application/json"),
-}
 
 
 def page_routes() -> list[Route]:
-    """Return the routes of the page's files and of openapi.json."""
-    return [_route(path, name, media_type) for path, (name, media_type) in _FILES.items()]
+    """Return the routes of the page and of openapi.json."""
+    page = fill_template(
+        Path(__file__),
+        {"source_text": "", "target_text": HYPOTHESES},
+        parts=(ATTENTION_VIEW, TRANSLATIONS),
+    )
+    description = Path(__file__).with_name("openapi.json").read_text(encoding="utf-8")
+    return [
+        _route("/", page, "text/html"),
+        _route("/openapi.json", description, "application/json"),
+    ]
 
 
-def _route(path: str, name: str, media_type: str) -> Route:
-    content = Path(__file__).with_name(name).read_bytes()
-
+def _route(path: str, content: str, media_type: str) -> Route:
     async def answer(request: Request) -> Response:
         return Response(content, media_type=media_type, headers=_HEADERS)
 

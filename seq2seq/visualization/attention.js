@@ -7,7 +7,8 @@ const FULL = 1000; // a weight of 1
 const WORD_START = "\u2581", END = "</s>";
 
 const find = (id) => document.getElementById(id);
-const percent = (weight) => `${Math.round((100 * weight) / FULL)}\u00a0%`;
+const percent = (weight) => weight > 0 && weight < FULL / 200 ? "<\u00a01\u00a0%"
+  : `${Math.round((100 * weight) / FULL)}\u00a0%`;
 const isSame = (one, other) => one.source === other.source && one.target === other.target;
 const sides = {
   source: { tokens: find("source"), labels: find("columns"), line: find("column-line") },
@@ -96,6 +97,7 @@ function chooseHead() {
 
 // One pixel for each cell; the style enlarges it.
 function drawMatrix() {
+  if (!weights.length) return; // nothing is shown yet
   const [height, width] = [weights.length, weights[0].length];
   const pixels = new ImageData(width, height);
   const style = getComputedStyle(document.documentElement);

@@ -8,12 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from torch import Tensor
+if TYPE_CHECKING:  # a service with exported models needs no torch
+    from torch import Tensor
 
 ATTENTION_VIEW = Path(__file__).with_name("attention")
 """The view of attention that several pages share: `.html`, `.css` and `.js`."""
+TRANSLATIONS = Path(__file__).with_name("translations")
+"""Shared by the pages that translate, after the view of attention: `.css` and `.js`."""
+HYPOTHESES = '<fieldset id="hypotheses" aria-label="Translations, best first"></fieldset>'
+"""The text of the target on these pages."""
 FULL = 1000
 """A weight of 1 on the page; weights are rounded to thousandths."""
 _SENTENCES = "\0"
@@ -60,7 +65,7 @@ class AttentionPage:
         target: str,
         source_tokens: Sequence[str],
         target_tokens: Sequence[str],
-        attention_weights: Tensor,
+        attention_weights: "Tensor",
         note: str,
     ) -> None:
         """Write a sentence and its translation.

@@ -209,6 +209,19 @@ def test_text_without_words_shows_nothing(shown):
     assert not shown.find_element(By.ID, "weights").is_displayed()
 
 
+def test_an_error_takes_the_place_of_the_translations(shown):
+    shown.execute_script("translator.graphs.onStep = async () => { throw new Error('no memory'); }")
+    shown.execute_script("write('zwei')")
+    wait_for(shown, "return !isBusy")
+    told = shown.find_element(By.ID, "status").text
+    texts = shown_texts(shown)
+    shown.execute_script("translator.graphs.onStep = breathe()")
+
+    assert told == "The model does not run: no memory"
+    assert texts == []
+    assert not shown.find_element(By.ID, "weights").is_displayed()
+
+
 def test_an_example_fills_the_box(shown):
     shown.find_elements(By.CSS_SELECTOR, "#examples button")[1].click()
     wait_for(shown, "return !isBusy")

@@ -73,7 +73,15 @@ def write(page, text, result):
 
 
 def tokens(page, side):
-    return find(page, f"{side}-tokens").find_elements(By.TAG_NAME, "span")
+    return page.find_elements(By.CSS_SELECTOR, f"#{side} .token")
+
+
+def choose(page, rank):
+    page.find_elements(By.CSS_SELECTOR, "#hypotheses label")[rank].click()
+
+
+def result(page):
+    return find(page, "result").get_property("value")
 
 
 def test_typing_translates_and_keeps_paragraphs(page):
@@ -85,38 +93,39 @@ def test_typing_translates_and_keeps_paragraphs(page):
     assert find(page, "place").text == "Sentence 2 of 3"
     find(page, "clear").click()
     wait_for(page, lambda: not find(page, "details").is_displayed())
-    assert find(page, "result").get_property("value") == ""
+    assert result(page) == ""
 
 
-def test_an_alternative_takes_the_place_of_the_translation(page):
-    write(page, "ja", "JA")
+def test_alternatives_take_the_places_of_the_translations(page):
+    write(page, "Ja. Nein.\n\nJa.", "JA. NEIN.\n\nJA.")
 
-    buttons = find(page, "alternatives").find_elements(By.TAG_NAME, "button")
-    assert [each.text for each in buttons] == ["JA 37 %", "JA! 14 %", "JA!! 5 %", "JA!!! 2 %"]
-    buttons[1].click()
-
-    assert find(page, "result").get_property("value") == "JA!"
-    assert [each.get_attribute("aria-pressed") for each in buttons] == [
-        "false", "true", "false", "false",
+    labels = page.find_elements(By.CSS_SELECTOR, "#hypotheses label")
+    assert [each.text.split("\n") for each in labels] == [
+        ["JA.", "37 %"], ["JA.!", "14 %"], ["JA.!!", "5 %"], ["JA.!!!", "2 %"],
     ]  # fmt: skip
+    choose(page, 1)
+    assert result(page) == "JA.! NEIN.\n\nJA."
+    for _ in range(2):
+        find(page, "next").click()
+    choose(page, 2)
+    assert result(page) == "JA.! NEIN.\n\nJA.!!"
+    for _ in range(2):
+        find(page, "previous").click()
+
+    chosen = page.find_elements(By.CSS_SELECTOR, "#hypotheses input:checked")
+    assert [each.get_attribute("value") for each in chosen] == ["1"]
 
 
 def test_a_pointer_shows_the_attention_of_each_head(page):
     write(page, "ja", "JA")
 
     ActionChains(page).move_to_element(tokens(page, "target")[0]).perform()
-    assert find(page, "reading").text == "A looked at: ja 50 %, end 50 %"
-    head = Select(find(page, "head"))
-    assert [each.text for each in head.options] == ["mean of all", "1", "2"]
-    head.select_by_visible_text("1")
-    ActionChains(page).move_to_element(find(page, "head")).perform()
+    mean = find(page, "readout").text
+    page.find_elements(By.NAME, "head")[1].click()
     ActionChains(page).move_to_element(tokens(page, "target")[0]).perform()
-    assert find(page, "reading").text == "A looked at: ja 75 %, end 25 %"
-    script = "return [...arguments[0].children].map((e) => e.style.getPropertyValue('--weight'))"
-    shades = page.execute_script(script, find(page, "source-tokens"))
-    assert shades == ["0.75", "0.25"]
-    ActionChains(page).move_to_element(tokens(page, "source")[1]).perform()
-    assert find(page, "reading").text == "end was looked at by: end 100 %, A 25 %"
+
+    assert mean == "A looked at ja 50 %, </s> 50 %"
+    assert find(page, "readout").text == "A looked at ja 75 %, </s> 25 %"
 
 
 def test_keys_reach_every_token(page):
@@ -126,9 +135,7 @@ def test_keys_reach_every_token(page):
     ActionChains(page).send_keys(Keys.ARROW_RIGHT).perform()
 
     assert page.switch_to.active_element == tokens(page, "target")[1]
-    assert find(page, "reading").text == "end looked at: end 75 %, ja 25 %"
-    ActionChains(page).send_keys(Keys.HOME).perform()
-    assert page.switch_to.active_element == tokens(page, "target")[0]
+    assert find(page, "readout").text == "</s> looked at </s> 75 %, ja 25 %"
 
 
 def test_swapping_exchanges_languages_and_texts(page):
@@ -136,10 +143,10 @@ def test_swapping_exchanges_languages_and_texts(page):
 
     find(page, "swap").click()
 
-    assert Select(find(page, "source")).first_selected_option.text == "English"
-    assert Select(find(page, "target")).first_selected_option.text == "German"
+    assert Select(find(page, "from")).first_selected_option.text == "English"
+    assert Select(find(page, "to")).first_selected_option.text == "German"
     assert find(page, "text").get_property("value") == "JA"
-    Select(find(page, "source")).select_by_visible_text("French")
+    Select(find(page, "from")).select_by_visible_text("French")
     assert not find(page, "swap").is_enabled()
 
 
@@ -147,21 +154,24 @@ def test_hostile_text_is_shown_as_text(page):
     write(page, HOSTILE, HOSTILE.upper())
 
     assert page.execute_script("return window.hacked") is None
-    assert find(page, "alternatives").find_elements(By.TAG_NAME, "img") == []
+    assert find(page, "hypotheses").find_elements(By.TAG_NAME, "img") == []
 
 
-def test_an_error_of_the_service_is_shown(browser, live):
+def test_an_error_of_the_service_takes_the_place_of_the_translation(browser, live):
     open_page(browser, live)
-    find(browser, "text").send_keys("x" * 101)
+    write(browser, "ja", "JA")
+    find(browser, "text").send_keys("x" * 99)
 
     wait_for(browser, lambda: "a sentence has 101 characters" in find(browser, "status").text)
+    assert result(browser) == ""
+    assert not find(browser, "details").is_displayed()
     browser.get_log("browser")  # the browser reports status 413
 
 
 def test_every_control_has_a_name(page):
     write(page, "Ja. Ja.", "JA. JA.")
 
-    controls = page.find_elements(By.CSS_SELECTOR, "button, select, textarea, [role=listbox]")
+    controls = page.find_elements(By.CSS_SELECTOR, "button, select, textarea, fieldset")
     assert [each.get_attribute("id") for each in controls if not each.accessible_name] == []
 
 
@@ -176,7 +186,7 @@ def test_nothing_is_wider_than_a_phone(page, scheme):
 
         assert page.execute_script("return document.documentElement.scrollWidth") == 320
         color = page.execute_script("return getComputedStyle(document.body).backgroundColor")
-        assert color == {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 24, 28)"}[scheme]
+        assert color == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 22, 26)"}[scheme]
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

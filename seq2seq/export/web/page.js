@@ -1,11 +1,10 @@
 // The page: reads its model, translates while the reader types, and shows the attention.
 const model = JSON.parse(find("model").textContent);
-const box = find("text"), beam = find("beam"), main = document.querySelector("main");
+const box = find("text"), beam = find("beam");
 const PATIENCE = 30; // milliseconds of work between two looks at the keyboard
 const STALE = new Error("the text has changed");
 
 let translator = null;
-let translation = null; // the one on show
 let isBusy = false;
 let isStale = false; // the text has changed since the search began
 
@@ -41,15 +40,11 @@ function breathe() {
   };
 }
 
-function say(text) {
-  find("status").textContent = text;
-}
-
 function fail(error) {
-  main.classList.add("blank", "failed");
+  showSentence({ hypotheses: [] });
   const isOld = typeof DecompressionStream === "undefined" || typeof WebAssembly === "undefined";
   say(isOld ? "This browser is too old for the page; one from 2023 or later can run it."
-    : `The model does not run: ${error.message}`);
+    : `The model does not run: ${error.message}`, true);
 }
 
 async function update() {
@@ -70,36 +65,18 @@ async function update() {
 async function translate() {
   const size = Number(beam.value), begin = performance.now();
   const line = box.value.replaceAll("\n", " ");
-  translation = await translator.translate(
+  const { hypotheses, sourceIds, sourceTokens } = await translator.translate(
     line, { ...model.decoding, beam_size: size, n_best: size });
-  const { hypotheses, sourceIds } = translation;
   const unknown = sourceIds.filter((id) => id === translator.source.unknown).length;
   const time = `${Math.round(performance.now() - begin)} ms`;
   say(hypotheses.length ? `${time}${unknown ? `; ${unknown} unknown tokens` : ""}` : "");
-  find("hypotheses").replaceChildren(...hypotheses.map(choiceOf));
-  main.classList.toggle("blank", !hypotheses.length || !model.numHeads);
-  main.classList.remove("failed");
-  choose(0);
+  showSentence({ source_tokens: sourceTokens, hypotheses: hypotheses.map(describe) });
 }
 
-function choiceOf({ text, score }, index) {
-  const label = element("label");
-  label.append(
-    element("input", "", { type: "radio", name: "hypothesis", value: index, checked: !index }),
-    element("bdi", text || "(no text)", { lang: model.target }),
-    element("small", score.toFixed(2).replace("-", "\u2212"), { title: "score" }));
-  return label;
-}
-
-function choose(index) {
-  const hypothesis = translation.hypotheses[index];
-  if (!hypothesis || !model.numHeads) return;
-  showAttention({
-    source_tokens: translation.sourceTokens,
-    target_tokens: hypothesis.tokens,
-    weights: [...Array(model.numHeads).keys()].map((head) => hypothesis.weights.map(
-      (heads) => Array.from(heads[head], (weight) => Math.round(FULL * weight)))),
-  });
+function describe({ text, tokens, logProbability, weights }) {
+  const heads = [...Array(model.numHeads).keys()];
+  return { text, tokens, log_probability: logProbability,
+    attention: heads.map((head) => weights.map((row) => row[head])) };
 }
 
 // The name of a language in English; a code that is none stays as it is.
@@ -129,11 +106,7 @@ async function start() {
   beam.value = model.decoding.beam_size;
   document.title = `Translate ${nameOf(model.source)} into ${nameOf(model.target)}`;
   document.querySelector("h1").textContent = document.title;
-  for (const side of ["source", "target"]) {
-    find(side).lang = model[side];
-    find(`${side}-title`).textContent = nameOf(model[side]);
-  }
-  box.lang = model.source;
+  nameLanguages(model.source, model.target, nameOf);
   offerExamples();
   try {
     translator = await load();
@@ -146,7 +119,6 @@ async function start() {
   say("");
   box.addEventListener("input", update);
   beam.addEventListener("change", update);
-  find("hypotheses").addEventListener("change", ({ target }) => choose(Number(target.value)));
   if (!box.value) box.value = model.examples[0] ?? "";
   await update();
 }

@@ -1,0 +1,44 @@
+// What the pages that translate share: a status, and the translations of a sentence to choose from.
+const main = document.querySelector("main");
+
+let shown = { hypotheses: [] }; // a sentence as the service's /v1/translate describes it
+
+function say(text, isWrong = false) {
+  find("status").textContent = text;
+  main.classList.toggle("failed", isWrong);
+}
+
+// Offer the translations of a sentence, best first, and show the attention of one.
+function showSentence(sentence, chosen = 0) {
+  shown = sentence;
+  find("hypotheses").replaceChildren(...sentence.hypotheses.map((each, index) => {
+    const label = element("label"), isChosen = index === chosen;
+    label.append(
+      element("input", "", { type: "radio", name: "hypothesis", value: index, checked: isChosen }),
+      element("bdi", each.text || "(no text)"),
+      element("small", percent(FULL * Math.exp(each.log_probability)), { title: "probability" }));
+    return label;
+  }));
+  choose(chosen);
+}
+
+function choose(index) {
+  const { tokens, attention = [] } = shown.hypotheses[index] ?? {};
+  main.classList.toggle("blank", !attention.length);
+  if (!attention.length) return;
+  showAttention({
+    source_tokens: shown.source_tokens,
+    target_tokens: tokens,
+    weights: attention.map((head) => head.map((row) =>
+      Array.from(row, (weight) => Math.round(FULL * weight)))),
+  });
+}
+
+function nameLanguages(source, target, nameOf) {
+  find("text").lang = find("source").lang = source;
+  find("hypotheses").lang = find("target").lang = target;
+  find("source-title").textContent = nameOf(source);
+  find("target-title").textContent = nameOf(target);
+}
+
+find("hypotheses").addEventListener("change", ({ target }) => choose(Number(target.value)));
