@@ -4,7 +4,6 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import onnxruntime
@@ -24,9 +23,6 @@ from seq2seq.files.exported import ENCODER, STEP, Runtime, read_runtime
 from seq2seq.inference.results import TranslatedHypothesis, Translation
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig, SamplingConfig
 from seq2seq.special_tokens import EOS
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _LONG_SENTENCE = 100
 """Tokens; a batch of longer sentences holds fewer of them, to bound memory."""
@@ -126,7 +122,7 @@ class OnnxTranslator:
                     finished=found.finished,
                     ids=found.ids,
                     tokens=target.tokens([*found.ids, EOS] if found.finished else found.ids),
-                    attention_weights=cast("Tensor", found.attention_weights),
+                    attention_weights=found.attention_weights,
                     token_log_probabilities=found.token_log_probabilities,
                 )
                 for found in hypotheses

@@ -3,7 +3,7 @@
 # N heads, T target length, S source length
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.special_tokens import UNK
 
@@ -26,8 +26,8 @@ class TranslatedHypothesis(NamedTuple):
     """Token ids without EOS."""
     tokens: list[str]
     """Label of each row of the attention weights; the last is EOS if finished."""
-    attention_weights: "Tensor"
-    """(N, T, S) on the CPU; of an exported model an array of numpy, without torch."""
+    attention_weights: "Tensor | Any"
+    """(N, T, S) on the CPU: a tensor, or of an exported model an array of numpy, without torch."""
     token_log_probabilities: Sequence[float] = ()
     """Log-probability of each of `tokens`."""
     words: Sequence[int] | None = None
