@@ -143,8 +143,8 @@ class Service:
                 self._metrics.count_reload(succeeded=True)
 
     @contextlib.asynccontextmanager
-    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        yield
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[dict[str, object]]:
+        yield {"count_refused": self._metrics.count_refused}
         await asyncio.to_thread(self.models.close)
 
     def _new_batcher(self, translate: Translate[Translation], pair: Pair) -> Batcher[Translation]:

@@ -70,6 +70,10 @@ class Metrics:
         self._requests.labels(path, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
 
+    def count_refused(self) -> None:
+        """Count what came in place of a request and was not HTTP."""
+        self._requests.labels("not HTTP", "400").inc()
+
     def count_batch(self, pair: str, num_sentences: int, seconds: float) -> None:
         """Count a batch."""
         self._batches.labels(pair).observe(num_sentences)

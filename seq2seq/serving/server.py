@@ -116,7 +116,8 @@ class Connection(H11Protocol):
             self._write_timer.cancel()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP, or has a head that is too large."""
+        """Answer what is not HTTP, or has a head that is too large; the application counts it."""
+        self.app_state["count_refused"]()
         body = json.dumps({"error": msg}).encode()
         headers = [
             ("content-type", "application/json"),

@@ -82,6 +82,16 @@ def test_what_is_not_http_does_not_fill_the_log(live, caplog):
     assert [record for record in caplog.records if record.levelname == "WARNING"] == []
 
 
+def test_what_is_not_http_is_counted():
+    with running() as live:
+        with live.connect() as connection:
+            connection.sendall(b"\0\r\n\r\n")
+            read_all(connection)
+        metrics = live.ask("/metrics").content.decode()
+
+    assert 'seq2seq_requests_total{path="not HTTP",status="400"} 1.0' in metrics
+
+
 HOSTILE = [
     60_000 * b"[",
     9_000 * b'{"a":',
