@@ -103,7 +103,7 @@ def quickened(arguments: list[str]) -> list[str]:
         # A comma in brackets separates items of a list, not jobs.
         first = [re.sub(r"^([^,[]*),.*", r"\1", each) for each in arguments if each != "-m"]
         return [*first, "--cfg", "job"]
-    if "experiment=study_attention_types" in arguments:
+    if {f"experiment=study_{name}" for name in ("attention_types", "interventions")} & {*arguments}:
         # A few runs of the study; a test of the experiment composes all.
         few_types = [] if "attention=dot" in arguments else ["attention=none,dot"]
         arguments = [*arguments, *few_types, "seed=1"]

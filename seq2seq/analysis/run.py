@@ -131,24 +131,29 @@ class Run:
 
         Args:
             intervention: `uniform`, `permuted`, `strongest`, `without_end`, `frozen`,
-                `drop_head:N`, `only_head:N`, or one of your own.
+                `drop_head:N`, `only_head:N`, `gold`, `other:RUN`, or one of your own.
             split: The set; see `pairs`.
 
         Raises:
             FileNotFoundError: The run has no such set.
-            ValueError: The intervention is unknown, or the model has no such head.
+            ValueError: The intervention is unknown or does not fit the model, or needs gold links
+                that the set has not.
         """
         if isinstance(intervention, str):
             intervention = find_intervention(intervention)
         pairs = self.pairs(split)
-        scores = self.results[split.partition(".")[0]]
+        gold = [pair.gold for pair in pairs if pair.gold is not None]
+        part, _, name = split.partition(".")
+        content = self.results[f"other_{part}"][name] if name else self.results[part]  # type: ignore[index]
         return intervene(
             self.path,
             intervention,
             sources=[pair.source for pair in pairs],
             translations=[pair.translation for pair in pairs],
             references=[pair.reference for pair in pairs],
-            rule=ScoringRule.of_signature(scores["signature"]),  # type: ignore[index]
+            perplexity=content["perplexity"],  # type: ignore[index]
+            gold=gold or None,
+            rule=ScoringRule.of_signature(content["signature"]),  # type: ignore[index]
             device=self._device,
         )
 

@@ -8,6 +8,7 @@ from seq2seq.runtime.process import interrupts_in_one_line
 
 with interrupts_in_one_line():  # these imports take seconds
     from seq2seq.cli.command_line import OneLineParser, one_line_errors
+    from seq2seq.config.plugins import load_plugins
     from seq2seq.files.paths import expand_home
     from seq2seq.inference.interventions import find_intervention
     from seq2seq.runtime.process import log_to_stderr
@@ -42,17 +43,28 @@ def argument_parser() -> OneLineParser:
         metavar="NAME,NAME",
         help="translate the test set again with other attention weights, which takes as long as "
         "the translations: uniform, permuted, strongest, without_end, frozen, drop_head:N, "
-        "only_head:N",
+        "only_head:N, gold, other:seed, other:GROUP",
+    )
+    parser.add_argument(
+        "--plugins",
+        default="",
+        metavar="FILE,FILE",
+        help="plug-ins that the runs were trained with",
     )
     return parser
+
+
+def _items(text: str) -> list[str]:
+    """Return the items of a list, with or without brackets."""
+    return [item for item in text.strip("[]").split(",") if item]
 
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the tables and the report of the runs that are named."""
     options = argument_parser().parse_args(arguments)
-    names = [name for name in options.interventions.strip("[]").split(",") if name]
-    interventions = list(map(find_intervention, names))
+    load_plugins(_items(options.plugins))
+    interventions = list(map(find_intervention, _items(options.interventions)))
     if options.output is None:
         if len(options.sweeps) > 1:
             raise ValueError("several directories have no common place; add --output=DIRECTORY")

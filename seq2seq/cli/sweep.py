@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextvars import ContextVar
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
@@ -24,10 +25,13 @@ from seq2seq.config.composition import USER_ERRORS, quote_where_needed
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
 from seq2seq.runtime.process import Interrupted
 from seq2seq.runtime.torchrun import LostProcessError, is_first_process, share_text
-from seq2seq.studies.runs import as_typed, has_begun, read_runs
-from seq2seq.studies.tables import list_files, write_tables
+from seq2seq.studies.runs import as_typed, group_runs, has_begun, read_runs
+from seq2seq.studies.tables import compare_with_baseline, list_files, write_tables
 from seq2seq.training.monitoring.log import labelled_lines
 from seq2seq.training.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from seq2seq.inference.interventions import Intervention
 
 _sweeps = itertools.count()
 
@@ -63,19 +67,21 @@ def run_job(path: Path, train: Callable[[], float]) -> float | None:
 class StudySummary(Callback):
     """Name the runs of a sweep by their swept keys, and compare the runs when all have ended."""
 
-    def __init__(self, baseline: object = None) -> None:
+    def __init__(self, baseline: object = None, interventions: Sequence[str] = ()) -> None:
         """Store the options.
 
         Args:
             baseline: The group that the others are compared with, a text, number or truth value;
                 None: the best by validation.
+            interventions: Changes of attention weights with which the test set is translated again.
         """
         self.baseline = None if baseline is None else as_typed(baseline)
+        self.interventions = list(interventions)
         self._lock: DirectoryLock | None = None
 
     def __getstate__(self) -> dict[str, object]:
         """Return what a launcher sends to its jobs; the lock stays with the sweep."""
-        return {"baseline": self.baseline, "_lock": None}
+        return self.__dict__ | {"_lock": None}
 
     def on_multirun_start(self, config: DictConfig, **_: object) -> None:
         """Lock the sweep's directory, and name the runs.
@@ -85,6 +91,7 @@ class StudySummary(Callback):
         content = OmegaConf.to_container(config, resolve=False)
         assert isinstance(content, dict)
         with errors_in_one_line():  # Hydra would turn an error into a warning
+            self._find_interventions()  # before hours of training
             if content["resume"] and "${now:" in str(content["hydra"]["sweep"]["dir"]):
                 resume = f"resume={content['resume']}".lower()
                 raise ValueError(
@@ -115,17 +122,25 @@ class StudySummary(Callback):
             return
         sweep = Path(config.hydra.sweep.dir)
         with errors_in_one_line():
-            runs = read_runs([sweep])
+            runs, baseline = read_runs([sweep]), self.baseline
             try:
-                table = write_tables(runs, sweep, baseline=self.baseline)
+                compare_with_baseline(group_runs(runs), baseline)
             except ValueError as error:  # a bad baseline must not cost the tables
                 print(f"warning: {error}", file=sys.stderr)
-                table = write_tables(runs, sweep, baseline=None)
+                baseline = None
+            interventions = self._find_interventions()
+            table = write_tables(runs, sweep, baseline=baseline, interventions=interventions)
         print(f"\n{table}\n\n{list_files(sweep)}", file=sys.stderr)
         if self._lock is not None:
             self._lock.release()
         if any(run.failure is not None for run in runs):
             sys.exit(1)
+
+    def _find_interventions(self) -> "list[Intervention]":
+        # Imported here because a training needs no translator before the end of its sweep.
+        from seq2seq.inference.interventions import find_intervention
+
+        return list(map(find_intervention, self.interventions))
 
 
 def _check_has_no_runs(sweep: Path) -> None:

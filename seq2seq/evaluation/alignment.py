@@ -238,6 +238,10 @@ class HeadStatistics(NamedTuple):
     """Largest weight of a target token; averaged over target tokens and EOS."""
     alignment_error_rate: float | None
     """Alignment error rate of this head alone; None without gold alignments."""
+    end: float = math.nan
+    """Weight of EOS; averaged over target tokens and EOS."""
+    backward: float = math.nan
+    """Share of the steps whose largest weight is to the left of that of the step before."""
 
 
 class AttentionStatistics:
@@ -252,25 +256,19 @@ class AttentionStatistics:
     """
 
     def __init__(self, num_heads: int) -> None:
-        self._num_heads = num_heads
-        # Entropy, coverage and sharpness of each head; numbers of source and of target tokens.
-        self._sums = torch.zeros(3 * num_heads + 2, dtype=torch.float64)
+        self._sums = torch.zeros(len(STATISTICS), num_heads, dtype=torch.float64)
+        self._counts = torch.zeros(len(STATISTICS), dtype=torch.float64)
 
     def add(self, attention_weights: Tensor) -> None:
         """Add the weights of a sentence, (N, T, S), on the CPU; T and S count EOS."""
-        weights = attention_weights.double()
-        received = weights.sum(dim=1)[:, :-1].clamp(max=1)  # (N, S - 1)
-        sums = (
-            -torch.xlogy(weights, weights).sum(dim=(1, 2)),
-            received.sum(dim=1),
-            weights.amax(dim=2).sum(dim=1),
-            torch.tensor([weights.shape[2] - 1, weights.shape[1]]),
-        )
-        self._sums += torch.cat(sums)
+        sums, counts = sentence_sums(attention_weights)
+        self._sums += sums
+        self._counts += counts
 
     def merge(self, other: "AttentionStatistics") -> None:
         """Add the sentences of other statistics."""
         self._sums += other._sums
+        self._counts += other._counts
 
     def heads(self, *, error_rates: Sequence[float] | None) -> list[HeadStatistics]:
         """Return the statistics of each head; NaN if there were no tokens to average over.
@@ -278,27 +276,50 @@ class AttentionStatistics:
         Args:
             error_rates: Alignment error rate of each head; None without gold alignments.
         """
-        entropy, coverage, sharpness = self._sums[:-2].view(3, self._num_heads)
-        num_source, num_target = self._sums[-2:]
-        means = zip(
-            (entropy / num_target).tolist(),
-            (coverage / num_source).tolist(),
-            (sharpness / num_target).tolist(),
-            [None] * self._num_heads if error_rates is None else error_rates,
-            strict=True,
-        )
-        return [HeadStatistics(*of_head) for of_head in means]
+        means = (self._sums / self._counts.unsqueeze(1)).T.tolist()
+        rates = [None] * len(means) if error_rates is None else error_rates
+        return [
+            HeadStatistics(**dict(zip(STATISTICS, values, strict=True)), alignment_error_rate=rate)
+            for values, rate in zip(means, rates, strict=True)
+        ]
+
+
+STATISTICS = ("entropy", "coverage", "sharpness", "end", "backward")
+
+
+def sentence_sums(attention_weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sums of each statistic of a sentence and of each head, and what they count.
+
+    Args:
+        attention_weights: (N, T, S); T and S count EOS.
+
+    Returns:
+        The sums, (5, N), and the number of tokens or steps of each, (5,), in the order of
+        entropy, coverage, sharpness, end and backward.
+    """
+    weights = attention_weights.double()
+    received = weights.sum(dim=1)[:, :-1].clamp(max=1)  # (N, S - 1)
+    is_backward = weights.argmax(dim=2).diff(dim=1) < 0
+    sums = (
+        -torch.xlogy(weights, weights).sum(dim=(1, 2)),
+        received.sum(dim=1),
+        weights.amax(dim=2).sum(dim=1),
+        weights[..., -1].sum(dim=1),
+        is_backward.sum(dim=1),
+    )
+    _, num_target, num_source = weights.shape
+    counts = [num_target, num_source - 1, num_target, num_target, num_target - 1]
+    return torch.stack(sums), torch.tensor(counts)
 
 
 def mean_over_heads(heads: Sequence[HeadStatistics]) -> dict[str, float]:
-    """Return the mean entropy, coverage and sharpness; an empty dict without heads.
+    """Return the mean of each statistic of the weights; an empty dict without heads.
 
     Error rates are left out, because the error rate of averaged heads is not their mean.
     """
     if not heads:
         return {}
-    names = ("entropy", "coverage", "sharpness")
-    return {name: sum(getattr(head, name) for head in heads) / len(heads) for name in names}
+    return {name: sum(getattr(head, name) for head in heads) / len(heads) for name in STATISTICS}
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -18,7 +18,7 @@ times as far, it is 5% to 9% for BLEU, and up to 15% if that system has fewer ru
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -42,6 +42,9 @@ NUM_SAMPLES = 10_000
 """Samples of the stratified test."""
 _NUM_RATIOS = 1_000_000
 """Ratios of chance, whose 95% quantile is then known to 0.3%."""
+_POWER = 0.8
+MAX_RUNS = 20
+"""Runs of a group up to which the power of a study is told."""
 _SEED = 12345
 _CHUNK = 50
 """Samples of the stratified test that are computed at a time, which bounds the memory."""
@@ -59,12 +62,42 @@ class GroupComparison(NamedTuple):
     """95% confidence interval of the effect."""
     p_value: float
     """Two-sided p-value of the effect."""
-    covers_seeds: bool
-    """Whether the interval and the p-value cover seeds and sentences. False: one of the groups has
-    a single run, so they cover these runs on other sentences and say nothing of other seeds."""
+    num_runs: int
+    """Of the smaller group."""
+    seed_variance: float
+    """Variance of the effect over the seeds; 0 if a group has a single run."""
+    sentence_variance: float
+    """Variance of the effect over the sentences."""
     p_stratified: float | None
     """p-value of approximate randomisation stratified by seed (Clark et al. 2011), which says
     whether these runs differ and nothing about other seeds. None: the groups share no seed."""
+
+    @property
+    def covers_seeds(self) -> bool:
+        """Return whether interval and p-value cover seeds and sentences.
+
+        With a single run in a group they cover these runs on other sentences, and say nothing of
+        other seeds.
+        """
+        return self.num_runs > 1
+
+    def detectable(self, num_runs: int | None = None) -> float:
+        """Return the effect that four of five such studies find, with so many runs in each group.
+
+        Args:
+            num_runs: None: as many as here; else from 2 to `MAX_RUNS`.
+        """
+        num_runs = num_runs or self.num_runs
+        seed_variance = self.seed_variance * self.num_runs / num_runs
+        return _power_ratio(num_runs) * float(np.sqrt(seed_variance + self.sentence_variance))
+
+    def runs_for_half(self) -> int | None:
+        """Return the number of runs in each group that find half the effect that these find.
+
+        None: more than `MAX_RUNS`, or no number, because the sentences are too few.
+        """
+        half, more = self.detectable() / 2, range(self.num_runs + 1, MAX_RUNS + 1)
+        return next((number for number in more if self.detectable(number) <= half), None)
 
 
 def compare_groups(
@@ -74,6 +107,7 @@ def compare_groups(
     same_seeds: Sequence[tuple[int, int]] = (),
     num_samples: int = NUM_SAMPLES,
     score: Score = corpus_bleu,
+    paired: bool = False,
 ) -> GroupComparison:
     """Test whether the mean score of a group of runs differs from that of a baseline.
 
@@ -82,7 +116,8 @@ def compare_groups(
     seeds share, by the jackknife (Efron and Stein 1981). Chance alone gives the same ratio for
     normally distributed scores of runs, which is Student's t if both groups have equally many runs.
     If a group has a single run, the error is that of the sentences and the ratio is normally
-    distributed. The interval contains the effects that the test does not reject.
+    distributed. The interval contains the effects that the test does not reject. Paired runs are
+    one group of differences, so the ratio is Student's t with one degree of freedom less than runs.
 
     Nothing is drawn from the translations, so the same runs give the same digits.
 
@@ -92,6 +127,7 @@ def compare_groups(
         same_seeds: Indices of a run of the group and a run of the baseline with the same seed.
         num_samples: Number of randomisations of the stratified test.
         score: Score of statistics (..., K) that are summed over the sentences.
+        paired: Whether each run of the group is a run of the baseline after a change.
 
     Raises:
         ValueError: The groups were not scored on equally many sentences.
@@ -99,13 +135,13 @@ def compare_groups(
     if group.shape[1] != baseline.shape[1]:
         sizes = f"{group.shape[1]} and {baseline.shape[1]}"
         raise ValueError(f"groups of {sizes} sentences cannot be compared; use one test set")
-    runs = len(group), len(baseline)
-    scores, of_baseline = (score(each.sum(axis=1)) for each in (group, baseline))
-    effect = float(scores.mean() - of_baseline.mean())
-    variance = _sentence_variance(group, baseline, score)
-    if min(runs) > 1:
-        variance += sum(float(each.var(ddof=1)) / len(each) for each in (scores, of_baseline))
-    error = float(np.sqrt(variance))
+    sides = [_scores(group, score), tuple(-part for part in _scores(baseline, score))]
+    if paired:
+        sides = [tuple(one + other for one, other in zip(*sides, strict=True))]
+    effect = float(sum(scores.mean() for scores, _ in sides))
+    runs = tuple(len(scores) for scores, _ in sides)
+    variances = _variances(sides)
+    error = float(np.sqrt(sum(variances)))
     chance, largest = _chance_ratios(*runs)
     margin = largest * error
     # No effect without an error is no difference; any other is a certain one.
@@ -114,7 +150,8 @@ def compare_groups(
         effect,
         (effect - margin, effect + margin),
         _p_value(ratio, chance),
-        min(runs) > 1,
+        min(runs),
+        *variances,
         _stratified(group, baseline, same_seeds, num_samples, score) if same_seeds else None,
     )
 
@@ -135,34 +172,51 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
+def p_text(p_value: float) -> str:
+    """Return a p-value as text."""
+    return f"{p_value:.3f}" if p_value >= 0.0005 else "<0.001"
+
+
 @lru_cache(maxsize=8)
-def _chance_ratios(runs: int, of_baseline: int) -> tuple[Array, float]:
+def _chance_ratios(*runs: int) -> tuple[Array, float]:
     """Return ratios of effect and error of groups that differ by chance alone, and a quantile.
 
     Ratios above the quantile are significant.
     """
     random = np.random.default_rng(_SEED)
     ratios = np.abs(random.standard_normal(_NUM_RATIOS))
-    if min(runs, of_baseline) > 1:
-        errors = [random.chisquare(n - 1, _NUM_RATIOS) / (n * (n - 1)) for n in (runs, of_baseline)]
-        ratios *= np.sqrt((1 / runs + 1 / of_baseline) / sum(errors))
+    if min(runs) > 1:
+        errors = [random.chisquare(n - 1, _NUM_RATIOS) / (n * (n - 1)) for n in runs]
+        ratios *= np.sqrt(sum(1 / n for n in runs) / sum(errors))
     return ratios, float(np.quantile(ratios, 1 - LEVEL))
 
 
-def _sentence_variance(group: Array, baseline: Array, score: Score) -> float:
-    """Return the variance of the effect over sentences, by leaving out one at a time.
+@cache
+def _power_ratio(num_runs: int) -> float:
+    """Return the ratio of an effect to its error that is found four times in five."""
+    chance, largest = _chance_ratios(num_runs, num_runs)
+    return largest + float(np.quantile(chance, 2 * _POWER - 1))
 
-    With several runs in both groups, the part that also differs between the runs of a group is
-    subtracted, because the variance between runs contains it already.
+
+def _scores(runs: Array, score: Score) -> tuple[Array, ...]:
+    """Return the score of each run, (R,), and the change by leaving out each sentence, (R, S)."""
+    total = runs.sum(axis=1)
+    left_out = score(total[:, None] - runs)
+    return score(total), left_out - left_out.mean(axis=1, keepdims=True)
+
+
+def _variances(sides: Sequence[tuple[Array, ...]]) -> tuple[float, float]:
+    """Return the variance of the sum of the sides' mean scores over seeds, and over sentences.
+
+    With several runs on each side, the part of the variance over sentences that also differs
+    between the runs of a side is subtracted, because the variance over seeds contains it already.
     """
-    shares = []
-    for runs in (group, baseline):
-        left_out = score(runs.sum(axis=1, keepdims=True) - runs)  # (R, S)
-        shares.append(left_out - left_out.mean(axis=1, keepdims=True))
-    variance = float(((shares[0].mean(axis=0) - shares[1].mean(axis=0)) ** 2).sum())
-    if min(len(group), len(baseline)) > 1:
-        variance -= sum(float(each.var(axis=0, ddof=1).sum()) / len(each) for each in shares)
-    return max(0.0, variance)
+    of_sentences = float((sum(shares.mean(axis=0) for _, shares in sides) ** 2).sum())
+    if min(len(scores) for scores, _ in sides) == 1:
+        return 0.0, of_sentences
+    of_seeds = sum(float(scores.var(ddof=1)) / len(scores) for scores, _ in sides)
+    of_both = sum(float(each.var(axis=0, ddof=1).sum()) / len(each) for _, each in sides)
+    return of_seeds, max(0.0, of_sentences - of_both)
 
 
 def _stratified(

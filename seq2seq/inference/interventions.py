@@ -6,41 +6,79 @@ import copy
 import difflib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from seq2seq.attention import Attention, AttentionState, Memory
 from seq2seq.checkpoints.checkpoint import load_checkpoints
-from seq2seq.data.tokenizers.interface import required_tags
+from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
+from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.metrics import ScoringRule, corpus_bleu, sentence_statistics
 from seq2seq.inference.results import Translation
+from seq2seq.inference.translation import EncodedPair, encode_lines
 from seq2seq.inference.translator import Translator
+from seq2seq.model.recurrence import DecoderState
+from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.registry import Registry
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import choose_numerics
+
+
+class Pairs(NamedTuple):
+    """Sentences with their references."""
+
+    sources: Sequence[str]
+    references: Sequence[str]
+    gold: Sequence[GoldLinks] | None
+    """Gold links of each pair; None without them."""
+    tokenizers: TokenizerPair
+    """Those of the model."""
+
+    def encode(self) -> list[EncodedPair]:
+        """Return the tokens of each pair."""
+        lines = map(encode_lines, (self.sources, self.references), self.tokenizers)
+        return list(map(EncodedPair, *lines))
 
 
 @dataclass(kw_only=True, slots=True)
 class Intervention(ABC):
     """A change of attention weights; a type derives a dataclass and gives `name` a default."""
 
+    needs: ClassVar[str] = ""
+    """What `argument` is, for messages; empty: it has none."""
     name: str
-    head: int | None = None
-    """Head that is meant, from 0; only for interventions on one head."""
+    argument: str = ""
+    """What stands behind the name and a colon."""
+
+    def __post_init__(self) -> None:
+        if bool(self.argument) != bool(self.needs):
+            needs = f"needs {self.needs}" if self.needs else "takes nothing behind its name"
+            raise ValueError(f"intervention {str(self)!r}: it {needs}")
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.argument}" if self.argument else self.name
+
+    def given(self, pairs: Pairs) -> list[Tensor]:
+        """Return weights (T, S) for the steps of each pair; a row of 0 gives none for its step.
+
+        An empty list: the intervention has no weights of its own.
+        """
+        return []
 
     @abstractmethod
-    def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
+    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
         """Return other weights for a step.
 
         Args:
             weights: Those of the model, (B, N, K, S).
             source_mask: Real positions, (B, 1, 1, S).
-            first: The weights of the first step, (B, N, K, S); zeros in the first step itself.
+            known: The weights that are `given` for the step; if there are none, those of the first
+                step, which are zeros in the first step itself: (B, N, K, S).
         """
 
 
@@ -60,25 +98,21 @@ def intervention_types() -> dict[str, type[Intervention]]:
 
 
 def find_intervention(text: str) -> Intervention:
-    """Return an intervention by its name, with the head if it needs one.
+    """Return an intervention by its name, with a colon and its argument if it needs one.
 
     Raises:
-        ValueError: The name is unknown, or the head is missing or of no use.
+        ValueError: The name is unknown, or the argument is missing or of no use.
 
     Example:
         >>> find_intervention("drop_head:1")
-        DropHead(name='drop_head', head=1)
+        DropHead(name='drop_head', argument='1')
     """
-    name, colon, head = text.partition(":")
+    name, colon, argument = text.partition(":")
     if name not in (known := intervention_types()):
         raise ValueError(f"unknown intervention {name!r}; one of: {', '.join(known)}")
-    if name.endswith("_head") != head.isdecimal() or (colon and not head):
-        raise ValueError(
-            f"intervention {text!r}: drop_head and only_head need the number of a head from 0, as "
-            "in drop_head:1, and no other intervention takes one"
-        )
-    create = known[name]
-    return create(head=int(head)) if head else create()  # type: ignore[call-arg]  # has a name
+    if colon and not argument:
+        raise ValueError(f"intervention {text!r}: nothing stands behind the colon")
+    return known[name](argument=argument)  # type: ignore[call-arg]  # has a name
 
 
 @register_intervention
@@ -88,7 +122,7 @@ class Uniform(Intervention):
 
     name: str = "uniform"
 
-    def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
+    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
         real = source_mask.to(weights.dtype)
         return (real / real.sum(-1, keepdim=True).clamp(min=1)).expand_as(weights)
 
@@ -100,7 +134,7 @@ class Permuted(Intervention):
 
     name: str = "permuted"
 
-    def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
+    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
         order = torch.arange(weights.shape[-1]).repeat(len(weights), 1)
         for row, length in enumerate(source_mask.sum(-1).flatten().tolist()):
             order[row, :length] = torch.randperm(
@@ -117,7 +151,7 @@ class Strongest(Intervention):
 
     name: str = "strongest"
 
-    def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
+    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
         strongest = torch.zeros_like(weights).scatter(-1, weights.argmax(-1, keepdim=True), 1)
         return strongest * weights.any(-1, keepdim=True)
 
@@ -129,63 +163,134 @@ class WithoutEnd(Intervention):
 
     name: str = "without_end"
 
-    def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
+    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
         is_end = source_mask & (source_mask.cumsum(-1) == source_mask.sum(-1, keepdim=True))
         others = weights.masked_fill(is_end, 0)
         total = others.sum(-1, keepdim=True)
         return torch.where(total > 0, others / total, weights)
 
 
+class _Known(Intervention):
+    """The weights that are known, and those of the model where there are none."""
+
+    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
+        return torch.where(known.any(-1, keepdim=True), known, weights)
+
+
 @register_intervention
 @dataclass(kw_only=True, slots=True)
-class Frozen(Intervention):
+class Frozen(_Known):
     """The weights of the first step in all steps."""
 
     name: str = "frozen"
 
-    def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
-        return torch.where(first.any(-1, keepdim=True), first, weights)
+
+@register_intervention
+@dataclass(kw_only=True, slots=True)
+class Gold(_Known):
+    """Equal weights on the source tokens that the reference's word of the step is linked to.
+
+    A word without links, and `</s>`, get the weights of the model.
+    """
+
+    name: str = "gold"
+
+    def given(self, pairs: Pairs) -> list[Tensor]:
+        if pairs.gold is None:
+            raise ValueError("intervention gold: the set has no gold links")
+        found = []
+        for (source, target), gold in zip(pairs.encode(), pairs.gold, strict=True):
+            sides = zip(pairs.tokenizers, (source, target), strict=True)
+            words = [tokenizer.words(line.text, line.ids) for tokenizer, line in sides]
+            linked = [[(s, t) in gold.possible for s in words[0]] for t in words[1]]
+            weights = torch.zeros(len(target.ids) + 1, len(source.ids) + 1)
+            weights[:-1, :-1] = torch.tensor(linked).view(len(target.ids), len(source.ids))
+            found.append(weights / weights.sum(-1, keepdim=True).clamp(min=1))
+        return found
 
 
 @register_intervention
 @dataclass(kw_only=True, slots=True)
-class DropHead(Intervention):
+class Other(_Known):
+    """The weights of another run, the mean of its heads, while it reads the references."""
+
+    needs: ClassVar[str] = "another run, as in other:checkpoints/grammar-dot"
+    name: str = "other"
+
+    def given(self, pairs: Pairs) -> list[Tensor]:
+        other = Translator.load(self.argument)
+        if not other.num_heads:
+            raise ValueError(f"intervention {self}: that run has no attention")
+        scored = list(other.score(zip(pairs.sources, pairs.references, strict=True)))
+        own = [(pair.source.ids, pair.target.ids) for pair in pairs.encode()]
+        if own != [(each.source_ids, each.best.ids) for each in scored]:
+            raise ValueError(f"intervention {self}: that run has other tokens")
+        return [each.best.attention_weights.mean(0) for each in scored]
+
+
+class _OnHead(Intervention):
+    """An intervention on one head."""
+
+    needs: ClassVar[str] = "the number of a head from 0, as in drop_head:1"
+
+    def __post_init__(self) -> None:
+        Intervention.__post_init__(self)
+        if not self.argument.isdecimal():
+            raise ValueError(f"intervention {str(self)!r}: it needs {self.needs}")
+
+    def is_head(self, weights: Tensor) -> Tensor:
+        """Return which heads are meant, (N, 1, 1)."""
+        heads = torch.arange(weights.shape[1], device=weights.device)
+        return (heads == int(self.argument)).view(-1, 1, 1)
+
+
+@register_intervention
+@dataclass(kw_only=True, slots=True)
+class DropHead(_OnHead):
     """One head gives nothing to the context (Michel et al. 2019)."""
 
     name: str = "drop_head"
 
-    def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
-        heads = torch.arange(weights.shape[1], device=weights.device).view(-1, 1, 1)
-        return weights * (heads != self.head)
+    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
+        return weights * ~self.is_head(weights)
 
 
 @register_intervention
 @dataclass(kw_only=True, slots=True)
-class OnlyHead(Intervention):
+class OnlyHead(_OnHead):
     """All heads but one give nothing to the context (Michel et al. 2019)."""
 
     name: str = "only_head"
 
-    def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
-        heads = torch.arange(weights.shape[1], device=weights.device).view(-1, 1, 1)
-        return weights * (heads == self.head)
+    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
+        return weights * self.is_head(weights)
 
 
 class ChangedAttention(Attention):
     """An attention module whose weights an intervention changes, at inference.
 
     The change replaces the function that turns scores into weights, so that it reaches every type;
-    a type with a state reads the changed weights. The weights of the first step join the state.
+    a type with a state reads the changed weights. The weights of the first step and the number of
+    the step join the state. Given weights stand beside the keys, behind which each source position
+    has its weight in each step: (B, S, D + steps).
     """
 
-    def __init__(self, attention: Attention, intervention: Intervention) -> None:
+    def __init__(
+        self, attention: Attention, intervention: Intervention, *, num_given: int = 0
+    ) -> None:
+        """Change a module.
+
+        Args:
+            attention: The module.
+            intervention: The change.
+            num_given: Number of steps for which weights stand beside the keys.
+        """
         torch.nn.Module.__init__(self)
-        self.attention, self.intervention = attention, intervention
+        self.attention, self.intervention, self.num_given = attention, intervention, num_given
         self.num_heads, self.context_size = attention.num_heads, attention.context_size
-        if intervention.head is not None and intervention.head >= attention.num_heads:
+        if isinstance(intervention, _OnHead) and int(intervention.argument) >= self.num_heads:
             raise ValueError(
-                f"intervention {intervention.name}:{intervention.head}: the model has "
-                f"{attention.num_heads} heads, counted from 0"
+                f"intervention {intervention}: the model has {self.num_heads} heads, counted from 0"
             )
 
     def prepare(
@@ -195,24 +300,34 @@ class ChangedAttention(Attention):
 
     def start(self, memory: Memory) -> AttentionState:
         sources, length, _ = memory.keys.shape
-        return memory.values.new_zeros(sources, self.num_heads, length), *self.attention.start(
-            memory
-        )
+        first = memory.values.new_zeros(sources, self.num_heads, length)
+        steps = torch.zeros(sources, dtype=torch.long, device=first.device)
+        return first, steps, *self.attention.start(self._split(memory)[0])
+
+    def _split(self, memory: Memory) -> tuple[Memory, Tensor]:
+        """Return the memory of the module and the given weights, (B, steps, S)."""
+        size = memory.keys.shape[-1] - self.num_given
+        return memory._replace(keys=memory.keys[..., :size]), memory.keys[..., size:].mT
 
     def step(
         self, query: Tensor, memory: Memory, state: AttentionState
     ) -> tuple[Tensor, Tensor, AttentionState]:
-        first, *own = state
+        first, steps, *own = state
+        memory, given = self._split(memory)
         mask = memory.source_mask[:, None, None]  # (B, 1, 1, S)
-        shape = len(mask), len(query) // max(len(mask), 1), *first.shape[1:]
-        before = first.view(shape).transpose(1, 2)  # (B, N, K, S)
+        shape = len(mask), len(query) // max(len(mask), 1)  # B, K
+        known = first.view(*shape, *first.shape[1:]).transpose(1, 2)  # (B, N, K, S)
+        if self.num_given:
+            at = steps.view(shape).clamp(max=self.num_given - 1).unsqueeze(-1)
+            known = given.gather(1, at.expand(-1, -1, given.shape[-1])).unsqueeze(1)
+            known = known.expand(-1, self.num_heads, -1, -1)
         calls = []
 
         def normalize(scores: Tensor, valid: Tensor) -> Tensor:
             weights: Tensor = self.attention.normalize(scores, valid)
             calls.append(weights)
             heads = weights if weights.dim() == 4 else weights.unsqueeze(1)
-            return self.intervention.change(heads, mask, before.to(weights)).view_as(weights)
+            return self.intervention.change(heads, mask, known.to(weights)).view_as(weights)
 
         # A copy, which shares the parameters, since several threads may be here.
         changed = copy.copy(self.attention)
@@ -224,7 +339,7 @@ class ChangedAttention(Attention):
                 "`self.normalize`, so no intervention can change them"
             )
         first = torch.where(first.any(-1, keepdim=True), first, weights.to(first))
-        return context, weights, (first, *after)
+        return context, weights, (first, steps + 1, *after)
 
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Attend with successive queries (B, T, Q), as T calls of `step` do."""
@@ -264,6 +379,8 @@ def intervene(
     sources: Sequence[str],
     translations: Sequence[str],
     references: Sequence[str],
+    perplexity: float,
+    gold: Sequence[GoldLinks] | None = None,
     rule: ScoringRule,
     device: Device | str = Device.auto,
 ) -> Intervened:
@@ -275,17 +392,23 @@ def intervene(
         sources: Source lines.
         translations: Those of the unchanged model.
         references: Reference lines.
+        perplexity: Of the references with the unchanged model.
+        gold: Gold links of the references; None without them.
         rule: How BLEU is computed.
         device: Device to run on.
 
     Raises:
-        ValueError: The model has no such head.
+        ValueError: The model has no such head, or the weights that are given do not fit it.
     """
-    unchanged = Translator.load(path, device=device)
     [checkpoint] = load_checkpoints([path])
-    model = checkpoint.build_model()
-    attention = ChangedAttention(model.attention, intervention)
+    model, pairs = checkpoint.build_model(), Pairs(sources, references, gold, checkpoint.tokenizers)
+    given = intervention.given(pairs) if model.attention.num_heads else []
+    num_given = max(map(len, given), default=0)
+    attention = ChangedAttention(model.attention, intervention, num_given=num_given)
     model.attention = model.decoder.recurrence.attention = attention
+    if given:
+        ids = [tuple(pair.source.ids) for pair in pairs.encode()]
+        _give(model, attention, dict(zip(ids, given, strict=True)))
     changed = Translator(
         model,
         tokenizers=checkpoint.tokenizers,
@@ -294,23 +417,42 @@ def intervene(
         tags=required_tags(checkpoint.config.data),
     )
     found = changed(sources)
-    pairs = list(zip(sources, references, strict=True))
-    scored = list(changed.score(pairs))
+    scored = list(changed.score(zip(sources, references, strict=True)))
     lines = [each.text for each in found]
     bleu, before = (
         float(corpus_bleu(sentence_statistics(each, references, rule=rule).sum(axis=0)))
         for each in (lines, translations)
     )
-    perplexity, known = map(_perplexity, (scored, list(unchanged.score(pairs))))
+    tokens = sum(len(each.best.tokens) for each in scored)
+    loss = -sum(each.best.log_probability for each in scored) / max(tokens, 1)
     return Intervened(
         found,
         scored,
         bleu,
         before - bleu,
-        perplexity,
-        perplexity / known,
+        math.exp(loss),
+        math.exp(loss) / perplexity,
         changed_words(translations, lines),
     )
+
+
+def _give(
+    model: Seq2Seq, attention: ChangedAttention, given: Mapping[tuple[int, ...], Tensor]
+) -> None:
+    """Let a model find the weights (T, S) that are given for a source by its ids, without EOS."""
+    encode = model.encode
+
+    def encode_and_give(source_ids: Tensor, source_mask: Tensor) -> tuple[Memory, DecoderState]:
+        memory, state = encode(source_ids, source_mask)
+        beside = memory.keys.new_zeros(*source_ids.shape, attention.num_given)
+        lengths = source_mask.sum(1).tolist()
+        for row, ids, length in zip(beside, source_ids.tolist(), lengths, strict=True):
+            weights = given[tuple(ids[: length - 1])]
+            row[:length, : len(weights)] = weights.mT
+        memory = memory._replace(keys=torch.cat((memory.keys, beside), dim=-1))
+        return memory, state._replace(attended=attention.start(memory))
+
+    model.encode = encode_and_give  # type: ignore[method-assign]
 
 
 def changed_words(before: Sequence[str], after: Sequence[str]) -> float:
@@ -320,15 +462,13 @@ def changed_words(before: Sequence[str], after: Sequence[str]) -> float:
         >>> changed_words(["a dog runs", "a"], ["a dog sits", "a"])
         0.25
     """
-    common = total = 0
-    for one, other in zip(before, after, strict=True):
-        words = one.split(), other.split()
-        blocks = difflib.SequenceMatcher(None, *words, autojunk=False).get_matching_blocks()
-        common += 2 * sum(block.size for block in blocks)
-        total += len(words[0]) + len(words[1])
-    return 1 - common / total if total else 0.0
+    changed, words = map(sum, zip(*map(count_changed_words, before, after), strict=True))
+    return changed / words if words else 0.0
 
 
-def _perplexity(scored: Sequence[Translation]) -> float:
-    tokens = sum(len(each.best.tokens) for each in scored)
-    return math.exp(-sum(each.best.log_probability for each in scored) / max(tokens, 1))
+def count_changed_words(before: str, after: str) -> tuple[int, int]:
+    """Return the number of words that two versions of a line do not share, and of all of both."""
+    words = before.split(), after.split()
+    blocks = difflib.SequenceMatcher(None, *words, autojunk=False).get_matching_blocks()
+    total = len(words[0]) + len(words[1])
+    return total - 2 * sum(block.size for block in blocks), total

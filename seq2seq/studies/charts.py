@@ -4,24 +4,21 @@ A function adds to `notes` what its section leaves out.
 """
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
 from seq2seq.config.composition import USER_ERRORS, describe_error
-from seq2seq.config.serialization import load_saved_config
-from seq2seq.data import load_corpora
+from seq2seq.evaluation.alignment import STATISTICS
 from seq2seq.evaluation.metrics import (
     FREQUENCY_BINS,
     Bin,
-    ScoringRule,
-    SplitWords,
     bleu_by_bin,
-    build_bleu,
     equal_bins,
     word_scores_by_frequency,
 )
+from seq2seq.studies.agreement import Divergences, mean_divergence
+from seq2seq.studies.measures import training_counts, word_splitter
 from seq2seq.studies.runs import MEASURES, Group, Spread, StudyRun
 from seq2seq.studies.tables import (
     column,
@@ -49,7 +46,7 @@ _MAX_POINTS = 400
 """Points of a line, which bounds the size of the page."""
 Curves = Mapping[str, Mapping[int, float]]
 """The value of each curve, by its tag, at each update."""
-_OF_ATTENTION = ("entropy", "coverage", "sharpness", "aer")
+_OF_ATTENTION = (*STATISTICS, "aer")
 _NUM_LENGTHS = 5
 Values = Sequence[Sequence[float | None]]
 """A value for each range of each run of a group."""
@@ -133,8 +130,13 @@ def mean_curve(runs: Sequence[Curves], tag: str, *, group: int) -> Series | None
     )
 
 
-def attention_section(groups: Sequence[Group]) -> Section:
-    """Return the tables and charts of attention on the test set; empty without attention."""
+def attention_section(groups: Sequence[Group], agreement: Divergences | None = None) -> Section:
+    """Return the tables and charts of attention on the test set; empty without attention.
+
+    Args:
+        groups: The groups.
+        agreement: How far the attention of each two runs differs; None if it is not known.
+    """
     measures = known_measures(groups, _OF_ATTENTION)
     if not measures:
         return Section(title="Attention")
@@ -168,8 +170,33 @@ def attention_section(groups: Sequence[Group]) -> Section:
         title="Attention",
         paragraphs=[text],
         charts=[chart for chart in (_aer_chart(groups), _head_chart(groups)) if chart.series],
-        tables=[of_groups, of_heads] if of_heads.rows else [of_groups],
+        tables=[
+            table
+            for table in (of_groups, _agreement_table(groups, agreement or {}), of_heads)
+            if table.rows
+        ],
     )
+
+
+def _agreement_table(groups: Sequence[Group], agreement: Divergences) -> Table:
+    """Return the mean divergence of the attention of the runs of each two groups."""
+    means = {
+        (a, b): mean_divergence(agreement, groups[a], groups[b])
+        for a in range(len(groups))
+        for b in range(len(groups))
+    }
+    known = [
+        a for a in range(len(groups)) if any(means[a, b] is not None for b in range(len(groups)))
+    ]
+    caption = (
+        "Jensen-Shannon divergence of the attention of two runs, in bits from 0 (equal) to 1; "
+        "beside its own name that of a group's seeds"
+    )
+    columns = [Column("Group", is_numeric=False), *(Column(groups[b].label) for b in known)]
+    rows = [
+        [Cell(groups[a].label), *(number_cell(means[a, b], ".3f") for b in known)] for a in known
+    ]
+    return Table(caption=caption, columns=columns, rows=rows)
 
 
 def _aer_chart(groups: Sequence[Group]) -> Chart:
@@ -242,19 +269,6 @@ def breakdown_section(groups: Sequence[Group], notes: list[str]) -> Section:
     return Section(title="Length and rare words", paragraphs=[text], charts=charts, tables=tables)
 
 
-def training_counts(run: StudyRun, split: SplitWords) -> Counter[str]:
-    """Count the words of the target side of a run's training data.
-
-    Raises:
-        ValueError: The data are not those that the run was trained with, or cannot be read.
-        OSError: They cannot be read.
-    """
-    corpus = load_corpora(load_saved_config(run.directory.config).data).train
-    if not run.training_data.startswith(corpus.fingerprint):
-        raise ValueError(f"the training data are not those that {run.name} was trained with")
-    return Counter(word for pair in corpus for word in split(pair.target))
-
-
 def _by_length(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
     first = next(iter(groups.values())).runs[0]
     sources, _ = first.directory.read_texts("test", ("src", "ref"))
@@ -274,13 +288,7 @@ def _by_length(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
 
 def _by_frequency(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
     first = next(iter(groups.values())).runs[0]
-    rule = ScoringRule.of_signature(first.signature)
-    metric = build_bleu(rule, key="training.validation.bleu_tokenize")
-
-    def split(line: str) -> list[str]:
-        words: list[str] = metric.tokenizer(line).split()
-        return words
-
+    split = word_splitter(first)
     frequencies = training_counts(first, split)
     bins = [Bin(*each) for each in FREQUENCY_BINS]
     scores = {

@@ -1,75 +1,189 @@
-"""The section of a report on what models lose with other attention weights."""
+"""What the models of a study lose with other attention weights, tested over seeds and sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
 
 from seq2seq.config.composition import USER_ERRORS, describe_error
-from seq2seq.evaluation.metrics import ScoringRule
-from seq2seq.inference.interventions import Intervened, Intervention, intervene
-from seq2seq.studies.runs import Group, Spread, StudyRun
-from seq2seq.studies.tables import number_cell
+from seq2seq.evaluation.alignment import read_links
+from seq2seq.evaluation.metrics import Array, ScoringRule, corpus_bleu, sentence_statistics
+from seq2seq.evaluation.significance import GroupComparison, Score, compare_groups, holm, p_text
+from seq2seq.inference.interventions import Intervention, Other, count_changed_words, intervene
+from seq2seq.studies.measures import Reading, losses, ratio
+from seq2seq.studies.runs import Group, StudyRun
 from seq2seq.visualization.page import Cell, Column, Section, Table
 
-_COLUMNS = (
-    Column("Group", is_numeric=False),
-    Column("Intervention", is_numeric=False),
-    Column("Runs"),
-    Column("BLEU lost", hint="test BLEU of the unchanged models minus that with other weights"),
-    Column("Perplexity \xd7", hint="factor of the perplexity of the references"),
-    Column("Changed words", hint="share of words, of both translations, that differ"),
-)
+ENDINGS = ("", "_low", "_high", "_p")
 
 
-def interventions_section(
-    groups: Sequence[Group], interventions: Sequence[Intervention], notes: list[str]
-) -> Section:
-    """Translate the test set of each run with each intervention; return the table of the losses.
+class _Loss(NamedTuple):
+    """A number that says what a change of the weights costs."""
 
-    A run that cannot be changed adds to `notes`, and is left out.
+    title: str
+    form: str
+    hint: str
+    score: Score
+    present: Callable[[float], float] = float
+    """Turns the difference of the scores into the number."""
+
+
+_LOSSES = {
+    "bleu_lost": _Loss(
+        "BLEU lost",
+        ".2f",
+        "test BLEU of the unchanged models minus that with other weights",
+        corpus_bleu,
+    ),
+    "perplexity_factor": _Loss(
+        "Perplexity \xd7",
+        ".2f",
+        "factor of the perplexity of the references",
+        ratio,
+        lambda nats: float(np.exp(min(nats, 700))),
+    ),
+    "changed_words": _Loss(
+        "Changed words", ".3f", "share of words, of both translations, that differ", ratio
+    ),
+}
+COLUMNS = ["group", "intervention", "runs", *(name + end for name in _LOSSES for end in ENDINGS)]
+COLUMNS.remove("changed_words_p")  # no word changes by chance
+
+Row = dict[str, float | str]
+
+
+def measure_losses(
+    groups: Sequence[Group],
+    interventions: Sequence[Intervention],
+    readings: Mapping[StudyRun, Reading],
+    notes: list[str],
+) -> list[Row]:
+    """Translate the test set of each run with each intervention, and test what it loses.
+
+    Each run is paired with itself, unchanged. The p-values have Holm's correction over all rows.
+
+    Args:
+        groups: The groups.
+        interventions: The changes. `other:LABEL` takes the weights of the run with the same number
+            of that group, and `other:seed`, or the label of the own group, of the next run.
+        readings: What `read_run` returned for each run of the groups.
+        notes: A run that cannot be changed adds a line, and is left out.
+
+    Returns:
+        A row for each group and intervention with the `COLUMNS`, as far as they are known.
     """
-    if not interventions:
-        return Section(title="Interventions")
-    rows = []
+    rows: list[Row] = []
+    tested: dict[str, list[tuple[Row, GroupComparison]]] = {name: [] for name in _LOSSES}
     for group in groups:
         for intervention in interventions:
             found = []
             for run in group.runs:
                 try:
-                    found.append(_intervene(run, intervention))
+                    chosen = _choose_run(intervention, groups, group, run)
+                    found.append(_intervene(run, chosen, readings[run]))
                 except USER_ERRORS as error:
                     notes.append(f"{run.name} is left out: {describe_error(error)}.")
-            rows.append(_row(group, intervention, found))
-    text = (
-        "The trained models translate the test set again with other attention weights; nothing "
-        "is trained. A model that loses nothing does not need its own weights for these "
-        "sentences; one that loses much was trained to read them, which does not say that "
-        "another model could not do without. Numbers are means \xb1 standard deviations over the "
-        "runs."
-    )
-    table = Table(caption="Other attention weights", columns=list(_COLUMNS), rows=rows)
-    return Section(title="Interventions", paragraphs=[text], tables=[table])
+            row: Row = {"group": group.label, "intervention": str(intervention), "runs": len(found)}
+            rows.append(row)
+            for name, pairs in zip(_LOSSES, zip(*found, strict=True), strict=False):
+                sides = map(np.stack, zip(*pairs, strict=True))
+                compared = compare_groups(*sides, score=_LOSSES[name].score, paired=True)
+                tested[name].append((row, compared))
+    for name, of_rows in tested.items():
+        present = _LOSSES[name].present
+        p_values = holm([each.p_value for _, each in of_rows])
+        for (row, each), p_value in zip(of_rows, p_values, strict=True):
+            numbers = map(present, (each.effect, *each.interval))
+            values = zip(ENDINGS, (*numbers, p_value), strict=True)
+            row |= {name + end: value for end, value in values if name + end in COLUMNS}
+    return rows
 
 
-def _intervene(run: StudyRun, intervention: Intervention) -> Intervened:
-    sources, translations, references = run.directory.read_texts("test", ("src", "hyp", "ref"))
-    return intervene(
-        run.directory.path,
+def _choose_run(
+    intervention: Intervention, groups: Sequence[Group], group: Group, run: StudyRun
+) -> Intervention:
+    """Return the intervention for a run, with the path of the other run in place of its label."""
+    if not isinstance(intervention, Other):
+        return intervention
+    index = group.runs.index(run)
+    if intervention.argument not in ("seed", group.label):
+        others = [each.runs for each in groups if each.label == intervention.argument]
+        if not others:
+            return intervention  # a path
+        return replace(intervention, argument=str(others[0][index % len(others[0])].directory.path))
+    if len(group.runs) < 2:
+        raise ValueError(f"intervention {intervention}: {group.label} has a single run")
+    other = group.runs[(index + 1) % len(group.runs)]
+    return replace(intervention, argument=str(other.directory.path))
+
+
+def _intervene(
+    run: StudyRun, intervention: Intervention, reading: Reading
+) -> list[tuple[Array, Array]]:
+    """Return two statistics (S, K) for each of `_LOSSES`, whose scores differ by the loss."""
+    directory = run.directory
+    sources, translations, references = directory.read_texts("test", ("src", "hyp", "ref"))
+    gold = directory.text("test", "gold")
+    rule = ScoringRule.of_signature(run.signature)
+    found = intervene(
+        directory.path,
         intervention,
         sources=sources,
         translations=translations,
         references=references,
-        rule=ScoringRule.of_signature(run.signature),
+        perplexity=run.measures["perplexity"],
+        gold=list(read_links(str(gold))) if gold.is_file() else None,
+        rule=rule,
     )
-
-
-def _row(group: Group, intervention: Intervention, found: Sequence[Intervened]) -> list[Cell]:
-    head = "" if intervention.head is None else f":{intervention.head}"
-    numbers = [
-        number_cell(Spread.of([getattr(each, name) for each in found]), form)
-        for name, form in (
-            ("bleu_lost", ".2f"),
-            ("perplexity_factor", ".2f"),
-            ("changed_words", ".3f"),
-        )
+    lines = [each.text for each in found.translations]
+    changed = np.array(list(map(count_changed_words, translations, lines)), dtype=np.float64)
+    before, after = (
+        sentence_statistics(each, references, rule=rule) for each in (translations, lines)
+    )
+    return [
+        (before, after),
+        (losses(found.references), reading.statistics["perplexity"]),
+        (changed, np.zeros_like(changed)),
     ]
-    texts = [Cell(group.label), Cell(f"{intervention.name}{head}")]
-    return [*texts, Cell(str(len(found)), len(found)), *numbers]
+
+
+def interventions_section(rows: Sequence[Row]) -> Section:
+    """Return the table of the losses; empty without rows."""
+    if not rows:
+        return Section(title="Interventions")
+    columns = [Column("Group", is_numeric=False), Column("Intervention", is_numeric=False)]
+    columns.append(Column("Runs"))
+    for name, loss in _LOSSES.items():
+        columns += [Column(loss.title, hint=loss.hint), Column("95% interval")]
+        if f"{name}_p" in COLUMNS:
+            columns.append(Column("p (Holm)", hint="corrected over all rows"))
+    text = (
+        "The trained models translate the test set again with other attention weights; nothing "
+        "is trained. A model that loses nothing does not need its own weights for these "
+        "sentences; one that loses much was trained to read them, which does not say that "
+        "another model could not do without. Each run is compared with itself, so the intervals "
+        "and p-values are about other seeds and other sentences; of a single run, about other "
+        "sentences only."
+    )
+    table = Table(
+        caption="Other attention weights", columns=columns, rows=[_cells(row) for row in rows]
+    )
+    return Section(title="Interventions", paragraphs=[text], tables=[table])
+
+
+def _cells(row: Row) -> list[Cell]:
+    cells = [Cell(str(row["group"])), Cell(str(row["intervention"]))]
+    cells.append(Cell(str(row["runs"]), float(row["runs"])))
+    for name, loss in _LOSSES.items():
+        value, low, high, p_value = (row.get(name + end) for end in ENDINGS)
+        if value is None:
+            cells += [Cell("-"), Cell("-")]
+        else:
+            cells.append(Cell(f"{value:{loss.form}}", float(value)))
+            cells.append(Cell(f"{low:{loss.form}} to {high:{loss.form}}", float(low or 0)))
+        if f"{name}_p" in COLUMNS:
+            cells.append(
+                Cell("-") if p_value is None else Cell(p_text(float(p_value)), float(p_value))
+            )
+    return cells

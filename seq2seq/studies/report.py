@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from seq2seq.config.composition import USER_ERRORS, describe_error
-from seq2seq.evaluation.significance import LEVEL
+from seq2seq.evaluation.significance import LEVEL, MAX_RUNS
 from seq2seq.files.atomic import whole_file
-from seq2seq.inference.interventions import Intervention
 from seq2seq.inference.results import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.charts import attention_section, breakdown_section, curves_section
+from seq2seq.studies.findings import NOTHING, Findings
 from seq2seq.studies.interventions import interventions_section
 from seq2seq.studies.runs import MEASURES, SEED, Group, StudyRun, describe_repeated_seeds
 from seq2seq.studies.tables import (
@@ -47,12 +47,10 @@ def write_report(
     groups: Sequence[Group],
     comparisons: Sequence[BaselineComparison],
     path: Path,
-    *,
-    interventions: Sequence[Intervention] = (),
+    found: Findings = NOTHING,
 ) -> None:
     """Write the report; the study is called like the directory of the file."""
-    name = path.resolve().parent.name
-    page = study_page(runs, groups, comparisons, name=name, interventions=interventions)
+    page = study_page(runs, groups, comparisons, found, name=path.resolve().parent.name)
     with whole_file(path) as file:
         page.write(file)
 
@@ -61,15 +59,15 @@ def study_page(
     runs: Sequence[StudyRun],
     groups: Sequence[Group],
     comparisons: Sequence[BaselineComparison],
+    found: Findings = NOTHING,
     *,
     name: str,
-    interventions: Sequence[Intervention] = (),
 ) -> StudyPage:
-    """Compose the report of a study with a name; interventions translate the test set again."""
-    missing = list(_missing(runs, groups, comparisons))
+    """Compose the report of a study with a name."""
+    missing = [*_missing(runs, groups, comparisons), *found.notes]
     curves = curves_section(groups, missing)
     breakdowns = breakdown_section(groups, missing)
-    changed = interventions_section(groups, interventions, missing)
+    changed = interventions_section(found.losses)
     sentences = shown_sentences(groups, missing)
     translations = Section(title="Translations", has_sentences=True)
     if sentences:
@@ -82,7 +80,7 @@ def study_page(
     if not missing:
         not_compared.paragraphs = ["All runs ended, and all of them are compared."]
     results = results_section(runs, groups, comparisons)
-    attention = attention_section(groups)
+    attention = attention_section(groups, found.agreement)
     sections = [results, curves, attention, changed, breakdowns, translations, not_compared]
     return StudyPage(
         title=f"Study {name}",
@@ -108,6 +106,8 @@ def results_section(
         f"{spread(best, 'valid_bleu').text} BLEU there and {spread(best, 'bleu').text} on the "
         "test set.",
         *_significance(groups, comparisons),
+        *_power(groups, comparisons),
+        *_undertrained(groups),
         *_cost(groups),
     ]
     tables = [group_table(groups, comparisons, ON_PAGE), _run_table(runs), *settings_table(runs)]
@@ -138,6 +138,40 @@ def _significance(
             f"BLEU on the test set compared with {baseline}; a difference is significant if "
             f"p < {LEVEL} after Holm's correction; the 95% intervals are not corrected. "
             f"{'. '.join(parts)}."
+        )
+
+
+def _power(groups: Sequence[Group], comparisons: Sequence[BaselineComparison]) -> Iterator[str]:
+    """Say what difference the study could have missed."""
+    tested = [
+        (compared.result, group.label)
+        for group, compared in zip(groups, comparisons, strict=True)
+        if compared.result is not None and compared.result.covers_seeds
+    ]
+    if not tested:
+        return
+    effects = [result.detectable() for result, _ in tested]
+    result, label = max(zip(effects, tested, strict=True))[1]
+    runs = result.runs_for_half()
+    yield (
+        "Four of five studies with these seeds and sentences would find a difference of "
+        f"{min(effects):.2f} to {max(effects):.2f} BLEU before Holm's correction, by the spread of "
+        f"the seeds; most is needed for {label}, where half of it takes "
+        f"{f'{runs} seeds of each' if runs else f'more than {MAX_RUNS} seeds, or more sentences'}."
+    )
+
+
+def _undertrained(groups: Sequence[Group]) -> Iterator[str]:
+    """Say which runs were best at their end."""
+    labels = [
+        f"{group.label} ({num} of {len(group.runs)})"
+        for group in groups
+        if (num := sum(run.is_best_at_end for run in group.runs))
+    ]
+    if labels:
+        yield (
+            f"Best at their last validation, so longer training may score higher: "
+            f"{in_words(labels)}."
         )
 
 

@@ -32,7 +32,7 @@ class Measure(NamedTuple):
     form: str
     """Number format."""
     path: str
-    """Dotted key in results.json."""
+    """Dotted key in results.json; empty: computed from the translations."""
     hint: str = ""
     """Meaning of the number."""
 
@@ -65,6 +65,19 @@ MEASURES = {
     "sharpness": Measure(
         "Sharpness", ".3f", "test.attention_sharpness", "largest weight of a target token"
     ),
+    "end": Measure("</s>", ".3f", "test.attention_end", "weight of the end of the source"),
+    "backward": Measure(
+        "Backward",
+        ".3f",
+        "test.attention_backward",
+        "share of the steps that look to the left of the step before",
+    ),
+    "rare_words": Measure(
+        "Rare words",
+        ".3f",
+        "",
+        "F1 of words that occur fewer than 10 times in the training data; higher is better",
+    ),
     "parameters": Measure("Parameters", ".0f", "parameters"),
     "minutes": Measure("Minutes", ".1f", "seconds", "training and validation"),
     "tokens_per_second": Measure(
@@ -79,6 +92,8 @@ _OF_HEADS = {
     "entropy": "entropy",
     "coverage": "coverage",
     "sharpness": "sharpness",
+    "end": "end",
+    "backward": "backward",
     "aer": "alignment_error_rate",
 }
 """The measures of a single attention head, and their keys in results.json."""
@@ -109,6 +124,8 @@ class StudyRun:
     device: str = ""
     training_data: str = ""
     """Fingerprint of the training data."""
+    is_best_at_end: bool = False
+    """Whether the last validation was the best."""
     translations: list[str] = field(default_factory=list)
     """Of the test set; empty if the run has not kept translations and references."""
     references: list[str] = field(default_factory=list)
@@ -342,6 +359,7 @@ def _read_results(run: StudyRun) -> None:
         run.measures["minutes"] /= 60
     run.signature = str(test.get("signature", ""))
     run.device = str(content.get("device", ""))
+    run.is_best_at_end = content["best_update"] == content.get("updates")
     run.training_data = str(content.get("training_data", ""))
 
 

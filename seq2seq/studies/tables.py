@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tabulate import tabulate
 
-from seq2seq.evaluation.significance import GroupComparison, compare_groups, holm
+from seq2seq.evaluation.significance import GroupComparison, compare_groups, holm, p_text
 from seq2seq.files.atomic import whole_file
 from seq2seq.studies.runs import (
     MEASURES,
@@ -25,7 +25,8 @@ from seq2seq.visualization.page import Cell, Column, Table
 if TYPE_CHECKING:
     from seq2seq.inference.interventions import Intervention
 
-LEADERBOARD, GROUPS, REPORT = "leaderboard.csv", "groups.csv", "report.html"
+LEADERBOARD, GROUPS, LOSSES = "leaderboard.csv", "groups.csv", "interventions.csv"
+REPORT = "report.html"
 COSTS = ("parameters", "minutes", "tokens_per_second", "best_update")
 _FIRST = ("valid_bleu", "bleu")
 """Measures to the left of the comparison with the baseline."""
@@ -41,6 +42,8 @@ _COMPARISON = (
     "p_value_stratified",
     "p_value_covers",
     "not_compared",
+    "detectable_difference",
+    "runs_for_half",
 )
 SENTENCES_ONLY = "these sentences only, not other seeds"
 """The scope of a p-value if the group or the baseline has a single run."""
@@ -67,8 +70,7 @@ class BaselineComparison:
     @property
     def p_text(self) -> str:
         """Return the corrected p-value; a star marks one of these sentences only."""
-        text = f"{self.holm:.3f}" if self.holm >= 0.0005 else "<0.001"
-        return f"{text}*" if self.is_of_sentences_only else text
+        return p_text(self.holm) + "*" * self.is_of_sentences_only
 
 
 def explain_stars(comparisons: Sequence[BaselineComparison]) -> list[str]:
@@ -178,7 +180,7 @@ def write_tables(
     baseline: str | None,
     interventions: "Sequence[Intervention]" = (),
 ) -> str:
-    """Write leaderboard.csv, groups.csv and report.html.
+    """Write leaderboard.csv, groups.csv, report.html and, with interventions, interventions.csv.
 
     Args:
         runs: The runs in the order of the leaderboard.
@@ -194,27 +196,30 @@ def write_tables(
     """
     groups = group_runs(runs)
     comparisons = compare_with_baseline(groups, baseline)
+    # Imported here because a training needs no translator before the end of its sweep.
+    from seq2seq.studies.findings import AGREEMENT, find
+    from seq2seq.studies.interventions import COLUMNS
+    from seq2seq.studies.measures import COMPARED, ENDINGS
+    from seq2seq.studies.report import write_report
+
+    found = find(groups, comparisons, interventions)
     directory.mkdir(parents=True, exist_ok=True)
     keys = list(runs[0].swept) if runs else []
     _write_csv(directory / LEADERBOARD, ["run", *keys, *MEASURES, "failure"], map(_run_row, runs))
-    measures = [f"{name}{end}" for name in MEASURES for end in ("", "_deviation")]
     keys = list(groups[0].swept) if groups else []
-    # Imported here because a training needs no translator before the end of its sweep.
-    from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures
-    from seq2seq.studies.report import write_report
-
-    by_label = {group.label: group for group in groups}
-    rows = compare_measures(groups, [by_label.get(each.baseline) for each in comparisons])
+    measures = [f"{name}{end}" for name in MEASURES for end in ("", "_deviation")]
+    compared = [f"{name}_{end}" for name in COMPARED for end in ENDINGS]
     _write_csv(
         directory / GROUPS,
-        [*keys, "runs", "failed_runs", *measures, *_COMPARISON]
-        + [f"{name}_{end}" for name in COMPARED for end in ENDINGS],
+        [*keys, "runs", "failed_runs", *measures, *_COMPARISON, *compared, *AGREEMENT],
         (
-            _group_row(group, compared) | row
-            for group, compared, row in zip(groups, comparisons, rows, strict=True)
+            _group_row(group, comparison) | row
+            for group, comparison, row in zip(groups, comparisons, found.measures, strict=True)
         ),
     )
-    write_report(runs, groups, comparisons, directory / REPORT, interventions=interventions)
+    if interventions:
+        _write_csv(directory / LOSSES, COLUMNS, found.losses)
+    write_report(runs, groups, comparisons, directory / REPORT, found)
     shown = "no run has results"
     if groups:
         table = group_table(groups, comparisons, _IN_TERMINAL)
@@ -231,8 +236,9 @@ def write_tables(
 
 
 def list_files(directory: Path) -> str:
-    """Return the paths of the files that `write_tables` writes, one a line."""
-    return "\n".join(f"{directory}/{name}" for name in (LEADERBOARD, GROUPS, REPORT))
+    """Return the paths of the files that `write_tables` has written, one a line."""
+    paths = (directory / name for name in (LEADERBOARD, GROUPS, LOSSES, REPORT))
+    return "\n".join(str(path) for path in paths if path.exists())
 
 
 def group_table(
@@ -334,12 +340,13 @@ def _group_row(group: Group, compared: BaselineComparison) -> dict[str, object]:
     for name in MEASURES:
         row[name], row[f"{name}_deviation"] = group.spread(name)
     found = compared.result
-    values: list[object] = [None] * 7
-    if found is not None:
-        covers = SENTENCES_ONLY if compared.is_of_sentences_only else "seeds and sentences"
-        p_values = found.p_value, compared.holm, found.p_stratified
-        values = [found.effect, *found.interval, *p_values, covers]
-    return row | dict(zip(_COMPARISON, [compared.baseline, *values, compared.reason], strict=True))
+    if found is None:
+        return row | {"baseline": compared.baseline, "not_compared": compared.reason}
+    covers = SENTENCES_ONLY if compared.is_of_sentences_only else "seeds and sentences"
+    p_values = found.p_value, compared.holm, found.p_stratified
+    power = (found.detectable(), found.runs_for_half()) if found.covers_seeds else (None, None)
+    values = [compared.baseline, found.effect, *found.interval, *p_values, covers, None, *power]
+    return row | dict(zip(_COMPARISON, values, strict=True))
 
 
 def _write_csv(path: Path, keys: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:

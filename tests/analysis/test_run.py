@@ -254,3 +254,47 @@ def test_both_heads_dropped_in_turn_change_the_scores(run):
     found = [run.intervene(f"drop_head:{head}").perplexity for head in (0, 1)]
 
     assert found[0] != found[1]
+
+
+def test_gold_weights_are_equal_on_the_tokens_of_the_linked_words(run):
+    found = run.intervene("gold")
+
+    target, source = run.translator.tokenizers.target, run.translator.tokenizers.source
+    unchanged = run.attention().translations
+    for pair, scored, before in zip(run.pairs(), found.references, unchanged, strict=True):
+        of_source = source.words(pair.source, scored.source_ids)
+        of_target = target.words(pair.reference, scored.best.ids)
+        own_until_here = True
+        for row, word in enumerate(of_target):
+            linked = [(each, word) in pair.gold.possible for each in of_source]
+            weights = scored.best.attention_weights[:, row]
+            if any(linked):
+                expected = torch.tensor([*linked, False]).float() / sum(linked)
+                assert_close(weights, expected.expand_as(weights))
+            elif own_until_here:
+                assert_close(weights, before.best.attention_weights[:, row])
+            own_until_here = own_until_here and not any(linked)
+
+
+def test_weights_of_another_run_are_those_that_it_has_for_the_references(run, config):
+    path = f"{config.checkpoint_dir}/run"
+
+    found = run.intervene(f"other:{path}")
+
+    for scored, own in zip(found.references, run.attention().translations, strict=True):
+        mean = own.best.attention_weights.mean(0, keepdim=True)
+        assert_close(scored.best.attention_weights, mean.expand(2, -1, -1))
+
+
+def test_weights_for_other_tokens_are_refused(run, tmp_path):
+    tiny_run(tmp_path, "training.max_updates=1")
+
+    with pytest.raises(ValueError, match="that run has other tokens"):
+        run.intervene(f"other:{tmp_path}/runs/tiny")
+
+
+def test_gold_needs_links(tmp_path):
+    tiny_run(tmp_path, "training.max_updates=1")
+
+    with pytest.raises(ValueError, match="intervention gold: the set has no gold links"):
+        load_run(tmp_path / "runs" / "tiny").intervene("gold")

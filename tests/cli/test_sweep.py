@@ -193,6 +193,24 @@ def test_the_summary_writes_the_tables(tmp_path, capsys):
     assert ",none,9" in (tmp_path / "groups.csv").read_text()
 
 
+def test_an_unknown_intervention_is_refused_before_the_first_run(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        StudySummary(interventions=["unifrom"]).on_multirun_start(sweep_config(tmp_path))
+
+    assert capsys.readouterr().err.startswith("error: unknown intervention 'unifrom'; one of: ")
+
+
+def test_the_summary_tells_what_interventions_cost(tmp_path, capsys):
+    study = StudySummary("none", ["uniform"])
+    study.on_multirun_end(sweep_config(write_study(tmp_path)))
+
+    assert f"{tmp_path}/interventions.csv\n" in capsys.readouterr().err
+    rows = (tmp_path / "interventions.csv").read_text().splitlines()
+    assert rows[0].startswith("group,intervention,runs,bleu_lost,bleu_lost_low")
+    # These runs have no checkpoints, so none is translated again.
+    assert rows[1].startswith("dot,uniform,0,,")
+
+
 def test_the_summary_fails_if_a_run_failed(tmp_path, capsys):
     write_study(tmp_path)
     (tmp_path / "0-grammar-none-seed-1" / "failed.txt").write_text("a b\nattention=none\nseed=1\n")

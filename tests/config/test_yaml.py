@@ -10,6 +10,7 @@ from tiny_training import ROOT
 from seq2seq.attention import attention_config_types
 from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.config.schema import TrainConfig, build_model, load_config
+from seq2seq.inference.interventions import intervention_types
 from seq2seq.model.config import DropoutMode
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search import decoding_config_types
@@ -131,3 +132,13 @@ def test_every_run_of_a_study_composes(study):
     for values in itertools.product(*params.values()):
         pairs = [f"{key}={value}" for key, value in zip(params, values, strict=True)]
         load_config(f"experiment={study}", *pairs)
+
+
+def test_the_study_of_interventions_is_that_of_the_types_with_every_intervention():
+    content = OmegaConf.load(CONFIGS / "experiment" / "study_interventions.yaml")
+
+    names = {name.partition(":")[0] for name in content.hydra.callbacks.study.interventions}
+    known = {name for name, found in intervention_types().items() if not name.endswith("_head")}
+    assert known == names
+    assert content.defaults[0] == "study_attention_types"
+    load_config("experiment=study_interventions")

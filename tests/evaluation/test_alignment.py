@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -6,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.evaluation.alignment import (
+    STATISTICS,
     Agreement,
     AttentionStatistics,
     GoldLinks,
@@ -281,38 +283,45 @@ def accumulate(sentences, *, num_heads=NUM_HEADS):
 
 def expected(sentences, head):
     """Compute the statistics of a head from the definitions, one weight at a time."""
-    entropies, sharpnesses, coverages = [], [], []
+    entropies, sharpnesses, coverages, ends, jumps = [], [], [], [], []
     for rows in (each[head].tolist() for each in sentences):
         for row in rows:
             entropies.append(-sum(weight * math.log(weight) for weight in row if weight > 0))
             sharpnesses.append(max(row))
+            ends.append(row[-1])
+        places = [row.index(max(row)) for row in rows]
+        jumps += [after < before for before, after in itertools.pairwise(places)]
         for column in range(len(rows[0]) - 1):  # the last is EOS
             coverages.append(min(1.0, sum(row[column] for row in rows)))
-    return [sum(each) / len(each) for each in (entropies, coverages, sharpnesses)]
+    found = entropies, coverages, sharpnesses, ends, jumps
+    return [sum(each) / len(each) for each in found]
 
 
 def test_statistics_are_those_of_the_definitions():
     heads = accumulate(SENTENCES)
 
     for number, head in enumerate(heads):
-        assert head[:3] == pytest.approx(expected(SENTENCES, number), rel=1e-12)
+        found = [getattr(head, name) for name in STATISTICS]
+        assert found == pytest.approx(expected(SENTENCES, number), rel=1e-12)
     assert len({head.entropy for head in heads}) == NUM_HEADS
 
 
 @pytest.mark.parametrize(
     ("weights", "statistics"),
     [
-        (torch.eye(4), (0.0, 1.0, 1.0)),
-        (torch.full((3, 5), 0.2), (math.log(5), 3 / 5, 1 / 5)),
-        (torch.eye(4)[[1] * 6], (0.0, 1 / 3, 1.0)),  # one of three source tokens; EOS is none
-        (torch.eye(4)[[3] * 3], (0.0, 0.0, 1.0)),
+        (torch.eye(4), (0.0, 1.0, 1.0, 1 / 4, 0.0)),
+        (torch.full((3, 5), 0.2), (math.log(5), 3 / 5, 1 / 5, 1 / 5, 0.0)),
+        # One of three source tokens; EOS is none.
+        (torch.eye(4)[[1] * 6], (0.0, 1 / 3, 1.0, 0.0, 0.0)),
+        (torch.eye(4)[[3] * 3], (0.0, 0.0, 1.0, 1.0, 0.0)),
+        (torch.eye(3)[[1, 0, 2, 0]], (0.0, 1.0, 1.0, 1 / 4, 2 / 3)),
     ],
-    ids=["diagonal", "uniform", "one token", "end"],
+    ids=["diagonal", "uniform", "one token", "end", "to and fro"],
 )
 def test_simple_weights_have_known_statistics(weights, statistics):
     [head] = accumulate([weights.double().unsqueeze(0)], num_heads=1)
 
-    assert head == (*map(pytest.approx, statistics), None)
+    assert head == (*map(pytest.approx, statistics[:3]), None, *map(pytest.approx, statistics[3:]))
 
 
 def test_half_precision_is_summed_up_in_double():
@@ -327,9 +336,13 @@ def test_attention_without_heads_has_no_statistics():
 
 
 def test_means_are_taken_over_heads():
-    heads = [HeadStatistics(1.0, 0.5, 0.25, 0.1), HeadStatistics(2.0, 0.75, 1.0, None)]
+    heads = [
+        HeadStatistics(1.0, 0.5, 0.25, 0.1, 0.5, 0.0),
+        HeadStatistics(2.0, 0.75, 1.0, None, 0.25, 1.0),
+    ]
 
-    assert mean_over_heads(heads) == {"entropy": 1.5, "coverage": 0.625, "sharpness": 0.625}
+    means = {"entropy": 1.5, "coverage": 0.625, "sharpness": 0.625, "end": 0.375, "backward": 0.5}
+    assert mean_over_heads(heads) == means
 
 
 def test_merged_statistics_are_those_of_one_after_the_other():

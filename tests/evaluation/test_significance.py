@@ -323,6 +323,67 @@ def test_the_interval_of_single_runs_is_that_of_the_bootstrap_over_sentences():
     assert half_width == pytest.approx(1.96 * effects.std(), rel=0.05)
 
 
+def words_in_common(random, *, gain, seeds, spread=0.1):
+    """Return counts (R, S, 2) of two versions of each run, which share their seed's luck."""
+    luck = 0.3 + spread * random.random((seeds, 1))
+    rights = [random.binomial(10, luck + extra, (seeds, 50)) for extra in (gain, 0)]
+    return [np.stack([right, np.full_like(right, 10)], axis=-1).astype(float) for right in rights]
+
+
+def share(statistics):
+    return statistics[..., 0] / statistics[..., 1]
+
+
+def test_paired_runs_of_wide_spread_have_the_interval_of_a_paired_t_test():
+    random = np.random.default_rng(1)
+    group, baseline = words_in_common(random, gain=0.2, seeds=3, spread=0.4)
+    group[1] *= [[0.9, 1]]  # so that the seeds gain differently
+
+    found = compare_groups(group, baseline, score=share, paired=True)
+
+    gains = share(group.sum(axis=1)) - share(baseline.sum(axis=1))
+    assert found.effect == pytest.approx(gains.mean())
+    half = found.interval[1] - found.effect
+    variance = found.seed_variance + found.sentence_variance
+    assert found.seed_variance == pytest.approx(gains.var(ddof=1) / 3)
+    assert half == pytest.approx(4.303 * np.sqrt(variance), rel=0.02)
+    unpaired = compare_groups(group, baseline, score=share)
+    assert found.seed_variance < unpaired.seed_variance / 2
+
+
+def test_a_change_that_gains_nothing_is_found_in_five_of_a_hundred_studies():
+    random = np.random.default_rng(3)
+    studies = [words_in_common(random, gain=0, seeds=3) for _ in range(1000)]
+
+    found = [compare_groups(*each, score=share, paired=True) for each in studies]
+
+    assert 0.02 <= np.mean([each.p_value < 0.05 for each in found]) <= 0.07
+
+
+def test_four_of_five_studies_find_the_effect_that_is_called_detectable():
+    random = np.random.default_rng(4)
+
+    def study(gain):
+        luck = random.normal(0, 0.05, (2, 3, 1)) + np.array([gain, 0])[:, None, None]
+        rights = np.broadcast_to(5 + luck, (2, 3, 20))
+        return np.stack([rights, np.ones_like(rights)], axis=-1)
+
+    typical = [compare_groups(*study(0), score=share) for _ in range(300)]
+    gain = np.sqrt(np.mean([each.detectable() ** 2 for each in typical]))
+    found = [compare_groups(*study(gain), score=share).p_value < 0.05 for _ in range(1000)]
+
+    assert np.mean(found) == pytest.approx(0.8, abs=0.05)
+    runs = typical[0].runs_for_half()
+    assert typical[0].detectable(runs) <= typical[0].detectable() / 2
+    assert typical[0].detectable(runs - 1) > typical[0].detectable() / 2
+
+
+def test_no_number_of_runs_makes_up_for_too_few_sentences():
+    groups = simulate(np.random.default_rng(1), num_sentences=30, spread=0)
+
+    assert compare_groups(*groups)._replace(seed_variance=0.0).runs_for_half() is None
+
+
 def test_the_same_arguments_give_the_same_result():
     groups = simulate(np.random.default_rng(1), num_sentences=30, spread=0)
 

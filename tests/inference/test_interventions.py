@@ -16,7 +16,7 @@ from seq2seq.inference.interventions import (
 TYPES = [name for name in attention_config_types() if name != "none"]
 every_type = pytest.mark.parametrize("name", TYPES)
 EVERY_INTERVENTION = [
-    f"{name}:0" if name.endswith("_head") else name for name in intervention_types()
+    f"{name}:0" if found.needs else name for name, found in intervention_types().items()
 ]
 
 

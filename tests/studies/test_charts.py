@@ -12,8 +12,8 @@ from seq2seq.studies.charts import (
     curves_section,
     mean_curve,
     read_curves,
-    training_counts,
 )
+from seq2seq.studies.measures import training_counts
 from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.progress import Progress

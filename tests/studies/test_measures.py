@@ -5,19 +5,36 @@ import pytest
 from tiny_study import write_study
 
 from seq2seq.analysis import load_run
-from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures, sentence_measures
+from seq2seq.evaluation.alignment import STATISTICS
+from seq2seq.evaluation.metrics import Bin, word_scores_by_frequency
+from seq2seq.studies.measures import (
+    COMPARED,
+    ENDINGS,
+    RARE,
+    RareWords,
+    compare_measures,
+    read_run,
+    training_counts,
+    word_splitter,
+)
 from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.studies.tables import write_tables
+
+
+def compare(groups, baselines):
+    readings = {run: read_run(run, RareWords()) for group in groups for run in group.runs}
+    return compare_measures(groups, baselines, readings)
 
 
 def test_differences_are_those_of_the_results(groups):
     group, baseline = sorted(groups, key=lambda group: group.label)
 
-    row, of_baseline = compare_measures([group, baseline], [baseline, None])
+    row, of_baseline = compare([group, baseline], [baseline, None])
 
     assert of_baseline == {}
-    assert row.keys() == {f"{name}_{end}" for name in COMPARED[:3] for end in ENDINGS}
-    for name in COMPARED[:3]:
+    names = (*COMPARED[:3], "rare_words")
+    assert row.keys() == {f"{name}_{end}" for name in names for end in ENDINGS}
+    for name in names:
         expected = group.mean(name) - baseline.mean(name)
         assert row[f"{name}_difference"] == pytest.approx(expected, rel=1e-3, abs=1e-6)
         assert row[f"{name}_low"] <= row[f"{name}_difference"] <= row[f"{name}_high"]
@@ -28,9 +45,9 @@ def test_statistics_add_up_to_the_measures_of_the_run(groups):
     [group] = [group for group in groups if group.label == "multihead"]
     run = group.runs[0]
 
-    found = sentence_measures(run)
+    found = read_run(run, RareWords()).statistics
 
-    for name in ("entropy", "coverage", "sharpness"):
+    for name in STATISTICS:
         numerator, denominator = found[name].sum(axis=0)
         assert numerator / denominator == pytest.approx(run.measures[name], abs=1e-5)
         assert len(found[name]) == len(run.references)
@@ -43,7 +60,7 @@ def test_statistics_of_links_add_up_to_the_alignment_error_rate(groups, tmp_path
     run = load_run(path, device="cpu")
     expected = run.attention().alignment_error_rate(run.gold())
 
-    wrong, links = sentence_measures(read_runs([path])[0])["aer"].sum(axis=0)
+    wrong, links = read_run(read_runs([path])[0], RareWords()).statistics["aer"].sum(axis=0)
 
     assert wrong / links == pytest.approx(expected)
 
@@ -68,7 +85,34 @@ def test_holm_corrects_over_the_groups_of_a_measure(tmp_path):
     groups = group_runs(read_runs([write_study(tmp_path)]))
     dot, none = sorted(groups, key=lambda group: group.label)
 
-    [one, _] = compare_measures([none, dot], [dot, None])
-    [first, second, _] = compare_measures([none, none, dot], [dot, dot, None])
+    [one, _] = compare([none, dot], [dot, None])
+    [first, second, _] = compare([none, none, dot], [dot, dot, None])
 
     assert first["ter_p"] == second["ter_p"] == pytest.approx(min(1, 2 * one["ter_p"]))
+
+
+def test_rare_words_are_those_with_few_occurrences_in_the_training_data(groups):
+    run = groups[0].runs[0]
+    split = word_splitter(run)
+
+    found = read_run(run, RareWords())
+
+    [score] = word_scores_by_frequency(
+        run.translations,
+        run.references,
+        training_counts(run, split),
+        split=split,
+        bins=[Bin(0, RARE - 1)],
+    )
+    assert score.num_words > 0
+    assert run.measures["rare_words"] == pytest.approx(score.f1)
+    assert len(found.statistics["rare_words"]) == len(run.references)
+
+
+def test_measures_that_the_results_lack_are_read_by_the_model(trained):
+    run = next(run for run in read_runs([trained]) if run.swept["attention"] == "multihead")
+    known = run.measures.pop("backward")
+
+    read_run(run, RareWords())
+
+    assert run.measures["backward"] == pytest.approx(known)

@@ -1,3 +1,4 @@
+import re
 import shutil
 
 import pytest
@@ -25,12 +26,13 @@ def section_of(path, baseline=None):
 def test_the_summary_says_which_group_is_best_and_what_is_significant(tmp_path):
     section, _ = section_of(write_study(tmp_path))
 
-    first, best, significance, cost = section.paragraphs
+    first, best, significance, power, cost = section.paragraphs
     assert first == "4 runs in 2 groups, which differ in attention."
     assert best.startswith("Best on the validation set: dot, with 31.00 \xb1 1.41 BLEU")
     assert "compared with dot; a difference is significant if p < 0.05" in significance
     assert "the 95% intervals are not corrected" in significance
     assert "Worse: none" in significance
+    assert re.match(r"Four of five studies .* find a difference of (\d+\.\d\d) to \1 BLEU", power)
     assert cost.startswith("Cost: dot has 1,234 parameters and trained in 1.5 \xb1 0.0 minutes")
 
 
@@ -73,6 +75,17 @@ def test_a_warning_says_that_equal_work_took_different_times(tmp_path):
 
     assert not any("uncertain" in text for text in steady.paragraphs)
     assert "one run of none was 2.0 times as fast as another" in unsteady.paragraphs[-1]
+
+
+def test_runs_that_were_best_at_their_end_are_named(tmp_path):
+    write_study(tmp_path)
+    change_results(tmp_path / "0-grammar-none-seed-1", updates=12)
+    change_results(tmp_path / "1-grammar-none-seed-2", updates=20)
+
+    section, _ = section_of(tmp_path)
+
+    [text] = [text for text in section.paragraphs if "last validation" in text]
+    assert text.endswith("may score higher: none (1 of 2).")
 
 
 def test_the_table_has_the_means_and_the_comparison(tmp_path):

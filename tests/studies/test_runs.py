@@ -190,7 +190,8 @@ def test_measures_are_those_that_the_run_has(tmp_path):
     assert (run.measures["minutes"], run.measures["aer"]) == (1.5, 0.25)
     assert "coverage" not in run.measures
     assert (run.signature, run.device, run.training_data) == (SIGNATURE, "cpu", "ab")
-    assert run.heads == [{"entropy": 0.5, "coverage": 1.0, "sharpness": 0.75, "aer": None}]
+    known = {"entropy": 0.5, "coverage": 1.0, "sharpness": 0.75}
+    assert run.heads == [known | {"end": None, "backward": None, "aer": None}]
 
 
 def test_a_run_without_a_test_set_has_its_validation_score(tmp_path):

@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from tiny_training import event_files, read_scalars, read_tags, tiny_config
 
 from seq2seq.data import CharacterTokenizer, TokenizerPair
-from seq2seq.evaluation.alignment import HeadStatistics
+from seq2seq.evaluation.alignment import STATISTICS, HeadStatistics
 from seq2seq.evaluation.metrics import Scores
 from seq2seq.files.atomic import create_file
 from seq2seq.search import Hypothesis
@@ -24,9 +24,9 @@ from seq2seq.training.progress import Interval, Progress
 from seq2seq.training.validation import Alignment, Evaluation
 
 HEADS = [
-    HeadStatistics(0.5, 0.25, 0.75, 0.125),
-    HeadStatistics(1.5, 0.5, 0.375, 0.625),
-    HeadStatistics(4.0, 0.75, 0.0, 0.5),
+    HeadStatistics(0.5, 0.25, 0.75, 0.125, 0.5, 0.0),
+    HeadStatistics(1.5, 0.5, 0.375, 0.625, 0.25, 1.0),
+    HeadStatistics(4.0, 0.75, 0.0, 0.5, 0.75, 0.5),
 ]
 
 
@@ -158,6 +158,14 @@ def test_a_validation_draws_its_scores_and_each_head(tmp_path):
             "valid/attention/sharpness/head_1": 0.75,
             "valid/attention/sharpness/head_2": 0.375,
             "valid/attention/sharpness/head_3": 0.0,
+            "valid/attention/end": 0.5,
+            "valid/attention/end/head_1": 0.5,
+            "valid/attention/end/head_2": 0.25,
+            "valid/attention/end/head_3": 0.75,
+            "valid/attention/backward": 0.5,
+            "valid/attention/backward/head_1": 0.0,
+            "valid/attention/backward/head_2": 1.0,
+            "valid/attention/backward/head_3": 0.5,
             "valid/alignment_error_rate": 0.25,
             "valid/attention/alignment_error_rate/head_1": 0.125,
             "valid/attention/alignment_error_rate/head_2": 0.625,
@@ -172,7 +180,7 @@ def test_a_validation_draws_what_it_knows(tmp_path, num_heads):
         board.validation(evaluation(num_heads=num_heads, aligned=False), update=7)
 
     scores = {f"valid/{name}" for name in ("loss", "perplexity", "bleu", "chrf")}
-    parts = [f"valid/attention/{name}" for name in ("entropy", "coverage", "sharpness")]
+    parts = [f"valid/attention/{name}" for name in STATISTICS]
     attention = set(parts) if num_heads else set()
     figure = set()
     if num_heads > 1:

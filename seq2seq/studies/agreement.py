@@ -1,0 +1,84 @@
+"""Compare the attention of runs: is a pattern that of the type, or of the seed?"""
+
+# S sentences, T target length
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from statistics import fmean
+
+import torch
+from torch import Tensor
+
+from seq2seq.studies.measures import Reading
+from seq2seq.studies.runs import Group, StudyRun
+
+Divergences = dict[frozenset[StudyRun], float]
+"""By pair of runs."""
+
+
+def divergences(readings: Mapping[StudyRun, Reading]) -> Divergences:
+    """Return the mean Jensen-Shannon divergence of the attention of each pair of runs, in bits.
+
+    It lies between 0 (equal weights) and 1 (no source token in common); the mean is over the target
+    tokens of the sentences whose maps are known. Runs that cut them into other tokens have none.
+    """
+    found = {}
+    sizes = {run: [each.shape for each in reading.maps] for run, reading in readings.items()}
+    length = max((shape[1] for shapes in sizes.values() for shape in shapes), default=0)
+    tokens = {run: _tokens(reading.maps, length) for run, reading in readings.items()}
+    entropies = {run: _entropy(rows) for run, rows in tokens.items()}
+    for one, other in combinations(readings, 2):
+        if sizes[one] and sizes[one] == sizes[other]:
+            joint = _entropy((tokens[one] + tokens[other]) / 2)
+            found[frozenset((one, other))] = joint - (entropies[one] + entropies[other]) / 2
+    return found
+
+
+def _tokens(maps: Sequence[Tensor], length: int) -> Tensor:
+    """Return the weights of all target tokens, padded to one source length."""
+    rows = [torch.nn.functional.pad(each, (0, length - each.shape[1])) for each in maps]
+    return torch.cat(rows).double() if rows else torch.zeros(0, length)
+
+
+def _entropy(weights: Tensor) -> float:
+    """Return the mean entropy of distributions, in bits."""
+    entropies = -torch.xlogy(weights, weights).sum(-1) / torch.log(torch.tensor(2.0))
+    return float(entropies.mean())
+
+
+def mean_divergence(found: Divergences, group: Group, other: Group) -> float | None:
+    """Return the mean over the pairs of a run of each group; None if one of them is not known."""
+    pairs = {frozenset((a, b)) for a in group.runs for b in other.runs if a is not b}
+    values = [found.get(pair) for pair in pairs]
+    return fmean(v for v in values if v is not None) if values and None not in values else None
+
+
+def compare_attention(
+    found: Divergences, group: Group, baseline: Group
+) -> tuple[float, float, float] | None:
+    """Test whether the attention of two groups differs more than that of their seeds.
+
+    The statistic is the mean divergence between the groups minus the mean of those within them. The
+    p-value is the share of all divisions of the runs into groups of these sizes, the real one
+    included, with a statistic as large: with three seeds each, 0.1 is the least.
+
+    Returns:
+        The mean divergence within the group, that between the groups, and the p-value; None unless
+        both groups have several runs with attention.
+    """
+    runs = [*group.runs, *baseline.runs]
+    if min(len(group.runs), len(baseline.runs)) < 2 or any(
+        frozenset(pair) not in found for pair in combinations(runs, 2)
+    ):
+        return None
+
+    def statistic(members: Sequence[StudyRun]) -> tuple[float, float, float]:
+        sides = members, [run for run in runs if run not in members]
+        within = [[found[frozenset(p)] for p in combinations(side, 2)] for side in sides]
+        between = fmean(found[frozenset((a, b))] for a in sides[0] for b in sides[1])
+        return between - fmean(map(fmean, within)), fmean(within[0]), between
+
+    effect, within, between = statistic(group.runs)
+    others = [statistic(chosen)[0] for chosen in combinations(runs, len(group.runs))]
+    p_value = fmean(each >= effect - 1e-12 for each in others)
+    return within, between, p_value

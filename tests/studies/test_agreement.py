@@ -1,0 +1,116 @@
+import math
+from itertools import combinations
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from seq2seq.studies.agreement import compare_attention, divergences, mean_divergence
+from seq2seq.studies.measures import Reading
+from seq2seq.studies.runs import Group, StudyRun
+
+SHAPES = [(3, 4), (2, 5), (4, 2)]
+
+
+def make_run(name, maps):
+    return StudyRun(name=name, directory=SimpleNamespace()), Reading({}, maps)
+
+
+def maps_around(center, *, seed, spread=0.3):
+    generator = torch.Generator().manual_seed(seed)
+    return [
+        (each + spread * torch.randn(each.shape, generator=generator)).softmax(-1)
+        for each in center
+    ]
+
+
+@pytest.fixture
+def study():
+    """Return the readings of three runs of two types, and their groups."""
+    generator = torch.Generator().manual_seed(1)
+    readings, groups = {}, []
+    for label in ("dot", "additive"):
+        center = [3 * torch.randn(shape, generator=generator) for shape in SHAPES]
+        made = [make_run(f"{label}-{s}", maps_around(center, seed=s)) for s in range(3)]
+        readings |= dict(made)
+        groups.append(
+            Group(swept={"attention": label}, runs=[run for run, _ in made], num_failed=0)
+        )
+    return readings, groups
+
+
+def by_loop(one, other):
+    """Return the divergence from its definition, a weight at a time."""
+    total, count = 0.0, 0
+    for a, b in zip(one, other, strict=True):
+        for p, q in zip(a.tolist(), b.tolist(), strict=True):
+            middle = [(x + y) / 2 for x, y in zip(p, q, strict=True)]
+            for side in (p, q):
+                pairs = zip(side, middle, strict=True)
+                total += sum(x * math.log2(x / m) for x, m in pairs if x > 0) / 2
+            count += 1
+    return total / count
+
+
+def test_divergence_is_that_of_a_plain_loop(study):
+    readings, _ = study
+
+    found = divergences(readings)
+
+    for one, other in combinations(readings, 2):
+        expected = by_loop(readings[one].maps, readings[other].maps)
+        assert found[frozenset((one, other))] == pytest.approx(expected, rel=1e-5)
+
+
+def test_equal_maps_have_0_and_disjoint_ones_1():
+    eye = [torch.eye(3), torch.eye(2)]
+    turned = [each.roll(1, dims=1) for each in eye]
+    runs = dict([make_run("a", eye), make_run("b", eye), make_run("c", turned)])
+    a, b, c = runs
+
+    found = divergences(runs)
+
+    values = torch.tensor([found[frozenset(pair)] for pair in ((a, b), (a, c))])
+    assert_close(values, torch.tensor([0.0, 1.0]))
+
+
+def test_runs_with_other_tokens_or_without_attention_have_none(study):
+    readings, [dot, additive] = study
+    [first, second, third] = dot.runs
+    readings[first] = Reading({}, [])
+    readings[second] = Reading({}, [each[1:] for each in readings[second].maps])
+
+    found = divergences(readings)
+
+    assert not any(first in pair or second in pair for pair in found)
+    assert mean_divergence(found, dot, additive) is None
+    assert compare_attention(found, dot, additive) is None
+    assert frozenset((third, additive.runs[0])) in found
+
+
+def test_types_differ_more_than_seeds_of_one_type(study):
+    readings, [dot, additive] = study
+    found = divergences(readings)
+
+    within, between, p_value = compare_attention(found, dot, additive)
+
+    assert within == pytest.approx(mean_divergence(found, dot, dot))
+    assert between == pytest.approx(mean_divergence(found, dot, additive))
+    assert within < between / 3
+    assert p_value == 2 / 20  # of all divisions only the real one, and its mirror image
+
+
+def test_seeds_of_one_type_do_not_differ_from_each_other():
+    center = [torch.zeros(shape) for shape in SHAPES]
+    p_values = []
+    for study in range(40):
+        made = [make_run(f"{s}", maps_around(center, seed=10 * study + s)) for s in range(6)]
+        groups = [
+            Group(swept={}, runs=[run for run, _ in made[start : start + 3]], num_failed=0)
+            for start in (0, 3)
+        ]
+        p_values.append(compare_attention(divergences(dict(made)), *groups)[2])
+
+    assert sum(p <= 0.1 for p in p_values) <= 10
+    assert sum(p_values) / len(p_values) > 0.35
