@@ -160,7 +160,8 @@ class Attention(nn.Module, ABC):
         """
         queries = query.view(memory.keys.shape[0], -1, query.shape[-1])  # (B, K, Q)
         context, weights = self(queries, memory)
-        return context.flatten(0, 1), weights.transpose(1, 2).flatten(0, 1), state
+        rows = weights.transpose(1, 2).reshape(query.shape[0], *weights.shape[1::2])
+        return context.flatten(0, 1), rows, state
 
     def average(self, weights: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Return the context (B, T, C) of weights (B, T, S), and the weights as one head."""

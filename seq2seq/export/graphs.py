@@ -171,10 +171,9 @@ class StepGraph(nn.Module):
         """
         memory = Memory(keys, values, source_mask)
         step = self.decoder.step(self._join(states), previous_ids.flatten(), memory)
-        num_sentences, width = previous_ids.shape
         log_probabilities = torch.log_softmax(step.logits, dim=-1) + self.banned
-        sums = log_probabilities.view(num_sentences, width, -1) + totals.unsqueeze(-1)
-        best, indices = sums.flatten(1).topk(slots.shape[0])
+        sums = log_probabilities + totals.view(-1, 1)  # (R, V)
+        best, indices = sums.view(keys.shape[0], -1).topk(slots.shape[0])
         return best, indices, step.attention_weights, *_tensors(step.state)
 
     def _join(self, states: Sequence[Tensor]) -> DecoderState:

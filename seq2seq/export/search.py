@@ -6,6 +6,7 @@ The page that translates in a browser follows this file line by line.
 # B sentences still searched, K hypotheses of each before a step and W after it, R = B * K rows,
 # Q finished hypotheses that are kept, S source length, T target length, N heads, V vocabulary
 
+import math
 from collections.abc import Sequence
 from itertools import count
 from typing import NamedTuple, Protocol
@@ -21,15 +22,7 @@ _ROOT = -1
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
-
-
-class Encoded(NamedTuple):
-    """The output of the encoder for B sentences."""
-
-    memory: list[NDArray[np.generic]]
-    """Arrays (B, ...) that every step reads: keys, values and mask."""
-    states: list[Floats]
-    """Arrays (B, ...): the state before the first step."""
+Arrays = list[NDArray[np.generic]]
 
 
 class Step(NamedTuple):
@@ -46,17 +39,27 @@ class SteppedModel(Protocol):
 
     vocabulary_size: int
 
-    def encode(self, source_ids: Integers, source_mask: NDArray[np.bool_]) -> Encoded:
-        """Encode sources; ids and mask are (B, S)."""
+    def encode(
+        self, source_ids: Integers, source_mask: NDArray[np.bool_]
+    ) -> tuple[Arrays, list[Floats]]:
+        """Encode sources; ids and mask are (B, S).
 
-    def step(self, tokens: Integers, totals: Floats, width: int, encoded: Encoded) -> Step:
+        Returns:
+            The memory, arrays (B, ...) that every step reads, and the states before the first one,
+            (B, ...).
+        """
+
+    def step(
+        self, tokens: Integers, totals: Floats, width: int, memory: Arrays, states: list[Floats]
+    ) -> Step:
         """Extend hypotheses by one token.
 
         Args:
             tokens: Last token of each hypothesis, (B, K).
             totals: Log-probabilities, (B, K); -inf: finished.
             width: Number of extensions of each sentence, W, at most K * V.
-            encoded: The memory of the sentences and the states of the rows.
+            memory: Of the sentences.
+            states: Of the rows, (R, ...).
         """
 
 
@@ -122,7 +125,7 @@ def search(
     limits = np.array([config.longest(int(length)) for length in lengths])
     penalties = np.array([penalty(length) for length in range(limits.max() + 1)])
 
-    encoded = model.encode(source_ids, source_mask)
+    memory, states = model.encode(source_ids, source_mask)
     sentences, largest = np.arange(len(sources)), penalties[limits]
     tokens = np.full((len(sources), 1), BOS)
     cells = np.full((len(sources), 1), _ROOT)
@@ -136,11 +139,12 @@ def search(
 
     for length in count(1):
         width = tokens.shape[1]
-        step = model.step(tokens, totals, min(size, width * model.vocabulary_size), encoded)
+        most = min(size, width * model.vocabulary_size)
+        step = model.step(tokens, totals, most, memory, states)
         totals = step.totals
         places, tokens = np.divmod(step.indices, model.vocabulary_size)
         rows = np.arange(0, cells.size, width)[:, None] + places
-        parents = cells.ravel()[rows]
+        parents = cells.take(rows)
         cells = np.arange(num_cells, num_cells + tokens.size).reshape(tokens.shape)
         num_cells += tokens.size
         history.append(_Cells(tokens, parents, totals, rows, step.weights))
@@ -176,9 +180,8 @@ def search(
             sentences, limits, largest = sentences[kept], limits[kept], largest[kept]
             tokens, cells, totals, rows = tokens[kept], cells[kept], totals[kept], rows[kept]
             best_scores, best_cells = best_scores[kept], best_cells[kept]
-            encoded = encoded._replace(memory=[part[kept] for part in encoded.memory])
+            memory = [part[kept] for part in memory]
         states = [state.take(rows.ravel(), axis=0) for state in step.states]
-        encoded = encoded._replace(states=states)
     return _hypotheses(history, endings, lengths)
 
 
@@ -197,14 +200,14 @@ def _hypotheses(
     lengths: NDArray[np.integer],
 ) -> list[list[Hypothesis]]:
     """Trace each ending, a cell and a score, back to its first token."""
-    if any(np.isnan(cells.totals).any() for cells in history):
+    tokens, parents, totals, rows = (
+        np.concatenate(parts, axis=None).tolist()
+        for parts in zip(*(cells[:4] for cells in history), strict=True)
+    )
+    if any(map(math.isnan, totals)):
         raise ValueError("the model's probabilities are not numbers (NaN); export it again")
     if not all(endings):
         raise ValueError("the model gives every token the probability 0; export it again")
-    tokens, parents, totals, rows = (
-        np.concatenate([part.ravel() for part in parts]).tolist()
-        for parts in zip(*(cells[:4] for cells in history), strict=True)
-    )
 
     def hypothesis(cell: int, score: float, source_length: int) -> Hypothesis:
         path = []

@@ -10,7 +10,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from seq2seq.export.search import (
-    Encoded,
+    Arrays,
     Floats,
     Hypothesis,
     Integers,
@@ -143,21 +143,27 @@ class _Graphs:
             )
             for name in (ENCODER, STEP)
         )
-        self._inputs = [each.name for each in self._step.get_inputs()]
+        self._inputs, self._outputs = (
+            [each.name for each in arguments]
+            for arguments in (self._step.get_inputs(), self._step.get_outputs())
+        )
 
-    def encode(self, source_ids: Integers, source_mask: NDArray[np.bool_]) -> Encoded:
+    def encode(
+        self, source_ids: Integers, source_mask: NDArray[np.bool_]
+    ) -> tuple[Arrays, list[Floats]]:
         """Encode sources; ids and mask are (B, S)."""
         feeds = {"source_ids": source_ids, "source_mask": source_mask}
         keys, values, *states = self._encoder.run(None, feeds)
-        return Encoded([keys, values, source_mask], states)
+        return [keys, values, source_mask], states
 
-    def step(self, tokens: Integers, totals: Floats, width: int, encoded: Encoded) -> Step:
+    def step(
+        self, tokens: Integers, totals: Floats, width: int, memory: Arrays, states: list[Floats]
+    ) -> Step:
         """Extend hypotheses by one token."""
-        slots = np.empty(width, np.int64)
-        inputs = [tokens, totals, slots, *encoded.memory, *encoded.states]
+        inputs = [tokens, totals, np.empty(width, np.int64), *memory, *states]
         feeds = dict(zip(self._inputs, inputs, strict=True))
-        best, indices, weights, *states = self._step.run(None, feeds)
-        return Step(best, indices, weights, states)
+        best, indices, weights, *new_states = self._step.run(self._outputs, feeds)
+        return Step(best, indices, weights, new_states)
 
 
 def decoding_of(runtime: Runtime) -> DecodingConfig:
