@@ -72,7 +72,8 @@ MEMORY_BATCHES = (32, 64, 128, 256)
 def main() -> None:
     arguments, overrides = parse()
     keep_freed_memory()
-    configs = {name: configure(*row, *overrides) for name, row in (FORMS | TYPES).items()}
+    types = {} if arguments.forms_only else TYPES
+    configs = {name: configure(*row, *overrides) for name, row in (FORMS | types).items()}
     reference = configs["luong"]
     if reference.training.threads is not None:
         torch.set_num_threads(reference.training.threads)
@@ -114,6 +115,9 @@ def parse() -> tuple[argparse.Namespace, list[str]]:
     )
     parser.add_argument(
         "--intervals", type=int, default=7, help="measurements per row (default: 7)"
+    )
+    parser.add_argument(
+        "--forms-only", action="store_true", help="leave out the rows of the attention types"
     )
     parser.add_argument(
         "--memory", action="store_true", help="also print peak memory for several batch sizes"

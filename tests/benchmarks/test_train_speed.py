@@ -9,15 +9,9 @@ from benchmarks import train_speed
 from seq2seq.attention import attention_config_types
 
 PEER = "echo 'peer train: 50 target tokens/s (median of 2 intervals)'"
-ROWS = (
-    "luong",
-    "luong, no input feeding",
-    "bahdanau",
-    "conditional",
-    *(name for name in attention_config_types() if name != "additive"),
-    "luong, plain kernels",
-    "plain step loop",
-)
+FORMS = ["luong", "luong, no input feeding", "bahdanau", "conditional"]
+TYPES = [name for name in attention_config_types() if name != "additive"]
+PLAIN = ["luong, plain kernels", "plain step loop"]
 
 
 @pytest.fixture
@@ -38,15 +32,20 @@ def overrides(tmp_path):
     ]
 
 
-def test_tables_compare_forms_types_kernels_and_the_peer(overrides, monkeypatch, capsys):
-    arguments = ["--intervals", "1", "--peer-command", PEER, *overrides]
+@pytest.mark.parametrize(
+    ("options", "expected"), [([], [*FORMS, *TYPES, *PLAIN]), (["--forms-only"], [*FORMS, *PLAIN])]
+)
+def test_tables_compare_forms_types_kernels_and_the_peer(
+    overrides, monkeypatch, capsys, options, expected
+):
+    arguments = ["--intervals", "1", "--peer-command", PEER, *options, *overrides]
     monkeypatch.setattr(sys, "argv", ["train_speed.py", *arguments])
 
     train_speed.main()
 
     printed = capsys.readouterr().out
     rows = re.findall(r"^\| ([a-z, ]+) \| (\d+) \|", printed, re.MULTILINE)
-    assert tuple(name for name, _ in rows) == ROWS
+    assert [name for name, _ in rows] == expected
     speed = int(dict(rows)["luong"])
     ratios = re.findall(r"^([\d.]+) times the peer's 50 target tokens/s$", printed, re.MULTILINE)
     assert [float(ratio) for ratio in ratios] == pytest.approx([speed / 50] * 2, abs=0.02)
