@@ -4,34 +4,33 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import hmac
-import json
 import logging
+import math
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from seq2seq.inference.batcher import Batcher, ClosedError, DeadlineError, QueueFullError, Translate
-from seq2seq.inference.results import TranslatedHypothesis, Translation
+from seq2seq.inference.results import Translation
 from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.serving.config import ServeConfig
 from seq2seq.serving.metrics import Metrics, Observed
 from seq2seq.serving.models import Load, Models, Pair
 from seq2seq.serving.page import page_routes
-from seq2seq.serving.requests import Fields, RefusedError, read_fields
+from seq2seq.serving.requests import Fields, read_fields
 from seq2seq.serving.texts import SplitText, split_text
-from seq2seq.special_tokens import UNK
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +38,8 @@ _MOST_WEIGHTS = 250_000
 """Attention weights of an answer; more would hold up the other requests."""
 _SHARES = 4
 """Requests that may fill the queue together, so that one request cannot."""
+_RETRY = {"Retry-After": "1"}
+"""Header of an answer after which the same request may succeed."""
 _FIELDS = ("text", "source", "target", "beam", "n_best", "attention", "api_key")
 
 
@@ -49,11 +50,13 @@ class Translated(NamedTuple):
     texts: list[SplitText]
     translations: list[list[Translation]]
     """For each text, the translations of its sentences."""
+    is_list: bool
+    """Whether the request has a list of texts."""
 
     def joined(self, rank: int) -> list[str]:
-        """Return each text with the translations of one rank; 0 is the best."""
+        """Return each text with the translations of a rank, 0 the best, or the last before it."""
         return [
-            text.join([_ranked(translation, rank).text for translation in found])
+            text.join([each.hypotheses[: rank + 1][-1].text for each in found])
             for text, found in zip(self.texts, self.translations, strict=True)
         ]
 
@@ -73,7 +76,7 @@ class Service:
 
     def __init__(self, config: ServeConfig, *, load: Load, api_keys: Sequence[str] = ()) -> None:
         self._config = config
-        self._key_digests = [_digest(key) for key in api_keys]
+        self._api_keys = [key.encode() for key in api_keys]
         self._metrics = Metrics(lambda: self.models.num_waiting)
         self.models = Models(
             config.checkpoint, load=load, new_batcher=self._new_batcher, decoding=config.decoding
@@ -83,20 +86,17 @@ class Service:
 
     def application(self) -> Starlette:
         """Return the ASGI application, whose end closes the models."""
-        routes = {
-            "/health": self._health,
-            "/ready": self._ready,
-            "/metrics": self._show_metrics,
-            "/languages": self._languages,
-            "/frontend/settings": self._settings,
-        }
-        answers = {
-            "/translate": self._translate,
-            "/v1/translate": self._translate_in_detail,
-            "/detect": self._detect,
-        }
-        pages = page_routes()
-        paths = {*routes, *answers, *(page.path for page in pages)}
+        routes = [
+            *page_routes(),
+            Route("/health", self._health),
+            Route("/ready", self._ready),
+            Route("/metrics", self._show_metrics),
+            Route("/languages", self._languages),
+            Route("/frontend/settings", self._settings),
+            Route("/translate", self._translate, methods=["POST"]),
+            Route("/v1/translate", self._translate_in_detail, methods=["POST"]),
+        ]
+        paths = {route.path for route in routes}
         middleware = [Middleware(Observed, self._metrics, paths, self._config.access_log)]
         if self._config.cors:
             cors = Middleware(
@@ -107,15 +107,10 @@ class Service:
             )
             middleware.append(cors)
         return Starlette(
-            routes=[
-                *pages,
-                *(Route(path, endpoint) for path, endpoint in routes.items()),
-                *(Route(path, endpoint, methods=["POST"]) for path, endpoint in answers.items()),
-            ],
+            routes=routes,
             middleware=middleware,
             exception_handlers={
-                RefusedError: _refusal,
-                HTTPException: _http_error,
+                HTTPException: _error,
                 ClientDisconnect: _gone,
                 Exception: _failure,
             },
@@ -156,13 +151,13 @@ class Service:
         )
 
     async def _health(self, request: Request) -> Response:
-        return _answer({"status": "ok"})
+        return JSONResponse({"status": "ok"})
 
     async def _ready(self, request: Request) -> Response:
         """Answer whether requests are accepted now, for one of the language pairs at least."""
         if not self.models.are_ready:
-            raise RefusedError(503, "the service is busy", retry_after=1)
-        return _answer({"status": "ready"})
+            raise HTTPException(503, "the service is busy", _RETRY)
+        return JSONResponse({"status": "ready"})
 
     async def _show_metrics(self, request: Request) -> Response:
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -170,7 +165,7 @@ class Service:
     async def _languages(self, request: Request) -> Response:
         pairs = self.models.pairs
         codes = sorted({code for pair in pairs for code in pair})
-        return _answer(
+        return JSONResponse(
             [
                 {
                     "code": code,
@@ -185,39 +180,36 @@ class Service:
         source, target = (
             {"code": code, "name": language_name(code)} for code in self.models.pairs[0]
         )
-        return _answer(
+        return JSONResponse(
             {
-                "apiKeys": bool(self._key_digests),
+                "apiKeys": bool(self._api_keys),
                 "charLimit": self._config.max_characters,
                 "frontendTimeout": 500,
-                "keyRequired": bool(self._key_digests),
+                "keyRequired": bool(self._api_keys),
                 "language": {"source": source, "target": target},
                 "suggestions": False,
                 "supportedFilesFormat": [],
             }
         )
 
-    async def _detect(self, request: Request) -> Response:
-        raise RefusedError(501, "this service does not detect languages; name the source")
-
     async def _translate(self, request: Request) -> Response:
         """Answer as LibreTranslate does."""
         end, fields = await self._fields(request)
         text_format = fields.text("format", "text")
         if text_format != "text":
-            raise RefusedError(400, "format must be text; this service does not read HTML")
+            raise HTTPException(400, "format must be text; this service does not read HTML")
         most = self._config.max_beam - 1
         num_alternatives = fields.number("alternatives", 0, least=0, most=most)
         decoding = self._decoding(num_alternatives + 1)
-        done, is_list = await self._translated(request, fields, "q", decoding, end=end)
-        found = [done.joined(rank) for rank in range(num_alternatives + 1)]
-        by_text = [list(ranks) for ranks in zip(*found, strict=True)]
-        best = [ranks[0] for ranks in by_text]
-        others = [_distinct(ranks) for ranks in by_text]
-        answer: dict[str, object] = {"translatedText": best if is_list else best[0]}
+        done = await self._translated(request, fields, "q", decoding, end=end)
+        ranks = [done.joined(rank) for rank in range(num_alternatives + 1)]
+        distinct = [list(dict.fromkeys(texts)) for texts in zip(*ranks, strict=True)]
+        answer: dict[str, list[object]] = {"translatedText": [texts[0] for texts in distinct]}
         if num_alternatives:
-            answer["alternatives"] = others if is_list else others[0]
-        return _answer(answer)
+            answer["alternatives"] = [texts[1:] for texts in distinct]
+        if done.is_list:
+            return JSONResponse(answer)
+        return JSONResponse({key: values[0] for key, values in answer.items()})
 
     async def _translate_in_detail(self, request: Request) -> Response:
         """Answer with tokens, scores, several translations of each sentence and attention."""
@@ -228,15 +220,15 @@ class Service:
         n_best = fields.number("n_best", 1, least=1, most=most)
         beam = fields.number("beam", max(usual, n_best), least=1, most=most)
         if n_best > beam:
-            raise RefusedError(400, "n_best must be at most beam")
+            raise HTTPException(400, "n_best must be at most beam")
         has_attention = fields.flag("attention")
         decoding = self._decoding(n_best, beam=beam)
-        done, _ = await self._translated(request, fields, "text", decoding, end=end)
+        done = await self._translated(request, fields, "text", decoding, end=end)
         found = [each for translations in done.translations for each in translations]
         if has_attention:
             shapes = (h.attention_weights.shape for each in found for h in each.hypotheses)
-            if sum(heads * rows * columns for heads, rows, columns in shapes) > _MOST_WEIGHTS:
-                raise RefusedError(
+            if sum(map(math.prod, shapes)) > _MOST_WEIGHTS:
+                raise HTTPException(
                     413,
                     f"the attention has more than {_MOST_WEIGHTS:,} weights; ask for a shorter "
                     "text, a lower n_best or attention=false",
@@ -249,20 +241,20 @@ class Service:
             }
             for text, sentences in zip(done.joined(0), done.translations, strict=True)
         ]
-        return _answer({"source": source, "target": target, "translations": translations})
+        return JSONResponse({"source": source, "target": target, "translations": translations})
 
     async def _fields(self, request: Request) -> tuple[float, Fields]:
         """Return the time when the answer is due, and the fields of a request with a key."""
         timeout = self._config.timeout
         end = time.monotonic() + timeout
         fields = await read_fields(request, most_bytes=self._config.max_body, timeout=timeout)
-        if self._key_digests:
+        if self._api_keys:
             scheme, _, token = request.headers.get("authorization", "").partition(" ")
             given = token if scheme.lower() == "bearer" else fields.text("api_key", "")
-            digest = _digest(given)
+            key = given.encode("utf-8", "surrogatepass")
             # All keys are compared, so that the time does not tell how many were.
-            if not sum(hmac.compare_digest(digest, known) for known in self._key_digests):
-                raise RefusedError(403, "the API key is missing or wrong")
+            if not sum(hmac.compare_digest(key, known) for known in self._api_keys):
+                raise HTTPException(403, "the API key is missing or wrong")
         return end, fields
 
     def _decoding(self, n_best: int, *, beam: int | None = None) -> DecodingConfig:
@@ -271,15 +263,13 @@ class Service:
         beam = beam or max(getattr(config, "beam_size", 1), n_best)
         if beam == 1:
             return config.as_greedy()
-        if isinstance(config, BeamConfig):
-            return dataclasses.replace(config, beam_size=beam, n_best=n_best)
-        limits = {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}
-        return BeamConfig(**limits | {"name": "beam"}, beam_size=beam, n_best=n_best)
+        beam_values = {"name": "beam", "beam_size": beam, "n_best": n_best}
+        return BeamConfig(**dataclasses.asdict(config) | beam_values)
 
     async def _translated(
         self, request: Request, fields: Fields, name: str, decoding: DecodingConfig, *, end: float
-    ) -> tuple[Translated, bool]:
-        """Translate the texts of a field; return also whether it is a list."""
+    ) -> Translated:
+        """Translate the texts of a field."""
         config = self._config
         given, is_list = fields.texts(
             name, most=config.max_texts, most_characters=config.max_characters
@@ -289,25 +279,25 @@ class Service:
         texts = [split_text(text, model.split) for text in given]
         sentences = [sentence for text in texts for sentence in text.sentences]
         if (longest := max(map(len, sentences), default=0)) > config.max_sentence:
-            raise RefusedError(
+            raise HTTPException(
                 413,
                 f"a sentence has {longest:,} characters; the limit is {config.max_sentence:,}",
             )
         most = max(1, config.max_waiting // _SHARES)
         if len(sentences) > most:
-            raise RefusedError(
+            raise HTTPException(
                 413, f"{name} has {len(sentences):,} sentences; the limit is {most:,}"
             )
         left = end - time.monotonic()
         try:
-            future = model.submit(sentences, decoding, timeout=left)
+            future = self.models.submit(model, sentences, decoding, timeout=left)
             found = iter(await _unless_gone(request, future, timeout=left))
         except (QueueFullError, ClosedError):
-            raise RefusedError(503, "too many requests wait", retry_after=1) from None
+            raise HTTPException(503, "too many requests wait", _RETRY) from None
         except DeadlineError:
-            raise RefusedError(504, "the translation took too long", retry_after=1) from None
+            raise HTTPException(504, "the translation took too long", _RETRY) from None
         translations = [[next(found) for _ in text.sentences] for text in texts]
-        return Translated(pair, texts, translations), is_list
+        return Translated(pair, texts, translations, is_list)
 
     def _pair(self, fields: Fields) -> Pair:
         """Return the language pair of a request."""
@@ -318,12 +308,12 @@ class Service:
             # Not detected: there is one source, or the request must name it.
             sources = [pair[0] for pair in pairs if pair[1] == target]
             if len(sources) > 1:
-                raise RefusedError(
+                raise HTTPException(
                     400, f"source=auto: name the source; the service translates {known}"
                 )
             source = sources[0] if sources else source
         if (source, target) not in pairs:
-            raise RefusedError(
+            raise HTTPException(
                 400, f"source and target are not supported; the service translates {known}"
             )
         return source, target
@@ -347,21 +337,11 @@ async def _unless_gone(
         gone.cancel()
 
 
-def _ranked(translation: Translation, rank: int) -> TranslatedHypothesis:
-    """Return a hypothesis of a sentence, or the last if it has fewer."""
-    return translation.hypotheses[min(rank, len(translation.hypotheses) - 1)]
-
-
-def _distinct(ranks: Sequence[str]) -> list[str]:
-    """Return the texts that differ from the first and from each other."""
-    return [text for text in dict.fromkeys(ranks) if text != ranks[0]]
-
-
 def _sentence(translation: Translation, *, has_attention: bool) -> dict[str, object]:
     return {
         "source": translation.source,
         "source_tokens": translation.source_tokens,
-        "unknown_tokens": translation.source_ids.count(UNK),
+        "unknown_tokens": translation.num_unknown_tokens,
         "hypotheses": [
             {
                 "text": found.text,
@@ -371,47 +351,28 @@ def _sentence(translation: Translation, *, has_attention: bool) -> dict[str, obj
                 "tokens": found.tokens,
                 "token_log_probabilities": list(found.token_log_probabilities),
             }
-            | ({"attention": _rounded(found)} if has_attention else {})
+            | ({"attention": _four_digits(found.attention_weights)} if has_attention else {})
             for found in translation.hypotheses
         ],
     }
 
 
-def _rounded(found: TranslatedHypothesis) -> list[object]:
-    """Return attention weights of four digits, by head, target token and source token."""
-    weights = np.asarray(found.attention_weights, dtype=np.float64).round(4)
-    listed: list[object] = weights.tolist()
-    return listed
+def _four_digits(weights: ArrayLike) -> object:
+    return np.asarray(weights, dtype=np.float64).round(4).tolist()
 
 
-def _answer(
-    content: object, status: int = 200, headers: Mapping[str, str] | None = None
-) -> Response:
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Response(text.encode("utf-8"), status, media_type="application/json", headers=headers)
-
-
-async def _refusal(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RefusedError)
-    return _answer({"error": str(error)}, error.status, error.headers)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
+async def _error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _answer({"error": error.detail}, error.status_code, error.headers)
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
 async def _gone(request: Request, error: Exception) -> Response:
-    return _answer({"error": "the client has gone"}, 499)
+    return JSONResponse({"error": "the client has gone"}, 499)
 
 
 async def _failure(request: Request, error: Exception) -> Response:
     """Answer a bug; the server logs it."""
-    return _answer({"error": "the service failed"}, 500)
-
-
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+    return JSONResponse({"error": "the service failed"}, 500)
 
 
 _NAMES = {

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 
 from prometheus_client import (
     CollectorRegistry,
@@ -30,39 +31,26 @@ class Metrics:
     """
 
     def __init__(self, num_waiting: Callable[[], int]) -> None:
-        self._registry = CollectorRegistry()
-        ProcessCollector(registry=self._registry)
-        self._requests = Counter(
-            "seq2seq_requests", "Requests", ["path", "status"], registry=self._registry
-        )
-        self._seconds = Histogram(
+        self._registry = registry = CollectorRegistry()
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        ProcessCollector(registry=registry)
+        self._requests = counter("seq2seq_requests", "Requests", ["path", "status"])
+        self._seconds = histogram(
             "seq2seq_request_seconds",
             "Time from the head of a request to the end of its answer",
             ["path"],
             buckets=_SECONDS,
-            registry=self._registry,
         )
-        self.in_progress = Gauge(
-            "seq2seq_requests_in_progress", "Requests in progress", registry=self._registry
+        self.in_progress = gauge("seq2seq_requests_in_progress", "Requests in progress")
+        self._batches = histogram(
+            "seq2seq_batch_sentences", "Sentences translated together", ["pair"], buckets=_SIZES
         )
-        self._batches = Histogram(
-            "seq2seq_batch_sentences",
-            "Sentences translated together",
-            ["pair"],
-            buckets=_SIZES,
-            registry=self._registry,
+        self._batch_seconds = histogram(
+            "seq2seq_batch_seconds", "Time of a batch", ["pair"], buckets=_SECONDS
         )
-        self._batch_seconds = Histogram(
-            "seq2seq_batch_seconds",
-            "Time of a batch",
-            ["pair"],
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._reloads = Counter(
-            "seq2seq_reloads", "Reloads of the models", ["result"], registry=self._registry
-        )
-        waiting = Gauge("seq2seq_waiting_sentences", "Sentences that wait", registry=self._registry)
+        self._reloads = counter("seq2seq_reloads", "Reloads of the models", ["result"])
+        waiting = gauge("seq2seq_waiting_sentences", "Sentences that wait")
         waiting.set_function(num_waiting)
 
     def count_request(self, path: str, status: int, seconds: float) -> None:
@@ -129,13 +117,6 @@ class Observed:
             known = path if path in self._paths else "other"
             self._metrics.count_request(known, status, seconds)
             if self._is_logged:
-                client = (scope.get("client") or ("-",))[0]
-                logger.info(
-                    "%s %s %s %d %d bytes %.1f ms",
-                    client,
-                    scope["method"],
-                    ascii(path[:_SHOWN])[1:-1],
-                    status,
-                    size,
-                    1000 * seconds,
-                )
+                client, shown = (scope.get("client") or ("-",))[0], ascii(path[:_SHOWN])[1:-1]
+                line = "%s %s %s %d %d bytes %.1f ms"
+                logger.info(line, client, scope["method"], shown, status, size, 1000 * seconds)

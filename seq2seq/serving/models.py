@@ -1,7 +1,6 @@
 """The models of the service by language pair, each with its batcher, and their reload."""
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
@@ -9,8 +8,6 @@ from seq2seq.inference.batcher import Batcher, Translate
 from seq2seq.inference.results import Translation
 from seq2seq.search.config import DecodingConfig
 from seq2seq.serving.texts import Split
-
-logger = logging.getLogger(__name__)
 
 Pair = tuple[str, str]
 """Codes of the source and the target language."""
@@ -23,20 +20,6 @@ class LoadedModel(NamedTuple):
     translate: Translate[Translation]
     split: Split
     """Returns the sentences of a line, as the model needs them."""
-
-
-class ServedModel(NamedTuple):
-    """A model that answers requests; after a reload the pair has another, of the same batcher."""
-
-    split: Split
-    translate: Translate[Translation]
-    batcher: Batcher[Translation]
-
-    def submit(
-        self, sentences: Sequence[str], decoding: DecodingConfig, *, timeout: float
-    ) -> Future[list[Translation]]:
-        """Ask for translations by this model; raises as `Batcher.submit`."""
-        return self.batcher.submit(sentences, decoding, timeout=timeout, translate=self.translate)
 
 
 Load = Callable[[str], LoadedModel]
@@ -68,9 +51,9 @@ class Models:
         self._paths = paths
         self._load = load
         self._decoding = decoding
-        self._models = {
-            pair: ServedModel(model.split, model.translate, new_batcher(model.translate, pair))
-            for pair, model in self._load_all().items()
+        self._models = self._load_all()
+        self._batchers = {
+            pair: new_batcher(model.translate, pair) for pair, model in self._models.items()
         }
 
     @property
@@ -81,17 +64,30 @@ class Models:
     @property
     def num_waiting(self) -> int:
         """Return the number of sentences that wait."""
-        return sum(model.batcher.num_waiting for model in self._models.values())
+        return sum(batcher.num_waiting for batcher in self._batchers.values())
 
     @property
     def are_ready(self) -> bool:
         """Return whether all models work, and one at least has room for a request."""
-        batchers = [model.batcher for model in self._models.values()]
+        batchers = self._batchers.values()
         is_full = all(batcher.is_full for batcher in batchers)
         return all(batcher.is_working for batcher in batchers) and not is_full
 
-    def __getitem__(self, pair: Pair) -> ServedModel:
+    def __getitem__(self, pair: Pair) -> LoadedModel:
+        """Return the model of a pair; what is submitted to it is its own after a reload too."""
         return self._models[pair]
+
+    def submit(
+        self,
+        model: LoadedModel,
+        sentences: Sequence[str],
+        decoding: DecodingConfig,
+        *,
+        timeout: float,
+    ) -> Future[list[Translation]]:
+        """Ask for translations by a model; raises as `Batcher.submit`."""
+        batcher = self._batchers[model.pair]
+        return batcher.submit(sentences, decoding, timeout=timeout, translate=model.translate)
 
     def reload(self) -> None:
         """Read all files again and use the new models from the next request on.
@@ -109,31 +105,26 @@ class Models:
                 f"the models translate {_listed(loaded)} now, but the service began with "
                 f"{_listed(self._models)}; restart it"
             )
-        self._models = {
-            pair: ServedModel(model.split, model.translate, self._models[pair].batcher)
-            for pair, model in loaded.items()
-        }
+        self._models = loaded
 
     def close(self) -> None:
         """Answer what waits, and accept no more."""
-        for model in self._models.values():
-            model.batcher.close()
+        for batcher in self._batchers.values():
+            batcher.close()
 
     def _load_all(self) -> dict[Pair, LoadedModel]:
         loaded: dict[Pair, LoadedModel] = {}
-        origins: dict[Pair, str] = {}
         for path in self._paths:
             model = self._load(path)
             if model.pair in loaded:
                 raise ValueError(
-                    f"checkpoint={path} translates {_listed([model.pair])}, as "
-                    f"checkpoint={origins[model.pair]} does; give one model for each pair"
+                    f"checkpoint={path} translates {_listed([model.pair])}, as another one does; "
+                    "give one model for each pair"
                 )
             model.translate(["a"], self._decoding)  # the first translation is slow, or fails
-            loaded[model.pair], origins[model.pair] = model, path
+            loaded[model.pair] = model
         return loaded
 
 
-def _listed(pairs: object) -> str:
-    assert isinstance(pairs, dict | list)
+def _listed(pairs: Iterable[Pair]) -> str:
     return ", ".join(f"{source}-{target}" for source, target in pairs)

@@ -1,7 +1,6 @@
 """The server: connections with time limits, signals, and an end that loses no request."""
 
 import asyncio
-import contextlib
 import json
 import logging
 import math
@@ -139,18 +138,16 @@ def bind(host: str, port: int) -> socket.socket:
     Raises:
         ValueError: The address is not one of this machine, or the port is in use.
     """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio turns Nagle's algorithm off only for sockets that name TCP as their protocol; with it,
+    # the body of an answer would wait 40 ms for the client's acknowledgement.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    if sys.platform != "win32":  # a service that is started again takes its port at once
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        family, kind, protocol, _, address = found[0]
-        with contextlib.ExitStack() as stack:
-            # asyncio turns Nagle's algorithm off only for sockets that name TCP as their protocol;
-            # with it, the body of an answer would wait 40 ms for the client's acknowledgement.
-            bound = stack.enter_context(socket.socket(family, kind, protocol))
-            if sys.platform != "win32":  # a service that is started again takes its port at once
-                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.bind(address)
-            stack.pop_all()
+        bound.bind((host, port))
     except OSError as error:
+        bound.close()
         raise ValueError(
             f"host={host} port={port}: {(error.strerror or str(error)).lower()}; choose another "
             "address, or port=0 for a free port"

@@ -31,7 +31,7 @@ def test_libretranslates_client_works(live):
         ("en", ["de"]),
         ("fr", ["en"]),
     ]
-    with pytest.raises(urllib.error.HTTPError, match="501"):
+    with pytest.raises(urllib.error.HTTPError, match="404"):
         client.detect("ja")
 
 

@@ -27,7 +27,7 @@ def make_models():
 
 
 def ask(models, pair, line="a"):
-    [translation] = models[pair].submit([line], GREEDY, timeout=10).result(10)
+    [translation] = models.submit(models[pair], [line], GREEDY, timeout=10).result(10)
     return translation.text
 
 
@@ -41,7 +41,7 @@ def test_each_pair_has_its_model(make_models):
 
 
 def test_two_models_of_a_pair_are_refused(make_models):
-    with pytest.raises(ValueError, match="checkpoint=de-en translates de-en, as checkpoint=de-en"):
+    with pytest.raises(ValueError, match="checkpoint=de-en translates de-en, as another one does"):
         make_models("de-en", "de-en")
 
 
@@ -101,7 +101,7 @@ def test_a_model_that_was_chosen_before_a_reload_answers_after_it(make_models):
 
     models.reload()
 
-    [old] = chosen.submit(["a"], GREEDY, timeout=10).result(10)
+    [old] = models.submit(chosen, ["a"], GREEDY, timeout=10).result(10)
     assert (old.text, ask(models, ("de", "en"))) == ("A1", "A2")
 
 
@@ -124,9 +124,9 @@ def test_models_are_ready_while_one_of_them_has_room(make_models):
     )
     are_ready = []
     for pair in models.pairs:
-        models[pair].submit(["b"], GREEDY, timeout=20)
+        models.submit(models[pair], ["b"], GREEDY, timeout=20)
         assert entered.acquire(timeout=20)
-        models[pair].submit(["c"], GREEDY, timeout=20)
+        models.submit(models[pair], ["c"], GREEDY, timeout=20)
         are_ready.append(models.are_ready)
     gate.set()
 
