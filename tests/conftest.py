@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -19,6 +20,28 @@ def _state_of_the_process() -> Iterator[None]:
     yield
     use_kernels(Kernels.fast)
     logging.getLogger("seq2seq.inference").setLevel(logging.NOTSET)
+
+
+@pytest.fixture(scope="session")
+def checkpoint_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a tiny checkpoint that can be exported."""
+    from tiny_export import make_exportable
+
+    from seq2seq.checkpoints.checkpoint import save_checkpoint
+
+    path = tmp_path_factory.mktemp("tiny") / "best.pt"
+    save_checkpoint(path, make_exportable())
+    return path
+
+
+@pytest.fixture(scope="session")
+def exported(checkpoint_path: Path) -> Path:
+    """Return the folder of an exported checkpoint, which takes seconds; tests only read it."""
+    from seq2seq.export.exporting import export_model
+
+    folder = checkpoint_path.parent / "exported"
+    export_model(checkpoint_path, folder)
+    return folder
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,13 +5,10 @@ import sys
 import urllib.request
 
 import pytest
-from tiny_export import make_exportable
 from tiny_service import KEYS, make_serve_config
 from tiny_translator import SENTENCES, make_translator
 
-from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli import serve
-from seq2seq.export.exporting import export_model
 from seq2seq.inference import Translator
 from seq2seq.search import BeamConfig, GreedyConfig
 
@@ -94,19 +91,13 @@ def test_a_checkpoint_gives_its_languages_and_sentences(checkpoint):
     ]
 
 
-@pytest.mark.slow
-def test_an_exported_folder_answers_as_its_checkpoint(tmp_path):
-    path = tmp_path / "best.pt"
-    save_checkpoint(path, make_exportable())
-    export_model(path, tmp_path / "folder")
+def test_an_exported_folder_answers_as_its_checkpoint(checkpoint_path, exported):
     config = make_serve_config(split_length=3)
     lines = ["Ja. Nein.", "nein und ja"]
     beam = BeamConfig(beam_size=2, n_best=2)
 
-    torch_model = serve.load_model(str(path), config)
-    onnx_model = serve.load_model(
-        str(tmp_path / "folder"), make_serve_config(split_length=3, engine="onnx")
-    )
+    torch_model = serve.load_model(str(checkpoint_path), config)
+    onnx_model = serve.load_model(str(exported), make_serve_config(split_length=3, engine="onnx"))
 
     assert onnx_model.pair == torch_model.pair == ("de", "en")
     assert [onnx_model.split(line) for line in lines] == [torch_model.split(line) for line in lines]
@@ -117,12 +108,9 @@ def test_an_exported_folder_answers_as_its_checkpoint(tmp_path):
         assert [h.text for h in found.hypotheses] == [h.text for h in expected.hypotheses]
 
 
-def test_an_exported_folder_is_served_without_torch(tmp_path):
-    path = tmp_path / "best.pt"
-    save_checkpoint(path, make_exportable())
-    export_model(path, tmp_path / "folder")
+def test_an_exported_folder_is_served_without_torch(exported):
     code = "import sys; sys.modules['torch'] = None; from seq2seq.cli import serve; serve.main()"
-    arguments = [f"checkpoint={tmp_path / 'folder'}", "engine=onnx", "decoding=greedy", "port=0"]
+    arguments = [f"checkpoint={exported}", "engine=onnx", "decoding=greedy", "port=0"]
     process = subprocess.Popen(
         [sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True
     )
@@ -137,7 +125,7 @@ def test_an_exported_folder_is_served_without_torch(tmp_path):
         process.terminate()
         process.communicate(timeout=20)
 
-    [expected] = Translator.load(path)(["ein hund"], GreedyConfig())
+    [expected] = Translator.load(exported)(["ein hund"], GreedyConfig())
     assert found == {"translatedText": expected.text}
     assert process.returncode == 0
 

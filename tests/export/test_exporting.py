@@ -10,11 +10,24 @@ from seq2seq import BeamConfig, GreedyConfig, Translator
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.export import OnnxTranslator, exporting
 from seq2seq.export.exporting import check_translations, export_model, random_lines
-from seq2seq.files.exported import ExportPrecision
+from seq2seq.files.exported import ENCODER, STEP, ExportPrecision, read_runtime
 
 
 def files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def quick(monkeypatch, exported):
+    """Let an export take the graphs of another one."""
+
+    def copy_graphs(model, folder):
+        for name in (ENCODER, STEP):
+            shutil.copy(exported / name, folder)
+        return read_runtime(exported)["states"]
+
+    monkeypatch.setattr(exporting, "write_graphs", copy_graphs)
+    monkeypatch.setattr(exporting, "check_translations", lambda *_: 0)
 
 
 @pytest.fixture
@@ -51,9 +64,7 @@ def test_translator_reads_the_folder(exported, checkpoint_path):
     ]
 
 
-def test_exported_folder_is_exported_again(exported, tmp_path, monkeypatch):
-    monkeypatch.setattr(exporting, "check_translations", lambda *_: 0)
-
+def test_exported_folder_is_exported_again(quick, exported, tmp_path):
     export_model(exported, tmp_path / "again")
 
     assert files(tmp_path / "again").keys() == files(exported).keys()
@@ -61,7 +72,7 @@ def test_exported_folder_is_exported_again(exported, tmp_path, monkeypatch):
     assert len({path.read_bytes() for path in weights}) == 1
 
 
-def test_int8_is_smaller_and_translates(checkpoint_path, exported, tmp_path):
+def test_int8_is_smaller_and_translates(quick, checkpoint_path, tmp_path):
     export_model(checkpoint_path, tmp_path / "small", precision=ExportPrecision.int8)
 
     operators = {node.op_type for node in onnx.load(tmp_path / "small" / "step.onnx").graph.node}
@@ -107,8 +118,7 @@ def test_failed_export_leaves_everything_as_it_was(
     assert not exists or files(output) == files(exported)
 
 
-def test_overwriting_replaces_the_folder(monkeypatch, checkpoint_path, exported, tmp_path):
-    monkeypatch.setattr(exporting, "check_translations", lambda *_: 0)
+def test_overwriting_replaces_the_folder(quick, checkpoint_path, exported, tmp_path):
     shutil.copytree(exported, tmp_path / "folder")
     (tmp_path / "folder" / "old").touch()
 
@@ -156,8 +166,7 @@ def test_sentences_of_the_check_have_many_lengths():
     assert min(lengths) >= 1
 
 
-def test_search_of_a_checkpoint_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(exporting, "check_translations", lambda *_: 0)
+def test_search_of_a_checkpoint_is_kept(quick, tmp_path):
     save_checkpoint(tmp_path / "best.pt", make_exportable("decoding=beam", "decoding.n_best=2"))
 
     export_model(tmp_path, tmp_path / "folder")
@@ -196,7 +205,8 @@ def test_default_search_of_a_plugin_is_refused(tmp_path, monkeypatch):
         export_model(tmp_path, tmp_path / "folder")
 
 
-def test_ties_that_rounding_decides_are_counted(exported):
+def test_ties_that_rounding_decides_are_counted(exported, monkeypatch):
+    monkeypatch.setattr(exporting, "NUM_CHECKED", 30)
     checkpoint = make_exportable()
     model = checkpoint.build_model()
     translator = Translator(model, tokenizers=checkpoint.tokenizers)
@@ -221,6 +231,7 @@ def test_many_ties_are_refused(exported, monkeypatch):
     checkpoint = make_exportable()
     model = checkpoint.build_model()
     translator = Translator(model, tokenizers=checkpoint.tokenizers)
+    monkeypatch.setattr(exporting, "NUM_CHECKED", 30)
     monkeypatch.setattr(exporting, "_is_tie", lambda *_: True)
 
     with pytest.raises(ValueError, match="train it longer"):
