@@ -92,12 +92,14 @@ def _export_folder(config: ExportConfig) -> None:
 
 def _export_page(config: ExportConfig) -> None:
     """Export the graphs into a temporary folder, and write a page that contains them."""
-    from seq2seq.export.exporting import export_model
+    from seq2seq.export.exporting import check_output, export_model
     from seq2seq.export.web_page import write_page
     from seq2seq.export.web_runtime import load_web_runtime
 
     output = expand_home(config.output, key="output")
-    _check_page(output, overwrite=config.overwrite)
+    if output.suffix != ".html" or output.is_dir():
+        raise ValueError(f"output={output} must be a file that ends in .html with format=web")
+    check_output(output, is_ours=True, overwrite=config.overwrite)
     cache_dir = expand_home(config.cache_dir, key="cache_dir")
     load_web_runtime(cache_dir)  # an error comes before the work
     examples = [] if config.examples is None else _first_lines(config.examples)
@@ -106,18 +108,6 @@ def _export_page(config: ExportConfig) -> None:
         export_model(config.checkpoint, folder, precision=config.precision)
         write_page(folder, output, cache_dir=cache_dir, examples=examples)
     logger.info("wrote %s, %.1f MB; open it in a browser", output, output.stat().st_size / 1e6)
-
-
-def _check_page(path: Path, *, overwrite: bool) -> None:
-    """Raise unless the page may be written."""
-    if path.suffix != ".html" or path.is_dir():
-        raise ValueError(f"output={path} must be a file that ends in .html with format=web")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"output={path}: there is no directory {path.parent}; make it")
-    if path.exists() and not overwrite:
-        raise FileExistsError(
-            f"output={path} exists already; replace it with overwrite=true or choose another output"
-        )
 
 
 def _first_lines(name: str) -> list[str]:

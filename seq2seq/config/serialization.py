@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import AliasToken, YAMLError, scan  # type: ignore[import-untyped]
 
-from seq2seq.checks import Mark, as_yaml, marks_of_keys
+from seq2seq.checks import Config, Mark, as_yaml, marks_of_keys
 from seq2seq.config.composition import (
     compose_yaml,
     describe_error,
@@ -29,7 +29,7 @@ class PluginNeededError(ValueError):
     """A configuration names a type of a plug-in that is not loaded."""
 
 
-def config_to_dict(config: TrainConfig) -> dict[str, object]:
+def config_to_dict(config: Config) -> dict[str, object]:
     """Convert a configuration to plain types."""
     return asdict(config, dict_factory=_plain_dict)
 

@@ -4,16 +4,16 @@ import contextlib
 import logging
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict
-from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.checkpoints.exported import write_model
+from seq2seq.config.serialization import config_to_dict
 from seq2seq.data import Tokenizer, tokenizers_state
 from seq2seq.data.tokenizers.interface import required_tags
 from seq2seq.export.card import model_card, read_results
@@ -35,7 +35,7 @@ from seq2seq.inference.translation import score_targets
 from seq2seq.model import Seq2Seq
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.numerics import Numerics
-from seq2seq.search import BeamConfig, DecodingConfig, GreedyConfig, Hypothesis, SamplingConfig
+from seq2seq.search import BeamConfig, GreedyConfig, Hypothesis, SamplingConfig
 from seq2seq.special_tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
 from seq2seq.version import __version__
 
@@ -73,7 +73,7 @@ def export_model(
             exported model translates differently.
     """
     folder = expand_home(output, key="output")
-    check_output(folder, overwrite=overwrite)
+    check_output(folder, is_ours=(folder / RUNTIME).is_file(), overwrite=overwrite)
     path = expand_home(checkpoint, key="checkpoint")
     loaded = load_checkpoint(path)
     _check_parts(loaded)
@@ -89,20 +89,25 @@ def export_model(
         _write(loaded, hidden, precision)
 
 
-def check_output(folder: Path, *, overwrite: bool) -> None:
-    """Raise OSError unless the folder may be written."""
-    if not folder.parent.is_dir():
-        raise FileNotFoundError(f"output={folder}: there is no directory {folder.parent}; make it")
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+def check_output(path: Path, *, is_ours: bool, overwrite: bool) -> None:
+    """Raise OSError unless a folder or a file may be written.
+
+    Args:
+        path: The output.
+        is_ours: Whether an output that exists may be an earlier export.
+        overwrite: Whether an earlier export is replaced.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"output={path}: there is no directory {path.parent}; make it")
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
-    if not (folder / RUNTIME).is_file():
+    if not is_ours:
         raise FileExistsError(
-            f"output={folder} exists and was not exported before; choose another output"
+            f"output={path} exists and was not exported before; choose another output"
         )
     if not overwrite:
         raise FileExistsError(
-            f"output={folder} exists already; replace it with overwrite=true or choose another "
-            "output"
+            f"output={path} exists already; replace it with overwrite=true or choose another output"
         )
 
 
@@ -157,7 +162,7 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
         target_vocabulary_size=len(tokenizers.target),
         num_heads=model.attention.num_heads,
         states=states,
-        decoding=_plain(config.decoding),
+        decoding=cast(dict[str, str | int | float], config_to_dict(config.decoding)),
         tags=required_tags(config.data),
         tokenizers=entries,
         packages={name: version(name) for name in _PACKAGES},
@@ -181,12 +186,6 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
     runtime["files"] = {path.name: file_sha256(path) for path in sorted(folder.iterdir())}
     del runtime["files"][RUNTIME]
     write_runtime(folder, runtime)
-
-
-def _plain(decoding: DecodingConfig) -> dict[str, str | int | float]:
-    """Return the values of a search as JSON has them."""
-    values = asdict(decoding)
-    return {key: each.name if isinstance(each, Enum) else each for key, each in values.items()}
 
 
 def check_translations(original: Translator, model: Seq2Seq, exported: OnnxTranslator) -> int:

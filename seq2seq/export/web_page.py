@@ -3,10 +3,9 @@
 import base64
 import gzip
 from collections.abc import Sequence
-from dataclasses import asdict
-from enum import Enum
 from pathlib import Path
 
+from seq2seq.config.serialization import config_to_dict
 from seq2seq.export.search import check_decoding
 from seq2seq.export.translator import decoding_of
 from seq2seq.export.web_runtime import load_web_runtime
@@ -73,7 +72,6 @@ def write_page(
 
 def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
     """Return what the page's script reads of a model."""
-    decoding = asdict(search_of(model))
     return {
         "source": model["source"],
         "target": model["target"],
@@ -81,9 +79,7 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
         "vocabularySize": model["target_vocabulary_size"],
         "numHeads": model["num_heads"],
         "isJoint": "joint" in model["tokenizers"],
-        "decoding": {
-            key: value.name if isinstance(value, Enum) else value for key, value in decoding.items()
-        },
+        "decoding": config_to_dict(search_of(model)),
         "examples": list(examples),
     }
 
