@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from seq2seq.config.schema import TrainConfig, build_model, load_config
     from seq2seq.inference import TranslatedHypothesis, Translation, Translator
     from seq2seq.model import Seq2Seq
-    from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
+    from seq2seq.search import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
     from seq2seq.training.run import run_training
     from seq2seq.training.updates import batch_gradients
 
 __all__ = [
     "BeamConfig",
     "GreedyConfig",
+    "MbrConfig",
     "SamplingConfig",
     "Seq2Seq",
     "TrainConfig",
@@ -42,7 +43,7 @@ _MODULES = {
     "seq2seq.config.schema": ("TrainConfig", "build_model", "load_config"),
     "seq2seq.inference": ("TranslatedHypothesis", "Translation", "Translator"),
     "seq2seq.model": ("Seq2Seq",),
-    "seq2seq.search": ("BeamConfig", "GreedyConfig", "SamplingConfig"),
+    "seq2seq.search": ("BeamConfig", "GreedyConfig", "MbrConfig", "SamplingConfig"),
     "seq2seq.training.run": ("run_training",),
     "seq2seq.training.updates": ("batch_gradients",),
 }

@@ -30,7 +30,7 @@ RANGES = {
         training.optimizer.weight_decay training.optimizer.clip_norm training.r_drop
         training.guided_attention.weight training.coverage_loss tokenizer.sampling_alpha
         decoding.min_length decoding.min_length_ratio decoding.no_repeat_ngram decoding.top_k
-        decoding.coverage_penalty""",
+        decoding.coverage_penalty decoding.sharpness""",
     "at least 1": """data.max_epochs data.batch_tokens data.max_length
         data.num_train data.num_valid data.num_test data.temperature
         tokenizer.min_frequency training.max_epochs

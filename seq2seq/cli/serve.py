@@ -17,7 +17,7 @@ with interrupts_in_one_line():
     from seq2seq.files.text import open_lines
     from seq2seq.inference.sentence_splitting import split_line
     from seq2seq.runtime.process import keep_freed_memory
-    from seq2seq.search.config import BeamConfig, GreedyConfig, SamplingConfig
+    from seq2seq.search.config import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
     from seq2seq.serving.config import Engine, ServeConfig
     from seq2seq.serving.models import LoadedModel
 
@@ -44,7 +44,7 @@ def load_serve_config(*arguments: str) -> ServeConfig:
 def register_schemas() -> None:
     """Register the searches with Hydra; those of plug-ins are none of the service."""
     store = ConfigStore.instance()
-    for decoding in (GreedyConfig, BeamConfig, SamplingConfig):
+    for decoding in (GreedyConfig, BeamConfig, MbrConfig, SamplingConfig):
         store.store(group="schema/decoding", name=decoding().name, node=decoding)
 
 

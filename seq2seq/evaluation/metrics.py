@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
     from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
 
 Array = NDArray[np.float64]
 SplitWords = Callable[[str], list[str]]
@@ -161,6 +163,35 @@ def build_metrics(rule: ScoringRule) -> "dict[str, Metric]":
     splits_ideograms = rule.bleu_tokenize in _IDEOGRAM_TER
     ter = TER(normalized=splits_ideograms, asian_support=splits_ideograms)
     return {"bleu": bleu, "chrf": CHRF(lowercase=rule.lowercase), "ter": ter}
+
+
+def chrf_of_each_other(texts: Sequence[str]) -> Array:
+    """Return chrF2 of each text, as a translation, against each one, as its reference.
+
+    `sentence_chrf` of sacreBLEU gives the same, but counts the n-grams of a text for each pair.
+
+    Args:
+        texts: K texts.
+
+    Returns:
+        In percent, (K, K); a row is a translation.
+
+    Example:
+        >>> chrf_of_each_other(["A dog runs.", "A dog"]).round(1).tolist()
+        [[100.0, 70.0], [36.8, 100.0]]
+    """
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.helpers import extract_all_char_ngrams
+
+    metric = CHRF()
+    counts = [extract_all_char_ngrams(text, metric.char_order) for text in texts]
+    return np.array([[_chrf(metric, own, other) for other in counts] for own in counts])
+
+
+def _chrf(metric: "CHRF", hypothesis: list[Counter[str]], reference: list[Counter[str]]) -> float:
+    """Return chrF2 of a pair, given the n-grams of each order."""
+    orders = map(metric._get_match_statistics, hypothesis, reference)
+    return clip_score("chrf", metric._compute_f_score(list(chain.from_iterable(orders))))
 
 
 def clip_score(name: str, value: float) -> float:

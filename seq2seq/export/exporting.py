@@ -122,7 +122,7 @@ def _check_parts(checkpoint: Checkpoint) -> None:
             )
     if type(checkpoint.config.decoding) not in (GreedyConfig, BeamConfig, SamplingConfig):
         raise ValueError(
-            f"{checkpoint.origin} has decoding={checkpoint.config.decoding.name} of a plug-in, "
+            f"{checkpoint.origin} has decoding={checkpoint.config.decoding.name}, "
             "which an exported model cannot have; export one with greedy or beam"
         )
 

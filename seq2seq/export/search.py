@@ -14,7 +14,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq.search.config import BeamConfig, DecodingConfig, EarlyStopping, GreedyConfig
+from seq2seq.search.config import (
+    BeamConfig,
+    DecodingConfig,
+    EarlyStopping,
+    GreedyConfig,
+    MbrConfig,
+)
 from seq2seq.special_tokens import BOS, EOS, PAD
 
 _ROOT = -1
@@ -86,7 +92,7 @@ class _Cells(NamedTuple):
 
 def check_decoding(config: DecodingConfig) -> None:
     """Raise ValueError for a search or an option that only `Translator` has."""
-    if not isinstance(config, GreedyConfig | BeamConfig):
+    if isinstance(config, MbrConfig) or not isinstance(config, GreedyConfig | BeamConfig):
         raise ValueError(
             f"decoding={config.name}: an exported model searches greedily or with a beam; choose "
             "one of them, or translate with seq2seq.Translator"

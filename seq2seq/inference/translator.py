@@ -20,6 +20,7 @@ from seq2seq.evaluation.alignment import Links
 from seq2seq.files.text import parallel
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixEncoder
+from seq2seq.inference.mbr import search_texts
 from seq2seq.inference.quantization import quantize
 from seq2seq.inference.results import TranslatedHypothesis, Translation
 from seq2seq.inference.translation import (
@@ -41,7 +42,7 @@ from seq2seq.runtime.numerics import (
     map_in_threads,
     naming_batch,
 )
-from seq2seq.search import DecodingConfig, GreedyConfig, Hypothesis, search
+from seq2seq.search import DecodingConfig, GreedyConfig, Hypothesis
 
 logger = logging.getLogger(__name__)
 
@@ -280,10 +281,11 @@ class Translator:
 
         def translate_batch(batch: list[EncodedPair]) -> list[Translation]:
             with self._computing(batch, batch_size):
-                found = search(
+                found = search_texts(
                     self._model,
                     *self._pad([pair.source for pair in batch]),
                     decoding,
+                    tokenizer=self.tokenizers.target,
                     prefixes=[pair.target.ids for pair in batch],
                     banned=banned_ids,
                 )

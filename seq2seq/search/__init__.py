@@ -12,6 +12,7 @@ from seq2seq.search.config import (
     EarlyStopping,
     GreedyConfig,
     LengthPenaltyForm,
+    MbrConfig,
     SamplingConfig,
 )
 
@@ -27,6 +28,7 @@ __all__ = [
     "GreedyConfig",
     "Hypothesis",
     "LengthPenaltyForm",
+    "MbrConfig",
     "SamplingConfig",
     "beam_search",
     "decoding_config_types",

@@ -3,13 +3,14 @@
 # B sentences still searched, W hypotheses of each (at most the beam size), R = B * W rows,
 # Q finished hypotheses that are kept, N heads, S source length, V vocabulary
 
+from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from seq2seq.search.config import BeamConfig, EarlyStopping
+from seq2seq.search.config import BeamConfig, EarlyStopping, MbrConfig
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.interface import (
     ROOT,
@@ -161,6 +162,22 @@ def beam_search(
         state = step.state.select(rows.flatten())
         constraints = constraints.select(rows.flatten()).extend(beam.tokens.flatten())
     return history.hypotheses(endings, source_mask.sum(dim=1).tolist())
+
+
+@register_search(MbrConfig)
+def candidate_search(
+    model: SearchedModel,
+    source_ids: Tensor,
+    source_mask: Tensor,
+    config: MbrConfig,
+    constraints: Constraints,
+) -> Hypotheses:
+    """Return all hypotheses of a beam; `inference`, which knows their texts, ranks them.
+
+    `search` calls this function with an `MbrConfig` and describes the arguments.
+    """
+    every = replace(config, n_best=config.beam_size)
+    return beam_search(model, source_ids, source_mask, every, constraints)
 
 
 def _start(limits: Tensor, *, coverage: Tensor, num_kept: int) -> _Beam:

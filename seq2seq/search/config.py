@@ -139,6 +139,18 @@ class BeamConfig(DecodingConfig):
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
+class MbrConfig(BeamConfig):
+    """Settings of minimum Bayes risk decoding: of the hypotheses of a beam, the one that is most
+    similar to all of them."""
+
+    name: str = "mbr"
+    beam_size: _NumHypotheses = 8
+    """Number of hypotheses kept at each step and, in the end, compared."""
+    sharpness: Weight = 1.0
+    """Exponent of the probabilities that weight the hypotheses compared with; 0: all alike."""
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
 class SamplingConfig(DecodingConfig):
     """Settings of sampling from the model's distribution."""
 

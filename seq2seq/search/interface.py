@@ -113,7 +113,7 @@ def decoding_config_types() -> dict[str, type[DecodingConfig]]:
 
     Example:
         >>> sorted(decoding_config_types())
-        ['beam', 'greedy', 'sampling']
+        ['beam', 'greedy', 'mbr', 'sampling']
     """
     return _registry.config_types()
 

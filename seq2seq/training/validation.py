@@ -18,6 +18,7 @@ from seq2seq.evaluation.alignment import (
     diagonal_links,
 )
 from seq2seq.evaluation.metrics import Scores, score
+from seq2seq.inference.mbr import search_texts
 from seq2seq.inference.translation import (
     EncodedLine,
     attention_links,
@@ -30,7 +31,7 @@ from seq2seq.runtime.distributed import (
     Ranks,
 )
 from seq2seq.runtime.numerics import Numerics, naming_batch
-from seq2seq.search import DecodingConfig, Hypothesis, search
+from seq2seq.search import DecodingConfig, Hypothesis
 from seq2seq.training.loss import perplexity
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.progress import Progress
@@ -141,7 +142,13 @@ class Evaluator:
                     "the loss on the validation or test set is not a number (NaN); train again "
                     "with a lower training.optimizer.learning_rate or training.precision=fp32"
                 )
-            found = search(model, batch.source_ids, batch.source_mask, self.decoding)
+            found = search_texts(
+                model,
+                batch.source_ids,
+                batch.source_mask,
+                self.decoding,
+                tokenizer=self.tokenizers.target,
+            )
         statistics = AttentionStatistics(model.attention.num_heads)
         for target in known:
             statistics.add(target.attention_weights)

@@ -57,6 +57,7 @@ def test_each_checkpoint_is_a_model(run, monkeypatch, argument, paths):
         (["checkpoint=a", "port=x"], "port: "),
         (["checkpoint=a", "port=99999"], "port=99999 must be at least 0 and at most 65,535"),
         (["checkpoint=a", "decoding=sampling"], "decoding=sampling: the service searches with"),
+        (["checkpoint=a", "decoding=mbr"], "decoding=mbr: the service searches with"),
         (["checkpoint=a", "--port", "1"], "unknown option --port; write port=1"),
         (["checkpoint=a", "port=0"], "checkpoint=a: no such file; train one with train.py"),
         (["checkpoint=a", "api_keys=k", "port=0"], "api_keys=k: no such file"),

@@ -122,7 +122,7 @@ def test_one_file_may_be_read_twice_and_one_device_written_twice():
 def test_a_search_with_a_wrong_name_is_refused():
     renamed = dataclasses.replace(GREEDY, name="beam")
 
-    with pytest.raises(ValueError, match="one of beam, greedy, sampling"):
+    with pytest.raises(ValueError, match="one of beam, greedy, mbr, sampling"):
         make_translate_config("run", decoding=renamed)
 
 

@@ -114,7 +114,7 @@ def error_of(*overrides: str) -> str:
         ),
         (
             "decoding=beem",
-            "unknown decoding 'beem'; one of: beam, greedy, sampling; one of your own needs plug",
+            "unknown decoding 'beem'; one of: beam, greedy, mbr, sampling; one of your own needs",
         ),
         ("attention=null", "a part is chosen by its name, for example attention=none; this is not"),
         ("+attention.extra=1", "unknown key 'attention.extra'; remove it"),

@@ -35,7 +35,7 @@ from seq2seq.cli.score import ScoreConfig
 from seq2seq.cli.serve import load_model, load_serve_config, read_keys
 from seq2seq.cli.translate_config import TranslateConfig
 from seq2seq.config.schema import TrainConfig, config_groups, load_config
-from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
+from seq2seq.search import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
 from seq2seq.serving.config import ServeConfig
 
 PAGES = {"README.md": Page("README.md"), **pages()}
@@ -346,7 +346,7 @@ def test_page_is_tested_elsewhere_by_a_test_that_names_it() -> None:
 
 
 def test_every_key_of_translating_and_scoring_has_its_recipe() -> None:
-    searches = (GreedyConfig, BeamConfig, SamplingConfig)
+    searches = (GreedyConfig, BeamConfig, MbrConfig, SamplingConfig)
     keys = {
         f"decoding.{each.name}=" if config in searches else f"{each.name}="
         for config in (TranslateConfig, ScoreConfig, *searches)

@@ -17,6 +17,7 @@ from seq2seq.evaluation.metrics import (
     build_bleu,
     check_bleu_is_available,
     choose_bleu_tokenize,
+    chrf_of_each_other,
     corpus_bleu,
     describe_spacing,
     equal_bins,
@@ -433,3 +434,13 @@ def test_bleu_of_many_sums_is_computed_at_once():
     sums = np.stack([sentence_statistics(each, SENTENCES).sum(axis=0) for each in TRANSLATIONS])
 
     assert corpus_bleu(sums).tolist() == [float(corpus_bleu(each)) for each in sums]
+
+
+def test_chrf_of_each_other_is_sacrebleus_score_of_every_pair():
+    texts = [*HYPOTHESES, *REFERENCES[:2], "", "x", "a a a", "A dog"]
+
+    found = chrf_of_each_other(texts)
+
+    expected = [[sacrebleu.sentence_chrf(a, [b]).score for b in texts] for a in texts]
+    assert found.tolist() == [[min(each, 100.0) for each in row] for row in expected]
+    assert not np.array_equal(found, found.T)

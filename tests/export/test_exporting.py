@@ -201,7 +201,7 @@ def test_default_search_of_a_plugin_is_refused(tmp_path, monkeypatch):
     checkpoint.config.decoding = OwnConfig()
     monkeypatch.setattr(exporting, "load_checkpoint", lambda _: checkpoint)
 
-    with pytest.raises(ValueError, match="decoding=own of a plug-in"):
+    with pytest.raises(ValueError, match="decoding=own, which an exported model cannot have"):
         export_model(tmp_path, tmp_path / "folder")
 
 

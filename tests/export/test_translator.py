@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tiny_export import SENTENCES
 
-from seq2seq import BeamConfig, GreedyConfig, SamplingConfig, Translator
+from seq2seq import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig, Translator
 from seq2seq.export import OnnxTranslator
 from seq2seq.search import EarlyStopping, LengthPenaltyForm
 
@@ -70,6 +70,7 @@ def test_default_search_is_that_of_the_checkpoint(original, translator):
     ("decoding", "text"),
     [
         (SamplingConfig(), "decoding=sampling"),
+        (MbrConfig(), "decoding=mbr"),
         (GreedyConfig(min_length=3), "decoding.min_length=3"),
         (BeamConfig(min_length_ratio=0.5), "decoding.min_length_ratio=0.5"),
         (BeamConfig(no_repeat_ngram=2), "decoding.no_repeat_ngram=2"),

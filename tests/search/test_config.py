@@ -47,7 +47,7 @@ def test_the_minimum_length_never_exceeds_the_maximum_length(length):
     assert config.shortest(length) <= config.longest(length)
 
 
-@pytest.mark.parametrize("name", ["greedy", "beam", "sampling"])
+@pytest.mark.parametrize("name", ["greedy", "beam", "mbr", "sampling"])
 def test_as_greedy_keeps_all_limits(name):
     limits = {
         "min_length": 2,

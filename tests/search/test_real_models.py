@@ -12,6 +12,7 @@ SOURCES = [[4, 5, 7, EOS], [6, EOS], [5, 4, 6, 6, 7, EOS]]
 SETTINGS = {
     "greedy": {"no_repeat_ngram": 2},
     "beam": {"beam_size": 4, "n_best": 3, "length_penalty": 0.7, "min_length": 2},
+    "mbr": {"beam_size": 3},
     "sampling": {"num_samples": 4, "n_best": 3, "top_k": 4, "temperature": 1.3},
 }
 

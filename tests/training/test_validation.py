@@ -109,14 +109,14 @@ def answers(monkeypatch):
             found.append(Hypothesis(ids[: target - 1], total, total, True, weights))
         return found
 
-    def search(model, source_ids, source_mask, config):
+    def search_texts(model, source_ids, source_mask, config, *, tokenizer):
         assert config is GREEDY
         lengths = source_mask.sum(1).tolist()
         ids = {4: [6, 7, 5], 2: [4]}  # "z y" and "x"
         return [[Hypothesis(ids[n], 0.0, 0.0, True, torch.zeros(1, 1, 1))] for n in lengths]
 
     monkeypatch.setattr(validation, "score_targets", known)
-    monkeypatch.setattr(validation, "search", search)
+    monkeypatch.setattr(validation, "search_texts", search_texts)
 
 
 def entropy(row: list[float]) -> float:

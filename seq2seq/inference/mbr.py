@@ -1,0 +1,52 @@
+"""Choose the hypothesis of a beam with the lowest Bayes risk."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import Tensor
+
+from seq2seq.data.tokenizers.interface import Tokenizer
+from seq2seq.evaluation.metrics import chrf_of_each_other
+from seq2seq.inference.ensemble import Ensemble
+from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.search import DecodingConfig, Hypothesis, MbrConfig, search
+
+
+def search_texts(
+    model: Seq2Seq | Ensemble,
+    source_ids: Tensor,
+    source_mask: Tensor,
+    config: DecodingConfig,
+    *,
+    tokenizer: Tokenizer,
+    prefixes: Sequence[Sequence[int]] = (),
+    banned: Sequence[Sequence[int]] = (),
+) -> list[list[Hypothesis]]:
+    """Search as `search` does, and with `decoding=mbr` rank by the texts of the hypotheses.
+
+    Args:
+        model: As in `search`; so are the other arguments.
+        tokenizer: Target tokenizer.
+    """
+    found = search(model, source_ids, source_mask, config, prefixes=prefixes, banned=banned)
+    if not isinstance(config, MbrConfig):
+        return found
+    return [rank_by_utility(hypotheses, config, tokenizer) for hypotheses in found]
+
+
+def rank_by_utility(
+    hypotheses: Sequence[Hypothesis], config: MbrConfig, tokenizer: Tokenizer
+) -> list[Hypothesis]:
+    """Return the `n_best` hypotheses of a sentence by expected utility, which is their score.
+
+    The expected utility of y is sum_h Q(h) chrF(y, h) over all hypotheses h, where Q(h) is
+    proportional to P(h) ** sharpness and h takes the place of the reference (Kumar and Byrne 2004;
+    Eikema and Aziz 2020 take samples for h). Finished hypotheses come first, ties keep the order of
+    the beam.
+    """
+    logarithms = config.sharpness * np.array([each.log_probability for each in hypotheses])
+    weights = np.exp(logarithms - logarithms.max())
+    texts = [tokenizer.decode(each.ids) for each in hypotheses]
+    scores = chrf_of_each_other(texts) @ (weights / weights.sum())
+    ranked = [each._replace(score=s) for each, s in zip(hypotheses, scores.tolist(), strict=True)]
+    return sorted(ranked, key=lambda each: (not each.finished, -each.score))[: config.n_best]

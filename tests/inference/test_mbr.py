@@ -1,0 +1,116 @@
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from sacrebleu import sentence_chrf
+from tiny_translator import (
+    SENTENCES,
+    make_translator,
+    write_checkpoint,
+)
+
+from seq2seq.data import CharacterTokenizer
+from seq2seq.inference.mbr import rank_by_utility
+from seq2seq.inference.translator import Translator
+from seq2seq.runtime.devices import Device
+from seq2seq.search import BeamConfig, Hypothesis, MbrConfig
+
+MBR = MbrConfig(max_length_ratio=1.0, max_length_offset=3, beam_size=6, n_best=6)
+EVERY = BeamConfig(max_length_ratio=1.0, max_length_offset=3, beam_size=6, n_best=6)
+
+
+def expected_utilities(texts, log_probabilities, sharpness):
+    """Return the expected utility of each text, by two loops and sacreBLEU."""
+    powers = [math.exp(each) ** sharpness for each in log_probabilities]
+    return [
+        sum(p * sentence_chrf(text, [other]).score for p, other in zip(powers, texts, strict=True))
+        / sum(powers)
+        for text in texts
+    ]
+
+
+def by_two_loops(hypotheses, config):
+    """Return texts and expected utilities of the n best of the hypotheses of a beam."""
+    texts = [each.text for each in hypotheses]
+    log_probabilities = [each.log_probability for each in hypotheses]
+    found = expected_utilities(texts, log_probabilities, config.sharpness)
+    order = sorted(range(len(texts)), key=lambda i: (not hypotheses[i].finished, -found[i]))
+    return [(texts[i], pytest.approx(found[i], abs=1e-4)) for i in order][: config.n_best]
+
+
+def texts_and_scores(translation):
+    return [(each.text, each.score) for each in translation.hypotheses]
+
+
+@pytest.mark.parametrize("changes", [{}, {"sharpness": 0.0}, {"sharpness": 0.5, "n_best": 2}])
+def test_the_translation_has_the_largest_expected_utility_of_the_beam(changes):
+    config, translator = replace(MBR, **changes), make_translator()
+
+    found = translator(SENTENCES, config)
+
+    of_beam = translator(SENTENCES, EVERY)
+    pairs = [pair for pair in zip(found, of_beam, strict=True) if pair[0].source.strip()]
+    for mbr, beam in pairs:
+        assert texts_and_scores(mbr) == by_two_loops(beam.hypotheses, config)
+    assert any(mbr.best.text != beam.best.text for mbr, beam in pairs)
+
+
+def test_neighbours_and_padding_change_no_translation():
+    translator = make_translator()
+
+    together = translator(SENTENCES, MBR, batch_size=8)
+
+    alone = [translator([line], MBR)[0] for line in SENTENCES]
+    assert [[each.text for each in found.hypotheses] for found in together] == [
+        [each.text for each in found.hypotheses] for found in alone
+    ]
+
+
+def test_an_ensemble_ranks_by_its_own_probabilities(tmp_path):
+    runs = [write_checkpoint(tmp_path / name, name) for name in ("additive", "multihead")]
+    translator = Translator.load(runs, device=Device.cpu)
+
+    [mbr] = translator(["ein hund rennt"], MBR)
+
+    [beam] = translator(["ein hund rennt"], EVERY)
+    assert texts_and_scores(mbr) == by_two_loops(beam.hypotheses, MBR)
+
+
+def hypothesis(ids, probability, *, finished=True):
+    logarithm = math.log(probability)
+    return Hypothesis(ids, logarithm, logarithm, finished, torch.zeros(1, len(ids), 1))
+
+
+def test_a_translation_that_others_resemble_wins_and_unfinished_ones_come_last():
+    tokenizer = CharacterTokenizer("abcx")
+    beam = [
+        hypothesis([7, 7, 7], 0.4),  # xxx
+        hypothesis([4, 5, 6], 0.2),  # abc
+        hypothesis([4, 5, 6, 6], 0.2),  # abcc
+        hypothesis([4, 5, 6, 6, 6], 0.1, finished=False),
+    ]
+
+    ranked = rank_by_utility(beam, replace(MBR, n_best=4), tokenizer)
+    sharp = rank_by_utility(beam, replace(MBR, sharpness=50.0, n_best=1), tokenizer)
+
+    assert ranked[0].ids == [4, 5, 6, 6]
+    assert [each.finished for each in ranked] == [True, True, True, False]
+    assert ranked[0].log_probability == beam[2].log_probability
+    assert [each.ids for each in sharp] == [[7, 7, 7]]
+
+
+def test_equal_utilities_keep_the_order_of_the_beam():
+    beam = [hypothesis([4], 0.25), hypothesis([5], 0.25), hypothesis([6], 0.25)]
+
+    ranked = rank_by_utility(beam, MBR, CharacterTokenizer("abc"))
+
+    assert [each.ids for each in ranked] == [[4], [5], [6]]
+
+
+def test_impossible_hypotheses_weigh_nothing():
+    beam = [hypothesis([4], 0.5), hypothesis([5], 0.1)._replace(log_probability=-1e6)]
+
+    ranked = rank_by_utility(beam, MBR, CharacterTokenizer("ab"))
+
+    assert [each.score for each in ranked] == [100.0, 0.0]
