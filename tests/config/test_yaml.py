@@ -138,7 +138,12 @@ def test_the_study_of_interventions_is_that_of_the_types_with_every_intervention
     content = OmegaConf.load(CONFIGS / "experiment" / "study_interventions.yaml")
 
     names = {name.partition(":")[0] for name in content.hydra.callbacks.study.interventions}
-    known = {name for name, found in intervention_types().items() if not name.endswith("_head")}
+    known = {
+        name
+        for name, found in intervention_types().items()
+        # Examples of the docs may have registered theirs in this process.
+        if found.__module__.startswith("seq2seq.") and not name.endswith("_head")
+    }
     assert known == names
     assert content.defaults[0] == "study_attention_types"
     load_config("experiment=study_interventions")
