@@ -7,7 +7,7 @@ import contextlib
 import copy
 import logging
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -43,52 +43,43 @@ class OnnxGRU(nn.Module):
     def __init__(self, gru: BidirectionalGRU) -> None:
         super().__init__()
         self.residual, self.hidden_size = gru.residual, gru.hidden_size
-        self.layers: Iterable[nn.ParameterList] = nn.ModuleList(  # type: ignore[assignment]
-            nn.ParameterList(
-                nn.Parameter(torch.stack(pair), requires_grad=False)
+        self.layers = [
+            [
+                torch.stack(pair)
                 for pair in zip(
                     _onnx_parameters(gru, f"l{layer}"),
                     _onnx_parameters(gru, f"l{layer}_reverse"),
                     strict=True,
                 )
-            )
+            ]
             for layer in range(gru.num_layers)
-        )
+        ]
 
     def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Run over sequences as `BidirectionalGRU.forward` does."""
         lengths = mask.sum(1).to(torch.int32)
         outputs = inputs.transpose(0, 1)  # (S, B, I)
         for index, layer in enumerate(self.layers):
-            states, last = _gru(outputs, lengths, *layer, self.hidden_size)
+            states, last = torch.ops.seq2seq.onnx_gru(outputs, lengths, *layer, self.hidden_size)
             states = states.transpose(1, 2).flatten(2)  # (S, B, 2H)
             outputs = outputs + states if self.residual and index else states
         return outputs.transpose(0, 1), last.transpose(0, 1).flatten(1)
 
 
-@torch.library.custom_op("seq2seq::onnx_gru", mutates_args=())
-def _gru(
-    inputs: Tensor,
-    lengths: Tensor,
-    weight: Tensor,
-    recurrence: Tensor,
-    bias: Tensor,
-    hidden_size: int,
-) -> tuple[Tensor, Tensor]:
-    raise NotImplementedError("only ONNX computes this operation")
+torch.library.define(
+    "seq2seq::onnx_gru",
+    "(Tensor inputs, Tensor lengths, Tensor weight, Tensor recurrence, Tensor bias, "
+    "int hidden_size) -> (Tensor, Tensor)",
+)
 
 
-@_gru.register_fake
+@torch.library.register_fake("seq2seq::onnx_gru")  # type: ignore[untyped-decorator]  # of torch
 def _gru_shapes(
-    inputs: Tensor,
-    lengths: Tensor,
-    weight: Tensor,
-    recurrence: Tensor,
-    bias: Tensor,
-    hidden_size: int,
+    inputs: Tensor, lengths: Tensor, weight: Tensor, *rest: Tensor | int
 ) -> tuple[Tensor, Tensor]:
     """Return tensors of the shapes of the states (S, 2, B, H) and the last ones (2, B, H)."""
     length, num_sources, _ = inputs.shape
+    hidden_size = weight.shape[1] // 3
     states = inputs.new_empty(length, 2, num_sources, hidden_size)
     return states, inputs.new_empty(2, num_sources, hidden_size)
 
