@@ -165,21 +165,11 @@ class Service:
     async def _languages(self, request: Request) -> Response:
         pairs = self.models.pairs
         codes = sorted({code for pair in pairs for code in pair})
-        return JSONResponse(
-            [
-                {
-                    "code": code,
-                    "name": language_name(code),
-                    "targets": [target for source, target in pairs if source == code],
-                }
-                for code in codes
-            ]
-        )
+        targets = {code: [target for source, target in pairs if source == code] for code in codes}
+        return JSONResponse([_language(code) | {"targets": targets[code]} for code in codes])
 
     async def _settings(self, request: Request) -> Response:
-        source, target = (
-            {"code": code, "name": language_name(code)} for code in self.models.pairs[0]
-        )
+        source, target = map(_language, self.models.pairs[0])
         return JSONResponse(
             {
                 "apiKeys": bool(self._api_keys),
@@ -302,21 +292,14 @@ class Service:
     def _pair(self, fields: Fields) -> Pair:
         """Return the language pair of a request."""
         pairs = self.models.pairs
-        known = ", ".join(f"{source}-{target}" for source, target in pairs)
         source, target = fields.text("source"), fields.text("target")
-        if source == "auto":
-            # Not detected: there is one source, or the request must name it.
-            sources = [pair[0] for pair in pairs if pair[1] == target]
-            if len(sources) > 1:
-                raise HTTPException(
-                    400, f"source=auto: name the source; the service translates {known}"
-                )
-            source = sources[0] if sources else source
-        if (source, target) not in pairs:
-            raise HTTPException(
-                400, f"source and target are not supported; the service translates {known}"
-            )
-        return source, target
+        # auto is not detected: it stands for the only source of a target.
+        found = [pair for pair in pairs if pair[1] == target and source in (pair[0], "auto")]
+        if len(found) != 1:
+            problem = "name the source" if found else "source and target are not supported"
+            known = ", ".join(map("-".join, pairs))
+            raise HTTPException(400, f"{problem}; the service translates {known}")
+        return found[0]
 
 
 async def _unless_gone(
@@ -384,6 +367,6 @@ _NAMES = {
 }  # fmt: skip
 
 
-def language_name(code: str) -> str:
-    """Return the English name of a language, or its code."""
-    return _NAMES.get(code, code)
+def _language(code: str) -> dict[str, object]:
+    """Return the code of a language and its English name; one without a name has its code."""
+    return {"code": code, "name": _NAMES.get(code, code)}

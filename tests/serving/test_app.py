@@ -8,7 +8,6 @@ from tiny_translator import SENTENCES, make_translator
 
 from seq2seq.inference import split_sentences
 from seq2seq.search import BeamConfig, GreedyConfig
-from seq2seq.serving.app import language_name
 from seq2seq.serving.models import LoadedModel
 
 
@@ -183,7 +182,8 @@ def test_languages_and_settings_are_libretranslates(live):
 
 
 def test_a_language_without_a_name_is_named_by_its_code():
-    assert language_name("x-grammar") == "x-grammar"
+    with running(make_serve_config(checkpoint=["xx-en"])) as live:
+        assert live.ask("/languages").content[1]["name"] == "xx"
 
 
 def test_a_full_queue_is_answered_by_503_and_is_not_ready():
