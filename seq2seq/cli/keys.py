@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from enum import Enum
+from functools import cache
 from typing import NamedTuple
 
 from hydra.core.config_store import ConfigStore
@@ -193,6 +194,7 @@ def _values(field_type: FieldType) -> str:
     return ", ".join([" or ".join(words), *ranges]) + optional
 
 
+@cache
 def _texts_below(described: type) -> dict[str, str]:
     """Return the text below each field of a class and its bases."""
     found: dict[str, str] = {}

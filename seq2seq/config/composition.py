@@ -42,6 +42,9 @@ USER_ERRORS = (
 )
 """Errors that the user can correct; any other error is a bug."""
 
+# Hydra only reads the store, but copies it with every list of sources: for --help a hundred times.
+ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
+
 _PLUGGED = ("attention", "decoding")
 _OF_EXTRA_SWEEP = ("hydra/launcher", "hydra/sweeper")
 _NOISE = ("full_key:", "reference_type=", "object_type=", "Set the environment")

@@ -1,5 +1,8 @@
+import copy
+
 import pytest
 from hydra import initialize_config_dir
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import MissingConfigException
@@ -20,6 +23,12 @@ from seq2seq.config.schema import load_config, register_schemas
 @pytest.fixture(autouse=True)
 def _schemas():
     register_schemas()
+
+
+def test_schemas_are_not_copied_with_each_list_of_sources():
+    store = ConfigStore.instance()
+
+    assert copy.deepcopy(store) is store
 
 
 def test_composing_leaves_the_state_of_hydra_as_it_was():
