@@ -65,7 +65,7 @@ def run_to_the_end(monkeypatch, config):
     translate(config)
 
 
-@pytest.mark.parametrize("num_lines", [0, 1, 5, 6, 7, 12, 23])
+@pytest.mark.parametrize("num_lines", [0, 5, 6, 23])
 @pytest.mark.parametrize("output_format", [OutputFormat.text, OutputFormat.nbest])
 def test_continued_output_equals_an_undisturbed_one(
     make, stop_after, tmp_path, monkeypatch, num_lines, output_format
@@ -245,23 +245,22 @@ def test_two_processes_do_not_write_one_output(make, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shard", [None, "2/3"])
 def test_several_processes_write_the_output_of_one_and_continue_it(
-    make, stop_after, tmp_path, monkeypatch, shard
+    make, stop_after, tmp_path, monkeypatch
 ):
     whole = tmp_path / "whole.en"
-    changes = {"output_format": OutputFormat.json, "shard": shard}
+    changes = {"output_format": OutputFormat.json, "shard": "2/2"}
     translate(make(output=str(whole), resume=False, **changes))
     stop_after(6)
     with pytest.raises(Killed):
-        translate(make(processes=3, **changes))
+        translate(make(**changes))
 
     run_to_the_end(monkeypatch, make(processes=2, **changes))
 
     assert (tmp_path / "big.en").read_bytes() == whole.read_bytes()
 
 
-@pytest.mark.parametrize("number", [1, 2, 5, 24, 30])
+@pytest.mark.parametrize("number", [1, 5, 30])
 def test_joined_shards_equal_the_whole(make, tmp_path, number):
     whole = tmp_path / "whole.en"
     translate(make(output=str(whole), resume=False))

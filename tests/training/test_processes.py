@@ -179,15 +179,14 @@ def test_all_processes_leave_out_the_updates_for_which_one_lacks_memory(
 
 
 @pytest.mark.skipif(VERSION < (2, 13), reason="a restarted group hangs with torch 2.6 and 2.7")
-def test_a_run_killed_twice_and_restarted_equals_an_undisturbed_one(text, whole):
-    """The second kill follows a save between validations."""
-    step = command(text, "run_name=killed", "resume=auto")
-    step["kill"] = [[0, 1, 4], [1, 0, 9]]
+def test_a_run_killed_and_restarted_equals_an_undisturbed_one(text, whole):
+    """The kill follows a save between validations."""
+    step = {**command(text, "run_name=killed", "resume=auto"), "kill": [[0, 0, 9]]}
 
-    code, errors = run(text, step, restarts=3)
+    code, errors = run(text, step, restarts=1)
 
     assert code == 0, errors
-    assert re.findall(r"resumed after update (\d+)", errors) == ["3", "8"]
+    assert re.findall(r"resumed after update (\d+)", errors) == ["8"]
     assert_same_run(whole, text / "runs" / "killed")
 
 
