@@ -5,9 +5,10 @@
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 import torch
 from omegaconf import OmegaConf
-from tiny_attention import attention_sizes
+from tiny_attention import VARIANTS, attention_sizes
 from torch import Tensor, nn
 
 from seq2seq.attention import AttentionConfig
@@ -25,6 +26,18 @@ from seq2seq.model.seq2seq import Seq2Seq
 CONFIGS = Path(__file__).parent.parent / "configs"
 SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE = 11, 13
 FORMS = ("bahdanau", "conditional", "luong", "input_feeding")
+every_type = pytest.mark.parametrize("attention", VARIANTS.values(), ids=VARIANTS.keys())
+every_form = pytest.mark.parametrize("form", FORMS)
+# No form knows of the normaliser: each one is combined with one form, all else with every form.
+every_type_and_form = pytest.mark.parametrize(
+    ("attention", "form"),
+    [
+        pytest.param(attention, form, id=f"{form}-{name}")
+        for number, (name, attention) in enumerate(VARIANTS.items())
+        for place, form in enumerate(FORMS)
+        if "normalizer" not in name or place == number % len(FORMS)
+    ],
+)
 
 
 def decoder_config(form: str = "bahdanau", **options: object) -> DecoderConfig:

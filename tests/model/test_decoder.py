@@ -2,9 +2,11 @@ import pytest
 import torch
 from tiny_attention import VARIANTS, attention_config
 from tiny_models import (
-    FORMS,
     TARGET_VOCABULARY_SIZE,
     assert_gradients_close,
+    every_form,
+    every_type,
+    every_type_and_form,
     gradients_of,
     tiny_batch,
     tiny_model,
@@ -15,8 +17,6 @@ from torch.testing import assert_close
 from seq2seq.model.config import DropoutMode
 
 # B=3, R=B*K rows, T=4, S=5, N heads, V=13
-every_type = pytest.mark.parametrize("attention", VARIANTS.values(), ids=VARIANTS.keys())
-every_form = pytest.mark.parametrize("form", FORMS)
 SOME = ("additive", "location", "none")
 some_types = pytest.mark.parametrize("attention", [VARIANTS[name] for name in SOME])
 WHOLE = {"num_layers": 3, "residual": True, "layer_norm": True, "self_attention": True}
@@ -29,8 +29,7 @@ def loss_of(logits, weights):
     return (logits.sin() * factors[0]).sum() + (weights.square() * factors[1]).sum()
 
 
-@every_type
-@every_form
+@every_type_and_form
 def test_forward_equals_unrolled_steps(attention, form):
     """training/test_fast_path.py does so with the parts of WHOLE alone."""
     model = tiny_model(attention, form, **WHOLE)
@@ -139,8 +138,7 @@ def test_attention_calls_over_some_sentences_equal_one_call(attention, monkeypat
     assert_gradients_close(gradients, whole_gradients, tolerance=1e-12)
 
 
-@every_type
-@every_form
+@every_type_and_form
 def test_rows_of_a_beam_equal_separate_rows(attention, form):
     model = tiny_model(attention, form, num_layers=2, self_attention=True)
     batch = tiny_batch()

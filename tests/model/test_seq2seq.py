@@ -2,12 +2,14 @@ import dataclasses
 
 import pytest
 import torch
-from tiny_attention import VARIANTS, attention_config
+from tiny_attention import attention_config
 from tiny_models import (
-    FORMS,
     assert_gradients_close,
     decoder_config,
     encoder_config,
+    every_form,
+    every_type,
+    every_type_and_form,
     gradients_of,
     summed_loss,
     tiny_batch,
@@ -21,12 +23,9 @@ from seq2seq.model.config import Bridge, ModelConfig, TiedEmbeddings
 from seq2seq.model.seq2seq import Seq2Seq
 
 # B=3, S=5, T=4
-every_type = pytest.mark.parametrize("attention", VARIANTS.values(), ids=VARIANTS.keys())
-every_form = pytest.mark.parametrize("form", FORMS)
 
 
-@every_type
-@every_form
+@every_type_and_form
 def test_more_padding_changes_neither_values_nor_gradients(attention, form):
     model = tiny_model(
         attention,
@@ -48,8 +47,7 @@ def test_more_padding_changes_neither_values_nor_gradients(attention, form):
     assert_gradients_close(*gradients, tolerance=tolerance)
 
 
-@every_type
-@every_form
+@every_type_and_form
 def test_pairs_are_independent_of_their_neighbours(attention, form):
     model = tiny_model(attention, form, layer_norm=True, self_attention=True)
     batch = tiny_batch()
@@ -68,8 +66,7 @@ def test_pairs_are_independent_of_their_neighbours(attention, form):
     assert_gradients_close(together, apart, tolerance=1e-12)
 
 
-@every_type
-@every_form
+@every_type_and_form
 def test_source_of_padding_only_gives_zero_weights_and_finite_gradients(attention, form):
     model = tiny_model(attention, form, num_layers=2, layer_norm=True, self_attention=True)
     batch = tiny_batch(source_lengths=(5, 0, 3))
@@ -92,8 +89,7 @@ def test_a_type_states_whether_a_gradient_reaches_its_weights(attention):
     assert model.attention.learns_weights == output.attention_weights.requires_grad
 
 
-@every_type
-@every_form
+@every_type_and_form
 def test_every_parameter_that_can_learn_gets_a_gradient(attention, form):
     model = tiny_model(attention, form, num_layers=2, layer_norm=True, self_attention=True)
 
