@@ -69,11 +69,7 @@ def start_server() -> None:
 
 
 def start(
-    given: Sequence[str],
-    output: Path,
-    prepare: Prepare | None = None,
-    *,
-    command: str = "train",
+    given: Sequence[str], output: Path, prepare: Prepare | None = None, *, command: str = "train"
 ) -> ForkServerProcess:
     """Start a command with these arguments in a new process, whose output goes to a file."""
     process = _servers.Process(target=_run, args=(command, list(given), output, prepare))

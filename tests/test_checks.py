@@ -10,16 +10,7 @@ import pytest
 from tiny_translator import make_translate_config
 
 from seq2seq.attention import UniformConfig, attention_config_types
-from seq2seq.checks import (
-    Config,
-    Count,
-    FilePath,
-    Filled,
-    OneOf,
-    Range,
-    as_yaml,
-    field_types,
-)
+from seq2seq.checks import Config, Count, FilePath, Filled, OneOf, Range, as_yaml, field_types
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.config.schema import load_config
 from seq2seq.evaluation.significance import Significance
@@ -241,5 +232,5 @@ def test_values_are_shown_as_in_a_command() -> None:
     values = (None, True, False, 0, 1, "None", [None])
 
     assert [as_yaml(value) for value in values] == [
-        *("null", "true", "false", "0", "1", "None", "[None]"),
+        *("null", "true", "false", "0", "1", "None", "[None]")
     ]

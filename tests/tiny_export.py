@@ -57,8 +57,5 @@ def make_exportable(
         parameter.data.normal_(std=deviation)
     model.decoder.output.bias.data[EOS] = 1.2  # some translations end before the limit
     return Checkpoint(
-        config=config,
-        tokenizers=tokenizers,
-        model_state=model.state_dict(),
-        training_state=None,
+        config=config, tokenizers=tokenizers, model_state=model.state_dict(), training_state=None
     )

@@ -24,12 +24,7 @@ from seq2seq.evaluation.alignment import (
 )
 from seq2seq.evaluation.metrics import ScoringRule
 from seq2seq.files.paths import expand_home
-from seq2seq.inference.interventions import (
-    Intervened,
-    Intervention,
-    find_intervention,
-    intervene,
-)
+from seq2seq.inference.interventions import Intervened, Intervention, find_intervention, intervene
 from seq2seq.inference.results import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device

@@ -11,11 +11,7 @@ from torch import Tensor
 from seq2seq.checkpoints.exported import is_exported, read_model
 from seq2seq.checks import Mark
 from seq2seq.config.schema import TrainConfig, build_model
-from seq2seq.config.serialization import (
-    config_differences,
-    config_from_checkpoint,
-    config_to_dict,
-)
+from seq2seq.config.serialization import config_differences, config_from_checkpoint, config_to_dict
 from seq2seq.data import TokenizerPair, tokenizers_from_state, tokenizers_state
 from seq2seq.data.cache import digest
 from seq2seq.data.tokenizers.interface import TokenizerState

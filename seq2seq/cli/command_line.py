@@ -212,9 +212,7 @@ def errors_in_one_line() -> Iterator[None]:
         sys.exit(2)
 
 
-def one_line_errors(
-    function: Callable[_Parameters, _Result],
-) -> Callable[_Parameters, _Result]:
+def one_line_errors(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Decorate a command to end as in `errors_in_one_line`, and with one line at a signal.
 
     Below `hydra.main` the decorator prevents the line that Hydra would print. Launchers pickle the

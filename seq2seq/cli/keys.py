@@ -13,15 +13,7 @@ from typing import NamedTuple
 
 from hydra.core.config_store import ConfigStore
 
-from seq2seq.checks import (
-    Config,
-    FieldType,
-    Mark,
-    Range,
-    as_yaml,
-    field_types,
-    marks_of_keys,
-)
+from seq2seq.checks import Config, FieldType, Mark, Range, as_yaml, field_types, marks_of_keys
 from seq2seq.cli import average, report
 from seq2seq.cli.export import ExportConfig
 from seq2seq.cli.score import ScoreConfig
@@ -151,8 +143,8 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _keys_with_defaults(config: Config) -> Iterator[Key]:
-    meanings = _texts_below(type(config))
-    types = field_types(type(config))  # type: ignore[arg-type]  # a class has a hash
+    meanings = _texts_below(type(config))  # type: ignore[arg-type]  # a class has a hash
+    types = field_types(type(config))  # type: ignore[arg-type]
     marks = marks_of_keys(config)
     for field in fields(config):
         value = getattr(config, field.name)

@@ -14,12 +14,7 @@ with interrupts_in_one_line():  # these imports take seconds
 
     from seq2seq.cli.command_line import run_command
     from seq2seq.cli.outputs import open_output, write
-    from seq2seq.cli.translate_config import (
-        LongLines,
-        TranslateConfig,
-        UnknownTokens,
-        shown,
-    )
+    from seq2seq.cli.translate_config import LongLines, TranslateConfig, UnknownTokens, shown
     from seq2seq.cli.translate_resumable import PartialOutput
     from seq2seq.cli.translate_streams import (
         Inputs,

@@ -45,11 +45,7 @@ from seq2seq.data.config import (
 from seq2seq.data.corpus import Corpora, Corpus, ListCorpus, Pair, load_corpora
 from seq2seq.data.files import TextFilesCorpus
 from seq2seq.data.grammar.corpus import GrammarCorpus
-from seq2seq.data.segmentation import (
-    SampledCorpus,
-    samples_segmentations,
-    training_corpus,
-)
+from seq2seq.data.segmentation import SampledCorpus, samples_segmentations, training_corpus
 from seq2seq.data.tokenizers.interface import (
     SymbolTokenizer,
     Tokenizer,

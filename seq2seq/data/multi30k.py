@@ -89,10 +89,7 @@ def _download(url: str, *, path: Path, sha256: str) -> None:
 
     logger.info("downloading %s", url)
     retries = Retry(
-        _NUM_RETRIES,
-        backoff_factor=RETRY_WAIT,
-        status_forcelist=_BUSY,
-        raise_on_status=False,
+        _NUM_RETRIES, backoff_factor=RETRY_WAIT, status_forcelist=_BUSY, raise_on_status=False
     )
     try:
         with requests.Session() as session:

@@ -173,8 +173,7 @@ def _units(
     for owner, group in groupby(range(len(ids)), key=owners.__getitem__):
         tokens = list(group)
         surfaces = _surfaces(
-            words[owner],
-            [None if ids[i] == UNK else labels[i].strip(SPACE_LABEL) for i in tokens],
+            words[owner], [None if ids[i] == UNK else labels[i].strip(SPACE_LABEL) for i in tokens]
         )
         stops = [
             ids[token] == UNK or not any(map(str.isalnum, surface))

@@ -13,12 +13,7 @@ import torch
 from seq2seq.attention import NoAttentionConfig
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.checks import Mark, as_yaml
-from seq2seq.config.schema import (
-    TeacherForcingSchedule,
-    TrainConfig,
-    build_model,
-    check_model,
-)
+from seq2seq.config.schema import TeacherForcingSchedule, TrainConfig, build_model, check_model
 from seq2seq.config.serialization import config_differences, flatten_config
 from seq2seq.data.segmentation import samples_segmentations
 from seq2seq.data.tokenizers.interface import share_ids
@@ -26,17 +21,8 @@ from seq2seq.kernels import kernels_in_use
 from seq2seq.model.config import TiedEmbeddings
 from seq2seq.model.seq2seq import OTHER_IDS, count_parameters, count_shared_parameters
 from seq2seq.runtime.devices import Precision
-from seq2seq.runtime.distributed import (
-    Ranks,
-    process_group,
-    read_ranks,
-)
-from seq2seq.runtime.numerics import (
-    Numerics,
-    choose_numerics,
-    derive_seed,
-    naming_batch,
-)
+from seq2seq.runtime.distributed import Ranks, process_group, read_ranks
+from seq2seq.runtime.numerics import Numerics, choose_numerics, derive_seed, naming_batch
 from seq2seq.runtime.torchrun import check_all_can_start
 from seq2seq.training.monitoring.log import RunLog
 from seq2seq.training.preparation import prepare_in_turn

@@ -252,10 +252,7 @@ def _batch_loss(
 ) -> TrainingLoss:
     batch = batch.to(numerics.device)
     forced_mask = draw_forced_mask(
-        config.teacher_forcing,
-        update=update,
-        shape=batch.target_ids.shape,
-        device=numerics.device,
+        config.teacher_forcing, update=update, shape=batch.target_ids.shape, device=numerics.device
     )
     with numerics.autocast():
         return training_loss(model, batch, config, forced_mask=forced_mask)

@@ -26,10 +26,7 @@ from seq2seq.inference.translation import (
     score_targets,
 )
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.runtime.distributed import (
-    SINGLE_PROCESS,
-    Ranks,
-)
+from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks
 from seq2seq.runtime.numerics import Numerics, naming_batch
 from seq2seq.search import DecodingConfig, Hypothesis
 from seq2seq.training.loss import perplexity

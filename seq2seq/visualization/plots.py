@@ -199,10 +199,7 @@ def _label_tokens(axes: "Axes", source: list[str], target: list[str]) -> None:
     every_row = math.ceil(len(target) / MAX_LABELS)
     axes.xaxis.tick_top()
     axes.set_xticks(
-        range(0, len(source), every_column),
-        source[::every_column],
-        rotation=90,
-        parse_math=False,
+        range(0, len(source), every_column), source[::every_column], rotation=90, parse_math=False
     )
     axes.set_yticks(range(0, len(target), every_row), target[::every_row], parse_math=False)
     axes.tick_params(length=0)

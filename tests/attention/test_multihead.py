@@ -2,11 +2,7 @@ import dataclasses
 
 import pytest
 import torch
-from tiny_attention import (
-    attention_config,
-    draw_sequences,
-    sequence_attention,
-)
+from tiny_attention import attention_config, draw_sequences, sequence_attention
 from torch import nn
 from torch.testing import assert_close
 

@@ -4,10 +4,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny_attention import (
-    BY_LOOP,
-    entmax_by_bisection,
-)
+from tiny_attention import BY_LOOP, entmax_by_bisection
 from torch.testing import assert_close
 
 from seq2seq.attention import (
@@ -25,12 +22,7 @@ from seq2seq.attention import (
 from seq2seq.attention.normalizers import NORMALIZERS
 
 # B batch, N heads, T target length, S source length
-TOLERANCES = {
-    torch.float64: 1e-12,
-    torch.float32: 1e-6,
-    torch.float16: 2e-3,
-    torch.bfloat16: 2e-2,
-}
+TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-6, torch.float16: 2e-3, torch.bfloat16: 2e-2}
 ALPHAS = {masked_sparsemax: 2.0, masked_entmax15: 1.5}
 every_normalizer = pytest.mark.parametrize("normalize", NORMALIZERS.values())
 both = pytest.mark.parametrize("normalize", ALPHAS)

@@ -22,12 +22,7 @@ from seq2seq.checkpoints.checkpoint import (
     save_checkpoint,
 )
 from seq2seq.config.serialization import config_to_dict
-from seq2seq.data import (
-    CharacterTokenizer,
-    SentencePieceTokenizer,
-    TokenizerPair,
-    WordTokenizer,
-)
+from seq2seq.data import CharacterTokenizer, SentencePieceTokenizer, TokenizerPair, WordTokenizer
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device
 from seq2seq.version import __version__

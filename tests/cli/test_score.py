@@ -73,12 +73,7 @@ def test_a_single_system_gets_the_scores_of_training_and_no_significance():
     [system] = found["systems"]
     for metric in METRICS:
         value = getattr(expected, metric)
-        assert system[metric] == {
-            "score": value,
-            "mean": None,
-            "interval": None,
-            "p_value": None,
-        }
+        assert system[metric] == {"score": value, "mean": None, "interval": None, "p_value": None}
     assert found["signatures"]["bleu"] == expected.signature
     assert found["significance"] is None
 

@@ -15,16 +15,10 @@ from seq2seq.search import SamplingConfig
         ({"text": "ja", "input": "a.txt"}, "exclude each other"),
         ({"text": "ja", "reference": "a.en"}, "reference=a.en exclude each other; give input="),
         ({"gold": "a.align"}, "gold=a.align contains the links of a reference; give reference="),
-        (
-            {"reference": "a.en", "gold": "a.align", "gold_base": 2},
-            "gold_base=2 must be at",
-        ),
+        ({"reference": "a.en", "gold": "a.align", "gold_base": 2}, "gold_base=2 must be at"),
         ({"input": "a", "output": "./a"}, r"output=\./a would overwrite the file of input=a"),
         ({"output": "./run"}, r"output=\./run would overwrite the file of checkpoint=run"),
-        (
-            {"output": "a", "alignments": "a"},
-            "alignments=a would overwrite the file of output=a",
-        ),
+        ({"output": "a", "alignments": "a"}, "alignments=a would overwrite the file of output=a"),
         *(
             ({key: ""}, f"^{key}='' must be a path, or null$")
             for key in ("alignments", "attention_plot", "attention_html", "banned_phrases")

@@ -14,13 +14,7 @@ import pytest
 import torch
 from tiny_translator import GREEDY, make_translate_config
 
-from seq2seq.cli.translate_streams import (
-    MANY,
-    Inputs,
-    Prompt,
-    format_translation,
-    open_progress,
-)
+from seq2seq.cli.translate_streams import MANY, Inputs, Prompt, format_translation, open_progress
 from seq2seq.files.text import LineReader
 from seq2seq.inference.results import TranslatedHypothesis, Translation
 from seq2seq.special_tokens import UNK

@@ -28,14 +28,7 @@ from seq2seq.data import (
     make_batch,
     train_tokenizers,
 )
-from seq2seq.data.batching import (
-    IdRows,
-    LinkedTokens,
-    Mixture,
-    Numbers,
-    mix,
-    training_mixture,
-)
+from seq2seq.data.batching import IdRows, LinkedTokens, Mixture, Numbers, mix, training_mixture
 from seq2seq.special_tokens import BOS, EOS, PAD
 
 SETTINGS = settings(max_examples=25, database=None)
@@ -102,11 +95,7 @@ def test_rows_are_padded_and_end_with_eos_and_masks_are_true_before_padding():
         [10, 11, EOS, PAD, PAD],
         [EOS, PAD, PAD, PAD, PAD],
     ]
-    assert batch.target_ids.tolist() == [
-        [23, EOS, PAD, PAD],
-        [20, 21, 22, EOS],
-        [24, 25, EOS, PAD],
-    ]
+    assert batch.target_ids.tolist() == [[23, EOS, PAD, PAD], [20, 21, 22, EOS], [24, 25, EOS, PAD]]
     assert batch.previous_ids.tolist() == [
         [BOS, 23, PAD, PAD],
         [BOS, 20, 21, 22],

@@ -76,10 +76,7 @@ def test_several_training_corpora_are_read():
         ({"train": {"news": ["a", "b", "c"]}}, "data.train.news=[a,b,c] must contain one or two"),
         ({"train": SEVERAL, "temperature": 0.5}, "data.temperature=0.5 must be at least 1"),
         ({"temperature": 2}, "data.temperature=2 mixes several corpora, but data.train is one"),
-        (
-            {"test": [["a.tsv"], ["b.tsv"]]},
-            "data.test names 2 sets, but a run scores one",
-        ),
+        ({"test": [["a.tsv"], ["b.tsv"]]}, "data.test names 2 sets, but a run scores one"),
         (
             {"valid": {"files": ["a.tsv"], "weight": 2}},
             "data.valid.weight=2.0: only data.train has weights",
@@ -151,10 +148,7 @@ def test_a_list_of_corpora_numbers_them():
         ({"files": ["a"], "weight": float("inf")}, "data.train.weight=inf must be a number above"),
         ({"files": ["a"], "weight": float("nan")}, "data.train.weight=nan must be a number above"),
         ({"files": ["a"], "weight": "2x"}, "data.train.weight='2x' must be a number above 0"),
-        (
-            {"files": ["a"], "tag": 2},
-            "data.train.tag: 2 must be a text without spaces",
-        ),
+        ({"files": ["a"], "tag": 2}, "data.train.tag: 2 must be a text without spaces"),
         ({"files": ["a"], "tag": "to de"}, "data.train.tag: 'to de' must be a text without spaces"),
     ],
 )

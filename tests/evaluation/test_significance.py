@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 
 from seq2seq.evaluation.metrics import corpus_bleu, score
-from seq2seq.evaluation.significance import (
-    Significance,
-    compare_groups,
-    compare_systems,
-    holm,
-)
+from seq2seq.evaluation.significance import Significance, compare_groups, compare_systems, holm
 
 METRICS = ("bleu", "chrf", "ter")
 REFERENCE = [

@@ -29,11 +29,7 @@ WAYS = {
         "decoding": BeamConfig(beam_size=2, n_best=2, **SHORT),
         "output_format": OutputFormat.nbest,
     },
-    "split": {
-        "decoding": GreedyConfig(**SHORT),
-        "long_lines": LongLines.split,
-        "split_length": 3,
-    },
+    "split": {"decoding": GreedyConfig(**SHORT), "long_lines": LongLines.split, "split_length": 3},
 }
 
 

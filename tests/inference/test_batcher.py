@@ -147,11 +147,7 @@ def test_requests_of_different_searches_are_translated_apart_and_take_turns(reco
         recorder.gate.set()
         wait(futures, 10)
 
-    assert recorder.batches[1:] == [
-        (["1", "4"], BEAM),
-        (["a"], GREEDY),
-        (["2", "3"], BEAM),
-    ]
+    assert recorder.batches[1:] == [(["1", "4"], BEAM), (["a"], GREEDY), (["2", "3"], BEAM)]
 
 
 def test_a_failing_line_fails_its_own_request_only(recorder):

@@ -4,11 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 from sacrebleu import sentence_chrf
-from tiny_translator import (
-    SENTENCES,
-    make_translator,
-    write_checkpoint,
-)
+from tiny_translator import SENTENCES, make_translator, write_checkpoint
 
 from seq2seq.data import CharacterTokenizer
 from seq2seq.inference.mbr import rank_by_utility

@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 from tiny_data import list_corpus, unigram_config
 from tiny_translator import BEAM, make_translator
 
-from seq2seq.data import (
-    CharacterTokenizer,
-    TokenizerPair,
-    WordTokenizer,
-    train_tokenizers,
-)
+from seq2seq.data import CharacterTokenizer, TokenizerPair, WordTokenizer, train_tokenizers
 from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE
 from seq2seq.inference.translation import EncodedLine, attention_links, make_translation
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary

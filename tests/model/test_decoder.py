@@ -77,12 +77,7 @@ def test_forward_equals_unrolled_steps_in_training_if_dropout_is_that_of_the_seq
 def sequence_dropout_model(attention, form):
     """Return a model in training whose dropout draws once for each sequence."""
     model = tiny_model(
-        attention,
-        form,
-        num_layers=3,
-        residual=True,
-        dropout=0.4,
-        dropout_mode=DropoutMode.sequence,
+        attention, form, num_layers=3, residual=True, dropout=0.4, dropout_mode=DropoutMode.sequence
     )
     # These two draw at every step, whatever the mode.
     model.encoder.word_dropout.p = model.decoder.word_dropout.p = 0.0

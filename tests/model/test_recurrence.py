@@ -12,12 +12,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from seq2seq.attention import Attention, Memory, Past
-from seq2seq.model.recurrence import (
-    DecoderState,
-    DropoutFactors,
-    Readout,
-    build_recurrence,
-)
+from seq2seq.model.recurrence import DecoderState, DropoutFactors, Readout, build_recurrence
 
 NO_PAST = Past(torch.empty(4, 0, 0), torch.empty(4, 0, 0))
 

@@ -28,12 +28,7 @@ from seq2seq.model.seq2seq import Seq2Seq
 @every_type_and_form
 def test_more_padding_changes_neither_values_nor_gradients(attention, form):
     model = tiny_model(
-        attention,
-        form,
-        num_layers=2,
-        layer_norm=True,
-        self_attention=True,
-        dtype=torch.float32,
+        attention, form, num_layers=2, layer_norm=True, self_attention=True, dtype=torch.float32
     )
     narrow, wide = tiny_batch(), tiny_batch(extra=3)
 

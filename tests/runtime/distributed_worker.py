@@ -12,12 +12,7 @@ import torch
 from tiny_training import tiny_run
 from torch import distributed, nn
 
-from seq2seq.runtime.distributed import (
-    Ranks,
-    process_group,
-    sum_gradients,
-    sum_over_processes,
-)
+from seq2seq.runtime.distributed import Ranks, process_group, sum_gradients, sum_over_processes
 from seq2seq.runtime.process import Interrupted
 from seq2seq.training.updates import Updater
 

@@ -113,10 +113,7 @@ def test_no_extension_scores_above_the_bound(
     coverage_penalty, exponent, form, total, lost, limit, length, attended
 ):
     config = tools.decoding(
-        "beam",
-        length_penalty=exponent,
-        length_penalty_form=form,
-        coverage_penalty=coverage_penalty,
+        "beam", length_penalty=exponent, length_penalty_form=form, coverage_penalty=coverage_penalty
     )
     ranking = Ranking(config, limits=LIMITS, device=torch.device("cpu"))
     grown = torch.tensor([[total - lost]], dtype=torch.float64)

@@ -43,13 +43,7 @@ def assert_same(found, expected, score):
 
 
 @settings(max_examples=12)
-@given(
-    model=MODELS,
-    options=OPTIONS,
-    n_best=st.integers(1, 9),
-    prefixes=PREFIXES,
-    banned=BANNED,
-)
+@given(model=MODELS, options=OPTIONS, n_best=st.integers(1, 9), prefixes=PREFIXES, banned=BANNED)
 def test_a_beam_as_wide_as_the_space_is_exhaustive(model, options, n_best, prefixes, banned):
     model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, **model)
     config = tools.decoding("beam", beam_size=EVERYTHING, n_best=n_best, **options)

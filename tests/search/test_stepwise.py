@@ -52,11 +52,7 @@ def run(script, *, limits):
     return model, found
 
 
-SCRIPT = [
-    [[4, 5, EOS], [6, EOS]],
-    [[EOS], [EOS]],
-    [[5, 5, 5, 5], [4, EOS]],
-]
+SCRIPT = [[[4, 5, EOS], [6, EOS]], [[EOS], [EOS]], [[5, 5, 5, 5], [4, EOS]]]
 
 
 def test_hypotheses_are_the_chosen_tokens_in_the_order_of_the_chooser():

@@ -73,10 +73,7 @@ def batch_of_two():
 
 def fast_loss(model, batch, forced_mask=None):
     loss = sequence_loss(
-        model,
-        Batch(*batch, torch.arange(2)),
-        label_smoothing=SMOOTHING,
-        forced_mask=forced_mask,
+        model, Batch(*batch, torch.arange(2)), label_smoothing=SMOOTHING, forced_mask=forced_mask
     )
     return loss.smoothed
 

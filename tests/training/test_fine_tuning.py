@@ -125,8 +125,7 @@ def test_what_does_not_fit_is_named_before_data_are_read(folder, general, overri
 
 
 @pytest.mark.parametrize(
-    ("path", "rule"),
-    [("missing.pt", "no such file"), ("config.yaml", "is not a checkpoint")],
+    ("path", "rule"), [("missing.pt", "no such file"), ("config.yaml", "is not a checkpoint")]
 )
 def test_a_file_that_is_no_checkpoint_is_refused(folder, general, path, rule):
     config = tiny_config(folder, f"init_from='{general / path}'")

@@ -3,12 +3,7 @@ import math
 import pytest
 import torch
 from tiny_attention import attention_config
-from tiny_models import (
-    TinyBatch,
-    gradients_of,
-    tiny_batch,
-    tiny_model,
-)
+from tiny_models import TinyBatch, gradients_of, tiny_batch, tiny_model
 from torch import Tensor
 from torch.nn import functional
 

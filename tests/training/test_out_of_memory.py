@@ -116,9 +116,7 @@ def test_all_processes_skip_if_one_is_short_of_memory(tmp_path, fail_in, monkeyp
         lambda tensors: (sums.append("results"), other(tensors)),
     )
     monkeypatch.setattr(
-        seq2seq.training.updates,
-        "sum_gradients",
-        lambda model: sums.append("gradients"),
+        seq2seq.training.updates, "sum_gradients", lambda model: sums.append("gradients")
     )
     before = copy.deepcopy(trainer.model.state_dict())
     if is_own:

@@ -18,11 +18,7 @@ from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks
 from seq2seq.special_tokens import UNK
 from seq2seq.studies.runs import read_runs
 from seq2seq.training import preparation
-from seq2seq.training.preparation import (
-    count_shared_pairs,
-    prepare_data,
-    prepare_in_turn,
-)
+from seq2seq.training.preparation import count_shared_pairs, prepare_data, prepare_in_turn
 
 LOWERCASE = "training.validation.lowercase="
 

@@ -175,11 +175,7 @@ RESTRICTED = (
 
 @pytest.mark.parametrize(
     ("tokenizer", "alpha", "given"),
-    [
-        ("bpe", 0.5, lambda _: ()),
-        ("unigram", 0.1, corpora),
-        ("bpe", 0.5, lambda _: RESTRICTED),
-    ],
+    [("bpe", 0.5, lambda _: ()), ("unigram", 0.1, corpora), ("bpe", 0.5, lambda _: RESTRICTED)],
 )
 def test_a_resumed_run_draws_the_same_pairs_and_segmentations(
     tmp_path, monkeypatch, tokenizer, alpha, given
@@ -218,10 +214,7 @@ def record_segmentations(monkeypatch) -> dict[int, list[list[int]]]:
     return drawn
 
 
-@pytest.mark.parametrize(
-    ("number", "update"),
-    [(signal.SIGTERM, 1), (signal.SIGINT, 18)],
-)
+@pytest.mark.parametrize(("number", "update"), [(signal.SIGTERM, 1), (signal.SIGINT, 18)])
 def test_a_signal_saves_and_the_resumed_run_equals_an_uninterrupted_one(
     folder, uninterrupted, run, monkeypatch, number, update
 ):

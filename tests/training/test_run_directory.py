@@ -369,10 +369,7 @@ class Validations:
 
 @pytest.mark.parametrize(
     ("keep_best", "expected"),
-    [
-        (1, {"best.pt": 3.0}),
-        (2, {"best.pt": 3.0, "step-2.pt": 3.0, "step-4.pt": 2.0}),
-    ],
+    [(1, {"best.pt": 3.0}), (2, {"best.pt": 3.0, "step-2.pt": 3.0, "step-4.pt": 2.0})],
 )
 def test_the_best_are_written_and_the_others_deleted(tmp_path, keep_best, expected):
     run = Validations(tmp_path, keep_best)

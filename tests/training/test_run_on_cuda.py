@@ -12,11 +12,7 @@ from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.training.updates import Updater
 
 NO_DROPOUT = "data.dropout=0"  # for which a GPU draws other numbers
-OPTIONS = (
-    "training.max_epochs=1",
-    "training.validation.every_updates=3",
-    "training.ema_decay=0.9",
-)
+OPTIONS = ("training.max_epochs=1", "training.validation.every_updates=3", "training.ema_decay=0.9")
 
 
 def last(folder):

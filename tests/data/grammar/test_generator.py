@@ -95,12 +95,7 @@ def test_draws_depend_on_the_seed_alone():
             "Small small",
             "00 01",
         ),
-        (
-            "Often W.a W.b | W Often\nOften: - | -\nwords W: a b | *\n  x - | y",
-            "X",
-            "Y",
-            "00",
-        ),
+        ("Often W.a W.b | W Often\nOften: - | -\nwords W: a b | *\n  x - | y", "X", "Y", "00"),
         ("a , b~1 . | c d~1 .", "A, b.", "C d.", "00 11"),
     ],
     ids=["plain", "labels", "form", "two rules", "joined", "dash", "marks"],
@@ -213,8 +208,7 @@ def test_unknown_language_names_those_of_the_file(source, target, key):
 
 
 @pytest.mark.parametrize(
-    ("labels", "column"),
-    [("sg", 1), ("pl", 2), ("pl.dat", 3), ("dat.sg", 1), ("nom", 0), ("", 0)],
+    ("labels", "column"), [("sg", 1), ("pl", 2), ("pl.dat", 3), ("dat.sg", 1), ("nom", 0), ("", 0)]
 )
 def test_column_with_most_of_the_labels_is_chosen(labels, column):
     form = f"N.{labels}".rstrip(".")

@@ -147,12 +147,7 @@ def test_groups_are_the_word_the_label_or_the_plain_words_of_the_rule():
         ("nein . | no .", "nein<gender> . | no .", 9, "unexpected '<gender> . "),
         ("nein . | no .", "nein+<case> . | no .", 9, "'case' is neither a feature nor a value"),
         ("nein . | no .", "Nein . | no .", 9, "unknown head 'Nein'; add a rule or a table"),
-        (
-            "nein . | no .",
-            "nein The[sg m] . | no .",
-            9,
-            "The must appear once on the side of en",
-        ),
+        ("nein . | no .", "nein The[sg m] . | no .", 9, "The must appear once on the side of en"),
         ("| The Noun", "| The The Noun", 7, "The must appear once on the side of en"),
         ("nein . | no .", "nein . | .", 9, "the plain words on another side: nothing to link with"),
         ("nein . | no .", "nein Verb.sg . | no .", 9, "'Verb' on another side: nothing to link"),

@@ -7,11 +7,7 @@ import pytest
 
 from seq2seq.config.schema import load_config
 from seq2seq.training.monitoring import log as log_module
-from seq2seq.training.monitoring.log import (
-    ProgressDisplay,
-    RunLog,
-    describe_seconds,
-)
+from seq2seq.training.monitoring.log import ProgressDisplay, RunLog, describe_seconds
 from seq2seq.training.progress import Interval, Progress, UpdateResult
 
 logger = logging.getLogger("seq2seq.of_a_test")

@@ -218,10 +218,7 @@ def test_an_update_has_its_place_in_minutes_and_target_tokens(tmp_path):
     with TensorBoard(tmp_path, first_update=1) as board:
         board.position("valid", Progress(update=4, seconds=90.0, target_tokens=123))
 
-    assert read_scalars(tmp_path) == {
-        "valid/minutes": {4: 1.5},
-        "valid/target_tokens": {4: 123.0},
-    }
+    assert read_scalars(tmp_path) == {"valid/minutes": {4: 1.5}, "valid/target_tokens": {4: 123.0}}
 
 
 def test_tensorboard_reads_what_was_flushed_before_a_kill(tmp_path):
