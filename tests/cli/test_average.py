@@ -1,6 +1,3 @@
-import runpy
-import sys
-
 import pytest
 import torch
 from tiny_translator import make_checkpoint
@@ -74,12 +71,3 @@ def test_plugins_are_loaded_and_are_no_checkpoints(paths, tmp_path, capsys, monk
     assert (tmp_path / "mean.pt").exists()
     line = refusal(capsys, tmp_path / "b.pt", *paths, "plugins=[gone.py]")
     assert line.startswith("error: plugins=gone.py: no such file")
-
-
-def test_the_module_is_a_command(paths, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["average", str(tmp_path / "mean.pt"), *paths])
-    monkeypatch.delitem(sys.modules, "seq2seq.cli.average")
-
-    runpy.run_module("seq2seq.cli.average", run_name="__main__", alter_sys=True)
-
-    assert (tmp_path / "mean.pt").exists()

@@ -1,6 +1,4 @@
 import csv
-import runpy
-import sys
 
 import pytest
 from tiny_study import write_run, write_study
@@ -85,15 +83,6 @@ def test_the_output_may_be_in_the_home_directory(tmp_path, monkeypatch):
 
     assert (tmp_path / "new" / "groups.csv").exists()
     assert not (tmp_path / "~").exists()
-
-
-def test_the_module_is_a_command(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["report", str(write_study(tmp_path))])
-    monkeypatch.delitem(sys.modules, "seq2seq.cli.report")
-
-    runpy.run_module("seq2seq.cli.report", run_name="__main__")
-
-    assert "Validation BLEU" in capsys.readouterr().out
 
 
 def test_unknown_intervention_is_refused_before_anything_is_read(tmp_path, capsys):

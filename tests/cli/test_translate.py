@@ -292,13 +292,14 @@ def test_a_line_from_a_pipe_is_answered_before_the_next_one_arrives(
     os.close(target)
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
 def test_each_line_at_the_prompt_is_answered_at_once(
     checkpoint, monkeypatch, capfdbinary, expected
 ):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
     answers = []
 
     def type_line(prompt):
@@ -358,32 +359,7 @@ def test_a_reference_is_the_only_hypothesis_in_nbest_and_json(
     assert all(len(each["hypotheses"]) == 1 for each in objects)
 
 
-def test_a_reference_of_another_length_is_an_error_and_leaves_no_file(
-    checkpoint, input_file, reference_file, tmp_path
-):
-    with open(reference_file, "a") as file:  # noqa: PTH123
-        file.write("b\n")
-
-    with pytest.raises(ValueError, match=r"input=\S+ ends before line 9, which reference=\S+ has;"):
-        translate(
-            make_translate_config(
-                checkpoint,
-                input=input_file,
-                reference=reference_file,
-                output=str(tmp_path / "scores.txt"),
-                alignments=str(tmp_path / "links.txt"),
-                attention_html=str(tmp_path / "page.html"),
-            )
-        )
-
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["input.txt", "reference.txt"]
-
-
 def test_a_reference_is_refused_at_a_prompt(monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
     monkeypatch.setattr(sys, "stdin", Terminal())
 
     with pytest.raises(ValueError, match=r"reference=a\.en cannot be used at a prompt; give"):

@@ -6,6 +6,9 @@ from tiny_translator import BEAM, GREEDY, make_translate_config
 from seq2seq.cli.translate_config import LongLines, OutputFormat, UnknownTokens
 from seq2seq.search import SamplingConfig
 
+SCORED = {"input": "i", "reference": "r"}
+RESUMED = {"input": "i", "output": "o", "resume": True}
+
 
 @pytest.mark.parametrize(
     ("changes", "message"),
@@ -83,6 +86,17 @@ from seq2seq.search import SamplingConfig
         ({"input": ["a", "b"], "prefixes": "p"}, "prefixes=p names 1 files; give 2"),
         ({"prefixes": "p", "output": "p"}, "output=p would overwrite the file of prefixes=p"),
         ({"banned_phrases": "p", "output": "p"}, "output=p would overwrite the file of banned"),
+        ({"processes": 2}, "processes=2 needs an input of many lines; give input=FILE"),
+        ({**SCORED, "processes": 2}, "processes=2 searches, but reference=r is scored"),
+        ({"resume": True, "output": "o"}, "resume=True needs one input file; give input=FILE"),
+        ({"resume": True, "input": "i"}, "resume=true keeps lines .*; give output=FILE"),
+        ({**RESUMED, "alignments": "a"}, "alignments=a cannot be continued; remove it"),
+        ({**RESUMED, **SCORED}, "reference=r cannot be continued; remove it"),
+        ({"shard": "1/2"}, "shard=1/2 needs one input file; give input=FILE"),
+        *(
+            ({"input": "i", "shard": shard}, f"shard={shard} must be PART/NUMBER")
+            for shard in ("0/2", "3/2", "1", "a/b", "1/0", "1/2/3")
+        ),
     ],
 )
 def test_invalid_values_are_refused_by_name(changes, message):

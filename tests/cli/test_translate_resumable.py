@@ -319,43 +319,6 @@ def test_a_shard_takes_its_own_prefixes(checkpoint, tmp_path):
         translate(config)
 
 
-@pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b", "1/0", "1/2/3"])
-def test_a_shard_out_of_range_is_refused(make, shard):
-    with pytest.raises(ValueError, match="must be PART/NUMBER"):
-        make(shard=shard)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"input": None}, "processes=2 needs an input of many lines; give input=FILE"),
-        ({"reference": "a"}, "processes=2 searches, but reference=a is scored"),
-    ],
-)
-def test_what_several_processes_cannot_share_is_refused(make, changes, message):
-    with pytest.raises(ValueError, match=message):
-        make(processes=2, resume=False, **changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"output": None}, "resume=true keeps lines beside the output; give output=FILE"),
-        ({"alignments": "links"}, "alignments=links cannot be continued"),
-        ({"reference": "a"}, "reference=a cannot be continued"),
-    ],
-)
-def test_what_cannot_be_continued_is_refused(make, changes, message):
-    with pytest.raises(ValueError, match=message):
-        make(**changes)
-
-
-def test_standard_input_cannot_be_continued(checkpoint):
-    for changes in ({"resume": True, "output": "a.en"}, {"shard": "1/2"}):
-        with pytest.raises(ValueError, match="needs one input file; give input=FILE"):
-            make_translate_config(checkpoint, **changes)
-
-
 def test_state_names_what_produced_the_text(make, stop_after, tmp_path):
     stop_after(8)
     with pytest.raises(Killed):

@@ -227,8 +227,12 @@ def test_references_are_compared_file_by_file(checkpoint, inputs, tmp_path):
         write(tmp_path / "in" / "b.en", ["a."] * 4),
     ]
 
+    reports = {key: str(tmp_path / key) for key in ("output", "alignments", "attention_html")}
+    config = make_translate_config(checkpoint, input=inputs, reference=references, **reports)
     with pytest.raises(ValueError, match=r"a\.en ends before line 5, which input=\S+a\.de has;"):
-        translate(make_translate_config(checkpoint, input=inputs, reference=references))
+        translate(config)
+
+    assert outputs(tmp_path) == []
 
 
 def test_a_closed_pipe_does_not_end_the_other_outputs(checkpoint, inputs, tmp_path, monkeypatch):

@@ -120,13 +120,6 @@ def test_without_a_number_of_samples_that_of_sacrebleu_is_taken():
     assert "bs:1000" in found.signatures["bleu"].split("|")
 
 
-def test_several_references_are_alternatives():
-    found = compare(GOOD, references=(REFERENCE, GOOD))
-
-    assert found.scores["bleu"][0].score == 100
-    assert "nrefs:2" in found.signatures["bleu"].split("|")
-
-
 def test_all_numbers_can_be_written_as_json():
     found = compare(GOOD, BAD)
 

@@ -95,19 +95,6 @@ def test_parts_that_do_not_fit_are_refused_before_data_are_read(tmp_path):
         run_training(config, tmp_path / "run")
 
 
-def modification_times(folder):
-    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-
-
-def test_an_existing_run_is_refused_before_anything_is_written(run, folder):
-    before = modification_times(folder)
-
-    with pytest.raises(ValueError, match="has a run already"):
-        tiny_run(folder, *OVERRIDES)
-
-    assert modification_times(folder) == before
-
-
 def test_equal_seeds_give_equal_runs(run, folder):
     weights = {}
     for name, seed in (("again", 1), ("other", 2)):

@@ -51,6 +51,10 @@ def names(directory):
     return {path.name for path in directory.path.iterdir()}
 
 
+def modification_times(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
 def test_a_new_directory_is_accepted_and_created(tmp_path):
     directory = RunDirectory(tmp_path / "a" / "b")
 
@@ -97,12 +101,38 @@ def test_locking_a_new_directory_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_with_other_files_is_refused_even_for_overwriting(tmp_path):
-    (tmp_path / "thesis.tex").write_text("...")
+@pytest.mark.parametrize(
+    ("place", "overrides", "message"),
+    [
+        ("mine", [], "has a run already; .*resume=true.*overwrite=true.*another run_name"),
+        ("mine", ["resume=true", "overwrite=true"], "exclude each other; choose one"),
+        ("new", ["resume=true"], "has no run; remove resume=true"),
+        ("file", [], "exists and is not a run; choose another run_name"),
+        ("file/new", [], "file is not a directory; choose another checkpoint_dir"),
+        ("notes", [], "exists and is not a run; choose another run_name"),
+        ("notes", ["overwrite=true"], "exists and is not a run; choose another run_name"),
+        ("other", ["overwrite=true"], "is not the configuration of a run; choose another"),
+    ],
+)
+def test_a_place_that_is_not_free_is_refused_and_left_as_it_is(
+    directory, place, overrides, message
+):
+    runs = directory.path.parent
+    for name in ("file", "notes/thesis.tex", "other/config.yaml", "other/best.pt"):
+        (runs / name).parent.mkdir(exist_ok=True)
+        (runs / name).write_text("optimizer: adam\n")
+    before = modification_times(runs)
 
-    for overrides in ((), ("overwrite=true",)):
-        with pytest.raises(ValueError, match="exists and is not a run; choose another run_name"):
-            RunDirectory(tmp_path).check(config(*overrides))
+    with pytest.raises(ValueError, match=message):
+        RunDirectory(runs / place).check(config(*overrides))
+
+    directory.check(config("overwrite=true"))
+    assert modification_times(runs) == before
+
+
+def test_a_file_cannot_be_locked(directory):
+    with pytest.raises(ValueError, match="exists and is not a run"):
+        RunDirectory(directory.best).lock()
 
 
 @pytest.mark.parametrize("start", ["{}", "{}/best.pt", "~/mine"])
@@ -115,22 +145,6 @@ def test_overwriting_the_run_of_the_initial_weights_is_refused(directory, monkey
     directory.check(config("overwrite=true", f"init_from='{directory.path}-other'"))
 
 
-def test_a_file_at_the_path_is_refused(tmp_path):
-    (tmp_path / "mine").write_text("x")
-
-    with pytest.raises(ValueError, match="exists and is not a run"):
-        RunDirectory(tmp_path / "mine").check(config())
-    with pytest.raises(ValueError, match="exists and is not a run"):
-        RunDirectory(tmp_path / "mine").lock()
-
-
-def test_a_file_in_place_of_a_parent_is_refused(tmp_path):
-    (tmp_path / "runs").write_text("no directory")
-
-    with pytest.raises(ValueError, match=r"runs is not a directory; choose another checkpoint_dir"):
-        RunDirectory(tmp_path / "runs" / "mine").check(config())
-
-
 @pytest.mark.parametrize("depth", [0, 1, 2])
 def test_a_directory_that_is_not_writable_is_refused(directory, monkeypatch, depth):
     path = directory.path.joinpath(*("new" * depth))
@@ -138,22 +152,6 @@ def test_a_directory_that_is_not_writable_is_refused(directory, monkeypatch, dep
 
     with pytest.raises(ValueError, match="mine cannot be written to; choose another checkpoint"):
         RunDirectory(path).check(config("resume=true"))
-
-
-def test_a_run_is_refused_with_three_ways_out(directory):
-    rule = r"has a run already; .*resume=true.*overwrite=true.*another run_name"
-    with pytest.raises(ValueError, match=rule):
-        directory.check(config())
-
-
-def test_resuming_nothing_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="has no run; remove resume=true"):
-        RunDirectory(tmp_path / "mine").check(config("resume=true"))
-
-
-def test_resuming_and_overwriting_exclude_each_other(directory):
-    with pytest.raises(ValueError, match="exclude each other; choose one"):
-        directory.check(config("resume=true", "overwrite=true"))
 
 
 @pytest.mark.parametrize(
@@ -254,14 +252,6 @@ def test_resuming_deletes_nothing(directory):
     assert names(directory) == before
 
 
-def test_checking_changes_nothing(directory):
-    before = {path: path.stat().st_mtime_ns for path in directory.path.rglob("*")}
-
-    directory.check(config("overwrite=true"))
-
-    assert {path: path.stat().st_mtime_ns for path in directory.path.rglob("*")} == before
-
-
 def test_nothing_is_written_to_another_run_at_the_path_of_a_moved_one(directory, tmp_path):
     with directory.lock():
         directory.path.rename(tmp_path / "moved")
@@ -313,18 +303,6 @@ def test_the_saved_configuration_has_no_interpolations(directory):
 
     assert "run_name: grammar-additive" in text
     assert "${" not in text
-
-
-def test_overwriting_refuses_another_programs_configuration(tmp_path):
-    path = tmp_path / "theirs"
-    path.mkdir()
-    (path / "config.yaml").write_text("optimizer: adam\n")
-    (path / "best.pt").write_bytes(b"theirs")
-
-    with pytest.raises(ValueError, match="is not the configuration of a run"):
-        RunDirectory(path).check(config("overwrite=true"))
-
-    assert (path / "best.pt").read_bytes() == b"theirs"
 
 
 @pytest.mark.parametrize("options", [{"resume": True}, {"overwrite": True}, {}])
