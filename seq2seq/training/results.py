@@ -143,6 +143,7 @@ def _results(trainer: Trainer, found: FinalScores) -> dict[str, object]:
         "valid": _summary(found.valid),
         "test": None if found.test is None else _summary(found.test),
         "other_valid": {name: _summary(each) for name, each in found.other_valid.items()},
+        "validations": trainer.history.scores,
         "updates": progress.update,
         "skipped_updates": progress.skipped_updates,
         "best_update": progress.best_update,

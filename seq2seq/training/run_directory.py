@@ -51,6 +51,7 @@ class RunDirectory:
         self.last = path / "last.pt"
         self.average = path / "average.pt"
         self.results = path / "results.json"
+        self.validations = path / "validations.json"
         self.log = path / "train.log"
         self.tensorboard = path / "tensorboard"
         self.failure = path / "failed.txt"
@@ -181,12 +182,29 @@ class RunDirectory:
         Raises:
             ValueError: The file is damaged.
         """
+        return self._read_object(self.results)
+
+    def read_validations(self) -> dict[str, list[dict[str, object]]]:
+        """Return the content of validations.json: token labels of `pairs`, and `validations`.
+
+        Raises:
+            ValueError: The file is damaged.
+        """
+        content = self._read_object(self.validations)
+        found = {}
+        for key in ("pairs", "validations"):
+            found[key] = content.get(key)
+            if not isinstance(found[key], list):
+                raise self.damaged(self.validations, TypeError(f"it has no {key}"))
+        return found  # type: ignore[return-value]  # of what the run wrote
+
+    def _read_object(self, file: Path) -> dict[str, object]:
         try:
-            content = json.loads(self.results.read_text(encoding="utf-8"))
+            content = json.loads(file.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:
-            raise self.damaged(self.results, error) from error
+            raise self.damaged(file, error) from error
         if not isinstance(content, dict):
-            raise self.damaged(self.results, TypeError("it is not an object"))
+            raise self.damaged(file, TypeError("it is not an object"))
         return content
 
     def read_texts(self, split: str, kinds: Sequence[str]) -> list[list[str]]:
@@ -310,7 +328,8 @@ class RunDirectory:
         sets = ("test", "valid", *(f"valid.{name}" for name in self._other_valid()))
         texts = [self.text(name, kind) for name in sets for kind in _TEXTS]
         named = [self.best, self.last, self.average, self.log, self.tensorboard]
-        named += [self.failure, self.overrides, self.results, self.config]
+        named += [self.failure, self.overrides, self.validations]
+        named += [self.results, self.config]
         for path in [*numbered, *texts, *named]:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)

@@ -35,6 +35,7 @@ from seq2seq.training.resume import check_same_data, forget_best
 from seq2seq.training.run_directory import CheckpointWriter, RunDirectory, SaveClock
 from seq2seq.training.updates import NonFiniteError, Updater
 from seq2seq.training.validation import Evaluation, Evaluator, count_zero_score, metric_value
+from seq2seq.training.validation_history import ValidationHistory
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class Trainer:
             world_size=ranks.world_size,
             mixture=data.mixture,
         )
+        self.history = ValidationHistory(directory)
         self.writer = CheckpointWriter(config, tokenizers=data.tokenizers, directory=directory)
         self.evaluator = Evaluator(
             data=data.valid,
@@ -151,6 +153,7 @@ class Trainer:
             self.config, state["fingerprint"], self.data.fingerprint, last=self.directory.last
         )
         self.progress = Progress.from_dict(state["progress"])
+        self.history.load()
         forget_best(self.progress, saved, self.config, self.data.valid_fingerprint)
         self.updater.load_state(state["updater"])
         # Another number of processes, or of accumulated batches, makes other updates per epoch.
@@ -289,6 +292,8 @@ class Trainer:
             progress.seconds / 60,
             evaluation,
         )
+        if self.ranks.is_first:
+            self.history.add(evaluation, self.evaluator, update=progress.update)
         board.validation(evaluation, update=progress.update)
         board.position("valid", progress)
         board.samples(evaluation, self.evaluator, update=progress.update)

@@ -3,9 +3,11 @@
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import NamedTuple
+
+from torch import Tensor
 
 from seq2seq.config.schema import Metric
 from seq2seq.data import TokenizerPair, batches_by_length, collate
@@ -65,6 +67,9 @@ class Evaluation:
     """The first ones, as many as the evaluator keeps; none in other processes than the first."""
     translations: list[str]
     """Of all sources; none in other processes than the first."""
+    attention: list[Tensor] = field(default_factory=list)
+    """Weights (T, S) on the first references, the mean of the heads, as many as the evaluator keeps
+    hypotheses; none without attention, and in other processes than the first."""
 
     @property
     def perplexity(self) -> float:
@@ -115,7 +120,7 @@ class Evaluator:
         evaluation = shared = None
         if self.ranks.is_first:
             evaluation = self._join(scored, num_heads=model.attention.num_heads, ter=ter)
-            shared = replace(evaluation, hypotheses=[], translations=[])
+            shared = replace(evaluation, hypotheses=[], translations=[], attention=[])
         shared = self.ranks.share_from_first(shared)
         assert shared is not None
         return evaluation or shared
@@ -146,24 +151,30 @@ class Evaluator:
                 self.decoding,
                 tokenizer=self.tokenizers.target,
             )
-        statistics = AttentionStatistics(model.attention.num_heads)
+        num_heads = model.attention.num_heads
+        statistics = AttentionStatistics(num_heads)
         for target in known:
             statistics.add(target.attention_weights)
-        by_row = zip(rows.tolist(), known, strict=True)
+        references = dict(zip(rows.tolist(), known, strict=True))
         best = {
             row: found_of_row[0] for row, found_of_row in zip(rows.tolist(), found, strict=True)
         }
-        has_links = self.data.gold is not None and model.attention.num_heads > 0
+        has_links = self.data.gold is not None and num_heads > 0
         return _BatchScores(
             cross_entropy=cross_entropy,
             num_tokens=batch.num_target_tokens,
             statistics=statistics,
-            links={row: self._links(row, target) for row, target in by_row if has_links},
+            links={row: self._links(row, known) for row, known in references.items() if has_links},
             # Copied, because a view would be sent with the weights of its whole batch.
             hypotheses={
                 row: hypothesis._replace(attention_weights=hypothesis.attention_weights.clone())
                 for row, hypothesis in best.items()
                 if row < self.num_samples
+            },
+            attention={
+                row: reference.attention_weights.mean(0)
+                for row, reference in references.items()
+                if row < self.num_samples and num_heads
             },
             translations={
                 row: self.tokenizers.target.decode(hypothesis.ids)
@@ -176,11 +187,13 @@ class Evaluator:
         statistics = AttentionStatistics(num_heads)
         links: dict[int, list[Links]] = {}
         hypotheses: dict[int, Hypothesis] = {}
+        attention: dict[int, Tensor] = {}
         translations: dict[int, str] = {}
         for batch in batches:
             statistics.merge(batch.statistics)
             links |= batch.links
             hypotheses |= batch.hypotheses
+            attention |= batch.attention
             translations |= batch.translations
         error_rates = self._error_rates(links) if links else []
         texts = [translations[row] for row in sorted(translations)]
@@ -191,6 +204,7 @@ class Evaluator:
             alignment=Alignment(error_rates[0], self._diagonal_error_rate()) if links else None,
             hypotheses=[hypotheses[row] for row in sorted(hypotheses)],
             translations=texts,
+            attention=[attention[row] for row in sorted(attention)],
         )
 
     def _links(self, row: int, reference: Hypothesis) -> list[Links]:
@@ -225,6 +239,7 @@ class _BatchScores(NamedTuple):
     statistics: AttentionStatistics
     links: dict[int, list[Links]]
     hypotheses: dict[int, Hypothesis]
+    attention: dict[int, Tensor]
     translations: dict[int, str]
 
 

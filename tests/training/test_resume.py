@@ -157,6 +157,8 @@ def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(
     train(folder, "resume=true")
 
     assert_same_run(uninterrupted, run)
+    histories = [(path / "validations.json").read_bytes() for path in (uninterrupted, run)]
+    assert histories[0] == histories[1]
 
 
 def corpora(folder: Path) -> tuple[str, ...]:
