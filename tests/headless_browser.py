@@ -1,12 +1,14 @@
 """Chromium without a window, for the tests of pages."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from selenium import webdriver
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 _BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -52,3 +54,24 @@ def open_page(browser: webdriver.Chrome, path: Path) -> None:
     WebDriverWait(browser, 30).until(
         lambda _: browser.execute_script(_IS_OPEN, path.as_uri()), f"{path} did not open"
     )
+
+
+def shades_of(elements: list[WebElement]) -> list[float]:
+    """Return the opacity of the shade of each element."""
+    colors = [
+        re.findall(r"[\d.]+", each.value_of_css_property("background-color")) for each in elements
+    ]
+    return [float(color[3]) if len(color) == 4 else 1.0 for color in colors]
+
+
+def assert_makes_no_request(browser: webdriver.Chrome) -> None:
+    """Check that a page has loaded nothing else, and that it may not."""
+    loaded = browser.execute_script("return performance.getEntriesByType('resource').length")
+    refused = browser.execute_async_script(
+        "const done = arguments[0];"
+        "addEventListener('securitypolicyviolation', event => done(event.effectiveDirective));"
+        "fetch('http://127.0.0.1:9/').catch(() => {});"
+    )
+
+    assert (loaded, refused) == (0, "connect-src")
+    browser.get_log("browser")  # what the refusal left there

@@ -47,12 +47,16 @@ def make_config(attention: str = "additive") -> TrainConfig:
 SIZES = ("embedding_size", "hidden_size")
 
 
-def make_checkpoint(attention: str = "additive", *, seed: int = 3) -> Checkpoint:
+TOKENIZERS = TokenizerPair(
+    CharacterTokenizer("abcdefghijklmnopqrstuvwxyz "), CharacterTokenizer("abcdefgh .")
+)
+
+
+def make_checkpoint(
+    attention: str = "additive", *, seed: int = 3, tokenizers: TokenizerPair = TOKENIZERS
+) -> Checkpoint:
     """Return random weights that are large enough for varied translations."""
     config = make_config(attention)
-    tokenizers = TokenizerPair(
-        CharacterTokenizer("abcdefghijklmnopqrstuvwxyz "), CharacterTokenizer("abcdefgh .")
-    )
     torch.manual_seed(seed)
     model = build_model(
         config,
@@ -63,10 +67,12 @@ def make_checkpoint(attention: str = "additive", *, seed: int = 3) -> Checkpoint
     return Checkpoint(config=config, tokenizers=tokenizers, model_state=state, training_state=None)
 
 
-def write_checkpoint(directory: Path, attention: str = "additive") -> Path:
+def write_checkpoint(
+    directory: Path, attention: str = "additive", *, tokenizers: TokenizerPair = TOKENIZERS
+) -> Path:
     """Write best.pt and return its directory."""
     directory.mkdir()
-    save_checkpoint(directory / "best.pt", make_checkpoint(attention))
+    save_checkpoint(directory / "best.pt", make_checkpoint(attention, tokenizers=tokenizers))
     return directory
 
 

@@ -82,16 +82,22 @@ def summarise(path, **options):
     StudySummary(**options).on_multirun_end(sweep_config(path))
 
 
+def refusal(capsys, config, **options):
+    """Return what a sweep writes that may not start."""
+    with pytest.raises(SystemExit) as end:
+        StudySummary(**options).on_multirun_start(config)
+
+    assert end.value.code == 2
+    return capsys.readouterr().err
+
+
 def test_two_sweeps_in_one_directory_are_refused(tmp_path, capsys):
     config = sweep_config(write_study(tmp_path), resume=True)
     first = StudySummary()
     first.on_multirun_start(config)
 
-    with pytest.raises(SystemExit) as exit_:
-        StudySummary().on_multirun_start(config)
+    error = refusal(capsys, config)
 
-    assert exit_.value.code == 2
-    error = capsys.readouterr().err
     assert error.startswith(f"error: {config.hydra.sweep.dir} is in use by process ")
     assert error.endswith("stop it or choose another hydra.sweep.dir\n")
     first.on_multirun_end(config)
@@ -103,11 +109,8 @@ def test_two_sweeps_in_one_directory_are_refused(tmp_path, capsys):
 def test_a_new_sweep_is_refused_in_the_directory_of_another(tmp_path, capsys):
     sweep = write_study(tmp_path)
 
-    with pytest.raises(SystemExit) as exit_:
-        StudySummary().on_multirun_start(sweep_config(sweep))
+    error = refusal(capsys, sweep_config(sweep))
 
-    assert exit_.value.code == 2
-    error = capsys.readouterr().err
     assert error.startswith(f"error: {sweep} has runs of an earlier sweep, such as ")
     assert error.endswith(
         "; continue it with resume=auto, replace it with overwrite=true or choose another "
@@ -140,12 +143,8 @@ def test_a_sweep_starts_again_where_every_run_was_refused(tmp_path):
 def test_a_sweep_is_not_resumed_in_a_new_directory(tmp_path, capsys, resume):
     config = sweep_config(tmp_path / "sweep-${now:%Y}", resume=resume)
 
-    with pytest.raises(SystemExit) as exit_:
-        StudySummary().on_multirun_start(config)
-
-    assert exit_.value.code == 2
     line = f"error: resume={str(resume).lower()}: a sweep is resumed in its directory; add "
-    assert capsys.readouterr().err.startswith(line)
+    assert refusal(capsys, config).startswith(line)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -153,11 +152,7 @@ def test_a_sweep_without_all_its_processes_ends_before_the_first_run(tmp_path, m
     lost = LostProcessError("no sign of process 1")
     monkeypatch.setattr(sweep, "share_text", fail_with(lost))
 
-    with pytest.raises(SystemExit) as exit_:
-        StudySummary().on_multirun_start(sweep_config(tmp_path))
-
-    assert exit_.value.code == 2
-    assert capsys.readouterr().err == "error: no sign of process 1\n"
+    assert refusal(capsys, sweep_config(tmp_path)) == "error: no sign of process 1\n"
 
 
 def test_a_launcher_gets_no_lock(tmp_path):
@@ -194,10 +189,9 @@ def test_the_summary_writes_the_tables(tmp_path, capsys):
 
 
 def test_an_unknown_intervention_is_refused_before_the_first_run(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        StudySummary(interventions=["unifrom"]).on_multirun_start(sweep_config(tmp_path))
+    error = refusal(capsys, sweep_config(tmp_path), interventions=["unifrom"])
 
-    assert capsys.readouterr().err.startswith("error: unknown intervention 'unifrom'; one of: ")
+    assert error.startswith("error: unknown intervention 'unifrom'; one of: ")
 
 
 def test_the_summary_tells_what_interventions_cost(tmp_path, capsys):

@@ -265,13 +265,6 @@ def test_nbest_numbers_the_lines_and_ranks_the_hypotheses(
         assert float(score) == pytest.approx(found.score, abs=1e-5)
 
 
-def test_closed_standard_input_is_an_error_and_no_prompt(checkpoint, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", None)
-
-    with pytest.raises(OSError, match="standard input is closed"):
-        translate(make_translate_config(checkpoint))
-
-
 def test_a_line_from_a_pipe_is_answered_before_the_next_one_arrives(
     checkpoint, monkeypatch, expected
 ):

@@ -6,15 +6,12 @@ import random
 from dataclasses import replace
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_data import list_corpus, unigram_config
-from tiny_translator import GREEDY, make_config, make_translate_config
+from tiny_translator import GREEDY, make_translate_config, write_checkpoint
 
-from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.cli.translate import translate
-from seq2seq.config.schema import build_model
 from seq2seq.data import train_tokenizers
 from seq2seq.files.text import UTF16_MARKS, LineReader
 from seq2seq.inference.translator import Translator
@@ -47,21 +44,8 @@ CORPUS = list_corpus(
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     """Write a tiny model that reads and writes sub-words, and return its path."""
-    config = make_config()
     tokenizers = train_tokenizers(unigram_config(), CORPUS)
-    torch.manual_seed(3)
-    model = build_model(
-        config,
-        source_vocabulary_size=len(tokenizers.source),
-        target_vocabulary_size=len(tokenizers.target),
-    )
-    state = {name: 4 * value for name, value in model.state_dict().items()}
-    path = tmp_path_factory.mktemp("fuzz") / "best.pt"
-    save_checkpoint(
-        path,
-        Checkpoint(config=config, tokenizers=tokenizers, model_state=state, training_state=None),
-    )
-    return path
+    return write_checkpoint(tmp_path_factory.mktemp("fuzz") / "run", tokenizers=tokenizers)
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
-from tiny_translator import make_config, make_translate_config
+from tiny_translator import make_translate_config, write_checkpoint
 
-from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.cli.translate import translate
 from seq2seq.cli.translate_config import LongLines, OutputFormat
-from seq2seq.config.schema import build_model
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.search import BeamConfig, GreedyConfig
 
@@ -35,22 +32,9 @@ WAYS = {
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a tiny model of characters that has every token at every step."""
-    config, tokenizers = make_config(), TokenizerPair(*[CharacterTokenizer("abc .")] * 2)
-    torch.manual_seed(3)
-    size = len(tokenizers.source)
-    model = build_model(config, source_vocabulary_size=size, target_vocabulary_size=size)
-    path = tmp_path_factory.mktemp("fuzz") / "best.pt"
-    save_checkpoint(
-        path,
-        Checkpoint(
-            config=config,
-            tokenizers=tokenizers,
-            model_state=model.state_dict(),
-            training_state=None,
-        ),
-    )
-    return path
+    """Write a tiny model of characters."""
+    tokenizers = TokenizerPair(*[CharacterTokenizer("abc .")] * 2)
+    return write_checkpoint(tmp_path_factory.mktemp("fuzz") / "run", tokenizers=tokenizers)
 
 
 def write_fuzz(path: Path, num_lines: int) -> None:

@@ -93,31 +93,25 @@ def test_a_line_without_links_leaves_its_pair_unguided(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "content", "message"),
-    [
-        (2, "0_0", r"links\.txt:2: '0_0' is not a link"),
-        (4, "0-0 3-1", r"links\.txt:4: link 3-1 lies outside the pair of 3 source and 3 target"),
-        (4, "0p3", r"links\.txt:4: link 0-3 lies outside the pair of 3 source and 3 target"),
-        (3, "x", r"links\.txt:3: 'x' is not a link"),
-    ],
-)
-def test_an_invalid_line_is_an_error_with_its_number(tmp_path, line, content, message):
-    alignments = [*ALIGNMENTS[: line - 1], content, *ALIGNMENTS[line:]]
-
-    with pytest.raises(ValueError, match=message):
-        prepare_data(guided_config(tmp_path, alignments))
-
-
-@pytest.mark.parametrize(
     ("alignments", "message"),
     [
         (ALIGNMENTS[:5], r"links\.txt: 5 lines, but the training text has more"),
         ([], r"links\.txt: 0 lines, but the training text has more"),
         ([*ALIGNMENTS, ""], r"links\.txt: more than 6 lines, but the training text has 6"),
         ([""] * 6, r"alignments=.*links\.txt: the alignments have no links"),
+        (["", "0_0"], r"links\.txt:2: '0_0' is not a link"),
+        (["", "", "x"], r"links\.txt:3: 'x' is not a link"),
+        (
+            ["", "", "", "0-0 3-1"],
+            r"links\.txt:4: link 3-1 lies outside the pair of 3 source and 3 target",
+        ),
+        (
+            ["", "", "", "0p3"],
+            r"links\.txt:4: link 0-3 lies outside the pair of 3 source and 3 target",
+        ),
     ],
 )
-def test_a_file_that_is_not_parallel_is_refused(tmp_path, alignments, message):
+def test_a_file_that_does_not_fit_the_text_is_refused(tmp_path, alignments, message):
     with pytest.raises(ValueError, match=message):
         prepare_data(guided_config(tmp_path, alignments))
 

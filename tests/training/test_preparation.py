@@ -31,6 +31,7 @@ def test_rows_of_an_evaluation_set_are_the_lines_of_its_files(tmp_path):
     sources = (tmp_path / "a.valid").read_text().splitlines()
     assert data.valid.sources == sources
     assert data.valid.references == [line[::-1] for line in sources]
+    assert data.valid.gold is None
     for row, line in enumerate(sources):
         assert data.tokenizers.source.decode(data.valid.encoded.source_rows[row].tolist()) == line
 
@@ -63,10 +64,6 @@ def test_given_tokenizers_are_used(tmp_path):
 
     assert again.tokenizers is first.tokenizers
     assert not list((tmp_path / "elsewhere").glob("tokenizers*"))
-
-
-def test_files_have_no_gold_alignments(tmp_path):
-    assert prepare_data(tiny_config(tmp_path)).valid.gold is None
 
 
 def test_the_grammar_has_gold_alignments_for_each_pair(tmp_path):

@@ -5,7 +5,13 @@ from itertools import pairwise
 
 import pytest
 import torch
-from headless_browser import needs_browser, open_browser, open_page
+from headless_browser import (
+    assert_makes_no_request,
+    needs_browser,
+    open_browser,
+    open_page,
+    shades_of,
+)
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -74,8 +80,7 @@ def tokens(browser, side):
 
 def shades(browser, side):
     """Return the opacity of the shade of each token."""
-    colors = [numbers_of(token, "background-color") for token in tokens(browser, side)]
-    return [color[3] if len(color) == 4 else 1.0 for color in colors]
+    return shades_of(tokens(browser, side))
 
 
 def numbers_of(token, name):
@@ -316,18 +321,7 @@ def test_text_is_shown_and_never_run(show, text):
 
 
 def test_the_page_makes_no_request_and_may_not(show):
-    browser = show(make_sentence(GERMAN, ENGLISH))
-
-    loaded = browser.execute_script("return performance.getEntriesByType('resource').length")
-    refused = browser.execute_async_script(
-        "const done = arguments[0];"
-        "addEventListener('securitypolicyviolation', event => done(event.effectiveDirective));"
-        "fetch('http://127.0.0.1:9/').catch(() => {});"
-    )
-
-    assert loaded == 0
-    assert refused == "connect-src"
-    browser.get_log("browser")  # what the refusal left there
+    assert_makes_no_request(show(make_sentence(GERMAN, ENGLISH)))
 
 
 def test_only_one_of_thousands_of_sentences_is_drawn(show):

@@ -3,7 +3,13 @@
 import re
 
 import pytest
-from headless_browser import needs_browser, open_browser, open_page
+from headless_browser import (
+    assert_makes_no_request,
+    needs_browser,
+    open_browser,
+    open_page,
+    shades_of,
+)
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -108,11 +114,7 @@ def tokens(browser, card, side):
 
 def shades(browser, card, side):
     """Return the opacity of the shade of each token."""
-    colors = [
-        [float(n) for n in re.findall(r"[\d.]+", each.value_of_css_property("background-color"))]
-        for each in tokens(browser, card, side)
-    ]
-    return [color[3] if len(color) == 4 else 1.0 for color in colors]
+    return shades_of(tokens(browser, card, side))
 
 
 def point_at(element):
@@ -311,18 +313,7 @@ def test_text_is_shown_and_never_run(show):
 
 
 def test_the_page_makes_no_request_and_may_not(show):
-    browser = show()
-
-    loaded = browser.execute_script("return performance.getEntriesByType('resource').length")
-    refused = browser.execute_async_script(
-        "const done = arguments[0];"
-        "addEventListener('securitypolicyviolation', event => done(event.effectiveDirective));"
-        "fetch('http://127.0.0.1:9/').catch(() => {});"
-    )
-
-    assert loaded == 0
-    assert refused == "connect-src"
-    browser.get_log("browser")  # what the refusal left there
+    assert_makes_no_request(show())
 
 
 def test_without_plotly_the_rest_of_the_page_works(show, monkeypatch):
