@@ -31,6 +31,8 @@ from seq2seq.training.monitoring.tensorboard import (
     MINUTES,
     TARGET_TOKENS,
     TRAIN_LOSS,
+    VALID_AER,
+    VALID_ATTENTION,
     VALID_BLEU,
     VALID_LOSS,
 )
@@ -41,6 +43,9 @@ _TITLES = {
     VALID_BLEU: ("Validation BLEU", "BLEU"),
     VALID_LOSS: ("Validation loss", "nats per token"),
     TRAIN_LOSS: ("Training loss", "nats per token"),
+    VALID_AER: ("Validation AER", "AER"),
+    f"{VALID_ATTENTION}/entropy": ("Entropy of attention, validation", "nats"),
+    f"{VALID_ATTENTION}/end": ("Attention to </s>, validation", "weight"),
 }
 _MAX_POINTS = 400
 """Points of a line, which bounds the size of the page."""

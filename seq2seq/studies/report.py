@@ -11,6 +11,7 @@ from seq2seq.inference.translator import Translator
 from seq2seq.studies.charts import attention_section, breakdown_section, curves_section
 from seq2seq.studies.findings import NOTHING, Findings
 from seq2seq.studies.interventions import interventions_section
+from seq2seq.studies.learning import learning_section
 from seq2seq.studies.runs import MEASURES, SEED, Group, StudyRun, describe_repeated_seeds
 from seq2seq.studies.tables import (
     ON_PAGE,
@@ -66,6 +67,7 @@ def study_page(
     """Compose the report of a study with a name."""
     missing = [*_missing(runs, groups, comparisons), *found.notes]
     curves = curves_section(groups, missing)
+    learning, maps = learning_section(groups, missing)
     breakdowns = breakdown_section(groups, missing)
     changed = interventions_section(found.losses)
     sentences = shown_sentences(groups, missing)
@@ -81,12 +83,22 @@ def study_page(
         not_compared.paragraphs = ["All runs ended, and all of them are compared."]
     results = results_section(runs, groups, comparisons)
     attention = attention_section(groups, found.agreement)
-    sections = [results, curves, attention, changed, breakdowns, translations, not_compared]
+    sections = [
+        results,
+        curves,
+        learning,
+        attention,
+        changed,
+        breakdowns,
+        translations,
+        not_compared,
+    ]
     return StudyPage(
         title=f"Study {name}",
         groups=[group.label for group in groups],
         sections=[each for each in sections if each.paragraphs or each.items],
         sentences=sentences,
+        maps=maps,
     )
 
 

@@ -32,7 +32,7 @@ class Measure(NamedTuple):
     form: str
     """Number format."""
     path: str
-    """Dotted key in results.json; empty: computed from the translations."""
+    """Dotted key in results.json; empty: computed from the translations or validations."""
     hint: str = ""
     """Meaning of the number."""
 
@@ -84,6 +84,15 @@ MEASURES = {
         "Tokens/s", ".0f", "target_tokens_per_second", "target tokens per second in training"
     ),
     "best_update": Measure("Best update", ".0f", "best_update"),
+    "aligned_at": Measure(
+        "Aligned at",
+        ".0f",
+        "",
+        "first validation with an AER at most midway between the first and the lowest",
+    ),
+    "half_bleu_at": Measure(
+        "Half BLEU at", ".0f", "", "first validation with half of the best BLEU"
+    ),
 }
 """By their keys in the tables."""
 _REQUIRED = ("valid", "test", "parameters", "seconds", "target_tokens_per_second")
@@ -352,6 +361,7 @@ def _read_results(run: StudyRun) -> None:
         paths = {name: measure.path for name, measure in MEASURES.items()}
         measures = _numbers(flatten(content), paths)
         run.heads = [_numbers(head, _OF_HEADS) for head in test.get("heads", [])]
+        measures |= _moments(content.get("validations", []))  # type: ignore[arg-type]
     except (AttributeError, TypeError, ValueError) as error:
         raise run.directory.damaged(run.directory.results, error) from error
     run.measures = {name: value for name, value in measures.items() if value is not None}
@@ -361,6 +371,25 @@ def _read_results(run: StudyRun) -> None:
     run.device = str(content.get("device", ""))
     run.is_best_at_end = content["best_update"] == content.get("updates")
     run.training_data = str(content.get("training_data", ""))
+
+
+_LEAST_FALL = 0.1
+"""Of AER; less is no alignment."""
+
+
+def _moments(validations: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the updates at which attention aligns, and at which BLEU reaches half of its best."""
+    found = {}
+    errors = [(each["update"], each["aer"]) for each in validations if "aer" in each]
+    if errors:
+        first, lowest = errors[0][1], min(error for _, error in errors)
+        if first - lowest >= _LEAST_FALL:
+            middle = (first + lowest) / 2
+            found["aligned_at"] = next(update for update, error in errors if error <= middle)
+    scores = [(each["update"], each["bleu"]) for each in validations]
+    if scores and (best := max(score for _, score in scores)) > 0:
+        found["half_bleu_at"] = next(update for update, score in scores if 2 * score >= best)
+    return found
 
 
 def _numbers(content: Mapping[str, object], keys: Mapping[str, str]) -> dict[str, float | None]:

@@ -209,6 +209,8 @@ class Section:
     tables: Sequence[Table] = ()
     has_sentences: bool = False
     """Whether the sentences of the report are shown here."""
+    has_maps: bool = False
+    """Whether the maps over the time of training are shown here."""
 
 
 class ShownTranslation(NamedTuple):
@@ -230,6 +232,36 @@ class ShownSentence(NamedTuple):
     translations: Sequence[ShownTranslation]
 
 
+class RunMaps(NamedTuple):
+    """The attention maps of a run at some of its validations."""
+
+    group: int
+    name: str
+    updates: Sequence[int]
+    scores: Sequence[str]
+    """The scores of each validation in words."""
+    maps: Sequence[Sequence[Sequence[Sequence[int]]]]
+    """In percent: [validation][pair][target token][source token]; a large map is empty."""
+
+    def thinned(self, step: int) -> "RunMaps":
+        """Return every `step`-th validation, and the last one."""
+        last = len(self.updates) - 1
+        kept = range(last % step, last + 1, step)
+        return self._replace(
+            updates=[self.updates[i] for i in kept],
+            scores=[self.scores[i] for i in kept],
+            maps=[self.maps[i] for i in kept],
+        )
+
+
+class MapsOverTime(NamedTuple):
+    """The maps of the same pairs in several runs."""
+
+    pairs: Sequence[Mapping[str, object]]
+    """Token labels of each pair: `source` and `target`."""
+    runs: Sequence[RunMaps]
+
+
 @dataclass(kw_only=True, slots=True)
 class StudyPage:
     """The content of the page."""
@@ -239,6 +271,7 @@ class StudyPage:
     """Label of each group."""
     sections: Sequence[Section]
     sentences: Sequence[ShownSentence]
+    maps: MapsOverTime | None = None
 
     def write(self, output: BinaryIO) -> None:
         """Write the page.
@@ -267,7 +300,12 @@ class StudyPage:
             {**each._asdict(), "translations": [one._asdict() for one in each.translations]}
             for each in self.sentences
         ]
-        return json_block({"groups": list(self.groups), "charts": charts, "sentences": sentences})
+        maps = self.maps and {
+            "pairs": self.maps.pairs,
+            "runs": [each._asdict() for each in self.maps.runs],
+        }
+        found = {"charts": charts, "sentences": sentences, "maps": maps}
+        return json_block({"groups": list(self.groups), **found})
 
 
 def plotly_script() -> str:
@@ -298,6 +336,8 @@ def _section(section: Section) -> str:
         boxes = "".join(_chart(each) for each in section.charts)
         parts.append(f'<div class="charts">{boxes}</div>')
     parts += [_table(table) for table in section.tables]
+    if section.has_maps:
+        parts.append('<div id="maps"></div>')
     if section.has_sentences:
         parts.append('<div id="sentences"></div>')
     return "\n".join([*parts, "</section>"])

@@ -297,6 +297,119 @@ function moveFocus(event) {
   next.focus();
 }
 
+// Maps over updates -------------------------------------------------------------------------------
+
+function listMaps() {
+  const { pairs, runs } = data.maps;
+  const bar = element("div", "", { className: "bar" });
+  const choose = (id, name, texts, value = 0) => {
+    const label = element("label", `${name} `);
+    const select = element("select", "", { id });
+    texts.forEach((text, index) => select.append(element("option", text, { value: index })));
+    select.value = value;
+    label.append(select);
+    bar.append(label);
+  };
+  const texts = pairs.map(({ target }) => target.filter((label) => label !== END).join("")
+    .replaceAll(WORD_START, " ").trim());
+  choose("map-pair", "Reference", texts);
+  const names = runs.map(({ name }) => name);
+  const other = runs.findIndex(({ group }) => group !== runs[0].group);
+  choose("map-one", "First run", names);
+  choose("map-other", "Second run", names, other < 0 ? names.length - 1 : other);
+  const slider = element("input", "", { id: "map-update", type: "range", min: 0 });
+  const label = element("label", "Update ");
+  label.append(element("output", "", { id: "map-number" }), slider);
+  bar.append(label);
+  const maps = element("div", "", { className: "maps" });
+  find("maps").append(bar, maps, element("p", "", { id: "map-readout", className: "readout",
+    ariaLive: "polite" }));
+  bar.addEventListener("input", drawMaps);
+  maps.addEventListener("mouseover", (event) => pointAtCell(event.target.closest("td")));
+  maps.addEventListener("mouseleave", () => pointAtCell(null));
+  drawMaps();
+  slider.value = slider.max;
+  drawMaps();
+}
+
+// The two chosen runs at the update of the slider, each at its last validation so far.
+function chosenMaps() {
+  const [pair, ...chosen] = ["pair", "one", "other"].map((id) => Number(find(`map-${id}`).value));
+  const runs = chosen.map((index) => data.maps.runs[index]);
+  const updates = [...new Set(runs.flatMap((run) => run.updates))].sort((a, b) => a - b);
+  const slider = find("map-update");
+  slider.max = updates.length - 1;
+  const update = updates[slider.value];
+  slider.setAttribute("aria-valuetext", update);
+  find("map-number").textContent = update;
+  const found = runs.map((run) => {
+    const at = Math.max(0, run.updates.filter((each) => each <= update).length - 1);
+    return { title: `${run.name}: update ${run.updates[at]}, ${run.scores[at]}`,
+      weights: run.maps[at][pair] };
+  });
+  const [one, other] = found.map(({ weights }) => weights);
+  const isKnown = one.length && other.length;
+  found.push({ title: "First minus second",
+    weights: isKnown ? one.map((row, t) => row.map((weight, s) => weight - other[t][s])) : [] });
+  return { pair: data.maps.pairs[pair], found };
+}
+
+function drawMaps() {
+  const { pair, found } = chosenMaps();
+  document.querySelector(".maps").replaceChildren(...found.map((map) => mapOf(pair, map)));
+  pointAtCell(null);
+}
+
+function mapOf({ source, target }, { title, weights }) {
+  const figure = element("figure");
+  figure.append(element("figcaption", title));
+  if (!weights.length) {
+    figure.append(element("p", "This map is too large to be kept.", { className: "muted" }));
+    return figure;
+  }
+  const table = element("table", "", { className: "map" });
+  const bare = (label) => label.replace(/^\u2581(?=.)/u, "");
+  const head = table.createTHead().insertRow();
+  head.append(element("td"), ...source.map((label) => {
+    const cell = element("th", "", { scope: "col" });
+    cell.append(element("span", bare(label)));
+    return cell;
+  }));
+  const body = table.createTBody();
+  weights.forEach((row, t) => {
+    const line = body.insertRow();
+    line.append(element("th", bare(target[t]), { scope: "row" }));
+    row.forEach((weight, s) => {
+      const cell = element("td", weight ? String(weight).replace("-", "\u2212") : "");
+      cell.classList.toggle("less", weight < 0);
+      cell.style.setProperty("--weight", Math.abs(weight) / 100);
+      Object.assign(cell.dataset, { t, s });
+      line.append(cell);
+    });
+  });
+  const box = element("div", "", { className: "scroll", tabIndex: 0, role: "group",
+    ariaLabel: title });
+  box.append(table);
+  figure.append(box);
+  return figure;
+}
+
+// A cell is marked in all maps; the line below names its weights.
+function pointAtCell(cell) {
+  const { t, s } = cell?.dataset ?? {};
+  document.querySelectorAll(".map tbody td").forEach((each) =>
+    each.classList.toggle("active", each.dataset.t === t && each.dataset.s === s));
+  if (t === undefined) {
+    find("map-readout").textContent = "";
+    return;
+  }
+  const { pair, found } = chosenMaps();
+  const weights = found.filter(({ weights: each }) => each.length)
+    .map(({ title, weights: each }) => `${title.split(":")[0]} ${each[t][s]}\u00a0%`);
+  find("map-readout").textContent =
+    `${pair.target[t]} looked at ${pair.source[s]}: ${weights.join("; ")}`.replaceAll(WORD_START, "");
+}
+
 // Groups ------------------------------------------------------------------------------------------
 
 function swatch(group) {
@@ -348,3 +461,4 @@ if (!hasCharts && boxes.length) {
 }
 drawCharts();
 if (data.sentences.length) listSentences();
+if (data.maps) listMaps();

@@ -83,7 +83,7 @@ def test_points_that_a_resumed_run_replaced_are_left_out_without_a_word(tmp_path
     assert not caplog.records
 
 
-def test_a_study_has_three_charts_with_a_line_for_each_group(trained):
+def test_a_study_has_charts_with_a_line_for_each_group_that_has_the_measure(trained):
     notes = []
     section = curves_section(group_runs(read_runs([trained])), notes)
 
@@ -91,8 +91,16 @@ def test_a_study_has_three_charts_with_a_line_for_each_group(trained):
         "Validation BLEU",
         "Validation loss",
         "Training loss",
+        "Entropy of attention, validation",
+        "Attention to </s>, validation",
     ]
-    assert all([each.group for each in chart.series] == [0, 1] for chart in section.charts)
+    drawn = [[each.group for each in chart.series] for chart in section.charts]
+    [with_attention] = [
+        index
+        for index, group in enumerate(group_runs(read_runs([trained])))
+        if group.label != "none"
+    ]
+    assert drawn == [[0, 1]] * 3 + [[with_attention]] * 2
     assert notes == []
     assert section.charts[1].series[0].x["updates"] == pytest.approx([6.0, 12.0, 18.0])
 

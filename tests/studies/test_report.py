@@ -176,11 +176,16 @@ def test_a_run_without_a_configuration_leaves_the_table_out(tmp_path):
 def test_a_trained_study_is_reported_in_full(trained, report):
     page, data = report(trained)
 
-    for title in ("Results", "Learning curves", "Attention", "Length and rare words"):
+    sections = ("Learning curves", "When it learns to look", "Attention", "Length and rare words")
+    for title in ("Results", *sections):
         assert f">{title}</h2>" in page
     assert "All runs ended, and all of them are compared." in page
     assert sorted(data["groups"]) == ["multihead", "none"]
-    assert len(data["charts"]) == 6
+    assert len(data["charts"]) == 8
+    assert [run["name"] for run in data["maps"]["runs"]] == [
+        "multihead, seed 1",
+        "multihead, seed 2",
+    ]
     assert len(data["sentences"]) == 3
     assert len(page) - len(plotly_script()) < 200_000
 

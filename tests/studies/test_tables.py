@@ -58,6 +58,8 @@ def test_the_leaderboard_has_a_row_for_each_run_and_a_column_for_each_swept_key(
         "minutes": "1.5",
         "tokens_per_second": "567.8",
         "best_update": "12",
+        "aligned_at": "",
+        "half_bleu_at": "",
         "failure": "",
     }
     assert (rows[3]["attention"], rows[3]["bleu"]) == ("odd", "")

@@ -20,6 +20,8 @@ from seq2seq.visualization.page import (
     Cell,
     Chart,
     Column,
+    MapsOverTime,
+    RunMaps,
     Section,
     Series,
     ShownSentence,
@@ -362,3 +364,33 @@ def test_the_first_column_stays_in_sight_with_its_head(show):
     assert len(lefts) == 5
     assert len(set(lefts)) == 1
     assert 0 <= lefts[0] <= 1
+
+
+def test_maps_of_two_runs_follow_the_slider_and_their_cells_light_together(browser, tmp_path):
+    runs = [
+        RunMaps(0, "dot, seed 1", [10, 20], ["BLEU 1.0", "BLEU 2.0"], [[[[90, 10]]], [[[70, 30]]]]),
+        RunMaps(1, "none", [20], ["BLEU 3.0"], [[[[20, 80]]]]),
+    ]
+    maps = MapsOverTime([{"source": [f"{START}Hund", "</s>"], "target": [f"{START}dog"]}], runs)
+    section = Section(title="Maps", paragraphs=["Maps"], has_maps=True)
+    study = StudyPage(title="s", groups=["a", "b"], sections=[section], sentences=[], maps=maps)
+    with (tmp_path / "report.html").open("wb") as file:
+        study.write(file)
+    open_page(browser, tmp_path / "report.html")
+
+    def cells():
+        found = browser.find_elements(By.CSS_SELECTOR, ".map")
+        return [[c.text for c in each.find_elements(By.CSS_SELECTOR, "tbody td")] for each in found]
+
+    assert cells() == [["70", "30"], ["20", "80"], ["50", "\u221250"]]
+    browser.find_element(By.ID, "map-update").send_keys(Keys.ARROW_LEFT)
+    assert cells() == [["90", "10"], ["20", "80"], ["70", "\u221270"]]
+    titles = [each.text for each in browser.find_elements(By.CSS_SELECTOR, ".maps figcaption")]
+    assert titles[:2] == ["dot, seed 1: update 10, BLEU 1.0", "none: update 20, BLEU 3.0"]
+
+    point_at(browser.find_element(By.CSS_SELECTOR, ".map tbody td"))
+
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".map td.active")) == 3
+    readout = browser.find_element(By.ID, "map-readout").text
+    assert readout.startswith("dog looked at Hund: dot, seed 1 90 %; none 20 %;")
+    assert browser.get_log("browser") == []

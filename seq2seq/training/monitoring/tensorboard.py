@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 MINUTES, TARGET_TOKENS = "minutes", "target_tokens"
 TRAIN_LOSS, VALID_LOSS, VALID_BLEU = "train/loss", "valid/loss", "valid/bleu"
+VALID_AER, VALID_ATTENTION = "valid/alignment_error_rate", "valid/attention"
 
 _SIZE = struct.Struct(">II")
 """Width and height in a PNG file, after 16 bytes."""
@@ -135,12 +136,12 @@ class TensorBoard:
         """Add the scores of a validation to the curves, and a figure that compares the heads."""
         values = _scores("valid", evaluation)
         if evaluation.alignment is not None:
-            values["valid/alignment_error_rate"] = evaluation.alignment.error_rate
+            values[VALID_AER] = evaluation.alignment.error_rate
         for name, mean in mean_over_heads(evaluation.heads).items():
-            values[f"valid/attention/{name}"] = mean
+            values[f"{VALID_ATTENTION}/{name}"] = mean
         if len(evaluation.heads) > 1:
             values |= _head_values(evaluation.heads)
-            self._file.add_image("valid/attention/heads", head_figure(evaluation.heads), update)
+            self._file.add_image(f"{VALID_ATTENTION}/heads", head_figure(evaluation.heads), update)
         self._scalars(values, update)
 
     def other_validation(self, name: str, evaluation: Evaluation, *, update: int) -> None:

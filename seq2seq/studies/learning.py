@@ -1,0 +1,113 @@
+"""When attention takes shape: its maps of the same pairs at each validation of a study."""
+
+from collections.abc import Sequence
+
+from seq2seq.studies.runs import Group, StudyRun
+from seq2seq.studies.tables import column, known_measures, spread
+from seq2seq.visualization.page import (
+    Cell,
+    Column,
+    MapsOverTime,
+    RunMaps,
+    Section,
+    Table,
+)
+
+MOMENTS = ("aligned_at", "half_bleu_at")
+_MAX_WEIGHTS = 600_000
+"""Weights on the page, which bounds its size; each takes two to three bytes."""
+TITLE = "When it learns to look"
+
+
+def learning_section(
+    groups: Sequence[Group], notes: list[str]
+) -> tuple[Section, MapsOverTime | None]:
+    """Return the section with the moments at which attention and BLEU rise, and its maps.
+
+    A run without maps, or with other pairs than the first one, is left out of the maps; `notes`
+    says so of other pairs.
+    """
+    names = known_measures(groups, MOMENTS)
+    maps = maps_over_time(groups, notes)
+    if maps is None and "aligned_at" not in names:
+        return Section(title=TITLE), None
+    section = Section(title=TITLE, has_maps=maps is not None)
+    texts = []
+    if "aligned_at" in names:
+        texts.append(
+            "Attention is aligned at the first validation whose AER is at most midway between the "
+            "first and the lowest of the run; AER must fall by 0.1 or more. Half BLEU is the first "
+            "validation with half of the run's best validation BLEU. Both can be no finer than the "
+            "validations are."
+        )
+        shown = [*names, "aer", "valid_bleu"]
+        section.tables = [
+            Table(
+                caption="Updates, mean \xb1 standard deviation over the runs",
+                columns=[Column("Group", is_numeric=False), *map(column, shown)],
+                rows=[
+                    [Cell(each.label), *(spread(each, name) for name in shown)] for each in groups
+                ],
+            )
+        ]
+    if maps is not None:
+        texts.append(
+            "The maps show the attention over validation pairs while the reference is read, in "
+            "percent, the mean of the heads. Move the slider through the training, and choose two "
+            "runs: the third map is the first minus the second."
+        )
+    section.paragraphs = texts
+    return section, maps
+
+
+def _name(group: Group, run: StudyRun) -> str:
+    return f"{group.label}, seed {run.seed}" if run.seed else run.name
+
+
+def maps_over_time(groups: Sequence[Group], notes: list[str]) -> MapsOverTime | None:
+    """Return the kept maps of the runs; None if no run has any."""
+    pairs: list[dict[str, object]] | None = None
+    shown: list[RunMaps] = []
+    for index, group in enumerate(groups):
+        for run in group.runs:
+            if not run.directory.validations.is_file():
+                continue
+            try:
+                content = run.directory.read_validations()
+            except ValueError as error:
+                notes.append(f"{run.name} has no maps of its validations: {error}.")
+                continue
+            kept = [each for each in content["validations"] if each.get("maps")]
+            if not kept:
+                continue
+            pairs = pairs or content["pairs"]
+            if content["pairs"] != pairs:
+                notes.append(
+                    f"{run.name} has no maps of its validations here: its pairs differ from those "
+                    f"of {shown[0].name}."
+                )
+                continue
+            shown.append(
+                RunMaps(
+                    group=index,
+                    name=_name(group, run),
+                    updates=[each["update"] for each in kept],  # type: ignore[misc]  # of what a run wrote
+                    scores=[_scores(each) for each in kept],
+                    maps=[each["maps"] for each in kept],  # type: ignore[misc]
+                )
+            )
+    if pairs is None:
+        return None
+    num_weights = sum(len(row) for run in shown for of in run.maps for m in of for row in m)
+    step = -(-num_weights // _MAX_WEIGHTS)
+    if step > 1:
+        notes.append(f"Of the maps, one of {step} validations is shown, to keep the page small.")
+    return MapsOverTime(pairs, [run.thinned(step) for run in shown])
+
+
+def _scores(validation: dict[str, object]) -> str:
+    """Return the scores of a validation in words."""
+    forms = {"bleu": "BLEU {:.1f}", "aer": "AER {:.3f}", "entropy": "entropy {:.2f}"}
+    return ", ".join(
+        form.format(validation[name]) for name, form in forms.items() if name in validation
+    )

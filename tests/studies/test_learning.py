@@ -1,0 +1,103 @@
+import json
+
+import pytest
+from tiny_study import change_results, write_study
+
+from seq2seq.studies import learning
+from seq2seq.studies.learning import learning_section
+from seq2seq.studies.runs import group_runs, read_runs
+
+PAIRS = [{"source": ["\u2581Hund", "</s>"], "target": ["\u2581dog", "</s>"]}]
+AER = (0.9, 0.8, 0.4, 0.1)
+BLEU = (1.0, 12.0, 28.0, 30.0)
+
+
+def write_history(path, *, errors=AER, pairs=PAIRS):
+    """Write what a run leaves of its validations, each with a map of its own."""
+    scores = [
+        {"update": 10 * n, "bleu": bleu, "loss": 1.0, "aer": error}
+        for n, (bleu, error) in enumerate(zip(BLEU, errors, strict=True), start=1)
+    ]
+    change_results(path, validations=scores)
+    kept = [each | {"maps": [[[n, 100 - n], [0, 100]]]} for n, each in enumerate(scores)]
+    (path / "validations.json").write_text(json.dumps({"pairs": pairs, "validations": kept}))
+
+
+@pytest.fixture
+def study(tmp_path):
+    sweep = write_study(tmp_path / "sweep")
+    for path in sweep.glob("*dot*"):
+        write_history(path)
+    return sweep
+
+
+def section_of(study):
+    notes = []
+    section, maps = learning_section(group_runs(read_runs([study])), notes)
+    return section, maps, notes
+
+
+def test_the_moments_are_the_first_validations_that_reach_the_middle(study):
+    section, _, notes = section_of(study)
+
+    [table] = section.tables
+    heads = [column.label for column in table.columns]
+    rows = {
+        row[0].text: dict(zip(heads, [cell.value for cell in row], strict=True))
+        for row in table.rows
+    }
+    assert rows["dot"]["Aligned at"] == 30  # 0.4 is the first at most (0.9 + 0.1) / 2
+    assert rows["dot"]["Half BLEU at"] == 30  # 28 is the first of at least 15
+    assert rows["none"]["Aligned at"] is None
+    assert notes == []
+
+
+def test_an_error_rate_that_hardly_falls_is_no_alignment(study):
+    for path in study.glob("*dot*"):
+        write_history(path, errors=(0.9, 0.88, 0.85, 0.81))
+
+    section, maps, _ = section_of(study)
+
+    assert section.tables == ()
+    assert maps is not None
+
+
+def test_the_maps_are_those_of_all_runs_that_kept_them(study):
+    section, maps, _ = section_of(study)
+
+    assert section.has_maps
+    assert maps.pairs == PAIRS
+    assert [run.name for run in maps.runs] == ["dot, seed 1", "dot, seed 2"]
+    assert maps.runs[0].updates == [10, 20, 30, 40]
+    assert maps.runs[0].scores[1] == "BLEU 12.0, AER 0.800"
+    assert maps.runs[1].maps[3] == [[[3, 97], [0, 100]]]
+
+
+def test_of_many_maps_every_second_one_and_the_last_are_shown(study, monkeypatch):
+    monkeypatch.setattr(learning, "_MAX_WEIGHTS", 2 * 4 * 4 // 2)
+
+    _, maps, notes = section_of(study)
+
+    assert [run.updates for run in maps.runs] == [[20, 40], [20, 40]]
+    assert "one of 2 validations" in notes[0]
+
+
+@pytest.mark.parametrize("damage", ["pairs", "file"])
+def test_a_run_whose_maps_do_not_compare_is_left_out_with_a_note(study, damage):
+    path = next(study.glob("*dot*seed-2"))
+    if damage == "pairs":
+        write_history(path, pairs=[{"source": ["a"], "target": ["b"]}])
+    else:
+        (path / "validations.json").write_text("{")
+
+    _, maps, [note] = section_of(study)
+
+    assert [run.name for run in maps.runs] == ["dot, seed 1"]
+    assert path.name in note
+
+
+def test_a_study_without_maps_and_alignment_has_no_section(tmp_path):
+    section, maps, notes = section_of(write_study(tmp_path / "sweep"))
+
+    assert maps is None
+    assert not (section.paragraphs or section.tables or notes)
