@@ -19,7 +19,8 @@ def trained(tmp_path_factory):
         for seed in (1, 2):
             swept = [f"attention={attention}", f"seed={seed}"]
             path = folder / "sweep" / f"{attention}-{seed}"
-            run_training(tiny_config(folder, *swept, *overrides), path)
+            samples = "training.validation.num_samples=2"
+            run_training(tiny_config(folder, *swept, *overrides, samples), path)
             RunDirectory(path).record_overrides(swept)
     return folder / "sweep"
 
