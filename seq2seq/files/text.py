@@ -27,7 +27,8 @@ CHUNK = 1 << 16
 """Bytes read at once."""
 PATIENCE = 0.02
 """Seconds without new bytes after which a pipe counts as paused."""
-_GZIP = zlib.MAX_WBITS | 16  # zlib's value for a gzip header and checksum
+_DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
+"""Errors of gzip files that are cut off, damaged or not gzipped."""
 
 
 @contextlib.contextmanager
@@ -40,7 +41,7 @@ def open_text(path: Path) -> Iterator[BinaryIO]:
     try:
         with gzip.open(path) if is_gzip(path) else path.open("rb") as file:
             yield cast(BinaryIO, file)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except _DAMAGE as error:
         raise damaged_gzip(str(path), error) from error
 
 
@@ -97,12 +98,12 @@ class LineReader:
     not UTF-8 are replaced by U+FFFD; a warning at the end counts the lines with such bytes.
     """
 
-    def __init__(self, file: "io.FileIO | io.BytesIO | _Unpacked", *, name: str) -> None:
-        """Read from an unbuffered file; `name` stands for it in messages."""
+    def __init__(self, file: io.FileIO | io.BytesIO | gzip.GzipFile, *, name: str) -> None:
+        """Read from an unbuffered or packed file; `name` stands for it in messages."""
         self.name = name
         self._file = file
         # Windows can only wait for sockets.
-        self._can_wait = os.name != "nt" and not isinstance(file, io.BytesIO)
+        self._can_wait = os.name != "nt" and isinstance(file, io.FileIO)
         self._lines: deque[bytes] = deque()
         self._partial = bytearray()
         self._ended = False
@@ -142,8 +143,6 @@ class LineReader:
 
     def _is_ready(self, patience: float | None) -> bool:
         """Wait until the file can be read, or return False after `patience` seconds."""
-        if isinstance(self._file, _Unpacked) and self._file.has_unpacked():
-            return True
         if not self._can_wait:
             return True
         waiting = select.poll()  # unlike select.select, it takes any number of open files
@@ -166,7 +165,7 @@ class LineReader:
     def _read(self) -> bytes | None:
         try:
             return self._file.read(CHUNK)
-        except (EOFError, zlib.error) as error:
+        except _DAMAGE as error:
             raise damaged_gzip(self.name, error) from error
 
     def _decode(self, line: bytes, number: int) -> str:
@@ -175,55 +174,6 @@ class LineReader:
         except UnicodeDecodeError:
             self._num_invalid += 1
             return decode_line(line, number=number, errors="replace")
-
-
-class _Unpacked:
-    """The contents of a gzip file, as far as its bytes have arrived.
-
-    `gzip.GzipFile` would wait until a pipe has filled the requested size.
-    """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.fileno = file.fileno
-        self._file = file
-        self._member = zlib.decompressobj(wbits=_GZIP)
-        self._packed = b""
-
-    def read(self, size: int) -> bytes | None:
-        """Return up to `size` unpacked bytes; None if the packed ones do not yield a byte yet.
-
-        A few packed bytes may hold gigabytes, which are unpacked when they are asked for.
-
-        Raises:
-            EOFError: The file ends too early.
-            zlib.error: The file is damaged or not gzipped.
-        """
-        if unpacked := self._unpack(size):
-            return unpacked
-        packed = self._file.read(size)
-        if packed is None:
-            return None
-        if not packed and not self._member.eof:
-            raise EOFError("it ends too early")
-        self._packed = packed
-        return self._unpack(size) or (None if packed else b"")
-
-    def has_unpacked(self) -> bool:
-        """Return whether `read` may return bytes without reading the file."""
-        return bool(self._packed)
-
-    def _unpack(self, size: int) -> bytes:
-        """Unpack from the members of the file, between which there may be zero bytes."""
-        unpacked = b""
-        while self._packed and not unpacked:
-            if self._member.eof:
-                self._packed = self._packed.lstrip(b"\0")
-                if not self._packed:
-                    break
-                self._member = zlib.decompressobj(wbits=_GZIP)
-            unpacked = self._member.decompress(self._packed, size)
-            self._packed = self._member.unconsumed_tail or self._member.unused_data
-        return unpacked
 
 
 @contextlib.contextmanager
@@ -241,8 +191,8 @@ def open_lines(path: str, *, key: str) -> Iterator[LineReader]:
     name = f"{key}={path}"
     found = expand_home(path, key=key)
     check_readable(found, name=name)
-    with found.open("rb", buffering=0) as file:
-        yield LineReader(_Unpacked(file) if is_gzip(found) else file, name=name)
+    with gzip.open(found) if is_gzip(found) else found.open("rb", buffering=0) as file:
+        yield LineReader(file, name=name)
 
 
 def parallel(

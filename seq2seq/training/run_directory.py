@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import math
 import os
 import shutil
 import time
@@ -442,21 +443,17 @@ class SaveClock:
         Args:
             every_minutes: Minutes between saves; None: no save is due.
         """
-        self._interval = None if every_minutes is None else 60 * every_minutes
-        self._saved = time.monotonic()
-        self._cost = 0.0
+        self._interval = math.inf if every_minutes is None else 60 * every_minutes
+        self._due = time.monotonic() + self._interval
 
     def is_due(self) -> bool:
-        """Return whether a save is due; slow saves are rarer, so that they cost at most 1%."""
-        if self._interval is None:
-            return False
-        wait = max(self._interval, self._cost / _LARGEST_SHARE)
-        return time.monotonic() - self._saved >= wait
+        """Return whether a save is due."""
+        return time.monotonic() >= self._due
 
     @contextlib.contextmanager
     def saving(self) -> Iterator[None]:
-        """Measure a save in a context, and start anew."""
+        """Measure a save in a context; slow saves are rarer, so that they cost at most 1%."""
         started = time.monotonic()
         yield
-        self._saved = time.monotonic()
-        self._cost = self._saved - started
+        ended = time.monotonic()
+        self._due = ended + max(self._interval, (ended - started) / _LARGEST_SHARE)

@@ -8,7 +8,6 @@ import resource
 import sys
 import threading
 import tracemalloc
-import zlib
 
 import pytest
 from hypothesis import given
@@ -183,49 +182,6 @@ def test_packed_files_in_a_row_are_one_file_without_zeros_between(tmp_path, padd
     assert read_named(tmp_path / "a.gz") == ["a", "b"]
 
 
-@pytest.fixture
-def packed_pipe(tmp_path):
-    """Return the name of a pipe of packed lines, and a file that writes to it."""
-    os.mkfifo(tmp_path / "pipe.gz")
-    # Opened to read and write, it waits for nobody.
-    descriptor = os.open(tmp_path / "pipe.gz", os.O_RDWR)
-    with os.fdopen(descriptor, "wb", 0) as file:
-        yield str(tmp_path / "pipe.gz"), file
-
-
-@posix
-def test_lines_of_a_packed_pipe_are_read_when_they_are_written(packed_pipe):
-    name, pipe = packed_pipe
-    packer = zlib.compressobj(wbits=31)
-
-    def pack(content, mode=zlib.Z_SYNC_FLUSH):
-        return packer.compress(content) + packer.flush(mode)
-
-    with open_lines(name, key="input") as reader:
-        lines = iter(reader)
-        pipe.write(pack(b"a\n"))
-        first, at_pause = next(lines), reader.has_more()
-        pipe.write(pack(b"b\n", zlib.Z_FINISH))
-        pipe.close()
-        second, at_end = next(lines), reader.has_more()
-
-    assert (first, second) == ("a", "b")
-    assert (at_pause, at_end) == (False, False)
-
-
-@posix
-def test_a_packed_pipe_is_read_a_byte_at_a_time(packed_pipe):
-    name, pipe = packed_pipe
-
-    with open_lines(name, key="input") as reader:
-        for byte in gzip.compress(b"a\n") + gzip.compress(b"b\n"):
-            pipe.write(bytes([byte]))
-            reader.has_more()
-        pipe.close()
-
-        assert list(reader) == ["a", "b"]
-
-
 WHOLE = gzip.compress(b"".join(b"%d\n" % (number * number) for number in range(9000)))
 
 
@@ -238,7 +194,6 @@ WHOLE = gzip.compress(b"".join(b"%d\n" % (number * number) for number in range(9
         pytest.param(WHOLE[:-8] + b"\0\0\0\0" + WHOLE[-4:], id="wrong sum"),
         pytest.param(WHOLE + b"more", id="something behind it"),
         pytest.param(b"ein hund\n", id="plain"),
-        pytest.param(b"", id="empty"),
     ],
 )
 def test_a_damaged_packed_file_is_refused_by_name(tmp_path, content):
