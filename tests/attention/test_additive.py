@@ -67,33 +67,6 @@ def test_other_types_have_an_empty_state(config):
 
 
 @every_remembering_type
-def test_rows_of_a_sentence_keep_their_own_states(config):
-    attention, memory, queries = prepared(config)
-    rows = torch.arange(3).repeat_interleave(2)
-    beams = [torch.randn(6, 6).double() for _ in queries]
-
-    start = tuple(part[rows] for part in attention.start(memory))
-    together = run(attention, memory, beams, start)
-    apart = run(attention, memory.select(rows), beams, attention.start(memory.select(rows)))
-
-    assert_close(together, apart)
-
-
-@every_remembering_type
-def test_a_reordered_beam_continues_with_the_states_of_its_rows(config):
-    attention, memory, queries = prepared(config)
-    _, _, state = run(attention, memory, queries[:2], attention.start(memory))
-    rows = torch.tensor([2, 0, 0, 1])
-
-    context, weights, _ = attention.step(queries[2], memory, state)
-    selected = tuple(part.index_select(0, rows) for part in state)
-    reordered = attention.step(queries[2][rows], memory.select(rows), selected)
-
-    assert_close(reordered[0], context[rows])
-    assert_close(reordered[1], weights[rows])
-
-
-@every_remembering_type
 def test_state_of_padding_stays_zero_and_a_step_changes_no_argument(config):
     attention, memory, queries = prepared(config)
     _, _, state = run(attention, memory, queries[:2], attention.start(memory))

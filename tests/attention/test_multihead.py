@@ -286,13 +286,3 @@ def test_selected_rows_continue_from_their_own_past():
 
     joined = torch.cat([states[rows, :3], states[rows, 4:]], dim=1)
     assert_close(context, module(joined).context[:, -1], atol=1e-12, rtol=0)
-
-
-def test_step_does_not_change_its_arguments():
-    module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(CausalSelfAttention)
-    _, pasts = unroll(module, states[:, :2])
-    before = [part.clone() for part in pasts[-1]]
-
-    module.step(states[:, 2], pasts[-1])
-
-    assert_close(list(pasts[-1]), before, atol=0, rtol=0)

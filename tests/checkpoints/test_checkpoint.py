@@ -3,7 +3,6 @@
 import dataclasses
 import io
 import os
-import pickle
 from pathlib import Path
 
 import pytest
@@ -54,16 +53,6 @@ def edit(path: Path):
         torch.save({**torch.load(path, weights_only=True), **values}, path)
 
     return change
-
-
-class Evil:
-    """Code that pickle would run on loading."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Path.touch, (self.path,)
 
 
 def test_a_loaded_checkpoint_equals_the_saved_one(checkpoint, path):
@@ -171,23 +160,6 @@ def test_a_configuration_that_this_version_lacks_is_an_error(
 
     with pytest.raises(ValueError, match=rf"^checkpoint={path}: .*{message}"):
         load_checkpoint(path)
-
-
-@pytest.mark.parametrize("is_plain", [True, False])
-def test_code_in_a_file_is_refused_and_not_run(tmp_path, is_plain):
-    path, trace = tmp_path / "x.pt", tmp_path / "trace"
-    if is_plain:
-        path.write_bytes(pickle.dumps(Evil(trace)))
-    else:
-        torch.save({"format": FORMAT, "evil": Evil(trace)}, path)
-
-    with pytest.raises(ValueError, match="is not a checkpoint of train"):
-        load_checkpoint(path)
-
-    assert not trace.exists()
-    if not is_plain:
-        torch.load(path, weights_only=False)
-        assert trace.exists()  # it would have run
 
 
 @pytest.mark.parametrize("step", ["torch.save", "os.fsync"])

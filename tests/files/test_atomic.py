@@ -212,14 +212,6 @@ def test_a_compressed_archive_is_refused_unread(path, tmp_path):
         load_archive(tmp_path / "y.pt")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
-def test_a_pipe_is_refused_instead_of_awaited(tmp_path):
-    os.mkfifo(tmp_path / "x.pt")
-
-    with pytest.raises(DamagedFileError):
-        load_archive(tmp_path / "x.pt")
-
-
 def test_a_missing_file_is_the_error_of_the_system(tmp_path):
     with pytest.raises(FileNotFoundError) as error:
         load_archive(tmp_path / "x.pt")

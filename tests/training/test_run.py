@@ -3,7 +3,6 @@ import logging
 
 import pytest
 import torch
-from same_run import Killed, kill_in
 from tiny_training import read_scalars, read_tags, tiny_config, tiny_run, write_corpus
 
 from seq2seq.config.schema import load_config
@@ -107,24 +106,6 @@ def test_equal_seeds_give_equal_runs(run, folder):
     assert not all(torch.equal(weights["other"][name], value) for name, value in first.items())
 
 
-def test_a_second_run_in_the_directory_of_a_live_one_is_refused(tmp_path, monkeypatch):
-    original, refusals = Updater.make, []
-
-    def make(self, batches, **keywords):
-        if keywords["update"] == 2:
-            for choice in ((), ("resume=true",), ("overwrite=true",)):
-                with pytest.raises(ValueError, match="is in use by process") as refusal:
-                    tiny_run(tmp_path, *OVERRIDES, *choice)
-                refusals.append(refusal)
-        return original(self, batches, **keywords)
-
-    monkeypatch.setattr(Updater, "make", make)
-    tiny_run(tmp_path, *OVERRIDES)
-
-    assert len(refusals) == 3
-    assert not (tmp_path / "runs" / "tiny" / ".lock").exists()
-
-
 def test_an_error_in_the_data_leaves_no_run_directory(tmp_path):
     write_corpus(tmp_path)
     (tmp_path / "b.test").write_text("one line\n")
@@ -200,17 +181,6 @@ def test_a_finished_run_without_its_last_checkpoint_does_not_start_again(tmp_pat
     ):
         tiny_run(tmp_path, "training.max_updates=1", f"resume={resume}")
     assert not last.exists()
-
-
-def test_resuming_before_the_first_checkpoint_starts_again(tmp_path, monkeypatch, caplog):
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_in(patch, Updater, "make", call=1)
-        tiny_run(tmp_path, "training.max_updates=1")
-    with caplog.at_level(logging.INFO):
-        tiny_run(tmp_path, "training.max_updates=1", "resume=true")
-
-    assert "no checkpoint was written yet; the run starts again" in caplog.text
-    assert (tmp_path / "runs" / "tiny" / "results.json").exists()
 
 
 def test_too_little_memory_for_the_state_of_a_checkpoint_is_not_a_damaged_file(
