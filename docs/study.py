@@ -1,4 +1,6 @@
-"""The example report of the documentation, kept as data: `python docs/study.py SWEEP BASELINE`.
+"""The example report of the documentation, kept as data.
+
+    python docs/study.py SWEEP BASELINE INTERVENTIONS
 
 A report has 5 MB, of which plotly.js takes nearly all. The build of the documentation writes it
 from study.json, with the template, scripts and style of today.
@@ -9,6 +11,8 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from seq2seq.inference.interventions import find_intervention
+from seq2seq.studies.findings import find
 from seq2seq.studies.report import study_page
 from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.studies.tables import compare_with_baseline
@@ -16,6 +20,8 @@ from seq2seq.visualization.page import (
     Cell,
     Chart,
     Column,
+    MapsOverTime,
+    RunMaps,
     Section,
     Series,
     ShownSentence,
@@ -46,12 +52,16 @@ def from_json(text: str) -> StudyPage:
         section["charts"] = [Chart(**chart) for chart in section["charts"]]
         section["tables"] = [Table(**table) for table in section["tables"]]
     sentences = [
-        ShownSentence(source, reference, [ShownTranslation(*each) for each in translations])
-        for source, reference, translations in content["sentences"]
+        ShownSentence(source, reference, [ShownTranslation(*each) for each in found], numbers)
+        for source, reference, found, numbers in content["sentences"]
     ]
-    sections = [Section(**section) for section in content["sections"]]
+    pairs, kept = content["maps"]
     return StudyPage(
-        title=content["title"], groups=content["groups"], sections=sections, sentences=sentences
+        title=content["title"],
+        groups=content["groups"],
+        sections=[Section(**section) for section in content["sections"]],
+        sentences=sentences,
+        maps=MapsOverTime(pairs, [RunMaps(*each) for each in kept]),
     )
 
 
@@ -68,8 +78,10 @@ def _lines(value: object) -> str:
 
 
 if __name__ == "__main__":
-    _, sweep, baseline = sys.argv
+    _, sweep, baseline, interventions = sys.argv
     runs = read_runs([Path(sweep)])
     groups = group_runs(runs)
-    found = study_page(runs, groups, compare_with_baseline(groups, baseline), name=Path(sweep).name)
-    KEPT.write_text(to_json(found), encoding="utf-8")
+    comparisons = compare_with_baseline(groups, baseline)
+    found = find(groups, comparisons, list(map(find_intervention, interventions.split(","))))
+    page = study_page(runs, groups, comparisons, found, name=Path(sweep).name)
+    KEPT.write_text(to_json(page), encoding="utf-8")

@@ -1,13 +1,13 @@
 """What a study finds beyond the scores of its runs: measures, agreement, interventions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from seq2seq.inference.interventions import Intervention
 from seq2seq.studies.agreement import Divergences, compare_attention, divergences
 from seq2seq.studies.interventions import Row, measure_losses
-from seq2seq.studies.measures import RareWords, compare_measures, read_run
-from seq2seq.studies.runs import Group
+from seq2seq.studies.measures import RareWords, Reading, compare_measures, read_run
+from seq2seq.studies.runs import Group, StudyRun
 from seq2seq.studies.tables import BaselineComparison
 
 AGREEMENT = ("agreement_within", "agreement_between", "agreement_p")
@@ -24,6 +24,8 @@ class Findings(NamedTuple):
     """What each group loses by each intervention."""
     notes: Sequence[str] = ()
     """What is left out."""
+    readings: Mapping[StudyRun, Reading] = {}
+    """The test set as each run reads it."""
 
 
 NOTHING = Findings()
@@ -47,4 +49,4 @@ def find(
             row |= dict(zip(AGREEMENT, found, strict=True)) if found else {}
     notes: list[str] = []
     losses = measure_losses(groups, interventions, readings, notes)
-    return Findings(measures, agreement, losses, notes)
+    return Findings(measures, agreement, losses, notes, readings)

@@ -1,17 +1,22 @@
 """The report of a study: results in words and tables, charts, translations, and what is missing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
+
+import numpy as np
 
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.significance import LEVEL, MAX_RUNS
 from seq2seq.files.atomic import whole_file
+from seq2seq.inference.interventions import changed_words
 from seq2seq.inference.results import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.charts import attention_section, breakdown_section, curves_section
 from seq2seq.studies.findings import NOTHING, Findings
 from seq2seq.studies.interventions import interventions_section
 from seq2seq.studies.learning import learning_section
+from seq2seq.studies.measures import Reading, ratio
 from seq2seq.studies.runs import MEASURES, SEED, Group, StudyRun, describe_repeated_seeds
 from seq2seq.studies.tables import (
     ON_PAGE,
@@ -39,6 +44,8 @@ _NOTABLE_RATIO = 1.25
 _LOCAL = ("data.cache_dir",)
 """Keys that describe the machine and not the study."""
 NUM_SENTENCES = 12
+"""Of all lengths; those with the highest of each other number join them."""
+NUM_EXTREME = 4
 _MAX_WEIGHTS = 1_500_000
 """Weights on the page, which bounds its size; each takes two to four bytes."""
 
@@ -70,13 +77,14 @@ def study_page(
     learning, maps = learning_section(groups, missing)
     breakdowns = breakdown_section(groups, missing)
     changed = interventions_section(found.losses)
-    sentences = shown_sentences(groups, missing)
+    sentences = shown_sentences(groups, missing, found.readings)
     translations = Section(title="Translations", has_sentences=True)
     if sentences:
         translations.paragraphs = [
-            "Test sentences of all lengths, translated by the run of each group with the best "
-            "validation score. Point at a token, or reach it with Tab and the arrow keys, to see "
-            "what it looked at or what looked at it."
+            "Test sentences of all lengths, and those that the groups translate most differently, "
+            "farthest from the reference and with the highest AER, translated by the run of each "
+            "group with the best validation score. Point at a token, or reach it with Tab and the "
+            "arrow keys, to see what it looked at or what looked at it."
         ]
     not_compared = Section(title="Not compared", items=missing)
     if not missing:
@@ -303,10 +311,12 @@ def _missing(
         )
 
 
-def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSentence]:
+def shown_sentences(
+    groups: Sequence[Group], notes: list[str], readings: Mapping[StudyRun, Reading]
+) -> list[ShownSentence]:
     """Translate some test sentences with the best run of each group; `notes` gets what is left out.
 
-    All groups with the test set of the first one translate.
+    All groups with the test set of the first one translate. AER is that of their `readings`.
     """
     members = groups_with_first_test_set(groups)
     try:
@@ -315,7 +325,12 @@ def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSent
     except (ValueError, OSError):
         notes.append("No sentences are shown, because no run has kept its test.src.")
         return []
+    numbers = sentence_numbers([groups[i].best for i in members], sources, readings)
     chosen = choose_sentences(sources, NUM_SENTENCES)
+    for values in numbers.values():
+        highest = sorted(range(len(sources)), key=lambda i: (-values[i], i))
+        chosen += [i for i in highest[:NUM_EXTREME] if sources[i].strip()]
+    chosen = sorted(dict.fromkeys(chosen), key=lambda i: (len(sources[i].split()), i))
     found = {}
     for index in members:
         run = groups[index].best
@@ -336,8 +351,34 @@ def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSent
             )
             break
         shown = [_shown(index, each) for index, each in of_groups]
-        sentences.append(ShownSentence(sources[line], references[line], shown))
+        of_line = {"Source words": float(len(sources[line].split()))}
+        of_line |= {name: round(values[line], 3) for name, values in numbers.items()}
+        sentences.append(ShownSentence(sources[line], references[line], shown, of_line))
     return sentences
+
+
+def sentence_numbers(
+    runs: Sequence[StudyRun], sources: Sequence[str], readings: Mapping[StudyRun, Reading]
+) -> dict[str, list[float]]:
+    """Return what a reader may order the sentences by, for each sentence.
+
+    The number of different translations, the mean share of words that differ from the reference,
+    and, with gold links, the mean AER.
+    """
+    texts = list(zip(*(run.translations for run in runs), strict=True))
+    references = runs[0].references
+    found = {
+        "Different translations": [float(len(set(each))) for each in texts],
+        "Words unlike the reference": [
+            fmean(changed_words([text], [reference]) for text in each)
+            for each, reference in zip(texts, references, strict=True)
+        ],
+    }
+    readable = [readings[run].statistics for run in runs if run in readings]
+    errors = [each["aer"] for each in readable if "aer" in each]
+    if errors:
+        found["AER"] = np.mean([ratio(each) for each in errors], axis=0).tolist()
+    return found
 
 
 def choose_sentences(sources: Sequence[str], number: int) -> list[int]:

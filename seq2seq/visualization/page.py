@@ -230,6 +230,8 @@ class ShownSentence(NamedTuple):
     source: str
     reference: str
     translations: Sequence[ShownTranslation]
+    numbers: Mapping[str, float]
+    """What the sentences can be ordered by: the first rises, the others fall."""
 
 
 class RunMaps(NamedTuple):

@@ -265,15 +265,14 @@ function drawSentence(index) {
 
 function listSentences() {
   const bar = element("div", "", { className: "bar" });
+  const order = element("select", "", { id: "order", ariaLabel: "Order of the sentences" });
+  Object.keys(data.sentences[0].numbers).forEach((name) => order.append(element("option", name)));
   const choice = element("select", "", { id: "choice", ariaLabel: "Sentence" });
-  data.sentences.forEach(({ source }, index) => {
-    const short = source.length > 60 ? `${source.slice(0, 60)}\u2026` : source;
-    choice.append(element("option", `${index + 1}: ${short}`, { value: index }));
-  });
+  order.addEventListener("change", () => sortSentences(order, choice));
   choice.addEventListener("change", () => drawSentence(Number(choice.value)));
   const step = (id, text, move) => element("button", text, { id, type: "button",
     onclick: () => drawSentence(current + move) });
-  bar.append(step("previous", "Previous", -1), step("next", "Next", 1), choice);
+  bar.append(order, step("previous", "Previous", -1), step("next", "Next", 1), choice);
   find("sentences").append(bar, element("div", "", { id: "sentence" }));
   const cards = find("sentence");
   cards.addEventListener("mouseover", (event) => point(event.target.closest(".token")));
@@ -281,6 +280,20 @@ function listSentences() {
   cards.addEventListener("focusin", (event) => point(event.target.closest(".token")));
   cards.addEventListener("focusout", () => point(null));
   cards.addEventListener("keydown", moveFocus);
+  sortSentences(order, choice);
+}
+
+// The first number rises, the others fall.
+function sortSentences(order, choice) {
+  const sign = order.selectedIndex ? -1 : 1;
+  const numberOf = ({ numbers }) => numbers[order.value];
+  data.sentences.sort((one, other) => sign * (numberOf(one) - numberOf(other)));
+  choice.replaceChildren(...data.sentences.map((sentence, index) => {
+    const { source } = sentence;
+    const short = source.length > 60 ? `${source.slice(0, 60)}\u2026` : source;
+    const text = `${index + 1} (${numberOf(sentence)}): ${short}`;
+    return element("option", text, { value: index });
+  }));
   drawSentence(0);
 }
 

@@ -1,13 +1,16 @@
 import re
 import shutil
 
+import numpy as np
 import pytest
 from tiny_study import SIGNATURE, change_results, record_failure, write_run, write_study
 
 from seq2seq.studies import report as module
+from seq2seq.studies.measures import Reading
 from seq2seq.studies.report import (
     choose_sentences,
     results_section,
+    sentence_numbers,
     settings_table,
     shown_sentences,
 )
@@ -251,7 +254,7 @@ def test_a_study_without_results_has_a_report(tmp_path, report):
 
 def test_each_group_translates_the_same_sentences_with_its_best_run(groups, trained):
     notes = []
-    sentences = shown_sentences(groups, notes)
+    sentences = shown_sentences(groups, notes, {})
 
     assert notes == []
     sources = (trained / "none-1" / "test.src").read_text().splitlines()
@@ -265,7 +268,7 @@ def test_each_group_translates_the_same_sentences_with_its_best_run(groups, trai
 
 
 def test_weights_are_percent_of_each_token(groups):
-    sentences = shown_sentences(groups, [])
+    sentences = shown_sentences(groups, [], {})
 
     index = [group.label for group in groups].index("multihead")
     for sentence in sentences:
@@ -284,10 +287,35 @@ def test_sentences_too_large_for_the_page_are_counted(groups, monkeypatch):
     monkeypatch.setattr(module, "_MAX_WEIGHTS", 1)
 
     notes = []
-    sentences = shown_sentences(groups, notes)
+    sentences = shown_sentences(groups, notes, {})
 
     assert sentences == []
     assert notes[0].startswith("3 of 3 sentences are not shown")
+
+
+def test_the_sentences_that_readers_look_for_join_those_of_all_lengths(groups, monkeypatch):
+    for name, number in (("NUM_SENTENCES", 1), ("NUM_EXTREME", 1)):
+        monkeypatch.setattr(module, name, number)
+    best = [group.best for group in groups]
+    for group, texts in zip(groups, (["a b", "a b", "c d"], ["a b", "a e", "c d"]), strict=True):
+        for run in group.runs:
+            run.translations, run.references = texts, ["a b", "a b", "x y"]
+    errors = [[[1.0, 4.0], [3.0, 4.0], [0.0, 4.0]], [[0.0, 4.0], [2.0, 4.0], [0.0, 4.0]]]
+    readings = {
+        run: Reading({"aer": np.array(each)}, []) for run, each in zip(best, errors, strict=True)
+    }
+
+    numbers = sentence_numbers(best, ["a", "b b", "c c c"], readings)
+
+    assert numbers == {
+        "Different translations": [1.0, 2.0, 1.0],
+        "Words unlike the reference": [0.0, 0.25, 1.0],
+        "AER": [0.125, 0.625, 0.0],
+    }
+    shown = [each.numbers for each in shown_sentences(groups, [], readings)]
+    assert {0.625} < {each["AER"] for each in shown}
+    assert 1.0 in {each["Words unlike the reference"] for each in shown}
+    assert shown == sorted(shown, key=lambda each: each["Source words"])
 
 
 @pytest.mark.parametrize("number", [1, 3, 50])

@@ -236,7 +236,7 @@ def make_page(text="dot"):
         title=text,
         groups=[text],
         sections=[section],
-        sentences=[ShownSentence(text, text, [translation])],
+        sentences=[ShownSentence(text, text, [translation], {text: 1.0})],
     )
 
 

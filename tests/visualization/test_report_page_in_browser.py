@@ -87,7 +87,10 @@ def make_page(text):
         ),
         Section(title="Translations", has_sentences=True),
     ]
-    sentences = [ShownSentence(each, each, translations) for each in (text, "Zwei Hunde")]
+    sentences = [
+        ShownSentence(each, each, translations, {"Source words": number, "AER": number / 10})
+        for number, each in enumerate((text, "Zwei Hunde"), start=1)
+    ]
     return StudyPage(
         title=text, groups=[text, "additive", "none"], sections=sections, sentences=sentences
     )
@@ -284,6 +287,18 @@ def test_heads_tokens_and_sentences_can_be_chosen(show):
     assert head == pytest.approx([0.5, 0.3, 0.2], abs=0.01)
     assert browser.find_element(By.CSS_SELECTOR, "#sentence bdi").text == "Zwei Hunde"
     assert not browser.find_element(By.ID, "next").is_enabled()
+
+
+def test_the_order_of_the_sentences_can_be_chosen(show):
+    browser = show()
+
+    def listed():
+        return [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#choice option")]
+
+    assert listed() == ["1 (1): dot", "2 (2): Zwei Hunde"]
+    browser.find_element(By.CSS_SELECTOR, "#order option:nth-child(2)").click()
+    assert listed() == ["1 (0.2): Zwei Hunde", "2 (0.1): dot"]
+    assert browser.find_element(By.CSS_SELECTOR, "#sentence bdi").text == "Zwei Hunde"
 
 
 @pytest.mark.parametrize("width", [1400, 400])
