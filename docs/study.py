@@ -55,13 +55,13 @@ def from_json(text: str) -> StudyPage:
         ShownSentence(source, reference, [ShownTranslation(*each) for each in found], numbers)
         for source, reference, found, numbers in content["sentences"]
     ]
-    pairs, kept = content["maps"]
+    pairs, kept = content["maps"] or ([], [])
     return StudyPage(
         title=content["title"],
         groups=content["groups"],
         sections=[Section(**section) for section in content["sections"]],
         sentences=sentences,
-        maps=MapsOverTime(pairs, [RunMaps(*each) for each in kept]),
+        maps=MapsOverTime(pairs, [RunMaps(*each) for each in kept]) if kept else None,
     )
 
 

@@ -41,5 +41,6 @@ def test_the_example_report_is_complete(study, tmp_path):
     page = (tmp_path / "study.html").read_text(encoding="utf-8")
     data = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
     assert "All runs ended, and all of them are compared." in page
-    assert (len(data["charts"]), len(data["sentences"])) == (7, 12)
-    assert study.KEPT.stat().st_size < 300_000
+    assert (len(data["charts"]), len(data["sentences"])) == (10, 23)
+    assert (len(data["groups"]), len(data["maps"]["runs"])) == (10, 27)
+    assert study.KEPT.stat().st_size < 1_000_000
