@@ -39,7 +39,11 @@ from seq2seq.search import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
 from seq2seq.serving.config import ServeConfig
 
 PAGES = {"README.md": Page("README.md"), **pages()}
-TESTED_ELSEWHERE = ("docs/tutorials/kernel-regression.md", PLUGIN_PAGE)
+TESTED_ELSEWHERE = (
+    "docs/how-to/several-machines.md",
+    "docs/tutorials/kernel-regression.md",
+    PLUGIN_PAGE,
+)
 """pages whose code has a test of its own"""
 HERE = [page for path, page in PAGES.items() if path not in TESTED_ELSEWHERE]
 COMMANDS = list(dict.fromkeys(command for page in HERE for command in page.commands()))
