@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from seq2seq import BeamConfig, Translator
 
 PAGE = Page("docs/how-to/several-machines.md")
 SLURM, JOIN = PAGE.blocks("bash")
-[RAY] = PAGE.blocks("python")
+RAY, SPARK = PAGE.blocks("python")
 RUN = "checkpoints/grammar-additive"
 LINES = SENTENCES * 3
 
@@ -92,3 +93,24 @@ def test_ray_adds_translations_to_parquet_and_text(
     assert list(found["translation"]) == expected()
     found = pandas.read_parquet("my/large.txt.translated")
     assert sorted(zip(*found.values.T, strict=True)) == sorted(zip(LINES, expected(), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java")
+def test_spark_adds_translations_to_parquet(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyspark = pytest.importorskip("pyspark")
+    pandas = pytest.importorskip("pandas")
+    Path("my/spark_translate.py").write_text(SPARK)
+    table = pandas.DataFrame({"id": range(len(LINES)), "text": LINES})
+    table.to_parquet("my/large.parquet")
+
+    paths = ("my/large.parquet", "my/translated")
+    submit = (Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[2]")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    run(*submit, "my/spark_translate.py", workplace / RUN, "2", *paths)
+
+    found = pandas.read_parquet("my/translated").sort_values("id")
+    assert list(found["text"]) == LINES
+    assert list(found["translation"]) == expected()
