@@ -52,6 +52,7 @@ def test_a_run_directory_has_its_files(run):
         "valid.hyp",
         "valid.ref",
         "valid.src",
+        "validations.json",
     }
 
 
