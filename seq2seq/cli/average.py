@@ -4,9 +4,9 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from seq2seq.runtime.process import interrupts_in_one_line
+from seq2seq.runtime.process import imports_in_one_line
 
-with interrupts_in_one_line():  # these imports take seconds
+with imports_in_one_line():
     from seq2seq.checkpoints.checkpoint import average_files
     from seq2seq.cli.command_line import OneLineParser, one_line_errors, quote_plain_values
     from seq2seq.config.plugins import KEY, load_plugins_of

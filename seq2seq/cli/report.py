@@ -4,9 +4,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2seq.runtime.process import interrupts_in_one_line
+from seq2seq.runtime.process import imports_in_one_line
 
-with interrupts_in_one_line():  # these imports take seconds
+with imports_in_one_line():
     from seq2seq.cli.command_line import OneLineParser, one_line_errors
     from seq2seq.config.plugins import load_plugins
     from seq2seq.files.paths import expand_home

@@ -7,9 +7,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-from seq2seq.runtime.process import interrupts_in_one_line
+from seq2seq.runtime.process import imports_in_one_line
 
-with interrupts_in_one_line():  # these imports take seconds
+with imports_in_one_line():
     from tabulate import tabulate
 
     from seq2seq.checks import Config, Count, FilePath, FilePaths, OneOf

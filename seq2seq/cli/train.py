@@ -6,9 +6,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from seq2seq.runtime.process import Interrupted, interrupts_in_one_line
+from seq2seq.runtime.process import Interrupted, imports_in_one_line
 
-with interrupts_in_one_line():  # these imports take seconds
+with imports_in_one_line():
     import hydra
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode

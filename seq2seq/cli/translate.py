@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import BinaryIO
 
-from seq2seq.runtime.process import interrupts_in_one_line
+from seq2seq.runtime.process import imports_in_one_line
 
-with interrupts_in_one_line():  # these imports take seconds
+with imports_in_one_line():
     import torch
 
     from seq2seq.cli.command_line import run_command

@@ -39,6 +39,19 @@ def interrupts_in_one_line() -> Iterator[None]:
             signal.signal(signal.SIGTERM, handler)
 
 
+@contextlib.contextmanager
+def imports_in_one_line() -> Iterator[None]:
+    """Import the modules of a command, which takes seconds; a missing package is one line."""
+    with interrupts_in_one_line():
+        try:
+            yield
+        except ModuleNotFoundError as error:
+            # An environment may have the packages of some commands only.
+            text = f"error: this command needs the package {error.name}; install it with pip"
+            print(text, file=sys.stderr)
+            sys.exit(2)
+
+
 def _end(number: int, frame: FrameType | None = None) -> NoReturn:
     # print would turn to standard output if stderr is closed
     if sys.stderr is not None and is_first_process():

@@ -1,6 +1,7 @@
 import os
 import re
 import shlex
+import subprocess
 import sys
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
@@ -255,3 +256,13 @@ def test_tensorboard_is_a_program_or_a_module(monkeypatch, tmp_path, installed):
     program = [str(tmp_path / "tensorboard")]
     module = [str(tmp_path / "python"), "-m", "tensorboard.main"]
     assert words == [*(program if installed else module), "--logdir", "checkpoints"]
+
+
+@pytest.mark.parametrize("name", ["train", "translate", "score", "average", "report", "export"])
+def test_missing_package_is_one_line(name):
+    code = f"import sys; sys.modules['hydra'] = None; import seq2seq.cli.{name}"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert re.fullmatch(r"error: this command needs the package hydra.*; install .*\n", done.stderr)
