@@ -11,8 +11,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from seq2seq.export.folder import read_runtime, write_runtime
 from seq2seq.export.web_page import write_page
-from seq2seq.files.exported import ENCODER, STEP, read_runtime, write_runtime
 
 KEPT = Path(__file__).parent / "translator"
 CACHE = Path(__file__).parents[1] / "data/cache"
@@ -26,11 +26,8 @@ EXAMPLES = (
 def keep(folder: Path) -> None:
     """Copy what a page needs of an exported model."""
     runtime = read_runtime(folder)
-    models = {str(entry["model"]) for entry in runtime["tokenizers"].values()}
-    names = {ENCODER, STEP, *models}
-    runtime["files"] = {name: runtime["files"][name] for name in sorted(names)}
     KEPT.mkdir(exist_ok=True)
-    for name in names:
+    for name in runtime.files:
         shutil.copyfile(folder / name, KEPT / name)
     write_runtime(KEPT, runtime)
 

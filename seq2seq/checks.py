@@ -7,6 +7,7 @@ say what a change of its value means, stand there too, or at the class for all i
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, fields
 from enum import Enum
 from functools import cache
@@ -89,6 +90,19 @@ class Filled:
 
     def __str__(self) -> str:
         return self.meaning
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Lists and dictionaries whose values are texts, for files that OmegaConf does not read."""
+
+    def allows(self, value: object) -> bool:
+        """Return whether every value is a text."""
+        values = value.values() if isinstance(value, dict) else value
+        return isinstance(values, Iterable) and all(isinstance(each, str) for each in values)
+
+    def __str__(self) -> str:
+        return "made of texts"
 
 
 class Mark(Enum):
@@ -228,6 +242,7 @@ _MEANINGS: dict[type, tuple[type, str]] = {
     float: (Real, "a number"),
     str: (str, "a text"),
     list: (list, "a list"),
+    dict: (dict, "a dictionary"),
 }
 """The classes of the values of a type, and the words for them in messages."""
 

@@ -8,7 +8,6 @@ from typing import TypedDict, cast
 import torch
 from torch import Tensor
 
-from seq2seq.checkpoints.exported import is_exported, read_model
 from seq2seq.checks import Mark
 from seq2seq.config.schema import TrainConfig, build_model
 from seq2seq.config.serialization import config_differences, config_from_checkpoint, config_to_dict
@@ -100,7 +99,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     """Read a checkpoint onto the CPU.
 
     Args:
-        path: A checkpoint file, a run directory, which means its best.pt, or an exported folder.
+        path: A checkpoint file, or a run directory or an exported folder, which means its best.pt.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -125,11 +124,11 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         True
     """
     path = expand_home(path, key="checkpoint")
-    if path.is_dir() and not is_exported(path):
+    if path.is_dir():
         path = path / "best.pt"
     if not path.exists():
         raise FileNotFoundError(f"checkpoint={path}: no such file; train one with train.py")
-    content = _read_exported(path) if path.is_dir() else _read(path)
+    content = _read(path)
     try:
         config = config_from_checkpoint(content["config"])
     except ValueError as error:
@@ -255,19 +254,6 @@ def _read(path: Path) -> _Content:
     if content.keys() != _Content.__annotations__.keys():
         raise ValueError(_refusal(path))
     return cast(_Content, content)
-
-
-def _read_exported(folder: Path) -> _Content:
-    """Read the content of a folder that `seq2seq.export` wrote."""
-    version, config, tokenizers, model = read_model(folder)
-    return _Content(
-        format=FORMAT,
-        version=version,
-        config=config,
-        tokenizers=tokenizers,
-        model=model,
-        training=None,
-    )
 
 
 def _versions(content: _Content) -> str:

@@ -8,17 +8,17 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from seq2seq.runtime.process import interrupts_in_one_line
+from seq2seq.runtime.process import imports_in_one_line
 
-with interrupts_in_one_line():  # these imports take seconds
+with imports_in_one_line():
     from seq2seq.checks import Config, FilePath, Name
     from seq2seq.cli.command_line import run_command
-    from seq2seq.files.exported import ExportPrecision
+    from seq2seq.export.folder import ExportPrecision
     from seq2seq.files.paths import check_readable, expand_home
 
 logger = logging.getLogger(__name__)
 
-_PACKAGES = ("onnx", "onnxscript", "onnxruntime", "safetensors")
+_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 """Packages of the extra `onnx`."""
 _NUM_EXAMPLES = 4
 

@@ -4,15 +4,15 @@ import logging
 import sys
 from functools import partial
 
-from seq2seq.runtime.process import interrupts_in_one_line
+from seq2seq.runtime.process import imports_in_one_line
 
 # Neither here nor below does engine=onnx load torch, which an exported model does without.
-with interrupts_in_one_line():
+with imports_in_one_line():
     from hydra.core.config_store import ConfigStore
 
     from seq2seq.cli.command_line import quote_plain_values, run_command
     from seq2seq.config.composition import load_as
-    from seq2seq.files.exported import read_runtime
+    from seq2seq.export.folder import read_runtime
     from seq2seq.files.paths import expand_home
     from seq2seq.files.text import open_lines
     from seq2seq.inference.sentence_splitting import split_line
@@ -128,7 +128,7 @@ def _load_exported(path: str, config: ServeConfig) -> LoadedModel:
         return len(translator.source_tokenizer.encode([line])[0])
 
     split = partial(split_line, split_length=config.split_length, num_tokens=num_tokens)
-    return LoadedModel((runtime["source"], runtime["target"]), translator, split)
+    return LoadedModel((runtime.source, runtime.target), translator, split)
 
 
 _LOADERS = {

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from seq2seq.checkpoints.checkpoint import Checkpoint
-from seq2seq.files.exported import ExportPrecision
+from seq2seq.export.folder import ExportPrecision
 from seq2seq.model import count_parameters
 from seq2seq.training.run_directory import RunDirectory
 
@@ -39,7 +39,7 @@ def read_results(checkpoint: Path) -> RunResults | None:
     if checkpoint not in (directory.path, directory.best) or not directory.has_results:
         return None
     results = directory.read_results()
-    split = "test" if "test" in results else "valid"
+    split = "test" if results["test"] else "valid"
     texts = directory.read_texts(split, ["src", "hyp", "ref"])
     return RunResults(
         split=split,
@@ -114,4 +114,5 @@ def _quoted(text: str) -> str:
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     cells = [titles, ["---"] * len(titles), *rows]
-    return "\n".join(f"| {' | '.join(each).replace(chr(10), ' ')} |" for each in cells)
+    escaped = ([cell.replace("\n", " ").replace("|", "\\|") for cell in row] for row in cells)
+    return "\n".join(f"| {' | '.join(row)} |" for row in escaped)

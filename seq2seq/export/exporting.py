@@ -1,52 +1,52 @@
 """Export a checkpoint: graphs, weights, tokenizers and a model card in one folder."""
 
 import contextlib
+import copy
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch.nn import functional
 
-from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
-from seq2seq.checkpoints.exported import write_model
-from seq2seq.config.serialization import config_to_dict
-from seq2seq.data import Tokenizer, tokenizers_state
-from seq2seq.data.tokenizers.interface import required_tags
+from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from seq2seq.data.tokenizers.interface import SymbolTokenizer, required_tags
+from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from seq2seq.export.card import model_card, read_results
-from seq2seq.export.graphs import in_silence, quantize_graphs, write_graphs
-from seq2seq.export.tokenizers import SENTENCEPIECE
-from seq2seq.export.translator import OnnxTranslator
-from seq2seq.files.atomic import temporary_path
-from seq2seq.files.exported import (
+from seq2seq.export.folder import (
     CARD,
-    FORMAT,
+    CHECKPOINT,
     RUNTIME,
+    SOURCE,
+    TARGET,
     ExportPrecision,
     Runtime,
+    nearest_search,
     write_runtime,
 )
-from seq2seq.files.paths import expand_home, file_sha256
-from seq2seq.inference import TranslatedHypothesis, Translation, Translator
-from seq2seq.inference.translation import score_targets
+from seq2seq.export.graphs import quantize_graphs, write_graphs
+from seq2seq.export.search import Integers, SteppedModel, pad_sources
+from seq2seq.export.translator import OnnxTranslator
+from seq2seq.files.atomic import naming, temporary_path
+from seq2seq.files.paths import expand_home
+from seq2seq.kernels import Kernels, kernels_in_use
 from seq2seq.model import Seq2Seq
-from seq2seq.runtime.devices import Precision
-from seq2seq.runtime.numerics import Numerics
-from seq2seq.search import BeamConfig, GreedyConfig, Hypothesis, SamplingConfig
-from seq2seq.special_tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
+from seq2seq.special_tokens import BOS, EOS, SPECIAL_TOKENS
 from seq2seq.version import __version__
 
 logger = logging.getLogger(__name__)
 
+Values = NDArray[np.floating]
 NUM_CHECKED, LONGEST = 100, 30
-"""Number of sentences of the check, and of tokens in the longest."""
-TOLERANCE = 1e-5
-_MOST_TIES = 10
-# Random text has no end; rounding grows with each step.
-_CHECKED = (GreedyConfig(max_length_ratio=1.0), BeamConfig(max_length_ratio=1.0, n_best=2))
+"""Number of sources of the check, and of tokens in the longest source and in each target."""
+_TOLERANCE, _MARGIN = 1e-6, 30
+"""The mean error of the graphs is at most `_TOLERANCE + _MARGIN *` the mean error of fp32."""
 _PACKAGES = ("torch", "onnx", "onnxscript", "onnxruntime")
 
 
@@ -69,14 +69,14 @@ def export_model(
 
     Raises:
         OSError: A file cannot be read or written, or the folder exists.
-        ValueError: The file is not a checkpoint, the model has a part that ONNX has not, or the
-            exported model translates differently.
+        ValueError: The file is not a checkpoint, the model has a part that ONNX lacks, or the
+            graphs compute something else than the checkpoint.
     """
     folder = expand_home(output, key="output")
     check_output(folder, is_ours=(folder / RUNTIME).is_file(), overwrite=overwrite)
     path = expand_home(checkpoint, key="checkpoint")
     loaded = load_checkpoint(path)
-    _check_parts(loaded)
+    _check_tokenizers(loaded)
     card = model_card(
         loaded,
         results=read_results(path),
@@ -84,7 +84,7 @@ def export_model(
         license_name=license_name,
         folder_name=folder.name,
     )
-    with _whole_folder(folder) as hidden:
+    with naming(folder), _whole_folder(folder) as hidden:
         (hidden / CARD).write_text(card, encoding="utf-8")
         _write(loaded, hidden, precision)
 
@@ -111,20 +111,15 @@ def check_output(path: Path, *, is_ours: bool, overwrite: bool) -> None:
         )
 
 
-def _check_parts(checkpoint: Checkpoint) -> None:
-    """Raise ValueError for tokenizers or a default search that only `Translator` has."""
-    for state in tokenizers_state(checkpoint.tokenizers).values():
-        if state["kind"] != SENTENCEPIECE or "symbols" in state:
-            symbols = " with user symbols" if "symbols" in state else ""
+def _check_tokenizers(checkpoint: Checkpoint) -> None:
+    """Raise ValueError for tokenizers that only `Translator` has."""
+    for tokenizer in checkpoint.tokenizers:
+        if not isinstance(tokenizer, SentencePieceTokenizer):
+            symbols = " with user symbols" if isinstance(tokenizer, SymbolTokenizer) else ""
             raise ValueError(
                 f"{checkpoint.origin} has tokenizer={checkpoint.config.tokenizer.name}{symbols}, "
                 "which an exported model cannot have; export one with unigram or bpe"
             )
-    if type(checkpoint.config.decoding) not in (GreedyConfig, BeamConfig, SamplingConfig):
-        raise ValueError(
-            f"{checkpoint.origin} has decoding={checkpoint.config.decoding.name}, "
-            "which an exported model cannot have; export one with greedy or beam"
-        )
 
 
 @contextlib.contextmanager
@@ -145,128 +140,126 @@ def _whole_folder(folder: Path) -> Iterator[Path]:
 def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> None:
     model = checkpoint.build_model()
     config, tokenizers = checkpoint.config, checkpoint.tokenizers
-    entries = write_model(
-        folder,
-        config=config,
-        tokenizers=tokenizers_state(tokenizers),
-        model_state=model.state_dict(),
-    )
-    states = write_graphs(model, folder)
+    save_checkpoint(folder / CHECKPOINT, replace(checkpoint, training_state=None))
+    for name, tokenizer in zip((SOURCE, TARGET), tokenizers, strict=True):
+        assert isinstance(tokenizer, SentencePieceTokenizer)
+        (folder / name).write_bytes(tokenizer.model)
+    decoding = nearest_search(config.decoding)
+    if decoding != config.decoding:
+        logger.warning(
+            "an exported model cannot search with the checkpoint's %s; its default is %s",
+            config.decoding,
+            decoding,
+        )
     runtime = Runtime(
-        format=FORMAT,
         version=__version__,
-        precision=precision.name,
+        precision=precision,
         source=config.data.source,
         target=config.data.target,
-        special_tokens={"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS},
-        target_vocabulary_size=len(tokenizers.target),
         num_heads=model.attention.num_heads,
-        states=states,
-        decoding=cast(dict[str, str | int | float], config_to_dict(config.decoding)),
+        states=write_graphs(model, folder),
+        decoding=decoding,
         tags=required_tags(config.data),
-        tokenizers=entries,
         packages={name: version(name) for name in _PACKAGES},
         files={},
     )
     write_runtime(folder, runtime)
-    translator = Translator(
-        model, tokenizers=tokenizers, numerics=Numerics(torch.device("cpu"), Precision.fp32)
-    )
-    ties = check_translations(translator, model, OnnxTranslator.load(folder))
-    logger.info(
-        "the graphs translate %d of %d sentences as the checkpoint does%s",
-        NUM_CHECKED - ties,
-        NUM_CHECKED,
-        "; rounding decides the others" if ties else "",
-    )
+    check_graphs(model, OnnxTranslator.load(folder).graphs, num_tokens=len(tokenizers.source))
     if precision is ExportPrecision.int8:
         quantize_graphs(folder)
-        OnnxTranslator.load(folder)(random_lines(tokenizers.source))
+        write_runtime(folder, runtime)
+        OnnxTranslator.load(folder)  # it tries the graphs
         logger.info("precision=int8: the other sentences of a batch may change a translation")
-    runtime["files"] = {path.name: file_sha256(path) for path in sorted(folder.iterdir())}
-    del runtime["files"][RUNTIME]
-    write_runtime(folder, runtime)
 
 
-def check_translations(original: Translator, model: Seq2Seq, exported: OnnxTranslator) -> int:
-    """Compare an exported model with the original on random sentences, alone and in batches.
+class _Outputs(NamedTuple):
+    """What a model computes for two targets of each of M sources."""
 
-    Where a model gives two tokens the same probability, rounding decides between them. A text may
-    differ so in a few sentences, if the original model gives the tokens of the exported one the
-    same probabilities; most texts of a model that was hardly trained are of this kind.
+    log_probabilities: Values  # (M, 2, T)
+    attention_weights: Values  # (M, 2, N, T, S)
+
+    def error(self, exact: "_Outputs") -> list[float]:
+        """Return the mean absolute difference of each field, 0 without values."""
+        pairs = zip(self, exact, strict=True)
+        return [np.abs(own - other).sum() / max(own.size, 1) for own, other in pairs]
+
+
+def check_graphs(model: Seq2Seq, graphs: SteppedModel, *, num_tokens: int) -> None:
+    """Compare exported graphs with their model on random sentences, alone and in batches.
+
+    How much the rounding of fp32 changes a model's probabilities depends on its weights. So both
+    are compared with the model in fp64: the graphs may not be many times as far from it as the
+    model in fp32 is.
 
     Args:
-        original: The translator of the checkpoint.
-        model: Its model.
-        exported: The translator of the folder.
-
-    Returns:
-        The largest number of such sentences in a search.
+        model: The model of the checkpoint.
+        graphs: Its graphs.
+        num_tokens: Size of the source vocabulary.
 
     Raises:
-        ValueError: A probability, an attention weight or too many texts differ.
+        ValueError: The graphs compute something else.
     """
-    lines = random_lines(original.tokenizers.source)
-    most_ties = 0
-    for decoding in _CHECKED:
-        with in_silence():  # of unknown tokens and long translations
-            expected = original(lines, decoding)
-        for batch_size in (1, 7, 64):
-            found = exported(lines, decoding, batch_size=batch_size)
-            ties = sum(_is_tie(model, *pair) for pair in zip(expected, found, strict=True))
-            most_ties = max(ties, most_ties)
-    if most_ties > _MOST_TIES:
-        raise ValueError(
-            f"the exported model translates {most_ties} of {NUM_CHECKED} sentences differently, "
-            "because the checkpoint finds many tokens equally probable; train it longer"
-        )
-    return most_ties
-
-
-def _is_tie(model: Seq2Seq, expected: Translation, found: Translation) -> bool:
-    """Compare a translation, and return whether rounding decided its text."""
-    hypotheses = [*zip(expected.hypotheses, found.hypotheses, strict=False)]
-    is_tie = any(first.ids != second.ids for first, second in hypotheses)
-    for first, second in hypotheses:
-        log_probabilities, weights = first.token_log_probabilities, first.attention_weights
-        if first.ids != second.ids:
-            known = _score(model, found.source_ids, second)
-            log_probabilities, weights = known.token_log_probabilities, known.attention_weights
-        of_tokens, of_attention = (
-            float(np.abs(np.asarray(one) - np.asarray(other)).max(initial=0.0))
-            for one, other in (
-                (log_probabilities, second.token_log_probabilities),
-                (weights, second.attention_weights),
-            )
-        )
-        # In log-probabilities, which are differences of totals, rounding is larger.
-        if not (of_tokens <= 10 * TOLERANCE and of_attention <= TOLERANCE):
+    draw, first = np.random.default_rng(1), len(SPECIAL_TOKENS)
+    lengths = draw.integers(1, LONGEST + 1, NUM_CHECKED)
+    sources = [draw.integers(first, num_tokens, length).tolist() for length in lengths]
+    targets = draw.integers(first, graphs.vocabulary_size, (NUM_CHECKED, 2, LONGEST))
+    targets[:, :, -1] = EOS
+    exact = _known_outputs(copy.deepcopy(model).double(), sources, targets)
+    rounding = _known_outputs(model, sources, targets).error(exact)
+    for size in (1, 7, 64):
+        found = _stepped_outputs(graphs, sources, targets, batch_size=size, like=exact)
+        errors = found.error(exact)
+        bounds = [_TOLERANCE + _MARGIN * each for each in rounding]
+        if not all(error <= bound for error, bound in zip(errors, bounds, strict=True)):
             raise ValueError(
-                f"the exported model differs from the checkpoint: {found.source!r}: "
-                f"log-probabilities by {of_tokens:.1e}, attention by {of_attention:.1e}; nothing "
-                "was written; please report this"
+                "the exported model differs from the checkpoint in batches of "
+                f"{size}: log-probabilities by {errors[0]:.1e} on average, of which rounding "
+                f"explains {bounds[0]:.1e}, weights of attention by {errors[1]:.1e}, of which it "
+                f"explains {bounds[1]:.1e}; nothing was written; please report this"
             )
-    return is_tie
+    logger.info("the graphs compute what the checkpoint does, up to rounding")
 
 
-def _score(model: Seq2Seq, source_ids: list[int], found: TranslatedHypothesis) -> Hypothesis:
-    """Let the checkpoint's model score the tokens of an exported one."""
-    source = torch.tensor([[*source_ids, EOS]])
-    target = torch.tensor([[*found.ids, EOS] if found.finished else found.ids])
-    [scored] = score_targets(
-        model,
-        source,
-        torch.ones_like(source, dtype=torch.bool),
-        target_ids=target,
-        target_mask=torch.ones_like(target, dtype=torch.bool),
+@torch.inference_mode()
+def _known_outputs(model: Seq2Seq, sources: Sequence[Sequence[int]], targets: Integers) -> _Outputs:
+    """Read the targets by teacher forcing."""
+    source_ids, source_mask = (
+        torch.from_numpy(part).repeat_interleave(2, dim=0) for part in pad_sources(sources)
     )
-    return scored
+    ids = torch.from_numpy(targets).flatten(0, 1)
+    with kernels_in_use(Kernels.plain):
+        output = model(source_ids, source_mask, functional.pad(ids[:, :-1], (1, 0), value=BOS))
+        scores = model.decoder.logits(output.readouts).log_softmax(dim=-1)
+    known = scores.gather(2, ids.unsqueeze(2)).squeeze(2)
+    return _Outputs(*(part.unflatten(0, (-1, 2)).numpy() for part in (known, output[1])))
 
 
-def random_lines(tokenizer: Tokenizer) -> list[str]:
-    """Return texts of random tokens, up to `LONGEST` of them in a line."""
-    generator = np.random.default_rng(1)
-    lengths = generator.integers(1, LONGEST + 1, NUM_CHECKED)
-    first = len(SPECIAL_TOKENS)
-    rows = [generator.integers(first, len(tokenizer), length).tolist() for length in lengths]
-    return [" ".join(tokenizer.decode(row).split()) for row in rows]
+def _stepped_outputs(
+    graphs: SteppedModel,
+    sources: Sequence[Sequence[int]],
+    targets: Integers,
+    *,
+    batch_size: int,
+    like: _Outputs,
+) -> _Outputs:
+    """Read the targets step by step, as two hypotheses of each source."""
+    found = _Outputs(*map(np.zeros_like, like))
+    size = graphs.vocabulary_size
+    first_indices = np.array([0, size])
+    for first in range(0, len(sources), batch_size):
+        rows = slice(first, first + batch_size)
+        source_ids, source_mask = pad_sources(sources[rows])
+        shape = len(source_ids), 2
+        memory, states = graphs.encode(source_ids, source_mask)
+        states = [np.repeat(state, 2, axis=0) for state in states]
+        tokens, zeros = np.full(shape, BOS), np.zeros(shape, np.float32)
+        for place in range(targets.shape[2]):
+            step = graphs.step(tokens, zeros, 2 * size, memory, states)
+            tokens, states = targets[rows, :, place], step.states
+            by_index = np.take_along_axis(step.totals, np.argsort(step.indices, axis=1), axis=1)
+            found.log_probabilities[rows, :, place] = np.take_along_axis(
+                by_index, tokens + first_indices, axis=1
+            )
+            weights = step.weights.reshape(*shape, *step.weights.shape[1:])
+            found.attention_weights[rows, :, :, place, : source_ids.shape[1]] = weights
+    return found

@@ -1,19 +1,28 @@
-"""The files of an exported model, and the description that comes with them."""
+"""The folder of an exported model: the names of its files, and runtime.json, which describes it."""
 
 import json
+from dataclasses import asdict, dataclass, fields
 from enum import Enum
+from operator import attrgetter
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import Annotated
 
+from seq2seq.checks import Config, Name, Range, Texts
 from seq2seq.files.paths import file_sha256
+from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
 
 RUNTIME = "runtime.json"
 CARD = "README.md"
-CONFIG = "config.yaml"
-WEIGHTS = "model.safetensors"
-ENCODER = "encoder.onnx"
-STEP = "step.onnx"
-FORMAT = 1
+CHECKPOINT = "best.pt"
+"""The weights in fp32 and all settings, for `Translator`, which finds this name in a directory."""
+ENCODER, STEP = "encoder.onnx", "step.onnx"
+SOURCE, TARGET = "source.spm", "target.spm"
+FORMAT = 2
+_READ = (ENCODER, STEP, SOURCE, TARGET)
+"""The files that `OnnxTranslator` reads; runtime.json has their hashes."""
+_SEARCHES = {each().name: each for each in (GreedyConfig, BeamConfig)}
+_LACKING = ("min_length", "min_length_ratio", "no_repeat_ngram", "coverage_penalty")
+"""Options of a search that an exported model does not have."""
 
 
 class ExportPrecision(Enum):
@@ -24,47 +33,42 @@ class ExportPrecision(Enum):
     """Smaller and faster; the other sentences of a batch may change a translation."""
 
 
-TokenizerEntry = dict[str, str | bool | list[str]]
-"""The state of a tokenizer; of its binary model the name of the file."""
-
-
-class Runtime(TypedDict):
+@dataclass(kw_only=True, slots=True, repr=False)
+class Runtime(Config, section=RUNTIME):
     """The content of runtime.json."""
 
-    format: int
+    format: int = FORMAT
     version: str
-    """Of the program that wrote the folder."""
-    precision: str
-    """fp32 or int8."""
-    source: str
-    target: str
-    """Names of the languages."""
-    special_tokens: dict[str, int]
-    target_vocabulary_size: int
-    num_heads: int
-    states: list[str]
+    """Version of the program that wrote the folder."""
+    precision: ExportPrecision
+    source: Name
+    """Name of the source language."""
+    target: Name
+    """Name of the target language."""
+    num_heads: Annotated[int, Range(0)]
+    """Number of attention heads."""
+    states: Annotated[list[str], Texts()]
     """Names of the state's tensors: outputs of the encoder, and inputs of the step, whose outputs
     have `new_` before them."""
-    decoding: dict[str, str | int | float]
-    """The search of the checkpoint; `name` is that of the search."""
-    tags: list[str]
+    decoding: GreedyConfig | BeamConfig
+    """The default search."""
+    tags: Annotated[list[str], Texts()]
     """Symbols of which each source of the training text began with one."""
-    tokenizers: dict[str, TokenizerEntry]
-    """By `source` and `target`, or one for both by `joint`."""
-    packages: dict[str, str]
+    packages: Annotated[dict[str, str], Texts()]
     """Versions of the packages that wrote the graphs."""
-    files: dict[str, str]
-    """SHA-256 of each other file."""
+    files: Annotated[dict[str, str], Texts()]
+    """SHA-256 of each file that `OnnxTranslator` reads."""
 
 
 def write_runtime(folder: Path, runtime: Runtime) -> None:
-    """Write runtime.json."""
-    text = json.dumps(runtime, indent=2, ensure_ascii=False)
+    """Write runtime.json with the hashes of the other files."""
+    runtime.files = {name: file_sha256(folder / name) for name in _READ}
+    text = json.dumps(asdict(runtime), default=attrgetter("name"), indent=2, ensure_ascii=False)
     (folder / RUNTIME).write_text(text + "\n", encoding="utf-8")
 
 
 def read_runtime(folder: Path) -> Runtime:
-    """Read runtime.json and check the files that it names.
+    """Read runtime.json, and check the files that `OnnxTranslator` reads.
 
     Raises:
         FileNotFoundError: The folder does not exist.
@@ -76,19 +80,51 @@ def read_runtime(folder: Path) -> Runtime:
             f"{folder}: no folder with a {RUNTIME}; give one that seq2seq-export wrote"
         )
     try:
-        runtime = json.loads(path.read_bytes())
-        version = runtime["format"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is damaged; export the model again") from error
-    if version != FORMAT:
+        content = json.loads(path.read_bytes())
+        if content["format"] != FORMAT:
+            raise ValueError(f"it has format {content['format']}, this version reads {FORMAT}")
+        search = _SEARCHES[content["decoding"]["name"]](**content["decoding"])
+        check_decoding(search)
+        runtime = Runtime(**content | {"decoding": search})
+        for name in _READ:
+            if not (folder / name).is_file():
+                raise ValueError(f"it lacks {name}")
+            if file_sha256(folder / name) != runtime.files[name]:
+                raise ValueError(f"{name} has another hash than {RUNTIME} says")
+    except KeyError as error:
+        raise ValueError(f"{folder}: {RUNTIME} has no valid {error}; {_WAY_OUT}") from error
+    except (ValueError, TypeError, RecursionError) as error:
+        reason = str(error)[:300]  # it may quote the whole file
+        raise ValueError(f"{folder}: {reason}; {_WAY_OUT}") from error
+    return runtime
+
+
+_WAY_OUT = "export the model again"
+
+
+def check_decoding(config: DecodingConfig) -> None:
+    """Raise ValueError for a search or an option that only `Translator` has."""
+    if type(config) not in _SEARCHES.values():
         raise ValueError(
-            f"{folder} has format {version}, this version reads {FORMAT}; export the model again"
+            f"decoding={config.name}: an exported model searches greedily or with a beam; choose "
+            "one of them, or translate with seq2seq.Translator"
         )
-    if runtime.keys() != Runtime.__required_keys__:
-        raise ValueError(f"{path} is damaged; export the model again")
-    for name, digest in runtime["files"].items():
-        if not (folder / name).is_file():
-            raise ValueError(f"{folder} lacks {name}; export the model again")
-        if file_sha256(folder / name) != digest:
-            raise ValueError(f"{folder / name} is damaged; export the model again")
-    return cast(Runtime, runtime)
+    for key in _LACKING:
+        if (value := getattr(config, key, 0)) != 0:
+            raise ValueError(
+                f"decoding.{key}={value} is an option of seq2seq.Translator, which an exported "
+                "model does not have; set it to 0, or translate with seq2seq.Translator"
+            )
+
+
+def nearest_search(config: DecodingConfig) -> GreedyConfig | BeamConfig:
+    """Return a search of exported models with the settings that it shares with another search.
+
+    Example:
+        >>> from seq2seq.search.config import MbrConfig
+        >>> nearest_search(MbrConfig(sharpness=2.0, no_repeat_ngram=3))
+        BeamConfig(beam_size=8)
+    """
+    kind = BeamConfig if isinstance(config, BeamConfig) else GreedyConfig
+    names = {field.name for field in fields(kind)} - {"name", *_LACKING}
+    return kind(**{name: getattr(config, name) for name in names})

@@ -14,13 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq.search.config import (
-    BeamConfig,
-    DecodingConfig,
-    EarlyStopping,
-    GreedyConfig,
-    MbrConfig,
-)
+from seq2seq.search.config import BeamConfig, DecodingConfig, EarlyStopping
 from seq2seq.special_tokens import BOS, EOS, PAD
 
 _ROOT = -1
@@ -90,22 +84,6 @@ class _Cells(NamedTuple):
     weights: Floats  # (R, N, S), indexed by the rows
 
 
-def check_decoding(config: DecodingConfig) -> None:
-    """Raise ValueError for a search or an option that only `Translator` has."""
-    if isinstance(config, MbrConfig) or not isinstance(config, GreedyConfig | BeamConfig):
-        raise ValueError(
-            f"decoding={config.name}: an exported model searches greedily or with a beam; choose "
-            "one of them, or translate with seq2seq.Translator"
-        )
-    plain = type(config)()
-    for key in ("min_length", "min_length_ratio", "no_repeat_ngram", "coverage_penalty"):
-        if (value := getattr(config, key, 0)) != getattr(plain, key, 0):
-            raise ValueError(
-                f"decoding.{key}={value} is an option of seq2seq.Translator, which an exported "
-                "model has not; set it to 0, or translate with seq2seq.Translator"
-            )
-
-
 def search(
     model: SteppedModel, sources: Sequence[Sequence[int]], config: DecodingConfig
 ) -> list[list[Hypothesis]]:
@@ -126,7 +104,7 @@ def search(
         is_exact = config.early_stopping is EarlyStopping.exact
     else:
         size, num_best, penalty, is_exact = 1, 1, lambda length: 1.0, True
-    source_ids, source_mask = _pad(sources)
+    source_ids, source_mask = pad_sources(sources)
     lengths = source_mask.sum(axis=1)
     limits = np.array([config.longest(int(length)) for length in lengths])
     penalties = np.array([penalty(length) for length in range(limits.max() + 1)])
@@ -191,7 +169,7 @@ def search(
     return _hypotheses(history, endings, lengths)
 
 
-def _pad(sources: Sequence[Sequence[int]]) -> tuple[Integers, NDArray[np.bool_]]:
+def pad_sources(sources: Sequence[Sequence[int]]) -> tuple[Integers, NDArray[np.bool_]]:
     """Return ids with EOS and their mask, (B, S)."""
     lengths = np.array([len(ids) + 1 for ids in sources])
     mask = np.arange(lengths.max()) < lengths[:, None]

@@ -6,22 +6,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
-from seq2seq.export.search import (
-    Arrays,
-    Floats,
-    Hypothesis,
-    Integers,
-    Step,
+from seq2seq.export.folder import (
+    ENCODER,
+    SOURCE,
+    STEP,
+    TARGET,
+    Runtime,
     check_decoding,
-    search,
+    read_runtime,
 )
+from seq2seq.export.search import Arrays, Floats, Hypothesis, Integers, Step, search
 from seq2seq.export.tokenizers import SubwordTokenizer
-from seq2seq.files.exported import ENCODER, STEP, Runtime, read_runtime
 from seq2seq.inference.results import TranslatedHypothesis, Translation
-from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig, SamplingConfig
+from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.special_tokens import EOS
 
 _LONG_SENTENCE = 100
@@ -36,14 +35,12 @@ class OnnxTranslator:
     """
 
     def __init__(self, folder: Path, runtime: Runtime, *, threads: int) -> None:
-        self._graphs = _Graphs(folder, runtime, threads=threads)
-        self._runtime = runtime
-        entries = runtime["tokenizers"]
-        self.source_tokenizer, self.target_tokenizer = (
-            SubwordTokenizer(folder / str(entries[side if side in entries else "joint"]["model"]))
-            for side in ("source", "target")
-        )
-        self.decoding = decoding_of(runtime)
+        self.num_heads = runtime.num_heads
+        self.decoding: DecodingConfig = runtime.decoding
+        self.source_tokenizer = SubwordTokenizer(folder / SOURCE)
+        self.target_tokenizer = SubwordTokenizer(folder / TARGET)
+        size = len(self.target_tokenizer)
+        self.graphs = _Graphs(folder, vocabulary_size=size, threads=threads)
 
     @classmethod
     def load(cls, folder: str | Path, *, threads: int = 1) -> "OnnxTranslator":
@@ -59,12 +56,20 @@ class OnnxTranslator:
             ValueError: It was not exported, or is damaged.
         """
         path = Path(folder).expanduser()
-        return cls(path, read_runtime(path), threads=threads)
-
-    @property
-    def num_heads(self) -> int:
-        """Return the number of attention heads of the model."""
-        return self._runtime["num_heads"]
+        runtime = read_runtime(path)
+        try:
+            translator = cls(path, runtime, threads=threads)
+            translator(["a"], BeamConfig(max_length_ratio=0.0, max_length_offset=2))
+        except ModuleNotFoundError:
+            raise
+        # onnxruntime and sentencepiece have errors of their own, with several lines.
+        except Exception as error:
+            [reason, *_] = str(error).splitlines() or [type(error).__name__]
+            raise ValueError(
+                f"{path}: its graphs and tokenizers cannot translate ({reason}); "
+                "export the model again"
+            ) from error
+        return translator
 
     def __call__(
         self,
@@ -96,7 +101,7 @@ class OnnxTranslator:
         sources = [ids if line.strip() else [] for line, ids in zip(lines, encoded, strict=True)]
         found = [self._empty()] * len(lines)
         for rows in _batches([len(ids) for ids in sources], batch_size):
-            hypotheses = search(self._graphs, [sources[row] for row in rows], decoding)
+            hypotheses = search(self.graphs, [sources[row] for row in rows], decoding)
             for row, best in zip(rows, hypotheses, strict=True):
                 found[row] = best
         return list(map(self._translation, lines, sources, found))
@@ -133,8 +138,10 @@ class OnnxTranslator:
 class _Graphs:
     """The two graphs as the model that the search calls."""
 
-    def __init__(self, folder: Path, runtime: Runtime, *, threads: int) -> None:
-        self.vocabulary_size = runtime["target_vocabulary_size"]
+    def __init__(self, folder: Path, *, vocabulary_size: int, threads: int) -> None:
+        import onnxruntime  # an extra package
+
+        self.vocabulary_size = vocabulary_size
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = threads
         self._encoder, self._step = (
@@ -164,14 +171,6 @@ class _Graphs:
         feeds = dict(zip(self._inputs, inputs, strict=True))
         best, indices, weights, *new_states = self._step.run(self._outputs, feeds)
         return Step(best, indices, weights, new_states)
-
-
-def decoding_of(runtime: Runtime) -> DecodingConfig:
-    """Return the search of the checkpoint."""
-    values = runtime["decoding"]
-    types = (GreedyConfig, BeamConfig, SamplingConfig)
-    chosen = next(each for each in types if each().name == values["name"])
-    return chosen(**values)  # type: ignore[arg-type]  # the configuration checks the types
 
 
 def _batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:

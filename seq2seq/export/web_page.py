@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seq2seq.config.serialization import config_to_dict
-from seq2seq.export.search import check_decoding
-from seq2seq.export.translator import decoding_of
+from seq2seq.export.folder import ENCODER, SOURCE, STEP, TARGET, Runtime, read_runtime
 from seq2seq.export.web_runtime import load_web_runtime
 from seq2seq.files.atomic import whole_file
-from seq2seq.files.exported import ENCODER, STEP, Runtime, read_runtime
+from seq2seq.inference.sentence_splitting import ABBREVIATIONS
 from seq2seq.search.config import BeamConfig
 from seq2seq.visualization.page import (
     ATTENTION_VIEW,
@@ -24,7 +23,7 @@ from seq2seq.visualization.page import (
 _WEB = Path(__file__).with_name("web")
 _PARTS = (
     *(ATTENTION_VIEW, TRANSLATIONS),
-    *(_WEB / name for name in ("sentencepiece", "search", "translator")),
+    *(_WEB / name for name in ("sentencepiece", "search", "sentences", "translator")),
 )
 _SOURCE_TEXT = (
     '<textarea id="text" rows="3" maxlength="1000" dir="auto" aria-labelledby="source-title" '
@@ -45,18 +44,13 @@ def write_page(
 
     Raises:
         OSError: A file cannot be read, written or downloaded.
-        ValueError: The folder was not exported or is damaged, or the page cannot search as the
-            model's configuration says.
+        ValueError: The folder was not exported or is damaged.
     """
     model = read_runtime(folder)
     runtime = load_web_runtime(cache_dir)
-    tokenizers = model["tokenizers"]
+    names = [ENCODER, STEP, SOURCE, *([] if _is_joint(model) else [TARGET])]
     files = {"wasm": runtime.wasm}
-    files |= {path.split(".")[0]: (folder / path).read_bytes() for path in (ENCODER, STEP)}
-    for side in ("source", "target"):
-        if side in tokenizers or side == "source":
-            entry = tokenizers.get(side) or tokenizers["joint"]
-            files[side] = (folder / str(entry["model"])).read_bytes()
+    files |= {name.partition(".")[0]: (folder / name).read_bytes() for name in names}
     slots = {
         "model": json_block(_description(model, examples)),
         "files": "\n".join(_block(name, content) for name, content in files.items()),
@@ -73,25 +67,25 @@ def write_page(
 def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
     """Return what the page's script reads of a model."""
     return {
-        "source": model["source"],
-        "target": model["target"],
-        "states": model["states"],
-        "vocabularySize": model["target_vocabulary_size"],
-        "numHeads": model["num_heads"],
-        "isJoint": "joint" in model["tokenizers"],
+        "source": model.source,
+        "target": model.target,
+        "states": model.states,
+        "numHeads": model.num_heads,
+        "isJoint": _is_joint(model),
         "decoding": config_to_dict(search_of(model)),
         "examples": list(examples),
+        "abbreviations": sorted(ABBREVIATIONS),
     }
 
 
-def search_of(model: Runtime) -> BeamConfig:
-    """Return the beam search of a page: the model's, or one with the limits of its greedy search.
+def _is_joint(model: Runtime) -> bool:
+    """Return whether both languages have the same tokenizer, which the page contains once."""
+    return model.files[SOURCE] == model.files[TARGET]
 
-    Raises:
-        ValueError: The search has an option that an exported model has not.
-    """
-    found = decoding_of(model)
-    check_decoding(found)
+
+def search_of(model: Runtime) -> BeamConfig:
+    """Return the beam search of a page: the model's, or one with its greedy search's limits."""
+    found = model.decoding
     if isinstance(found, BeamConfig):
         return found
     return BeamConfig(

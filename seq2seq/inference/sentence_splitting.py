@@ -14,7 +14,7 @@ _CLOSING = "\"'\u00bb\u2019\u201c\u201d)]"
 """Marks that may stand between the stop and the space."""
 _CONTEXT = 20
 """Characters before a space that are inspected."""
-_ABBREVIATIONS = frozenset(
+ABBREVIATIONS = frozenset(
     (
         *("bzw", "ca", "dr", "etc", "evtl", "fr", "ggf", "hr", "inc", "jr", "mr", "mrs", "ms"),
         *("mt", "nr", "no", "prof", "sr", "st", "usw", "vgl", "vs"),
@@ -136,9 +136,9 @@ def _is_end(before: str, following: str) -> bool:
     if found is None:
         return True
     word = found[0].removesuffix(".")
-    is_short_number = word.isdigit() and len(word) < 3
+    is_short_number = word.isdecimal() and len(word) < 3
     is_initial = len(word) == 1 and word.isalpha()
-    return not (is_short_number or is_initial or word.lower() in _ABBREVIATIONS)
+    return not (is_short_number or is_initial or word.lower() in ABBREVIATIONS)
 
 
 def _join(line: str, parts: list[Translation]) -> Translation:

@@ -10,7 +10,7 @@ from web_runtime_cache import CACHE, needs_web_runtime
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli import export
 from seq2seq.cli.export import ExportConfig, ExportFormat
-from seq2seq.files.exported import ExportPrecision
+from seq2seq.export.folder import ExportPrecision
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_command_writes_a_folder(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     assert done.stderr.splitlines() == [
-        "the graphs translate 100 of 100 sentences as the checkpoint does",
+        "the graphs compute what the checkpoint does, up to rounding",
         f"wrote {tmp_path / 'folder'}",
     ]
     assert 'license: "mit"' in (tmp_path / "folder" / "README.md").read_text()

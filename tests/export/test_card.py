@@ -1,11 +1,12 @@
 import json
 
+import pytest
 import yaml
 from tiny_export import make_exportable
 
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.export.card import RunResults, model_card, read_results
-from seq2seq.files.exported import ExportPrecision
+from seq2seq.export.folder import ExportPrecision
 
 RESULTS = RunResults(
     split="test",
@@ -53,6 +54,12 @@ def test_scores_come_with_their_signature_and_examples():
     assert "12,345 target tokens in 2.5 epochs" in text
 
 
+def test_bars_in_a_sentence_do_not_break_the_table():
+    examples = [("ein | hund", "a | dog", "the dog")]
+
+    assert "| ein \\| hund | a \\| dog | the dog |" in card(RESULTS._replace(examples=examples))
+
+
 def test_checkpoint_without_results_names_none():
     text = card(results=None, license_name=None)
 
@@ -66,15 +73,17 @@ def test_int8_says_that_neighbours_may_change_a_text():
     assert "other sentences" not in card()
 
 
-def test_results_are_those_of_the_best_checkpoint(tmp_path):
+@pytest.mark.parametrize("split", ["test", "valid"])
+def test_results_are_those_of_the_best_checkpoint(tmp_path, split):
     save_checkpoint(tmp_path / "best.pt", make_exportable())
     (tmp_path / "config.yaml").touch()
     for kind, line in zip(("src", "hyp", "ref"), RESULTS.examples[0], strict=True):
-        (tmp_path / f"test.{kind}").write_text(f"{line}\n")
-    content = {"test": RESULTS.scores, "epochs": 2.5, "target_tokens": 12345}
+        (tmp_path / f"{split}.{kind}").write_text(f"{line}\n")
+    content = {"test": None, split: RESULTS.scores, "epochs": 2.5, "target_tokens": 12345}
     (tmp_path / "results.json").write_text(json.dumps(content))
 
-    assert read_results(tmp_path) == read_results(tmp_path / "best.pt") == RESULTS
+    assert read_results(tmp_path) == read_results(tmp_path / "best.pt")
+    assert read_results(tmp_path) == RESULTS._replace(split=split)
     assert read_results(tmp_path / "last.pt") is None
 
 

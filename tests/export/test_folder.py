@@ -1,25 +1,22 @@
 import json
+import shutil
 
 import pytest
 
-from seq2seq.files.exported import FORMAT, Runtime, read_runtime, write_runtime
+from seq2seq.export import OnnxTranslator
+from seq2seq.export.folder import FORMAT, nearest_search, read_runtime
 from seq2seq.files.paths import file_sha256
-
-
-def make_runtime(**changes):
-    return dict.fromkeys(Runtime.__annotations__) | {"format": FORMAT} | changes
+from seq2seq.search.config import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
 
 
 @pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "step.onnx").write_bytes(b"graph")
-    files = {"step.onnx": file_sha256(tmp_path / "step.onnx")}
-    write_runtime(tmp_path, make_runtime(files=files))
-    return tmp_path
+def folder(exported, tmp_path):
+    return shutil.copytree(exported, tmp_path / "folder")
 
 
-def test_whole_folder_is_read(folder):
-    assert read_runtime(folder)["format"] == FORMAT
+def change(folder, **values):
+    path = folder / "runtime.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
 
 def test_missing_folder_is_one_line(tmp_path):
@@ -27,31 +24,113 @@ def test_missing_folder_is_one_line(tmp_path):
         read_runtime(tmp_path / "missing")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"{}", b'{"format": 1}'])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"1", b'"a"', b"\xff", b"{}", b'{"format": 2}', b"[" * 200_000],
+    ids=repr,
+)
 def test_damaged_description_is_one_line(folder, content):
     (folder / "runtime.json").write_bytes(content)
 
-    with pytest.raises(ValueError, match=r"runtime.json is damaged; export the model again"):
+    with pytest.raises(ValueError, match=r"; export the model again") as error:
+        OnnxTranslator.load(folder)
+
+    assert len(str(error.value)) < 1000 and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, -1, 0.5, "600", "../step.onnx", [], [1], {}, {"a": 1}]
+)
+@pytest.mark.parametrize(
+    "key",
+    ["format", "version", "precision", "source", "num_heads", "states", "decoding", "files", "x"],
+)
+def test_value_of_another_type_is_refused_or_changes_nothing(folder, exported, key, value):
+    change(folder, **{key: value})
+
+    try:
+        translator = OnnxTranslator.load(folder)
+    except ValueError as error:
+        assert str(folder) in str(error) and "\n" not in str(error)
+    else:
+        expected = OnnxTranslator.load(exported)(["ein hund"])[0].text
+        assert translator(["ein hund"])[0].text == expected
+
+
+@pytest.mark.parametrize(
+    ("decoding", "message"),
+    [
+        ({"name": "mbr"}, "no valid 'mbr'"),
+        ({"name": "greedy", "beam_size": 3}, "unexpected keyword argument 'beam_size'"),
+        ({"name": "beam", "beam_size": "5"}, "decoding.beam_size='5' must be an integer"),
+        ({"name": "beam", "coverage_penalty": 0.2}, "decoding.coverage_penalty=0.2"),
+    ],
+)
+def test_search_that_an_exported_model_lacks_is_named(folder, decoding, message):
+    change(folder, decoding=decoding)
+
+    with pytest.raises(ValueError, match=message):
         read_runtime(folder)
 
 
-def test_other_format_is_refused(folder):
-    content = json.loads((folder / "runtime.json").read_text())
-    (folder / "runtime.json").write_text(json.dumps(content | {"format": 9}))
+def test_other_format_is_named(folder):
+    change(folder, format=9)
 
-    with pytest.raises(ValueError, match="has format 9, this version reads 1"):
+    with pytest.raises(ValueError, match=f"format 9, this version reads {FORMAT}; export"):
         read_runtime(folder)
 
 
-def test_missing_file_is_named(folder):
-    (folder / "step.onnx").unlink()
+@pytest.mark.parametrize("name", ["encoder.onnx", "step.onnx", "source.spm", "target.spm"])
+def test_missing_or_changed_file_is_named(folder, name):
+    (folder / name).write_bytes(b"graph")
+    with pytest.raises(ValueError, match=f"{name} has another hash"):
+        read_runtime(folder)
 
-    with pytest.raises(ValueError, match=r"lacks step.onnx"):
+    (folder / name).unlink()
+    with pytest.raises(ValueError, match=f"lacks {name}"):
         read_runtime(folder)
 
 
-def test_changed_file_is_named(folder):
-    (folder / "step.onnx").write_bytes(b"grapf")
+@pytest.mark.parametrize("name", ["encoder.onnx", "step.onnx", "source.spm", "target.spm"])
+@pytest.mark.parametrize("content", ["half", "empty", "step.onnx"])
+def test_wrong_file_with_a_new_hash_is_one_line(folder, name, content):
+    whole = (folder / name).read_bytes()
+    parts = {"half": whole[: len(whole) // 2], "empty": b""}
+    other = parts[content] if content in parts else (folder / content).read_bytes()
+    (folder / name).write_bytes(other)
+    if other == whole:
+        return
+    change(folder, files=read_hashes(folder) | {name: file_sha256(folder / name)})
 
-    with pytest.raises(ValueError, match=r"step.onnx is damaged"):
-        read_runtime(folder)
+    with pytest.raises(ValueError, match="; export the model again") as error:
+        OnnxTranslator.load(folder)
+
+    assert "\n" not in str(error.value)
+
+
+def read_hashes(folder):
+    return json.loads((folder / "runtime.json").read_text())["files"]
+
+
+def test_card_and_checkpoint_may_be_edited_and_removed(folder, exported):
+    (folder / "README.md").write_text("edited")
+    (folder / "best.pt").unlink()
+
+    [found] = OnnxTranslator.load(folder)(["ein hund"])
+
+    assert found.text == OnnxTranslator.load(exported)(["ein hund"])[0].text
+
+
+@pytest.mark.parametrize(
+    ("decoding", "expected"),
+    [
+        (GreedyConfig(max_length_offset=3), GreedyConfig(max_length_offset=3)),
+        (GreedyConfig(min_length=3), GreedyConfig()),
+        (BeamConfig(n_best=2, coverage_penalty=0.2), BeamConfig(n_best=2)),
+        (MbrConfig(sharpness=0.5), BeamConfig(beam_size=8)),
+        (SamplingConfig(max_length_ratio=1.0), GreedyConfig(max_length_ratio=1.0)),
+    ],
+    ids=repr,
+)
+def test_nearest_search_keeps_the_shared_settings(decoding, expected):
+    assert nearest_search(decoding) == expected

@@ -7,10 +7,10 @@ import re
 import pytest
 from web_runtime_cache import CACHE, needs_web_runtime
 
+from seq2seq.export.folder import read_runtime
 from seq2seq.export.web_page import search_of, write_page
 from seq2seq.export.web_runtime import load_web_runtime
-from seq2seq.files.exported import read_runtime
-from seq2seq.search.config import BeamConfig
+from seq2seq.search.config import BeamConfig, GreedyConfig
 
 
 @pytest.fixture(scope="module")
@@ -75,21 +75,13 @@ def test_runtime_is_a_script_without_exports():
 
 def test_search_has_the_limits_of_the_greedy_search_of_the_model(exported):
     model = read_runtime(exported)
-    model["decoding"] = {**model["decoding"], "max_length_offset": 7}
+    model.decoding = GreedyConfig(max_length_offset=7)
 
     assert search_of(model) == BeamConfig(max_length_offset=7)
 
 
 def test_search_is_the_beam_search_of_the_model(exported):
     model = read_runtime(exported)
-    model["decoding"] = {"name": "beam", "beam_size": 3, "early_stopping": "first"}
+    model.decoding = BeamConfig(beam_size=3, early_stopping="first")
 
-    assert search_of(model) == BeamConfig(beam_size=3, early_stopping="first")
-
-
-def test_search_with_an_option_that_the_page_lacks_is_refused(exported):
-    model = read_runtime(exported)
-    model["decoding"] = {**model["decoding"], "no_repeat_ngram": 3}
-
-    with pytest.raises(ValueError, match="no_repeat_ngram=3"):
-        search_of(model)
+    assert search_of(model) == model.decoding

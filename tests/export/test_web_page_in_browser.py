@@ -101,7 +101,7 @@ def assert_same(found, expected):
         for new, old in zip(first["hypotheses"], hypotheses, strict=True):
             assert (new["text"], new["ids"], new["tokens"]) == (old.text, old.ids, old.tokens)
             assert new["isFinished"] is old.finished
-            assert new["score"] == pytest.approx(old.score, abs=1e-5)
+            assert new["score"] == pytest.approx(old.score, rel=1e-6, abs=1e-5)
             assert new["logProbability"] == pytest.approx(old.log_probability, rel=1e-5)
             weights = np.array(new["weights"]).swapaxes(0, 1)  # (N, T, S)
             np.testing.assert_allclose(
@@ -140,6 +140,31 @@ def test_other_models_translate_as_well(browser, tmp_path, overrides):
 
     assert_same(found, OnnxTranslator.load(folder)(SENTENCES, BEAM, batch_size=1))
     assert browser.get_log("browser") == []
+
+
+def test_a_text_is_translated_sentence_by_sentence(shown, exported):
+    text = "ein hund rennt. Zwei kinder spielen!\n\nDer mann liest ein buch"
+    sentences = ["ein hund rennt.", "Zwei kinder spielen!", "Der mann liest ein buch"]
+    size = BeamConfig(beam_size=5, n_best=5)
+    parts = OnnxTranslator.load(exported)(sentences, size, batch_size=1)
+
+    shown.execute_script("write(arguments[0])", text)
+    wait_for(shown, "return !isBusy")
+
+    expected = [
+        " ".join(filter(None, (part.hypotheses[rank].text for part in parts))) for rank in range(5)
+    ]
+    assert shown_texts(shown) == expected
+    assert texts_of(shown, "#source .token span") == [
+        label for part in parts for label in labels_of(part.source_tokens)
+    ]
+    [heads] = shown.execute_script("return heads.slice(1)")
+    widths = [len(part.source_tokens) for part in parts]
+    owners = np.repeat(range(3), [len(part.best.tokens) for part in parts])
+    for row, owner in zip(np.array(heads), owners, strict=True):
+        sums = [each.sum() for each in np.split(row, np.cumsum(widths)[:-1])]
+        assert sums[owner] == pytest.approx(1000, abs=20)
+        assert sum(sums) == sums[owner]  # no weight in another sentence
 
 
 def test_page_shows_a_translation_while_one_types(shown, exported):

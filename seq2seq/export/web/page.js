@@ -22,11 +22,12 @@ async function load() {
   ort.env.wasm.numThreads = 1;
   ort.env.wasm.wasmBinary = await unpack("wasm");
   const files = { encoder: await unpack("encoder"), step: await unpack("step") };
-  const graphs = await Graphs.load(ort, files, model);
+  const source = new SentencePiece(await unpack("source"));
+  const target = model.isJoint ? source : new SentencePiece(await unpack("target"));
+  const { states } = model, vocabularySize = target.pieces.length;
+  const graphs = await Graphs.load(ort, files, { states, vocabularySize });
   graphs.onStep = breathe();
-  const [source, target] = [await unpack("source"), model.isJoint ? null : await unpack("target")]
-    .map((bytes) => bytes && new SentencePiece(bytes));
-  return new Translator(graphs, source, target ?? source);
+  return new Translator(graphs, source, target, model.abbreviations);
 }
 
 // Return a function that lets the browser work now and then, and stops a search that is stale.
@@ -64,12 +65,13 @@ async function update() {
 
 async function translate() {
   const size = Number(beam.value), begin = performance.now();
-  const line = box.value.replaceAll("\n", " ");
-  const { hypotheses, sourceIds, sourceTokens } = await translator.translate(
-    line, { ...model.decoding, beam_size: size, n_best: size });
+  const { hypotheses, sourceIds, sourceTokens } = await translator.translateText(
+    box.value, { ...model.decoding, beam_size: size, n_best: size });
   const unknown = sourceIds.filter((id) => id === translator.source.unknown).length;
   const time = `${Math.round(performance.now() - begin)} ms`;
-  say(hypotheses.length ? `${time}${unknown ? `; ${unknown} unknown tokens` : ""}` : "");
+  const isCut = hypotheses[0]?.isFinished === false;
+  const warnings = `${unknown ? `; unknown tokens: ${unknown}` : ""}${isCut ? "; cut at the length limit" : ""}`;
+  say(hypotheses.length ? time + warnings : "");
   showSentence({ source_tokens: sourceTokens, hypotheses: hypotheses.map(describe) });
 }
 

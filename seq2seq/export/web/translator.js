@@ -1,8 +1,7 @@
 // A translator over the exported graphs: SentencePiece, the search, and onnxruntime-web.
 class Graphs {
-  constructor(ort, encoder, step, model) {
-    Object.assign(this, { ort, encoder, stepGraph: step, states: model.states });
-    this.vocabularySize = model.vocabularySize;
+  constructor(ort, encoder, step, { states, vocabularySize }) {
+    Object.assign(this, { ort, encoder, stepGraph: step, states, vocabularySize });
     this.onStep = async () => {}; // called before each step
   }
 
@@ -56,12 +55,27 @@ function range(index, size) {
   return [index * size, (index + 1) * size];
 }
 
-// What Python's `str.strip` removes.
-const BLANK = /^[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*$/;
+const BLANK = new RegExp(`^${WHITE}*$`);
 
 class Translator {
-  constructor(graphs, source, target) {
-    Object.assign(this, { graphs, source, target });
+  constructor(graphs, source, target, abbreviations) {
+    Object.assign(this, { graphs, source, target, abbreviations });
+  }
+
+  // Translate a text sentence by sentence, as the service does, and join the results. The nth
+  // translation joins the nth of each sentence; no token has weight in another sentence.
+  async translateText(text, config) {
+    const parts = [];
+    const split = (line) => splitSentences(line, this.abbreviations);
+    for (const sentence of text.split(/\r\n|\n|\r/).flatMap(split)) {
+      if (!BLANK.test(sentence)) parts.push(await this.translate(sentence, config));
+    }
+    const ranks = Math.max(0, ...parts.map(({ hypotheses }) => hypotheses.length));
+    return {
+      sourceIds: parts.flatMap(({ sourceIds }) => sourceIds),
+      sourceTokens: parts.flatMap(({ sourceTokens }) => sourceTokens),
+      hypotheses: [...Array(ranks).keys()].map((rank) => joinHypotheses(parts, rank)),
+    };
   }
 
   // Return the source's tokens and the translations of a line, best first; none for whitespace.
@@ -79,4 +93,21 @@ class Translator {
       })),
     };
   }
+}
+
+// Join the hypotheses of a rank, or the last ones of sentences that have fewer.
+function joinHypotheses(parts, rank) {
+  const sizes = parts.map(({ sourceTokens }) => sourceTokens.length);
+  const chosen = parts.map(({ hypotheses }) => hypotheses[Math.min(rank, hypotheses.length - 1)]);
+  const sum = (values) => values.reduce((total, value) => total + value, 0);
+  const weights = chosen.flatMap((hypothesis, index) => hypothesis.weights.map((heads) =>
+    heads.map((row) => [...Array(sum(sizes.slice(0, index))).fill(0), ...row,
+      ...Array(sum(sizes.slice(index + 1))).fill(0)])));
+  return {
+    text: chosen.map(({ text }) => text).filter(Boolean).join(" "),
+    tokens: chosen.flatMap(({ tokens }) => tokens),
+    logProbability: sum(chosen.map(({ logProbability }) => logProbability)),
+    isFinished: chosen.every(({ isFinished }) => isFinished),
+    weights,
+  };
 }
