@@ -19,7 +19,7 @@ from onnxscript import FLOAT, INT32, INT64, opset18
 from torch import Tensor, nn
 
 from seq2seq.attention import Memory, Past
-from seq2seq.files.exported import ENCODER, STEP
+from seq2seq.export.folder import ENCODER, STEP
 from seq2seq.kernels import Kernels, kernels_in_use
 from seq2seq.model import BidirectionalGRU, DecoderState, Seq2Seq
 from seq2seq.model.decoder import TiedOutput
@@ -353,7 +353,8 @@ def quantize_graphs(folder: Path) -> None:
         prepared = path.with_suffix(".prepared")
         with in_silence():
             quant_pre_process(path, prepared, skip_symbolic_shape=True)
-            quantize_dynamic(prepared, path, per_channel=True, weight_type=QuantType.QInt8)
+            # Products with signed weights overflow on processors without VNNI.
+            quantize_dynamic(prepared, path, per_channel=True, weight_type=QuantType.QUInt8)
         prepared.unlink()
 
 
