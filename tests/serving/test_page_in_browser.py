@@ -1,5 +1,7 @@
 """The page in headless Chromium, wide and narrow, with a pointer and with keys."""
 
+from functools import partial
+
 import pytest
 import torch
 from headless_browser import needs_browser, open_browser
@@ -9,21 +11,21 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 from tiny_service import KEYS, Shouter, load_shouter, make_serve_config, running
 
-from seq2seq.serving.models import LoadedModel
-
 pytestmark = needs_browser
 HOSTILE = "</textarea><img src=x onerror='window.hacked = 1'>"
 HEADS = torch.tensor([[[0.75, 0.25], [0.0, 1.0]], [[0.25, 0.75], [0.5, 0.5]]])
 
 
-def load(path: str) -> LoadedModel:
-    """Return a model of two heads."""
+def load(path, source=("\u2581ja", "</s>"), target=("\u2581A", "</s>"), heads=HEADS):
+    """Return a model that shows the same attention for every sentence."""
 
     def translate(lines, decoding):
         return [
             each._replace(
-                source_tokens=["\u2581ja", "</s>"],
-                hypotheses=[h._replace(attention_weights=HEADS) for h in each.hypotheses],
+                source_tokens=source,
+                hypotheses=[
+                    h._replace(tokens=target, attention_weights=heads) for h in each.hypotheses
+                ],
             )
             for each in Shouter()(lines, decoding)
         ]
@@ -175,21 +177,30 @@ def test_every_control_has_a_name(page):
     assert [each.get_attribute("id") for each in controls if not each.accessible_name] == []
 
 
+@pytest.mark.parametrize("width", [320, 360, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_is_wider_than_a_phone(page, scheme):
+def test_nothing_is_wider_than_a_phone(browser, scheme, width):
+    sentence = (
+        "Das M\u00e4dchen zeigt dem Hund die Bilder, weil er sie gestern noch nicht sehen konnte."
+    )
+    pieces = [sentence[begin : begin + 4] for begin in range(0, len(sentence), 4)]
+    weights = torch.full((4, len(pieces), len(pieces)), 1 / len(pieces))
     features = [{"name": "prefers-color-scheme", "value": scheme}]
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    phone = {"width": 320, "height": 640, "deviceScaleFactor": 1, "mobile": True}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    phone = {"width": width, "height": 640, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     try:
-        write(page, "x" * 100, "X" * 100)
-
-        assert page.execute_script("return document.documentElement.scrollWidth") == 320
-        color = page.execute_script("return getComputedStyle(document.body).backgroundColor")
+        with running(load=partial(load, source=pieces, target=pieces, heads=weights)) as service:
+            open_page(browser, service)
+            for text in (f"{sentence} Ja.", "x" * 100):
+                write(browser, text, text.upper())
+                shown = browser.execute_script("return document.documentElement.scrollWidth")
+                assert shown == width
+        color = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
         assert color == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 22, 26)"}[scheme]
     finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_a_service_with_keys_asks_for_one(browser):
