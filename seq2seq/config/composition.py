@@ -144,7 +144,7 @@ def check_repeated_keys(overrides: Iterable[str]) -> None:
         logger.warning("%s is given several times; the last value holds: %s=%s", name, name, value)
 
 
-def describe_error(error: Exception) -> str:
+def describe_error(error: BaseException) -> str:
     """Describe an error in one line, without the internal types that Hydra and OmegaConf name."""
     cause = error.__cause__
     if isinstance(cause, OmegaConfBaseException):

@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from seq2seq.config.composition import describe_error
 from seq2seq.inference.batcher import Batcher, ClosedError, DeadlineError, QueueFullError, Translate
 from seq2seq.inference.results import Translation
 from seq2seq.search.config import BeamConfig, DecodingConfig
@@ -128,14 +129,19 @@ class Service:
             if not self._has_changed:
                 return
             self._has_changed = False
-            try:
-                await asyncio.to_thread(self.models.reload)
-            except Exception as error:  # onnxruntime raises classes of its own
-                logger.error("the models were not reloaded, the old ones answer: %s", error)
-                self._metrics.count_reload(succeeded=False)
-            else:
-                logger.info("reloaded the models")
-                self._metrics.count_reload(succeeded=True)
+            await asyncio.to_thread(self._reload_models)
+
+    def _reload_models(self) -> None:
+        """Reload the models in a thread; a StopIteration would never leave it, so nothing may."""
+        try:
+            self.models.reload()
+        except BaseException as error:  # libraries raise classes of their own
+            reason = describe_error(error)
+            logger.error("the models were not reloaded, the old ones answer: %s", reason)
+            self._metrics.count_reload(succeeded=False)
+        else:
+            logger.info("reloaded the models")
+            self._metrics.count_reload(succeeded=True)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[dict[str, object]]:

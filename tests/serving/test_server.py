@@ -257,25 +257,40 @@ def test_stopping_answers_what_was_accepted():
     assert [each.content for each in answers] == 6 * [{"translatedText": "JA"}]
 
 
-def test_after_a_failed_reload_the_old_model_answers(caplog):
-    class RuntimeOfAnotherLibraryError(Exception):
-        """An error that is no ValueError, as those of onnxruntime."""
+class RuntimeOfAnotherLibraryError(BaseException):
+    """An error that is no Exception, as a panic of Rust."""
 
-    loaded = []
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (RuntimeOfAnotherLibraryError("no\n session"), "no session"),
+        (StopIteration(), "StopIteration"),  # which asyncio cannot pass to a future
+    ],
+)
+def test_a_failed_reload_is_logged_and_counted_and_the_next_one_works(caplog, error, reason):
+    loads = iter([None, error, None])
 
     def load(path):
-        if loaded:
-            raise RuntimeOfAnotherLibraryError("no session")
-        loaded.append(path)
+        if (failure := next(loads)) is not None:
+            raise failure
         return load_shouter(path)
+
+    def reload():
+        asyncio.run_coroutine_threadsafe(live.service.reload(), loop).result(20)
+        return live.translate("Ja.").content
 
     with running(load=load) as live:
         loop = live.server.servers[0].get_loop()
-        asyncio.run_coroutine_threadsafe(live.service.reload(), loop).result(20)
-        answer = live.translate("Ja.").content
+        answers = [reload(), reload()]
+        metrics = live.ask("/metrics").content.decode()
 
-    assert answer == {"translatedText": "JA."}
-    assert "the models were not reloaded, the old ones answer: no session" in caplog.text
+    assert answers == 2 * [{"translatedText": "JA."}]
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
+        f"the models were not reloaded, the old ones answer: {reason}"
+    ]
+    assert 'seq2seq_reloads_total{result="failure"} 1.0' in metrics
+    assert 'seq2seq_reloads_total{result="success"} 1.0' in metrics
 
 
 def test_files_that_change_during_a_reload_are_read_by_the_next_one():
