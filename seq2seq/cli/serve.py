@@ -12,7 +12,7 @@ with imports_in_one_line():
 
     from seq2seq.cli.command_line import quote_plain_values, run_command
     from seq2seq.config.composition import load_as
-    from seq2seq.export.folder import read_runtime
+    from seq2seq.export.folder import RUNTIME, ExportPrecision, read_runtime
     from seq2seq.files.paths import expand_home
     from seq2seq.files.text import open_lines
     from seq2seq.inference.sentence_splitting import split_line
@@ -99,6 +99,12 @@ def _load_checkpoint(path: str, config: ServeConfig) -> LoadedModel:
     from seq2seq.inference.translator import Translator
     from seq2seq.runtime.numerics import choose_numerics
 
+    folder = expand_home(path, key="checkpoint")
+    if (folder / RUNTIME).exists() and read_runtime(folder).precision is ExportPrecision.int8:
+        raise ValueError(
+            f"checkpoint={path} was exported in int8, which engine=torch cannot compute; serve it "
+            "with engine=onnx"
+        )
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     checkpoint = load_checkpoint(path)

@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -129,6 +130,15 @@ def test_an_exported_folder_is_served_without_torch(exported):
     [expected] = Translator.load(exported)(["ein hund"], GreedyConfig())
     assert found == {"translatedText": expected.text}
     assert process.returncode == 0
+
+
+def test_an_int8_folder_is_not_served_with_other_weights(exported, tmp_path):
+    folder = shutil.copytree(exported, tmp_path / "small")
+    runtime = json.loads((folder / "runtime.json").read_text())
+    (folder / "runtime.json").write_text(json.dumps(runtime | {"precision": "int8"}))
+
+    with pytest.raises(ValueError, match=r"exported in int8, .*; serve it with engine=onnx"):
+        serve.load_model(str(folder), make_serve_config())
 
 
 def test_short_lines_may_stay_whole(checkpoint):
