@@ -24,6 +24,10 @@ _READ_SECONDS = 30.0
 """Time in which a client must begin to read an answer that does not fit into the buffers."""
 _IDLE_SECONDS = 60
 """Time after which a connection without requests is closed."""
+_LAST_SECONDS = 1.0
+"""Time that a client whose request is on its way has for it when the server ends."""
+_PROBE_SECONDS = 0.1
+"""Time between the attempts to find out whether a client that sends no more has gone."""
 _BACKLOG = 1024
 """Connections that the system accepts before the server does."""
 
@@ -76,6 +80,11 @@ class Server(uvicorn.Server):
         if threading.current_thread() is threading.main_thread() and sys.platform != "win32":
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._begin_reload)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # What is answered from now on tells its client to send nothing more on this connection.
+        self.server_state.default_headers.append((b"connection", b"close"))
+        await super().shutdown(sockets)
+
     def _begin_reload(self) -> None:
         self._reload = asyncio.ensure_future(self._service.reload())
 
@@ -85,6 +94,8 @@ class Connection(H11Protocol):
 
     _head_timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
+    _has_ended = False
+    """Whether the client has closed its side behind a request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -92,12 +103,42 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        is_in_request = self.cycle is not None and not self.cycle.response_complete
-        if is_in_request and self._head_timer is not None:
+        if self._is_in_request and self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
-        elif not is_in_request and self._head_timer is None:
+        elif not self._is_in_request and self._head_timer is None:
             self._head_timer = self.loop.call_later(_HEAD_SECONDS, self.transport.abort)
+
+    @property
+    def _is_in_request(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keep the connection for the answer to a request that was sent as a whole."""
+        self._has_ended = self._is_in_request and not self.cycle.more_body
+        self.loop.call_later(_PROBE_SECONDS, self._probe)
+        return self._has_ended
+
+    def _probe(self) -> None:
+        """Send what a client skips before its answer; one that has gone ends the connection."""
+        if self.conn.our_state is h11.SEND_RESPONSE and self.conn.their_http_version == b"1.1":
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.loop.call_later(_PROBE_SECONDS, self._probe)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._has_ended and not self._is_in_request:
+            self.transport.close()
+
+    def shutdown(self) -> None:
+        """End the connection with its next answer, which says so, or if it stays silent."""
+        if self._is_in_request:
+            self.cycle.default_headers = self.server_state.default_headers
+        else:
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                _LAST_SECONDS, self.timeout_keep_alive_handler
+            )
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

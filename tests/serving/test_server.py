@@ -215,6 +215,33 @@ def test_a_request_whose_client_has_gone_is_not_translated():
     assert seen == ["a", "first", "last"]
 
 
+def test_a_client_that_closes_its_side_gets_its_answers():
+    gate = threading.Event()
+
+    def load(path):
+        return load_shouter(path)._replace(
+            translate=Shouter(before=lambda lines: lines == ["a"] or gate.wait(20))
+        )
+
+    with running(load=load) as live, live.connect() as connection:
+        connection.sendall(2 * REQUEST)
+        connection.shutdown(socket.SHUT_WR)
+        first = connection.recv(65536)  # while the answer is awaited
+        gate.set()
+        answers = read_all(connection)
+
+    assert first.startswith(b"HTTP/1.1 100 Continue\r\n\r\n")
+    assert answers.count(b'{"translatedText":"JA"}') == 2
+
+
+def test_a_client_that_closes_its_side_within_a_request_is_dropped(live):
+    with live.connect() as connection:
+        connection.sendall(REQUEST[:-1])
+        connection.shutdown(socket.SHUT_WR)
+
+        assert read_all(connection) == b""
+
+
 def test_open_connections_do_no_harm(live):
     with contextlib.ExitStack() as stack:
         for _ in range(200):
@@ -255,6 +282,40 @@ def test_stopping_answers_what_was_accepted():
         with pytest.raises(ConnectionError):
             live.connect()
     assert [each.content for each in answers] == 6 * [{"translatedText": "JA"}]
+
+
+def test_stopping_tells_each_client_to_send_no_more_on_its_connection():
+    gate, entered = threading.Event(), threading.Event()
+
+    def load(path):
+        def wait(lines):
+            if lines == ["wait"]:
+                entered.set()
+                assert gate.wait(20)
+
+        return load_shouter(path)._replace(translate=Shouter(before=wait))
+
+    waiting = REQUEST.replace(b'"ja"', b'"wait"').replace(
+        b"%d" % len(BODY), b"%d" % (len(BODY) + 2)
+    )
+    with running(load=load) as live, contextlib.ExitStack() as stack:
+        idle, busy, silent = (stack.enter_context(live.connect()) for _ in range(3))
+        idle.sendall(REQUEST)
+        first = read_answer(idle)
+        busy.sendall(waiting)
+        assert entered.wait(20)
+        headers = live.server.server_state.default_headers
+        wait_until(lambda: live.server.server_state.default_headers is not headers)  # each second
+        live.server.should_exit = True
+        wait_until(lambda: not live.server.servers[0].is_serving())
+        idle.sendall(REQUEST)
+        gate.set()
+
+        last = [read_all(connection) for connection in (idle, busy, silent)]
+
+    assert b"connection: close" not in first
+    assert [b"connection: close" in answer for answer in last] == [True, True, False]
+    assert [answer[:12] for answer in last] == [b"HTTP/1.1 200", b"HTTP/1.1 200", b""]
 
 
 class RuntimeOfAnotherLibraryError(BaseException):
