@@ -71,6 +71,7 @@ def serve(config: ServeConfig) -> None:
         ) from error
     # Warnings that count lines are for one who translates files; a request gets the counts.
     logging.getLogger("seq2seq.inference").setLevel(logging.ERROR)
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of damaged bodies
     raise_file_limit()
     with bind(config.host, config.port) as bound:
         keys = read_keys(config.api_keys) if config.api_keys else []

@@ -8,7 +8,7 @@ import hmac
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ from seq2seq.serving.metrics import Metrics, Observed
 from seq2seq.serving.models import Load, Models, Pair
 from seq2seq.serving.page import page_routes
 from seq2seq.serving.requests import Fields, read_fields
-from seq2seq.serving.texts import SplitText, split_text
+from seq2seq.serving.texts import Split, SplitHtml, SplitText, split_text
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +41,10 @@ _SHARES = 4
 """Requests that may fill the queue together, so that one request cannot."""
 _RETRY = {"Retry-After": "1"}
 """Header of an answer after which the same request may succeed."""
+Read = Callable[[str, Split], SplitText | SplitHtml]
+"""Splits a text into sentences."""
+_READERS: dict[str, Read] = {"text": split_text, "html": SplitHtml}
+"""By the format of a text."""
 _FIELDS = ("text", "source", "target", "beam", "n_best", "attention", "api_key")
 
 
@@ -48,7 +52,7 @@ class Translated(NamedTuple):
     """The texts of a request with the translations of their sentences."""
 
     pair: Pair
-    texts: list[SplitText]
+    texts: Sequence[SplitText | SplitHtml]
     translations: list[list[Translation]]
     """For each text, the translations of its sentences."""
     is_list: bool
@@ -180,6 +184,7 @@ class Service:
             {
                 "apiKeys": bool(self._api_keys),
                 "charLimit": self._config.max_characters,
+                "filesTranslation": False,
                 "frontendTimeout": 500,
                 "keyRequired": bool(self._api_keys),
                 "language": {"source": source, "target": target},
@@ -191,18 +196,21 @@ class Service:
     async def _translate(self, request: Request) -> Response:
         """Answer as LibreTranslate does."""
         end, fields = await self._fields(request)
-        text_format = fields.text("format", "text")
-        if text_format != "text":
-            raise HTTPException(400, "format must be text; this service does not read HTML")
+        read = _READERS.get(fields.text("format", "text"))
+        if read is None:
+            raise HTTPException(400, f"format must be {' or '.join(_READERS)}")
         most = self._config.max_beam - 1
         num_alternatives = fields.number("alternatives", 0, least=0, most=most)
         decoding = self._decoding(num_alternatives + 1)
-        done = await self._translated(request, fields, "q", decoding, end=end)
+        done = await self._translated(request, fields, "q", decoding, end=end, read=read)
         ranks = [done.joined(rank) for rank in range(num_alternatives + 1)]
         distinct = [list(dict.fromkeys(texts)) for texts in zip(*ranks, strict=True)]
         answer: dict[str, list[object]] = {"translatedText": [texts[0] for texts in distinct]}
         if num_alternatives:
             answer["alternatives"] = [texts[1:] for texts in distinct]
+        if fields.text("source") == "auto":
+            known = {"confidence": 100.0, "language": done.pair[0]}
+            answer["detectedLanguage"] = [known for _ in distinct]
         if done.is_list:
             return JSONResponse(answer)
         return JSONResponse({key: values[0] for key, values in answer.items()})
@@ -263,16 +271,30 @@ class Service:
         return BeamConfig(**dataclasses.asdict(config) | beam_values)
 
     async def _translated(
-        self, request: Request, fields: Fields, name: str, decoding: DecodingConfig, *, end: float
+        self,
+        request: Request,
+        fields: Fields,
+        name: str,
+        decoding: DecodingConfig,
+        *,
+        end: float,
+        read: Read = split_text,
     ) -> Translated:
-        """Translate the texts of a field."""
+        """Translate the texts of a field; a text in the language of the target stays."""
         config = self._config
         given, is_list = fields.texts(
             name, most=config.max_texts, most_characters=config.max_characters
         )
+        source = fields.text("source", "")
+        if source == fields.text("target", "") and any(source in p for p in self.models.pairs):
+            echoed = [SplitText([()], [text]) for text in given]
+            return Translated((source, source), echoed, [[] for _ in given], is_list)
         pair = self._pair(fields)
         model = self.models[pair]
-        texts = [split_text(text, model.split) for text in given]
+        try:
+            texts = [read(text, model.split) for text in given]
+        except ValueError:
+            raise HTTPException(400, f"{name} is not HTML") from None
         sentences = [sentence for text in texts for sentence in text.sentences]
         if (longest := max(map(len, sentences), default=0)) > config.max_sentence:
             raise HTTPException(

@@ -3,15 +3,22 @@
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TypeVar, cast
 from urllib.parse import parse_qs
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 _Value = TypeVar("_Value", str, bool)
-_NAMES = {"application/json": "JSON", "application/x-www-form-urlencoded": "a form"}
+_JSON, _MULTIPART = "application/json", "multipart/form-data"
+_NAMES = {
+    _JSON: "JSON",
+    "application/x-www-form-urlencoded": "a form",
+    _MULTIPART: "a whole multipart form without files",
+}
 """The types of a body."""
 _MOST_FIELDS = 1000
 """Fields of a form."""
@@ -64,7 +71,7 @@ class Fields:
 
     def number(self, name: str, default: int, *, least: int, most: int) -> int:
         """Return the integer of a field, which is a text in a form."""
-        value = self._values.get(name, default)
+        value = self._given(name, default)
         if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value):
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):
@@ -74,8 +81,13 @@ class Fields:
             raise HTTPException(400, f"{name} must be from {least} to {most}")
         return value
 
+    def _given(self, name: str, default: object) -> object:
+        """Return the value of a field; null stands for a missing one."""
+        value = self._values.get(name)
+        return default if value is None else value
+
     def _value(self, name: str, kind: type[_Value], meaning: str, default: _Value | None) -> _Value:
-        value = self._values.get(name, default)
+        value = self._given(name, default)
         if value is None:
             raise HTTPException(400, f"the field {name} is missing")
         if not isinstance(value, kind):
@@ -84,15 +96,15 @@ class Fields:
 
 
 async def read_fields(request: Request, *, most_bytes: int, timeout: float) -> Fields:
-    """Read a body of JSON, or a form, in UTF-8.
+    """Read a body of JSON, or a form of either kind, in UTF-8.
 
     Raises:
         HTTPException: The body is too large, too slow, or neither of them.
         ClientDisconnect: The client has gone.
     """
     kind, _, parameters = request.headers.get("content-type", "").lower().partition(";")
-    name = _NAMES.get(kind.strip())
-    if name is None:
+    kind = kind.strip()
+    if kind not in _NAMES:
         raise HTTPException(415, f"send {' or '.join(_NAMES)}", _CLOSE)
     charset = re.search(r'charset="?([^";]*)', parameters)
     is_utf_8 = charset is None or charset[1].strip() in ("", "utf-8", "utf8")
@@ -103,11 +115,11 @@ async def read_fields(request: Request, *, most_bytes: int, timeout: float) -> F
     except asyncio.TimeoutError:
         raise HTTPException(408, "the body did not arrive in time", _CLOSE) from None
     try:
-        values = _parsed(content.decode("utf-8"), is_form=name == "a form")
+        values = await _parsed(content, kind, request.headers)
     except UnicodeDecodeError:
         raise HTTPException(400, "the body is not UTF-8") from None
-    except (ValueError, RecursionError):
-        raise HTTPException(400, f"the body is not {name}") from None
+    except (ValueError, RecursionError, MultiPartException):
+        raise HTTPException(400, f"the body is not {_NAMES[kind]}") from None
     if not isinstance(values, dict):
         raise HTTPException(400, "the body must be a JSON object")
     return Fields(values)
@@ -126,9 +138,25 @@ async def _read(request: Request, most_bytes: int) -> bytes:
     return b"".join(chunks)
 
 
-def _parsed(text: str, *, is_form: bool) -> object:
-    if not is_form:
+async def _parsed(content: bytes, kind: str, headers: Headers) -> object:
+    if kind == _MULTIPART:
+        fields = await _multipart(content, headers)
+    text = content.decode("utf-8")
+    if kind == _JSON:
         return cast(object, json.loads(text))
-    # Starlette would read a form as Latin-1, and curl does not escape what it sends.
-    form = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
-    return {name: values[0] if len(values) == 1 else values for name, values in form.items()}
+    if kind != _MULTIPART:
+        # Starlette would read a form as Latin-1, and curl does not escape what it sends.
+        fields = parse_qs(text, True, errors="strict", max_num_fields=_MOST_FIELDS)
+    return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
+
+
+async def _multipart(content: bytes, headers: Headers) -> Mapping[str, Sequence[object]]:
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        yield content
+
+    limits = {"max_files": 0, "max_fields": _MOST_FIELDS, "max_part_size": len(content)}
+    form = await MultiPartParser(headers, chunks(), **limits).parse()
+    begin, _, _ = content.partition(b"\r\n")
+    if not content.rstrip().endswith(begin + b"--"):  # the parser would ignore half a field
+        raise ValueError("cut off")
+    return {name: form.getlist(name) for name in form}

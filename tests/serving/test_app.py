@@ -56,8 +56,44 @@ def test_alternatives_follow_the_best_translation(live):
 
 
 def test_auto_is_the_only_source_of_a_target(live):
-    assert live.translate("ja", source="auto", target="de").content == {"translatedText": "JA"}
+    english = {"confidence": 100.0, "language": "en"}
+    assert live.translate("ja", source="auto", target="de").content == {
+        "translatedText": "JA",
+        "detectedLanguage": english,
+    }
+    assert live.translate(["a", "b"], source="auto", target="de").content == {
+        "translatedText": ["A", "B"],
+        "detectedLanguage": [english, english],
+    }
     assert live.translate("ja", source="auto").status == 400  # German or French
+
+
+def test_a_text_in_the_language_of_the_target_stays(live):
+    text = "Ja. <b>&\r\n"
+
+    assert live.translate(text, target="de").content == {"translatedText": text}
+    assert live.translate([text], target="de", format="html", alternatives=1).content == {
+        "translatedText": [text],
+        "alternatives": [[]],
+    }
+    assert live.translate("x" * 301, target="de").status == 413
+    assert live.translate("ja", source="xx", target="xx").status == 400
+    assert in_detail(live, "ja", target="de").content["translations"] == [
+        {"text": "ja", "sentences": []}
+    ]
+
+
+def test_html_keeps_its_tags_and_is_limited_as_text_is(live):
+    html = '<p class="a">Ja &amp;<br/>nein. <code>ja</code></p>'
+
+    assert live.translate([html, ""], format="html", alternatives=1).content == {
+        "translatedText": ['<p class="a">JA &amp;<br/>NEIN. <code>ja</code></p>', ""],
+        "alternatives": [['<p class="a">JA &amp;!<br/>NEIN.! <code>ja</code></p>'], []],
+    }
+    for wrong, status in [("<b>" * 101, 413), (f"<b>{'a' * 101}", 413), ("a<b>" * 13, 413)]:
+        assert live.translate(wrong, format="html").status == status
+    refused = live.translate("<![x>", format="html")
+    assert (refused.status, refused.content) == (400, {"error": "q is not HTML"})
 
 
 def test_details_have_tokens_scores_and_attention(live):
@@ -177,6 +213,7 @@ def test_languages_and_settings_are_libretranslates(live):
     settings = live.ask("/frontend/settings").content
     assert settings["charLimit"] == 300
     assert settings["keyRequired"] is False
+    assert settings["filesTranslation"] is False
     assert settings["language"]["target"] == {"code": "en", "name": "English"}
     assert live.ask("/health").content == {"status": "ok"}
 
@@ -262,7 +299,7 @@ def test_a_key_is_needed_where_keys_are_given():
     with running(api_keys=KEYS) as live:
         assert live.ask("/frontend/settings").content["keyRequired"] is True
         assert live.ask("/languages").status == 200
-        wrong = [{}, {"api_key": ""}, {"api_key": KEYS[0][:-1]}, {"api_key": "\ud800"}]
+        wrong = [{}, *({"api_key": key} for key in ("", None, KEYS[0][:-1], "\ud800"))]
         answers = [live.translate("ja", **fields) for fields in wrong]
         answers.append(in_detail(live, "ja"))
         assert {(each.status, each.content["error"]) for each in answers} == {

@@ -62,7 +62,13 @@ def test_answers_have_the_fields_of_the_description(live):
     description = live.ask("/openapi.json").content
     common = {"source": "de", "target": "en"}
     requests = {
-        "/translate": {"q": ["ja"], "alternatives": 1, "format": "text"} | common,
+        "/translate": {
+            "q": "ja",
+            "alternatives": 1,
+            "format": "html",
+            "source": "auto",
+            "target": "en",
+        },
         "/v1/translate": {"text": "ja", "beam": 2, "n_best": 2, "attention": True} | common,
         "/languages": None,
     }

@@ -40,6 +40,64 @@ def test_a_form_may_be_escaped_and_give_numbers(live):
     }
 
 
+MULTIPART = {"Content-Type": "multipart/form-data; boundary=X"}
+
+
+def multipart(*parts, end=b"--X--\r\n"):
+    """Return a form of pairs of the parameters behind a field's name and its value."""
+    head = b"--X\r\nContent-Disposition: form-data; name="
+    return b"".join(head + name + b"\r\n\r\n" + value + b"\r\n" for name, value in parts) + end
+
+
+PARTS = [(b'"q"', "M\u00e4dchen\r\n".encode()), (b'"source"', b"de"), (b'"target"', b"en")]
+
+
+def test_a_multipart_form_is_read(live):
+    one = live.ask("/translate", multipart(*PARTS, (b"alternatives", b"1")), **MULTIPART)
+    several = live.ask("/translate", multipart((b"q", b"a"), *PARTS), **MULTIPART)
+
+    assert one.content == {
+        "translatedText": "M\u00c4DCHEN\r\n",
+        "alternatives": ["M\u00c4DCHEN!\r\n"],
+    }
+    assert several.content == {"translatedText": ["A", "M\u00c4DCHEN\r\n"]}
+
+
+NO_MULTIPART = "the body is not a whole multipart form without files"
+MULTIPART_ERRORS = {
+    "a file": (multipart(*PARTS, (b'"file"; filename="a.txt"', b"\xff")), 400, NO_MULTIPART),
+    "a text that is a file": (multipart((b'"q"; filename=""', b"a")), 400, NO_MULTIPART),
+    "cut off": (multipart(*PARTS, (b"alternatives", b"1"))[:-8], 400, NO_MULTIPART),
+    "cut off between parts": (multipart(*PARTS, end=b""), 400, NO_MULTIPART),
+    "empty": (b"", 400, NO_MULTIPART),
+    "no field": (multipart(), 400, NO_MULTIPART),
+    "no name": (multipart((b"", b"a")), 400, "the field q is missing"),
+    "no disposition": (b"--X\r\nA: b\r\n\r\na\r\n--X--", 400, NO_MULTIPART),
+    "another boundary": (multipart(*PARTS).replace(b"--X", b"--Y"), 400, NO_MULTIPART),
+    "no multipart": (body(), 400, NO_MULTIPART),
+    "Latin-1": (multipart((b"q", b"\xe4"), *PARTS[1:]), 400, "the body is not UTF-8"),
+    "two sources": (multipart(*PARTS, PARTS[1]), 400, "source must be a text"),
+    "large": (multipart((b"q", 2000 * b"a")), 413, "the body has more than 2,000 bytes"),
+    "long": (multipart((b"q", 301 * b"a"), *PARTS[1:]), 413, "q has 301 characters"),
+}
+
+
+@pytest.mark.parametrize("case", MULTIPART_ERRORS)
+def test_a_wrong_multipart_form_is_answered_by_its_mistake(live, case):
+    raw, status, message = MULTIPART_ERRORS[case]
+
+    answer = live.ask("/translate", raw, **MULTIPART)
+
+    assert answer.status == status
+    assert message in answer.content["error"]
+
+
+def test_null_is_a_missing_field(live):
+    answer = live.ask("/translate", body(format=None, alternatives=None, api_key=None))
+
+    assert answer.content == {"translatedText": "JA"}
+
+
 def test_several_texts_of_a_form_are_a_list(live):
     raw = b"q=a&q=b&source=de&target=en"
 
@@ -71,9 +129,9 @@ WRONG = {
     "no source": (b'{"q":"a","target":"en"}', 400, "the field source is missing"),
     "source a list": (body(source=["de"]), 400, "source must be a text"),
     "another source": (body(source="xx"), 400, "not supported; the service translates de-en"),
-    "another target": (body(target="de"), 400, "not supported"),
+    "another target": (body(target="fr"), 400, "not supported"),
     "auto to another target": (body(source="auto", target="de"), 400, "not supported"),
-    "HTML": (body(format="html"), 400, "format must be text"),
+    "another format": (body(format="xml"), 400, "format must be text or html"),
     "alternatives true": (body(alternatives=True), 400, "alternatives must be an integer"),
     "alternatives text": (body(alternatives="1.0"), 400, "alternatives must be an integer"),
     "alternatives -1": (body(alternatives=-1), 400, "alternatives must be from 0 to 3"),
@@ -122,7 +180,8 @@ def test_a_wrong_form_is_answered_by_its_mistake(live, case):
 @pytest.mark.parametrize(
     "headers",
     [
-        {"Content-Type": "multipart/form-data; boundary=x"},
+        {"Content-Type": "multipart/mixed; boundary=x"},
+        {"Content-Type": "multipart/form-data; boundary=x; charset=latin-1"},
         {"Content-Type": "text/plain"},
         {"Content-Type": ""},
         {"Content-Type": "application/json; charset=latin-1"},
@@ -162,6 +221,17 @@ JSON = st.recursive(
 NAMES = st.sampled_from(["q", "source", "target", "format", "alternatives", "api_key", "x"])
 
 
+MARKUP = ["<", ">", "&", "<b>", "</b>", "<!--", "-->", "<![", "<?", "&#", ";", "9", "a='", "ja "]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.sampled_from(MARKUP), max_size=30).map("".join))
+def test_any_html_is_answered(live, html):
+    answer = live.translate(html, format="html")
+
+    assert answer.status in (200, 400, 413)
+
+
 @settings(max_examples=60)
 @given(st.dictionaries(NAMES, JSON | st.just("de") | st.just("en")))
 def test_any_fields_are_answered(live, fields):
@@ -171,7 +241,10 @@ def test_any_fields_are_answered(live, fields):
 
 
 @settings(max_examples=60)
-@given(st.binary(max_size=60), st.sampled_from(["application/json", FORM]))
+@given(
+    st.binary(max_size=60) | st.binary(max_size=30).map(lambda raw: multipart((b"q", raw))),
+    st.sampled_from(["application/json", FORM, MULTIPART["Content-Type"]]),
+)
 def test_any_bytes_are_answered(live, raw, kind):
     answer = live.ask("/translate", raw, **{"Content-Type": kind})
 

@@ -2,7 +2,7 @@ import pytest
 from tiny_translator import make_translator
 
 from seq2seq.inference import SentenceSplitter, split_sentences
-from seq2seq.serving.texts import split_text
+from seq2seq.serving.texts import SplitHtml, split_text
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,50 @@ def test_the_text_of_a_line_is_that_of_translating_with_split_lines():
 
     translations = translator(split.sentences)
     assert split.join([each.text for each in translations]) == offline.text
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("ja", "JA"),
+        ("ja.wav", "JA.WAV"),  # which a parser may take for the name of a file
+        ('<p class="a">Ja. Nein.</p>', '<p class="a">JA. NEIN.</p>'),
+        ("<p> ja\n <b>und</b>  nein </p>\n", "<p> JA\n <b>UND</b>  NEIN </p>\n"),
+        ("in\n einer\t Zeile", "IN EINER ZEILE"),
+        ('ja<br/>&nbsp;<img alt="ja &quot;" src="a"/>', 'JA<br/>\xa0<img alt=\'ja "\' src="a"/>'),
+        ("1 &lt; 2 &amp;&amp; &#228;&#xD800;", "1 &lt; 2 &amp;&amp; \u00c4\ufffd"),
+        ("AT&T", "AT&amp;T"),
+        ("a < b", "A &lt; B"),
+        ("<b>a</b <i", "<b>A&lt;/B &lt;I</b>"),
+        (
+            "<script>a<b</script><style>a</style><!-- a -->b",
+            "<script>a<b</script><style>a</style><!-- a -->B",
+        ),
+        ("<pre>a\n <b>b</b></pre><code>a</code>c", "<pre>a\n <b>b</b></pre><code>a</code>C"),
+        ('<i translate="no">:a: <b>b</b></i>c', '<i translate="no">:a: <b>b</b></i>C'),
+        ('<?xml version="1.0"?><a>b</a>', '<?xml version="1.0"?><a>B</a>'),
+        ("", ""),
+        ("<br/>", "<br/>"),
+    ],
+)
+def test_texts_between_tags_are_translated_and_everything_else_stays(html, expected):
+    split = SplitHtml(html, split_sentences)
+
+    shouted = [sentence.upper() for sentence in split.sentences]
+
+    assert split.join(shouted) == expected
+    assert split.join(shouted) == expected  # of another rank
+
+
+def test_deep_html_is_split_and_joined():
+    html = 3000 * "<b>" + "a" + 3000 * "</b>"
+
+    split = SplitHtml(html, split_sentences)
+
+    assert split.join(["b"]) == html.replace(">a<", ">b<")
+
+
+@pytest.mark.parametrize("html", ["<![x>", "&#" + 5000 * "9" + ";", "&#" + 5000 * "9" + ";<br>"])
+def test_what_is_no_html_is_refused(html):
+    with pytest.raises(ValueError):
+        SplitHtml(html, split_sentences)
