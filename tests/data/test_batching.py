@@ -175,6 +175,15 @@ def test_batches_by_tokens_have_little_padding():
     assert padding_share([batch.source_mask for batch in batches]) < 0.07
 
 
+def test_source_lengths_ascend_for_even_and_descend_for_odd_target_lengths():
+    encoded = corpus_of_lengths([2, 9, 4, 9, 2, 4, 4, 2, 9], [1, 1, 1, 2, 2, 2, 3, 3, 3])
+
+    [batch] = batches_of(encoded, size=9, unit=BatchUnit.sentences).epoch(0)
+
+    assert encoded.target_rows.lengths[batch].tolist() == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert encoded.source_rows.lengths[batch].tolist() == [9, 4, 2, 2, 4, 9, 9, 4, 2]
+
+
 def test_pools_as_small_as_a_batch_mix_the_lengths():
     encoded = random_corpus(500)
 
