@@ -327,6 +327,28 @@ class Translator:
         """Like `score`, for a stream that is read in windows."""
         counts = StreamCounts(self._tags, None)
 
+        def score_window(window: Window) -> Iterator[Translation]:
+            sources = encode_lines([source for source, _ in window], self.tokenizers.source)
+            targets = encode_lines([target for _, target in window], self.tokenizers.target)
+            pairs = list(map(EncodedPair, sources, targets))
+            for scored in self.score_window(
+                pairs, batch_size=batch_size, on_translation=on_translation
+            ):
+                counts.add(scored)
+                yield scored
+
+        yield from chain.from_iterable(map(score_window, windows))
+        counts.report()
+
+    def score_window(
+        self,
+        pairs: list[EncodedPair],
+        *,
+        batch_size: int,
+        on_translation: OnTranslation = ignore,
+    ) -> Iterator[Translation]:
+        """Yield the targets of a window of encoded pairs as translations of their sources."""
+
         def score_batch(batch: list[EncodedPair]) -> list[Translation]:
             with self._computing(batch, batch_size):
                 source_ids, source_mask = self._pad([pair.source for pair in batch])
@@ -345,16 +367,7 @@ class Translator:
                 )
             return list(map(self._scored, batch, scored))
 
-        def score_window(window: Window) -> Iterator[Translation]:
-            sources = encode_lines([source for source, _ in window], self.tokenizers.source)
-            targets = encode_lines([target for _, target in window], self.tokenizers.target)
-            pairs = list(map(EncodedPair, sources, targets))
-            for scored in self._map_batches(score_batch, pairs, batch_size, on_translation):
-                counts.add(scored)
-                yield scored
-
-        yield from chain.from_iterable(map(score_window, windows))
-        counts.report()
+        return self._map_batches(score_batch, pairs, batch_size, on_translation)
 
     def _map_batches(
         self,
