@@ -6,7 +6,7 @@ import copy
 import difflib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
@@ -22,8 +22,6 @@ from seq2seq.evaluation.metrics import ScoringRule, corpus_bleu, sentence_statis
 from seq2seq.inference.results import Translation
 from seq2seq.inference.translation import EncodedPair, encode_lines
 from seq2seq.inference.translator import Translator
-from seq2seq.model.recurrence import DecoderState
-from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.registry import Registry
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import choose_numerics
@@ -64,9 +62,10 @@ class Intervention(ABC):
         return f"{self.name}:{self.argument}" if self.argument else self.name
 
     def given(self, pairs: Pairs) -> list[Tensor]:
-        """Return weights (T, S) for the steps of each pair; a row of 0 gives none for its step.
+        """Return weights (T, S) for the steps of each reference, used only while it is read.
 
-        An empty list: the intervention has no weights of its own.
+        A row of 0 gives none for its step. An empty list: the intervention has no weights of its
+        own.
         """
         return []
 
@@ -271,22 +270,15 @@ class ChangedAttention(Attention):
 
     The change replaces the function that turns scores into weights, so that it reaches every type;
     a type with a state reads the changed weights. The weights of the first step and the number of
-    the step join the state. Given weights stand beside the keys, behind which each source position
-    has its weight in each step: (B, S, D + steps).
+    the step join the state.
     """
 
-    def __init__(
-        self, attention: Attention, intervention: Intervention, *, num_given: int = 0
-    ) -> None:
-        """Change a module.
+    given: Tensor | None = None
+    """Weights (T, S) that are given for the steps of the only sentence of a batch."""
 
-        Args:
-            attention: The module.
-            intervention: The change.
-            num_given: Number of steps for which weights stand beside the keys.
-        """
+    def __init__(self, attention: Attention, intervention: Intervention) -> None:
         torch.nn.Module.__init__(self)
-        self.attention, self.intervention, self.num_given = attention, intervention, num_given
+        self.attention, self.intervention = attention, intervention
         self.num_heads, self.context_size = attention.num_heads, attention.context_size
         if isinstance(intervention, _OnHead) and int(intervention.argument) >= self.num_heads:
             raise ValueError(
@@ -302,25 +294,17 @@ class ChangedAttention(Attention):
         sources, length, _ = memory.keys.shape
         first = memory.values.new_zeros(sources, self.num_heads, length)
         steps = torch.zeros(sources, dtype=torch.long, device=first.device)
-        return first, steps, *self.attention.start(self._split(memory)[0])
-
-    def _split(self, memory: Memory) -> tuple[Memory, Tensor]:
-        """Return the memory of the module and the given weights, (B, steps, S)."""
-        size = memory.keys.shape[-1] - self.num_given
-        return memory._replace(keys=memory.keys[..., :size]), memory.keys[..., size:].mT
+        return first, steps, *self.attention.start(memory)
 
     def step(
         self, query: Tensor, memory: Memory, state: AttentionState
     ) -> tuple[Tensor, Tensor, AttentionState]:
         first, steps, *own = state
-        memory, given = self._split(memory)
         mask = memory.source_mask[:, None, None]  # (B, 1, 1, S)
         shape = len(mask), len(query) // max(len(mask), 1)  # B, K
+        if self.given is not None:
+            first = self.given.to(first)[steps].unsqueeze(1).expand_as(first)
         known = first.view(*shape, *first.shape[1:]).transpose(1, 2)  # (B, N, K, S)
-        if self.num_given:
-            at = steps.view(shape).clamp(max=self.num_given - 1).unsqueeze(-1)
-            known = given.gather(1, at.expand(-1, -1, given.shape[-1])).unsqueeze(1)
-            known = known.expand(-1, self.num_heads, -1, -1)
         calls = []
 
         def normalize(scores: Tensor, valid: Tensor) -> Tensor:
@@ -358,17 +342,18 @@ class Intervened(NamedTuple):
     """What a model does with other attention weights, and what it loses by them."""
 
     translations: list[Translation]
-    """Of the sources, by the model's own search."""
+    """Of the sources, by the model's own search; none if the weights belong to the references."""
     references: list[Translation]
     """The references as known translations, with their log-probabilities and the weights."""
-    bleu: float
-    bleu_lost: float
+    bleu: float | None
+    """None without translations."""
+    bleu_lost: float | None
     """BLEU of the unchanged model minus this one."""
     perplexity: float
     """Of the references."""
     perplexity_factor: float
     """This perplexity divided by that of the unchanged model."""
-    changed_words: float
+    changed_words: float | None
     """Share of the words that differ between the translations and those of the unchanged model."""
 
 
@@ -386,6 +371,9 @@ def intervene(
 ) -> Intervened:
     """Translate and score with changed attention weights; nothing is trained.
 
+    Weights that belong to the references are used while the references are read, and nothing is
+    translated with them: a search takes steps that no reference has.
+
     Args:
         path: A checkpoint or a run directory.
         intervention: The change.
@@ -402,13 +390,8 @@ def intervene(
     """
     [checkpoint] = load_checkpoints([path])
     model, pairs = checkpoint.build_model(), Pairs(sources, references, gold, checkpoint.tokenizers)
-    given = intervention.given(pairs) if model.attention.num_heads else []
-    num_given = max(map(len, given), default=0)
-    attention = ChangedAttention(model.attention, intervention, num_given=num_given)
+    attention = ChangedAttention(model.attention, intervention)
     model.attention = model.decoder.recurrence.attention = attention
-    if given:
-        ids = [tuple(pair.source.ids) for pair in pairs.encode()]
-        _give(model, attention, dict(zip(ids, given, strict=True)))
     changed = Translator(
         model,
         tokenizers=checkpoint.tokenizers,
@@ -416,43 +399,25 @@ def intervene(
         decoding=checkpoint.config.decoding,
         tags=required_tags(checkpoint.config.data),
     )
-    found = changed(sources)
-    scored = list(changed.score(zip(sources, references, strict=True)))
-    lines = [each.text for each in found]
-    bleu, before = (
-        float(corpus_bleu(sentence_statistics(each, references, rule=rule).sum(axis=0)))
-        for each in (lines, translations)
-    )
+    found, scored = list[Translation](), list[Translation]()
+    bleu = bleu_lost = share = None
+    if given := intervention.given(pairs) if attention.num_heads else []:
+        for pair, weights in zip(pairs.encode(), given, strict=True):
+            attention.given = weights
+            scored += changed.score_window([pair], batch_size=1)
+    else:
+        found = changed(sources)
+        scored = list(changed.score(zip(sources, references, strict=True)))
+        lines = [translation.text for translation in found]
+        bleu, before = (
+            float(corpus_bleu(sentence_statistics(each, references, rule=rule).sum(axis=0)))
+            for each in (lines, translations)
+        )
+        bleu_lost, share = before - bleu, changed_words(translations, lines)
     tokens = sum(len(each.best.tokens) for each in scored)
     loss = -sum(each.best.log_probability for each in scored) / max(tokens, 1)
-    return Intervened(
-        found,
-        scored,
-        bleu,
-        before - bleu,
-        math.exp(loss),
-        math.exp(loss) / perplexity,
-        changed_words(translations, lines),
-    )
-
-
-def _give(
-    model: Seq2Seq, attention: ChangedAttention, given: Mapping[tuple[int, ...], Tensor]
-) -> None:
-    """Let a model find the weights (T, S) that are given for a source by its ids, without EOS."""
-    encode = model.encode
-
-    def encode_and_give(source_ids: Tensor, source_mask: Tensor) -> tuple[Memory, DecoderState]:
-        memory, state = encode(source_ids, source_mask)
-        beside = memory.keys.new_zeros(*source_ids.shape, attention.num_given)
-        lengths = source_mask.sum(1).tolist()
-        for row, ids, length in zip(beside, source_ids.tolist(), lengths, strict=True):
-            weights = given[tuple(ids[: length - 1])]
-            row[:length, : len(weights)] = weights.mT
-        memory = memory._replace(keys=torch.cat((memory.keys, beside), dim=-1))
-        return memory, state._replace(attended=attention.start(memory))
-
-    model.encode = encode_and_give  # type: ignore[method-assign]
+    factor = math.exp(loss) / perplexity
+    return Intervened(found, scored, bleu, bleu_lost, math.exp(loss), factor, share)
 
 
 def changed_words(before: Sequence[str], after: Sequence[str]) -> float:

@@ -86,8 +86,8 @@ def measure_losses(
                     notes.append(f"{run.name} is left out: {describe_error(error)}.")
             row: Row = {"group": group.label, "intervention": str(intervention), "runs": len(found)}
             rows.append(row)
-            for name, pairs in zip(_LOSSES, zip(*found, strict=True), strict=False):
-                sides = map(np.stack, zip(*pairs, strict=True))
+            for name in found[0] if found else ():
+                sides = map(np.stack, zip(*(pairs[name] for pairs in found), strict=True))
                 compared = compare_groups(*sides, score=_LOSSES[name].score, paired=True)
                 tested[name].append((row, compared))
     for name, of_rows in tested.items():
@@ -120,8 +120,8 @@ def _choose_run(
 
 def _intervene(
     run: StudyRun, intervention: Intervention, reading: Reading
-) -> list[tuple[Array, Array]]:
-    """Return two statistics (S, K) for each of `_LOSSES`, whose scores differ by the loss."""
+) -> dict[str, tuple[Array, Array]]:
+    """Return two statistics (S, K) for each known loss of `_LOSSES`; their scores differ by it."""
     directory = run.directory
     sources, translations, references = directory.read_texts("test", ("src", "hyp", "ref"))
     gold = directory.text("test", "gold")
@@ -136,16 +136,18 @@ def _intervene(
         gold=list(read_links(str(gold))) if gold.is_file() else None,
         rule=rule,
     )
+    known = {"perplexity_factor": (losses(found.references), reading.statistics["perplexity"])}
+    if found.bleu is None:
+        return known
     lines = [each.text for each in found.translations]
     changed = np.array(list(map(count_changed_words, translations, lines)), dtype=np.float64)
     before, after = (
         sentence_statistics(each, references, rule=rule) for each in (translations, lines)
     )
-    return [
-        (before, after),
-        (losses(found.references), reading.statistics["perplexity"]),
-        (changed, np.zeros_like(changed)),
-    ]
+    return known | {
+        "bleu_lost": (before, after),
+        "changed_words": (changed, np.zeros_like(changed)),
+    }
 
 
 def interventions_section(rows: Sequence[Row]) -> Section:
@@ -164,7 +166,8 @@ def interventions_section(rows: Sequence[Row]) -> Section:
         "sentences; one that loses much was trained to read them, which does not say that "
         "another model could not do without. Each run is compared with itself, so the intervals "
         "and p-values are about other seeds and other sentences; of a single run, about other "
-        "sentences only."
+        "sentences only. The weights of gold and other belong to the references, so nothing is "
+        "translated with them."
     )
     table = Table(
         caption="Other attention weights", columns=columns, rows=[_cells(row) for row in rows]
