@@ -126,7 +126,9 @@ class Run:
 
         Args:
             intervention: `uniform`, `permuted`, `strongest`, `without_end`, `frozen`,
-                `drop_head:N`, `only_head:N`, `gold`, `other:RUN`, or one of your own.
+                `drop_head:N` and `only_head:N` with heads counted from 1, `gold`, `other:RUN`,
+                or one of your own. With `gold` and `other:RUN`, whose weights belong to the
+                references, nothing is translated.
             split: The set; see `pairs`.
 
         Raises:
@@ -134,8 +136,8 @@ class Run:
             ValueError: The intervention is unknown or does not fit the model, or needs gold links
                 that the set has not.
         """
-        if isinstance(intervention, str):
-            intervention = find_intervention(intervention)
+        if not isinstance(intervention, Intervention):
+            intervention = find_intervention(str(intervention))
         pairs = self.pairs(split)
         gold = [pair.gold for pair in pairs if pair.gold is not None]
         part, _, name = split.partition(".")
@@ -223,22 +225,22 @@ class CorpusAttention:
             statistics.add(translation.best.attention_weights)
         if gold is None:
             return statistics.heads(error_rates=None)
-        rates = [self.alignment_error_rate(gold, head=head) for head in range(num_heads)]
+        rates = [self.alignment_error_rate(gold, head=n) for n in range(1, num_heads + 1)]
         return statistics.heads(error_rates=rates)
 
     def links(self, *, head: int | None = None) -> list[Links]:
         """Link each target word to its most attended source word, both counted from 0.
 
         Args:
-            head: The head, from 0; None averages the heads.
+            head: The head, counted from 1; None averages the heads.
 
         Raises:
             ValueError: The model has no attention heads, or no such head.
         """
         num_heads = self.translator.num_heads
-        if head is not None and num_heads > 0 and not 0 <= head < num_heads:
-            raise ValueError(f"head={head} must lie in 0 to {num_heads - 1}")
-        heads = slice(None) if head is None else slice(head, head + 1)
+        if head is not None and num_heads > 0 and not 1 <= head <= num_heads:
+            raise ValueError(f"head={head} must lie in 1 to {num_heads}; heads count from 1")
+        heads = slice(None) if head is None else slice(head - 1, head)
         links = []
         for each in self.translations:
             weights = each.best.attention_weights[heads]

@@ -42,8 +42,8 @@ def argument_parser() -> OneLineParser:
         default="",
         metavar="NAME,NAME",
         help="translate the test set again with other attention weights, which takes as long as "
-        "the translations: uniform, permuted, strongest, without_end, frozen, drop_head:N, "
-        "only_head:N, gold, other:seed, other:GROUP",
+        "the translations: uniform, permuted, strongest, without_end, frozen, drop_head:N and "
+        "only_head:N (heads count from 1), gold, other:seed, other:GROUP",
     )
     parser.add_argument(
         "--plugins",

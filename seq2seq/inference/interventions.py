@@ -4,6 +4,7 @@
 
 import copy
 import difflib
+import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ from seq2seq.inference.translator import Translator
 from seq2seq.registry import Registry
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import choose_numerics
+
+logger = logging.getLogger(__name__)
 
 
 class Pairs(NamedTuple):
@@ -227,25 +230,25 @@ class Other(_Known):
         return [each.best.attention_weights.mean(0) for each in scored]
 
 
-class _OnHead(Intervention):
+class OnHead(Intervention):
     """An intervention on one head."""
 
-    needs: ClassVar[str] = "the number of a head from 0, as in drop_head:1"
+    needs: ClassVar[str] = "the number of a head, counted from 1, as in drop_head:1"
 
     def __post_init__(self) -> None:
         Intervention.__post_init__(self)
-        if not self.argument.isdecimal():
+        if not self.argument.isdecimal() or int(self.argument) == 0:
             raise ValueError(f"intervention {str(self)!r}: it needs {self.needs}")
 
     def is_head(self, weights: Tensor) -> Tensor:
         """Return which heads are meant, (N, 1, 1)."""
-        heads = torch.arange(weights.shape[1], device=weights.device)
-        return (heads == int(self.argument)).view(-1, 1, 1)
+        numbers = torch.arange(1, weights.shape[1] + 1, device=weights.device)
+        return (numbers == int(self.argument)).view(-1, 1, 1)
 
 
 @register_intervention
 @dataclass(kw_only=True, slots=True)
-class DropHead(_OnHead):
+class DropHead(OnHead):
     """One head gives nothing to the context (Michel et al. 2019)."""
 
     name: str = "drop_head"
@@ -256,7 +259,7 @@ class DropHead(_OnHead):
 
 @register_intervention
 @dataclass(kw_only=True, slots=True)
-class OnlyHead(_OnHead):
+class OnlyHead(OnHead):
     """All heads but one give nothing to the context (Michel et al. 2019)."""
 
     name: str = "only_head"
@@ -280,10 +283,14 @@ class ChangedAttention(Attention):
         torch.nn.Module.__init__(self)
         self.attention, self.intervention = attention, intervention
         self.num_heads, self.context_size = attention.num_heads, attention.context_size
-        if isinstance(intervention, _OnHead) and int(intervention.argument) >= self.num_heads:
-            raise ValueError(
-                f"intervention {intervention}: the model has {self.num_heads} heads, counted from 0"
-            )
+        if isinstance(intervention, OnHead):
+            if int(intervention.argument) > self.num_heads:
+                raise ValueError(
+                    f"intervention {intervention}: the model has no such head; number of heads: "
+                    f"{self.num_heads}"
+                )
+            if isinstance(intervention, DropHead) and self.num_heads == 1:
+                logger.warning("%s removes the whole context: the model has one head", intervention)
 
     def prepare(
         self, keys: Tensor, valid: Tensor | None = None, *, values: Tensor | None = None

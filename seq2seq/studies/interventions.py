@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,13 @@ from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.alignment import read_links
 from seq2seq.evaluation.metrics import Array, ScoringRule, corpus_bleu, sentence_statistics
 from seq2seq.evaluation.significance import GroupComparison, Score, compare_groups, holm, p_text
-from seq2seq.inference.interventions import Intervention, Other, count_changed_words, intervene
+from seq2seq.inference.interventions import (
+    Intervention,
+    OnHead,
+    Other,
+    count_changed_words,
+    intervene,
+)
 from seq2seq.studies.measures import Reading, losses, ratio
 from seq2seq.studies.runs import Group, StudyRun
 from seq2seq.visualization.page import Cell, Column, Section, Table
@@ -71,20 +78,21 @@ def measure_losses(
         notes: A run that cannot be changed adds a line, and is left out.
 
     Returns:
-        A row for each group and intervention with the `COLUMNS`, as far as they are known.
+        A row for each group and intervention, and for each run if it changes one of several heads,
+        with the `COLUMNS`, as far as they are known.
     """
     rows: list[Row] = []
     tested: dict[str, list[tuple[Row, GroupComparison]]] = {name: [] for name in _LOSSES}
-    for group in groups:
-        for intervention in interventions:
+    for group, intervention in product(groups, interventions):
+        for label, runs in _rows(group, intervention):
             found = []
-            for run in group.runs:
+            for run in runs:
                 try:
                     chosen = _choose_run(intervention, groups, group, run)
                     found.append(_intervene(run, chosen, readings[run]))
                 except USER_ERRORS as error:
                     notes.append(f"{run.name} is left out: {describe_error(error)}.")
-            row: Row = {"group": group.label, "intervention": str(intervention), "runs": len(found)}
+            row: Row = {"group": label, "intervention": str(intervention), "runs": len(found)}
             rows.append(row)
             for name in found[0] if found else ():
                 sides = map(np.stack, zip(*(pairs[name] for pairs in found), strict=True))
@@ -98,6 +106,16 @@ def measure_losses(
             values = zip(ENDINGS, (*numbers, p_value), strict=True)
             row |= {name + end: value for end, value in values if name + end in COLUMNS}
     return rows
+
+
+def _rows(group: Group, intervention: Intervention) -> list[tuple[str, Sequence[StudyRun]]]:
+    """Return the label and the runs of each row; heads have no order, so seeds do not share one."""
+    if isinstance(intervention, OnHead) and any(len(run.heads) > 1 for run in group.runs):
+        return [
+            (f"{group.label}, seed {run.seed}" if run.seed else run.name, [run])
+            for run in group.runs
+        ]
+    return [(group.label, group.runs)]
 
 
 def _choose_run(
@@ -167,7 +185,8 @@ def interventions_section(rows: Sequence[Row]) -> Section:
         "another model could not do without. Each run is compared with itself, so the intervals "
         "and p-values are about other seeds and other sentences; of a single run, about other "
         "sentences only. The weights of gold and other belong to the references, so nothing is "
-        "translated with them."
+        "translated with them. Heads count from 1 and have no order across seeds, so each run has "
+        "a row of its own; drop_head:1 removes the whole context of a model with one head."
     )
     table = Table(
         caption="Other attention weights", columns=columns, rows=[_cells(row) for row in rows]

@@ -1,3 +1,4 @@
+import dataclasses
 import shutil
 
 import numpy as np
@@ -195,16 +196,16 @@ def test_weights_and_tokens_fit_together(attention):
 def test_each_head_has_links_and_an_error_rate_of_its_own(attention):
     heads = attention.statistics(GOLD)
 
-    of_heads = [attention.links(head=head) for head in range(attention.translator.num_heads)]
+    of_heads = [attention.links(head=number) for number in (1, 2, 3, 4)]
     rates = [alignment_error_rate(links, GOLD) for links in of_heads]
     assert [head.alignment_error_rate for head in heads] == rates
     assert any(links != attention.links() for links in of_heads)
     assert attention.statistics()[0].alignment_error_rate is None
 
 
-@pytest.mark.parametrize("head", [-1, 4])
+@pytest.mark.parametrize("head", [-1, 0, 5])
 def test_a_head_that_does_not_exist_is_named(attention, head):
-    with pytest.raises(ValueError, match=f"^head={head} must lie in 0 to 3$"):
+    with pytest.raises(ValueError, match=f"^head={head} must lie in 1 to 4; heads count from 1$"):
         attention.links(head=head)
 
 
@@ -246,12 +247,14 @@ def test_intervention_translates_scores_and_keeps_the_model(run):
 
 
 def test_intervention_that_the_model_cannot_have_is_an_error(run):
-    with pytest.raises(ValueError, match="drop_head:2: the model has 2 heads"):
-        run.intervene("drop_head:2")
+    with pytest.raises(ValueError, match="drop_head:3: the model has no such head"):
+        run.intervene("drop_head:3")
+    with pytest.raises(ValueError, match=r"^unknown intervention 'None'; one of: uniform, "):
+        run.intervene(None)
 
 
 def test_both_heads_dropped_in_turn_change_the_scores(run):
-    found = [run.intervene(f"drop_head:{head}").perplexity for head in (0, 1)]
+    found = [run.intervene(f"drop_head:{head}").perplexity for head in (1, 2)]
 
     assert found[0] != found[1]
 
@@ -281,9 +284,25 @@ def test_weights_of_another_run_are_those_that_it_has_for_the_references(run, co
 
     found = run.intervene(f"other:{path}")
 
+    assert found.translations == []
+    assert found.bleu is found.bleu_lost is found.changed_words is None
     for scored, own in zip(found.references, run.attention().translations, strict=True):
         mean = own.best.attention_weights.mean(0, keepdim=True)
         assert_close(scored.best.attention_weights, mean.expand(2, -1, -1))
+
+
+def test_a_source_that_occurs_twice_is_read_with_the_weights_of_each_reference(run, monkeypatch):
+    pair = run.pairs()[0]
+    unlinked = dataclasses.replace(pair, gold=GoldLinks(frozenset(), frozenset()))
+
+    def log_probabilities(*pairs):
+        monkeypatch.setattr(type(run), "pairs", lambda self, split: pairs)
+        return [each.best.log_probability for each in run.intervene("gold").references]
+
+    [linked], [own] = log_probabilities(pair), log_probabilities(unlinked)
+
+    assert linked != pytest.approx(own)
+    assert log_probabilities(pair, unlinked, pair) == pytest.approx([linked, own, linked])
 
 
 def test_weights_for_other_tokens_are_refused(run, tmp_path):

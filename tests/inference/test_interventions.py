@@ -6,6 +6,7 @@ from torch.testing import assert_close
 from seq2seq.attention import DotAttention, DotConfig, Normalizer, attention_config_types
 from seq2seq.inference.interventions import (
     ChangedAttention,
+    Other,
     Uniform,
     changed_words,
     find_intervention,
@@ -16,7 +17,7 @@ from seq2seq.inference.interventions import (
 TYPES = [name for name in attention_config_types() if name != "none"]
 every_type = pytest.mark.parametrize("name", TYPES)
 EVERY_INTERVENTION = [
-    f"{name}:0" if found.needs else name for name, found in intervention_types().items()
+    f"{name}:1" if found.needs else name for name, found in intervention_types().items()
 ]
 
 
@@ -31,7 +32,7 @@ def weights_of(name, text):
 @pytest.mark.parametrize("text", EVERY_INTERVENTION)
 @pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
 def test_padding_has_no_weight_and_steps_of_a_beam_follow_their_state(config, text):
-    if text.endswith(":0") and tiny_attention(config).num_heads == 0:
+    if text.endswith(":1") and tiny_attention(config).num_heads == 0:
         pytest.skip("it has no head")
     sources = tiny_sources(config)
     changed = ChangedAttention(tiny_attention(config), find_intervention(text))
@@ -82,6 +83,39 @@ def test_strongest_is_one_at_the_largest_weight(name):
     assert set(changed[1].unique().tolist()) == {0.0, 1.0}
 
 
+def test_strongest_gives_an_empty_source_no_weight():
+    attention, sources = tiny_attention(attention_config("dot")), tiny_sources(DotConfig())
+    changed = ChangedAttention(attention, find_intervention("strongest"))
+
+    context, weights = attend(changed, sources._replace(mask=torch.zeros_like(sources.mask)))
+
+    assert torch.equal(weights, torch.zeros_like(weights))
+    assert torch.equal(context, torch.zeros_like(context))
+
+
+@every_type
+def test_given_weights_are_those_of_all_heads_where_there_are_any(name):
+    config = attention_config(name)
+    attention, sources = tiny_attention(config), tiny_sources(config)
+    sources = sources._make(part[:1] for part in sources)
+    shapes = []
+
+    class Given(Other):
+        def change(self, weights, source_mask, known):
+            shapes.append((known.shape, weights.shape))
+            return Other.change(self, weights, source_mask, known)
+
+    changed = ChangedAttention(attention, Given(argument="run"))
+    changed.given = given = torch.rand(4, 5).double().softmax(-1)
+    given[0] = 0
+
+    _, weights = attend(changed, sources)
+
+    assert_close(weights[0, :, 0], attend(attention, sources)[1][0, :, 0])
+    assert_close(weights[0, :, 1:], given[1:].expand(attention.num_heads, -1, -1))
+    assert {len(set(pair)) for pair in shapes} == {1}
+
+
 def test_permuted_keeps_the_weights_of_each_sentence_and_moves_them():
     changed, before, _, _ = weights_of("dot", "permuted")
 
@@ -122,8 +156,27 @@ def test_heads_dropped_and_alone_divide_the_context():
     (alone, weights), _, _, _ = weights_of("multihead", "only_head:1")
 
     assert_close(dropped + alone, whole)
-    assert not weights[:, 0].any()
-    assert weights[:, 1].any()
+    assert weights[:, 0].any()
+    assert not weights[:, 1:].any()
+
+
+def test_the_only_head_is_the_whole_context(caplog):
+    (context, weights), _, _, _ = weights_of("dot", "drop_head:1")
+
+    assert not context.any()
+    assert not weights.any()
+    assert caplog.messages == ["drop_head:1 removes the whole context: the model has one head"]
+
+
+def test_heads_count_from_one():
+    with pytest.raises(
+        ValueError, match="'drop_head:0': it needs the number of a head, counted from 1, as"
+    ):
+        find_intervention("drop_head:0")
+    with pytest.raises(
+        ValueError, match="drop_head:5: the model has no such head; number of heads: 4"
+    ):
+        weights_of("multihead", "drop_head:5")
 
 
 def test_type_that_does_not_call_its_normalizer_is_refused():
@@ -151,11 +204,6 @@ def test_unknown_intervention_is_one_line(text):
         find_intervention(text)
 
     assert "\n" not in str(error.value)
-
-
-def test_head_that_the_model_lacks_is_an_error():
-    with pytest.raises(ValueError, match="drop_head:7: the model has 1 heads"):
-        weights_of("dot", "drop_head:7")
 
 
 def test_changed_words_are_counted_in_both_texts():
