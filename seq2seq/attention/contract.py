@@ -4,7 +4,7 @@
 # K key size, V value size, C context size, N heads
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
@@ -31,8 +31,8 @@ def check_attention(
 ) -> None:
     """Check that an attention type keeps the contract of `Attention`, on small random inputs.
 
-    The rules concern shapes, masks, padding, steps, the rows of a beam, what a call stores,
-    precision and gradients. The check takes less than a second.
+    The rules concern shapes, masks, padding, steps, the rows of a beam, what a call changes and
+    stores, training, precision, gradients and interventions. The check takes about a second.
 
     Args:
         attention_type: A class, which need not be registered.
@@ -59,7 +59,7 @@ def check_attention(
         attention, sizes = _build(attention_type, config)
         for rule, check in _RULES.items():
             try:
-                check(attention, _random_sources(*sizes))
+                check(copy.deepcopy(attention), _random_sources(*sizes))
             except Exception as error:  # any: the type is another's code
                 found = " ".join(str(error).split()) or type(error).__name__
                 raise AssertionError(f"{attention_type.__name__}: {rule}; {found}") from error
@@ -96,6 +96,35 @@ def _differentiate(result: Tensor, sources: _Sources) -> list[Tensor]:
     return list(torch.autograd.grad(result + 0 * sum(map(torch.sum, inputs)), inputs))
 
 
+def _check_inputs(attention: Attention, sources: _Sources) -> None:
+    known: list[tuple[str, Tensor, Tensor]] = []
+
+    def remember(of: str, parts: Iterable[Tensor]) -> None:
+        known.extend((of, part, part.clone()) for part in parts)
+
+    query, keys, values, mask = (part.detach() for part in sources)
+    remember("an argument", (query, keys, values, mask))
+    memory = attention.prepare(keys, mask, values=values)
+    remember("the memory", memory)
+    state = attention.start(memory)
+    for step in query.unbind(1):
+        remember("the state", state)
+        *_, state = attention.step(step, memory, state)
+    attention(query, memory)
+    changed = dict.fromkeys(of for of, part, before in known if not torch.equal(part, before))
+    assert not changed, f"changed in place: {', '.join(changed)}"
+
+
+def _check_training(attention: Attention, sources: _Sources) -> None:
+    attention.train()
+    memory = attention.prepare(sources.keys, sources.mask, values=sources.values)
+    attention.step(sources.query[:, 0], memory, attention.start(memory))
+    context, weights = attention(sources.query, memory)
+    result = context.float().sum() + weights.float().square().sum()
+    for part in (context, *_differentiate(result, sources)):
+        assert part.isfinite().all(), "a context or a gradient is not finite"
+
+
 def _check_shapes(attention: Attention, sources: _Sources) -> None:
     for rows, steps, places in ((3, 4, 5), (0, 4, 5), (3, 0, 5), (3, 4, 0)):
         query, keys, values = (part[:rows] for part in sources[:3])
@@ -109,15 +138,24 @@ def _check_shapes(attention: Attention, sources: _Sources) -> None:
 
 
 def _check_storing(attention: Attention, sources: _Sources) -> None:
-    def stored() -> list[dict[str, object]]:
-        return [{**vars(module), **module._buffers} for module in attention.modules()]
+    def stored() -> list[dict[str, str]]:
+        # As text, which shows a list, a dictionary or a tensor that is changed in place.
+        stores = [
+            {**vars(type(module)), **vars(module), **module._buffers}
+            for module in attention.modules()
+        ]
+        return [{key: repr(value) for key, value in store.items()} for store in stores]
 
     before, tensors = stored(), copy.deepcopy(attention.state_dict())
     _attend(attention, sources)
     for known, now in zip(before, stored(), strict=True):
-        changed = [key for key in now if key not in known or known[key] is not now[key]]
+        changed = [key for key in now if known.get(key) != now[key]]
         assert not changed, f"changed: {', '.join(changed)}"
     assert_close(attention.state_dict(), tensors, atol=0, rtol=0)
+
+
+def _check_noise(attention: Attention, sources: _Sources) -> None:
+    assert_close(_attend(attention, sources), _attend(attention, sources), atol=0, rtol=0)
 
 
 def _check_weights(attention: Attention, sources: _Sources) -> None:
@@ -126,6 +164,23 @@ def _check_weights(attention: Attention, sources: _Sources) -> None:
     assert not weights[~is_real].any(), "padding has weight"
     assert (weights >= 0).all(), "a weight is negative"
     assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+
+
+def _check_context(attention: Attention, sources: _Sources) -> None:
+    if attention.num_heads == 0:
+        return
+    size = 1, attention.num_heads + 5  # more places than heads, for the equations below
+    keys, values = (part.new_empty(*size, part.shape[-1]).normal_() for part in sources[1:3])
+    memory = attention.prepare(keys.detach(), values=values.detach())
+    memory = memory._replace(values=memory.values.detach().requires_grad_())
+    context, weights = attention(sources.query[:1], memory)
+    for step, result in enumerate((context[0] * torch.randn_like(context[0])).sum(-1)):
+        result = result + 0 * memory.values.sum()
+        [slopes] = torch.autograd.grad(result, memory.values, retain_graph=True)  # (1, S, C)
+        # What each head adds to the slopes is its weight times a vector of the head.
+        of_heads = weights[0, :, step].detach().to(slopes).mT  # (S, N)
+        assert_close(slopes[0], of_heads @ (torch.linalg.pinv(of_heads) @ slopes[0]))
+        assert torch.equal(slopes[0].any(-1), of_heads.any(-1)), "a value is not read"
 
 
 def _check_padding(attention: Attention, sources: _Sources) -> None:
@@ -139,8 +194,6 @@ def _check_padding(attention: Attention, sources: _Sources) -> None:
     assert_close(seen, (context, weights), atol=0, rtol=0)
     for gradient in gradients:
         assert not gradient[~sources.mask].any(), "padding has a gradient"
-    if attention.num_heads > 0:  # of the values, exactly those that some step reads have one
-        assert torch.equal(gradients[1].any(-1), weights.any(2).any(1)), "a value is not read"
 
 
 def _check_more_padding(attention: Attention, sources: _Sources) -> None:
@@ -218,8 +271,23 @@ def _check_precision(attention: Attention, sources: _Sources) -> None:
         query, keys, values = (part.to(dtype) for part in sources[:3])
         lower = copy.deepcopy(attention).to(dtype)
         found = _attend(lower, _Sources(query, keys, values, sources.mask))
-        assert [part.dtype for part in found] == [dtype] * 2, f"{dtype} becomes {found[0].dtype}"
+        context, weights = (part.dtype for part in found)
+        assert context == weights == dtype, (
+            f"{dtype} gives a context of {context}, weights of {weights}"
+        )
         assert_close([part.double() for part in found], list(exact), atol=1e-5, rtol=0)
+
+
+def _check_half_precision(attention: Attention, sources: _Sources) -> None:
+    attention.float()
+    query, keys, values = (part.detach().float().requires_grad_() for part in sources[:3])
+    sources = _Sources(query, keys, values, sources.mask)
+    for dtype in (torch.bfloat16, torch.float16):
+        with torch.autocast("cpu", dtype=dtype):
+            _check_training(attention, sources)
+            _, weights = _attend(attention, sources)
+        sums = weights.double().sum(-1)
+        assert_close(sums, torch.ones_like(sums), atol=0.05, rtol=0)
 
 
 def _check_gradients(attention: Attention, sources: _Sources) -> None:
@@ -235,10 +303,33 @@ def _check_gradients(attention: Attention, sources: _Sources) -> None:
     torch.autograd.gradcheck(outputs, variables, fast_mode=sum(p.numel() for p in variables) > 1000)
 
 
+def _check_normalizer(attention: Attention, sources: _Sources) -> None:
+    if attention.num_heads == 0:
+        return
+    known = []
+
+    def normalize(scores: Tensor, valid: Tensor) -> Tensor:
+        weights = attention.normalize(scores, valid).square()
+        known.append(weights / weights.sum(-1, keepdim=True))
+        return known[-1]
+
+    changed = copy.copy(attention)
+    changed.normalize = normalize
+    memory = changed.prepare(sources.keys, sources.mask, values=sources.values)
+    _, weights, _ = changed.step(sources.query[:, 0], memory, changed.start(memory))
+    assert known, "it is not called"
+    assert_close(weights, known[-1].view_as(weights))
+    _check_context(changed, sources)
+
+
 _RULES: dict[str, Callable[[Attention, _Sources], None]] = {
+    "a call must succeed and change none of its inputs": _check_inputs,
+    "a call must succeed in training, with finite results": _check_training,
     "shapes must be (B, T, C) and (B, N, T, S), also of empty inputs": _check_shapes,
     "a call must store nothing on the module": _check_storing,
+    "equal calls must give equal results": _check_noise,
     "weights of padding must be exactly 0 and the others sum to 1": _check_weights,
+    "the context must be made of the values by the weights that are returned": _check_context,
     "padding must change no result and get no gradient": _check_padding,
     "more padding must change no result": _check_more_padding,
     "positions masked for one query must not be read by it": _check_query_masks,
@@ -247,5 +338,7 @@ _RULES: dict[str, Callable[[Attention, _Sources], None]] = {
     "a step for each query must equal one call": _check_steps,
     "the rows of a beam must be independent and follow their state": _check_beams,
     "results must have the precision of the inputs": _check_precision,
+    "a call must succeed in half precision, as under autocast": _check_half_precision,
     "gradients must equal finite differences": _check_gradients,
+    "weights must be those of `self.normalize`, which interventions change": _check_normalizer,
 }

@@ -17,9 +17,12 @@ from seq2seq.attention import (
     CoverageConfig,
     DotAttention,
     DotConfig,
+    MultiHeadAttention,
+    MultiHeadConfig,
     attention_config_types,
     build_attention,
     check_attention,
+    masked_softmax,
 )
 
 # B=3, T=4, S=5; Q=6, K=10 (6 where the type asks it), V=7
@@ -128,11 +131,93 @@ class WrongContext(DotAttention):
         return context[..., 1:], weights
 
 
+class ChangesState(CoverageAttention):
+    def update(self, state, weights):
+        state[...] = state + weights
+        return state
+
+
+class ChangesKeys(DotAttention):
+    def project_keys(self, keys):
+        return keys.mul_(0.5)
+
+
+class FailsInTraining(DotAttention):
+    def score(self, query, keys):
+        return super().score(query, keys) * {False: 1}[self.training]
+
+
+class Records(DotAttention):
+    """Adds to a list that it had before."""
+
+    def __init__(self, config, **sizes):
+        super().__init__(config, **sizes)
+        self.lengths = []
+
+    def score(self, query, keys):
+        self.lengths.append(keys.shape[1])
+        return super().score(query, keys)
+
+
+class Noisy(DotAttention):
+    def score(self, query, keys):
+        scores = super().score(query, keys)
+        return scores + 1e-6 * torch.randn_like(scores)
+
+
+class SharperWeights(DotAttention):
+    """Returns weights that did not make the context."""
+
+    def forward(self, query, memory):
+        context, weights = super().forward(query, memory)
+        sharper = weights.square()
+        return context, sharper / sharper.sum(-1, keepdim=True).clamp(min=1e-9)
+
+
+class MeanOfHeads(MultiHeadAttention):
+    def forward(self, query, memory):
+        context, weights = super().forward(query, memory)
+        return context, weights.mean(1, keepdim=True).expand_as(weights)
+
+
+class Double(DotAttention):
+    def forward(self, query, memory):
+        context, weights = super().forward(query, memory)
+        return context, weights.double()
+
+
+class TooLargeForHalf(DotAttention):
+    def score(self, query, keys):
+        scores = super().score(query, keys)
+        return scores.masked_fill(scores.isnan(), -1e9)
+
+
+class OwnSoftmax(DotAttention):
+    def forward(self, query, memory):
+        weights = masked_softmax(self.score(query, memory.keys), memory.source_mask)
+        return self.average(weights, memory)
+
+
+class OwnContext(OwnSoftmax):
+    """Returns the weights of its normalizer, and makes the context by its own."""
+
+    def forward(self, query, memory):
+        context, _ = super().forward(query, memory)
+        return context, DotAttention.forward(self, query, memory)[1]
+
+
 FAULTS = {
+    ChangesState: (CoverageConfig, "change none of its inputs; changed in place: the state$"),
+    ChangesKeys: (DotConfig, "change none of its inputs; changed in place: an argument$"),
+    FailsInTraining: (DotConfig, "a call must succeed in training"),
     WrongContext: (DotConfig, "shapes must be"),
     Remembers: (DotConfig, "a call must store nothing .*changed: weights"),
+    Records: (DotConfig, "a call must store nothing .*changed: lengths"),
+    Noisy: (DotConfig, "equal calls must give equal results"),
     Blind: (DotConfig, "weights of padding must be exactly 0"),
     Unnormalised: (DotConfig, "the others sum to 1"),
+    SharperWeights: (DotConfig, "the context must be made of the values by the weights"),
+    MeanOfHeads: (MultiHeadConfig, "the context must be made of the values by the weights"),
     Centred: (DotConfig, "padding must change no result"),
     LengthScaled: (DotConfig, "more padding must change no result"),
     OneMask: (DotConfig, "positions masked for one query"),
@@ -141,7 +226,14 @@ FAULTS = {
     Doubled: (CoverageConfig, "a step for each query must equal one call"),
     SharedState: (CoverageConfig, "the rows of a beam"),
     Single: (DotConfig, "the precision of the inputs"),
+    Double: (
+        DotConfig,
+        r"torch\.float32 gives a context of torch\.float32, weights of torch.float64",
+    ),
+    TooLargeForHalf: (DotConfig, "a call must succeed in half precision"),
     Detached: (DotConfig, "gradients must equal"),
+    OwnSoftmax: (DotConfig, "weights must be those of `self.normalize`.*; it is not called"),
+    OwnContext: (DotConfig, "weights must be those of `self.normalize`"),
 }
 
 
