@@ -171,7 +171,7 @@ def _check_context(attention: Attention, sources: _Sources) -> None:
         return
     size = 1, attention.num_heads + 5  # more places than heads, for the equations below
     keys, values = (part.new_empty(*size, part.shape[-1]).normal_() for part in sources[1:3])
-    memory = attention.prepare(keys.detach(), values=values.detach())
+    memory = attention.prepare(keys, values=values)
     memory = memory._replace(values=memory.values.detach().requires_grad_())
     context, weights = attention(sources.query[:1], memory)
     for step, result in enumerate((context[0] * torch.randn_like(context[0])).sum(-1)):
