@@ -21,6 +21,7 @@ from seq2seq.model.recurrence import (
     over_steps,
     sum_loop_gradients,
 )
+from seq2seq.special_tokens import NEVER_PREDICTED
 
 
 class DecoderStep(NamedTuple):
@@ -128,7 +129,8 @@ class AttnDecoderRNN(nn.Module):
     ) -> DecoderOutput:
         """Compute the readouts of a target, feeding some of the model's own best tokens.
 
-        Scheduled sampling (Bengio et al. 2015, 2.4). The first step always reads BOS.
+        Scheduled sampling (Bengio et al. 2015, 2.4). The first step always reads BOS. A predicted
+        token is the one that greedy search would take, so never PAD or BOS.
 
         Args:
             previous_ids: As in `forward`.
@@ -143,7 +145,9 @@ class AttnDecoderRNN(nn.Module):
             for step, forced in enumerate(forced_mask.unbind(1)):
                 if step > 0:
                     with torch.no_grad():
-                        predicted_ids = self.logits(readouts[-1]).argmax(-1)
+                        logits = self.logits(readouts[-1])
+                        logits[:, NEVER_PREDICTED].fill_(-torch.inf)
+                        predicted_ids = logits.argmax(-1)
                     fed_ids = torch.where(forced, previous_ids[:, step], predicted_ids)
                 readout, state, step_weights = self._step(state, fed_ids, memory)
                 readouts.append(readout)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.search.config import DecodingConfig
-from seq2seq.special_tokens import BOS, EOS, PAD
+from seq2seq.special_tokens import BOS, EOS, NEVER_PREDICTED, PAD
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +31,7 @@ class Constraints:
             live: (R,) bool, False = finished or impossible.
         """
         log_probabilities = torch.log_softmax(logits.float(), dim=-1)
-        # A slice selects both; a list of indices would be copied to the device at every step.
-        log_probabilities[:, PAD : BOS + 1 : BOS - PAD].fill_(-torch.inf)
+        log_probabilities[:, NEVER_PREDICTED].fill_(-torch.inf)
         return self.apply(log_probabilities, live=live)
 
     def apply(self, log_probabilities: Tensor, *, live: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from torch.testing import assert_close
 from seq2seq.attention import attention_config_types
 from seq2seq.data import Batch
 from seq2seq.model.config import Bridge
+from seq2seq.special_tokens import BOS, PAD
 from seq2seq.training.loss import sequence_loss
 
 # B=2: so few rows that the gradients of all matrices that a step multiplies by wait for its loop
@@ -84,7 +85,7 @@ def plain_loss(model, batch, forced_mask=None):
     logits = []
     for place, previous_ids in enumerate(batch.previous_ids.unbind(1)):
         if forced_mask is not None and place > 0:
-            best_ids = logits[-1].argmax(-1)
+            best_ids = logits[-1].index_fill(1, torch.tensor([PAD, BOS]), -torch.inf).argmax(-1)
             previous_ids = torch.where(forced_mask[:, place], previous_ids, best_ids)
         step = model.decoder.step(state, previous_ids, memory)
         state = step.state
