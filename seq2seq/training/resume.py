@@ -37,6 +37,8 @@ def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> Non
             near = difflib.get_close_matches(given, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ValueError(f"resume_changes: unknown key {given!r}{hint}")
+    if config.init_from is not None:
+        config = keep_tokenizer(config, saved)
     differences = config_differences(saved, config, Mark.named, Mark.fixed)
     others = [
         difference
@@ -152,6 +154,17 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
             "these keys the values of the checkpoint, which stand first"
         )
     logger.info("weights and tokenizers of %s", checkpoint.origin)
+    unused = [
+        str(difference)
+        for difference in config_differences(checkpoint.config, config, Mark.fixed)
+        if difference.key.startswith("tokenizer.")
+    ]
+    if unused:
+        logger.warning(
+            "init_from: the tokenizers are those of the checkpoint, so this run has its settings, "
+            "which stand first: %s",
+            ", ".join(unused),
+        )
     tags = required_tags(checkpoint.config.data)
     if tags and not required_tags(config.data):
         logger.warning(
@@ -160,6 +173,21 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
             ", ".join(tags),
         )
     return replace(checkpoint, training_state=None)
+
+
+def keep_tokenizer(config: TrainConfig, saved: TrainConfig) -> TrainConfig:
+    """Return a configuration that describes the tokenizers of a checkpoint as they were trained.
+
+    Args:
+        config: The configuration of the command; its settings of sampling are kept.
+        saved: The configuration of the checkpoint.
+    """
+    if type(config.tokenizer) is not type(saved.tokenizer):
+        return config
+    marks = marks_of_keys(config.tokenizer)
+    names = [key.removeprefix("tokenizer.") for key in marks if Mark.fixed in marks[key]]
+    trained = {name: getattr(saved.tokenizer, name) for name in names}
+    return replace(config, tokenizer=replace(config.tokenizer, **trained))
 
 
 def load_embedding_vectors(config: TrainConfig, model: Seq2Seq, tokenizers: TokenizerPair) -> None:

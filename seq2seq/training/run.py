@@ -29,6 +29,7 @@ from seq2seq.training.preparation import prepare_in_turn
 from seq2seq.training.results import FinalScores, log_results, write_results
 from seq2seq.training.resume import (
     freeze_embeddings,
+    keep_tokenizer,
     load_embedding_vectors,
     load_initial_checkpoint,
 )
@@ -85,7 +86,7 @@ def run_training(
         with _garbage_collection_disabled():
             trainer = _prepare(config, directory, numerics, ranks)
         if ranks.is_first:
-            directory.open(config)
+            directory.open(replace(config, tokenizer=trainer.config.tokenizer))
             log.open(directory.log)
         log_start(trainer)
         trainer.train()
@@ -162,6 +163,7 @@ def _prepare(
     if start is None:
         load_embedding_vectors(config, model, data.tokenizers)
     else:
+        config = keep_tokenizer(config, start.config)
         with _naming(start):
             model.load_state_dict(start.model_state)
     if training.freeze_embeddings:

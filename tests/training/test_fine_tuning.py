@@ -1,5 +1,6 @@
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from same_run import is_equal
 from tiny_training import tiny_config, tiny_run, write_corpus
 
 from seq2seq.checkpoints.checkpoint import average_files, load_checkpoint
+from seq2seq.config.serialization import load_saved_config
 from seq2seq.inference.translator import Translator
 from seq2seq.training.resume import load_initial_checkpoint
 from seq2seq.training.run import run_training
@@ -177,6 +179,30 @@ def test_a_restricted_target_is_trained_saved_averaged_and_fine_tuned(tmp_path, 
     tiny_run(other, *restricted, f"init_from='{run / 'last.pt'}'")
     tuned = load_checkpoint(other / "runs" / "tiny" / "last.pt")
     assert len(tuned.tokenizers.target) == size
+
+
+def test_a_run_records_the_tokenizers_that_it_took_from_a_checkpoint(tmp_path, caplog):
+    overrides = ("tokenizer=unigram", "training.max_updates=1")
+    first = (*overrides, "tokenizer.vocabulary_size=26", "tokenizer.restrict_target=true")
+    tiny_run(tmp_path / "general", *first)
+    general = tmp_path / "general" / "runs" / "tiny"
+    other = (
+        f"init_from='{general}'",
+        *overrides,
+        "tokenizer.vocabulary_size=30",
+        "tokenizer.normalization=nmt_nfkc",
+        "tokenizer.sampling_alpha=0.2",
+    )
+
+    tiny_run(tmp_path, *other)
+
+    [warning] = [each for each in caplog.messages if each.startswith("init_from: the tokenizers")]
+    assert "restrict_target (true -> false), tokenizer.vocabulary_size (26 -> 30)" in warning
+    run = tmp_path / "runs" / "tiny"
+    expected = replace(load_checkpoint(general).config.tokenizer, sampling_alpha=0.2)
+    tiny_run(tmp_path, *other, "training.max_updates=2", "resume=true")
+    for config in (load_checkpoint(run / "last.pt").config, load_saved_config(run / "config.yaml")):
+        assert config.tokenizer == expected
 
 
 @pytest.mark.parametrize(
