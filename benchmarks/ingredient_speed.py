@@ -75,7 +75,7 @@ def main() -> None:
         torch.set_num_threads(config.training.threads)
     numerics = choose_numerics(config.training.device, config.training.precision)
     num_updates = WARMUP + (UNTIMED + TIMED) * arguments.intervals
-    print(f"{numerics.device}, {torch.get_num_threads()} threads, {numerics.precision.value}")
+    print(f"{numerics.device}, threads: {torch.get_num_threads()}, {numerics.precision.value}")
     data = prepare_data(config)
     rows: dict[str, Row] = {}
     for name, ingredient in INGREDIENTS.items():

@@ -80,7 +80,7 @@ def main() -> None:
     numerics = choose_numerics(reference.training.device, reference.training.precision)
     data = prepare_data(reference)
     batches = make_batches(reference, data, (WARMUP + UPDATES) * arguments.intervals)
-    print(f"{numerics.device}, {torch.get_num_threads()} threads, {numerics.precision.value}")
+    print(f"{numerics.device}, threads: {torch.get_num_threads()}, {numerics.precision.value}")
     peers = [ask_peer(arguments.peer_command)]
     runs = {name: Run(config, data, numerics) for name, config in configs.items()}
     plain = configure(*FORMS["luong"], *overrides, "training.kernels=plain")

@@ -236,6 +236,16 @@ def as_yaml(value: object) -> str:
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
+def counted(number: int, name: str) -> str:
+    """Write a number of things for a message.
+
+    Example:
+        >>> counted(1, "line"), counted(1200, "line")
+        ('1 line', '1,200 lines')
+    """
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
 _MEANINGS: dict[type, tuple[type, str]] = {
     bool: (bool, "true or false"),
     int: (Integral, "an integer (64 bits)"),

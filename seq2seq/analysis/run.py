@@ -261,7 +261,7 @@ class CorpusAttention:
         """
         if len(gold) != len(self.translations):
             raise ValueError(
-                f"{len(gold)} gold alignments do not fit {len(self.translations)} sentence pairs; "
+                f"gold alignments: {len(gold)}, sentence pairs: {len(self.translations)}; "
                 "give one for each pair"
             )
         return alignment_error_rate(self.links(head=head), gold)

@@ -7,6 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
+from seq2seq.checks import counted
 from seq2seq.runtime.process import imports_in_one_line
 
 with imports_in_one_line():
@@ -94,8 +95,9 @@ def score_systems(config: ScoreConfig) -> None:
     for key, name, lines in named:
         if len(lines) != count:
             raise ValueError(
-                f"{key}={name} has {len(lines):,} lines but reference={config.reference[0]} has "
-                f"{count:,}; line for line they must translate the same sentences"
+                f"{key}={name} has {counted(len(lines), 'line')} but "
+                f"reference={config.reference[0]} has {count:,}; line for line they "
+                "must translate the same sentences"
             )
     # The name of a file ends with its language: ref.en or ref.en.gz.
     language = Path(config.reference[0].removesuffix(".gz")).suffix.removeprefix(".")

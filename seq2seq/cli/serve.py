@@ -4,6 +4,7 @@ import logging
 import sys
 from functools import partial
 
+from seq2seq.checks import counted
 from seq2seq.runtime.process import imports_in_one_line
 
 # Neither here nor below does engine=onnx load torch, which an exported model does without.
@@ -158,8 +159,8 @@ def read_keys(path: str) -> list[str]:
     for number, key in keys:
         if len(key) < _SHORTEST_KEY:
             raise ValueError(
-                f"api_keys={path}:{number}: the key has {len(key)} characters; use at least "
-                f"{_SHORTEST_KEY}, for example of: openssl rand -hex 16"
+                f"api_keys={path}:{number}: the key has {counted(len(key), 'character')}; use at "
+                f"least {_SHORTEST_KEY}, for example of: openssl rand -hex 16"
             )
     if not keys:
         raise ValueError(f"api_keys={path} has no key; write one on each line")

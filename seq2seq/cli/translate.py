@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import BinaryIO
 
+from seq2seq.checks import counted
 from seq2seq.runtime.process import imports_in_one_line
 
 with imports_in_one_line():
@@ -313,8 +314,8 @@ def _agreement(
             line = next(lines, None)
             if line is None:
                 raise ValueError(
-                    f"{name} has {index:,} lines, fewer than the reference; it needs one for "
-                    "each, which is empty for a sentence without links"
+                    f"{name} has {counted(index, 'line')}, fewer than the reference; it needs one "
+                    "for each, which is empty for a sentence without links"
                 )
             where = f"{name}:{num_sentences}"
             gold = parse_links(line, where=where, base=config.gold_base)
@@ -326,13 +327,13 @@ def _agreement(
         yield report
         if num_more := sum(1 for _ in lines):
             raise ValueError(
-                f"{name} has {num_sentences + num_more:,} lines but the reference has "
+                f"{name} has {counted(num_sentences + num_more, 'line')} but the reference has "
                 f"{num_sentences:,}; it needs one for each"
             )
     print(
         f"alignment: precision {agreement.precision:.3f}, recall {agreement.recall:.3f}, "
         f"AER {agreement.error_rate:.3f} "
-        f"({num_sentences:,} sentences, {agreement.num_links:,} links)",
+        f"({counted(num_sentences, 'sentence')}, {counted(agreement.num_links, 'link')})",
         file=sys.stderr,
     )
 

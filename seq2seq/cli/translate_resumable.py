@@ -11,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from seq2seq.checks import counted
 from seq2seq.cli.outputs import check_output, open_output
 from seq2seq.cli.translate_config import TranslateConfig
 from seq2seq.files.atomic import create_file, is_temporary, naming, whole_file, whole_files
@@ -108,7 +109,9 @@ class PartialOutput:
                 file.seek(self._num_bytes)
                 self._file = file
                 if self.num_lines:
-                    logger.info("%s has %s lines already", self.directory, f"{self.num_lines:,}")
+                    logger.info(
+                        "%s has %s already", self.directory, counted(self.num_lines, "line")
+                    )
                 yield file
             with (
                 path.open("rb") as text,

@@ -17,6 +17,7 @@ from typing import NoReturn
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from seq2seq.checks import counted
 from seq2seq.cli.translate_config import OutputFormat, TranslateConfig, shown
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import (
@@ -270,7 +271,11 @@ class TranslationProgress:
     def _figures(self) -> tuple[str, str, str]:
         seconds = time.perf_counter() - self._start
         rate = self._num_sentences / max(seconds, 1e-9)
-        return f"{self._num_sentences:,} sentences", f"{seconds:.1f} s", f"{rate:,.1f} sentences/s"
+        return (
+            counted(self._num_sentences, "sentence"),
+            f"{seconds:.1f} s",
+            f"{rate:,.1f} sentences/s",
+        )
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from seq2seq.checks import Config, Count, Mark
+from seq2seq.checks import Config, Count, Mark, counted
 from seq2seq.data.config import DataConfig, FilesConfig
 from seq2seq.files.atomic import create_file
 from seq2seq.runtime.numerics import copy_to_device, derive_seed
@@ -291,13 +291,13 @@ def training_mixture(data: DataConfig, encoded: EncodedCorpus) -> Mixture | None
     mixture = mix(sizes, [each.weight for each in sets], temperature=data.temperature)
     for each, size, count in zip(sets, mixture.sizes, mixture.counts, strict=True):
         logger.info(
-            "train: corpus %s, %s: %d pairs, each taken %.2f times an epoch",
+            "train: corpus %s, %s: %s, each taken %.2f times an epoch",
             each.name,
             ",".join(each.paths),
-            size,
+            counted(size, "pair"),
             count / size,
         )
-    logger.info("train: an epoch has %d pairs", sum(mixture.counts))
+    logger.info("train: an epoch has %s", counted(sum(mixture.counts), "pair"))
     return None if mixture.counts == mixture.sizes else mixture
 
 
@@ -409,7 +409,7 @@ def make_batch(source_ids: Sequence[Sequence[int]], target_ids: Sequence[Sequenc
     """
     if not len(source_ids) == len(target_ids) > 0:
         raise ValueError(
-            f"{len(source_ids)} sources and {len(target_ids)} targets; give at least one pair, and "
+            f"sources: {len(source_ids)}, targets: {len(target_ids)}; give at least one pair, and "
             "one target for each source"
         )
     places = np.arange(len(source_ids))
@@ -449,7 +449,8 @@ class Batches:
         assert 0 <= self.rank < self.world_size
         if len(self.corpus) < self.world_size:
             raise ValueError(
-                f"{len(self.corpus)} pairs are too few for {self.world_size} processes; start fewer"
+                f"{counted(len(self.corpus), 'pair')} cannot be divided among {self.world_size} "
+                "processes; start fewer"
             )
 
     def epoch(self, number: int) -> list[Numbers]:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from seq2seq.checks import counted
 from seq2seq.data.batching import EncodedCorpus, IdRows, Ids, map_array
 from seq2seq.data.config import SAMPLING_KEYS, DataConfig, OnInvalid, TokenizerConfig
 from seq2seq.data.corpus import Corpus, Pair
@@ -310,8 +311,8 @@ def _encode_into(
         raise ValueError(f"{corpus.name}: the corpus has no pairs; give files with text")
     if counts.pairs == counts.long_pairs:
         raise ValueError(
-            f"{corpus.name}: all {counts.pairs} pairs are longer than "
-            f"data.max_length={config.max_length} tokens; raise it"
+            f"{corpus.name}: no pair is left of {counts.pairs}, because each has a side longer "
+            f"than data.max_length={config.max_length}; raise it"
         )
     counts.part_sizes = [kept_parts[part] for part in range(max(kept_parts) + 1)]
     return counts
@@ -343,11 +344,11 @@ def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
 
 def _report(name: str, counts: _Counts, *, max_length: int) -> None:
     logger.info(
-        "%s: %d pairs of %d tokens, %d of them unknown",
+        "%s: %s of %s, %s of them unknown",
         name,
-        counts.pairs - counts.long_pairs,
-        counts.ids,
-        counts.unknown_ids,
+        counted(counts.pairs - counts.long_pairs, "pair"),
+        counted(counts.ids, "token"),
+        f"{counts.unknown_ids:,}",
     )
     if counts.unknown_ids > _MANY_UNKNOWN * counts.ids:
         logger.warning(
@@ -359,8 +360,8 @@ def _report(name: str, counts: _Counts, *, max_length: int) -> None:
         )
     if counts.markup_pairs > _MANY_MARKUP * counts.pairs:
         logger.warning(
-            "%s: %d of %d pairs contain HTML tags or entities, such as <b> or &amp;, which a model "
-            "learns to write; remove them, and replace entities by their characters",
+            "%s: pairs with HTML tags or entities, such as <b> or &amp;, which a model learns to "
+            "write: %d of %d; remove them, and replace entities by their characters",
             name,
             counts.markup_pairs,
             counts.pairs,

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from seq2seq.checks import counted
 from seq2seq.data.config import FilesConfig, FileSet, OnInvalid
 from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
 from seq2seq.files.paths import check_readable, expand_home, file_sha256
@@ -43,7 +44,7 @@ def check_files(name: str, paths: Sequence[Path]) -> int:
         raise ValueError(f"data.{name}={paths[counts.index(0)]}: the file is empty")
     if len(set(counts)) > 1:
         raise ValueError(
-            f"data.{name}={paths[0]}: {counts[0]} lines but {paths[1]} has {counts[1]}; "
+            f"data.{name}={paths[0]}: {counted(counts[0], 'line')} but {paths[1]} has {counts[1]}; "
             "a parallel corpus needs one line per sentence in both files"
         )
     return counts[0]
@@ -259,8 +260,8 @@ class TextFilesCorpus(Corpus):
         label = f"data.{self.name}={','.join(map(str, self.paths))}"
         if num_skipped.total() == self.num_lines:
             raise ValueError(
-                f"{label}: all {self.num_lines} pairs were skipped; check that the files contain "
-                "UTF-8 text on both sides"
+                f"{label}: no pair is left of {self.num_lines}, because each was skipped; check "
+                "that the files contain UTF-8 text on both sides"
             )
         if not self._reported:
             self._reported = True

@@ -219,8 +219,8 @@ def check_links(
     for source, target in sorted(gold.possible):
         if source >= num_source or target >= num_target:
             raise ValueError(
-                f"{where}: link {source + base}-{target + base} lies outside the pair of "
-                f"{num_source} source and {num_target} target words; write source-target, both "
+                f"{where}: link {source + base}-{target + base} lies outside the pair (source "
+                f"words: {num_source}, target words: {num_target}); write source-target, both "
                 f"counted from {base}"
             )
 

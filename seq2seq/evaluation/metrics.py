@@ -133,7 +133,7 @@ def score(
     """
     if len(hypotheses) != len(references):
         raise ValueError(
-            f"{len(hypotheses)} translations but {len(references)} references; "
+            f"translations: {len(hypotheses)}, references: {len(references)}; "
             "scoring needs one reference for each translation"
         )
     if not hypotheses:

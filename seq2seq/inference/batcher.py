@@ -151,7 +151,7 @@ class Batcher(Generic[_Result]):
             if self._num_waiting + len(lines) > self.max_waiting:
                 self._drop_done()  # otherwise they keep their places to the end of the batch
             if self._num_waiting + len(lines) > self.max_waiting:
-                raise QueueFullError(f"{self._num_waiting} lines wait")
+                raise QueueFullError(f"lines that wait: {self._num_waiting}")
             translate = translate or self._translate
             request = _Request(lines, decoding, translate, time.monotonic() + timeout)
             if lines:

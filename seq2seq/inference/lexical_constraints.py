@@ -64,14 +64,14 @@ class PrefixEncoder:
         """Log how many prefixes have unknown tokens or no effect."""
         if self._num_unknown:
             logger.warning(
-                "%d of %d prefixes contain text outside the model's vocabulary, which becomes "
-                "unknown tokens; use other words",
+                "prefixes with text outside the model's vocabulary, which becomes unknown tokens: "
+                "%d of %d; use other words",
                 self._num_unknown,
                 self._num_lines,
             )
         if self._num_useless:
             logger.warning(
-                "%d of %d prefixes belong to lines without text, whose translations are empty",
+                "prefixes of lines without text, whose translations are empty: %d of %d",
                 self._num_useless,
                 self._num_lines,
             )
@@ -109,8 +109,8 @@ class BannedPhrases:
         self.id_rows = [ids for ids in id_rows if UNK not in ids]
         if len(self.id_rows) < len(texts):
             logger.warning(
-                "%d of %d banned phrases contain text outside the model's vocabulary, which it "
-                "cannot write anyway",
+                "banned phrases with text outside the model's vocabulary, which it cannot write "
+                "anyway: %d of %d",
                 len(texts) - len(self.id_rows),
                 len(texts),
             )
@@ -129,8 +129,8 @@ class BannedPhrases:
         """Log how many translations contain a phrase."""
         if self._num_violations:
             logger.warning(
-                "%d of %d translations still contain a banned phrase: tokenized differently, or in "
-                "a required prefix; ban a longer phrase, or its beginning",
+                "translations that still contain a banned phrase, tokenized differently or in a "
+                "required prefix: %d of %d; ban a longer phrase, or its beginning",
                 self._num_violations,
                 self._num_translations,
             )

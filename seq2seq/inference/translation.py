@@ -141,8 +141,8 @@ class StreamCounts:
         counts = self._counts
         if counts["unknown"]:
             logger.warning(
-                "%d of %d source tokens, in %d of %d sentences, are unknown to the model, which "
-                "translates the rest; check the language and the characters of the input",
+                "source tokens that are unknown to the model, which translates the rest: %d of %d, "
+                "sentences with them: %d of %d; check the language and the characters of the input",
                 counts["unknown"],
                 counts["tokens"],
                 counts["with_unknown"],
@@ -150,22 +150,22 @@ class StreamCounts:
             )
         if counts["target_unknown"]:
             logger.warning(
-                "%d of %d target tokens are unknown to the model, and are scored as %s",
+                "target tokens that are unknown to the model, and are scored as %s: %d of %d",
+                SPECIAL_TOKENS[UNK],
                 counts["target_unknown"],
                 counts["target_tokens"],
-                SPECIAL_TOKENS[UNK],
             )
         if counts["untagged"]:
             logger.warning(
-                "%d of %d sentences do not begin with a tag of the training text (%s); put the "
-                "right one before each line",
+                "sentences that do not begin with a tag of the training text (%s): %d of %d; put "
+                "the right one before each line",
+                ", ".join(self._tags),
                 counts["untagged"],
                 counts["sentences"],
-                ", ".join(self._tags),
             )
         if self._decoding is not None and counts["cut"]:
             logger.warning(
-                "%d of %d translations reached the length limit; raise "
+                "translations that reached the length limit: %d of %d; raise "
                 "decoding.max_length_ratio=%s or decoding.max_length_offset=%s for longer ones",
                 counts["cut"],
                 counts["sentences"],
@@ -174,7 +174,7 @@ class StreamCounts:
             )
         if counts["one_sided"]:
             logger.warning(
-                "%d of %d pairs have text on one side only; check that both sides are parallel",
+                "pairs with text on one side only: %d of %d; check that both sides are parallel",
                 counts["one_sided"],
                 counts["sentences"],
             )

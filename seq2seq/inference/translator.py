@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.checkpoints.checkpoint import load_checkpoints
+from seq2seq.checks import counted
 from seq2seq.data.batching import IdRows, pad
 from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
 from seq2seq.evaluation.alignment import Links
@@ -401,7 +402,7 @@ class Translator:
     def _computing(self, batch: list[EncodedPair], batch_size: int) -> Iterator[None]:
         """Return a context of the model's precision that names a batch that does not fit."""
         longest = max(pair.length for pair in batch) + 1  # EOS
-        size = f"{len(batch)} sentences of at most {longest} tokens at a time"
+        size = f"{counted(len(batch), 'sentence')} of at most {counted(longest, 'token')} at a time"
         with naming_batch(size, f"lower batch_size={batch_size}"), self._numerics.autocast():
             yield
 
@@ -459,10 +460,10 @@ def map_batches(
     """
     if num_long := sum(length > VERY_LONG for length in lengths):
         logger.warning(
-            "%d sentences have more than %s tokens, the longest %s; time and memory grow with the "
-            "square of the length; split them, for example with long_lines=split",
-            num_long,
+            "sentences of more than %s tokens: %d, the longest of %s; time and memory grow with "
+            "the square of the length; split them, for example with long_lines=split",
             f"{VERY_LONG:,}",
+            num_long,
             f"{max(lengths):,}",
         )
     done = dict(known)

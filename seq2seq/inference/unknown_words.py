@@ -54,17 +54,17 @@ class UnknownWords:
         num_replaced = self._num_translated + self._num_copied
         if num_replaced:
             logger.info(
-                "%d unknown words were replaced: %d by dictionary entries, %d by copies of source "
-                "words",
+                "unknown words replaced: %d (by dictionary entries %d, by copies of "
+                "source words %d)",
                 num_replaced,
                 self._num_translated,
                 self._num_copied,
             )
         if self._num_kept:
             logger.warning(
-                "%d unknown words were kept as %s, because no source word has attention there",
-                self._num_kept,
+                "unknown words kept as %s, because no source word has attention there: %d",
                 UNKNOWN_SURFACE,
+                self._num_kept,
             )
 
     def _replace(

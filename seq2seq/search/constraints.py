@@ -147,7 +147,7 @@ class _ActiveConstraints(Constraints):
     def report(self) -> None:
         if num_stuck := sum(self._stuck_counts):
             logger.warning(
-                "%d hypotheses ended because no token was allowed; set a larger "
+                "hypotheses that ended because no token was allowed: %d; set a larger "
                 "decoding.no_repeat_ngram or ban less",
                 num_stuck,
             )
@@ -212,7 +212,7 @@ def _check_prefixes(prefixes: Sequence[Sequence[int]], limits: list[int]) -> Non
     """Raise ValueError unless every sentence has a valid prefix, or there are no prefixes."""
     if prefixes and len(prefixes) != len(limits):
         raise ValueError(
-            f"{len(prefixes)} prefixes for {len(limits)} sentences; give one for each sentence, "
+            f"prefixes: {len(prefixes)}, sentences: {len(limits)}; give one for each sentence, "
             "an empty one where its translation is free"
         )
     for row, (prefix, limit) in enumerate(zip(prefixes, limits, strict=False)):

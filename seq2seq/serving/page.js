@@ -89,7 +89,7 @@ async function translate() {
     say(text.trim() ? "Translating ..." : "");
     show(text.trim() ? await answerTo(text, own.signal) : { text: "", sentences: [] });
     const unknown = sentences.reduce((sum, each) => sum + each.unknown_tokens, 0);
-    say(unknown ? `${unknown} parts of the text are unknown to the model` : "");
+    say(unknown ? `Parts of the text that are unknown to the model: ${unknown}` : "");
   } catch (error) {
     if (error.name === "AbortError") return;
     show({ text: "", sentences: [] });

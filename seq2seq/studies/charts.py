@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from seq2seq.checks import counted
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.alignment import STATISTICS
 from seq2seq.evaluation.metrics import (
@@ -283,7 +284,7 @@ def _by_length(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
         index: [bleu_by_bin(run.statistics, lengths, bins) for run in group.runs]
         for index, group in groups.items()
     }
-    counts = [f"({sum(map(each.has, lengths))} sentences)" for each in bins]
+    counts = [f"({counted(sum(map(each.has, lengths)), 'sentence')})" for each in bins]
     chart = Chart(
         title="BLEU by source length", x_label="Source words", y_label="BLEU", kind="bins"
     )
@@ -318,7 +319,7 @@ def _by_frequency(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
         kind="bins",
     )
     caption = "F1 of words by their occurrences in the training data"
-    words = [f"({counts[i]} words)" for i in used]
+    words = [f"({counted(counts[i], 'word')})" for i in used]
     return _by_bin(chart, caption, groups, [bins[i] for i in used], words, values, ".3f")
 
 

@@ -6,6 +6,7 @@ from statistics import fmean
 
 import numpy as np
 
+from seq2seq.checks import counted
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.significance import LEVEL, MAX_RUNS
 from seq2seq.files.atomic import whole_file
@@ -121,7 +122,7 @@ def results_section(
     failed = f"; {num_failed} without results" if num_failed else ""
     best = groups[0]
     texts = [
-        f"{_count(len(runs), 'run')} in {_count(len(groups), 'group')}{by}{failed}.",
+        f"{counted(len(runs), 'run')} in {counted(len(groups), 'group')}{by}{failed}.",
         f"Best on the validation set: {best.label}, with "
         f"{spread(best, 'valid_bleu').text} BLEU there and {spread(best, 'bleu').text} on the "
         "test set.",
@@ -234,7 +235,7 @@ def _run_table(runs: Sequence[StudyRun]) -> Table:
         + [number_cell(run.measures.get(name), MEASURES[name].form) for name in measures]
         for run in runs
     ]
-    return Table(caption=f"All {len(runs)} runs", columns=columns, rows=rows, is_folded=True)
+    return Table(caption=f"All runs ({len(runs)})", columns=columns, rows=rows, is_folded=True)
 
 
 def _number(text: str) -> float | None:
@@ -242,10 +243,6 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number} {name}{'' if number == 1 else 's'}"
 
 
 def settings_table(runs: Sequence[StudyRun]) -> list[Table]:
@@ -299,7 +296,10 @@ def _missing(
             yield f"{group.label} is not compared with a baseline: {compared.reason}."
     signatures = [run.signature for run in runs if run.signature]
     if len(set(signatures)) > 1:
-        pairs = [f"{each} ({signatures.count(each)} runs)" for each in dict.fromkeys(signatures)]
+        pairs = [
+            f"{each} ({counted(signatures.count(each), 'run')})"
+            for each in dict.fromkeys(signatures)
+        ]
         yield (
             f"The scores have different signatures, so BLEU cannot be compared between them: "
             f"{'; '.join(pairs)}."
@@ -346,8 +346,8 @@ def shown_sentences(
         left -= sum(each.best.attention_weights.numel() for _, each in of_groups)
         if left < 0:
             notes.append(
-                f"{len(chosen) - position} of {len(chosen)} sentences are not shown, because "
-                "their attention would make the page too large."
+                f"Sentences that are not shown, because their attention would make the page too "
+                f"large: {len(chosen) - position} of {len(chosen)}."
             )
             break
         shown = [_shown(index, each) for index, each in of_groups]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from seq2seq.checks import counted
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import (
     Corpus,
@@ -89,10 +90,10 @@ def read_token_links(
         with new_folder(folder) as temporary:
             links.save(temporary)
     links = TokenLinks.open(folder)
-    logger.info("%s: %d links between tokens guide attention", name, len(links.targets))
+    logger.info("%s: links between tokens that guide attention: %d", name, len(links.targets))
     if links.num_lost:
         logger.warning(
-            "%s: %d links are not used, because one of their words has no token of its own",
+            "%s: links that are not used, because one of their words has no token of its own: %d",
             name,
             links.num_lost,
         )
@@ -135,12 +136,11 @@ def _aligned_pairs(corpus: Corpus, path: str) -> Iterator[tuple[Pair, Links]]:
     for number, pair in enumerate(corpus.lines(), start=1):
         gold = next(alignments, None)
         if gold is None:
-            raise ValueError(f"{path}: {number - 1} lines, but the training text has more; {rule}")
+            lines = counted(number - 1, "line")
+            raise ValueError(f"{path}: {lines}, but the training text has more; {rule}")
         if pair is not None:
             lengths = len(pair.source.split()) - pair.num_tags, len(pair.target.split())
             check_links(gold, *lengths, where=f"{path}:{number}")
             yield pair, frozenset((i + pair.num_tags, j) for i, j in gold.possible)
     if next(alignments, None) is not None:
-        raise ValueError(
-            f"{path}: more than {number} lines, but the training text has {number}; {rule}"
-        )
+        raise ValueError(f"{path}: more lines than the {number} of the training text; {rule}")

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
+from seq2seq.checks import counted
 from seq2seq.evaluation.alignment import format_links, mean_over_heads
 from seq2seq.evaluation.metrics import Scores
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
@@ -190,4 +191,4 @@ def _measures(found: FinalScores, results: Mapping[str, object]) -> dict[str, fl
 def _device_name(numerics: Numerics) -> str:
     if numerics.device.type == "cuda":
         return torch.cuda.get_device_name(numerics.device)
-    return f"cpu, {torch.get_num_threads()} threads"
+    return f"cpu, {counted(torch.get_num_threads(), 'thread')}"

@@ -12,7 +12,7 @@ import torch
 
 from seq2seq.attention import NoAttentionConfig
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
-from seq2seq.checks import Mark, as_yaml
+from seq2seq.checks import Mark, as_yaml, counted
 from seq2seq.config.schema import TeacherForcingSchedule, TrainConfig, build_model, check_model
 from seq2seq.config.serialization import config_differences, flatten_config
 from seq2seq.data.segmentation import samples_segmentations
@@ -231,9 +231,9 @@ def log_start(trainer: Trainer) -> None:
     for warning in settings_without_effect(config):
         logger.warning("%s", warning)
     logger.info(
-        "%s: %d training pairs, %d + %d tokens, attention %s, %d parameters, %s, %s",
+        "%s: %s, %d + %d tokens, attention %s, %d parameters, %s, %s",
         trainer.directory.path,
-        len(data.train),
+        counted(len(data.train), "training pair"),
         len(data.tokenizers.source),
         len(data.tokenizers.target),
         config.attention.name,

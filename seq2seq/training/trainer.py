@@ -15,6 +15,7 @@ from seq2seq.checkpoints.checkpoint import (
     load_checkpoint,
     load_checkpoints,
 )
+from seq2seq.checks import counted
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data import Batch, Batches, collate
 from seq2seq.data.batching import Numbers
@@ -239,10 +240,10 @@ class Trainer:
         progress, training = self.progress, self.config.training
         if progress.share(training) < 1:
             logger.info(
-                "stopped after update %d: %d validations without an improvement "
+                "stopped after update %d: %s without an improvement "
                 "(training.validation.patience); the best was after update %d",
                 progress.update,
-                progress.since_best,
+                counted(progress.since_best, "validation"),
                 progress.best_update,
             )
         elif progress.update < first_update:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from seq2seq.checks import counted
 from seq2seq.config.schema import Metric
 from seq2seq.data import TokenizerPair, batches_by_length, collate
 from seq2seq.data.batching import Numbers
@@ -128,7 +129,8 @@ class Evaluator:
     def _score(self, model: Seq2Seq, rows: Numbers) -> "_BatchScores":
         """Score the references of some rows, teacher-forced, and translate the sources."""
         batch = collate(self.data.encoded, rows).to(self.numerics.device)
-        size = f"{len(rows)} sentences of at most {batch.source_ids.shape[1]} tokens at a time"
+        longest = counted(batch.source_ids.shape[1], "token")
+        size = f"{counted(len(rows), 'sentence')} of at most {longest} at a time"
         key = f"training.validation.batch_size={self.batch_size}"
         with naming_batch(size, f"lower {key}"), self.numerics.autocast():
             known = score_targets(

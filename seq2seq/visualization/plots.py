@@ -66,8 +66,8 @@ def attention_figure(
     num_heads, num_rows, num_columns = attention_weights.shape
     if attention_weights.numel() == 0:
         raise ValueError(
-            f"attention of {num_heads} heads, {num_rows} target and {num_columns} source tokens "
-            "has nothing to draw"
+            f"attention without weights has nothing to draw (heads: {num_heads}, target tokens: "
+            f"{num_rows}, source tokens: {num_columns})"
         )
     assert (num_rows, num_columns) == (len(target_tokens), len(source_tokens)), (
         "one label for each row and column"

@@ -210,7 +210,7 @@ def test_a_head_that_does_not_exist_is_named(attention, head):
 
 
 def test_gold_links_of_another_corpus_are_refused(attention):
-    with pytest.raises(ValueError, match=r"^1 gold alignments do not fit 2 sentence pairs; give "):
+    with pytest.raises(ValueError, match=r"^gold alignments: 1, sentence pairs: 2; give "):
         attention.alignment_error_rate(GOLD[:1])
 
 

@@ -17,6 +17,7 @@ from documents import PLUGIN_PAGE, Page
 from omegaconf import OmegaConf
 from tiny_training import ROOT, SMALL, corpus_overrides, write_corpus
 
+from seq2seq.checks import counted
 from seq2seq.cli import sweep
 from seq2seq.cli.sweep import launched_job, prepare_launcher, stopped_sweeps_in_one_line
 from seq2seq.training.monitoring.log import RunLog
@@ -54,7 +55,7 @@ def test_submitit_runs_jobs_in_processes_of_their_own(train, corpus, tmp_path, m
 
     assert code == 0, err
     work = tmp_path / "work"
-    assert {each["device"] for each in results(work).values()} == {"cpu, 1 threads"}
+    assert {each["device"] for each in results(work).values()} == {"cpu, 1 thread"}
     assert [row["failure"] for row in leaderboard(work)] == ["", ""]
     assert "submitit_local: the jobs log to swept/.submitit/\n" in err
     logs = [path.read_text() for path in (work / "swept" / ".submitit").glob("*/*_log.err")]
@@ -146,7 +147,7 @@ def test_joblib_labels_the_lines_of_jobs_and_divides_the_threads(completed):
     found = results(folder)
     assert [name[-7:] for name in found] == [f"-seed-{seed}" for seed in range(4)]
     threads = max(1, len(os.sched_getaffinity(0)) // 2)
-    assert {each["device"] for each in found.values()} == {f"cpu, {threads} threads"}
+    assert {each["device"] for each in found.values()} == {f"cpu, {counted(threads, 'thread')}"}
     for name in found:
         assert re.search(rf"^{name}: update \d+, ", first + second, re.MULTILINE)
     assert not re.search(r"^update ", first + second, re.MULTILINE)

@@ -182,10 +182,10 @@ def test_precision_recall_and_error_rate_are_those_of_sure_and_possible_links(
 @pytest.mark.parametrize(
     ("lines", "base", "message"),
     [
-        (["0-0"], 0, r"gold=\S+gold.align has 1 lines, fewer than the reference"),
+        (["0-0"], 0, r"gold=\S+gold.align has 1 line, fewer than the reference"),
         ([""] * 10, 0, r"gold=\S+gold.align has 10 lines but the reference has 8"),
-        (["", "1-0"], 0, r"gold.align:2: link 1-0 lies outside .* 1 source and 1 target"),
-        (["0p2"], 0, r"gold.align:1: link 0-2 lies outside .* 3 source and 2 target"),
+        (["", "1-0"], 0, r"gold.align:2: link 1-0 lies outside .* words: 1, target words: 1"),
+        (["0p2"], 0, r"gold.align:1: link 0-2 lies outside .* words: 3, target words: 2"),
         (["4-1"], 1, r"gold.align:1: link 4-1 lies outside .* counted from 1$"),
         (["1-1", "0-1"], 1, r"gold.align:2: '0-1' does not count from 1"),
         (["0-0", "0:0"], 0, r"gold.align:2: '0:0' is not a link"),

@@ -174,9 +174,9 @@ def test_a_warning_counts_the_lines_of_all_inputs(checkpoint, inputs, tmp_path, 
 
     of_phrases, of_limits = caplog.messages
     assert of_phrases.startswith(
-        "1 of 1 banned phrases contain text outside the model's vocabulary"
+        "banned phrases with text outside the model's vocabulary, which it cannot write anyway: 1"
     )
-    assert f" of {len(SENTENCES)} translations reached the length limit" in of_limits
+    assert f" of {len(SENTENCES)}; raise decoding.max_length_ratio" in of_limits
 
 
 @pytest.mark.parametrize("key", ["input", "reference", "gold"])

@@ -329,7 +329,7 @@ def test_a_bar_on_the_terminal_of_the_translations_must_be_asked_for(monkeypatch
     run(make_translate_config("run", progress=True), ["ja"])
 
     assert by_itself == ""
-    assert terminal.getvalue().count("1 sentences, ") == 2
+    assert terminal.getvalue().count("1 sentence, ") == 2
 
 
 def test_a_bar_in_a_file_must_be_asked_for(monkeypatch):
@@ -342,7 +342,7 @@ def test_a_bar_in_a_file_must_be_asked_for(monkeypatch):
     run(make_translate_config("run", progress=True), ["ja"])
 
     assert by_itself == ""
-    assert "1 sentences" in log.getvalue()
+    assert "1 sentence" in log.getvalue()
 
 
 @pytest.mark.parametrize(("num_sentences", "num_lines"), [(MANY - 1, 0), (MANY, 1)])

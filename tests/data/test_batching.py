@@ -270,7 +270,7 @@ def test_a_small_batch_is_merged_with_one_of_similar_length():
 
 
 def test_more_processes_than_pairs_are_refused():
-    with pytest.raises(ValueError, match="3 pairs are too few for 4 processes"):
+    with pytest.raises(ValueError, match="3 pairs cannot be divided among 4 processes"):
         batches_of(corpus_of_lengths([1] * 3, [1] * 3), size=9, process=(0, 4))
 
 
@@ -293,7 +293,7 @@ def test_a_batch_of_ids_is_that_of_an_encoded_corpus():
 
 @pytest.mark.parametrize(("sources", "targets"), [([], []), ([[5]], []), ([[5]], [[5], [6]])])
 def test_a_batch_needs_one_target_for_each_source(sources, targets):
-    with pytest.raises(ValueError, match=rf"{len(sources)} sources and {len(targets)} targets"):
+    with pytest.raises(ValueError, match=rf"sources: {len(sources)}, targets: {len(targets)};"):
         make_batch(sources, targets)
 
 

@@ -288,7 +288,9 @@ def test_a_corpus_of_skipped_pairs_only_is_refused(tmp_path):
     table = write(tmp_path / "b.tsv", b"\tno\nja\t\n")
     corpus = make_corpus(table, empty_lines=OnInvalid.skip)
 
-    with pytest.raises(ValueError, match=r"b\.tsv: all 2 pairs were skipped; check"):
+    with pytest.raises(
+        ValueError, match=r"b\.tsv: no pair is left of 2, because each was skipped; check"
+    ):
         list(corpus)
 
 

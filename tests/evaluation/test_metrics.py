@@ -114,7 +114,8 @@ def test_ter_is_left_out_on_request_and_the_rest_stays():
 
 
 @pytest.mark.parametrize(
-    ("num_lines", "message"), [(0, "2 translations but 0 ref"), (3, "2 translations but 3 ref")]
+    ("num_lines", "message"),
+    [(0, "translations: 2, references: 0"), (3, "translations: 2, references: 3")],
 )
 def test_different_counts_are_an_error_with_both_counts(num_lines, message):
     with pytest.raises(ValueError, match=message):

@@ -148,7 +148,7 @@ def test_an_unknown_token_without_attention_is_kept_and_counted(caplog):
 
     assert replaced.text == UNKNOWN_SURFACE
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "1 unknown words were kept" in caplog.text
+    assert "no source word has attention there: 1" in caplog.text
 
 
 def test_replacements_are_counted_in_one_line(caplog):
@@ -161,7 +161,7 @@ def test_replacements_are_counted_in_one_line(caplog):
         rules.report()
 
     [record] = caplog.records
-    assert record.getMessage().startswith("6 unknown words were replaced: 2 by dictionary entries")
+    assert record.getMessage().startswith("unknown words replaced: 6 (by dictionary entries 2,")
 
 
 def test_sub_words_are_joined_to_their_word():

@@ -126,7 +126,7 @@ def test_a_hypothesis_without_an_allowed_token_ends_with_a_warning(caplog):
         tools.score_known(model, [4, EOS], [4, 5, 6, UNK, EOS]).log_probability, abs=1e-4
     )
     [record] = caplog.records
-    assert record.getMessage().startswith("1 hypotheses ended because no token was")
+    assert record.getMessage().startswith("hypotheses that ended because no token was allowed: 1;")
 
 
 def test_ended_hypotheses_are_not_counted_in_the_warning(caplog):
@@ -149,7 +149,7 @@ def test_one_warning_counts_all_hypotheses_without_an_allowed_token(caplog):
 
     assert [len(hypothesis.ids) for [hypothesis] in found] == [4, 1, 3]
     [record] = caplog.records
-    assert record.getMessage().startswith("2 hypotheses ended because no token was")
+    assert record.getMessage().startswith("hypotheses that ended because no token was allowed: 2;")
 
 
 def test_constraints_stay_with_their_sentences_when_others_leave_the_batch(decoding, model):
@@ -169,7 +169,7 @@ def test_constraints_stay_with_their_sentences_when_others_leave_the_batch(decod
 @pytest.mark.parametrize(
     ("prefixes", "message"),
     [
-        ([[4]], "1 prefixes for 4 sentences"),
+        ([[4]], "prefixes: 1, sentences: 4"),
         ([[4], [], [PAD], []], "prefix 2 contains PAD"),
         ([[4], [BOS, 4], [], []], "prefix 1 contains PAD, BOS"),
         ([[4, EOS, 4], [], [], []], "prefix 0 contains .* EOS before"),

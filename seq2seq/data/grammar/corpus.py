@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from itertools import islice
 
+from seq2seq.checks import counted
 from seq2seq.data.config import GrammarConfig
 from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
 from seq2seq.data.grammar.generator import PairGenerator
@@ -96,9 +97,9 @@ class _DistinctPairs:
             self._drawn.extend(islice(self._stream, row + 1 - len(self._drawn)))
         if row >= len(self._drawn):
             raise self._grammar.rules[START][0].location.error(
-                f"{START} gives only {len(self._drawn)} different pairs, but data.num_train + "
-                f"data.num_valid + data.num_test = {self._num_requested}; ask for fewer, "
-                "or add rules and words"
+                f"{START} gives only {counted(len(self._drawn), 'different pair')}, but "
+                f"data.num_train + data.num_valid + data.num_test = {self._num_requested}; "
+                "ask for fewer, or add rules and words"
             )
         return self._drawn[row]
 

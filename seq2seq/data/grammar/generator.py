@@ -250,8 +250,8 @@ def _combinations(rule: Rule, wanted: tuple[str | None, ...]) -> Iterator[dict[s
             domains[variable] = (value,) if value in domains[variable] else ()
     if prod(map(len, domains.values())) > _MAX_COMBINATIONS:
         raise rule.location.error(
-            f"the rule has more than {_MAX_COMBINATIONS:,} combinations of values for its "
-            f"{len(domains)} features; name fewer, or split the rule"
+            f"the rule has more than {_MAX_COMBINATIONS:,} combinations of values for its features "
+            f"({len(domains)}); name fewer, or split the rule"
         )
     for combination in product(*domains.values()):
         yield dict(zip(domains, combination, strict=True))

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from seq2seq.checks import counted
 from seq2seq.files.text import BYTE_ORDER_MARK
 
 if TYPE_CHECKING:
@@ -261,8 +262,8 @@ class _Reader:
         for language, side, labels in zip(self.grammar.languages, sides, columns, strict=True):
             if len(side.texts) != len(labels):
                 self._fail(
-                    f"{len(side.texts)} forms for {language}, but {category} has {len(labels)} "
-                    "columns there; write - for no word"
+                    f"{counted(len(side.texts), 'form')} for {language}, but {category} has "
+                    f"{counted(len(labels), 'column')} there; write - for no word"
                 )
         return Row(
             location=self._place,
@@ -405,8 +406,8 @@ class _Reader:
     def _check_sides(self, sides: Sequence[_Node]) -> None:
         if len(sides) != len(self.grammar.languages):
             self._fail(
-                f"{len(sides)} sides, but the languages are {', '.join(self.grammar.languages)}; "
-                "write one side for each, with | between them"
+                f"{counted(len(sides), 'side')}, but the languages are "
+                f"{', '.join(self.grammar.languages)}; write one side for each, with | between them"
             )
 
     def _fail(self, message: str) -> NoReturn:

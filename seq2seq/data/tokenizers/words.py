@@ -225,7 +225,7 @@ def _choose(config: CharactersConfig | WordsConfig, counts: Counter[str], label:
         frequent = [unit for unit, count in counts.items() if count >= config.min_frequency]
         chosen = sorted(frequent, key=lambda unit: (-counts[unit], unit))[:limit]
     logger.info(
-        "%s: %d of %d different %s are in the vocabulary; %d of %d in the text are unknown",
+        "%s: in the vocabulary: %d of %d different %s; unknown in the text: %d of %d",
         label,
         len(chosen),
         len(counts),

@@ -90,8 +90,7 @@ def test_how_much_of_the_text_is_unknown_is_reported(config, lines, kind, caplog
         units(replace(config, min_frequency=2), *lines)
 
     assert caplog.messages[0] == (
-        f"train (source): 1 of 3 different {kind} are in the vocabulary; "
-        "2 of 5 in the text are unknown"
+        f"train (source): in the vocabulary: 1 of 3 different {kind}; unknown in the text: 2 of 5"
     )
 
 
