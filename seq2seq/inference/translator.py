@@ -78,7 +78,8 @@ class Translator:
     """Translates with a model and its tokenizers.
 
     On a CPU in fp32 and int8 neither the other sentences nor the batch size change the text of a
-    translation; the last digits of its scores may differ.
+    translation, unless two rivals are as close as rounding; the last digits of its scores may
+    differ.
 
     Args:
         model: A model, or several as an `Ensemble`. It is put into evaluation mode, moved to the

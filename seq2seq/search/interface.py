@@ -131,7 +131,8 @@ def search(
     """Translate a batch with the search that is registered for the type of `config`.
 
     On a CPU in fp32 and int8 the translation of a sentence depends neither on the other sentences
-    of the batch nor on padding; scores may differ in their last digits.
+    of the batch nor on padding, unless two rivals are as close as rounding; scores may differ in
+    their last digits.
 
     Args:
         model: A model in evaluation mode, on the device of `source_ids`.
