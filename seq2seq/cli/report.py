@@ -12,7 +12,8 @@ with imports_in_one_line():
     from seq2seq.files.paths import expand_home
     from seq2seq.inference.interventions import find_intervention
     from seq2seq.runtime.process import log_to_stderr
-    from seq2seq.studies.runs import is_run, read_runs
+    from seq2seq.studies.interventions import check_others
+    from seq2seq.studies.runs import group_runs, is_run, read_runs
     from seq2seq.studies.tables import list_files, write_tables
 
 
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         output = expand_home(options.output, key="--output")
     log_to_stderr()
     runs = read_runs(options.sweeps)
+    check_others(interventions, group_runs(runs))
     print(write_tables(runs, output, baseline=options.baseline, interventions=interventions))
     print(f"\n{list_files(output)}", file=sys.stderr)
 

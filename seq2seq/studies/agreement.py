@@ -2,6 +2,8 @@
 
 # S sentences, T target length
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
@@ -9,6 +11,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
+from seq2seq.evaluation.significance import LEVEL
 from seq2seq.studies.measures import Reading
 from seq2seq.studies.runs import Group, StudyRun
 
@@ -53,6 +56,22 @@ def mean_divergence(found: Divergences, group: Group, other: Group) -> float | N
     return fmean(v for v in values if v is not None) if values and None not in values else None
 
 
+def least_p_value(*sizes: int) -> float:
+    """Return the least p-value of `compare_attention` for groups of these numbers of runs."""
+    # A division and its mirror image have the same statistic.
+    return (1 + (sizes[0] == sizes[1])) / math.comb(sum(sizes), sizes[0])
+
+
+def seeds_needed(num_comparisons: int) -> int:
+    """Return the number of seeds of each group with which a corrected p-value can be significant.
+
+    Example:
+        >>> [seeds_needed(number) for number in (1, 7)]
+        [4, 6]
+    """
+    return next(n for n in itertools.count(2) if num_comparisons * least_p_value(n, n) < LEVEL)
+
+
 def compare_attention(
     found: Divergences, group: Group, baseline: Group
 ) -> tuple[float, float, float] | None:
@@ -60,7 +79,7 @@ def compare_attention(
 
     The statistic is the mean divergence between the groups minus the mean of those within them. The
     p-value is the share of all divisions of the runs into groups of these sizes, the real one
-    included, with a statistic as large: with three seeds each, 0.1 is the least.
+    included, with a statistic as large, so that `least_p_value` bounds it.
 
     Returns:
         The mean divergence within the group, that between the groups, and the p-value; None unless

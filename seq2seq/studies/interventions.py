@@ -1,8 +1,9 @@
 """What the models of a study lose with other attention weights, tested over seeds and sentences."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,14 @@ import numpy as np
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.alignment import read_links
 from seq2seq.evaluation.metrics import Array, ScoringRule, corpus_bleu, sentence_statistics
-from seq2seq.evaluation.significance import GroupComparison, Score, compare_groups, holm, p_text
+from seq2seq.evaluation.significance import (
+    SENTENCES_ONLY,
+    GroupComparison,
+    Score,
+    compare_groups,
+    correct,
+    p_text,
+)
 from seq2seq.inference.interventions import (
     Intervention,
     OnHead,
@@ -20,6 +28,7 @@ from seq2seq.inference.interventions import (
 )
 from seq2seq.studies.measures import Reading, losses, ratio
 from seq2seq.studies.runs import Group, StudyRun
+from seq2seq.studies.tables import INTERVAL_HINT, STAR
 from seq2seq.visualization.page import Cell, Column, Section, Table
 
 ENDINGS = ("", "_low", "_high", "_p")
@@ -56,6 +65,7 @@ _LOSSES = {
 }
 COLUMNS = ["group", "intervention", "runs", *(name + end for name in _LOSSES for end in ENDINGS)]
 COLUMNS.remove("changed_words_p")  # no word changes by chance
+COLUMNS.append("p_covers")
 
 Row = dict[str, float | str]
 
@@ -68,12 +78,14 @@ def measure_losses(
 ) -> list[Row]:
     """Translate the test set of each run with each intervention, and test what it loses.
 
-    Each run is paired with itself, unchanged. The p-values have Holm's correction over all rows.
+    Each run is paired with itself, unchanged. The p-values and the intervals of a group have
+    Holm's correction over its interventions. An intervention that changes nothing, such as equal
+    weights for `uniform`, is no comparison and has no p-value.
 
     Args:
         groups: The groups.
         interventions: The changes. `other:LABEL` takes the weights of the run with the same number
-            of that group, and `other:seed`, or the label of the own group, of the next run.
+            of that group, and `other:seed` of the next run; a group's own label gives no row.
         readings: What `read_run` returned for each run of the groups.
         notes: A run that cannot be changed adds a line, and is left out.
 
@@ -82,9 +94,11 @@ def measure_losses(
         with the `COLUMNS`, as far as they are known.
     """
     rows: list[Row] = []
-    tested: dict[str, list[tuple[Row, GroupComparison]]] = {name: [] for name in _LOSSES}
-    for group, intervention in product(groups, interventions):
-        for label, runs in _rows(group, intervention):
+    for group in groups:
+        tested: dict[str, list[tuple[Row, GroupComparison]]] = {name: [] for name in _LOSSES}
+        for intervention, (label, runs) in (
+            (each, row) for each in interventions for row in _rows(group, each)
+        ):
             found = []
             for run in runs:
                 try:
@@ -95,27 +109,67 @@ def measure_losses(
             row: Row = {"group": label, "intervention": str(intervention), "runs": len(found)}
             rows.append(row)
             for name in found[0] if found else ():
-                sides = map(np.stack, zip(*(pairs[name] for pairs in found), strict=True))
-                compared = compare_groups(*sides, score=_LOSSES[name].score, paired=True)
-                tested[name].append((row, compared))
-    for name, of_rows in tested.items():
-        present = _LOSSES[name].present
-        p_values = holm([each.p_value for _, each in of_rows])
-        for (row, each), p_value in zip(of_rows, p_values, strict=True):
-            numbers = map(present, (each.effect, *each.interval))
-            values = zip(ENDINGS, (*numbers, p_value), strict=True)
-            row |= {name + end: value for end, value in values if name + end in COLUMNS}
+                before, after = map(np.stack, zip(*(pairs[name] for pairs in found), strict=True))
+                compared = compare_groups(before, after, score=_LOSSES[name].score, paired=True)
+                row["p_covers"] = compared.covers
+                if name + "_p" in COLUMNS and not np.allclose(before, after):
+                    tested[name].append((row, compared))
+                else:
+                    _fill(row, name, compared)
+        for name, of_rows in tested.items():
+            for (row, _), compared in zip(of_rows, correct([c for _, c in of_rows]), strict=True):
+                _fill(row, name, compared)
+                row[name + "_p"] = compared.p_corrected
     return rows
 
 
 def _rows(group: Group, intervention: Intervention) -> list[tuple[str, Sequence[StudyRun]]]:
-    """Return the label and the runs of each row; heads have no order, so seeds do not share one."""
+    """Return the label and the runs of each row of an intervention.
+
+    Heads have no order, so each seed has a row of its own. A group's own weights change nothing and
+    have no row.
+    """
+    if isinstance(intervention, Other) and intervention.argument == group.label:
+        return []
     if isinstance(intervention, OnHead) and any(len(run.heads) > 1 for run in group.runs):
         return [
             (f"{group.label}, seed {run.seed}" if run.seed else run.name, [run])
             for run in group.runs
         ]
     return [(group.label, group.runs)]
+
+
+def _fill(row: Row, name: str, compared: GroupComparison) -> None:
+    """Add a loss and its interval to a row."""
+    interval = compared.interval
+    if name == "changed_words":
+        interval = share_interval(compared)
+    present = _LOSSES[name].present
+    numbers = map(present, (compared.effect, *interval))
+    row |= {name + end: value for end, value in zip(ENDINGS, numbers, strict=False)}
+
+
+def share_interval(compared: GroupComparison) -> tuple[float, float]:
+    """Return the interval of a share, computed for its logit so that it lies between 0 and 1."""
+    share, (low, high) = compared.effect, compared.interval
+    if not 0 < share < 1:
+        return share, share
+    half = (high - low) / 2 / (share * (1 - share))  # of the logit, by the delta method
+    middle = math.log(share / (1 - share))
+    # The logistic function of the ends; the hyperbolic tangent does not overflow.
+    return (1 + math.tanh((middle - half) / 2)) / 2, (1 + math.tanh((middle + half) / 2)) / 2
+
+
+def check_others(interventions: Sequence[Intervention], groups: Sequence[Group]) -> None:
+    """Raise ValueError for `other:NAME` where NAME is neither a group nor a run."""
+    names = ["seed", *(group.label for group in groups)]
+    for each in interventions:
+        name = each.argument if isinstance(each, Other) else "seed"
+        if name not in names and not Path(name).exists():
+            raise ValueError(
+                f"intervention {each}: {name} is neither a group nor a run; name the directory of "
+                f"a run or one of: {', '.join(names)}"
+            )
 
 
 def _choose_run(
@@ -125,7 +179,7 @@ def _choose_run(
     if not isinstance(intervention, Other):
         return intervention
     index = group.runs.index(run)
-    if intervention.argument not in ("seed", group.label):
+    if intervention.argument != "seed":
         others = [each.runs for each in groups if each.label == intervention.argument]
         if not others:
             return intervention  # a path
@@ -175,22 +229,25 @@ def interventions_section(rows: Sequence[Row]) -> Section:
     columns = [Column("Group", is_numeric=False), Column("Intervention", is_numeric=False)]
     columns.append(Column("Runs"))
     for name, loss in _LOSSES.items():
-        columns += [Column(loss.title, hint=loss.hint), Column("95% interval")]
+        columns.append(Column(loss.title, hint=loss.hint))
         if f"{name}_p" in COLUMNS:
-            columns.append(Column("p (Holm)", hint="corrected over all rows"))
+            columns.append(Column("Interval", hint=INTERVAL_HINT))
+            columns.append(Column("p (Holm)", hint="corrected over the interventions of the group"))
+        else:
+            columns.append(Column("95% interval"))
     text = (
         "The trained models translate the test set again with other attention weights; nothing "
         "is trained. A model that loses nothing does not need its own weights for these "
         "sentences; one that loses much was trained to read them, which does not say that "
         "another model could not do without. Each run is compared with itself, so the intervals "
-        "and p-values are about other seeds and other sentences; of a single run, about other "
-        "sentences only. The weights of gold and other belong to the references, so nothing is "
+        "and p-values are about other seeds and other sentences. An intervention that changes "
+        "nothing has no p. The weights of gold and other belong to the references, so nothing is "
         "translated with them. Heads count from 1 and have no order across seeds, so each run has "
         "a row of its own; drop_head:1 removes the whole context of a model with one head."
     )
-    table = Table(
-        caption="Other attention weights", columns=columns, rows=[_cells(row) for row in rows]
-    )
+    stars = [STAR] if any(row.get("p_covers") == SENTENCES_ONLY for row in rows) else []
+    caption = "; ".join(["Other attention weights", *stars])
+    table = Table(caption=caption, columns=columns, rows=[_cells(row) for row in rows])
     return Section(title="Interventions", paragraphs=[text], tables=[table])
 
 
@@ -205,7 +262,6 @@ def _cells(row: Row) -> list[Cell]:
             cells.append(Cell(f"{value:{loss.form}}", float(value)))
             cells.append(Cell(f"{low:{loss.form}} to {high:{loss.form}}", float(low or 0)))
         if f"{name}_p" in COLUMNS:
-            cells.append(
-                Cell("-") if p_value is None else Cell(p_text(float(p_value)), float(p_value))
-            )
+            text = "-" if p_value is None else p_text(float(p_value), str(row["p_covers"]))
+            cells.append(Cell(text, None if p_value is None else float(p_value)))
     return cells

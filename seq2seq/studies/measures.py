@@ -23,7 +23,7 @@ from seq2seq.evaluation.alignment import (
     sentence_sums,
 )
 from seq2seq.evaluation.metrics import Array, ScoringRule, SplitWords, build_bleu, build_metrics
-from seq2seq.evaluation.significance import Score, compare_groups, holm
+from seq2seq.evaluation.significance import Score, compare_groups, correct
 from seq2seq.inference.results import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.runs import Group, StudyRun
@@ -34,6 +34,8 @@ COMPARED = ("chrf", "ter", "perplexity", "aer", *STATISTICS, "rare_words")
 ENDINGS = ("difference", "low", "high", "p")
 RARE = 10
 """A word with fewer occurrences in the training data is rare."""
+_FEWEST = 50
+"""Number of rare words in the translations and references below which F1 is not tested."""
 _NUM_MAPS = 200
 """Sentences whose attention is compared between runs."""
 
@@ -51,6 +53,7 @@ def compare_measures(
     groups: Sequence[Group],
     baselines: Sequence[Group | None],
     readings: Mapping[StudyRun, Reading],
+    notes: list[str],
 ) -> list[dict[str, float]]:
     """Test the difference of each measure from the baseline by `compare_groups`.
 
@@ -58,14 +61,15 @@ def compare_measures(
         groups: The groups.
         baselines: The baseline of each group, one of the groups; None: it is not compared.
         readings: What `read_run` returned for each run of the groups.
+        notes: Groups with too few rare words for a test add a line.
 
     Returns:
-        For each group MEASURE_difference, MEASURE_low, MEASURE_high and MEASURE_p, the p-value
-        after Holm's correction, of the measures that it and its baseline have.
+        For each group MEASURE_difference, MEASURE_low, MEASURE_high and MEASURE_p, interval and
+        p-value after Holm's correction, of the measures that it and its baseline have.
     """
     rows: list[dict[str, float]] = [{} for _ in groups]
     for name in COMPARED:
-        found = {}
+        found, few = {}, []
         for index, (group, baseline) in enumerate(zip(groups, baselines, strict=True)):
             sides = [
                 [readings[run].statistics.get(name) for run in side.runs]
@@ -75,10 +79,20 @@ def compare_measures(
             if baseline is None or any(each is None for side in sides for each in side):
                 continue
             arrays = [np.stack([each for each in side if each is not None]) for side in sides]
+            if name == "rare_words":
+                number = int(min(each[..., 1].sum(axis=1).min() for each in arrays))
+                if number < _FEWEST:
+                    few.append((number, group.label))
+                    continue
             found[index] = compare_groups(*arrays, score=score_of(name, group.runs[0]))
-        corrected = holm([each.p_value for each in found.values()])
-        for (index, each), p_value in zip(found.items(), corrected, strict=True):
-            values = each.effect, *each.interval, p_value
+        if few:
+            notes.append(
+                f"F1 of rare words is not tested in {len(few)} of {len(groups)} groups: a run's "
+                f"translations and the references have {min(few)[0]} rare words in all, and a test "
+                f"needs {_FEWEST}."
+            )
+        for index, each in zip(found, correct(list(found.values())), strict=True):
+            values = each.effect, *each.interval, each.p_corrected
             rows[index] |= {f"{name}_{end}": v for end, v in zip(ENDINGS, values, strict=True)}
     return rows
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from seq2seq.checks import counted
 from seq2seq.config.composition import USER_ERRORS, describe_error
-from seq2seq.evaluation.significance import LEVEL, MAX_RUNS
+from seq2seq.evaluation.significance import LEVEL, SENTENCES_ONLY
 from seq2seq.files.atomic import whole_file
 from seq2seq.inference.interventions import changed_words
 from seq2seq.inference.results import Translation
@@ -21,7 +21,6 @@ from seq2seq.studies.measures import Reading, ratio
 from seq2seq.studies.runs import MEASURES, SEED, Group, StudyRun, describe_repeated_seeds
 from seq2seq.studies.tables import (
     ON_PAGE,
-    SENTENCES_ONLY,
     BaselineComparison,
     column,
     group_table,
@@ -127,7 +126,6 @@ def results_section(
         f"{spread(best, 'valid_bleu').text} BLEU there and {spread(best, 'bleu').text} on the "
         "test set.",
         *_significance(groups, comparisons),
-        *_power(groups, comparisons),
         *_undertrained(groups),
         *_cost(groups),
     ]
@@ -151,35 +149,15 @@ def _significance(
             kind = "Better" if effect > 0 else "Worse"
             if compared.is_of_sentences_only:
                 kind = single
-            elif compared.holm >= LEVEL:
+            elif compared.result.p_corrected >= LEVEL:
                 kind = "No significant difference"
             kinds[kind].append(f"{group.label} ({effect:+.2f} BLEU)")
         parts = [f"{kind}: {in_words(labels)}" for kind, labels in kinds.items() if labels]
         yield (
             f"BLEU on the test set compared with {baseline}; a difference is significant if "
-            f"p < {LEVEL} after Holm's correction; the 95% intervals are not corrected. "
+            f"p < {LEVEL} after Holm's correction, and then its interval excludes 0. "
             f"{'. '.join(parts)}."
         )
-
-
-def _power(groups: Sequence[Group], comparisons: Sequence[BaselineComparison]) -> Iterator[str]:
-    """Say what difference the study could have missed."""
-    tested = [
-        (compared.result, group.label)
-        for group, compared in zip(groups, comparisons, strict=True)
-        if compared.result is not None and compared.result.covers_seeds
-    ]
-    if not tested:
-        return
-    effects = [result.detectable() for result, _ in tested]
-    result, label = max(zip(effects, tested, strict=True))[1]
-    runs = result.runs_for_half()
-    yield (
-        "Four of five studies with these seeds and sentences would find a difference of "
-        f"{min(effects):.2f} to {max(effects):.2f} BLEU before Holm's correction, by the spread of "
-        f"the seeds; most is needed for {label}, where half of it takes "
-        f"{f'{runs} seeds of each' if runs else f'more than {MAX_RUNS} seeds, or more sentences'}."
-    )
 
 
 def _undertrained(groups: Sequence[Group]) -> Iterator[str]:

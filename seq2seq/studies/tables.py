@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tabulate import tabulate
 
-from seq2seq.evaluation.significance import GroupComparison, compare_groups, holm, p_text
+from seq2seq.evaluation.significance import (
+    SENTENCES_ONLY,
+    GroupComparison,
+    compare_groups,
+    correct,
+    p_text,
+)
 from seq2seq.files.atomic import whole_file
 from seq2seq.studies.runs import (
     MEASURES,
@@ -39,14 +46,13 @@ _COMPARISON = (
     "difference_high",
     "p_value",
     "p_value_holm",
-    "p_value_stratified",
     "p_value_covers",
     "not_compared",
-    "detectable_difference",
-    "runs_for_half",
 )
-SENTENCES_ONLY = "these sentences only, not other seeds"
-"""The scope of a p-value if the group or the baseline has a single run."""
+STAR = f"* one run on a side: {SENTENCES_ONLY}"
+INTERVAL_HINT = (
+    "at the level of Holm's correction, so that it agrees with p; 95% for one comparison"
+)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -57,27 +63,18 @@ class BaselineComparison:
     """Label of the baseline; empty for the baseline itself and a group without one."""
     result: GroupComparison | None = None
     """None for the baseline itself and for a group that cannot be compared."""
-    holm: float = 1.0
-    """The p-value of the result, corrected for the number of comparisons in the study."""
     reason: str
     """Why there is no comparison; empty for the baseline itself."""
 
     @property
     def is_of_sentences_only(self) -> bool:
         """Return whether a single run was compared, so that nothing is known of other seeds."""
-        return self.result is not None and not self.result.covers_seeds
-
-    @property
-    def p_text(self) -> str:
-        """Return the corrected p-value; a star marks one of these sentences only."""
-        return p_text(self.holm) + "*" * self.is_of_sentences_only
+        return self.result is not None and self.result.covers == SENTENCES_ONLY
 
 
 def explain_stars(comparisons: Sequence[BaselineComparison]) -> list[str]:
     """Return a line about the p-values with a star; none without one."""
-    if not any(each.is_of_sentences_only for each in comparisons):
-        return []
-    return [f"* one run on a side: {SENTENCES_ONLY}"]
+    return [STAR] if any(each.is_of_sentences_only for each in comparisons) else []
 
 
 def compare_with_baseline(
@@ -110,9 +107,9 @@ def compare_with_baseline(
             elif i != first:
                 comparisons[i].baseline = groups[first].label
                 comparisons[i].result = _compare(groups[i], groups[first])
-    p_values = {i: each.result.p_value for i, each in enumerate(comparisons) if each.result}
-    for i, value in zip(p_values, holm(list(p_values.values())), strict=True):
-        comparisons[i].holm = value
+    results = {i: each.result for i, each in enumerate(comparisons) if each.result}
+    for i, result in zip(results, correct(list(results.values())), strict=True):
+        comparisons[i].result = result
     return comparisons
 
 
@@ -167,10 +164,9 @@ def _reason(group: Group) -> str:
 
 
 def _compare(group: Group, baseline: Group) -> GroupComparison:
-    seeds = {run.seed: index for index, run in enumerate(baseline.runs)}
-    first, second = (np.stack([run.statistics for run in each.runs]) for each in (group, baseline))
-    same = [(i, seeds[run.seed]) for i, run in enumerate(group.runs) if run.seed in seeds]
-    return compare_groups(first, second, same_seeds=same)
+    return compare_groups(
+        *(np.stack([run.statistics for run in each.runs]) for each in (group, baseline))
+    )
 
 
 def write_tables(
@@ -217,8 +213,12 @@ def write_tables(
             for group, comparison, row in zip(groups, comparisons, found.measures, strict=True)
         ),
     )
+    warnings = [f"warning: {text}" for text in describe_repeated_seeds(groups)]
     if interventions:
         _write_csv(directory / LOSSES, COLUMNS, found.losses)
+    elif (directory / LOSSES).exists():  # of other tables than these
+        (directory / LOSSES).unlink()
+        warnings.append(f"warning: removed the old {LOSSES}; --interventions=... writes a new one")
     write_report(runs, groups, comparisons, directory / REPORT, found)
     shown = "no run has results"
     if groups:
@@ -231,7 +231,6 @@ def write_tables(
             colalign=["right" if column.is_numeric else "left" for column in table.columns],
         )
     failures = [run.outcome for run in runs if run.failure is not None]
-    warnings = [f"warning: {text}" for text in describe_repeated_seeds(groups)]
     return "\n".join([shown, *explain_stars(comparisons), *failures, *warnings])
 
 
@@ -261,7 +260,7 @@ def group_table(
     if is_compared:
         columns += [
             Column("Difference", hint="test BLEU minus that of the baseline"),
-            Column("95% interval", hint="of the difference; not corrected"),
+            Column("Interval", hint=INTERVAL_HINT),
             Column("p (Holm)", hint="of the difference, corrected for several comparisons"),
         ]
     columns += map(column, later)
@@ -293,11 +292,11 @@ def spread(group: Group, measure: str) -> Cell:
 def number_cell(value: Spread | float | None, form: str) -> Cell:
     """Return a number, or a mean with its standard deviation; a dash if there is none.
 
-    Large numbers have commas.
+    Large numbers have commas. An infinite number of updates is "never".
     """
     mean, deviation = value if isinstance(value, Spread) else (value, None)
-    if mean is None:
-        return Cell("-")
+    if mean is None or math.isinf(mean):
+        return Cell("-" if mean is None else "never")
     text = " \xb1 ".join(f"{each:,{form}}" for each in (mean, deviation) if each is not None)
     return Cell(text, mean)
 
@@ -326,7 +325,9 @@ def _comparison(compared: BaselineComparison) -> list[Cell]:
     return [
         Cell(f"{effect:+.2f}", effect),
         Cell(f"{low:+.2f} to {high:+.2f}", low),
-        Cell(compared.p_text, compared.holm),
+        Cell(
+            p_text(compared.result.p_corrected, compared.result.covers), compared.result.p_corrected
+        ),
     ]
 
 
@@ -342,10 +343,8 @@ def _group_row(group: Group, compared: BaselineComparison) -> dict[str, object]:
     found = compared.result
     if found is None:
         return row | {"baseline": compared.baseline, "not_compared": compared.reason}
-    covers = SENTENCES_ONLY if compared.is_of_sentences_only else "seeds and sentences"
-    p_values = found.p_value, compared.holm, found.p_stratified
-    power = (found.detectable(), found.runs_for_half()) if found.covers_seeds else (None, None)
-    values = [compared.baseline, found.effect, *found.interval, *p_values, covers, None, *power]
+    p_values = found.p_value, found.p_corrected
+    values = [compared.baseline, found.effect, *found.interval, *p_values, found.covers, None]
     return row | dict(zip(_COMPARISON, values, strict=True))
 
 

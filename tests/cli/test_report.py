@@ -89,3 +89,13 @@ def test_unknown_intervention_is_refused_before_anything_is_read(tmp_path, capsy
     line = refusal(capsys, tmp_path / "missing", "--interventions=uniform,unifrom")
 
     assert line.startswith("error: unknown intervention 'unifrom'; one of: uniform, permuted, ")
+
+
+def test_another_run_that_does_not_exist_is_refused_before_the_runs_translate(tmp_path, capsys):
+    line = refusal(capsys, write_study(tmp_path / "a"), "--interventions=other:nowhere")
+
+    assert line == (
+        "error: intervention other:nowhere: nowhere is neither a group nor a run; name the "
+        "directory of a run or one of: seed, dot, none"
+    )
+    assert not (tmp_path / "a" / "groups.csv").exists()

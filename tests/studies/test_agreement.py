@@ -6,7 +6,13 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from seq2seq.studies.agreement import compare_attention, divergences, mean_divergence
+from seq2seq.studies.agreement import (
+    compare_attention,
+    divergences,
+    least_p_value,
+    mean_divergence,
+    seeds_needed,
+)
 from seq2seq.studies.measures import Reading
 from seq2seq.studies.runs import Group, StudyRun
 
@@ -99,6 +105,18 @@ def test_types_differ_more_than_seeds_of_one_type(study):
     assert between == pytest.approx(mean_divergence(found, dot, additive))
     assert within < between / 3
     assert p_value == 2 / 20  # of all divisions only the real one, and its mirror image
+    assert p_value == least_p_value(3, 3)
+
+
+def test_the_seeds_that_are_needed_make_a_significant_p_value_possible():
+    for number in (1, 6, 9):
+        seeds = seeds_needed(number)
+        assert (
+            number * least_p_value(seeds, seeds)
+            < 0.05
+            <= number * least_p_value(seeds - 1, seeds - 1)
+        )
+    assert least_p_value(3, 4) == 1 / 35  # no mirror image has the same sizes
 
 
 def test_seeds_of_one_type_do_not_differ_from_each_other():

@@ -1,14 +1,17 @@
 import csv
 import math
 
+import numpy as np
 import pytest
 
 from seq2seq.analysis import load_run
+from seq2seq.evaluation.significance import SENTENCES_ONLY
 from seq2seq.inference.interventions import find_intervention
+from seq2seq.studies import interventions
 from seq2seq.studies.findings import find
-from seq2seq.studies.interventions import interventions_section
+from seq2seq.studies.interventions import interventions_section, measure_losses
 from seq2seq.studies.report import study_page
-from seq2seq.studies.runs import group_runs, read_runs
+from seq2seq.studies.runs import Group, StudyRun, group_runs, read_runs
 from seq2seq.studies.tables import compare_with_baseline, write_tables
 
 
@@ -33,7 +36,7 @@ def test_each_group_and_intervention_has_a_row_with_intervals(findings):
     }
     unchanged = rows["none", "uniform"]
     assert (unchanged["bleu_lost"], unchanged["changed_words"]) == (0, 0)
-    assert unchanged["bleu_lost_p"] == unchanged["perplexity_factor_p"] == 1
+    assert unchanged.keys().isdisjoint({"bleu_lost_p", "perplexity_factor_p"})
     assert unchanged["perplexity_factor"] == pytest.approx(1)
     changed = rows["multihead", "uniform"]
     assert changed["perplexity_factor"] != pytest.approx(1, abs=1e-6)
@@ -73,7 +76,7 @@ def test_page_has_the_section_only_if_it_is_asked_for(findings):
     assert "Interventions" in titles(found)
     section = interventions_section(found.losses)
     labels = [column.label for column in section.tables[0].columns]
-    assert labels.count("95% interval") == 3
+    assert labels.count("Interval") == labels.count("p (Holm)") == 2
     assert all(len(row) == len(labels) for row in section.tables[0].rows)
     dropped = section.tables[0].rows[[row["runs"] for row in found.losses].index(0)]
     assert {cell.text for cell in dropped[3:]} == {"-"}
@@ -87,10 +90,83 @@ def test_another_run_is_the_next_seed_or_that_of_another_group(trained, tmp_path
     with (tmp_path / "interventions.csv").open(newline="") as file:
         rows = {(row["group"], row["intervention"]): row for row in csv.DictReader(file)}
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    of_seed, of_own = rows["multihead", "other:seed"], rows["multihead", "other:multihead"]
-    assert of_seed["runs"] == of_own["runs"] == "2"
-    assert of_seed["perplexity_factor"] == of_own["perplexity_factor"]
+    assert rows["multihead", "other:seed"]["runs"] == "2"
+    assert ("multihead", "other:multihead") not in rows
     assert rows["multihead", "other:none"]["runs"] == "0"
     assert "that run has no attention" in page
     assert of_seed["bleu_lost"] == of_seed["changed_words"] == ""  # it translates nothing
     assert rows["none", "other:seed"]["bleu_lost"] == "0"
+
+
+NAMES = ("uniform", "permuted", "strongest", "frozen")
+
+
+def losses_of(monkeypatch, labels, factors, *, num_runs=3):
+    """Return the rows of groups whose losses in nats are known, by group and intervention."""
+    groups = [
+        Group(
+            swept={"attention": label},
+            runs=[StudyRun(name=str(n), directory=None) for n in range(num_runs)],
+            num_failed=0,
+        )
+        for label in labels
+    ]
+    random = np.random.default_rng(1)
+
+    def measure(run, intervention, _):
+        before = np.ones((40, 2))
+        lost = factors[intervention.name] + 0.01 * random.normal() * bool(
+            factors[intervention.name]
+        )
+        after = before + lost * np.stack([random.uniform(0.9, 1.1, 40), np.zeros(40)], axis=1)
+        changed = np.stack([random.binomial(9, min(lost, 1), 40), np.full(40, 9)], axis=1)
+        same = np.ones((40, 10))
+        return [(same, same), (after, before), (changed, np.stack([np.zeros(40)] * 2, axis=1))]
+
+    monkeypatch.setattr(interventions, "_intervene", measure)
+    readings = dict.fromkeys(run for group in groups for run in group.runs)
+    found = measure_losses(groups, list(map(find_intervention, factors)), readings, [])
+    return {(row["group"], row["intervention"]): row for row in found}
+
+
+def test_a_large_loss_is_significant_beside_many_groups_and_changes_of_nothing(monkeypatch):
+    factors = dict.fromkeys(NAMES, 1.0) | {"without_end": 0.0}
+
+    few, many = (losses_of(monkeypatch, labels, factors) for labels in ("a", "abcdefghij"))
+
+    for name in NAMES:
+        assert many["a", name]["perplexity_factor_p"] < 0.05
+        assert many["a", name]["perplexity_factor_low"] > 1
+        assert many["a", name] == few["a", name]
+    assert "perplexity_factor_p" not in many["a", "without_end"]
+    assert not any("bleu_lost_p" in row for row in many.values())
+
+
+def test_intervals_of_losses_agree_with_their_p_values(monkeypatch):
+    factors = dict(zip(NAMES, (1.0, 0.1, 0.02, 0.003), strict=True))
+
+    rows = losses_of(monkeypatch, "abcde", factors).values()
+
+    significant = [row["perplexity_factor_p"] < 0.05 for row in rows]
+    assert significant == [row["perplexity_factor_low"] > 1 for row in rows]
+    assert 0 < sum(significant) < len(significant)
+
+
+def test_the_interval_of_a_share_lies_within_0_and_1(monkeypatch):
+    rows = losses_of(monkeypatch, "a", {"uniform": 0.01, "frozen": 0.97, "strongest": 1.0})
+
+    for row in rows.values():
+        share, low, high = (row[f"changed_words{end}"] for end in ("", "_low", "_high"))
+        assert 0 <= low <= share <= high <= 1
+
+
+def test_p_values_of_a_single_run_are_said_to_cover_the_sentences_only(monkeypatch):
+    single, several = (
+        losses_of(monkeypatch, "a", {"uniform": 1.0}, num_runs=number)["a", "uniform"]
+        for number in (1, 2)
+    )
+
+    assert (single["p_covers"], several["p_covers"]) == (SENTENCES_ONLY, "seeds and sentences")
+    table = interventions_section([single]).tables[0]
+    assert table.caption.endswith(f"* one run on a side: {SENTENCES_ONLY}")
+    assert "<0.001*" in [cell.text for cell in table.rows[0]]

@@ -7,6 +7,7 @@ from tiny_study import write_study
 from seq2seq.analysis import load_run
 from seq2seq.evaluation.alignment import STATISTICS
 from seq2seq.evaluation.metrics import Bin, word_scores_by_frequency
+from seq2seq.studies import measures
 from seq2seq.studies.measures import (
     COMPARED,
     ENDINGS,
@@ -21,12 +22,13 @@ from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.studies.tables import write_tables
 
 
-def compare(groups, baselines):
+def compare(groups, baselines, notes=None):
     readings = {run: read_run(run, RareWords()) for group in groups for run in group.runs}
-    return compare_measures(groups, baselines, readings)
+    return compare_measures(groups, baselines, readings, [] if notes is None else notes)
 
 
-def test_differences_are_those_of_the_results(groups):
+def test_differences_are_those_of_the_results(groups, monkeypatch):
+    monkeypatch.setattr(measures, "_FEWEST", 1)
     group, baseline = sorted(groups, key=lambda group: group.label)
 
     row, of_baseline = compare([group, baseline], [baseline, None])
@@ -39,6 +41,23 @@ def test_differences_are_those_of_the_results(groups):
         assert row[f"{name}_difference"] == pytest.approx(expected, rel=1e-3, abs=1e-6)
         assert row[f"{name}_low"] <= row[f"{name}_difference"] <= row[f"{name}_high"]
         assert 0 < row[f"{name}_p"] <= 1
+
+
+def test_a_handful_of_rare_words_is_counted_and_not_tested(groups):
+    notes = []
+
+    row, _ = compare(groups, groups[::-1], notes)
+
+    assert not any(name.startswith("rare_words") for name in row)
+    assert "chrf_p" in row
+    [note] = notes
+    assert note.startswith("F1 of rare words is not tested in 2 of 2 groups: a run's")
+    number = min(
+        int(read_run(run, RareWords()).statistics["rare_words"][:, 1].sum())
+        for group in groups
+        for run in group.runs
+    )
+    assert f"have {number} rare words in all, and a test needs 50" in note
 
 
 def test_statistics_add_up_to_the_measures_of_the_run(groups):

@@ -1,5 +1,6 @@
 import csv
 import errno
+import math
 import os
 
 import pytest
@@ -10,6 +11,7 @@ from seq2seq.studies.tables import (
     compare_with_baseline,
     in_words,
     known_measures,
+    list_files,
     number_cell,
     spread,
     write_tables,
@@ -162,6 +164,18 @@ def test_a_single_run_is_compared_with_nothing(tmp_path):
     assert (group["runs"], group["not_compared"]) == ("1", "")
 
 
+def test_a_report_without_interventions_removes_those_of_an_earlier_one(tmp_path):
+    write_study(tmp_path)
+    (tmp_path / "interventions.csv").write_text("group,intervention\n")
+
+    text, *_ = tables(tmp_path)
+
+    assert text.endswith(
+        "\nwarning: removed the old interventions.csv; --interventions=... writes a new one"
+    )
+    assert "interventions" not in list_files(tmp_path)
+
+
 def test_an_unknown_baseline_writes_nothing(tmp_path):
     with pytest.raises(ValueError, match="baseline=odd is not a group"):
         tables(write_study(tmp_path), baseline="odd")
@@ -192,6 +206,7 @@ def test_a_full_disk_leaves_the_tables_of_before(tmp_path, monkeypatch):
         (None, None, ".2f", ("-", None)),
         (1234.5678, None, ".0f", ("1,235", 1234.5678)),
         (1.25, 0.5, ".2f", ("1.25 \xb1 0.50", 1.25)),
+        (math.inf, None, ".0f", ("never", None)),
     ],
 )
 def test_a_cell_shows_mean_and_deviation(mean, deviation, form, expected):
@@ -225,8 +240,7 @@ def test_each_group_is_compared_with_the_best_by_validation(tmp_path):
     assert (found["dot"].baseline, found["dot"].result, found["dot"].reason) == ("", None, "")
     assert found["none"].baseline == "dot"
     assert found["none"].result.effect < -90
-    assert found["none"].holm < 0.05
-    assert found["none"].result.p_stratified < 0.05
+    assert found["none"].result.p_corrected < 0.05
 
 
 @pytest.mark.parametrize("baseline", ["none", "attention=none"])
@@ -246,7 +260,7 @@ def test_the_p_values_are_corrected_for_the_number_of_comparisons(tmp_path):
     found = compare(tmp_path, "a")
 
     for name in ("b", "c"):
-        assert found[name].holm == pytest.approx(2 * found[name].result.p_value)
+        assert found[name].result.p_corrected == pytest.approx(2 * found[name].result.p_value)
 
 
 def test_groups_with_another_test_set_have_a_baseline_of_their_own(tmp_path):
