@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from seq2seq.studies.runs import Group, StudyRun
-from seq2seq.studies.tables import column, known_measures, spread
+from seq2seq.studies.runs import MEASURES, Group, StudyRun
+from seq2seq.studies.tables import column, known_measures, number_cell, spread
 from seq2seq.visualization.page import (
     Cell,
     Column,
@@ -35,18 +35,21 @@ def learning_section(
     texts = []
     if "aligned_at" in names:
         texts.append(
-            "Attention is aligned at the first validation whose AER is at most midway between the "
-            "first and the lowest of the run; AER must fall by 0.1 or more. Half BLEU is the first "
-            "validation with half of the run's best validation BLEU. Both can be no finer than the "
-            "validations are."
+            "Aligned at is the first validation whose AER is below that of the diagonal, which "
+            "links the words in their order. Half BLEU at is the first validation with half of the "
+            "best validation BLEU of all runs. Both are read from the validation set, and no finer "
+            "than the validations are. The AER beside them is that of the test set, and the "
+            "validation BLEU that of the best checkpoint."
         )
-        shown = [*names, "aer", "valid_bleu"]
+        beside = [Column("Test AER", hint=MEASURES["aer"].hint), column("valid_bleu")]
         section.tables = [
             Table(
-                caption="Updates, mean \xb1 standard deviation over the runs",
-                columns=[Column("Group", is_numeric=False), *map(column, shown)],
+                caption="Updates, from the earliest to the latest run, and scores at the end",
+                columns=[Column("Group", is_numeric=False), *map(column, names), *beside],
                 rows=[
-                    [Cell(each.label), *(spread(each, name) for name in shown)] for each in groups
+                    [Cell(group.label), *(_moment(group, name) for name in names)]
+                    + [spread(group, name) for name in ("aer", "valid_bleu")]
+                    for group in groups
                 ],
             )
         ]
@@ -58,6 +61,16 @@ def learning_section(
         )
     section.paragraphs = texts
     return section, maps
+
+
+def _moment(group: Group, name: str) -> Cell:
+    """Return the updates of the earliest and the latest run; before the first validation is 0."""
+    values = sorted(run.measures[name] for run in group.runs if name in run.measures)
+    texts = [
+        number_cell(value, ".0f").text if value else "before the first validation"
+        for value in dict.fromkeys(values[:1] + values[-1:])
+    ]
+    return Cell(" to ".join(texts) or "-", number_cell(group.spread(name), ".0f").value)
 
 
 def _name(group: Group, run: StudyRun) -> str:

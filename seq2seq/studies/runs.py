@@ -1,5 +1,6 @@
 """The runs of a study: their swept keys and measures, in groups that differ only in the seed."""
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,10 +89,13 @@ MEASURES = {
         "Aligned at",
         ".0f",
         "",
-        "first validation with an AER at most midway between the first and the lowest",
+        "first validation whose AER is below that of the diagonal; 0: before the first one",
     ),
     "half_bleu_at": Measure(
-        "Half BLEU at", ".0f", "", "first validation with half of the best BLEU"
+        "Half BLEU at",
+        ".0f",
+        "",
+        "first validation with half of the study's best validation BLEU; 0: before the first one",
     ),
 }
 """By their keys in the tables."""
@@ -126,6 +130,8 @@ class StudyRun:
     """The value of each key that differs between the runs of the study."""
     measures: dict[str, float] = field(default_factory=dict)
     """Those of `MEASURES` that the run has."""
+    curve: dict[float, float] = field(default_factory=dict)
+    """BLEU of each validation, by its update."""
     heads: list[dict[str, float | None]] = field(default_factory=list)
     """The measures of each attention head on the test set."""
     signature: str = ""
@@ -199,14 +205,14 @@ class Spread(NamedTuple):
     mean: float | None
     """None without runs."""
     deviation: float | None
-    """The standard deviation over the runs; None of fewer than two."""
+    """The standard deviation over the runs; None of fewer than two, or if a value is infinite."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
         """Return the spread of the values of several runs."""
         return cls(
             statistics.fmean(values) if values else None,
-            statistics.stdev(values) if len(values) > 1 else None,
+            statistics.stdev(values) if len(values) > 1 and math.inf not in values else None,
         )
 
 
@@ -230,6 +236,7 @@ def read_runs(paths: Sequence[Path]) -> list[StudyRun]:
             name = f"{sweep.name}/{path.name}" if is_ambiguous else path.name
             runs[place] = _read_run(path, name)
     _find_swept_keys(list(runs.values()))
+    _find_half_bleu(list(runs.values()))
     return sorted(runs.values(), key=lambda run: (run.failure is not None, -_valid_bleu(run)))
 
 
@@ -358,11 +365,16 @@ def _read_results(run: StudyRun) -> None:
         test = content["test"] or {}  # there may be no test set
         if not isinstance(test, dict):
             raise TypeError(f"test={test!r} is not a set of scores")
+        validations: list[dict[str, float]] = content.get("validations", [])  # type: ignore[assignment]
         paths = {name: measure.path for name, measure in MEASURES.items()}
         measures = _numbers(flatten(content), paths)
+        diagonal = _numbers(flatten(content), {"aer": "valid.aer_of_diagonal"})["aer"]
         run.heads = [_numbers(head, _OF_HEADS) for head in test.get("heads", [])]
-        measures |= _moments(content.get("validations", []))  # type: ignore[arg-type]
-    except (AttributeError, TypeError, ValueError) as error:
+        run.curve = {each["update"]: each["bleu"] for each in validations}
+        if diagonal is not None and validations:
+            is_aligned = {each["update"]: each["aer"] < diagonal for each in validations}
+            measures["aligned_at"] = _first_update(is_aligned)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise run.directory.damaged(run.directory.results, error) from error
     run.measures = {name: value for name, value in measures.items() if value is not None}
     if "minutes" in run.measures:
@@ -373,23 +385,24 @@ def _read_results(run: StudyRun) -> None:
     run.training_data = str(content.get("training_data", ""))
 
 
-_LEAST_FALL = 0.1
-"""Of AER; less is no alignment."""
+def _first_update(is_reached: Mapping[float, bool]) -> float:
+    """Return the first update at which something is reached.
+
+    0: it is reached at the first validation, and so before it. Infinite: it never is.
+    """
+    updates = [update for update, reached in is_reached.items() if reached]
+    if not updates:
+        return math.inf
+    return 0.0 if updates[0] == next(iter(is_reached)) else updates[0]
 
 
-def _moments(validations: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the updates at which attention aligns, and at which BLEU reaches half of its best."""
-    found = {}
-    errors = [(each["update"], each["aer"]) for each in validations if "aer" in each]
-    if errors:
-        first, lowest = errors[0][1], min(error for _, error in errors)
-        if first - lowest >= _LEAST_FALL:
-            middle = (first + lowest) / 2
-            found["aligned_at"] = next(update for update, error in errors if error <= middle)
-    scores = [(each["update"], each["bleu"]) for each in validations]
-    if scores and (best := max(score for _, score in scores)) > 0:
-        found["half_bleu_at"] = next(update for update, score in scores if 2 * score >= best)
-    return found
+def _find_half_bleu(runs: Sequence[StudyRun]) -> None:
+    """Find when each run reaches half of the best validation BLEU of the study."""
+    half = max((max(run.curve.values(), default=0.0) for run in runs), default=0.0) / 2
+    for run in runs:
+        if run.curve and half > 0:
+            reached = {update: bleu >= half for update, bleu in run.curve.items()}
+            run.measures["half_bleu_at"] = _first_update(reached)
 
 
 def _numbers(content: Mapping[str, object], keys: Mapping[str, str]) -> dict[str, float | None]:

@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 from tiny_study import change_results, write_study
@@ -8,17 +9,19 @@ from seq2seq.studies.learning import learning_section
 from seq2seq.studies.runs import group_runs, read_runs
 
 PAIRS = [{"source": ["\u2581Hund", "</s>"], "target": ["\u2581dog", "</s>"]}]
-AER = (0.9, 0.8, 0.4, 0.1)
+AER = (0.9, 0.6, 0.4, 0.1)
+DIAGONAL = 0.5
 BLEU = (1.0, 12.0, 28.0, 30.0)
 
 
-def write_history(path, *, errors=AER, pairs=PAIRS):
+def write_history(path, *, errors=AER, pairs=PAIRS, scale=1.0):
     """Write what a run leaves of its validations, each with a map of its own."""
     scores = [
-        {"update": 10 * n, "bleu": bleu, "loss": 1.0, "aer": error}
+        {"update": 10 * n, "bleu": scale * bleu, "loss": 1.0, "aer": error}
         for n, (bleu, error) in enumerate(zip(BLEU, errors, strict=True), start=1)
     ]
-    change_results(path, validations=scores)
+    valid = {"bleu": 30.0, "aer_of_diagonal": DIAGONAL}
+    change_results(path, validations=scores, valid=valid)
     kept = [each | {"maps": [[[n, 100 - n], [0, 100]]]} for n, each in enumerate(scores)]
     (path / "validations.json").write_text(json.dumps({"pairs": pairs, "validations": kept}))
 
@@ -37,29 +40,44 @@ def section_of(study):
     return section, maps, notes
 
 
-def test_the_moments_are_the_first_validations_that_reach_the_middle(study):
+def moments_of(study):
+    """Return the cells of each group by the heads of their columns."""
     section, _, notes = section_of(study)
-
     [table] = section.tables
     heads = [column.label for column in table.columns]
-    rows = {
-        row[0].text: dict(zip(heads, [cell.value for cell in row], strict=True))
-        for row in table.rows
-    }
-    assert rows["dot"]["Aligned at"] == 30  # 0.4 is the first at most (0.9 + 0.1) / 2
-    assert rows["dot"]["Half BLEU at"] == 30  # 28 is the first of at least 15
-    assert rows["none"]["Aligned at"] is None
     assert notes == []
+    return {row[0].text: dict(zip(heads, row, strict=True)) for row in table.rows}
 
 
-def test_an_error_rate_that_hardly_falls_is_no_alignment(study):
-    for path in study.glob("*dot*"):
-        write_history(path, errors=(0.9, 0.88, 0.85, 0.81))
+def test_the_moments_are_the_first_validations_past_fixed_thresholds(study):
+    rows = moments_of(study)
 
-    section, maps, _ = section_of(study)
+    assert rows["dot"]["Aligned at"] == ("30", 30)  # 0.4 is the first AER below the diagonal's
+    assert rows["dot"]["Half BLEU at"] == ("30", 30)  # 28 is the first of at least 30 / 2
+    assert rows["none"]["Aligned at"] == ("-", None)
+    assert {"Test AER", "Validation BLEU"} < rows["dot"].keys()
 
-    assert section.tables == ()
-    assert maps is not None
+
+def test_a_run_may_align_before_the_first_validation_or_never(study):
+    first, second = sorted(study.glob("*dot*"))
+    write_history(first, errors=(0.49, 0.2, 0.2, 0.1))
+    write_history(second, errors=(0.9, 0.8, 0.7, 0.51))
+
+    cell = moments_of(study)["dot"]["Aligned at"]
+
+    assert cell == ("before the first validation to never", None)
+    runs = {run.directory.path: run.measures["aligned_at"] for run in read_runs([study])[:2]}
+    assert runs == {first: 0, second: math.inf}
+
+
+def test_half_bleu_is_half_of_the_best_run_of_the_study(study):
+    for path in study.glob("*none*"):
+        write_history(path, scale=0.4)
+
+    rows = moments_of(study)
+
+    assert rows["none"]["Half BLEU at"].text == "never"  # 12 at most, of 30
+    assert rows["dot"]["Half BLEU at"].text == "30"
 
 
 def test_the_maps_are_those_of_all_runs_that_kept_them(study):
@@ -69,7 +87,7 @@ def test_the_maps_are_those_of_all_runs_that_kept_them(study):
     assert maps.pairs == PAIRS
     assert [run.name for run in maps.runs] == ["dot, seed 1", "dot, seed 2"]
     assert maps.runs[0].updates == [10, 20, 30, 40]
-    assert maps.runs[0].scores[1] == "BLEU 12.0, AER 0.800"
+    assert maps.runs[0].scores[1] == "BLEU 12.0, AER 0.600"
     assert maps.runs[1].maps[3] == [[[3, 97], [0, 100]]]
 
 
