@@ -106,7 +106,8 @@ def quickened(arguments: list[str]) -> list[str]:
     if {f"experiment=study_{name}" for name in ("attention_types", "interventions")} & {*arguments}:
         # A few runs of the study; a test of the experiment composes all.
         few_types = [] if "attention=dot" in arguments else ["attention=none,dot"]
-        arguments = [*arguments, *few_types, "seed=1"]
+        arguments = [each for each in arguments if not each.startswith("seed=")]
+        arguments += [*few_types, "seed=1"]
     # Of many types, the first and the last; test_pages.py looks the others up.
     arguments = [re.sub(r"^(attention=\w+),[\w,]+(,\w+)$", r"\1\2", each) for each in arguments]
     arguments = [each for each in arguments if not each.startswith("data.num_")]
