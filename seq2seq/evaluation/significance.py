@@ -92,7 +92,7 @@ def compare_groups(
     degree, because two runs cannot show that they spread more than the others. If a group has a
     single run, the error is that of the sentences.
 
-    Paired runs are one group of differences. Their test therefore needs few seeds for a change of
+    Paired runs are one group of differences; two of them have one degree too. Their test therefore needs few seeds for a change of
     many times the spread of the seeds, and more seeds for a smaller one.
 
     Nothing is drawn from the translations, so the same runs give the same digits.
@@ -190,7 +190,7 @@ def _variance(sides: Sequence[tuple[Array, ...]]) -> tuple[float, float]:
     of_both = sum(float(each.var(axis=0, ddof=1).sum()) / len(each) for _, each in sides)
     shared = max(0.0, of_sentences - of_both)
     variance = sum(of_seeds) + shared
-    if min(runs) == 2 < max(runs):
+    if min(runs) == 2 and runs != [2, 2]:
         return variance, 1
     parts = zip([*of_seeds, shared], [*runs, num_sentences], strict=True)
     squares = sum(part**2 / max(1, number - 1) for part, number in parts)
