@@ -92,8 +92,8 @@ def compare_groups(
     degree, because two runs cannot show that they spread more than the others. If a group has a
     single run, the error is that of the sentences.
 
-    Paired runs are one group of differences; two of them have one degree too. Their test therefore needs few seeds for a change of
-    many times the spread of the seeds, and more seeds for a smaller one.
+    Paired runs are one group of differences; two of them have one degree too. A few seeds suffice
+    for a change of many times the spread of the seeds, and a smaller change takes more.
 
     Nothing is drawn from the translations, so the same runs give the same digits.
 
