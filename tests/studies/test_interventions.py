@@ -90,7 +90,8 @@ def test_another_run_is_the_next_seed_or_that_of_another_group(trained, tmp_path
     with (tmp_path / "interventions.csv").open(newline="") as file:
         rows = {(row["group"], row["intervention"]): row for row in csv.DictReader(file)}
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert rows["multihead", "other:seed"]["runs"] == "2"
+    of_seed = rows["multihead", "other:seed"]
+    assert of_seed["runs"] == "2"
     assert ("multihead", "other:multihead") not in rows
     assert rows["multihead", "other:none"]["runs"] == "0"
     assert "that run has no attention" in page
@@ -121,7 +122,11 @@ def losses_of(monkeypatch, labels, factors, *, num_runs=3):
         after = before + lost * np.stack([random.uniform(0.9, 1.1, 40), np.zeros(40)], axis=1)
         changed = np.stack([random.binomial(9, min(lost, 1), 40), np.full(40, 9)], axis=1)
         same = np.ones((40, 10))
-        return [(same, same), (after, before), (changed, np.stack([np.zeros(40)] * 2, axis=1))]
+        return {
+            "bleu_lost": (same, same),
+            "perplexity_factor": (after, before),
+            "changed_words": (changed, np.stack([np.zeros(40)] * 2, axis=1)),
+        }
 
     monkeypatch.setattr(interventions, "_intervene", measure)
     readings = dict.fromkeys(run for group in groups for run in group.runs)
