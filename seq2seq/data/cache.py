@@ -8,6 +8,7 @@ import re
 import shutil
 import time
 import zlib
+from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import asdict, dataclass, field
@@ -53,6 +54,12 @@ _FORMAT = 3
 _CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
 _MANY_UNKNOWN = 0.1  # share of unknown tokens above which a warning says so
 _MANY_MARKUP = 0.01  # share of pairs with markup above which a warning says so
+_FEW = 20  # pairs, equal or repeated, that are no reason for a warning
+_MANY_EQUAL = 0.05  # share of pairs with equal sides above which a warning says so
+_MANY_REPEATED = 0.3  # share of pairs that occurred before above which a warning says so
+_MOST_SHIFT = 3  # lines that one of two files may lack
+_FEWEST, _MOST_BLOCKS = 200, 20  # pairs of a block; by chance their lengths correlate by 0.07
+_BETTER_FIT = 0.4  # gain in correlation by a shift above which a warning says so
 _MARKUP = re.compile(
     r"</?(?:[abipu]|br|div|em|font|h[1-6]|hr|img|li|ol|span|strong|su[bp]|table|t[dhr]|ul)"
     r"(?:\s[^<>]*)?/?>|&(?:amp|apos|gt|lt|nbsp|quot|#[0-9]+|#x[0-9a-f]+);",
@@ -210,6 +217,8 @@ class _Counts:
     ids: int = 0
     unknown_ids: int = 0
     markup_pairs: int = 0
+    equal_pairs: int = 0
+    repeated_pairs: int = 0
     part_sizes: list[int] = field(default_factory=list)
 
 
@@ -233,10 +242,12 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
             with create_file(temporary / "counts.json") as file:
                 file.write(json.dumps(asdict(counts)).encode("ascii"))
     counts = _Counts(**json.loads((folder / "counts.json").read_text(encoding="ascii")))
-    _report(corpus.name, counts, max_length=config.max_length)
+    _report(corpus.name, counts, config)
     source_rows, target_rows = (IdRows.open(folder, side) for side in ("source", "target"))
     indices = map_array(folder / "indices", np.int64)
-    return EncodedCorpus(source_rows, target_rows, indices, counts.part_sizes)
+    encoded = EncodedCorpus(source_rows, target_rows, indices, counts.part_sizes)
+    _report_shift(corpus.name, encoded)
+    return encoded
 
 
 def encoding_key(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) -> str:
@@ -277,7 +288,7 @@ def _load_tokenizers(path: Path) -> TokenizerPair:
 def _encode_into(
     folder: Path, corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig
 ) -> _Counts:
-    counts, kept_parts = _Counts(), Counter[int]()
+    counts, kept_parts, hashes = _Counts(), Counter[int](), array("q")
     symbols = {
         name for each in tokenizers if isinstance(each, SymbolTokenizer) for name in each.symbols
     }
@@ -305,6 +316,8 @@ def _encode_into(
                 counts.unknown_ids += int(np.count_nonzero(ids == UNK))
             counts.pairs += len(pairs)
             counts.markup_pairs += sum(_has_markup(pair, symbols) for pair in pairs)
+            counts.equal_pairs += sum(pair.source == pair.target for pair in pairs)
+            hashes.extend(hash(pair[:2]) for pair in pairs)
             counts.long_pairs += len(pairs) - len(kept)
             kept_parts.update(pairs[row].part for row in kept)
     if counts.pairs == 0:
@@ -314,6 +327,7 @@ def _encode_into(
             f"{corpus.name}: no pair is left of {counts.pairs}, because each has a side longer "
             f"than data.max_length={config.max_length}; raise it"
         )
+    counts.repeated_pairs = len(hashes) - len(np.unique(np.asarray(hashes)))
     counts.part_sizes = [kept_parts[part] for part in range(max(kept_parts) + 1)]
     return counts
 
@@ -342,7 +356,7 @@ def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
             yield chunk
 
 
-def _report(name: str, counts: _Counts, *, max_length: int) -> None:
+def _report(name: str, counts: _Counts, config: DataConfig) -> None:
     logger.info(
         "%s: %s of %s, %s of them unknown",
         name,
@@ -366,11 +380,61 @@ def _report(name: str, counts: _Counts, *, max_length: int) -> None:
             counts.markup_pairs,
             counts.pairs,
         )
+    if (
+        counts.equal_pairs > max(_FEW, _MANY_EQUAL * counts.pairs)
+        and config.source != config.target
+    ):
+        logger.warning(
+            "%s: %d of %d pairs have the same text on both sides, which a model learns to copy; "
+            "remove them, or give equal data.source and data.target to learn to copy",
+            name,
+            counts.equal_pairs,
+            counts.pairs,
+        )
+    if counts.repeated_pairs > max(_FEW, _MANY_REPEATED * counts.pairs):
+        logger.warning(
+            "%s: %d of %d pairs repeat an earlier pair; remove them, because a model learns them "
+            "by heart and learns little else",
+            name,
+            counts.repeated_pairs,
+            counts.pairs,
+        )
     if counts.long_pairs:
         logger.warning(
             "%s: skipped %d of %d pairs with a side longer than data.max_length=%d tokens",
             name,
             counts.long_pairs,
             counts.pairs,
-            max_length,
+            config.max_length,
         )
+
+
+def _report_shift(name: str, encoded: EncodedCorpus) -> None:
+    """Warn of a block of pairs whose sources fit the targets of other pairs by their lengths."""
+    sources, targets = (
+        np.log1p(rows.lengths) for rows in (encoded.source_rows, encoded.target_rows)
+    )
+    size = max(_FEWEST, len(encoded) // _MOST_BLOCKS)
+    if len(encoded) < size + 2 * _MOST_SHIFT:
+        return
+    starts = np.linspace(_MOST_SHIFT, len(encoded) - size - _MOST_SHIFT, _MOST_BLOCKS)
+    for start in starts.astype(int):
+        with np.errstate(invalid="ignore"):  # lengths that are all equal
+            fits = {
+                shift: np.corrcoef(sources[start:][:size], targets[start + shift :][:size])[0, 1]
+                for shift in range(-_MOST_SHIFT, _MOST_SHIFT + 1)
+            }
+        best = max(fits, key=lambda shift: fits[shift])
+        if fits[best] > fits[0] + _BETTER_FIT:
+            pair = int(encoded.indices[start + size // 2]) + 1
+            logger.warning(
+                "%s: by their lengths, the sources around pair %d fit the targets around pair %d "
+                "better than their own (correlation %.2f, not %.2f); look for a line that one side "
+                "lacks",
+                name,
+                pair,
+                pair + best,
+                fits[best],
+                fits[0],
+            )
+            return
