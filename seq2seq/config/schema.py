@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
 
 from seq2seq.attention import AttentionConfig, attention_config_types
 from seq2seq.checks import (
@@ -35,6 +36,7 @@ from seq2seq.data import (
     WordsConfig,
 )
 from seq2seq.data.batching import BatchingConfig
+from seq2seq.data.files import languages_of_files
 from seq2seq.evaluation.metrics import AUTO, CHOICES
 from seq2seq.kernels import Kernels
 from seq2seq.model.config import ModelConfig
@@ -308,6 +310,21 @@ def config_groups() -> dict[str, dict[str, type]]:
         },
         "decoding": dict(decoding_config_types()),
     }
+
+
+def _language_of_files(side: str, *, _parent_: DictConfig) -> str:
+    """Return the language of `source` or `target` that the names of the files end in."""
+    data = OmegaConf.to_container(_parent_)  # unresolved, because names may contain the languages
+    assert isinstance(data, dict)
+    values = [data[key] for key in ("train", "valid", "test") if data[key] is not None]
+    try:
+        return languages_of_files(*values)[side]
+    except ValueError:  # the configuration reports a wrong value with its key
+        return side
+
+
+# Here, because a sweep's processes resolve configurations that another one composed.
+OmegaConf.register_new_resolver("language_of_files", _language_of_files, replace=True)
 
 
 def register_schemas() -> None:

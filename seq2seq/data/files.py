@@ -3,13 +3,14 @@
 import hashlib
 import json
 import logging
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from seq2seq.checks import counted
-from seq2seq.data.config import FilesConfig, FileSet, OnInvalid
+from seq2seq.data.config import FilesConfig, FileSet, OnInvalid, read_file_sets
 from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
 from seq2seq.files.paths import check_readable, expand_home, file_sha256
 from seq2seq.files.text import MAX_LINE, UTF16_MARKS, decode_line, is_gzip, open_text, too_long
@@ -18,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 _CHUNK_SIZE = MAX_LINE
 """Bytes; at most the limit of a line, so that only a line across two chunks can exceed it."""
+_LANGUAGE = re.compile("(?!src|tgt|trg|txt|tsv|csv|ref|hyp|tok|raw)[a-z]{2,3}([-_][A-Za-z0-9]+)*")
+"""A language code, such as de, deu or zh-Hant, and no usual ending of a file."""
 _UTF16_SHARE = 0.4
 """Smallest share of zero bytes that shows UTF-16 without a byte order mark."""
 
@@ -117,6 +120,32 @@ def _direction(files: FileSet) -> tuple[str, str]:
     return (only_source, only_target) if only_source and only_target else ("", "")
 
 
+def languages_of_files(*values: object) -> dict[str, str]:
+    """Return the language codes that the names of all source and of all target files end in.
+
+    A side whose names end in no code, or in several, is called "source" or "target".
+
+    Args:
+        values: Values of `data.train`, `data.valid` and `data.test`; see `read_file_sets`.
+
+    Raises:
+        ValueError: A value has another form.
+
+    Example:
+        >>> languages_of_files(["a.de.gz", "a.en.gz"], ["b.de", "b.en"], ["c.tsv"])
+        {'source': 'de', 'target': 'en'}
+        >>> languages_of_files({"one": ["a.de", "a.en"], "two": ["a.fr", "a.en"]})
+        {'source': 'source', 'target': 'en'}
+    """
+    sets = [each for value in values for each in read_file_sets("data", value)]
+    found = {}
+    for side, name in enumerate(("source", "target")):
+        endings = {_direction(each)[side].split(".")[-1] for each in sets}
+        codes = list(filter(_LANGUAGE.fullmatch, endings))
+        found[name] = codes[0] if len(codes) == 1 else name
+    return found
+
+
 class JoinedCorpus(Corpus):
     """The pairs of several corpora, one corpus after the other, with the tag of each."""
 
@@ -157,12 +186,19 @@ def load_files(config: FilesConfig) -> Corpora:
     """
     first, *others = config.valid_sets()
     check_same_order(config.train_sets(), [first, *others, *config.test_sets()])
-    return Corpora(
+    corpora = Corpora(
         train=_load(config, "train", config.train_sets()),
         valid=_load(config, "valid", [first]),
         test=_load(config, "test", config.test_sets()) if config.test_sets() else None,
         other_valid={each.name: _load(config, f"valid.{each.name}", [each]) for each in others},
     )
+    logger.info(
+        "languages: %s to %s, by the endings of the files unless data.source and data.target are "
+        "given",
+        config.source,
+        config.target,
+    )
+    return corpora
 
 
 def _load(config: FilesConfig, name: str, sets: Sequence[FileSet]) -> Corpus:

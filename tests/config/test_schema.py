@@ -16,6 +16,31 @@ def test_overrides_choose_parts_and_values():
     assert config.training.max_epochs == 2
 
 
+@pytest.mark.parametrize(
+    ("train", "overrides", "languages"),
+    [
+        ("[my/a.de,my/a.en]", [], "de en"),
+        ("[my/a.de.gz,my/a.zh-Hant.gz]", [], "de zh-Hant"),
+        ("[a.tok.deu,a.tok.eng]", ["data.valid=[b.deu,b.eng]"], "deu eng"),
+        ("[a.de,a.en]", ["data.valid=[b.src,b.tgt]", "data.test=[c.de,c.en]"], "de en"),
+        ("[a.de,a.en]", ["data.valid=[b.de,b.fr]"], "de target"),
+        ("[a.de,a.en]", ["data.valid=[b.de,b.en]", "data.test=[c.tsv]"], "de en"),
+        ("[a.de,a.en]", ["data.source=gsw"], "gsw en"),
+        ("{1: [a.de,a.en], 2: {files: [b.fr,b.en], tag: '<x>'}}", [], "source en"),
+        ("[a.src,a.tgt]", [], "source target"),
+        ("[a.txt,b.txt]", [], "source target"),
+        ("[a.tsv]", [], "source target"),
+        ("['a.${data.source}','a.en']", [], "source en"),
+    ],
+)
+def test_endings_of_files_that_agree_are_the_languages(train, overrides, languages):
+    base = ["data=files", f"data.train={train}", "tokenizer=words", "data.valid=[b.tsv]"]
+    config = load_config(*base, *overrides)
+
+    assert [config.data.source, config.data.target] == languages.split()
+    assert [config.tokenizer.source_language, config.tokenizer.target_language] == languages.split()
+
+
 def test_changes_of_a_loaded_configuration_do_not_reach_the_next_one():
     first = load_config()
     first.training.max_epochs = 77

@@ -158,7 +158,8 @@ def texts(corpus: TextFilesCorpus) -> list[tuple[str, str]]:
     return [(pair.source, pair.target) for pair in corpus]
 
 
-def test_load_corpora_reads_pairs_of_files_and_files_of_two_columns(tmp_path):
+def test_load_corpora_reads_pairs_of_files_and_files_of_two_columns(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
     source = write(tmp_path / "a.de", b"Hund\nKatze\nMaus\n")
     target = write(tmp_path / "a.en", b"dog\ncat\nmouse\n")
     table = write(tmp_path / "b.tsv", "M\u00fcller\tmiller\nja\tyes\n".encode())
@@ -166,6 +167,7 @@ def test_load_corpora_reads_pairs_of_files_and_files_of_two_columns(tmp_path):
     corpora = load_corpora(make_config(train=[source, target], valid=[table], test=[table]))
 
     assert isinstance(corpora, Corpora)
+    assert caplog.messages[0].startswith("languages: de to en, by the endings of the files")
     names = [corpora.train.name, corpora.valid.name, corpora.test.name]
     assert names == ["train", "valid", "test"]
     assert corpora.other_valid == {}
