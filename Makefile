@@ -18,8 +18,8 @@ TORCH ?= torch
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-train: $(VENV)/.train  ## train on the bundled corpus, score, and print the next commands
-	$(BIN)/python train.py overwrite=true
+train: $(VENV)/.train  ## train on the bundled corpus or continue, score, and print the next commands
+	$(BIN)/python train.py resume=auto
 
 test: $(VENV)/.test  ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadscope --no-loadscope-reorder

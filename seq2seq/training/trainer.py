@@ -249,7 +249,7 @@ class Trainer:
         elif progress.update < first_update:
             logger.info(
                 "the budget is already used up; raise training.max_epochs, max_updates or "
-                "max_minutes to continue the training"
+                "max_minutes to continue the training, or train anew with overwrite=true"
             )
 
     def _exchange(self, batches: Sequence[Batch], signals: StopSignals) -> tuple[int, float, int]:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from documents import ROOT, Page, run_script, run_shell
+from documents import ROOT, Page, make_workplace, quickened, run_script, run_shell
 
 README = Page("README.md")
 
@@ -39,6 +39,21 @@ def test_scores_are_those_that_are_shown_up_to_rounding(trained: Path) -> None:
     assert float(shown["chrF"]) == pytest.approx(test["chrf"], abs=1)
     assert float(shown["TER"]) == pytest.approx(test["ter"], abs=1)
     assert float(shown["rate"]) == pytest.approx(test["aer"], abs=0.03)
+
+
+def test_make_train_keeps_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = re.search(r"^train:.*\n\t.*train\.py (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    assert recipe
+    place = make_workplace(tmp_path)  # with a finished run
+    last = place / "checkpoints/grammar-additive/last.pt"
+    before = last.stat().st_mtime_ns
+
+    run_script(place, "train.py", quickened(recipe[1].split()))
+
+    assert last.stat().st_mtime_ns == before
+    shown = capsys.readouterr().err
+    assert "the budget is already used up" in shown
+    assert "\nNext:" in shown
 
 
 def test_pictures_exist() -> None:
