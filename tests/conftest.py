@@ -1,6 +1,7 @@
 """Fixtures of all tests."""
 
 import logging
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from seq2seq.kernels import Kernels, use_kernels
 # A test's result does not depend on the speed of the machine.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+# A background job of a script, such as `nohup make test &`, ignores SIGINT, and so would the
+# processes that tests start and interrupt; a handler of this process they do not inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
