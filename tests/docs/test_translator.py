@@ -1,7 +1,9 @@
 """The translator of the documentation's first page: its model, and the page in Chromium."""
 
 import importlib.util
+import itertools
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,17 @@ def test_the_kept_model_is_small_and_knows_the_bundled_language(docs_translator,
     assert size < 3_000_000
     same = [each.text == pair.target for each, pair in zip(found, pairs, strict=True)]
     assert sum(same) > 0.8 * len(pairs)
+
+
+@pytest.mark.parametrize("page", ["how-to/exporting.md", "tutorials/in-the-browser.md"])
+def test_examples_are_translated_rightly(docs_translator, page):
+    [name] = re.findall(r" examples=\S+/(\w+)\.src", (PATH.parent / page).read_text())
+    corpus = getattr(load_corpora(load_config().data), name)
+    offered = list(itertools.islice(corpus, 4))
+
+    found = OnnxTranslator.load(docs_translator.KEPT)([pair.source for pair in offered])
+
+    assert [each.text for each in found] == [pair.target for pair in offered]
 
 
 def test_keeping_an_export_leaves_its_float_weights_out(docs_translator, tmp_path, monkeypatch):
