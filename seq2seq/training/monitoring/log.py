@@ -124,7 +124,7 @@ class ProgressDisplay:
             total=100,
             initial=100 * progress.share(config),
             desc="training",
-            bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed}<{remaining}, {postfix}",
+            bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed}<{remaining}{postfix}",
             disable=quiet or bool(_LABEL.get()) or not sys.stderr.isatty(),
             dynamic_ncols=True,
         )
