@@ -88,6 +88,7 @@ def _download(url: str, *, path: Path, sha256: str) -> None:
     from urllib3.util import Retry
 
     logger.info("downloading %s", url)
+    way_out = f"copy it to {path} yourself, or name a directory that has it with data.root=DIR"
     retries = Retry(
         _NUM_RETRIES, backoff_factor=RETRY_WAIT, status_forcelist=_BUSY, raise_on_status=False
     )
@@ -103,15 +104,10 @@ def _download(url: str, *, path: Path, sha256: str) -> None:
         reason: BaseException = error
         while reason.__context__ is not None:  # outer messages repeat the URL and name objects
             reason = reason.__context__
-        raise ConnectionError(
-            f"{url}: {reason}; run again, or copy the file to {path} yourself"
-        ) from error
+        raise ConnectionError(f"{url}: {reason}; run again, {way_out}") from error
     found = hashlib.sha256(response.content).hexdigest()
     if found != sha256:
-        raise ValueError(
-            f"{url}: the download has SHA-256 {found} instead of {sha256}; "
-            f"copy the file to {path} yourself"
-        )
+        raise ValueError(f"{url}: the download has SHA-256 {found} instead of {sha256}; {way_out}")
     with whole_file(path) as file:
         file.write(response.content)
 

@@ -177,7 +177,8 @@ def test_a_failed_download_is_one_line_and_leaves_no_file(
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith(f"{base_url}/train.de.gz: ")
-    assert message.endswith(f"copy the file to {tmp_path}/new/a.gz yourself")
+    copying = f"copy it to {tmp_path}/new/a.gz yourself"
+    assert message.endswith(f"{copying}, or name a directory that has it with data.root=DIR")
     assert len(paths) == num_requests
     assert files_in(tmp_path / "new") == []
 
