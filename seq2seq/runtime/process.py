@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import logging
+import os
 import signal
 import sys
 import threading
@@ -55,9 +56,12 @@ def imports_in_one_line() -> Iterator[None]:
 def _end(number: int, frame: FrameType | None = None) -> NoReturn:
     # print would turn to standard output if stderr is closed
     if sys.stderr is not None and is_first_process():
-        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-        print(f"stopped by {name}", file=sys.stderr)
+        print(f"stopped by {_name(number)}", file=sys.stderr)
     sys.exit(128 + number)
+
+
+def _name(number: int) -> str:
+    return "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
 
 
 def _is_main_thread() -> bool:
@@ -79,7 +83,7 @@ class Interrupted(Exception):  # noqa: N818 -- the training did not fail
 
 
 class StopSignals:
-    """A context that records the first SIGINT or SIGTERM; the second one takes effect at once.
+    """A context that records the first SIGINT or SIGTERM and says so; the second ends the process.
 
     Python delivers signals to the main thread only; in another thread the context does nothing.
     """
@@ -99,6 +103,11 @@ class StopSignals:
     def _record(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         self._restore()
+        if is_first_process():
+            line = f"\n{_name(number)}: the run saves and stops after this update or validation; "
+            # print would fail in the middle of another print
+            with contextlib.suppress(OSError):  # stderr is closed
+                os.write(2, f"{line}a second {_name(number)} stops it at once\n".encode())
 
     def _restore(self) -> None:
         for number, handler in self._previous.items():

@@ -74,13 +74,16 @@ def test_other_errors_pass():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_is_recorded_and_does_not_interrupt(number):
+def test_a_signal_is_recorded_and_acknowledged_and_does_not_interrupt(number, capfd):
     with StopSignals() as signals:
         assert signals.received is None
 
         send(number)
 
         assert signals.received == number
+    name = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
+    line = f"{name}: the run saves and stops after this update or validation; a second {name} stops"
+    assert capfd.readouterr().err.lstrip().startswith(line)
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
