@@ -1,6 +1,7 @@
 """The training loop: updates, curves, validations and checkpoints until the budget is used up."""
 
 import logging
+import math
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -39,6 +40,9 @@ from seq2seq.training.validation import Evaluation, Evaluator, count_zero_score,
 from seq2seq.training.validation_history import ValidationHistory
 
 logger = logging.getLogger(__name__)
+
+_BUSY_SECONDS, _BUSY_SHARE = 10.0, 0.6
+"""Seconds of updates after which a share of work below this shows a busy machine."""
 
 
 class BestAverage(NamedTuple):
@@ -94,6 +98,7 @@ class Trainer:
         )
         self._clock = time.monotonic()
         self._save_clock = SaveClock(config.training.save_every_minutes)
+        self._seconds = self._working_seconds = 0.0
 
     def train(self) -> None:
         """Train until the budget is used up or validation has not improved for too long.
@@ -211,7 +216,7 @@ class Trainer:
 
     def _update(self, group: list[Numbers], signals: StopSignals) -> int:
         """Make an update; return the signal that any process received, or 0."""
-        started = time.monotonic()
+        started, worked = time.monotonic(), time.thread_time()
         progress, training = self.progress, self.config.training
         encoded, links = self.data.train.epoch(progress.epoch), self.data.train_links
         batches = [collate(encoded, rows, links=links) for rows in group]
@@ -233,7 +238,32 @@ class Trainer:
             raise NonFiniteError(f"{error}; {self._describe(batches)}") from error
         seconds = time.monotonic() - started
         progress.count_update(result, num_tokens=num_tokens, seconds=seconds)
+        self._warn_if_busy(seconds, time.thread_time() - worked)
         return stop_signal
+
+    def _warn_if_busy(self, seconds: float, working_seconds: float) -> None:
+        """Warn once if this thread waits for the others, which wait for a processor.
+
+        On a quiet machine this thread computes 99% of the time; on a busy one it was 34%, and two
+        threads took ten times as long as one.
+        """
+        self._seconds += seconds
+        self._working_seconds += working_seconds
+        threads = torch.get_num_threads()
+        if self._seconds < _BUSY_SECONDS or threads == 1 or self.ranks.world_size > 1:
+            return
+        share = self._working_seconds / self._seconds
+        if self.numerics.device.type == "cpu" and share < _BUSY_SHARE:
+            logger.warning(
+                "the training waits %.0f%% of the time, because other programs use the processors; "
+                "training.threads=%d, now %d, may be much faster",
+                100 * (1 - share),
+                threads // 2,
+                threads,
+            )
+            self._seconds = -math.inf
+        else:
+            self._seconds = self._working_seconds = 0.0
 
     def _log_end(self, first_update: int) -> None:
         """Log why training ended, unless it has just used up its budget."""

@@ -1,6 +1,7 @@
 import copy
 import dataclasses
 import json
+import time
 
 import pytest
 import torch
@@ -65,6 +66,22 @@ def updates_made(monkeypatch) -> list[dict]:
 
     monkeypatch.setattr(Updater, "make", make_update)
     return made
+
+
+@pytest.mark.parametrize(
+    ("threads", "share", "num_warnings"), [(4, 0.5, 1), (4, 0.7, 0), (1, 0.5, 0)]
+)
+def test_a_training_that_waits_for_busy_processors_is_warned_of_once(
+    make, monkeypatch, caplog, threads, share, num_warnings
+):
+    monkeypatch.setattr(trainer_module, "_BUSY_SECONDS", 0)
+    monkeypatch.setattr(time, "thread_time", lambda: share * time.monotonic())
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+
+    make("training.max_epochs=1").train()
+
+    advice = f"training.threads={threads // 2}, now {threads}, may be much faster"
+    assert sum(advice in each for each in caplog.messages) == num_warnings
 
 
 def test_every_epoch_has_each_pair_once_in_another_order(make, monkeypatch):
