@@ -101,7 +101,7 @@ def make_translate_config(checkpoint: Path | str | list[str], **changes: object)
         "decoding": BEAM if {"output_format", "attention_plot"} & {*changes} else BEST,
         "long_lines": LongLines.whole,
         "unknown_words": UnknownTokens.keep,
-        "split_length": 100,
+        "split_length": None,
         "plugins": [],
         "kernels": "fast",
     }

@@ -15,7 +15,7 @@ with imports_in_one_line():
 
     from seq2seq.cli.command_line import run_command
     from seq2seq.cli.outputs import open_output, write
-    from seq2seq.cli.translate_config import LongLines, TranslateConfig, UnknownTokens, shown
+    from seq2seq.cli.translate_config import TranslateConfig, UnknownTokens, shown
     from seq2seq.cli.translate_resumable import PartialOutput
     from seq2seq.cli.translate_streams import (
         Inputs,
@@ -92,11 +92,10 @@ def translate(config: TranslateConfig) -> None:
             )
         reports = stack.enter_context(open_reports(config, translator, new_file=new_file))
         progress = stack.enter_context(open_progress(config, first=inputs.first, stop=inputs.stop))
-        window_size = BATCHES_PER_WINDOW * config.batch_size
         translations = _translations(
             config,
             translator,
-            inputs.windows(window_size),
+            inputs,
             banned_phrases=_read_phrases(config),
             unknown_words=words,
             progress=progress,
@@ -104,7 +103,9 @@ def translate(config: TranslateConfig) -> None:
         )
         first = inputs.first
         if partial_output is not None:
-            translations = partial_output.saving(translations, every=window_size)
+            translations = partial_output.saving(
+                translations, every=BATCHES_PER_WINDOW * config.batch_size
+            )
         try:
             is_read = _write(config, translations, inputs, outputs=outputs, reports=reports)
         except PrefixError as error:
@@ -134,7 +135,7 @@ def _begin_process(config: TranslateConfig, threads: int) -> None:
 def _translations(
     config: TranslateConfig,
     translator: Translator,
-    windows: Iterator[list[tuple[str, str]]],
+    inputs: Inputs,
     *,
     banned_phrases: Sequence[str],
     unknown_words: UnknownWords | None,
@@ -142,18 +143,20 @@ def _translations(
     processes: TranslatorProcesses | None,
 ) -> Iterator[Translation]:
     """Yield one translation for each input line: found by a search, or the scored reference."""
-    size = config.batch_size
+    size, first = config.batch_size, inputs.first
+    windows = inputs.windows(BATCHES_PER_WINDOW * size)
     if config.reference is not None:
         return translator.score_windows(windows, batch_size=size, on_translation=progress.advance)
     splitter = SentenceSplitter(
         size,
-        split_length=config.split_length,
+        split_length=config.most_tokens(),
         num_tokens=translator.num_tokens,
         leading_symbols=partial(leading_symbols, translator.tokenizers.source),
+        name_line=lambda index: inputs.line_name(first + index),
+        may_split=not config.needs_whole_lines(),
     )
-    is_split = config.long_lines is LongLines.split
     found = translator.translate_windows(
-        splitter.split(windows) if is_split else windows,
+        splitter.split(windows),
         config.decoding,
         batch_size=size,
         banned_phrases=banned_phrases,
@@ -162,7 +165,7 @@ def _translations(
     )
     if unknown_words is not None:
         found = map(unknown_words.replace, found)
-    return splitter.join(found) if is_split else found
+    return splitter.join(found)
 
 
 def _write(

@@ -14,11 +14,13 @@ from seq2seq.cli.outputs import check_overwrites
 from seq2seq.config.composition import load_as
 from seq2seq.config.plugins import load_plugins_of
 from seq2seq.config.schema import register_schemas
+from seq2seq.inference.windows import VERY_LONG
 from seq2seq.kernels import Kernels
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.search import DecodingConfig, decoding_config_types
 
 _OF_WHOLE_LINES = ("reference", "prefixes", "alignments", "attention_plot", "attention_html")
+_SPLIT_LENGTH = 100
 _WITHOUT_RESUME = ("reference", "alignments", "attention_plot", "attention_html")
 _SHARD = re.compile("([1-9][0-9]{0,8})/([1-9][0-9]{0,8})")
 _PATHS = (*_OF_WHOLE_LINES, "input", "banned_phrases", "dictionary", "output", "gold")
@@ -39,7 +41,7 @@ class LongLines(Enum):
     """The treatment of lines of many tokens."""
 
     whole = "whole"
-    """Translate the line as one sentence."""
+    """Translate the line as one sentence, if it is not extremely long."""
     split = "split"
     """Split it into sentences, and join their translations with spaces."""
 
@@ -98,8 +100,8 @@ class TranslateConfig(Config):
     progress: bool | None
     """Show a bar on stderr; None: if stderr is a terminal and the translations go elsewhere."""
     long_lines: LongLines
-    split_length: Count
-    """Most tokens of a line that long_lines=split leaves whole."""
+    split_length: Count | None
+    """Most tokens of a line that stays whole; None: 100 with long_lines=split, else 1,000."""
     device: Device
     """Device that translates; auto: CUDA if there is one."""
     precision: Precision
@@ -187,6 +189,16 @@ class TranslateConfig(Config):
                 f"decoding.name={self.decoding.name} is not the name of this search; remove it "
                 f"and choose decoding= one of {', '.join(sorted(types))}"
             )
+
+    def most_tokens(self) -> int:
+        """Return the most tokens of a line that stays whole."""
+        default = _SPLIT_LENGTH if self.long_lines is LongLines.split else VERY_LONG
+        return self.split_length or default
+
+    def needs_whole_lines(self) -> bool:
+        """Return whether an output has more of a line's translation than its text."""
+        shows_all = self.output_format is not OutputFormat.text
+        return shows_all or any(self._paths(key) for key in _OF_WHOLE_LINES)
 
     def parts(self) -> tuple[int, int]:
         """Return the part of the input to translate, from 1, and the number of parts."""

@@ -141,6 +141,11 @@ class Inputs:
             index -= num_read
         raise IndexError("this line was not read yet")
 
+    def line_name(self, index: int) -> str:
+        """Return file and line of a line: `input=a.de:3`."""
+        source, line = self.find_line(index)
+        return f"{self._sources[source].name}:{line + 1}"
+
     def companion_name(self, index: int) -> str:
         """Return file and line of the companion of a line: `prefixes=a.en:3`."""
         source, line = self.find_line(index)

@@ -1,17 +1,22 @@
 """Split long lines into sentences, and join the translations of the sentences."""
 
+import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from seq2seq.inference.results import Translation
-from seq2seq.inference.windows import cut_windows
+from seq2seq.inference.windows import VERY_LONG, cut_windows
+
+logger = logging.getLogger(__name__)
 
 _STOPS = ".!?\u2026\u061f\u06d4\u0964\u1362"
 """Marks that end a sentence if a space follows: . ! ? and their counterparts in other scripts."""
 _CLOSING = "\"'\u00bb\u2019\u201c\u201d)]"
 """Marks that may stand between the stop and the space."""
+_PART = 100
+"""Most tokens of the parts into which a sentence of more than `VERY_LONG` tokens is cut."""
 _CONTEXT = 20
 """Characters before a space that are inspected."""
 ABBREVIATIONS = frozenset(
@@ -31,7 +36,7 @@ class SentenceSplitter:
     """Splits lines of many tokens at the ends of their sentences.
 
     Translate the windows that `split` yields and pass the translations to `join`, which returns
-    one translation for each line.
+    one translation for each line. Sentences of more than `VERY_LONG` tokens are cut too.
     """
 
     def __init__(
@@ -41,6 +46,8 @@ class SentenceSplitter:
         split_length: int,
         num_tokens: Callable[[str], int],
         leading_symbols: Callable[[str], str] = lambda line: "",
+        name_line: Callable[[int], str] = lambda index: f"line {index + 1}",
+        may_split: bool = True,
     ) -> None:
         """Split lines of more than `split_length` tokens, as counted by `num_tokens`.
 
@@ -50,8 +57,17 @@ class SentenceSplitter:
             num_tokens: Returns the number of tokens of a line.
             leading_symbols: Returns the start of a line that each of its sentences needs, such as
                 the tag of a language.
+            name_line: Returns the name of a line in messages, given its index.
+            may_split: Whether lines may be split; otherwise long ones are errors.
         """
         self._batch_size = batch_size
+        self._split_length = split_length
+        self._num_tokens = num_tokens
+        self._leading_symbols = leading_symbols
+        self._name_line = name_line
+        self._may_split = may_split
+        self._num_lines = 0
+        self._cut_lines: list[int] = []
         self._split_line = partial(
             split_line,
             split_length=split_length,
@@ -66,10 +82,17 @@ class SentenceSplitter:
         """Yield windows of sentences for windows of lines.
 
         Args:
-            windows: Pairs of a line and its prefix, which must be empty.
+            windows: Pairs of a line and its prefix, which belongs to its first sentence.
+
+        Raises:
+            ValueError: A line is too long and may not be split.
         """
         for window in windows:
-            sentences = ((part, "") for line, _ in window for part in self._split(line))
+            sentences = (
+                (part, prefix if number == 0 else "")
+                for line, prefix in window
+                for number, part in enumerate(self._split(line))
+            )
             yield from cut_windows(sentences, self._batch_size)
 
     def join(self, translations: Iterable[Translation]) -> Iterator[Translation]:
@@ -85,11 +108,42 @@ class SentenceSplitter:
                 self._pending.popleft()
                 yield _join(line, parts)
                 parts = []
+        if self._cut_lines:
+            logger.warning(
+                "lines of more than %s tokens that were split: %d, the first is %s; raise "
+                "split_length to keep such lines whole",
+                f"{max(self._split_length, VERY_LONG):,}",
+                len(self._cut_lines),
+                self._name_line(self._cut_lines[0]),
+            )
 
     def _split(self, line: str) -> list[str]:
         sentences = self._split_line(line)
-        self._pending.append((line, len(sentences)))
-        return sentences
+        most_tokens = max(self._split_length, VERY_LONG)
+        parts = [part for sentence in sentences for part in self._cut(sentence, most_tokens)]
+        if len(parts) > 1:
+            if not self._may_split:
+                raise ValueError(
+                    f"{self._name_line(self._num_lines)}: the line has "
+                    f"{self._num_tokens(line):,} tokens, more than {self._split_length:,}; break "
+                    "it, or raise split_length: time and memory grow with the square of the length"
+                )
+            if len(parts) > len(sentences) or self._split_length >= VERY_LONG:
+                self._cut_lines.append(self._num_lines)
+        self._num_lines += 1
+        self._pending.append((line, len(parts)))
+        return parts
+
+    def _cut(self, sentence: str, most_tokens: int) -> list[str]:
+        """Return a sentence, or parts of some words if it has too many tokens."""
+        if len(sentence) < most_tokens or self._num_tokens(sentence) <= most_tokens:
+            return [sentence]
+        start = self._leading_symbols(sentence)
+        text = sentence[len(start) :].strip()
+        middle = max(text.find(" ", len(text) // 2), text.rfind(" ", 0, len(text) // 2))
+        middle = middle if middle > 0 else len(text) // 2
+        halves = (text[:middle], text[middle:])
+        return [part for half in halves for part in self._cut(start + half.strip(), _PART)]
 
 
 def split_line(

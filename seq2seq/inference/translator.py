@@ -33,7 +33,7 @@ from seq2seq.inference.translation import (
     make_translation,
     score_targets,
 )
-from seq2seq.inference.windows import cut_windows
+from seq2seq.inference.windows import VERY_LONG, cut_windows
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import (
@@ -49,8 +49,6 @@ logger = logging.getLogger(__name__)
 
 LONG_SENTENCE = 100
 """Tokens; a batch of longer sentences holds fewer of them, to bound memory."""
-VERY_LONG = 1000
-"""Tokens; longer sentences are translated with a warning."""
 
 Window = Sequence[tuple[str, str]]
 """Pairs of a source line and a target text that are available together."""

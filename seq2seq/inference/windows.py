@@ -6,6 +6,8 @@ from typing import TypeVar
 
 _Item = TypeVar("_Item")
 
+VERY_LONG = 1000
+"""Tokens; the time and memory of longer sentences grow with the square of their length."""
 BATCHES_PER_WINDOW = 64
 """Batches whose sentences are sorted by length together."""
 

@@ -267,6 +267,33 @@ def test_long_lines_are_split_by_choice(checkpoint, tmp_path, capfdbinary):
     assert found == [" ".join(text for text in texts[:3] if text), texts[3]]
 
 
+def test_a_line_of_very_many_tokens_is_split_with_a_warning(
+    checkpoint, tmp_path, capfdbinary, caplog
+):
+    paths = [write(tmp_path / "a.de", ["ja", "nein"]), write(tmp_path / "b.de", ["ja " * 500])]
+    config = make_translate_config(checkpoint, input=paths)
+
+    translate(config)
+
+    assert capfdbinary.readouterr().out.count(b"\n") == 3
+    [warning] = [each for each in caplog.messages if "split" in each]
+    assert warning.startswith("lines of more than 1,000 tokens that were split: 1, the first is ")
+    assert "b.de:1; raise split_length" in warning
+
+
+@pytest.mark.parametrize("name", ["output_format", "alignments", "prefixes"])
+def test_a_line_of_very_many_tokens_is_refused_where_it_must_be_whole(checkpoint, tmp_path, name):
+    path = write(tmp_path / "a.de", ["ja", "ja " * 500])
+    prefixes = write(tmp_path / "a.en", ["", ""])
+    values = {"output_format": OutputFormat.json, "alignments": f"{tmp_path}/links"}
+    config = make_translate_config(
+        checkpoint, input=path, **{name: {**values, "prefixes": prefixes}[name]}
+    )
+
+    with pytest.raises(ValueError, match=r"a\.de:2: the line has 1,500 tokens, more than 1,000;"):
+        translate(config)
+
+
 def test_each_sentence_of_a_split_line_gets_its_tag(tmp_path, capfdbinary):
     checkpoint = make_checkpoint()
     source = SymbolTokenizer(checkpoint.tokenizers.source, ["<2b>"])

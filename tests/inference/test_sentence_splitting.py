@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from tiny_translator import translated
 
 from seq2seq.inference.sentence_splitting import SentenceSplitter, split_sentences
-from seq2seq.inference.windows import BATCHES_PER_WINDOW
+from seq2seq.inference.windows import BATCHES_PER_WINDOW, VERY_LONG
 
 
 def make_splitter(split_length=3):
@@ -94,6 +94,31 @@ def test_every_sentence_of_a_long_line_has_the_symbols_of_its_start():
         "<2C> ZWEI HUNDE. <2C> JA.",
     ]
     assert [each.source for each in found] == lines
+
+
+@pytest.mark.parametrize("text", ["a" * 2500, "a b " * 625, "x" + " " * 2000 + "y" * 1500])
+def test_a_sentence_of_very_many_tokens_is_cut_into_tagged_parts(text, caplog):
+    splitter = SentenceSplitter(
+        1000,
+        split_length=VERY_LONG,
+        num_tokens=len,
+        leading_symbols=lambda line: line[: line.rfind(">") + 1],
+    )
+    lines = ["<2b>" + "a" * (VERY_LONG - 4), f"<2b>{text}"]
+
+    [whole, *parts] = sentences(splitter, *lines)
+    found = list(splitter.join(map(translated, [whole, *parts], [whole, *parts])))
+
+    assert whole == lines[0]
+    assert max(map(len, parts)) <= 100
+    assert "".join(part.removeprefix("<2b>") for part in parts).replace(" ", "") == (
+        text.replace(" ", "")
+    )
+    assert all(part.startswith("<2b>") for part in parts)
+    assert [each.source for each in found] == lines
+    assert [each.partition(";")[0] for each in caplog.messages] == [
+        "lines of more than 1,000 tokens that were split: 1, the first is line 2"
+    ]
 
 
 def test_short_lines_are_not_tokenized():
