@@ -2,6 +2,7 @@
 
 # R rows, I input, O output
 
+import logging
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -14,8 +15,12 @@ from seq2seq.kernels.gru import run_gru
 from seq2seq.model.gru import BidirectionalGRU, run_bidirectional
 from seq2seq.runtime.numerics import cpu_has_amx
 
+logger = logging.getLogger(__name__)
+
 _LARGEST = 127
 """Largest 8-bit value; -128 is not used, which keeps the range symmetric."""
+_LARGEST_INPUTS = (_LARGEST, 63)
+"""Largest value of an input; kernels that add pairs of products in 16 bits are exact up to 63."""
 _SMALLEST = 1e-30
 """Smallest scale of a row, to avoid division by zero."""
 _MANY_ROWS = 16
@@ -29,7 +34,7 @@ class Int8Linear(nn.Module):
 
     Each output has its own scale, and each row of the input has its own scale at each call.
     Therefore the result for a row does not depend on other rows, as it would with one scale for
-    the whole input.
+    the whole input. Inputs have 8 bits, on x86 processors without VNNI 7 bits.
     """
 
     integers: Tensor  # (O, I) int8
@@ -44,7 +49,7 @@ class Int8Linear(nn.Module):
         self.register_buffer("integers", numbers.to(torch.int8))
         self.register_buffer("scales", scales.squeeze(1))
         self.register_buffer("bias", bias.clone())
-        self._multiply = _product_with(self.integers, self.scales)
+        self._multiply = _product_with(self.integers, self.scales, _largest_input())
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is copied and pickled; the packed weights are made again."""
@@ -52,7 +57,7 @@ class Int8Linear(nn.Module):
 
     def __setstate__(self, state: dict[str, object]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._multiply = _product_with(self.integers, self.scales)
+        self._multiply = _product_with(self.integers, self.scales, _largest_input())
 
     @property
     def weight(self) -> Tensor:
@@ -62,7 +67,7 @@ class Int8Linear(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the outputs (..., O) for inputs (..., I)."""
         rows = inputs.reshape(-1, self.in_features)
-        numbers, scales = _to_integers(rows)
+        numbers, scales = _to_integers(rows, _largest_input())
         outputs = self._multiply(numbers)
         outputs = torch.addcmul(self.bias, outputs, scales, out=outputs)
         return outputs.view(*inputs.shape[:-1], self.out_features)
@@ -125,7 +130,8 @@ def quantize(model: nn.Module) -> None:
         >>> type(model[0]).__name__
         'Int8Linear'
     """
-    _check_processor()
+    if _largest_input() < _LARGEST:
+        logger.info("precision=int8: this processor multiplies exactly only if inputs have 7 bits")
     for module in list(model.modules()):
         for name, child in module.named_children():
             if isinstance(child, nn.Linear) and _gains(child):
@@ -139,26 +145,30 @@ def _gains(layer: nn.Linear) -> bool:
     return layer.in_features > 0 and layer.out_features >= FEWEST_OUTPUTS
 
 
-def _to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return integers from -127 to 127 as floats, and the scale of each row, (R, 1)."""
-    scales = rows.abs().amax(dim=1, keepdim=True).clamp_min_(_SMALLEST).div_(_LARGEST)
+def _to_integers(rows: Tensor, largest: int = _LARGEST) -> tuple[Tensor, Tensor]:
+    """Return integers from -largest to largest as floats, and the scale of each row, (R, 1)."""
+    scales = rows.abs().amax(dim=1, keepdim=True).clamp_min_(_SMALLEST).div_(largest)
     return (rows / scales).round_(), scales
 
 
-def _product_with(integers: Tensor, scales: Tensor) -> Callable[[Tensor], Tensor]:
+def _product_with(
+    integers: Tensor, scales: Tensor, largest_input: int
+) -> Callable[[Tensor], Tensor]:
     """Return a function that multiplies rows (R, I), integers as floats, by the weight.
 
     With AMX, oneDNN multiplies many rows and FBGEMM few. Sums of integers are exact, so both give
     the same bits for finite rows.
     """
-    few = _fbgemm_product_with(integers, scales)
+    few = _fbgemm_product_with(integers, scales, largest_input)
     if not (cpu_has_amx() and _onednn_takes_signed_rows()):
         return few
     many = _onednn_product_with(integers, scales)
     return lambda rows: few(rows) if len(rows) < _MANY_ROWS else many(rows)
 
 
-def _fbgemm_product_with(integers: Tensor, scales: Tensor) -> Callable[[Tensor], Tensor]:
+def _fbgemm_product_with(
+    integers: Tensor, scales: Tensor, largest_input: int
+) -> Callable[[Tensor], Tensor]:
     with warnings.catch_warnings():
         # Its announced replacement is slower without AMX, and for few rows.
         warnings.filterwarnings("ignore", message="torch.quantize_per_tensor")
@@ -168,9 +178,9 @@ def _fbgemm_product_with(integers: Tensor, scales: Tensor) -> Callable[[Tensor],
     packed = torch.ops.quantized.linear_prepack(weight, None)
 
     def multiply(rows: Tensor) -> Tensor:
-        # The kernel reads unsigned rows: an offset of 127 maps -127 to 0 and 127 to 254.
+        # The kernel reads unsigned rows: the offset maps the smallest input to 0.
         product: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-            rows, 1.0, _LARGEST, packed
+            rows, 1.0, largest_input, packed
         )
         return product
 
@@ -203,17 +213,25 @@ def _onednn_takes_signed_rows() -> bool:
     return True
 
 
-def _check_processor() -> None:
-    # Without VNNI, kernels may add pairs of products in 16 bits, which can overflow.
-    largest = torch.full((_MANY_ROWS, 64), _LARGEST, dtype=torch.int8)
+@cache
+def _largest_input() -> int:
+    """Return the largest input whose products are exact on this processor.
+
+    Raises:
+        ValueError: There is none.
+    """
+    weight = torch.full((_MANY_ROWS, 64), _LARGEST, dtype=torch.int8)
     try:
-        multiply = _product_with(largest, torch.ones(_MANY_ROWS))
-        products = [multiply(rows.float()) for rows in (largest, largest[:1])]
+        for largest in _LARGEST_INPUTS:
+            rows = torch.full((_MANY_ROWS, 64), float(largest))
+            multiply = _product_with(weight, torch.ones(_MANY_ROWS), largest)
+            products = torch.cat((multiply(rows), multiply(rows[:1])))
+            if (products == 64 * _LARGEST * largest).all():
+                return largest
     except RuntimeError as error:
         raise ValueError(
             "precision=int8: torch cannot multiply 8-bit integers on this processor; choose fp32"
         ) from error
-    if any((product != 64 * _LARGEST**2).any() for product in products):
-        raise ValueError(
-            "precision=int8: this processor does not multiply 8-bit integers exactly; choose fp32"
-        )
+    raise ValueError(
+        "precision=int8: this processor does not multiply 8-bit integers exactly; choose fp32"
+    )

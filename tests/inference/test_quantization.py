@@ -36,7 +36,7 @@ def test_the_error_of_an_output_is_bounded_by_rounding(layer):
     outputs = Int8Linear(layer.weight, layer.bias)(inputs)
 
     # Each factor is rounded by at most half a unit of its row.
-    unit = inputs.abs().amax(-1, keepdim=True) / 127
+    unit = inputs.abs().amax(-1, keepdim=True) / quantization._largest_input()
     units = layer.weight.abs().amax(-1, keepdim=True) / 127
     bound = (inputs.abs().sum(-1, keepdim=True) * units.T + unit * layer.weight.abs().sum(-1)) / 2
     bound += NUM_INPUTS * unit * units.T / 4
@@ -185,23 +185,40 @@ def test_fp32_leaves_the_model_alone(tmp_path):
     assert not any(type(module) is Int8Linear for module in translator._model.modules())
 
 
+@pytest.fixture
+def another_processor():
+    """Let the processor be examined in the test, and again after it."""
+    quantization._largest_input.cache_clear()
+    yield
+    quantization._largest_input.cache_clear()
+
+
+@pytest.mark.usefixtures("another_processor")
 @pytest.mark.parametrize("rounds", [lambda rows: len(rows) < 16, lambda rows: len(rows) >= 16])
-def test_a_processor_that_rounds_products_is_refused(monkeypatch, rounds):
-    def rounded(integers, scales):
+@pytest.mark.parametrize(("most", "expected"), [(254 * 254, 127), (32767, 63), (0, None)])
+def test_the_largest_input_is_one_whose_products_are_exact(monkeypatch, rounds, most, expected):
+    def product_with(integers, scales, largest_input):
+        """Multiply as a kernel that adds pairs of products of unsigned rows up to `most`."""
+
         def multiply(rows):
+            pairs = (2 * (rows + largest_input).amax() * integers.amax()).item()
             product = rows @ integers.float().T
-            return product.clamp(max=32767) if rounds(rows) else product
+            return product - 1 if rounds(rows) and pairs > most else product
 
         return multiply
 
-    monkeypatch.setattr(quantization, "_product_with", rounded)
+    monkeypatch.setattr(quantization, "_product_with", product_with)
 
-    with pytest.raises(ValueError, match="precision=int8: this processor does not multiply"):
-        quantize(nn.Linear(3, 4))
+    if expected is None:
+        with pytest.raises(ValueError, match="precision=int8: this processor does not multiply"):
+            quantize(nn.Linear(3, 4))
+    else:
+        assert quantization._largest_input() == expected
 
 
+@pytest.mark.usefixtures("another_processor")
 def test_a_torch_without_8_bit_products_is_refused(monkeypatch):
-    def missing(integers, scales):
+    def missing(*_):
         raise NotImplementedError("no kernel")
 
     monkeypatch.setattr(quantization, "_product_with", missing)
