@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq.search.config import BeamConfig, DecodingConfig, EarlyStopping
+from seq2seq.search.config import BeamConfig, DecodingConfig, EarlyStopping, Hypothesis
 from seq2seq.special_tokens import BOS, EOS, PAD
 
 _ROOT = -1
@@ -61,17 +61,6 @@ class SteppedModel(Protocol):
             memory: Of the sentences.
             states: Of the rows, (R, ...).
         """
-
-
-class Hypothesis(NamedTuple):
-    """A translation; the fields are those of `seq2seq.search.Hypothesis`."""
-
-    ids: list[int]
-    score: float
-    log_probability: float
-    finished: bool
-    attention_weights: Floats  # (N, T, S)
-    token_log_probabilities: list[float]
 
 
 class _Cells(NamedTuple):

@@ -2,7 +2,8 @@
 
 # B batch, K hypotheses of each sentence, R = B * K rows, S source length, T target length, N heads
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +18,17 @@ from seq2seq.export.folder import (
     check_decoding,
     read_runtime,
 )
-from seq2seq.export.search import Arrays, Floats, Hypothesis, Integers, Step, search
+from seq2seq.export.search import Arrays, Floats, Integers, Step, search
 from seq2seq.export.tokenizers import SubwordTokenizer
-from seq2seq.inference.results import TranslatedHypothesis, Translation
-from seq2seq.search.config import BeamConfig, DecodingConfig
-from seq2seq.special_tokens import EOS
-
-_LONG_SENTENCE = 100
-"""Tokens; a batch of longer sentences holds fewer of them, to bound memory."""
+from seq2seq.inference.results import (
+    EncodedLine,
+    Translation,
+    check_sentences,
+    encode_lines,
+    make_translation,
+)
+from seq2seq.inference.windows import map_batches
+from seq2seq.search.config import BeamConfig, DecodingConfig, Hypothesis
 
 
 class OnnxTranslator:
@@ -40,6 +44,7 @@ class OnnxTranslator:
         self.decoding: DecodingConfig = runtime.decoding
         self.source_tokenizer = SubwordTokenizer(folder / SOURCE)
         self.target_tokenizer = SubwordTokenizer(folder / TARGET)
+        self._tokenizers = self.source_tokenizer, self.target_tokenizer
         size = len(self.target_tokenizer)
         self.graphs = _Graphs(folder, vocabulary_size=size, threads=threads)
 
@@ -89,50 +94,23 @@ class OnnxTranslator:
         Raises:
             ValueError: The search or one of its options is not one of an exported model.
         """
-        lines = list(sentences)
-        if isinstance(sentences, str) or not all(isinstance(line, str) for line in lines):
-            raise TypeError(
-                f"sentences={sentences!r} must be a list of strings; write translator([sentence])"
-            )
-        if batch_size < 1:
-            raise ValueError(f"batch_size={batch_size} must be at least 1")
         decoding = decoding or self.decoding
         check_decoding(decoding)
-        encoded = self.source_tokenizer.encode(lines)
-        sources = [ids if line.strip() else [] for line, ids in zip(lines, encoded, strict=True)]
-        found = [self._empty()] * len(lines)
-        for rows in _batches([len(ids) for ids in sources], batch_size):
-            hypotheses = search(self.graphs, [sources[row] for row in rows], decoding)
-            for row, best in zip(rows, hypotheses, strict=True):
-                found[row] = best
-        return list(map(self._translation, lines, sources, found))
-
-    def _empty(self) -> list[Hypothesis]:
-        """Return the hypotheses of a line without tokens, whose translation is certain."""
+        if batch_size < 1:
+            raise ValueError(f"batch_size={batch_size} must be at least 1")
+        make = partial(make_translation, tokenizers=self._tokenizers)
         weights = np.zeros((self.num_heads, 1, 1), np.float32)
-        return [Hypothesis([], 0.0, 0.0, True, weights, [0.0])]
+        empty = [Hypothesis([], 0.0, 0.0, True, weights, [0.0])]
 
-    def _translation(
-        self, line: str, ids: list[int], hypotheses: Sequence[Hypothesis]
-    ) -> Translation:
-        target = self.target_tokenizer
-        return Translation(
-            source=line,
-            source_ids=ids,
-            source_tokens=self.source_tokenizer.tokens([*ids, EOS]),
-            hypotheses=[
-                TranslatedHypothesis(
-                    text=target.decode(found.ids).replace("\n", " "),  # one line
-                    score=found.score,
-                    log_probability=found.log_probability,
-                    finished=found.finished,
-                    ids=found.ids,
-                    tokens=target.tokens([*found.ids, EOS] if found.finished else found.ids),
-                    attention_weights=found.attention_weights,
-                    token_log_probabilities=found.token_log_probabilities,
-                )
-                for found in hypotheses
-            ],
+        def translate_batch(batch: list[EncodedLine]) -> list[Translation]:
+            found = search(self.graphs, [line.ids for line in batch], decoding)
+            return list(map(make, batch, found))
+
+        lines = encode_lines(check_sentences(sentences), self.source_tokenizer)
+        known = {row: make(line, empty) for row, line in enumerate(lines) if not line.ids}
+        lengths = [len(line.ids) for line in lines]
+        return list(
+            map_batches(translate_batch, lines, lengths=lengths, batch_size=batch_size, known=known)
         )
 
 
@@ -172,16 +150,3 @@ class _Graphs:
         feeds = dict(zip(self._inputs, inputs, strict=True))
         best, indices, weights, *new_states = self._step.run(self._outputs, feeds)
         return Step(best, indices, weights, new_states)
-
-
-def _batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Yield the indices of lines that have tokens in batches of bounded area, short lines first."""
-    batch: list[int] = []
-    for row in sorted(filter(lengths.__getitem__, range(len(lengths))), key=lengths.__getitem__):
-        if len(batch) == size or (len(batch) + 1) * lengths[row] > size * _LONG_SENTENCE:
-            if batch:
-                yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch

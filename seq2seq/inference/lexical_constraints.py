@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from seq2seq.data.tokenizers.interface import Tokenizer
-from seq2seq.inference.results import Translation
-from seq2seq.inference.translation import EncodedLine, encode_lines
+from seq2seq.inference.results import EncodedLine, Translation, encode_lines
 from seq2seq.search import DecodingConfig
 from seq2seq.special_tokens import UNK
 

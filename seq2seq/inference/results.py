@@ -1,11 +1,12 @@
-"""A sentence with its translations, which loads without torch."""
+"""A sentence with its translations, and how they are made; loads without torch."""
 
 # N heads, T target length, S source length
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from seq2seq.special_tokens import UNK
+from seq2seq.search.config import Hypothesis
+from seq2seq.special_tokens import EOS, UNK
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,3 +77,76 @@ class Translation(NamedTuple):
     def score(self) -> float:
         """Return the score of the best hypothesis."""
         return self.best.score
+
+
+class TextTokenizer(Protocol):
+    """The methods of a tokenizer that translating needs; see `seq2seq.data.Tokenizer`."""
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Return the ids of each line, without BOS and EOS."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return detokenised text, without PAD, BOS and EOS."""
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """Return a readable label for each id."""
+
+
+def check_sentences(sentences: Sequence[str]) -> list[str]:
+    """Return sentences as a list; raise TypeError for one text, or for anything else."""
+    lines = list(sentences)  # An iterator can be read only once.
+    if isinstance(sentences, str) or not all(isinstance(line, str) for line in lines):
+        raise TypeError(
+            f"sentences={sentences!r} must be a list of strings; write translator([sentence])"
+        )
+    return lines
+
+
+class EncodedLine(NamedTuple):
+    """A line and its token ids, without EOS; a line of whitespace has none."""
+
+    text: str
+    ids: list[int]
+
+
+def encode_lines(lines: Sequence[str], tokenizer: TextTokenizer) -> list[EncodedLine]:
+    """Encode each line."""
+    id_rows = tokenizer.encode(lines)
+    return [
+        EncodedLine(line, ids if line.strip() else [])
+        for line, ids in zip(lines, id_rows, strict=True)
+    ]
+
+
+def make_translation(
+    source: EncodedLine,
+    hypotheses: Sequence[Hypothesis],
+    *,
+    tokenizers: tuple[TextTokenizer, TextTokenizer],
+    texts: Sequence[str] | None = None,
+) -> Translation:
+    """Join a source with its hypotheses.
+
+    Args:
+        source: The source line.
+        hypotheses: Hypotheses of a search, or known targets.
+        tokenizers: Source and target tokenizer.
+        texts: Text of each known target; None decodes the ids.
+    """
+    source_tokenizer, target_tokenizer = tokenizers
+    if texts is None:
+        # A model may write line feeds, but a translation is one line.
+        texts = [target_tokenizer.decode(found.ids).replace("\n", " ") for found in hypotheses]
+    return Translation(
+        source=source.text,
+        source_ids=source.ids,
+        source_tokens=source_tokenizer.tokens([*source.ids, EOS]),
+        hypotheses=[
+            TranslatedHypothesis(
+                text=text,
+                tokens=target_tokenizer.tokens([*found.ids, EOS] if found.finished else found.ids),
+                **found._asdict(),
+            )
+            for text, found in zip(texts, hypotheses, strict=True)
+        ],
+    )

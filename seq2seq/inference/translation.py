@@ -13,22 +13,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from seq2seq.data.tokenizers.interface import Tokenizer, TokenizerPair
+from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.evaluation.alignment import Links, word_links
 from seq2seq.inference.ensemble import Ensemble
-from seq2seq.inference.results import TranslatedHypothesis, Translation
+from seq2seq.inference.results import EncodedLine, TranslatedHypothesis, Translation
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search import DecodingConfig, Hypothesis
-from seq2seq.special_tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
+from seq2seq.special_tokens import BOS, PAD, SPECIAL_TOKENS, UNK
 
 logger = logging.getLogger(__name__)
-
-
-class EncodedLine(NamedTuple):
-    """A line and its token ids, without EOS; a line of whitespace has none."""
-
-    text: str
-    ids: list[int]
 
 
 class EncodedPair(NamedTuple):
@@ -41,48 +34,6 @@ class EncodedPair(NamedTuple):
     def length(self) -> int:
         """Return the number of tokens of the longer line."""
         return max(len(self.source.ids), len(self.target.ids))
-
-
-def encode_lines(lines: Sequence[str], tokenizer: Tokenizer) -> list[EncodedLine]:
-    """Encode each line."""
-    id_rows = tokenizer.encode(lines)
-    return [
-        EncodedLine(line, ids if line.strip() else [])
-        for line, ids in zip(lines, id_rows, strict=True)
-    ]
-
-
-def make_translation(
-    source: EncodedLine,
-    hypotheses: Sequence[Hypothesis],
-    *,
-    tokenizers: TokenizerPair,
-    texts: Sequence[str] | None = None,
-) -> Translation:
-    """Join a source with its hypotheses.
-
-    Args:
-        source: The source line.
-        hypotheses: Hypotheses of a search, or known targets.
-        tokenizers: Source and target tokenizer.
-        texts: Text of each known target; None decodes the ids.
-    """
-    if texts is None:
-        # A model may write line feeds, but a translation is one line.
-        texts = [tokenizers.target.decode(found.ids).replace("\n", " ") for found in hypotheses]
-    return Translation(
-        source=source.text,
-        source_ids=source.ids,
-        source_tokens=tokenizers.source.tokens([*source.ids, EOS]),
-        hypotheses=[
-            TranslatedHypothesis(
-                text=text,
-                tokens=tokenizers.target.tokens([*found.ids, EOS] if found.finished else found.ids),
-                **found._asdict(),
-            )
-            for text, found in zip(texts, hypotheses, strict=True)
-        ],
-    )
 
 
 def attention_links(

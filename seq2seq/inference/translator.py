@@ -3,11 +3,11 @@
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -23,17 +23,21 @@ from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixEncoder
 from seq2seq.inference.mbr import search_texts
 from seq2seq.inference.quantization import quantize
-from seq2seq.inference.results import TranslatedHypothesis, Translation
-from seq2seq.inference.translation import (
+from seq2seq.inference.results import (
     EncodedLine,
+    TranslatedHypothesis,
+    Translation,
+    check_sentences,
+    encode_lines,
+    make_translation,
+)
+from seq2seq.inference.translation import (
     EncodedPair,
     StreamCounts,
     attention_links,
-    encode_lines,
-    make_translation,
     score_targets,
 )
-from seq2seq.inference.windows import VERY_LONG, cut_windows
+from seq2seq.inference.windows import cut_windows, ignore, map_batches
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import (
@@ -47,14 +51,10 @@ from seq2seq.search import DecodingConfig, GreedyConfig, Hypothesis
 
 logger = logging.getLogger(__name__)
 
-LONG_SENTENCE = 100
-"""Tokens; a batch of longer sentences holds fewer of them, to bound memory."""
 
 Window = Sequence[tuple[str, str]]
 """Pairs of a source line and a target text that are available together."""
 OnTranslation = Callable[[Translation], None]
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
 
 class WindowProcesses(Protocol):
@@ -66,10 +66,6 @@ class WindowProcesses(Protocol):
         windows: Iterator[list[EncodedPair]],
     ) -> Iterator[list[Translation]]:
         """Apply a function to each window, and yield the results in order."""
-
-
-def ignore(result: object) -> None:
-    """Do nothing with a result."""
 
 
 class Translator:
@@ -170,11 +166,7 @@ class Translator:
         batch_size: int = 64,
     ) -> list[Translation]:
         """Translate a list of sentences as `translate` does; raise TypeError for anything else."""
-        lines = list(sentences)  # An iterator can be read only once.
-        if isinstance(sentences, str) or not all(isinstance(line, str) for line in lines):
-            raise TypeError(
-                f"sentences={sentences!r} must be a list of strings; write translator([sentence])"
-            )
+        lines = check_sentences(sentences)
         return list(self.translate(lines, decoding, batch_size=batch_size))
 
     def translate(
@@ -425,72 +417,3 @@ class Translator:
             ValueError: The model has no attention heads.
         """
         return next(attention_links(translation, hypothesis, tokenizers=self.tokenizers))
-
-
-def map_batches(
-    function: Callable[[list[_Item]], Iterable[_Result]],
-    items: Sequence[_Item],
-    *,
-    lengths: Sequence[int],
-    batch_size: int,
-    known: Mapping[int, _Result],
-    on_result: Callable[[_Result], None] = ignore,
-    map_function: Callable[..., Iterator[Iterable[_Result]]] = map,
-) -> Iterator[_Result]:
-    """Process the items of a window in batches, short ones first, and yield results in order.
-
-    A result is yielded as soon as the results of all items before it are known.
-
-    Args:
-        function: Returns the results of a batch of items.
-        items: The items of the window.
-        lengths: Number of tokens of each item.
-        batch_size: Most items of a batch.
-        known: Results of items that need no processing, by index.
-        on_result: Called with each result as soon as it is known, before its turn.
-        map_function: Applies `function` to all batches, as `map` does.
-
-    Example:
-        >>> def reverse(texts):
-        ...     return [text[::-1] for text in texts]
-        >>> texts = ["three", "a", "two"]
-        >>> list(map_batches(reverse, texts, lengths=[5, 1, 3], batch_size=2, known={}))
-        ['eerht', 'a', 'owt']
-    """
-    if num_long := sum(length > VERY_LONG for length in lengths):
-        logger.warning(
-            "sentences of more than %s tokens: %d, the longest of %s; time and memory grow with "
-            "the square of the length; split them, for example with long_lines=split",
-            f"{VERY_LONG:,}",
-            num_long,
-            f"{max(lengths):,}",
-        )
-    done = dict(known)
-    for result in known.values():
-        on_result(result)
-    rows = sorted(set(range(len(lengths))) - set(done), key=lambda row: (lengths[row], row))
-    batches = list(_batches(rows, lengths, batch_size))
-    following = 0
-    items_of_batches = [[items[row] for row in batch] for batch in batches]
-    results_of_batches = map_function(function, items_of_batches)
-    # The first, empty batch yields the known rows before anything is computed.
-    for batch, results in chain([((), ())], zip(batches, results_of_batches, strict=True)):
-        for row, result in zip(batch, results, strict=True):
-            done[row] = result
-            on_result(result)
-        while following in done:
-            yield done.pop(following)
-            following += 1
-
-
-def _batches(rows: Sequence[int], lengths: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Cut rows that are sorted by length into batches of bounded size and area."""
-    batch: list[int] = []
-    for row in rows:
-        if len(batch) == size or (len(batch) + 1) * lengths[row] > size * LONG_SENTENCE:
-            if batch:
-                yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch

@@ -11,6 +11,7 @@ from seq2seq.search.config import (
     DecodingConfig,
     EarlyStopping,
     GreedyConfig,
+    Hypothesis,
     LengthPenaltyForm,
     MbrConfig,
     SamplingConfig,
@@ -18,7 +19,7 @@ from seq2seq.search.config import (
 
 if TYPE_CHECKING:
     from seq2seq.search.beam import beam_search
-    from seq2seq.search.interface import Hypothesis, decoding_config_types, register_search, search
+    from seq2seq.search.interface import decoding_config_types, register_search, search
     from seq2seq.search.stepwise import greedy_search, sampling_search
 
 __all__ = [

@@ -1,10 +1,16 @@
-"""Configurations of the searches."""
+"""Configurations of the searches, and what a search finds; loads without torch."""
 
+# N heads, T target length, S source length
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from seq2seq.checks import Config, Count, Mark, Range, Weight
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MAX_LENGTH = 1_000_000
 """Limit of `max_length_offset` and `max_length_ratio`."""
@@ -181,3 +187,22 @@ def _check_n_best(config: BeamConfig | SamplingConfig, bound: str) -> None:
             f"decoding.n_best={config.n_best} must be at most decoding.{bound}={most}; "
             f"raise decoding.{bound} with it"
         )
+
+
+class Hypothesis(NamedTuple):
+    """A translation, found by a search or known."""
+
+    ids: list[int]
+    """Token ids without BOS and EOS."""
+    score: float
+    """Value that hypotheses are ranked by: the log-probability, in a beam divided by the length
+    penalty and added to the coverage penalty."""
+    log_probability: float
+    """Natural logarithm of the probability of all tokens and, if finished, EOS."""
+    finished: bool
+    """True if the hypothesis ended with EOS, False if it reached the length limit."""
+    attention_weights: "Tensor | Any"
+    """(N, T, S), where T and S count EOS, except T of an unfinished hypothesis. A tensor on the
+    CPU, or an array of numpy if an exported model found it."""
+    token_log_probabilities: Sequence[float] = ()
+    """Log-probability of each token and, if finished, EOS."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.registry import Registry
-from seq2seq.search.config import DecodingConfig
+from seq2seq.search.config import DecodingConfig, Hypothesis
 from seq2seq.search.constraints import Constraints, build_constraints
 from seq2seq.special_tokens import EOS
 
@@ -63,24 +63,6 @@ class SearchedModel(Protocol):
 
     def encode(self, source_ids: Tensor, source_mask: Tensor) -> tuple[Selectable, Selectable]:
         """Return the memory and the first state of B sentences; ids and mask are (B, S)."""
-
-
-class Hypothesis(NamedTuple):
-    """A translation, found by a search or known."""
-
-    ids: list[int]
-    """Token ids without BOS and EOS."""
-    score: float
-    """Value that hypotheses are ranked by: the log-probability, in a beam divided by the length
-    penalty and added to the coverage penalty."""
-    log_probability: float
-    """Natural logarithm of the probability of all tokens and, if finished, EOS."""
-    finished: bool
-    """True if the hypothesis ended with EOS, False if it reached the length limit."""
-    attention_weights: Tensor
-    """(N, T, S) on the CPU; T and S count EOS, except T of an unfinished hypothesis."""
-    token_log_probabilities: Sequence[float] = ()
-    """Log-probability of each token and, if finished, EOS."""
 
 
 Hypotheses = list[list[Hypothesis]]

@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 
 from seq2seq.runtime.numerics import derive_seed
-from seq2seq.search.config import GreedyConfig, SamplingConfig
+from seq2seq.search.config import GreedyConfig, Hypothesis, SamplingConfig
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.interface import (
     ROOT,
     Ending,
     History,
     Hypotheses,
-    Hypothesis,
     SearchedModel,
     length_limits,
     register_search,

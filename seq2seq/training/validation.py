@@ -22,12 +22,8 @@ from seq2seq.evaluation.alignment import (
 )
 from seq2seq.evaluation.metrics import Scores, score
 from seq2seq.inference.mbr import search_texts
-from seq2seq.inference.translation import (
-    EncodedLine,
-    attention_links,
-    make_translation,
-    score_targets,
-)
+from seq2seq.inference.results import EncodedLine, make_translation
+from seq2seq.inference.translation import attention_links, score_targets
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks
 from seq2seq.runtime.numerics import Numerics, naming_batch

@@ -5,7 +5,8 @@ from tiny_models import FORMS, tiny_batch, tiny_model
 
 from seq2seq.data import CharacterTokenizer, TokenizerPair
 from seq2seq.inference import translation as translation_module
-from seq2seq.inference.translation import EncodedLine, encode_lines, make_translation, score_targets
+from seq2seq.inference.results import EncodedLine, encode_lines, make_translation
+from seq2seq.inference.translation import score_targets
 from seq2seq.search import Hypothesis
 from seq2seq.special_tokens import BOS
 

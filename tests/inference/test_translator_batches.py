@@ -21,8 +21,8 @@ from tiny_translator import (
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import load_config
-from seq2seq.inference.translator import LONG_SENTENCE, Translator, map_batches
-from seq2seq.inference.windows import VERY_LONG
+from seq2seq.inference.translator import Translator
+from seq2seq.inference.windows import LONG_SENTENCE, VERY_LONG, map_batches
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import DeviceMemoryError
