@@ -12,10 +12,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from seq2seq.inference.interventions import find_intervention
+from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.findings import find
 from seq2seq.studies.report import study_page
 from seq2seq.studies.runs import group_runs, read_runs
-from seq2seq.studies.tables import compare_with_baseline
 from seq2seq.visualization.page import (
     Cell,
     Chart,

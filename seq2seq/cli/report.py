@@ -14,7 +14,7 @@ with imports_in_one_line():
     from seq2seq.runtime.process import log_to_stderr
     from seq2seq.studies.interventions import check_others
     from seq2seq.studies.runs import group_runs, is_run, read_runs
-    from seq2seq.studies.tables import list_files, write_tables
+    from seq2seq.studies.study import list_files, write_tables
 
 
 def argument_parser() -> OneLineParser:

@@ -25,8 +25,9 @@ from seq2seq.config.composition import USER_ERRORS, quote_where_needed
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
 from seq2seq.runtime.process import Interrupted
 from seq2seq.runtime.torchrun import LostProcessError, is_first_process, share_text
+from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.runs import as_typed, group_runs, has_begun, read_runs
-from seq2seq.studies.tables import compare_with_baseline, list_files, write_tables
+from seq2seq.studies.study import list_files, write_tables
 from seq2seq.training.monitoring.log import labelled_lines
 from seq2seq.training.run_directory import RunDirectory
 

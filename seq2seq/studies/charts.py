@@ -19,15 +19,10 @@ from seq2seq.evaluation.metrics import (
     word_scores_by_frequency,
 )
 from seq2seq.studies.agreement import Divergences, mean_divergence
+from seq2seq.studies.comparison import groups_with_first_test_set
 from seq2seq.studies.measures import training_counts, word_splitter
 from seq2seq.studies.runs import MEASURES, Group, Spread, StudyRun
-from seq2seq.studies.tables import (
-    column,
-    groups_with_first_test_set,
-    known_measures,
-    number_cell,
-    spread,
-)
+from seq2seq.studies.tables import column, known_measures, number_cell, spread
 from seq2seq.training.monitoring.tensorboard import (
     MINUTES,
     TARGET_TOKENS,

@@ -12,10 +12,10 @@ from seq2seq.studies.agreement import (
     least_p_value,
     seeds_needed,
 )
+from seq2seq.studies.comparison import BaselineComparison
 from seq2seq.studies.interventions import Row, measure_losses
 from seq2seq.studies.measures import RareWords, Reading, compare_measures, read_run
 from seq2seq.studies.runs import Group, StudyRun
-from seq2seq.studies.tables import BaselineComparison
 
 AGREEMENT = ("agreement_within", "agreement_between", "agreement_p", "agreement_seeds_needed")
 

@@ -26,9 +26,10 @@ from seq2seq.inference.interventions import (
     count_changed_words,
     intervene,
 )
+from seq2seq.studies.comparison import STAR
 from seq2seq.studies.measures import Reading, losses, ratio
 from seq2seq.studies.runs import Group, StudyRun
-from seq2seq.studies.tables import INTERVAL_HINT, STAR
+from seq2seq.studies.tables import INTERVAL_HINT
 from seq2seq.visualization.page import Cell, Column, Section, Table
 
 ENDINGS = ("", "_low", "_high", "_p")

@@ -14,21 +14,13 @@ from seq2seq.inference.interventions import changed_words
 from seq2seq.inference.results import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.charts import attention_section, breakdown_section, curves_section
+from seq2seq.studies.comparison import BaselineComparison, groups_with_first_test_set
 from seq2seq.studies.findings import NOTHING, Findings
 from seq2seq.studies.interventions import interventions_section
 from seq2seq.studies.learning import learning_section
 from seq2seq.studies.measures import Reading, ratio
 from seq2seq.studies.runs import MEASURES, SEED, Group, StudyRun, describe_repeated_seeds
-from seq2seq.studies.tables import (
-    ON_PAGE,
-    BaselineComparison,
-    column,
-    group_table,
-    groups_with_first_test_set,
-    in_words,
-    number_cell,
-    spread,
-)
+from seq2seq.studies.tables import ON_PAGE, column, group_table, in_words, number_cell, spread
 from seq2seq.visualization.page import (
     Cell,
     Column,

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tiny_study import write_study
 
+from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.report import study_page
 from seq2seq.studies.runs import group_runs, read_runs
-from seq2seq.studies.tables import compare_with_baseline
 
 PATH = Path(__file__).parents[2] / "docs" / "study.py"
 

@@ -4,9 +4,9 @@ import re
 import pytest
 from tiny_training import tiny_config
 
+from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.report import write_report
 from seq2seq.studies.runs import group_runs, read_runs
-from seq2seq.studies.tables import compare_with_baseline
 from seq2seq.training.run import run_training
 from seq2seq.training.run_directory import RunDirectory
 

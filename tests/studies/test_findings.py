@@ -4,9 +4,9 @@ from itertools import combinations
 import pytest
 
 from seq2seq.studies.agreement import mean_divergence
+from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.findings import _compare_attention, find
 from seq2seq.studies.runs import Group, StudyRun, group_runs, read_runs
-from seq2seq.studies.tables import compare_with_baseline
 
 
 def test_a_group_is_compared_in_its_attention_if_it_and_the_baseline_have_some(trained, tmp_path):

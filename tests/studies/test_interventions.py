@@ -8,11 +8,12 @@ from seq2seq.analysis import load_run
 from seq2seq.evaluation.significance import SENTENCES_ONLY
 from seq2seq.inference.interventions import find_intervention
 from seq2seq.studies import interventions
+from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.findings import find
 from seq2seq.studies.interventions import interventions_section, measure_losses
 from seq2seq.studies.report import study_page
 from seq2seq.studies.runs import Group, StudyRun, group_runs, read_runs
-from seq2seq.studies.tables import compare_with_baseline, write_tables
+from seq2seq.studies.study import write_tables
 
 
 @pytest.fixture(scope="module")

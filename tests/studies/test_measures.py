@@ -19,7 +19,7 @@ from seq2seq.studies.measures import (
     word_splitter,
 )
 from seq2seq.studies.runs import group_runs, read_runs
-from seq2seq.studies.tables import write_tables
+from seq2seq.studies.study import write_tables
 
 
 def compare(groups, baselines, notes=None):

@@ -5,6 +5,7 @@ import pytest
 from tiny_study import SIGNATURE, change_results, record_failure, write_run, write_study
 
 from seq2seq.studies import report as module
+from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.measures import Reading
 from seq2seq.studies.report import (
     choose_sentences,
@@ -14,7 +15,6 @@ from seq2seq.studies.report import (
     shown_sentences,
 )
 from seq2seq.studies.runs import group_runs, read_runs
-from seq2seq.studies.tables import compare_with_baseline
 from seq2seq.visualization.page import plotly_script
 
 

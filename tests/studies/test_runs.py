@@ -6,8 +6,8 @@ from tiny_study import SIGNATURE, change_results, record_failure, write_run, wri
 
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import save_config
+from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.runs import group_runs, read_runs
-from seq2seq.studies.tables import compare_with_baseline
 
 
 def swept(path):

@@ -1,0 +1,130 @@
+"""Compare the groups of a study with a baseline in test BLEU."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from seq2seq.evaluation.significance import (
+    SENTENCES_ONLY,
+    GroupComparison,
+    compare_groups,
+    correct,
+)
+from seq2seq.studies.runs import Group
+
+STAR = f"* one run on a side: {SENTENCES_ONLY}"
+
+
+@dataclass(kw_only=True, slots=True)
+class BaselineComparison:
+    """A group's difference from the baseline in test BLEU."""
+
+    baseline: str = ""
+    """Label of the baseline; empty for the baseline itself and a group without one."""
+    result: GroupComparison | None = None
+    """None for the baseline itself and for a group that cannot be compared."""
+    reason: str
+    """Why there is no comparison; empty for the baseline itself."""
+
+    @property
+    def is_of_sentences_only(self) -> bool:
+        """Return whether a single run was compared, so that nothing is known of other seeds."""
+        return self.result is not None and self.result.covers == SENTENCES_ONLY
+
+
+def explain_stars(comparisons: Sequence[BaselineComparison]) -> list[str]:
+    """Return a line about the p-values with a star; none without one."""
+    return [STAR] if any(each.is_of_sentences_only for each in comparisons) else []
+
+
+def compare_with_baseline(
+    groups: Sequence[Group], baseline: str | None
+) -> list[BaselineComparison]:
+    """Compare each group with the baseline of its test set.
+
+    Args:
+        groups: The groups, best validation score first.
+        baseline: A swept value, such as `additive`, or `key=value` pairs separated by spaces. None:
+            the best group by validation of each test set.
+
+    Returns:
+        A comparison for each group.
+
+    Raises:
+        ValueError: No group fits the baseline, or several of one test set do.
+    """
+    if baseline is not None and not baseline.strip():
+        raise ValueError("the baseline is empty; name a group, or compare with the best without it")
+    if baseline is not None and not any(_fits(group, baseline) for group in groups):
+        labels = ", ".join(group.label for group in groups)
+        raise ValueError(f"baseline={baseline} is not a group of the study; one of: {labels}")
+    comparisons = [BaselineComparison(reason=_reason(group)) for group in groups]
+    for members in _by_test_set(groups):
+        first = _find_baseline(groups, members, baseline)
+        for i in members:
+            if first is None:
+                comparisons[i].reason = "the baseline has another test set"
+            elif i != first:
+                comparisons[i].baseline = groups[first].label
+                comparisons[i].result = _compare(groups[i], groups[first])
+    results = {i: each.result for i, each in enumerate(comparisons) if each.result}
+    for i, result in zip(results, correct(list(results.values())), strict=True):
+        comparisons[i].result = result
+    return comparisons
+
+
+def _find_baseline(
+    groups: Sequence[Group], members: Sequence[int], baseline: str | None
+) -> int | None:
+    """Return the index of the baseline among the members of one test set, the best first."""
+    if baseline is None:
+        return members[0]
+    fitting = [i for i in members if _fits(groups[i], baseline)]
+    if len(fitting) > 1:
+        labels = "; ".join(groups[i].label for i in fitting)
+        raise ValueError(f"baseline={baseline} fits several groups: {labels}; give more key=value")
+    return fitting[0] if fitting else None
+
+
+def _fits(group: Group, baseline: str) -> bool:
+    if baseline == group.label or any(_is_same(baseline, each) for each in group.swept.values()):
+        return True
+    pairs = [pair.partition("=") for pair in baseline.split()]
+    return all(equals and _is_same(value, group.swept.get(key, "")) for key, equals, value in pairs)
+
+
+def _is_same(typed: str, value: str) -> bool:
+    """Return whether a typed value is a swept one: 0 is 0.0, and 1e-3 is 0.001."""
+    try:
+        return typed == value or float(typed) == float(value)
+    except ValueError:
+        return False
+
+
+def groups_with_first_test_set(groups: Sequence[Group]) -> list[int]:
+    """Return the indices of the groups with the test set of the first; none if it has none."""
+    return next((members for members in _by_test_set(groups) if members[0] == 0), [])
+
+
+def _by_test_set(groups: Sequence[Group]) -> list[list[int]]:
+    """Return the indices of the groups whose runs have one test set, a list for each test set."""
+    found: dict[object, list[int]] = {}
+    for i, group in enumerate(groups):
+        if not _reason(group):
+            found.setdefault(group.runs[0].test_set, []).append(i)
+    return list(found.values())
+
+
+def _reason(group: Group) -> str:
+    """Say why a group has no test set of its own; an empty text if it has one."""
+    found = {run.test_set for run in group.runs}
+    if None in found:
+        return "a run has no test.hyp or test.ref"
+    return "" if len(found) == 1 else "its runs have different test sets"
+
+
+def _compare(group: Group, baseline: Group) -> GroupComparison:
+    return compare_groups(
+        *(np.stack([run.statistics for run in each.runs]) for each in (group, baseline))
+    )

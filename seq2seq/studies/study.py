@@ -1,0 +1,125 @@
+"""Write what a study found: leaderboard.csv, groups.csv, interventions.csv and report.html."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tabulate import tabulate
+
+from seq2seq.files.atomic import whole_file
+from seq2seq.inference.interventions import Intervention
+from seq2seq.studies.comparison import BaselineComparison, compare_with_baseline, explain_stars
+from seq2seq.studies.findings import AGREEMENT, find
+from seq2seq.studies.interventions import COLUMNS
+from seq2seq.studies.measures import COMPARED, ENDINGS
+from seq2seq.studies.report import write_report
+from seq2seq.studies.runs import MEASURES, Group, StudyRun, describe_repeated_seeds, group_runs
+from seq2seq.studies.tables import FIRST, group_table
+
+LEADERBOARD, GROUPS, LOSSES = "leaderboard.csv", "groups.csv", "interventions.csv"
+REPORT = "report.html"
+_IN_TERMINAL = (*FIRST, "chrf", "ter", "aer", "parameters", "minutes", "tokens_per_second")
+_COMPARISON = (
+    "baseline",
+    "difference",
+    "difference_low",
+    "difference_high",
+    "p_value",
+    "p_value_holm",
+    "p_value_covers",
+    "not_compared",
+)
+
+
+def write_tables(
+    runs: Sequence[StudyRun],
+    directory: Path,
+    *,
+    baseline: str | None,
+    interventions: Sequence[Intervention] = (),
+) -> str:
+    """Write leaderboard.csv, groups.csv, report.html and, with interventions, interventions.csv.
+
+    Args:
+        runs: The runs in the order of the leaderboard.
+        directory: Created if it does not exist.
+        baseline: The group that the others are compared with; see `compare_with_baseline`.
+        interventions: Changes of attention weights with which the test set is translated again.
+
+    Returns:
+        The table of the groups for a terminal, and what is to be known about it.
+
+    Raises:
+        ValueError: No group is called like the baseline.
+    """
+    groups = group_runs(runs)
+    comparisons = compare_with_baseline(groups, baseline)
+    found = find(groups, comparisons, interventions)
+    directory.mkdir(parents=True, exist_ok=True)
+    keys = list(runs[0].swept) if runs else []
+    _write_csv(directory / LEADERBOARD, ["run", *keys, *MEASURES, "failure"], map(_run_row, runs))
+    keys = list(groups[0].swept) if groups else []
+    measures = [f"{name}{end}" for name in MEASURES for end in ("", "_deviation")]
+    compared = [f"{name}_{end}" for name in COMPARED for end in ENDINGS]
+    _write_csv(
+        directory / GROUPS,
+        [*keys, "runs", "failed_runs", *measures, *_COMPARISON, *compared, *AGREEMENT],
+        (
+            _group_row(group, comparison) | row
+            for group, comparison, row in zip(groups, comparisons, found.measures, strict=True)
+        ),
+    )
+    warnings = [f"warning: {text}" for text in describe_repeated_seeds(groups)]
+    if interventions:
+        _write_csv(directory / LOSSES, COLUMNS, found.losses)
+    elif (directory / LOSSES).exists():  # of other tables than these
+        (directory / LOSSES).unlink()
+        warnings.append(f"warning: removed the old {LOSSES}; --interventions=... writes a new one")
+    write_report(runs, groups, comparisons, directory / REPORT, found)
+    shown = "no run has results"
+    if groups:
+        table = group_table(groups, comparisons, _IN_TERMINAL)
+        shown = tabulate(
+            [[cell.text for cell in row] for row in table.rows],
+            headers=[column.label for column in table.columns],
+            tablefmt="plain",
+            disable_numparse=True,
+            colalign=["right" if column.is_numeric else "left" for column in table.columns],
+        )
+    failures = [run.outcome for run in runs if run.failure is not None]
+    return "\n".join([shown, *explain_stars(comparisons), *failures, *warnings])
+
+
+def list_files(directory: Path) -> str:
+    """Return the paths of the files that `write_tables` has written, one a line."""
+    paths = (directory / name for name in (LEADERBOARD, GROUPS, LOSSES, REPORT))
+    return "\n".join(str(path) for path in paths if path.exists())
+
+
+def _run_row(run: StudyRun) -> dict[str, object]:
+    return {"run": run.name, **run.swept, **run.measures, "failure": run.failure}
+
+
+def _group_row(group: Group, compared: BaselineComparison) -> dict[str, object]:
+    row: dict[str, object] = {"runs": len(group.runs), "failed_runs": group.num_failed}
+    row |= group.swept
+    for name in MEASURES:
+        row[name], row[f"{name}_deviation"] = group.spread(name)
+    found = compared.result
+    if found is None:
+        return row | {"baseline": compared.baseline, "not_compared": compared.reason}
+    p_values = found.p_value, found.p_corrected
+    values = [compared.baseline, found.effect, *found.interval, *p_values, found.covers, None]
+    return row | dict(zip(_COMPARISON, values, strict=True))
+
+
+def _write_csv(path: Path, keys: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    """Write unrounded numbers; what a row lacks stays empty."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, keys)
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({k: f"{v:.12g}" if isinstance(v, float) else v for k, v in row.items()})
+    with whole_file(path) as file:
+        file.write(text.getvalue().encode("utf-8"))

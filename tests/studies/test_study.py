@@ -1,0 +1,191 @@
+import csv
+import errno
+import os
+
+import pytest
+from tiny_study import REFERENCES, record_failure, write_run, write_study
+
+from seq2seq.studies.runs import read_runs
+from seq2seq.studies.study import list_files, write_tables
+
+
+def tables(path, *, baseline=None):
+    """Return the terminal's table and the rows of both files."""
+    text = write_tables(read_runs([path]), path, baseline=baseline)
+    rows = []
+    for name in ("leaderboard.csv", "groups.csv"):
+        with (path / name).open(newline="") as file:
+            rows.append(list(csv.DictReader(file)))
+    return text, *rows
+
+
+def sweep(path):
+    write_run(path / "0-none", "attention=none", bleu=9.5)
+    write_run(path / "1-dot", "attention=dot", bleu=30.25, valid_bleu=29.0, aer=0.125)
+    record_failure(path / "2-odd", "attention.num_heads=3 must divide", ["attention=odd"])
+    (path / "3-killed").mkdir()
+    write_run(path / "4-additive", "attention=additive", bleu=100.0)
+    return path
+
+
+def test_the_leaderboard_has_a_row_for_each_run_and_a_column_for_each_swept_key(tmp_path):
+    _, rows, _ = tables(sweep(tmp_path))
+
+    assert [row["run"] for row in rows] == ["4-additive", "1-dot", "0-none", "2-odd", "3-killed"]
+    assert rows[1] == {
+        "run": "1-dot",
+        "attention": "dot",
+        "valid_bleu": "29",
+        "bleu": "30.25",
+        "chrf": "50.5",
+        "ter": "30.25",
+        "perplexity": "2.5",
+        "aer": "0.125",
+        "entropy": "0.5",
+        "coverage": "",
+        "sharpness": "0.75",
+        "end": "",
+        "backward": "",
+        "rare_words": "",
+        "parameters": "1234",
+        "minutes": "1.5",
+        "tokens_per_second": "567.8",
+        "best_update": "12",
+        "aligned_at": "",
+        "half_bleu_at": "",
+        "failure": "",
+    }
+    assert (rows[3]["attention"], rows[3]["bleu"]) == ("odd", "")
+    assert rows[3]["failure"].startswith("attention.num_heads=3")
+    assert rows[4]["failure"].startswith("stopped before it wrote results.json")
+
+
+def test_groups_have_means_deviations_and_the_difference_from_the_baseline(tmp_path):
+    _, _, rows = tables(write_study(tmp_path))
+
+    assert [row["attention"] for row in rows] == ["dot", "none"]
+    none = rows[1]
+    assert "seed" not in none
+    assert (none["runs"], none["failed_runs"]) == ("2", "0")
+    assert (none["bleu"], none["bleu_deviation"]) == ("10", "0.707106781187")
+    assert (none["minutes"], none["minutes_deviation"]) == ("1.5", "0")
+    assert (none["aer"], none["aer_deviation"]) == ("", "")
+    assert none["baseline"] == "dot"
+    low, effect, high = (float(none[f"difference{end}"]) for end in ("_low", "", "_high"))
+    assert low <= effect <= high < 0
+    assert 0 < float(none["p_value"]) <= float(none["p_value_holm"]) < 0.05
+    assert rows[0]["baseline"] == rows[0]["difference"] == rows[0]["not_compared"] == ""
+
+
+def test_the_table_shows_groups_with_their_spread_if_seeds_are_swept(tmp_path):
+    text, _, _ = tables(write_study(tmp_path), baseline="none")
+
+    header, dot, none = text.splitlines()
+    assert header.split()[:5] == ["attention", "Runs", "Validation", "BLEU", "BLEU"]
+    assert "Difference" in header and "p (Holm)" in header
+    assert dot.split()[:8] == ["dot", "2", "31.00", "\xb1", "1.41", "31.00", "\xb1", "1.41"]
+    assert " +9" in dot
+    assert " baseline " in none
+    assert len(header) == len(dot) == len(none)
+
+
+def test_failures_are_named_below_the_table(tmp_path):
+    lines = tables(sweep(tmp_path))[0].splitlines()
+
+    assert lines[1].split()[:4] == ["additive", "1", "100.00", "100.00"]
+    assert len({len(line) for line in lines[:4]}) == 1
+    assert lines[4:] == [
+        "* one run on a side: these sentences only, not other seeds",
+        "2-odd failed: attention.num_heads=3 must divide",
+        "3-killed stopped before it wrote results.json; resume=true continues it",
+    ]
+
+
+@pytest.mark.parametrize("seeds", [(1, 1), (1, 2), (2, 1)])
+def test_a_single_run_on_a_side_is_said_to_cover_the_sentences_only(tmp_path, seeds):
+    for name, number, lines in zip(
+        ("dot", "none"), seeds, (REFERENCES, ["A runs ."] * 30), strict=True
+    ):
+        for seed in range(number):
+            path = tmp_path / f"{name}{seed}"
+            write_run(path, f"attention={name}", f"seed={seed}", translations=lines)
+
+    text, _, rows = tables(tmp_path, baseline="dot")
+
+    [none] = [line for line in text.splitlines() if line.startswith("none")]
+    assert "* " in none
+    assert text.endswith("\n* one run on a side: these sentences only, not other seeds")
+    covers = {row["attention"]: row["p_value_covers"] for row in rows}
+    assert covers == {"dot": "", "none": "these sentences only, not other seeds"}
+
+
+def test_several_runs_on_both_sides_cover_seeds_and_sentences(tmp_path):
+    text, _, rows = tables(write_study(tmp_path))
+
+    assert "*" not in text
+    assert rows[1]["p_value_covers"] == "seeds and sentences"
+
+
+def test_a_seed_that_a_group_has_twice_is_warned_of(tmp_path):
+    for number, (name, seed) in enumerate([("dot", 1), ("dot", 1), ("none", 1), ("none", 2)]):
+        write_run(tmp_path / f"{number}", f"attention={name}", f"seed={seed}")
+
+    text, *_ = tables(tmp_path)
+
+    assert "\nwarning: dot has several runs with one seed; they count as different seeds" in text
+    assert "none has several" not in text
+
+
+def test_a_study_whose_runs_all_failed_says_so(tmp_path):
+    record_failure(tmp_path / "0-none", "no such file")
+
+    text, rows, groups = tables(tmp_path)
+
+    assert text == "no run has results\n0-none failed: no such file"
+    assert ([row["run"] for row in rows], groups) == (["0-none"], [])
+
+
+def test_a_single_run_is_compared_with_nothing(tmp_path):
+    write_run(tmp_path / "0-none", "attention=none", bleu=0.0)
+
+    text, [row], [group] = tables(tmp_path)
+
+    assert "Difference" not in text
+    assert (row["run"], row["bleu"]) == ("0-none", "0")
+    assert (group["runs"], group["not_compared"]) == ("1", "")
+
+
+def test_a_report_without_interventions_removes_those_of_an_earlier_one(tmp_path):
+    write_study(tmp_path)
+    (tmp_path / "interventions.csv").write_text("group,intervention\n")
+
+    text, *_ = tables(tmp_path)
+
+    assert text.endswith(
+        "\nwarning: removed the old interventions.csv; --interventions=... writes a new one"
+    )
+    assert "interventions" not in list_files(tmp_path)
+
+
+def test_an_unknown_baseline_writes_nothing(tmp_path):
+    with pytest.raises(ValueError, match="baseline=odd is not a group"):
+        tables(write_study(tmp_path), baseline="odd")
+
+    assert not (tmp_path / "groups.csv").exists()
+
+
+def test_a_full_disk_leaves_the_tables_of_before(tmp_path, monkeypatch):
+    tables(sweep(tmp_path))
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("*.*")}
+
+    def fail(descriptor):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="no space left"):
+        tables(tmp_path)
+    with pytest.raises(OSError, match="no space left"):
+        record_failure(tmp_path / "2-odd", "another reason")
+
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*.*")} == before
+    assert (tmp_path / "2-odd" / "failed.txt").read_text().startswith("attention.num_heads=3")
