@@ -91,15 +91,12 @@ def read_runtime(folder: Path) -> Runtime:
                 raise ValueError(f"it lacks {name}")
             if file_sha256(folder / name) != runtime.files[name]:
                 raise ValueError(f"{name} has another hash than {RUNTIME} says")
-    except KeyError as error:
-        raise ValueError(f"{folder}: {RUNTIME} has no valid {error}; {_WAY_OUT}") from error
-    except (ValueError, TypeError, RecursionError) as error:
-        reason = str(error)[:300]  # it may quote the whole file
-        raise ValueError(f"{folder}: {reason}; {_WAY_OUT}") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        is_missing = isinstance(error, KeyError)
+        reason = f"{RUNTIME} has no valid {error}" if is_missing else f"{error}"
+        # It may quote the whole file.
+        raise ValueError(f"{folder}: {reason[:300]}; export the model again") from error
     return runtime
-
-
-_WAY_OUT = "export the model again"
 
 
 def check_decoding(config: DecodingConfig) -> None:
