@@ -20,6 +20,7 @@ from tiny_training import ROOT, SMALL, corpus_overrides, write_corpus
 from seq2seq.checks import counted
 from seq2seq.cli import sweep
 from seq2seq.cli.sweep import launched_job, prepare_launcher, stopped_sweeps_in_one_line
+from seq2seq.files.lock import LOCK_NAME
 from seq2seq.training.monitoring.log import RunLog
 
 SWEEP = "hydra.sweep.dir=swept"
@@ -91,7 +92,7 @@ def test_a_search_maximises_the_validation_score_and_chooses_the_same_values_aga
 def running_jobs(path):
     """Return the processes that hold the locks of run directories."""
     pids = []
-    for lock in path.glob("swept/*/.lock"):
+    for lock in path.glob(f"swept/*/{LOCK_NAME}"):
         try:
             owner = re.search(r"process (\d+)", lock.read_text())
         except FileNotFoundError:

@@ -30,6 +30,7 @@ from same_run import assert_same_run
 from tiny_training import write_corpus
 
 from seq2seq.files.atomic import is_temporary
+from seq2seq.files.lock import LOCK_NAME
 
 NUM_KILLS = int(os.environ.get("FAULTS_KILLS", "2"))
 
@@ -139,4 +140,4 @@ def test_killed_runs_equal_an_undisturbed_one(
 
 def leftovers(place: Path) -> list[Path]:
     """Return the unfinished files and locks in the run directory and the cache."""
-    return [path for path in place.rglob("*") if is_temporary(path) or path.name == ".lock"]
+    return [path for path in place.rglob("*") if is_temporary(path) or path.name == LOCK_NAME]

@@ -6,6 +6,7 @@ from tiny_study import SIGNATURE, change_results, record_failure, write_run, wri
 
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import save_config
+from seq2seq.files.lock import LOCK_NAME
 from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.runs import group_runs, read_runs
 
@@ -92,7 +93,7 @@ def test_what_is_not_a_run_is_not_listed(tmp_path):
     assert [run.name for run in read_runs([tmp_path])] == ["0-none"]
 
 
-@pytest.mark.parametrize("left", [None, "config.yaml", ".lock"])
+@pytest.mark.parametrize("left", [None, "config.yaml", LOCK_NAME])
 def test_a_killed_job_was_stopped(tmp_path, left):
     (tmp_path / "0-none").mkdir()
     if left is not None:

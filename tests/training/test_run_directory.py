@@ -8,6 +8,7 @@ from tiny_training import tiny_trainer
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.config.schema import TrainConfig, load_config
+from seq2seq.files.lock import LOCK_NAME
 from seq2seq.training.progress import Progress
 from seq2seq.training.run_directory import RunDirectory, SaveClock
 
@@ -267,7 +268,7 @@ def test_nothing_is_written_to_another_run_at_the_path_of_a_moved_one(directory,
             ):
                 with pytest.raises(ValueError, match="mine was moved, replaced or deleted while"):
                     write()
-            assert names(other) == {"best.pt", ".lock"}
+            assert names(other) == {"best.pt", LOCK_NAME}
             assert other.best.read_text() == "of the other run"
 
 
