@@ -11,7 +11,7 @@ OWNERS = {
     "torchtext": {"seq2seq.data.tokenizers"},
 }
 """The packages that may import these; import-linter checks the rest (pyproject.toml)."""
-SLOW = {"lark", "matplotlib", "requests", "sacrebleu", "sacremoses", "torchtext"}
+SLOW = {"lark", "matplotlib", "sacrebleu", "sacremoses", "torchtext"}
 """Packages that are imported in functions, because they load slowly."""
 
 

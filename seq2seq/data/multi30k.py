@@ -2,7 +2,10 @@
 
 import hashlib
 import logging
+from http.client import HTTPException
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from seq2seq.data.config import Multi30kConfig
 from seq2seq.data.corpus import Corpora, load_corpora
@@ -12,12 +15,7 @@ from seq2seq.files.paths import expand_home, file_sha256
 
 logger = logging.getLogger(__name__)
 
-RETRY_WAIT = 1.0
-"""Seconds; the waits before the further tries grow from it."""
-_NUM_RETRIES = 3
-_BUSY = (429, 500, 502, 503, 504)
-"""Answers after which a request is repeated."""
-_TIMEOUTS = (10.0, 30.0)
+_TIMEOUT = 30.0
 """Seconds to connect, and between two parts of the answer."""
 
 _CHECKSUMS = Path(__file__).with_suffix(".sha256").read_text(encoding="ascii")
@@ -59,57 +57,34 @@ def _load_part(config: Multi30kConfig, *, name: str, prefix: str) -> TextFilesCo
 def fetch(url: str, *, path: Path, sha256: str) -> None:
     """Download a file of a few megabytes unless it exists; it is complete or absent.
 
-    If several processes need files of one directory, one downloads them and the others wait.
+    Several processes may download it at once.
 
     Raises:
         ValueError: The file on disk or the download has another SHA-256.
         ConnectionError: The server cannot be reached or does not send the file.
     """
-    # Imported here because it is needed at first use only.
-    from filelock import FileLock
-
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_name(".download.lock")):
-            if not path.exists():
-                _download(url, path=path, sha256=sha256)
-                return
-    found = file_sha256(path)
-    if found != sha256:
-        raise ValueError(
-            f"{path} has SHA-256 {found} instead of {sha256}; delete it to download it again"
-        )
-
-
-def _download(url: str, *, path: Path, sha256: str) -> None:
-    # Imported here because requests takes long to load.
-    import requests
-    from requests.adapters import HTTPAdapter
-    from urllib3.util import Retry
-
+    if path.exists():
+        found = file_sha256(path)
+        if found != sha256:
+            raise ValueError(
+                f"{path} has SHA-256 {found} instead of {sha256}; delete it to download it again"
+            )
+        return
     logger.info("downloading %s", url)
     way_out = f"copy it to {path} yourself, or name a directory that has it with data.root=DIR"
-    retries = Retry(
-        _NUM_RETRIES, backoff_factor=RETRY_WAIT, status_forcelist=_BUSY, raise_on_status=False
-    )
     try:
-        with requests.Session() as session:
-            for scheme in ("http://", "https://"):
-                session.mount(scheme, HTTPAdapter(max_retries=retries))
-            # Some servers call .gz files compressed, and requests would decompress them.
-            headers = {"Accept-Encoding": "identity"}
-            response = session.get(url, headers=headers, timeout=_TIMEOUTS)
-            response.raise_for_status()
-    except requests.RequestException as error:
-        reason: BaseException = error
-        while reason.__context__ is not None:  # outer messages repeat the URL and name objects
-            reason = reason.__context__
-        raise ConnectionError(f"{url}: {reason}; run again, {way_out}") from error
-    found = hashlib.sha256(response.content).hexdigest()
+        with urlopen(url, timeout=_TIMEOUT) as answer:
+            content = answer.read()
+    except (OSError, HTTPException) as error:
+        if isinstance(error, HTTPError):
+            error.close()  # it keeps the connection open
+        raise ConnectionError(f"{url}: {error}; run again, {way_out}") from error
+    found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise ValueError(f"{url}: the download has SHA-256 {found} instead of {sha256}; {way_out}")
+    path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:
-        file.write(response.content)
+        file.write(content)
 
 
 def _check_names(config: Multi30kConfig) -> None:
