@@ -128,7 +128,8 @@ def make_workplace(path: Path) -> Path:
     for name in ("configs", "seq2seq", "train.py", "translate.py"):
         (path / name).symlink_to(ROOT / name)
     (path / "data").mkdir()
-    (path / "data" / "german-english.grammar").symlink_to(ROOT / "data" / "german-english.grammar")
+    corpus = "data/german-english.tsv.gz"
+    (path / corpus).symlink_to(ROOT / corpus)
     (path / "my").mkdir()
     (path / "my" / "cosine.py").write_text(Page(PLUGIN_PAGE).blocks("python")[0], encoding="utf-8")
     run_script(path, "train.py", quickened([]))

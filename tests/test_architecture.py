@@ -7,11 +7,10 @@ ROOT = Path(__file__).parent.parent
 OWNERS = {
     "hydra": {"seq2seq.config", "seq2seq.studies", "seq2seq.cli"},
     "omegaconf": {"seq2seq.config", "seq2seq.studies", "seq2seq.cli"},
-    "lark": {"seq2seq.data.grammar"},
     "torchtext": {"seq2seq.data.tokenizers"},
 }
 """The packages that may import these; import-linter checks the rest (pyproject.toml)."""
-SLOW = {"lark", "matplotlib", "sacrebleu", "sacremoses", "torchtext"}
+SLOW = {"matplotlib", "sacrebleu", "sacremoses", "torchtext"}
 """Packages that are imported in functions, because they load slowly."""
 
 

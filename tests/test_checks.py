@@ -17,14 +17,13 @@ from seq2seq.evaluation.significance import Significance
 from seq2seq.search import BeamConfig, EarlyStopping, LengthPenaltyForm, decoding_config_types
 
 RANGES = {
-    "at least 0": """data.seed training.schedule.warmup_updates training.validation.num_samples
+    "at least 0": """training.schedule.warmup_updates training.validation.num_samples
         training.optimizer.weight_decay training.optimizer.clip_norm training.r_drop
         training.guided_attention.weight training.coverage_loss tokenizer.sampling_alpha
         decoding.min_length decoding.min_length_ratio decoding.no_repeat_ngram decoding.top_k
         decoding.coverage_penalty decoding.sharpness""",
     "at least 1": """data.max_epochs data.batch_tokens data.max_length
-        data.num_train data.num_valid data.num_test data.temperature
-        tokenizer.min_frequency training.max_epochs
+        data.temperature tokenizer.min_frequency training.max_epochs
         training.max_updates training.accumulation training.log_every training.batching.size
         training.batching.pool_size training.schedule.plateau_patience
         training.teacher_forcing.updates training.validation.every_updates
@@ -41,10 +40,12 @@ RANGES = {
         gold_base""",
     "at least 1 and at most 100": "model.encoder.num_layers model.decoder.num_layers",
     "at least 1 and at most 1,024": "training.threads threads processes",
-    "at least 1 and at most 20,000": """attention.size attention.num_heads attention.num_filters
-        attention.filter_width model.encoder.embedding_size model.encoder.hidden_size
-        model.encoder.self_attention_heads model.decoder.embedding_size model.decoder.hidden_size
-        model.decoder.self_attention_heads model.decoder.readout_size""",
+    "at least 1 and at most 500": "data.num_valid data.num_test",
+    "at least 1 and at most 20,000": """data.num_train attention.size attention.num_heads
+        attention.num_filters attention.filter_width model.encoder.embedding_size
+        model.encoder.hidden_size model.encoder.self_attention_heads
+        model.decoder.embedding_size model.decoder.hidden_size model.decoder.self_attention_heads
+        model.decoder.readout_size""",
     "at least 1 and at most 10,000": "decoding.beam_size decoding.num_samples",
     "at least 1 and at most 1,000,000,000": "tokenizer.max_training_lines",
     "at least 1 and at most 1,000,000": """data.vocabulary_size tokenizer.vocabulary_size

@@ -1,4 +1,4 @@
-"""Data configurations and a small grammar for tests."""
+"""Data configurations and a small corpus for tests."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
@@ -11,7 +11,6 @@ from seq2seq.data import (
     SentencePieceModel,
     WordsConfig,
 )
-from seq2seq.data.grammar.grammar import Grammar, parse_grammar
 
 BASE = DataConfig(
     name="base",
@@ -89,32 +88,3 @@ class TinyCorpus:
     def lines(self) -> Iterator[Pair | None]:
         self.num_readings += 1
         return iter(self.pairs)
-
-
-TOY_GRAMMAR = """\
-# a small language
-languages: de en
-
-feature number: sg*2 pl
-feature gender: m f
-
-Sentence *3: The[number gender] Noun[gender].number Verb.number .
-           | The Noun.number Verb.number .
-Sentence: nein . | no .
-
-The[sg m]: der | the
-The[sg f]: die | the
-The[pl gender]: die | the   # both
-
-words Noun[gender]: sg pl | sg pl
-  m: Hund Hunde | dog dogs
-  f: Katze Katzen | cat cats
-
-words Verb: sg pl | * sg
-  schläft schlafen | sleep sleeps
-"""
-
-
-def toy_grammar(text: str = TOY_GRAMMAR) -> Grammar:
-    """Parse a grammar whose errors name the file toy.grammar."""
-    return parse_grammar(text, path="toy.grammar")

@@ -15,14 +15,11 @@ from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.evaluation.alignment import (
     AttentionStatistics,
-    GoldLinks,
     HeadStatistics,
-    Links,
     alignment_error_rate,
-    check_links,
-    read_links,
 )
 from seq2seq.evaluation.metrics import ScoringRule
+from seq2seq.files.links import GoldLinks, Links, check_links, read_links
 from seq2seq.files.paths import expand_home
 from seq2seq.inference.interventions import Intervened, Intervention, find_intervention, intervene
 from seq2seq.inference.results import Translation

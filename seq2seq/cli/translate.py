@@ -27,8 +27,9 @@ with imports_in_one_line():
     from seq2seq.config.plugins import load_plugins
     from seq2seq.config.schema import register_schemas
     from seq2seq.data.tokenizers.interface import leading_symbols
-    from seq2seq.evaluation.alignment import Agreement, check_links, format_links, parse_links
+    from seq2seq.evaluation.alignment import Agreement
     from seq2seq.files.atomic import NewFile, whole_file, whole_files
+    from seq2seq.files.links import check_links, format_links, parse_links
     from seq2seq.files.paths import expand_home
     from seq2seq.files.text import open_lines
     from seq2seq.inference.lexical_constraints import PrefixError

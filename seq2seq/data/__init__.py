@@ -1,4 +1,4 @@
-"""Parallel text: from files, downloads and grammars to batches of token ids.
+"""Parallel text: from files and downloads to batches of token ids.
 
 Example:
     >>> from tempfile import TemporaryDirectory
@@ -14,7 +14,8 @@ Example:
     >>> folder.cleanup()
 """
 
-import seq2seq.data.multi30k  # noqa: F401  it registers its loader
+import seq2seq.data.grammar  # they register their loaders
+import seq2seq.data.multi30k  # noqa: F401
 from seq2seq.data.batching import (
     Batch,
     Batches,
@@ -44,7 +45,6 @@ from seq2seq.data.config import (
 )
 from seq2seq.data.corpus import Corpora, Corpus, ListCorpus, Pair, load_corpora
 from seq2seq.data.files import TextFilesCorpus
-from seq2seq.data.grammar.corpus import GrammarCorpus
 from seq2seq.data.segmentation import SampledCorpus, samples_segmentations, training_corpus
 from seq2seq.data.tokenizers.interface import (
     SymbolTokenizer,
@@ -76,7 +76,6 @@ __all__ = [
     "EncodedCorpus",
     "FilesConfig",
     "GrammarConfig",
-    "GrammarCorpus",
     "ListCorpus",
     "Multi30kConfig",
     "Normalization",

@@ -82,36 +82,27 @@ class DataConfig(Config, section="data", marks=(Mark.named,)):
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class _TwoLanguagesConfig(DataConfig):
-    """A corpus whose source and target cannot have one language."""
+class GrammarConfig(DataConfig):
+    """The bundled corpus: German and English sentences of a grammar, with gold word links."""
+
+    num_train: Annotated[int, Range(1, 20_000)]
+    """Number of training pairs."""
+    num_valid: Annotated[int, Range(1, 500)]
+    """Number of validation pairs."""
+    num_test: Annotated[int, Range(1, 500)]
+    """Number of test pairs."""
 
     def __post_init__(self) -> None:
         DataConfig.__post_init__(self)
-        if self.source == self.target:
+        if {self.source, self.target} != {"de", "en"}:
             raise ValueError(
-                f"data.source={self.source} and data.target={self.target} must differ for "
-                f"data={self.name}; give two language codes, such as data.source=de data.target=en"
+                f"data.source={self.source} and data.target={self.target}: the bundled corpus is "
+                "German and English; give data.source=de data.target=en, or the other direction"
             )
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class GrammarConfig(_TwoLanguagesConfig):
-    """Pairs generated from a synchronous grammar, with their gold word links."""
-
-    grammar: FilePath | None
-    """Path of the grammar file; None for the German-English grammar that ships with the package."""
-    seed: Annotated[int, Range(0)]
-    """Seed of the sentences that are drawn."""
-    num_train: Count
-    """Number of training pairs."""
-    num_valid: Count
-    """Number of validation pairs."""
-    num_test: Count
-    """Number of test pairs."""
-
-
-@dataclass(kw_only=True, slots=True, repr=False)
-class Multi30kConfig(_TwoLanguagesConfig):
+class Multi30kConfig(DataConfig):
     """Multi30k: image captions in English, German, French and Czech."""
 
     root: Annotated[FilePath, Mark.free, Mark.machine]
@@ -120,6 +111,14 @@ class Multi30kConfig(_TwoLanguagesConfig):
     """Address of the directory that files are downloaded from."""
     test: Annotated[Name, Mark.free]
     """Name of the test set."""
+
+    def __post_init__(self) -> None:
+        DataConfig.__post_init__(self)
+        if self.source == self.target:
+            raise ValueError(
+                f"data.source={self.source} and data.target={self.target} must differ for "
+                f"data={self.name}; give two language codes, such as data.source=de data.target=en"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,7 +130,7 @@ class FileSet:
     name: str
     """Name of the corpus; "" if it is the only one."""
     paths: tuple[str, ...]
-    """A source and a target file, or one file of two columns."""
+    """A source and a target file, and perhaps one of gold links; or one file of such columns."""
     weight: float = 1.0
     """Factor of the corpus's share of an epoch; see `mix`."""
     tag: str | None = None
@@ -193,8 +192,8 @@ class FilesConfig(DataConfig):
 def read_file_sets(key: str, value: object) -> list[FileSet]:
     """Read one corpus or several from the value of a key.
 
-    A corpus is a list of one or two paths, or a dictionary of `files`, `weight` and `tag`. Several
-    are a dictionary of named corpora, or a list of corpora, whose names are their numbers.
+    A corpus is a list of one to three paths, or a dictionary of `files`, `weight` and `tag`.
+    Several are a dictionary of named corpora, or a list of corpora, whose names are their numbers.
 
     Args:
         key: The key, for messages.
@@ -245,13 +244,14 @@ def _read(key: str, name: str, value: object) -> FileSet:
     paths, weight, tag = entry.get("files"), entry.get("weight", 1.0), entry.get("tag")
     if not _are_paths(paths):
         raise ValueError(
-            f"{key}={as_yaml(value)} is not a corpus; give a list of one or two paths, such as "
+            f"{key}={as_yaml(value)} is not a corpus; give a list of paths, such as "
             f"{key}=[my/a.de,my/a.en]"
         )
-    if len(paths) not in (1, 2) or not all(map(str.strip, paths)):
+    if len(paths) not in (1, 2, 3) or not all(map(str.strip, paths)):
         raise ValueError(
-            f"{key}=[{','.join(paths)}] must contain one or two paths; give a source and a target "
-            f"file, {key}=[my/a.de,my/a.en], or one tab-separated file, {key}=[my/a.tsv]"
+            f"{key}=[{','.join(paths)}] must contain one to three paths; give a source and a "
+            f"target file, {key}=[my/a.de,my/a.en], and perhaps a third of gold links, or one "
+            f"tab-separated file, {key}=[my/a.tsv]"
         )
     if unknown := [each for each in entry if each not in _KEYS]:
         raise ValueError(f"unknown key '{key}.{unknown[0]}'; one of: {', '.join(_KEYS)}")

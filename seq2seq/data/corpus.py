@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from seq2seq.data.config import DataConfig
+from seq2seq.files.links import GoldLinks
 
 
 class Pair(NamedTuple):
@@ -20,8 +21,8 @@ class Pair(NamedTuple):
 
     source: str
     target: str
-    links: frozenset[tuple[int, int]] | None = None
-    """Gold links (source word, target word), 0-based indices in text.split(); None if unknown."""
+    links: GoldLinks | None = None
+    """Gold links between words, as `text.split()` counts them; None if unknown."""
     part: int = 0
     """Index of the corpus that it comes from, if several are joined."""
     num_tags: int = 0
@@ -64,7 +65,7 @@ class ListCorpus(Corpus):
     @property
     def fingerprint(self) -> str:
         plain = [
-            [*pair[:2], None if pair.links is None else sorted(pair.links), *pair[3:]]
+            [*pair[:2], None if pair.links is None else str(pair.links), *pair[3:]]
             for pair in self._pairs
         ]
         return hashlib.sha256(json.dumps(plain).encode("ascii")).hexdigest()

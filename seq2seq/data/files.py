@@ -12,6 +12,7 @@ from pathlib import Path
 from seq2seq.checks import counted
 from seq2seq.data.config import FilesConfig, FileSet, OnInvalid, read_file_sets
 from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
+from seq2seq.files.links import GoldLinks, check_links, parse_links
 from seq2seq.files.paths import check_readable, expand_home, file_sha256
 from seq2seq.files.text import MAX_LINE, UTF16_MARKS, decode_line, is_gzip, open_text, too_long
 
@@ -30,7 +31,7 @@ def check_files(name: str, paths: Sequence[Path]) -> int:
 
     Args:
         name: Name of the corpus, as in `Corpus.name`.
-        paths: A source and a target file, or one file of two columns.
+        paths: The files, as `TextFilesCorpus` takes them.
 
     Raises:
         OSError: A file cannot be read.
@@ -45,11 +46,12 @@ def check_files(name: str, paths: Sequence[Path]) -> int:
     counts = [_count_lines(name, path) for path in paths]
     if 0 in counts:
         raise ValueError(f"data.{name}={paths[counts.index(0)]}: the file is empty")
-    if len(set(counts)) > 1:
-        raise ValueError(
-            f"data.{name}={paths[0]}: {counted(counts[0], 'line')} but {paths[1]} has {counts[1]}; "
-            "a parallel corpus needs one line per sentence in both files"
-        )
+    for path, count in zip(paths, counts, strict=True):
+        if count != counts[0]:
+            raise ValueError(
+                f"data.{name}={paths[0]}: {counted(counts[0], 'line')} but {path} has {count}; "
+                "a parallel corpus needs one line per sentence in each file"
+            )
     return counts[0]
 
 
@@ -111,7 +113,7 @@ def _direction(files: FileSet) -> tuple[str, str]:
     """Return the parts of the names that differ, without the first; "" if they say nothing."""
     source, target = (
         Path(path).name.removesuffix(".gz").split(".")[1:]
-        for path in (files.paths[0], files.paths[-1])
+        for path in (files.paths[0], files.paths[:2][-1])
     )
     only_source, only_target = (
         ".".join(part for part in names if part not in others)
@@ -169,7 +171,12 @@ class JoinedCorpus(Corpus):
                 elif tag is None:
                     yield pair._replace(part=index)
                 else:
-                    yield pair._replace(source=f"{tag} {pair.source}", part=index, num_tags=1)
+                    # The tag is the first word of the source.
+                    links = pair.links and GoldLinks(
+                        *(frozenset((i + 1, j) for i, j in each) for each in pair.links)
+                    )
+                    source = f"{tag} {pair.source}"
+                    yield pair._replace(source=source, links=links, part=index, num_tags=1)
 
 
 _INVALID_KINDS = {"empty_lines": "with an empty side", "invalid_utf8": "that are not UTF-8"}
@@ -213,7 +220,9 @@ def _open(config: FilesConfig, files: FileSet) -> "TextFilesCorpus":
     root = expand_home(config.root, key="data.root")
     warn_if_swapped(files, source=config.source, target=config.target)
     paths = [root / expand_home(path, key=files.key) for path in files.paths]
-    if len({path.resolve() for path in paths}) < len(paths) and config.source != config.target:
+    if len({path.resolve() for path in paths[:2]}) < len(paths[:2]) and (
+        config.source != config.target
+    ):
         raise ValueError(
             f"{files} is both source and target; give two files, or equal data.source and "
             "data.target to learn to copy"
@@ -228,10 +237,11 @@ def _open(config: FilesConfig, files: FileSet) -> "TextFilesCorpus":
 
 
 class TextFilesCorpus(Corpus):
-    r"""Pairs from a source and a target file, or from one file of two tab-separated columns.
+    r"""Pairs from a source and a target file, or from one file of tab-separated columns.
 
-    Files are UTF-8 text, plain or gzipped (.gz). Lines end at `\n` or `\r\n` only; a byte order
-    mark at the start of a file is removed, and lines of white space count as empty.
+    A third file or column contains gold links; see `parse_links`. Files are UTF-8 text, plain or
+    gzipped (.gz). Lines end at `\n` or `\r\n` only; a byte order mark at the start of a file is
+    removed, and lines of white space count as empty.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -259,7 +269,8 @@ class TextFilesCorpus(Corpus):
 
         Args:
             name: Name of the corpus, as in `Corpus.name`.
-            paths: A source and a target file, or one file with a tab between the two.
+            paths: A source and a target file, and perhaps one of gold links; or one file of such
+                columns, with tabs between them.
             empty_lines: Treatment of pairs with an empty side.
             invalid_utf8: Treatment of pairs that are not UTF-8.
             allow_tabs: Whether a line of a source or a target file may contain tabs.
@@ -273,6 +284,8 @@ class TextFilesCorpus(Corpus):
         self._allow_tabs = allow_tabs
         self._on_invalid = {"empty_lines": empty_lines, "invalid_utf8": invalid_utf8}
         self._reported = False
+        self._num_columns = 0
+        """Of the lines of one file; 0 before the first one is read."""
         self.num_lines = check_files(name, self.paths)
 
     @cached_property
@@ -312,24 +325,31 @@ class TextFilesCorpus(Corpus):
         ]
         if len(sides) == 1 and sides[0].strip():
             sides = sides[0].split("\t")
-            if len(sides) != 2:
+            self._num_columns = self._num_columns or len(sides)
+            if len(sides) not in (2, 3) or len(sides) != self._num_columns:
                 raise ValueError(
                     f"{self.paths[0]}:{number}: {len(sides) - 1} tabs; a line needs one, between "
-                    "source and target, or give a file of each: [a.de,a.en]"
+                    "source and target, or two in all lines, the second before gold links; or "
+                    "give a file of each: [a.de,a.en]"
                 )
         for side, text, path in zip(
-            ("source", "target"), sides, (self.paths[0], self.paths[-1]), strict=False
+            ("source", "target"), sides, (self.paths[0], self.paths[:2][-1]), strict=False
         ):
             if not text.strip():
                 message = f"{path}:{number}: the {side} is empty"
                 raise _InvalidPairError(message, key="empty_lines")
             if "\t" in text and not self._allow_tabs:
                 raise ValueError(
-                    f"{path}:{number}: the {side} has a tab; a file of two columns is given alone, "
+                    f"{path}:{number}: the {side} has a tab; a file of columns is given alone, "
                     f"data.{self.name}=[{path}], and data.allow_tabs=true accepts tabs as text"
                 )
-        source, target = sides
-        return Pair(source=source, target=target, links=None)
+        source, target, *texts = sides
+        if not texts:
+            return Pair(source=source, target=target)
+        where = f"{self.paths[-1]}:{number}: gold links"
+        links = parse_links(texts[0], where=where)
+        check_links(links, len(source.split()), len(target.split()), where=where)
+        return Pair(source=source, target=target, links=links)
 
 
 class _InvalidPairError(ValueError):

@@ -3,21 +3,24 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from seq2seq.files.links import (
+    GoldLinks,
+    Links,
+    check_links,
+    format_links,
+    parse_links,
+    read_links,
+)
+
 if TYPE_CHECKING:
     from seq2seq.evaluation.alignment import (
         Agreement,
         AttentionStatistics,
-        GoldLinks,
         HeadStatistics,
-        Links,
         alignment_error_rate,
         argmax_links,
-        check_links,
         diagonal_links,
-        format_links,
         mean_over_heads,
-        parse_links,
-        read_links,
         word_links,
         word_weights,
     )

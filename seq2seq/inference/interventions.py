@@ -18,8 +18,8 @@ from torch import Tensor
 from seq2seq.attention import Attention, AttentionState, Memory
 from seq2seq.checkpoints.checkpoint import load_checkpoints
 from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
-from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.metrics import ScoringRule, corpus_bleu, sentence_statistics
+from seq2seq.files.links import GoldLinks
 from seq2seq.inference.results import Translation, encode_lines
 from seq2seq.inference.translation import EncodedPair
 from seq2seq.inference.translator import Translator

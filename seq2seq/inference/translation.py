@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from seq2seq.data.tokenizers.interface import TokenizerPair
-from seq2seq.evaluation.alignment import Links, word_links
+from seq2seq.evaluation.alignment import word_links
+from seq2seq.files.links import Links
 from seq2seq.inference.ensemble import Ensemble
 from seq2seq.inference.results import EncodedLine, TranslatedHypothesis, Translation
 from seq2seq.model.seq2seq import Seq2Seq

@@ -17,7 +17,7 @@ from seq2seq.checkpoints.checkpoint import load_checkpoints
 from seq2seq.checks import counted
 from seq2seq.data.batching import IdRows, pad
 from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
-from seq2seq.evaluation.alignment import Links
+from seq2seq.files.links import Links
 from seq2seq.files.text import parallel
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixEncoder

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from seq2seq.config.composition import USER_ERRORS, describe_error
-from seq2seq.evaluation.alignment import read_links
 from seq2seq.evaluation.metrics import Array, ScoringRule, corpus_bleu, sentence_statistics
 from seq2seq.evaluation.significance import (
     SENTENCES_ONLY,
@@ -19,6 +18,7 @@ from seq2seq.evaluation.significance import (
     correct,
     p_text,
 )
+from seq2seq.files.links import read_links
 from seq2seq.inference.interventions import (
     Intervention,
     OnHead,

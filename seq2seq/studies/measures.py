@@ -15,15 +15,10 @@ from torch import Tensor
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.data import load_corpora
-from seq2seq.evaluation.alignment import (
-    STATISTICS,
-    Agreement,
-    GoldLinks,
-    read_links,
-    sentence_sums,
-)
+from seq2seq.evaluation.alignment import STATISTICS, Agreement, sentence_sums
 from seq2seq.evaluation.metrics import Array, ScoringRule, SplitWords, build_bleu, build_metrics
 from seq2seq.evaluation.significance import Score, compare_groups, correct
+from seq2seq.files.links import GoldLinks, read_links
 from seq2seq.inference.results import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.runs import Group, StudyRun

@@ -23,7 +23,7 @@ from seq2seq.data import (
 )
 from seq2seq.data.batching import LinkedTokens
 from seq2seq.data.cache import cache_path, digest, encoding_key, is_cached, new_folder
-from seq2seq.evaluation.alignment import Links, check_links, read_links
+from seq2seq.files.links import Links, check_links, read_links
 from seq2seq.files.paths import expand_home, file_sha256
 
 logger = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ def _gold_pairs(corpus: Corpus) -> Iterator[tuple[Pair, Links]]:
                 f"{_KEY}.alignments=null uses the links of the corpus, but this corpus has none; "
                 "give a file of Pharaoh text with one line for each line of the training text"
             )
-        yield pair, pair.links
+        yield pair, pair.links.possible
 
 
 def _aligned_pairs(corpus: Corpus, path: str) -> Iterator[tuple[Pair, Links]]:

@@ -24,7 +24,6 @@ from seq2seq.data import (
 from seq2seq.data.batching import IdRows, Mixture, Numbers, training_mixture
 from seq2seq.data.cache import check_cache, digest
 from seq2seq.data.tokenizers.interface import check_tags, check_user_symbols, with_tags
-from seq2seq.evaluation.alignment import GoldLinks
 from seq2seq.evaluation.metrics import (
     DEFAULT_RULE,
     ScoringRule,
@@ -32,6 +31,7 @@ from seq2seq.evaluation.metrics import (
     choose_bleu_tokenize,
     describe_spacing,
 )
+from seq2seq.files.links import GoldLinks
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.special_tokens import UNK
 from seq2seq.training.guided_attention import check_guided_attention, read_token_links
@@ -120,7 +120,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
             encoded=ids,
             sources=[pair.source for pair in pairs],
             references=[pair.target for pair in pairs],
-            gold=[GoldLinks(each, each) for each in links] if len(links) == len(pairs) else None,
+            gold=links if len(links) == len(pairs) else None,
             scoring_rule=rule,
         )
 

@@ -10,7 +10,7 @@ import torch
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.checks import counted
-from seq2seq.evaluation.alignment import format_links, mean_over_heads
+from seq2seq.evaluation.alignment import mean_over_heads
 from seq2seq.evaluation.metrics import Scores
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.numerics import Numerics
@@ -127,7 +127,7 @@ def _write_texts(
         "ref": data.references,
     }
     if data.gold is not None:
-        texts["gold"] = (format_links(gold.possible) for gold in data.gold)
+        texts["gold"] = map(str, data.gold)
     for suffix, lines in texts.items():
         directory.write(directory.text(name, suffix).name, "".join(f"{line}\n" for line in lines))
 

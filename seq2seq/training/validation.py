@@ -16,11 +16,11 @@ from seq2seq.data.batching import Numbers
 from seq2seq.evaluation.alignment import (
     AttentionStatistics,
     HeadStatistics,
-    Links,
     alignment_error_rate,
     diagonal_links,
 )
 from seq2seq.evaluation.metrics import Scores, score
+from seq2seq.files.links import Links
 from seq2seq.inference.mbr import search_texts
 from seq2seq.inference.results import EncodedLine, make_translation
 from seq2seq.inference.translation import attention_links, score_targets

@@ -41,7 +41,7 @@ def start(*arguments: str, cwd) -> subprocess.Popen[str]:
             ["data=files", "data.train=[a.de,a.en]", "data.valid=[b.tsv]", "data.test=[c.tsv]"],
             "data.train=a.de: no such file; give an absolute path",
         ),
-        (["data.grammar=my.grammar"], "data.grammar=my.grammar does not exist"),
+        (["data.source=fr"], "data.source=fr and data.target=en: the bundled corpus is German"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_no_trace(train, tmp_path, arguments, line):

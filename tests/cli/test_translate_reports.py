@@ -4,7 +4,7 @@ import pytest
 from tiny_translator import BEST, GREEDY, SENTENCES, make_translate_config, write_checkpoint
 
 from seq2seq.cli.translate import translate
-from seq2seq.evaluation.alignment import format_links, read_links
+from seq2seq.files.links import format_links, read_links
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device, Precision
 

@@ -83,7 +83,7 @@ def test_a_configuration_is_refused_before_it_is_composed() -> None:
             ["data=files", "data.root=a", "data=grammar", "data=files", "-m", "~seed", "~seed"],
             ["data is given several times; the last value holds: data=files"],
         ),
-        (["seed=1,2", "seed=1,2", "plugins=[a.py]", "data.seed=3"], []),
+        (["seed=1,2", "seed=1,2", "plugins=[a.py]", "data.num_test=3"], []),
     ],
 )
 def test_a_key_with_several_values_is_named_in_a_warning(

@@ -20,19 +20,30 @@ from seq2seq.data import (
 from seq2seq.data.config import FileSet, read_file_sets
 
 SHARED = shared(long_pairs=OnInvalid.skip)
-GRAMMAR = GrammarConfig(
-    **SHARED, grammar="data/x.grammar", seed=0, num_train=5, num_valid=3, num_test=2
-)
+GRAMMAR = GrammarConfig(**SHARED, num_train=5, num_valid=3, num_test=2)
 MULTI30K = Multi30kConfig(
     **SHARED, root="data/multi30k", base_url="https://example.org", test="test_2016_flickr"
 )
 FILES = FilesConfig(**SHARED, train=["a.de", "a.en"], valid=["b.tsv"], test=["c.tsv.gz"])
 
 
-@pytest.mark.parametrize("config", [GRAMMAR, MULTI30K])
-def test_equal_languages_are_refused_where_a_corpus_has_two(config):
-    with pytest.raises(ValueError, match=r"data\.source=en and data\.target=en must differ for"):
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [(GRAMMAR, ": the bundled corpus is German and"), (MULTI30K, " must differ")],
+)
+def test_equal_languages_are_refused_where_a_corpus_has_two(config, message):
+    with pytest.raises(ValueError, match=f"^data.source=en and data.target=en{message}"):
         dataclasses.replace(config, source="en")
+
+
+@pytest.mark.parametrize(("key", "most"), [("train", 20_000), ("valid", 500), ("test", 500)])
+def test_more_pairs_than_the_bundled_corpus_has_are_refused(key, most):
+    dataclasses.replace(GRAMMAR, **{f"num_{key}": most})
+
+    with pytest.raises(
+        ValueError, match=rf"^data\.num_{key}={most + 1} must be .* at most {most:,}"
+    ):
+        dataclasses.replace(GRAMMAR, **{f"num_{key}": most + 1})
 
 
 def test_own_files_may_have_one_language_and_be_the_same_file():
@@ -41,11 +52,11 @@ def test_own_files_may_have_one_language_and_be_the_same_file():
     assert config.source == config.target
 
 
-@pytest.mark.parametrize("paths", [[], ["a", "b", "c"], [""], ["a", " "]])
+@pytest.mark.parametrize("paths", [[], ["a", "b", "c", "d"], [""], ["a", " "]])
 @pytest.mark.parametrize("key", ["train", "valid", "test"])
-def test_other_than_one_or_two_paths_are_refused(key, paths):
+def test_other_than_one_to_three_paths_are_refused(key, paths):
     with pytest.raises(
-        ValueError, match=rf"data\.{key}=\[.*\] must contain one or two paths; give"
+        ValueError, match=rf"data\.{key}=\[.*\] must contain one to three paths; give"
     ):
         dataclasses.replace(FILES, **{key: paths})
 
@@ -73,7 +84,7 @@ def test_several_training_corpora_are_read():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"train": {"news": ["a", "b", "c"]}}, "data.train.news=[a,b,c] must contain one or two"),
+        ({"train": {"news": list("abcd")}}, "data.train.news=[a,b,c,d] must contain one to three"),
         ({"train": SEVERAL, "temperature": 0.5}, "data.temperature=0.5 must be at least 1"),
         ({"temperature": 2}, "data.temperature=2 mixes several corpora, but data.train is one"),
         ({"test": [["a.tsv"], ["b.tsv"]]}, "data.test names 2 sets, but a run scores one"),
@@ -131,9 +142,9 @@ def test_a_list_of_corpora_numbers_them():
         ({"a b": ["c"]}, "data.train: 'a b' is not a name for a corpus; use letters"),
         (
             {"news": "a.tsv"},
-            "data.train.news=a.tsv is not a corpus; give a list of one or two paths",
+            "data.train.news=a.tsv is not a corpus; give a list of paths, such as data.train.",
         ),
-        ([["a", "b"], "c"], "data.train.2=c is not a corpus; give a list of one"),
+        ([["a", "b"], "c"], "data.train.2=c is not a corpus; give a list of"),
         ({"news": {"weight": 2}}, "data.train.news={'weight': 2} is not a corpus"),
         (
             {"news": {"files": ["a"], "wieght": 2}},
@@ -141,7 +152,7 @@ def test_a_list_of_corpora_numbers_them():
         ),
         (
             {"files": "a.tsv"},
-            "data.train={'files': 'a.tsv'} is not a corpus; give a list of one or two paths",
+            "data.train={'files': 'a.tsv'} is not a corpus; give a list of paths, such",
         ),
         ({"files": ["a"], "weight": 0}, "data.train.weight=0 must be a number above 0"),
         ({"files": ["a"], "weight": True}, "data.train.weight=True must be a number above 0"),

@@ -12,6 +12,7 @@ from seq2seq.data import (
     Pair,
     load_corpora,
 )
+from seq2seq.files.links import parse_links
 
 
 def test_a_type_without_a_loader_is_refused():
@@ -25,7 +26,7 @@ def test_importing_the_package_registers_the_loader(config_type):
 
 
 def test_pairs_in_memory_are_a_corpus():
-    pairs = [Pair("ja", "yes"), Pair("n\u00f6", "no", frozenset({(0, 0)}))]
+    pairs = [Pair("ja", "yes"), Pair("n\u00f6", "no", parse_links("0-0", where=""))]
 
     corpus = ListCorpus(iter(pairs), name="train")
 

@@ -16,6 +16,7 @@ from seq2seq.data.files import (
     check_same_order,
     warn_if_swapped,
 )
+from seq2seq.files.links import GoldLinks
 
 TEXT = "Ein Hund l\u00e4uft.\nZwei M\u00e4nner.\n"
 
@@ -62,6 +63,7 @@ def test_some_zero_bytes_are_not_utf16(tmp_path):
         (["a.en.gz", "a.de.gz"], "en", True),
         (["en.en.txt", "b.de.txt"], "en", True),
         (["a.de", "a.en"], "en", False),
+        (["a.en", "a.de", "a.align"], "en", True),
         (["en/a.de", "de/a.en"], "en", False),
         (["en", "de"], "en", False),
         (["a.en"], "en", False),
@@ -230,17 +232,58 @@ def test_different_line_counts_are_refused_before_reading_pairs(tmp_path):
 
     assert str(caught.value) == (
         f"data.train={source}: 3 lines but {target} has 2; "
-        "a parallel corpus needs one line per sentence in both files"
+        "a parallel corpus needs one line per sentence in each file"
     )
 
 
-@pytest.mark.parametrize(("line", "num_tabs"), [(b"nein no", 0), (b"nein\tno\tnope", 2)])
-def test_other_than_two_columns_are_named_by_line(tmp_path, line, num_tabs):
-    table = write(tmp_path / "b.tsv", b"ja\tyes\n" + line + b"\n")
+@pytest.mark.parametrize(
+    ("first", "line", "num_tabs"),
+    [
+        (b"ja\tyes", b"nein no", 0),
+        (b"ja\tyes", b"nein\tno\t0-0", 2),
+        (b"ja\tyes\t0-0", b"nein\tno", 1),
+        (b"\tyes", b"nein\tno\t0-0\tx", 3),
+    ],
+)
+def test_other_than_two_or_three_columns_are_named_by_line(tmp_path, first, line, num_tabs):
+    table = write(tmp_path / "b.tsv", first + b"\n" + line + b"\n")
     corpus = make_corpus(table, empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.skip)
 
     with pytest.raises(ValueError, match=rf"b\.tsv:2: {num_tabs} tabs; a line needs one, between"):
         list(corpus)
+
+
+def test_a_third_file_or_column_contains_gold_links(tmp_path):
+    source = write(tmp_path / "a.de", b"der Hund\nja\n\n")
+    target = write(tmp_path / "a.en", b"the dog\nyes\nno\n")
+    links = write(tmp_path / "a.align.gz", b"0-0 1p1\n\n0-7\n")
+    table = write(tmp_path / "b.tsv", b"der Hund\tthe dog\t1p1 0-0\nja\tyes\t\n\t\t\n")
+
+    for paths in ([source, target, links], [table]):
+        assert list(make_corpus(*paths, empty_lines=OnInvalid.skip)) == [
+            Pair("der Hund", "the dog", GoldLinks({(0, 0)}, {(0, 0), (1, 1)})),
+            Pair("ja", "yes", GoldLinks(frozenset(), frozenset())),
+        ]
+
+
+@pytest.mark.parametrize("text", ["1-0 0_0", "0-1", "x"])
+def test_wrong_links_are_named_by_file_and_line(tmp_path, text):
+    source = write(tmp_path / "a.de", b"ja doch\nja doch\n")
+    target = write(tmp_path / "a.en", b"yes\nyes\n")
+    links = write(tmp_path / "a.align", f"0-0\n{text}\n".encode())
+    table = write(tmp_path / "b.tsv", f"ja doch\tyes\t0-0\nja doch\tyes\t{text}\n".encode())
+
+    for paths in ([source, target, links], [table]):
+        with pytest.raises(ValueError, match=f"^{paths[-1]}:2: gold links: .*source-target, both"):
+            list(make_corpus(*paths))
+
+
+def test_a_file_of_links_with_other_lines_is_refused(tmp_path):
+    files = [write(tmp_path / name, b"ja\nja\n") for name in ("a.de", "a.en")]
+    links = write(tmp_path / "a.align", b"0-0\n")
+
+    with pytest.raises(ValueError, match=f"a.de: 2 lines but {links} has 1; a parallel corpus"):
+        make_corpus(*files, links)
 
 
 def test_invalid_utf8_is_named_by_file_line_and_byte(tmp_path):

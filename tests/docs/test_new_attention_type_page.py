@@ -21,7 +21,7 @@ PUBLIC, INNER = (
 )
 COPIED = (
     "configs",
-    "data/german-english.grammar",
+    "data/german-english.tsv.gz",
     "pyproject.toml",
     "seq2seq",
     "tests/attention",

@@ -39,7 +39,7 @@ FUNCTION = """({ model, lines, rows }) => {
 @pytest.fixture(scope="module")
 def corpus():
     fields = shared(name="grammar", num_train=NUM_LINES // 2, num_valid=1, num_test=1)
-    return load_corpora(GrammarConfig(**fields, grammar=None, seed=1)).train
+    return load_corpora(GrammarConfig(**fields)).train
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,7 @@ def test_empty_directories_are_deleted_up_to_the_one_to_keep(tmp_path, monkeypat
     assert sorted(str(path) for path in Path().rglob("*")) == left
 
 
-@pytest.mark.parametrize("path", ["configs/train.yaml", "data/german-english.grammar"])
+@pytest.mark.parametrize("path", ["configs/train.yaml", "data/german-english.tsv.gz"])
 def test_resource_of_a_checkout_stands_beside_the_package(path):
     assert resource(path).is_file()
 

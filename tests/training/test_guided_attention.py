@@ -2,6 +2,7 @@ import gzip
 import json
 import logging
 import math
+import random
 from pathlib import Path
 
 import pytest
@@ -147,20 +148,11 @@ def test_the_fingerprint_depends_on_used_alignments(tmp_path):
     assert len({plain, off, *fingerprints}) == 4
 
 
-REVERSAL = """\
-languages: de en
-Sentence: Word Word2 Word3 Word4 Word5 . | Word5 Word4 Word3 Word2 Word .
-words Word: * | *
-  eins | one
-  zwei | two
-  drei | three
-  vier | four
-  elf | eleven
-"""
-GRAMMAR = (
-    "data.num_train=500",
-    "data.num_valid=5",
-    "data.num_test=20",
+NUMBERS = {"eins": "one", "zwei": "two", "drei": "three", "vier": "four", "elf": "eleven"}
+REVERSAL = (
+    "data=files",
+    "data.source=de",
+    "data.target=en",
     "data.batch_tokens=150",
     "tokenizer=words",
     "training.max_epochs=3",
@@ -182,14 +174,21 @@ GRAMMAR = (
 )
 
 
-def grammar_config(folder: Path, *overrides: str) -> TrainConfig:
-    (folder / "reversal.grammar").write_text(REVERSAL)
-    own = (f"data.grammar='{folder}/reversal.grammar'", f"data.cache_dir='{folder}/cache'")
-    return load_config(*GRAMMAR, *own, *overrides)
+def reversal_config(folder: Path, *overrides: str) -> TrainConfig:
+    """Configure a run whose targets have the words of the sources in reverse, in three columns."""
+    draw = random.Random(1)
+    for name, size in (("train", 500), ("valid", 5), ("test", 20)):
+        lines = ""
+        for words in (draw.choices(list(NUMBERS), k=5) for _ in range(size)):
+            target = " ".join(NUMBERS[word] for word in reversed(words))
+            lines += f"{' '.join(words)} .\t{target} .\t0-4 1-3 2-2 3-1 4-0 5-5\n"
+        (folder / f"{name}.tsv").write_text(lines)
+    files = [f"data.{name}=['{folder}/{name}.tsv']" for name in ("train", "valid", "test")]
+    return load_config(*REVERSAL, *files, f"data.cache_dir='{folder}/cache'", *overrides)
 
 
 def test_guided_attention_agrees_with_gold_links_after_a_few_updates(tmp_path):
-    run_training(grammar_config(tmp_path, "training.guided_attention.weight=1"), tmp_path / "run")
+    run_training(reversal_config(tmp_path, "training.guided_attention.weight=1"), tmp_path / "run")
 
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["test"]["aer"] < 0.1  # more than 0.3 without it
@@ -211,6 +210,18 @@ def test_links_are_read_once_and_logged_each_time(tmp_path, caplog, monkeypatch)
     assert again.fingerprint == first.fingerprint
     assert [message for message in caplog.messages if "guide" in message] == logged
     assert len(logged) == 1
+
+
+def test_links_of_a_third_file_are_those_of_a_file_of_alignments(tmp_path):
+    plain = prepare_data(guided_config(tmp_path, ALIGNMENTS))
+    files = f"files: ['{tmp_path}/a.train','{tmp_path}/b.train','{tmp_path}/links.txt']"
+
+    once = f"data.train={{first: {{{files}}}}}"
+    tagged = f"data.train={{first: {{{files}}}, second: {{{files}, tag: '<2b>'}}}}"
+
+    assert links_of(prepare_data(tiny_config(tmp_path, GUIDED, once))) == links_of(plain)
+    both = links_of(prepare_data(tiny_config(tmp_path, GUIDED, tagged)))
+    assert both == [*links_of(plain), *({(t, s + 1) for t, s in row} for row in links_of(plain))]
 
 
 def test_a_gzipped_file_of_links_is_read(tmp_path):

@@ -66,7 +66,7 @@ def test_given_tokenizers_are_used(tmp_path):
     assert not list((tmp_path / "elsewhere").glob("tokenizers*"))
 
 
-def test_the_grammar_has_gold_alignments_for_each_pair(tmp_path):
+def test_the_bundled_corpus_has_gold_alignments_for_each_pair(tmp_path):
     config = load_config(
         "data.num_train=40",
         "data.num_valid=7",

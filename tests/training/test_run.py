@@ -87,9 +87,8 @@ def test_tensorboard_gets_curves_texts_maps_and_hyperparameters(run):
 
 
 def test_parts_that_do_not_fit_are_refused_before_data_are_read(tmp_path):
-    config = load_config(
-        "attention=none", "decoding=beam", "decoding.coverage_penalty=0.2", "data.grammar=missing"
-    )
+    files = ("data=files", "data.train=[missing]", "data.valid=[missing]")
+    config = load_config("attention=none", "decoding=beam", "decoding.coverage_penalty=0.2", *files)
 
     with pytest.raises(ValueError, match=r"decoding\.coverage_penalty=0\.2 needs attention"):
         run_training(config, tmp_path / "run")

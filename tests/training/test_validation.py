@@ -19,7 +19,8 @@ from tiny_translator import GREEDY
 
 from seq2seq.config.schema import Metric, build_model, load_config
 from seq2seq.data import CharacterTokenizer, Pair, TokenizerPair, encode_corpus
-from seq2seq.evaluation.alignment import GoldLinks, HeadStatistics
+from seq2seq.evaluation.alignment import HeadStatistics
+from seq2seq.files.links import GoldLinks
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.search import Hypothesis
@@ -54,8 +55,8 @@ class Corpus:
         return self.lines()
 
     def lines(self):
-        yield Pair("c", "x", frozenset({(0, 0)}))
-        yield Pair("a b", "z y", frozenset({(1, 0), (1, 1)}))
+        yield Pair("c", "x", gold_links({(0, 0)}))
+        yield Pair("a b", "z y", gold_links({(1, 0), (1, 1)}))
 
 
 def evaluator(folder, *, batch_size: int = 2, gold: bool = True) -> Evaluator:
@@ -68,7 +69,7 @@ def evaluator(folder, *, batch_size: int = 2, gold: bool = True) -> Evaluator:
         encoded=encode_corpus(Corpus(), tokenizers, config.data),
         sources=[pair.source for pair in pairs],
         references=[pair.target for pair in pairs],
-        gold=[gold_of(pair) for pair in pairs] if gold else None,
+        gold=[pair.links for pair in pairs] if gold else None,
     )
     return Evaluator(
         data=data,
@@ -79,9 +80,8 @@ def evaluator(folder, *, batch_size: int = 2, gold: bool = True) -> Evaluator:
     )
 
 
-def gold_of(pair: Pair) -> GoldLinks:
-    assert pair.links is not None
-    return GoldLinks(pair.links, pair.links)
+def gold_links(links: set[tuple[int, int]]) -> GoldLinks:
+    return GoldLinks(frozenset(links), frozenset(links))
 
 
 class FakeModel(torch.nn.Module):

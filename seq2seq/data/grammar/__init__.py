@@ -1,1 +1,0 @@
-"""Parallel corpora generated from a synchronous grammar, with gold word links."""

@@ -1,0 +1,156 @@
+"""The bundled corpus is distinct, reproducible, nearly one to one, and aligned word by word."""
+
+import gzip
+import random
+import runpy
+from collections import Counter
+from dataclasses import replace
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_data import shared
+
+from seq2seq.config.schema import load_config
+from seq2seq.data import Corpora, GrammarConfig, Pair, load_corpora
+from seq2seq.evaluation.alignment import alignment_error_rate, diagonal_links
+from seq2seq.files.links import GoldLinks
+
+SCRIPT = Path(__file__).parents[2] / "data" / "german_english.py"
+CONFIG = GrammarConfig(**shared(name="grammar"), num_train=700, num_valid=100, num_test=200)
+
+
+@pytest.fixture(scope="module")
+def script() -> dict[str, Any]:
+    return runpy.run_path(str(SCRIPT))
+
+
+@pytest.fixture(scope="module")
+def corpora() -> Corpora:
+    return load_corpora(CONFIG)
+
+
+@pytest.fixture(scope="module")
+def pairs(corpora):
+    return [pair for corpus in corpora[:3] for pair in corpus]
+
+
+def test_the_script_writes_the_file_again(script):
+    # Another zlib may pack the same text differently.
+    assert script["corpus"]().encode() == gzip.decompress(script["CORPUS"].read_bytes())
+
+
+def test_all_pairs_differ_and_fill_the_file():
+    whole = load_corpora(load_config().data)
+    pairs = [pair for corpus in (whole.test, whole.valid, whole.train) for pair in corpus]
+
+    assert [corpus.num_lines for corpus in whole[:3]] == [20_000, 500, 500]
+    assert len({pair.source for pair in pairs}) == len(pairs) == 21_000
+    assert len({pair.target for pair in pairs}) == len(pairs)
+
+
+def test_a_part_is_the_first_pairs_whatever_the_others_are(corpora):
+    smaller = load_corpora(replace(CONFIG, num_train=10, num_valid=4, num_test=5))
+
+    found = [(each.name, each.num_lines, list(each)) for each in smaller[:3]]
+    assert found == [
+        (each.name, size, list(each)[:size])
+        for each, size in zip(corpora[:3], (10, 4, 5), strict=True)
+    ]
+
+
+def test_other_direction_has_the_same_pairs_with_links_transposed(corpora):
+    back = load_corpora(replace(CONFIG, source="en", target="de"))
+
+    assert list(map(_swap, corpora.train)) == list(back.train)
+
+
+@pytest.mark.parametrize("change", [{"num_train": 701}, {"source": "en", "target": "de"}])
+def test_fingerprint_follows_the_pairs(corpora, change):
+    again = load_corpora(CONFIG)
+
+    assert len({corpus.fingerprint for corpus in corpora[:3]}) == 3
+    assert [each.fingerprint for each in corpora[:3]] == [each.fingerprint for each in again[:3]]
+    changed = load_corpora(replace(CONFIG, **change))
+    assert changed.train.fingerprint != corpora.train.fingerprint
+
+
+def test_sentences_are_like_text(pairs):
+    for texts in zip(*((pair.source, pair.target) for pair in pairs), strict=True):
+        words = [text.split() for text in texts]
+        lengths = [len(sentence) for sentence in words]
+        assert all(text[0].isupper() and text[-1] in ".?" for text in texts)
+        assert [" ".join(sentence) for sentence in words] == list(texts)
+        assert all(word.rstrip(".,?").isalpha() for word in chain(*words))
+        assert 150 <= len({word.rstrip(".,?").lower() for word in chain(*words)}) <= 350
+        assert sum(3 <= length <= 16 for length in lengths) / len(lengths) > 0.98
+        assert max(lengths) <= 24
+        assert 7 < sum(lengths) / len(lengths) < 10
+
+
+def test_characters_of_a_sentence_are_no_more_than_the_default_max_length(pairs):
+    longest = max(len(text) for pair in pairs for text in (pair.source, pair.target))
+
+    assert longest <= load_config("data=grammar").data.max_length
+
+
+def test_articles_and_commas_follow_the_rules_of_the_language(pairs):
+    for pair in pairs:
+        for before, word in pairwise(pair.target.lower().split()):
+            assert before != "a" or word[0] not in "aeiou"
+        for before, word in pairwise(pair.source.split()):
+            assert word not in ("weil", "obwohl", "wenn", "dass", "ob") or before.endswith(",")
+
+
+def test_phenomena_occur_and_are_linked(pairs):
+    linked = {
+        (_bare(pair.source, source), _bare(pair.target, target))
+        for pair in pairs
+        for source, target in pair.links.sure
+    }
+
+    expected = "nicht-not kein-no zehn-ten dass-that weil-because an-calls gesehen-seen kann-can "
+    expected += "wer-who wen-whom ruft-does schwarzes-black den-the"
+    assert {tuple(words.split("-")) for words in expected.split()} <= linked
+
+
+def test_every_word_is_linked(pairs):
+    for pair in pairs:
+        assert {s for s, _ in pair.links.sure} == set(range(len(pair.source.split())))
+        assert {t for _, t in pair.links.sure} == set(range(len(pair.target.split())))
+
+
+def test_one_link_for_each_target_word_is_nearly_the_gold_alignment(pairs):
+    gold = [pair.links for pair in pairs]
+    first_links = [
+        frozenset((min(s for s, target in links if target == t), t) for _, t in links)
+        for links in (pair.links.sure for pair in pairs)
+    ]
+    diagonals = [
+        diagonal_links(len(pair.source.split()), len(pair.target.split())) for pair in pairs
+    ]
+
+    assert alignment_error_rate(first_links, gold) <= 0.06
+    assert alignment_error_rate(diagonals, gold) >= 0.35
+
+
+def test_no_sentence_has_two_translations(script):
+    # The corpus drops second translations, so look at what it is drawn from.
+    translations: dict[str, set[str]] = {}
+    drawn = script["pairs"](script["GRAMMAR"].read_text("utf-8"), random.Random(4))
+    for source, target, _ in islice(drawn, 1500):
+        translations.setdefault(source, set()).add(target)
+        translations.setdefault(target, set()).add(source)
+
+    assert Counter(len(texts) for texts in translations.values()).keys() == {1}
+
+
+def _swap(pair: Pair) -> Pair:
+    assert pair.links is not None
+    links = frozenset((t, s) for s, t in pair.links.sure)
+    return Pair(pair.target, pair.source, GoldLinks(links, links))
+
+
+def _bare(text: str, index: int) -> str:
+    return text.split()[index].rstrip(".,?").lower()
