@@ -196,4 +196,4 @@ def assert_gradients_close(
         distance = (actual[name] - gradient).norm().item()
         if not distance <= tolerance * max(gradient.norm().item(), 1):
             different[name] = distance
-    assert different == {}
+    assert not different, different

@@ -86,7 +86,8 @@ def run(checkpoint, lines, tmp_path, **changes):
 def test_each_adversarial_line_becomes_one_line(checkpoint, tmp_path):
     lines = adversarial_lines(2_000)
 
-    written = run(checkpoint, lines, tmp_path, alignments=str(tmp_path / "links"))
+    changes = {"alignments": str(tmp_path / "links"), "split_length": 10_000}
+    written = run(checkpoint, lines, tmp_path, **changes)
 
     assert len(written) == len(lines)
     assert all(

@@ -38,7 +38,8 @@ def test_more_padding_changes_neither_values_nor_gradients(attention, form):
     assert_close(wide_readouts[:, :4], readouts, atol=1e-6, rtol=0)
     gradients = [gradients_of(summed_loss(model, batch), model) for batch in (narrow, wide)]
     # The slope of entmax15 changes without bound where a weight becomes 0.
-    tolerance = 1e-6 if attention.normalizer is Normalizer.softmax else 1e-5
+    # Rounding of fp32 differs between processors.
+    tolerance = 2e-6 if attention.normalizer is Normalizer.softmax else 1e-5
     assert_gradients_close(*gradients, tolerance=tolerance)
 
 
