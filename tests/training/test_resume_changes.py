@@ -113,7 +113,7 @@ def test_keys_of_the_training_data_allow_other_data(caplog: pytest.LogCaptureFix
     [
         ("training.validation.metric=loss", True),
         ("training.validation.lowercase=true", True),
-        ("data.target=fr", True),
+        ("data.source=en data.target=de", True),
         ("decoding.max_length_offset=3", True),
         ("decoding=beam", False),  # validations search greedily
         ("training.label_smoothing=0.2", False),
@@ -124,7 +124,7 @@ def test_scores_that_cannot_be_compared_are_forgotten(override, is_forgotten) ->
     best = [(3.0, 8), (2.0, 4)]
     progress = Progress(best=best, since_best=1, update=9, validated_update=9)
 
-    forget_best(progress, load_config(), load_config(override), "the same")
+    forget_best(progress, load_config(), load_config(*override.split()), "the same")
 
     expected = ([], 0, 0) if is_forgotten else (best, 1, 9)
     assert (progress.best, progress.since_best, progress.validated_update) == expected
