@@ -79,7 +79,7 @@ class Option(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What a category with certain values can become, and the cumulative sums of the weights."""
+    """The expansions of a category with certain values, and the sums of their weights so far."""
 
     options: list[Option]
     sums: list[float]

@@ -173,7 +173,7 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
 
 
 class _Outputs(NamedTuple):
-    """What a model computes for two targets of each of M sources."""
+    """The outputs of a model for two targets of each of M sources."""
 
     log_probabilities: Values  # (M, 2, T)
     attention_weights: Values  # (M, 2, N, T, S)
