@@ -29,18 +29,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from seq2seq.config.schema import TrainConfig, load_config
-from seq2seq.data import (
-    Batches,
-    Corpus,
-    OnInvalid,
-    Pair,
-    TextFilesCorpus,
-    Tokenizer,
-    TokenizerPair,
-    cached_tokenizers,
-    encode_corpus,
-    load_corpora,
-)
+from seq2seq.data.batching import Batches
+from seq2seq.data.cache import cached_tokenizers, encode_corpus
+from seq2seq.data.config import OnInvalid
+from seq2seq.data.corpus import Corpus, Pair, load_corpora
+from seq2seq.data.files import TextFilesCorpus
+from seq2seq.data.tokenizers.interface import Tokenizer, TokenizerPair
 
 ROOT = Path(__file__).parents[1]
 LANGUAGES = ("de", "en")

@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from seq2seq import BeamConfig, GreedyConfig, Translator
 from seq2seq.evaluation.metrics import score
-from seq2seq.export import OnnxTranslator
-from seq2seq.search import DecodingConfig
+from seq2seq.export.translator import OnnxTranslator
+from seq2seq.search.config import DecodingConfig
 
 Engine = Translator | OnnxTranslator
 SEARCHES = (GreedyConfig(), BeamConfig())

@@ -12,8 +12,9 @@ import statistics
 import time
 
 from seq2seq.config.schema import load_config
-from seq2seq.data import Batches, cached_tokenizers, collate, encode_corpus, load_corpora
-from seq2seq.data.batching import mix
+from seq2seq.data.batching import Batches, collate, mix
+from seq2seq.data.cache import cached_tokenizers, encode_corpus
+from seq2seq.data.corpus import load_corpora
 
 
 def main() -> None:

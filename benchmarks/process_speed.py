@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.train_speed import FORMS, SIZES
 from seq2seq.config.schema import TrainConfig, build_model, load_config
-from seq2seq.data import Batches, collate
+from seq2seq.data.batching import Batches, collate
 from seq2seq.runtime.distributed import (
     Ranks,
     process_group,

@@ -27,7 +27,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from seq2seq.inference.translator import Translator
-from seq2seq.search import BeamConfig, GreedyConfig
+from seq2seq.search.config import BeamConfig, GreedyConfig
 
 SEARCHES = {
     "greedy": (["decoding=greedy"], GreedyConfig()),

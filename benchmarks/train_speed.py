@@ -26,10 +26,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.operations import count_operations, product_rate
 from benchmarks.plain_loop import PlainUpdater
-from seq2seq.attention import attention_config_types
+from seq2seq.attention.base import attention_config_types
 from seq2seq.config.schema import TrainConfig, build_model, load_config
-from seq2seq.data import Batch, Batches, collate
-from seq2seq.kernels import use_kernels
+from seq2seq.data.batching import Batch, Batches, collate
+from seq2seq.kernels.products import use_kernels
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.runtime.process import keep_freed_memory

@@ -16,10 +16,10 @@ from torch import Tensor
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.cli.translate_config import TranslateConfig, shown
 from seq2seq.cli.translate_streams import open_inputs
-from seq2seq.data import load_corpora
+from seq2seq.data.corpus import load_corpora
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Precision
-from seq2seq.search import BeamConfig, DecodingConfig
+from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.search.interface import History
 
 SCRIPT = Path(__file__).parents[1] / "translate.py"

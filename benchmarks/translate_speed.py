@@ -33,11 +33,11 @@ from benchmarks.translate_cases import (
 from seq2seq.cli.translate_config import TranslateConfig, load_translate_config
 from seq2seq.evaluation.metrics import score
 from seq2seq.inference.translator import Translator
-from seq2seq.kernels import use_kernels
+from seq2seq.kernels.products import use_kernels
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.numerics import choose_numerics
 from seq2seq.runtime.process import keep_freed_memory
-from seq2seq.search import BeamConfig, DecodingConfig, EarlyStopping, GreedyConfig
+from seq2seq.search.config import BeamConfig, DecodingConfig, EarlyStopping, GreedyConfig
 
 BEAM_SIZES = (1, 5, 10, 20)
 NUM_GROUPS = 5

@@ -9,12 +9,14 @@ from typing import Annotated
 import pytest
 from tiny_translator import make_translate_config
 
-from seq2seq.attention import UniformConfig, attention_config_types
+from seq2seq.attention.base import attention_config_types
+from seq2seq.attention.uniform import UniformConfig
 from seq2seq.checks import Config, Count, FilePath, Filled, OneOf, Range, as_yaml, field_types
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.config.schema import load_config
 from seq2seq.evaluation.significance import Significance
-from seq2seq.search import BeamConfig, EarlyStopping, LengthPenaltyForm, decoding_config_types
+from seq2seq.search.config import BeamConfig, EarlyStopping, LengthPenaltyForm
+from seq2seq.search.registry import decoding_config_types
 
 RANGES = {
     "at least 0": """training.schedule.warmup_updates training.validation.num_samples

@@ -5,7 +5,7 @@ import torch
 from pretend_cuda import CUDA, DeviceMismatchError, pretend_cuda
 from torch import nn
 
-from seq2seq.attention import masked_softmax
+from seq2seq.attention.normalizers import masked_softmax
 from seq2seq.search.config import GreedyConfig
 from seq2seq.search.interface import length_limits
 

@@ -7,11 +7,14 @@ import sys
 import pytest
 
 import seq2seq
-import seq2seq.evaluation
-import seq2seq.inference
-import seq2seq.model
-from seq2seq import batch_gradients, build_model, load_config
-from seq2seq.data import Pair, make_batch, train_tokenizers
+from seq2seq import (
+    Pair,
+    batch_gradients,
+    build_model,
+    load_config,
+    make_batch,
+    train_tokenizers,
+)
 
 
 def test_all_names_are_loaded_from_their_modules():
@@ -31,14 +34,6 @@ def test_import_loads_nothing_slow():
     code = "import seq2seq, sys; sys.exit('torch' in sys.modules or 'hydra' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-@pytest.mark.parametrize("package", [seq2seq.evaluation, seq2seq.inference, seq2seq.model])
-def test_packages_offer_their_public_names(package):
-    assert sorted(package.__all__) == package.__all__
-    for name in package.__all__:
-        assert not name.startswith("_")
-        assert getattr(package, name) is not None
 
 
 def test_one_batch_from_pairs_to_gradient_and_attention_needs_public_names_only():

@@ -14,17 +14,19 @@ from typing import NamedTuple, TypeVar, get_args
 import torch
 from torch import Tensor
 
-from seq2seq.attention import (
+from seq2seq.attention.base import (
     Attention,
     AttentionConfig,
-    CausalSelfAttention,
-    CrossAttention,
-    MultiHeadConfig,
-    Normalizer,
-    SelfAttention,
     attention_config_types,
     build_attention,
 )
+from seq2seq.attention.multihead import (
+    CausalSelfAttention,
+    CrossAttention,
+    MultiHeadConfig,
+    SelfAttention,
+)
+from seq2seq.attention.normalizers import Normalizer
 
 LARGEST_SIZE = 8
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 
-from seq2seq.data import (
+from seq2seq.data.config import (
     DataConfig,
     OnInvalid,
-    Pair,
     SentencePieceConfig,
     SentencePieceModel,
     WordsConfig,
 )
+from seq2seq.data.corpus import Pair
 
 BASE = DataConfig(
     name="base",

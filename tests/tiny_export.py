@@ -2,10 +2,11 @@
 
 import torch
 
-from seq2seq.attention import AttentionConfig
+from seq2seq.attention.base import AttentionConfig
 from seq2seq.checkpoints.checkpoint import Checkpoint
 from seq2seq.config.schema import build_model, load_config
-from seq2seq.data import Pair, train_tokenizers
+from seq2seq.data.corpus import Pair
+from seq2seq.data.tokenizers.interface import train_tokenizers
 from seq2seq.special_tokens import EOS
 
 TEXTS = [

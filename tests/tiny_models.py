@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from tiny_attention import VARIANTS, attention_sizes
 from torch import Tensor, nn
 
-from seq2seq.attention import AttentionConfig
+from seq2seq.attention.base import AttentionConfig
 from seq2seq.model.config import (
     Bridge,
     DecoderConfig,

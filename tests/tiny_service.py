@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import torch
 
-from seq2seq.inference import split_sentences
 from seq2seq.inference.results import TranslatedHypothesis, Translation
-from seq2seq.search import BeamConfig, DecodingConfig
+from seq2seq.inference.sentence_splitting import split_sentences
+from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.serving.app import Service
 from seq2seq.serving.config import ServeConfig
 from seq2seq.serving.models import LoadedModel

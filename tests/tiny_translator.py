@@ -7,18 +7,19 @@ import torch
 from pytest import MonkeyPatch
 from torch import Tensor
 
-from seq2seq.attention import Memory
+from seq2seq.attention.base import Memory
 from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.checks import field_types
 from seq2seq.cli.translate_config import LongLines, OutputFormat, TranslateConfig, UnknownTokens
 from seq2seq.config.schema import TrainConfig, build_model, load_config
-from seq2seq.data import CharacterTokenizer, TokenizerPair
+from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.inference.results import TranslatedHypothesis, Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.model.recurrence import DecoderState
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import Numerics
-from seq2seq.search import BeamConfig
+from seq2seq.search.config import BeamConfig
 
 SENTENCES = [
     "ein hund rennt",

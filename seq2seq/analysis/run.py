@@ -289,7 +289,8 @@ def attend(
 
     Example:
         >>> from seq2seq import build_model, load_config
-        >>> from seq2seq.data import CharacterTokenizer, TokenizerPair
+        >>> from seq2seq.data.tokenizers.interface import TokenizerPair
+        >>> from seq2seq.data.tokenizers.words import CharacterTokenizer
         >>> model = build_model(load_config(), source_vocabulary_size=7, target_vocabulary_size=7)
         >>> tokenizers = TokenizerPair(CharacterTokenizer("abc"), CharacterTokenizer("xyz"))
         >>> translator = Translator(model, tokenizers=tokenizers)

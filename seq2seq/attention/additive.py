@@ -37,7 +37,7 @@ class AdditiveAttention(Attention):
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import AdditiveAttention, AdditiveConfig
+        >>> from seq2seq.attention.additive import AdditiveAttention, AdditiveConfig
         >>> config = AdditiveConfig(size=64)
         >>> attention = AdditiveAttention(config, query_size=20, key_size=30, value_size=30)
         >>> memory = attention.prepare(torch.randn(2, 7, 30), torch.tensor([7, 4]))

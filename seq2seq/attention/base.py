@@ -203,7 +203,7 @@ def attention_config_types() -> dict[str, type[AttentionConfig]]:
     """Return the config types of all registered attention types by name.
 
     Example:
-        >>> from seq2seq.attention import attention_config_types
+        >>> from seq2seq.attention.base import attention_config_types
         >>> attention_config_types()["additive"]().size
         256
     """
@@ -226,7 +226,8 @@ def build_attention(
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import AdditiveConfig, build_attention
+        >>> from seq2seq.attention.additive import AdditiveConfig
+        >>> from seq2seq.attention.base import build_attention
         >>> config = AdditiveConfig(size=64)
         >>> attention = build_attention(config, query_size=20, key_size=30, value_size=40)
         >>> keys, values = torch.randn(2, 7, 30), torch.randn(2, 7, 40)  # B=2, S=7

@@ -42,7 +42,9 @@ def check_attention(
         AssertionError: The type breaks a rule, which the message names.
 
     Example:
-        >>> from seq2seq.attention import Attention, DotAttention, DotConfig, check_attention
+        >>> from seq2seq.attention.base import Attention
+        >>> from seq2seq.attention.contract import check_attention
+        >>> from seq2seq.attention.dot import DotAttention, DotConfig
         >>> check_attention(DotAttention, DotConfig)
         >>> class Sigmoid(DotAttention):
         ...     def forward(self, query, memory):

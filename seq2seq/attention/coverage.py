@@ -26,7 +26,7 @@ class CoverageAttention(RememberingAttention):
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import CoverageAttention, CoverageConfig
+        >>> from seq2seq.attention.coverage import CoverageAttention, CoverageConfig
         >>> attention = CoverageAttention(CoverageConfig(), query_size=4, key_size=6, value_size=6)
         >>> memory = attention.prepare(torch.randn(2, 5, 6))
         >>> state = attention.start(memory)

@@ -26,7 +26,7 @@ class DotAttention(Attention):
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import DotAttention, DotConfig
+        >>> from seq2seq.attention.dot import DotAttention, DotConfig
         >>> attention = DotAttention(DotConfig(), query_size=2, key_size=2, value_size=2)
         >>> memory = attention.prepare(torch.tensor([[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]]))
         >>> context, weights = attention(torch.tensor([[[1.0, 2.0]]]), memory)

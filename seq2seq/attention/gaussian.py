@@ -32,7 +32,7 @@ class GaussianAttention(Attention):
         Kernel regression of y = x^2 at x = 1:
 
         >>> import torch
-        >>> from seq2seq.attention import GaussianAttention, GaussianConfig
+        >>> from seq2seq.attention.gaussian import GaussianAttention, GaussianConfig
         >>> config = GaussianConfig(size=None, learned_inverse_width=False)
         >>> attention = GaussianAttention(config, query_size=1, key_size=1, value_size=1)
         >>> x = torch.tensor([[[0.0], [1.0], [2.0]]])

@@ -22,7 +22,7 @@ class GeneralAttention(Attention):
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import GeneralAttention, GeneralConfig
+        >>> from seq2seq.attention.general import GeneralAttention, GeneralConfig
         >>> attention = GeneralAttention(GeneralConfig(), query_size=4, key_size=6, value_size=6)
         >>> memory = attention.prepare(torch.randn(2, 5, 6))
         >>> context, weights = attention(torch.randn(2, 3, 4), memory)

@@ -34,7 +34,7 @@ class LocalAttention(GeneralAttention):
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import LocalAttention, LocalConfig
+        >>> from seq2seq.attention.local import LocalAttention, LocalConfig
         >>> config = LocalConfig(window=1)
         >>> attention = LocalAttention(config, query_size=4, key_size=6, value_size=6)
         >>> _ = torch.nn.init.zeros_(attention.position_score.weight)  # the middle: p = 5 / 2

@@ -37,7 +37,7 @@ class LocationAttention(RememberingAttention):
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import LocationAttention, LocationConfig
+        >>> from seq2seq.attention.location import LocationAttention, LocationConfig
         >>> attention = LocationAttention(LocationConfig(), query_size=4, key_size=6, value_size=6)
         >>> memory = attention.prepare(torch.randn(2, 5, 6))
         >>> context, weights, state = attention.step(

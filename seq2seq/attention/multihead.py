@@ -43,7 +43,7 @@ class MultiHeadAttention(Attention):
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import MultiHeadAttention, MultiHeadConfig
+        >>> from seq2seq.attention.multihead import MultiHeadAttention, MultiHeadConfig
         >>> config = MultiHeadConfig(size=8, num_heads=2)
         >>> attention = MultiHeadAttention(config, query_size=4, key_size=6, value_size=6)
         >>> memory = attention.prepare(torch.randn(3, 5, 6))
@@ -129,7 +129,7 @@ class CrossAttention(nn.Module):
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import CrossAttention, MultiHeadConfig
+        >>> from seq2seq.attention.multihead import CrossAttention, MultiHeadConfig
         >>> config = MultiHeadConfig(size=8, num_heads=2)
         >>> attention = CrossAttention(config, query_size=4, key_size=6, value_size=6)
         >>> queries, keys = torch.randn(3, 2, 4), torch.randn(3, 5, 6)  # B=3, T=2, S=5
@@ -173,7 +173,7 @@ class SelfAttention(nn.Module):
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import MultiHeadConfig, SelfAttention
+        >>> from seq2seq.attention.multihead import MultiHeadConfig, SelfAttention
         >>> attention = SelfAttention(MultiHeadConfig(size=8, num_heads=2))
         >>> attention(torch.randn(3, 5, 8), torch.tensor([5, 2, 3])).context.shape
         torch.Size([3, 5, 8])
@@ -222,7 +222,7 @@ class CausalSelfAttention(SelfAttention):
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import CausalSelfAttention, MultiHeadConfig
+        >>> from seq2seq.attention.multihead import CausalSelfAttention, MultiHeadConfig
         >>> attention = CausalSelfAttention(MultiHeadConfig(size=8, num_heads=2))
         >>> states = torch.randn(3, 5, 8)
         >>> context, past = attention.step(states[:, 0], attention.start(states[:, 0]))

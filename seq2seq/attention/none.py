@@ -29,7 +29,7 @@ class NoAttention(Attention):
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import NoAttention, NoAttentionConfig
+        >>> from seq2seq.attention.none import NoAttention, NoAttentionConfig
         >>> attention = NoAttention(NoAttentionConfig(), query_size=4, key_size=6, value_size=6)
         >>> memory = attention.prepare(torch.randn(2, 5, 6))
         >>> context, weights = attention(torch.randn(2, 3, 4), memory)

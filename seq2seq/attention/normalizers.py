@@ -29,7 +29,7 @@ def masked_softmax(scores: Tensor, valid: Tensor) -> Tensor:
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import masked_softmax
+        >>> from seq2seq.attention.normalizers import masked_softmax
         >>> scores = torch.zeros(2, 1, 3)  # B=2, T=1, S=3
         >>> masked_softmax(scores, torch.tensor([2, 0]))
         tensor([[[0.5000, 0.5000, 0.0000]],
@@ -115,7 +115,7 @@ def masked_sparsemax(scores: Tensor, valid: Tensor) -> Tensor:
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import masked_sparsemax
+        >>> from seq2seq.attention.normalizers import masked_sparsemax
         >>> masked_sparsemax(torch.tensor([[[0.5, 0.0, -2.0, 9.0]]]), torch.tensor([3]))
         tensor([[[0.7500, 0.2500, 0.0000, 0.0000]]])
     """
@@ -132,7 +132,7 @@ def masked_entmax15(scores: Tensor, valid: Tensor) -> Tensor:
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import masked_entmax15
+        >>> from seq2seq.attention.normalizers import masked_entmax15
         >>> masked_entmax15(torch.tensor([[[0.5, 0.0, -2.0, 9.0]]]), torch.tensor([3]))
         tensor([[[0.6740, 0.3260, 0.0000, 0.0000]]])
     """

@@ -23,7 +23,7 @@ class UniformAttention(Attention):
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention import UniformAttention, UniformConfig
+        >>> from seq2seq.attention.uniform import UniformAttention, UniformConfig
         >>> attention = UniformAttention(UniformConfig(), query_size=4, key_size=2, value_size=2)
         >>> memory = attention.prepare(torch.tensor([[[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]]]),
         ...                            torch.tensor([2]))

@@ -11,9 +11,13 @@ from torch import Tensor
 from seq2seq.checks import Mark
 from seq2seq.config.schema import TrainConfig, build_model
 from seq2seq.config.serialization import config_differences, config_from_checkpoint, config_to_dict
-from seq2seq.data import TokenizerPair, tokenizers_from_state, tokenizers_state
 from seq2seq.data.cache import digest
-from seq2seq.data.tokenizers.interface import TokenizerState
+from seq2seq.data.tokenizers.interface import (
+    TokenizerPair,
+    TokenizerState,
+    tokenizers_from_state,
+    tokenizers_state,
+)
 from seq2seq.files.atomic import DamagedFileError, load_archive, whole_file
 from seq2seq.files.paths import expand_home
 from seq2seq.model.seq2seq import Seq2Seq
@@ -108,7 +112,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> from seq2seq.config.schema import load_config
-        >>> from seq2seq.data import CharacterTokenizer
+        >>> from seq2seq.data.tokenizers.words import CharacterTokenizer
         >>> config, tokenizers = load_config(), TokenizerPair(*[CharacterTokenizer("abc")] * 2)
         >>> model = build_model(config, source_vocabulary_size=7, target_vocabulary_size=7)
         >>> checkpoint = Checkpoint(
@@ -209,7 +213,8 @@ def average_checkpoints(checkpoints: Sequence[Checkpoint]) -> Checkpoint:
     Example:
         >>> from seq2seq.config.schema import build_model
         >>> from seq2seq.config.schema import load_config
-        >>> from seq2seq.data import CharacterTokenizer, TokenizerPair
+        >>> from seq2seq.data.tokenizers.interface import TokenizerPair
+        >>> from seq2seq.data.tokenizers.words import CharacterTokenizer
         >>> config, tokenizers = load_config(), TokenizerPair(*[CharacterTokenizer("abc")] * 2)
         >>> model = build_model(config, source_vocabulary_size=7, target_vocabulary_size=7)
         >>> zeros = {name: torch.zeros_like(value) for name, value in model.state_dict().items()}

@@ -127,7 +127,7 @@ def _load_checkpoint(path: str, config: ServeConfig) -> LoadedModel:
 
 
 def _load_exported(path: str, config: ServeConfig) -> LoadedModel:
-    from seq2seq.export import OnnxTranslator
+    from seq2seq.export.translator import OnnxTranslator
 
     runtime = read_runtime(expand_home(path, key="checkpoint"))
     translator = OnnxTranslator.load(path, threads=config.threads or 1)

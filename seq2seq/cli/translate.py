@@ -39,7 +39,7 @@ with imports_in_one_line():
     from seq2seq.inference.translator import Translator
     from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
     from seq2seq.inference.windows import BATCHES_PER_WINDOW
-    from seq2seq.kernels import Kernels, use_kernels
+    from seq2seq.kernels.products import Kernels, use_kernels
     from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
     from seq2seq.visualization.page import AttentionPage
     from seq2seq.visualization.plots import attention_figure

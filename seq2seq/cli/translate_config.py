@@ -15,9 +15,10 @@ from seq2seq.config.composition import load_as
 from seq2seq.config.plugins import load_plugins_of
 from seq2seq.config.schema import register_schemas
 from seq2seq.inference.windows import VERY_LONG
-from seq2seq.kernels import Kernels
+from seq2seq.kernels.products import Kernels
 from seq2seq.runtime.devices import Device, Precision
-from seq2seq.search import DecodingConfig, decoding_config_types
+from seq2seq.search.config import DecodingConfig
+from seq2seq.search.registry import decoding_config_types
 
 _OF_WHOLE_LINES = ("reference", "prefixes", "alignments", "attention_plot", "attention_html")
 _SPLIT_LENGTH = 100

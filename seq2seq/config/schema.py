@@ -10,7 +10,7 @@ from typing import Annotated
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from seq2seq.attention import AttentionConfig, attention_config_types
+from seq2seq.attention.base import AttentionConfig, attention_config_types
 from seq2seq.checks import (
     Config,
     Count,
@@ -25,7 +25,8 @@ from seq2seq.checks import (
 )
 from seq2seq.config.composition import config_directory, load_as
 from seq2seq.config.plugins import load_plugins_of
-from seq2seq.data import (
+from seq2seq.data.batching import BatchingConfig
+from seq2seq.data.config import (
     CharactersConfig,
     DataConfig,
     FilesConfig,
@@ -35,14 +36,14 @@ from seq2seq.data import (
     TokenizerConfig,
     WordsConfig,
 )
-from seq2seq.data.batching import BatchingConfig
 from seq2seq.data.files import languages_of_files
 from seq2seq.evaluation.metrics import AUTO, CHOICES
-from seq2seq.kernels import Kernels
+from seq2seq.kernels.products import Kernels
 from seq2seq.model.config import ModelConfig
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.devices import Device, Precision
-from seq2seq.search import BeamConfig, DecodingConfig, decoding_config_types
+from seq2seq.search.config import BeamConfig, DecodingConfig
+from seq2seq.search.registry import decoding_config_types
 from seq2seq.special_tokens import SPECIAL_TOKENS
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 
 from seq2seq.checkpoints.checkpoint import Checkpoint
 from seq2seq.export.folder import ExportPrecision
-from seq2seq.model import count_parameters
+from seq2seq.model.seq2seq import count_parameters
 from seq2seq.training.run_directory import RunDirectory
 
 _METRICS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}

@@ -18,12 +18,14 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 from onnxscript import FLOAT, INT32, INT64, opset18
 from torch import Tensor, nn
 
-from seq2seq.attention import Memory, Past
+from seq2seq.attention.base import Memory
+from seq2seq.attention.multihead import Past
 from seq2seq.export.folder import ENCODER, STEP
-from seq2seq.kernels import Kernels, kernels_in_use
-from seq2seq.model import BidirectionalGRU, DecoderState, Seq2Seq
+from seq2seq.kernels.products import Kernels, kernels_in_use
 from seq2seq.model.decoder import TiedOutput
-from seq2seq.model.gru import direction_parameters
+from seq2seq.model.gru import BidirectionalGRU, direction_parameters
+from seq2seq.model.recurrence import DecoderState
+from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.special_tokens import BOS, PAD, UNK
 
 OPSET = 18

@@ -10,7 +10,7 @@ SENTENCEPIECE = "sentencepiece"
 
 
 class SubwordTokenizer:
-    """Text to token ids and back; see `seq2seq.data.Tokenizer`."""
+    """Text to token ids and back; see `Tokenizer` in seq2seq.data."""
 
     def __init__(self, path: Path) -> None:
         self._processor = SentencePieceProcessor(model_file=str(path))

@@ -71,7 +71,7 @@ class Batcher(Generic[_Result]):
             logged.
 
     Example:
-        >>> from seq2seq.search import GreedyConfig
+        >>> from seq2seq.search.config import GreedyConfig
         >>> with Batcher(lambda lines, decoding: [line.upper() for line in lines]) as batcher:
         ...     future = batcher.submit(["ja", "nein"], GreedyConfig())
         >>> future.result()

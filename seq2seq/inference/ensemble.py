@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention import Memory
+from seq2seq.attention.base import Memory
 from seq2seq.model.decoder import DecoderOutput
 from seq2seq.model.recurrence import DecoderState
 from seq2seq.model.seq2seq import Seq2Seq

@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from seq2seq.attention import Attention, AttentionState, Memory
+from seq2seq.attention.base import Attention, AttentionState, Memory
 from seq2seq.checkpoints.checkpoint import load_checkpoints
 from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
 from seq2seq.evaluation.metrics import ScoringRule, corpus_bleu, sentence_statistics

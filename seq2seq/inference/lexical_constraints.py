@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from seq2seq.data.tokenizers.interface import Tokenizer
 from seq2seq.inference.results import EncodedLine, Translation, encode_lines
-from seq2seq.search import DecodingConfig
+from seq2seq.search.config import DecodingConfig
 from seq2seq.special_tokens import UNK
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class BannedPhrases:
         id_rows: Token ids of each phrase, for a search.
 
     Example:
-        >>> from seq2seq.data import CharacterTokenizer
+        >>> from seq2seq.data.tokenizers.words import CharacterTokenizer
         >>> BannedPhrases(["cab", "b"], CharacterTokenizer("abc")).id_rows
         [[6, 4, 5], [5]]
     """

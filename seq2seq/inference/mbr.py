@@ -9,7 +9,8 @@ from seq2seq.data.tokenizers.interface import Tokenizer
 from seq2seq.evaluation.metrics import chrf_of_each_other
 from seq2seq.inference.ensemble import Ensemble
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.search import DecodingConfig, Hypothesis, MbrConfig, search
+from seq2seq.search.config import DecodingConfig, Hypothesis, MbrConfig
+from seq2seq.search.registry import search
 
 
 def search_texts(

@@ -80,7 +80,7 @@ class Translation(NamedTuple):
 
 
 class TextTokenizer(Protocol):
-    """The methods of a tokenizer that translating needs; see `seq2seq.data.Tokenizer`."""
+    """The methods of a tokenizer that translating needs; see `Tokenizer` in seq2seq.data."""
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the ids of each line, without BOS and EOS."""

@@ -19,7 +19,7 @@ from seq2seq.files.links import Links
 from seq2seq.inference.ensemble import Ensemble
 from seq2seq.inference.results import EncodedLine, TranslatedHypothesis, Translation
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.search import DecodingConfig, Hypothesis
+from seq2seq.search.config import DecodingConfig, Hypothesis
 from seq2seq.special_tokens import BOS, PAD, SPECIAL_TOKENS, UNK
 
 logger = logging.getLogger(__name__)

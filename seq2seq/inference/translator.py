@@ -47,7 +47,7 @@ from seq2seq.runtime.numerics import (
     map_in_threads,
     naming_batch,
 )
-from seq2seq.search import DecodingConfig, GreedyConfig, Hypothesis
+from seq2seq.search.config import DecodingConfig, GreedyConfig, Hypothesis
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,8 @@ class Translator:
 
     Example:
         >>> from seq2seq import build_model, load_config
-        >>> from seq2seq.data import CharacterTokenizer, TokenizerPair
+        >>> from seq2seq.data.tokenizers.interface import TokenizerPair
+        >>> from seq2seq.data.tokenizers.words import CharacterTokenizer
         >>> model = build_model(load_config(), source_vocabulary_size=7, target_vocabulary_size=7)
         >>> tokenizers = TokenizerPair(CharacterTokenizer("abc"), CharacterTokenizer("xyz"))
         >>> Translator(model, tokenizers=tokenizers)(["abc"])[0].source_tokens

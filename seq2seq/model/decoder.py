@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention import Attention, Memory
+from seq2seq.attention.base import Attention, Memory
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.model.config import DecoderConfig, DropoutMode
 from seq2seq.model.recurrence import (

@@ -4,7 +4,7 @@
 
 from torch import Tensor, nn
 
-from seq2seq.attention import CausalSelfAttention, MultiHeadConfig, Past, SelfAttention
+from seq2seq.attention.multihead import CausalSelfAttention, MultiHeadConfig, Past, SelfAttention
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.model.config import DropoutMode, EncoderConfig
 from seq2seq.model.gru import BidirectionalGRU

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention import Attention, AttentionState, Memory, Past
+from seq2seq.attention.base import Attention, AttentionState, Memory
+from seq2seq.attention.multihead import Past
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.kernels.products import LoopGradients
 from seq2seq.model.config import DecoderConfig, DecoderForm

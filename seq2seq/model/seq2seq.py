@@ -6,7 +6,7 @@
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention import AttentionConfig, Memory, build_attention
+from seq2seq.attention.base import AttentionConfig, Memory, build_attention
 from seq2seq.model.config import Bridge, ModelConfig, TiedEmbeddings
 from seq2seq.model.decoder import AttnDecoderRNN, DecoderOutput, TiedOutput
 from seq2seq.model.encoder import Encoder

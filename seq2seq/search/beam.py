@@ -19,7 +19,6 @@ from seq2seq.search.interface import (
     Hypotheses,
     SearchedModel,
     length_limits,
-    register_search,
 )
 from seq2seq.search.stepwise import BLOCK, block_maxima, stable_topk
 from seq2seq.special_tokens import BOS, EOS
@@ -111,7 +110,6 @@ class _Beam(NamedTuple):
         return _Beam(*(part[kept] for part in self))
 
 
-@register_search(BeamConfig)
 def beam_search(
     model: SearchedModel,
     source_ids: Tensor,
@@ -164,7 +162,6 @@ def beam_search(
     return history.hypotheses(endings, source_mask.sum(dim=1).tolist())
 
 
-@register_search(MbrConfig)
 def candidate_search(
     model: SearchedModel,
     source_ids: Tensor,

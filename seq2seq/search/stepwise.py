@@ -21,7 +21,6 @@ from seq2seq.search.interface import (
     Hypotheses,
     SearchedModel,
     length_limits,
-    register_search,
 )
 from seq2seq.special_tokens import BOS, EOS
 
@@ -142,7 +141,6 @@ def _store_endings(progress: _Progress, endings: list[list[Ending]]) -> None:
         endings[sentence] = list(map(Ending, cells, scores))
 
 
-@register_search(GreedyConfig)
 def greedy_search(
     model: SearchedModel,
     source_ids: Tensor,
@@ -165,7 +163,6 @@ def greedy_search(
     )
 
 
-@register_search(SamplingConfig)
 def sampling_search(
     model: SearchedModel,
     source_ids: Tensor,

@@ -36,7 +36,7 @@ class SplitText(NamedTuple):
         """Return the text with the translation of each sentence in its place.
 
         Example:
-            >>> from seq2seq.inference import split_sentences
+            >>> from seq2seq.inference.sentence_splitting import split_sentences
             >>> text = split_text("Ja. Nein.\\r\\n\\nJa.", split_sentences)
             >>> text.sentences
             ['Ja.', 'Nein.', 'Ja.']

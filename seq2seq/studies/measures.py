@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.config.serialization import load_saved_config
-from seq2seq.data import load_corpora
+from seq2seq.data.corpus import load_corpora
 from seq2seq.evaluation.alignment import STATISTICS, Agreement, sentence_sums
 from seq2seq.evaluation.metrics import Array, ScoringRule, SplitWords, build_bleu, build_metrics
 from seq2seq.evaluation.significance import Score, compare_groups, correct

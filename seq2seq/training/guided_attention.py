@@ -12,17 +12,11 @@ from tqdm import tqdm
 
 from seq2seq.checks import counted
 from seq2seq.config.schema import TrainConfig
-from seq2seq.data import (
-    Corpus,
-    EncodedCorpus,
-    Pair,
-    TokenizerPair,
-    TokenLinks,
-    link_tokens,
-    samples_segmentations,
-)
-from seq2seq.data.batching import LinkedTokens
+from seq2seq.data.batching import EncodedCorpus, LinkedTokens, TokenLinks, link_tokens
 from seq2seq.data.cache import cache_path, digest, encoding_key, is_cached, new_folder
+from seq2seq.data.corpus import Corpus, Pair
+from seq2seq.data.segmentation import samples_segmentations
+from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.files.links import Links, check_links, read_links
 from seq2seq.files.paths import expand_home, file_sha256
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seq2seq.config.schema import TrainingConfig
-from seq2seq.data import Batch
+from seq2seq.data.batching import Batch
 from seq2seq.kernels.vocabulary_loss import token_divergence, vocabulary_loss
 from seq2seq.model.seq2seq import Seq2Seq
 

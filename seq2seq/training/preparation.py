@@ -9,21 +9,25 @@ import numpy as np
 import numpy.typing as npt
 
 from seq2seq.config.schema import TrainConfig
-from seq2seq.data import (
-    Corpus,
+from seq2seq.data.batching import (
     EncodedCorpus,
-    TokenizerPair,
+    IdRows,
+    Mixture,
+    Numbers,
     TokenLinks,
     TrainingCorpus,
-    cached_tokenizers,
-    encode_corpus,
-    load_corpora,
-    tokenizers_state,
-    training_corpus,
+    training_mixture,
 )
-from seq2seq.data.batching import IdRows, Mixture, Numbers, training_mixture
-from seq2seq.data.cache import check_cache, digest
-from seq2seq.data.tokenizers.interface import check_tags, check_user_symbols, with_tags
+from seq2seq.data.cache import cached_tokenizers, check_cache, digest, encode_corpus
+from seq2seq.data.corpus import Corpus, load_corpora
+from seq2seq.data.segmentation import training_corpus
+from seq2seq.data.tokenizers.interface import (
+    TokenizerPair,
+    check_tags,
+    check_user_symbols,
+    tokenizers_state,
+    with_tags,
+)
 from seq2seq.evaluation.metrics import (
     DEFAULT_RULE,
     ScoringRule,

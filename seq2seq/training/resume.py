@@ -11,8 +11,8 @@ from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.checks import Mark, marks_of_keys
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import config_differences, flatten_config
-from seq2seq.data import TokenizerPair, load_vectors
-from seq2seq.data.tokenizers.interface import required_tags
+from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
+from seq2seq.data.tokenizers.words import load_vectors
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.training.progress import Progress
 

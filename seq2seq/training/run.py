@@ -10,14 +10,14 @@ from pathlib import Path
 
 import torch
 
-from seq2seq.attention import NoAttentionConfig
+from seq2seq.attention.none import NoAttentionConfig
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.checks import Mark, as_yaml, counted
 from seq2seq.config.schema import TeacherForcingSchedule, TrainConfig, build_model, check_model
 from seq2seq.config.serialization import config_differences, flatten_config
 from seq2seq.data.segmentation import samples_segmentations
 from seq2seq.data.tokenizers.interface import share_ids
-from seq2seq.kernels import kernels_in_use
+from seq2seq.kernels.products import kernels_in_use
 from seq2seq.model.config import TiedEmbeddings
 from seq2seq.model.seq2seq import OTHER_IDS, count_parameters, count_shared_parameters
 from seq2seq.runtime.devices import Precision

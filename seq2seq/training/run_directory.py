@@ -22,8 +22,8 @@ from seq2seq.checkpoints.checkpoint import (
 from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import is_saved_config, load_saved_config, save_config
-from seq2seq.data import TokenizerPair
 from seq2seq.data.config import is_set_name
+from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.files.atomic import is_temporary, whole_file
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.files.paths import expand_home, nearest_existing

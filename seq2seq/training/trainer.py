@@ -18,8 +18,7 @@ from seq2seq.checkpoints.checkpoint import (
 )
 from seq2seq.checks import counted
 from seq2seq.config.schema import TrainConfig
-from seq2seq.data import Batch, Batches, collate
-from seq2seq.data.batching import Numbers
+from seq2seq.data.batching import Batch, Batches, Numbers, collate
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, sum_over_processes
 from seq2seq.runtime.numerics import Numerics

@@ -16,7 +16,7 @@ from seq2seq.config.schema import (
     TrainConfig,
     TrainingConfig,
 )
-from seq2seq.data import Batch
+from seq2seq.data.batching import Batch
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.distributed import Ranks, sum_gradients, sum_over_processes
@@ -223,7 +223,7 @@ def batch_gradients(
 
     Example:
         >>> from seq2seq import build_model, load_config
-        >>> from seq2seq.data import make_batch
+        >>> from seq2seq.data.batching import make_batch
         >>> config = load_config()
         >>> model = build_model(config, source_vocabulary_size=9, target_vocabulary_size=9)
         >>> loss, gradients = batch_gradients(

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from seq2seq.checks import counted
 from seq2seq.config.schema import Metric
-from seq2seq.data import TokenizerPair, batches_by_length, collate
-from seq2seq.data.batching import Numbers
+from seq2seq.data.batching import Numbers, batches_by_length, collate
+from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.evaluation.alignment import (
     AttentionStatistics,
     HeadStatistics,
@@ -27,7 +27,7 @@ from seq2seq.inference.translation import attention_links, score_targets
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks
 from seq2seq.runtime.numerics import Numerics, naming_batch
-from seq2seq.search import DecodingConfig, Hypothesis
+from seq2seq.search.config import DecodingConfig, Hypothesis
 from seq2seq.training.loss import perplexity
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.progress import Progress

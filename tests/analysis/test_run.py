@@ -9,9 +9,9 @@ from tiny_training import tiny_run, write_corpus
 from tiny_translator import make_translator
 from torch.testing import assert_close
 
-from seq2seq.analysis import attend, load_run
+from seq2seq.analysis.run import attend, load_run
 from seq2seq.config.schema import load_config
-from seq2seq.data import load_corpora
+from seq2seq.data.corpus import load_corpora
 from seq2seq.evaluation.alignment import alignment_error_rate, mean_over_heads
 from seq2seq.files.links import GoldLinks
 from seq2seq.training.run import run_training

@@ -3,7 +3,7 @@ import torch
 from tiny_attention import VARIANTS, attention_config, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
-from seq2seq.attention import AdditiveAttention, AdditiveConfig, RememberingAttention
+from seq2seq.attention.additive import AdditiveAttention, AdditiveConfig, RememberingAttention
 
 
 def test_published_values():

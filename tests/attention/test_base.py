@@ -1,6 +1,6 @@
 import torch
 
-from seq2seq.attention import Memory
+from seq2seq.attention.base import Memory
 
 
 def test_memory_select_returns_the_given_sentences_in_order():

@@ -12,18 +12,12 @@ from tiny_attention import (
 )
 from torch.testing import assert_close
 
-from seq2seq.attention import (
-    CoverageAttention,
-    CoverageConfig,
-    DotAttention,
-    DotConfig,
-    MultiHeadAttention,
-    MultiHeadConfig,
-    attention_config_types,
-    build_attention,
-    check_attention,
-    masked_softmax,
-)
+from seq2seq.attention.base import attention_config_types, build_attention
+from seq2seq.attention.contract import check_attention
+from seq2seq.attention.coverage import CoverageAttention, CoverageConfig
+from seq2seq.attention.dot import DotAttention, DotConfig
+from seq2seq.attention.multihead import MultiHeadAttention, MultiHeadConfig
+from seq2seq.attention.normalizers import masked_softmax
 
 # B=3, T=4, S=5; Q=6, K=10 (6 where the type asks it), V=7
 every_type = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from seq2seq.attention import DotAttention, DotConfig
+from seq2seq.attention.dot import DotAttention, DotConfig
 
 SCALED, UNSCALED = (DotConfig(name="dot", dropout=0.0, scaled=scaled) for scaled in (True, False))
 

@@ -7,7 +7,7 @@ import torch
 from tiny_attention import attend, attention_config, mix_by_loop, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
-from seq2seq.attention import build_attention
+from seq2seq.attention.base import build_attention
 
 LEARNED = dataclasses.replace(attention_config("gaussian"), learned_inverse_width=True)
 FIXED = dataclasses.replace(LEARNED, learned_inverse_width=False)

@@ -3,7 +3,7 @@ import torch
 from tiny_attention import tiny_attention
 from torch.nn import functional
 
-from seq2seq.attention import LocationConfig
+from seq2seq.attention.location import LocationConfig
 
 
 def test_filters_can_move_attention_one_token_to_the_right():

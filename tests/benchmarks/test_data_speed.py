@@ -7,7 +7,8 @@ from tiny_training import NUM_TRAIN, corpus_overrides, write_corpus
 
 from benchmarks.data_speed import first_update, make_large, measure_padding
 from seq2seq.config.schema import load_config
-from seq2seq.data import cached_tokenizers, encode_corpus, load_corpora
+from seq2seq.data.cache import cached_tokenizers, encode_corpus
+from seq2seq.data.corpus import load_corpora
 
 NUM_LARGE = 2 * NUM_TRAIN + 5
 

@@ -3,7 +3,7 @@
 from tiny_training import corpus_overrides, write_corpus
 
 from benchmarks.loader_speed import measure
-from seq2seq.data import Batches
+from seq2seq.data.batching import Batches
 
 
 def test_every_epoch_is_loaded_with_and_without_a_mixture(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from benchmarks import train_speed
-from seq2seq.attention import attention_config_types
+from seq2seq.attention.base import attention_config_types
 
 PEER = "echo 'peer train: 50 target tokens/s (median of 2 intervals)'"
 FORMS = ["luong", "luong, no input feeding", "bahdanau", "conditional"]

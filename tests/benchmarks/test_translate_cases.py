@@ -19,8 +19,8 @@ from benchmarks.translate_cases import (
     time_in_turn,
 )
 from seq2seq.cli.translate_config import load_translate_config
-from seq2seq.data import load_corpora
-from seq2seq.kernels import Kernels
+from seq2seq.data.corpus import load_corpora
+from seq2seq.kernels.products import Kernels
 from seq2seq.runtime.devices import Precision
 
 

@@ -21,7 +21,9 @@ from seq2seq.checkpoints.checkpoint import (
     save_checkpoint,
 )
 from seq2seq.config.serialization import config_to_dict
-from seq2seq.data import CharacterTokenizer, SentencePieceTokenizer, TokenizerPair, WordTokenizer
+from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
+from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device
 from seq2seq.version import __version__

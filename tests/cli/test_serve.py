@@ -10,8 +10,8 @@ from tiny_service import KEYS, make_serve_config
 from tiny_translator import SENTENCES, make_translator
 
 from seq2seq.cli import serve
-from seq2seq.inference import Translator
-from seq2seq.search import BeamConfig, GreedyConfig
+from seq2seq.inference.translator import Translator
+from seq2seq.search.config import BeamConfig, GreedyConfig
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from seq2seq.cli.translate_config import LongLines, OutputFormat, TranslateConfi
 from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE
 from seq2seq.inference.translator import Translator
 from seq2seq.inference.unknown_words import UnknownWords
-from seq2seq.kernels import Kernels, kernels_are_fast
+from seq2seq.kernels.products import Kernels, kernels_are_fast
 from seq2seq.runtime.devices import Device, Precision
 
 ROOT = Path(__file__).parents[2]

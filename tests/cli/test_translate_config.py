@@ -4,7 +4,7 @@ import pytest
 from tiny_translator import BEAM, GREEDY, make_translate_config
 
 from seq2seq.cli.translate_config import LongLines, OutputFormat, UnknownTokens
-from seq2seq.search import SamplingConfig
+from seq2seq.search.config import SamplingConfig
 
 SCORED = {"input": "i", "reference": "r"}
 RESUMED = {"input": "i", "output": "o", "resume": True}

@@ -12,7 +12,7 @@ from tiny_data import list_corpus, unigram_config
 from tiny_translator import GREEDY, make_translate_config, write_checkpoint
 
 from seq2seq.cli.translate import translate
-from seq2seq.data import train_tokenizers
+from seq2seq.data.tokenizers.interface import train_tokenizers
 from seq2seq.files.text import UTF16_MARKS, LineReader
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device

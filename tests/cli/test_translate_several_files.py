@@ -17,7 +17,7 @@ from tiny_translator import (
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli.translate import translate
 from seq2seq.cli.translate_config import LongLines, OutputFormat
-from seq2seq.data import SymbolTokenizer
+from seq2seq.data.tokenizers.interface import SymbolTokenizer
 from seq2seq.inference.translator import Translator
 
 FIRST, SECOND = SENTENCES[:5], SENTENCES[5:]

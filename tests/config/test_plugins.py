@@ -4,17 +4,20 @@ from pathlib import Path
 import pytest
 from tiny_translator import make_checkpoint
 
-from seq2seq.attention import attention_config_types, base, build_attention
+from seq2seq.attention import base
+from seq2seq.attention.base import attention_config_types, build_attention
 from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.config import plugin_modules
 from seq2seq.config.plugins import load_plugins, load_plugins_of
 from seq2seq.config.schema import load_config
-from seq2seq.search import decoding_config_types, interface
+from seq2seq.search import registry
+from seq2seq.search.registry import decoding_config_types
 
 ATTENTION = """
 from dataclasses import dataclass
 
-from seq2seq.attention import DotAttention, DotConfig, register_attention
+from seq2seq.attention.base import register_attention
+from seq2seq.attention.dot import DotAttention, DotConfig
 
 
 @dataclass(kw_only=True, slots=True)
@@ -31,7 +34,7 @@ class PluggedAttention(DotAttention):
 METHODLESS = """
 from dataclasses import dataclass
 
-from seq2seq.attention import Attention, AttentionConfig, register_attention
+from seq2seq.attention.base import Attention, AttentionConfig, register_attention
 
 
 @dataclass(kw_only=True, slots=True)
@@ -46,7 +49,9 @@ class PluggedAttention(Attention):
 SEARCH = """
 from dataclasses import dataclass
 
-from seq2seq.search import GreedyConfig, greedy_search, register_search
+from seq2seq.search.config import GreedyConfig
+from seq2seq.search.registry import register_search
+from seq2seq.search.stepwise import greedy_search
 
 
 @dataclass(kw_only=True, slots=True)
@@ -66,8 +71,8 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEQ2SEQ_PLUGIN_PATH", "")
     monkeypatch.setattr(plugin_modules, "__path__", [])
-    for registry in (base._registry, interface._registry):
-        monkeypatch.setattr(registry, "_parts", dict(registry._parts))
+    for parts in (base._registry, registry._registry):
+        monkeypatch.setattr(parts, "_parts", dict(parts._parts))
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:
@@ -149,7 +154,7 @@ def test_last_of_several_overrides_is_loaded_as_hydra_takes_it():
         (
             "taken.py",
             ATTENTION.format(name="additive"),
-            r", line 13: ValueError: attention 'additive' or its config PluggedConfig is taken",
+            r", line 14: ValueError: attention 'additive' or its config PluggedConfig is taken",
         ),
         (
             "methodless.py",
@@ -172,7 +177,7 @@ def test_plugin_that_cannot_be_loaded_is_refused_with_its_line(name, text, messa
 
 def test_plugin_can_be_loaded_after_its_error_was_corrected():
     plugin = write("plug.py", ATTENTION.format(name="plugged") + "1 / 0\n")
-    with pytest.raises(ValueError, match=r", line 17: ZeroDivisionError"):
+    with pytest.raises(ValueError, match=r", line 18: ZeroDivisionError"):
         load_plugins([plugin])
 
     write("plug.py", ATTENTION.format(name="plugged"))

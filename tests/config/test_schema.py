@@ -1,9 +1,9 @@
 import pytest
 
-from seq2seq.attention import attention_config_types
+from seq2seq.attention.base import attention_config_types
 from seq2seq.checks import Mark, marks_of_keys
 from seq2seq.config.schema import build_model, check_model, load_config
-from seq2seq.search import decoding_config_types
+from seq2seq.search.registry import decoding_config_types
 
 GUIDED = "training.guided_attention.weight=0.5"
 

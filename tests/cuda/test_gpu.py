@@ -11,15 +11,16 @@ from tiny_models import FORMS, tiny_batch, tiny_model
 from tiny_training import tiny_run
 from torch import distributed
 
-from seq2seq.attention import attention_config_types
+from seq2seq.attention.base import attention_config_types
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.config.schema import load_config
-from seq2seq.data import Batch
+from seq2seq.data.batching import Batch
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.distributed import Ranks, sum_gradients
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import DeviceMemoryError
-from seq2seq.search import BeamConfig, GreedyConfig, search
+from seq2seq.search.config import BeamConfig, GreedyConfig
+from seq2seq.search.registry import search
 from seq2seq.training.updates import Updater
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

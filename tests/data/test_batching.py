@@ -11,24 +11,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_training import tiny_config
 
-from seq2seq.data import (
+from seq2seq.data.batching import (
     Batch,
     Batches,
     BatchingConfig,
     BatchUnit,
-    CharactersConfig,
     EncodedCorpus,
-    FilesConfig,
+    IdRows,
+    LinkedTokens,
+    Mixture,
+    Numbers,
     TokenLinks,
     batches_by_length,
     collate,
-    encode_corpus,
     link_tokens,
-    load_corpora,
     make_batch,
-    train_tokenizers,
+    mix,
+    training_mixture,
 )
-from seq2seq.data.batching import IdRows, LinkedTokens, Mixture, Numbers, mix, training_mixture
+from seq2seq.data.cache import encode_corpus
+from seq2seq.data.config import CharactersConfig, FilesConfig
+from seq2seq.data.corpus import load_corpora
+from seq2seq.data.tokenizers.interface import train_tokenizers
 from seq2seq.special_tokens import BOS, EOS, PAD
 
 SETTINGS = settings(max_examples=25, database=None)

@@ -15,29 +15,22 @@ import pytest
 import torch
 from tiny_data import TinyCorpus, list_corpus, shared, unigram_config
 
-from seq2seq.data import (
-    CharactersConfig,
-    CharacterTokenizer,
-    DataConfig,
-    EncodedCorpus,
-    OnInvalid,
-    Pair,
-    SentencePieceModel,
-    SymbolTokenizer,
-    TokenizerPair,
-    cache,
-    cached_tokenizers,
-    encode_corpus,
-)
-from seq2seq.data.batching import IdRows
+from seq2seq.data import cache
+from seq2seq.data.batching import EncodedCorpus, IdRows
 from seq2seq.data.cache import (
     RowWriter,
+    cached_tokenizers,
     check_cache,
     digest,
+    encode_corpus,
     is_cached,
     new_folder,
     remove_abandoned,
 )
+from seq2seq.data.config import CharactersConfig, DataConfig, OnInvalid, SentencePieceModel
+from seq2seq.data.corpus import Pair
+from seq2seq.data.tokenizers.interface import SymbolTokenizer, TokenizerPair
+from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.special_tokens import UNK
 
 

@@ -7,17 +7,18 @@ import pytest
 from tiny_data import shared
 
 from seq2seq.config.schema import load_config
-from seq2seq.data import (
+from seq2seq.data.config import (
     CharactersConfig,
     FilesConfig,
+    FileSet,
     GrammarConfig,
     Multi30kConfig,
     OnInvalid,
     SentencePieceConfig,
     TokenizerConfig,
     WordsConfig,
+    read_file_sets,
 )
-from seq2seq.data.config import FileSet, read_file_sets
 
 SHARED = shared(long_pairs=OnInvalid.skip)
 GRAMMAR = GrammarConfig(**SHARED, num_train=5, num_valid=3, num_test=2)

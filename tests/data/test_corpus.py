@@ -3,15 +3,8 @@
 import pytest
 from tiny_data import BASE
 
-from seq2seq.data import (
-    DataConfig,
-    FilesConfig,
-    GrammarConfig,
-    ListCorpus,
-    Multi30kConfig,
-    Pair,
-    load_corpora,
-)
+from seq2seq.data.config import DataConfig, FilesConfig, GrammarConfig, Multi30kConfig
+from seq2seq.data.corpus import ListCorpus, Pair, load_corpora
 from seq2seq.files.links import parse_links
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tiny_data import TinyCorpus, shared
 
-from seq2seq.data import Corpora, FilesConfig, OnInvalid, Pair, load_corpora
-from seq2seq.data.config import FileSet, read_file_sets
+from seq2seq.data.config import FilesConfig, FileSet, OnInvalid, read_file_sets
+from seq2seq.data.corpus import Corpora, Pair, load_corpora
 from seq2seq.data.files import (
     JoinedCorpus,
     TextFilesCorpus,

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from tiny_data import shared
 
-from seq2seq.data import Multi30kConfig, load_corpora, multi30k
+from seq2seq.data import multi30k
+from seq2seq.data.config import Multi30kConfig
+from seq2seq.data.corpus import load_corpora
 
 PRESENT = Path(__file__).resolve().parents[2] / "../shared/data/multi30k"
 TEXT = {

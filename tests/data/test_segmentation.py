@@ -9,25 +9,18 @@ import pytest
 from tiny_data import list_corpus, shared
 
 from seq2seq.config.schema import load_config
-from seq2seq.data import (
-    Batches,
-    BatchingConfig,
-    BatchUnit,
-    DataConfig,
-    EncodedCorpus,
-    OnInvalid,
-    Pair,
+from seq2seq.data import segmentation as segmentation_module
+from seq2seq.data.batching import Batches, BatchingConfig, BatchUnit, EncodedCorpus
+from seq2seq.data.cache import RowWriter, encode_corpus
+from seq2seq.data.config import DataConfig, OnInvalid, SentencePieceConfig
+from seq2seq.data.corpus import Pair
+from seq2seq.data.segmentation import (
     SampledCorpus,
-    SentencePieceConfig,
-    TokenizerPair,
-    encode_corpus,
+    TextRows,
     samples_segmentations,
-    train_tokenizers,
     training_corpus,
 )
-from seq2seq.data import segmentation as segmentation_module
-from seq2seq.data.cache import RowWriter
-from seq2seq.data.segmentation import TextRows
+from seq2seq.data.tokenizers.interface import TokenizerPair, train_tokenizers
 from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 
 WORDS = ["hund", "haus", "blau", "neben", "sch\u00f6n", "\u00fcber", "hundeleben"]

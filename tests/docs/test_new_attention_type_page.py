@@ -16,8 +16,8 @@ MODULE, EXAMPLE, OWN_TEST = PAGE.blocks("python")
 [YAML] = PAGE.indented_blocks("yaml")
 *TRAININGS, TRANSLATING, TESTS = PAGE.commands()
 PUBLIC, INNER = (
-    f"from seq2seq.attention{module} import Attention, AttentionConfig, register_attention"
-    for module in ("", ".base")
+    f"from seq2seq{module} import Attention, AttentionConfig, register_attention"
+    for module in ("", ".attention.base")
 )
 COPIED = (
     "configs",

@@ -35,7 +35,7 @@ from seq2seq.cli.score import ScoreConfig
 from seq2seq.cli.serve import load_model, load_serve_config, read_keys
 from seq2seq.cli.translate_config import TranslateConfig
 from seq2seq.config.schema import TrainConfig, config_groups, load_config
-from seq2seq.search import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
+from seq2seq.search.config import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
 from seq2seq.serving.config import ServeConfig
 
 PAGES = {"README.md": Page("README.md"), **pages()}

@@ -13,8 +13,8 @@ from web_runtime_cache import CACHE, needs_web_runtime
 
 from seq2seq import BeamConfig
 from seq2seq.config.schema import load_config
-from seq2seq.data import load_corpora
-from seq2seq.export import OnnxTranslator
+from seq2seq.data.corpus import load_corpora
+from seq2seq.export.translator import OnnxTranslator
 from seq2seq.export.web_page import write_page
 
 PATH = Path(__file__).parents[2] / "docs" / "translator.py"

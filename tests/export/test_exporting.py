@@ -9,9 +9,10 @@ from tiny_translator import write_checkpoint
 
 from seq2seq import BeamConfig, GreedyConfig, Translator
 from seq2seq.checkpoints.checkpoint import save_checkpoint
-from seq2seq.export import OnnxTranslator, exporting
+from seq2seq.export import exporting
 from seq2seq.export.exporting import check_graphs, export_model
 from seq2seq.export.folder import ENCODER, STEP, ExportPrecision, read_runtime
+from seq2seq.export.translator import OnnxTranslator
 
 
 def files(folder):

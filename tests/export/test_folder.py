@@ -3,8 +3,8 @@ import shutil
 
 import pytest
 
-from seq2seq.export import OnnxTranslator
 from seq2seq.export.folder import FORMAT, nearest_search, read_runtime
+from seq2seq.export.translator import OnnxTranslator
 from seq2seq.files.paths import file_sha256
 from seq2seq.search.config import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
 

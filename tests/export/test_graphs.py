@@ -5,7 +5,8 @@ from tiny_attention import VARIANTS
 from tiny_export import make_exportable
 from tiny_models import FORMS
 
-from seq2seq.attention import AdditiveAttention, attention_config_types
+from seq2seq.attention.additive import AdditiveAttention
+from seq2seq.attention.base import attention_config_types
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.export.exporting import export_model
 from seq2seq.export.graphs import write_graphs

@@ -7,13 +7,9 @@ import pytest
 from node_scripts import needs_node, run_scripts
 from tiny_data import shared, unigram_config
 
-from seq2seq.data import (
-    GrammarConfig,
-    Normalization,
-    SentencePieceModel,
-    load_corpora,
-    train_tokenizers,
-)
+from seq2seq.data.config import GrammarConfig, Normalization, SentencePieceModel
+from seq2seq.data.corpus import load_corpora
+from seq2seq.data.tokenizers.interface import train_tokenizers
 from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 
 pytestmark = needs_node

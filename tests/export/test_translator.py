@@ -7,8 +7,8 @@ import pytest
 from tiny_export import SENTENCES
 
 from seq2seq import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig, Translator
-from seq2seq.export import OnnxTranslator
-from seq2seq.search import EarlyStopping, LengthPenaltyForm
+from seq2seq.export.translator import OnnxTranslator
+from seq2seq.search.config import EarlyStopping, LengthPenaltyForm
 
 BEAM = BeamConfig(beam_size=4, n_best=3)
 CASES = [
@@ -98,7 +98,7 @@ def test_translating_needs_no_torch(exported):
     code = f"""
 import sys
 from seq2seq import BeamConfig, GreedyConfig
-from seq2seq.export import OnnxTranslator
+from seq2seq.export.translator import OnnxTranslator
 [translation] = OnnxTranslator.load({str(exported)!r})(["ein hund"], BeamConfig())
 loaded = {{name.split(".")[0] for name in sys.modules}}
 print(translation.text, loaded & {{"torch", "hydra", "omegaconf", "onnx", "sacrebleu"}})

@@ -15,10 +15,10 @@ from web_runtime_cache import CACHE, needs_web_runtime
 
 from seq2seq import BeamConfig, GreedyConfig
 from seq2seq.checkpoints.checkpoint import save_checkpoint
-from seq2seq.export import OnnxTranslator
 from seq2seq.export.exporting import export_model
+from seq2seq.export.translator import OnnxTranslator
 from seq2seq.export.web_page import write_page
-from seq2seq.search import EarlyStopping, LengthPenaltyForm
+from seq2seq.search.config import EarlyStopping, LengthPenaltyForm
 
 pytestmark = [needs_browser, needs_web_runtime]
 BEAM = BeamConfig(beam_size=4, n_best=3)

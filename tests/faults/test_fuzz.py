@@ -13,8 +13,9 @@ from tiny_translator import make_translate_config, write_checkpoint
 
 from seq2seq.cli.translate import translate
 from seq2seq.cli.translate_config import LongLines, OutputFormat
-from seq2seq.data import CharacterTokenizer, TokenizerPair
-from seq2seq.search import BeamConfig, GreedyConfig
+from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.data.tokenizers.words import CharacterTokenizer
+from seq2seq.search.config import BeamConfig, GreedyConfig
 
 NUM_LINES = int(os.environ.get("FAULTS_LINES", "2000"))
 SHORT = {"max_length_ratio": 0.0, "max_length_offset": 3}

@@ -3,7 +3,9 @@ import torch
 from tiny_attention import VARIANTS, attend, attention_config, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
-from seq2seq.attention import DotAttention, DotConfig, Normalizer, attention_config_types
+from seq2seq.attention.base import attention_config_types
+from seq2seq.attention.dot import DotAttention, DotConfig
+from seq2seq.attention.normalizers import Normalizer
 from seq2seq.inference.interventions import (
     ChangedAttention,
     Other,

@@ -9,8 +9,8 @@ from tiny_data import list_corpus, unigram_config
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_config, make_translator
 
 from seq2seq.config.schema import build_model
-from seq2seq.data import TokenizerPair, train_tokenizers
 from seq2seq.data.config import SentencePieceModel
+from seq2seq.data.tokenizers.interface import TokenizerPair, train_tokenizers
 from seq2seq.inference.lexical_constraints import BannedPhrases
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Precision

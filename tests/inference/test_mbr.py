@@ -6,11 +6,11 @@ import torch
 from sacrebleu import sentence_chrf
 from tiny_translator import SENTENCES, make_translator, write_checkpoint
 
-from seq2seq.data import CharacterTokenizer
+from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.inference.mbr import rank_by_utility
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device
-from seq2seq.search import BeamConfig, Hypothesis, MbrConfig
+from seq2seq.search.config import BeamConfig, Hypothesis, MbrConfig
 
 MBR = MbrConfig(max_length_ratio=1.0, max_length_offset=3, beam_size=6, n_best=6)
 EVERY = BeamConfig(max_length_ratio=1.0, max_length_offset=3, beam_size=6, n_best=6)

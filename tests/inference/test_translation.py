@@ -3,11 +3,12 @@ import torch
 from tiny_attention import VARIANTS
 from tiny_models import FORMS, tiny_batch, tiny_model
 
-from seq2seq.data import CharacterTokenizer, TokenizerPair
+from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.inference import translation as translation_module
 from seq2seq.inference.results import EncodedLine, encode_lines, make_translation
 from seq2seq.inference.translation import score_targets
-from seq2seq.search import Hypothesis
+from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import BOS
 
 TOKENIZERS = TokenizerPair(CharacterTokenizer("jan "), CharacterTokenizer("yes\n"))

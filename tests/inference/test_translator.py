@@ -17,9 +17,10 @@ from tiny_translator import (
 
 from seq2seq.inference.translator import Translator
 from seq2seq.inference.windows import BATCHES_PER_WINDOW
-from seq2seq.model import count_parameters
+from seq2seq.model.seq2seq import count_parameters
 from seq2seq.runtime.devices import Device, Precision
-from seq2seq.search import GreedyConfig, search
+from seq2seq.search.config import GreedyConfig
+from seq2seq.search.registry import search
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ import torch
 from tiny_translator import make_checkpoint, write_checkpoint
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
-from seq2seq.data import CharacterTokenizer, TokenizerPair
+from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device
 from seq2seq.special_tokens import BOS, EOS

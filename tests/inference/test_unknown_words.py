@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tiny_data import list_corpus, unigram_config
 from tiny_translator import BEAM, make_translator
 
-from seq2seq.data import CharacterTokenizer, TokenizerPair, WordTokenizer, train_tokenizers
-from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE
+from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE, TokenizerPair, train_tokenizers
+from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
 from seq2seq.inference.results import EncodedLine, make_translation
 from seq2seq.inference.translation import attention_links
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
-from seq2seq.search import Hypothesis
+from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import EOS, UNK
 
 SOURCE = WordTokenizer(

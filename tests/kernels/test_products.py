@@ -8,9 +8,17 @@ from tiny_training import read_scalars, tiny_run
 from torch.nn import functional
 from torch.testing import assert_close
 
-from seq2seq.kernels import Kernels, kernels_are_fast, kernels_in_use, use_kernels
 from seq2seq.kernels import products as module
-from seq2seq.kernels.products import LoopGradients, has_onednn_bf16, product_dtype, product_with
+from seq2seq.kernels.products import (
+    Kernels,
+    LoopGradients,
+    has_onednn_bf16,
+    kernels_are_fast,
+    kernels_in_use,
+    product_dtype,
+    product_with,
+    use_kernels,
+)
 
 # T=5 steps, B=2 rows, D=8 of a state, S=3 places, N=2 heads
 NUM_STEPS = 5

@@ -11,7 +11,8 @@ from tiny_models import FORMS, decoder_config
 from torch import nn
 from torch.testing import assert_close
 
-from seq2seq.attention import Attention, Memory, Past
+from seq2seq.attention.base import Attention, Memory
+from seq2seq.attention.multihead import Past
 from seq2seq.model.recurrence import DecoderState, DropoutFactors, Readout, build_recurrence
 
 NO_PAST = Past(torch.empty(4, 0, 0), torch.empty(4, 0, 0))

@@ -17,7 +17,7 @@ from tiny_models import (
 )
 from torch.testing import assert_close
 
-from seq2seq.attention import Normalizer
+from seq2seq.attention.normalizers import Normalizer
 from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 from seq2seq.model.config import Bridge, ModelConfig, TiedEmbeddings
 from seq2seq.model.seq2seq import Seq2Seq

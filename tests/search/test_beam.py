@@ -6,8 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.search import EarlyStopping, LengthPenaltyForm, search
 from seq2seq.search.beam import Ranking
+from seq2seq.search.config import EarlyStopping, LengthPenaltyForm
+from seq2seq.search.registry import search
 from seq2seq.special_tokens import EOS
 
 SOURCES = [[4, 5, EOS], [5, EOS], [5, 4, 4, 5, EOS], [4, EOS]]

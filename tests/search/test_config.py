@@ -1,7 +1,7 @@
 import pytest
 import tiny_search as tools
 
-from seq2seq.search import LengthPenaltyForm
+from seq2seq.search.config import LengthPenaltyForm
 
 NAN, INFINITY = float("nan"), float("inf")
 

@@ -4,8 +4,8 @@ import pytest
 import tiny_search as tools
 import torch
 
-from seq2seq.search import search
 from seq2seq.search.constraints import Constraints, build_constraints
+from seq2seq.search.registry import search
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
 SEARCHES = ["greedy", "beam", "sampling"]

@@ -5,7 +5,8 @@ import tiny_search as tools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.search import LengthPenaltyForm, search
+from seq2seq.search.config import LengthPenaltyForm
+from seq2seq.search.registry import search
 from seq2seq.special_tokens import BOS, EOS
 
 SOURCES = [[4, 5, EOS], [5, EOS], [4, EOS]]

@@ -4,8 +4,8 @@ import pytest
 import tiny_search as tools
 import torch
 
-from seq2seq.attention import attention_config_types
-from seq2seq.search import search
+from seq2seq.attention.base import attention_config_types
+from seq2seq.search.registry import search
 from seq2seq.special_tokens import EOS
 
 SOURCES = [[4, 5, 7, EOS], [6, EOS], [5, 4, 6, 6, 7, EOS]]

@@ -10,9 +10,10 @@ from pretend_cuda import CUDA, pretend_cuda
 from tiny_attention import attention_config
 from tiny_models import FORMS, TARGET_VOCABULARY_SIZE, tiny_batch, tiny_model
 
-from seq2seq.attention import attention_config_types
+from seq2seq.attention.base import attention_config_types
 from seq2seq.inference.translation import score_targets
-from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig, search
+from seq2seq.search.config import BeamConfig, GreedyConfig, SamplingConfig
+from seq2seq.search.registry import search
 from seq2seq.special_tokens import EOS
 
 LIMITS = {"max_length_ratio": 0.0, "max_length_offset": 4}

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.search import search
 from seq2seq.search.constraints import Constraints
+from seq2seq.search.registry import search
 from seq2seq.search.stepwise import stable_max, stable_topk, stepwise_search
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 

@@ -6,8 +6,8 @@ from libretranslatepy import LibreTranslateAPI
 from tiny_service import KEYS, Shouter, load_shouter, make_serve_config, running, wait_until
 from tiny_translator import SENTENCES, make_translator
 
-from seq2seq.inference import split_sentences
-from seq2seq.search import BeamConfig, GreedyConfig
+from seq2seq.inference.sentence_splitting import split_sentences
+from seq2seq.search.config import BeamConfig, GreedyConfig
 from seq2seq.serving.models import LoadedModel
 
 

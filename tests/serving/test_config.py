@@ -1,7 +1,7 @@
 import pytest
 from tiny_service import make_serve_config
 
-from seq2seq.search import BeamConfig, GreedyConfig, SamplingConfig
+from seq2seq.search.config import BeamConfig, GreedyConfig, SamplingConfig
 
 
 @pytest.mark.parametrize("decoding", [BeamConfig(beam_size=4), GreedyConfig()])

@@ -1,7 +1,7 @@
 import pytest
 from tiny_translator import make_translator
 
-from seq2seq.inference import SentenceSplitter, split_sentences
+from seq2seq.inference.sentence_splitting import SentenceSplitter, split_sentences
 from seq2seq.serving.texts import SplitHtml, split_text
 
 

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from seq2seq.analysis import load_run
+from seq2seq.analysis.run import load_run
 from seq2seq.evaluation.significance import SENTENCES_ONLY
 from seq2seq.inference.interventions import find_intervention
 from seq2seq.studies import interventions

@@ -4,7 +4,7 @@ import shutil
 import pytest
 from tiny_study import write_study
 
-from seq2seq.analysis import load_run
+from seq2seq.analysis.run import load_run
 from seq2seq.evaluation.alignment import STATISTICS
 from seq2seq.evaluation.metrics import Bin, word_scores_by_frequency
 from seq2seq.studies import measures

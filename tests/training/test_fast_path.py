@@ -11,8 +11,8 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-from seq2seq.attention import attention_config_types
-from seq2seq.data import Batch
+from seq2seq.attention.base import attention_config_types
+from seq2seq.data.batching import Batch
 from seq2seq.model.config import Bridge
 from seq2seq.special_tokens import BOS, PAD
 from seq2seq.training.loss import sequence_loss

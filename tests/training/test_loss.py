@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seq2seq.config.schema import load_config
-from seq2seq.data import Batch
+from seq2seq.data.batching import Batch
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.training.loss import (
     Loss,

@@ -9,7 +9,7 @@ import torch
 from tiny_training import tiny_run, tiny_trainer
 
 import seq2seq.training.updates
-from seq2seq.data import collate
+from seq2seq.data.batching import collate
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.training.loss import training_loss
 from seq2seq.training.updates import Updater

@@ -11,8 +11,8 @@ import torch
 from tiny_training import tiny_config, tiny_run, write_corpus
 
 from seq2seq.config.schema import load_config
-from seq2seq.data import EncodedCorpus, TokenizerPair
-from seq2seq.data.batching import IdRows
+from seq2seq.data.batching import EncodedCorpus, IdRows
+from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.evaluation.metrics import ScoringRule
 from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks
 from seq2seq.special_tokens import UNK

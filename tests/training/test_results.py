@@ -6,7 +6,7 @@ from tiny_training import read_scalars, read_tags, tiny_config, tiny_run
 
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
-from seq2seq.data import load_corpora
+from seq2seq.data.corpus import load_corpora
 from seq2seq.files.links import read_links
 from seq2seq.inference.translator import Translator
 from seq2seq.training.run import run_training

@@ -8,7 +8,7 @@ import torch
 from same_run import is_equal
 from tiny_training import read_scalars, tiny_run, tiny_trainer
 
-from seq2seq.data import collate
+from seq2seq.data.batching import collate
 from seq2seq.training import trainer as trainer_module
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.updates import NonFiniteError, Updater

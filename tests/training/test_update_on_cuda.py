@@ -12,9 +12,9 @@ from tiny_models import FORMS, tiny_batch, tiny_model
 
 import seq2seq.model.recurrence
 import seq2seq.training.updates
-from seq2seq.attention import attention_config_types
+from seq2seq.attention.base import attention_config_types
 from seq2seq.config.schema import load_config
-from seq2seq.data import Batch
+from seq2seq.data.batching import Batch
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics

@@ -13,8 +13,7 @@ from tiny_training import tiny_config, tiny_numerics
 from torch import nn
 
 from seq2seq.config.schema import TrainConfig, build_model, load_config
-from seq2seq.data import Batch, TokenLinks, collate
-from seq2seq.data.batching import LinkedTokens
+from seq2seq.data.batching import Batch, LinkedTokens, TokenLinks, collate
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.training.preparation import PreparedData, prepare_data

@@ -18,12 +18,15 @@ from tiny_training import (
 from tiny_translator import GREEDY
 
 from seq2seq.config.schema import Metric, build_model, load_config
-from seq2seq.data import CharacterTokenizer, Pair, TokenizerPair, encode_corpus
+from seq2seq.data.cache import encode_corpus
+from seq2seq.data.corpus import Pair
+from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.evaluation.alignment import HeadStatistics
 from seq2seq.files.links import GoldLinks
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.process import DeviceMemoryError
-from seq2seq.search import Hypothesis
+from seq2seq.search.config import Hypothesis
 from seq2seq.training import validation
 from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.preparation import EvaluationSet, prepare_data

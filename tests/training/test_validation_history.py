@@ -4,7 +4,7 @@ import pytest
 import torch
 from tiny_training import tiny_run, tiny_trainer
 
-from seq2seq.analysis import attend
+from seq2seq.analysis.run import attend
 from seq2seq.inference.translator import Translator
 from seq2seq.training import validation_history as module
 from seq2seq.training.validation_history import ValidationHistory

@@ -160,7 +160,7 @@ class SymbolTokenizer:
     that begins or ends with a letter or digit is not found inside a longer word.
 
     Example:
-        >>> from seq2seq.data import CharacterTokenizer
+        >>> from seq2seq.data.tokenizers.words import CharacterTokenizer
         >>> tokenizer = SymbolTokenizer(CharacterTokenizer("ab"), ["<2de>"])
         >>> tokenizer.encode(["<2de> abba", "a<2de>"])
         [[6, 4, 5, 5, 4], [4, 6]]
@@ -264,7 +264,7 @@ def leading_symbols(tokenizer: Tokenizer, text: str) -> str:
     """Return the symbols at the start of a text, each with the space after it.
 
     Example:
-        >>> from seq2seq.data import CharacterTokenizer
+        >>> from seq2seq.data.tokenizers.words import CharacterTokenizer
         >>> tokenizer = SymbolTokenizer(CharacterTokenizer("ab"), ["<2de>"])
         >>> leading_symbols(tokenizer, "<2de> abba")
         '<2de> '
@@ -285,7 +285,7 @@ def train_tokenizers(config: TokenizerConfig, corpus: Corpus | Sequence[Pair]) -
 
     Example:
         >>> from seq2seq.config.schema import load_config
-        >>> from seq2seq.data import Pair
+        >>> from seq2seq.data.corpus import Pair
         >>> config = load_config("tokenizer=characters")
         >>> source, target = train_tokenizers(config.tokenizer, [Pair("ein Hund", "a dog")])
         >>> target.tokens(target.encode(["dog"])[0])

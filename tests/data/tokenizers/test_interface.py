@@ -9,29 +9,24 @@ import torch
 from tiny_data import BASE, list_corpus, unigram_config, words_config
 from tiny_training import tiny_config
 
-from seq2seq.data import (
-    CharactersConfig,
-    CharacterTokenizer,
-    FilesConfig,
-    SentencePieceModel,
-    SymbolTokenizer,
-    TokenizerConfig,
-    TokenizerPair,
-    load_corpora,
-    tokenizers_from_state,
-    tokenizers_state,
-    train_tokenizers,
-)
+from seq2seq.data.config import CharactersConfig, FilesConfig, SentencePieceModel, TokenizerConfig
+from seq2seq.data.corpus import load_corpora
 from seq2seq.data.tokenizers.interface import (
+    SymbolTokenizer,
+    TokenizerPair,
     WithoutSymbols,
     check_tags,
     check_user_symbols,
     leading_symbols,
     register_tokenizer,
     required_tags,
+    tokenizers_from_state,
+    tokenizers_state,
+    train_tokenizers,
     with_tags,
     word_indices,
 )
+from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
 UNIGRAM = unigram_config()

@@ -9,16 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_data import TinyCorpus, list_corpus, unigram_config
 
-from seq2seq.data import (
-    Normalization,
-    SentencePieceConfig,
-    SentencePieceModel,
-    SentencePieceTokenizer,
+from seq2seq.data.config import Normalization, SentencePieceConfig, SentencePieceModel
+from seq2seq.data.tokenizers.interface import (
+    share_ids,
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,
 )
-from seq2seq.data.tokenizers.interface import share_ids
+from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from seq2seq.special_tokens import UNK
 
 CONFIG = unigram_config(vocabulary_size=48)

@@ -11,15 +11,9 @@ import pytest
 import torch
 from tiny_data import list_corpus, words_config
 
-from seq2seq.data import (
-    CharactersConfig,
-    CharacterTokenizer,
-    WordsConfig,
-    WordTokenizer,
-    load_vectors,
-    train_tokenizers,
-)
-from seq2seq.data.tokenizers.words import splitter
+from seq2seq.data.config import CharactersConfig, WordsConfig
+from seq2seq.data.tokenizers.interface import train_tokenizers
+from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer, load_vectors, splitter
 from seq2seq.special_tokens import EOS, UNK
 
 CONFIG = words_config(vocabulary_size=99)

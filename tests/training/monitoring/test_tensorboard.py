@@ -9,11 +9,12 @@ from matplotlib.figure import Figure
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tiny_training import event_files, read_scalars, read_tags, tiny_config
 
-from seq2seq.data import CharacterTokenizer, TokenizerPair
+from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.evaluation.alignment import STATISTICS, HeadStatistics
 from seq2seq.evaluation.metrics import Scores
 from seq2seq.files.atomic import create_file
-from seq2seq.search import Hypothesis
+from seq2seq.search.config import Hypothesis
 from seq2seq.training.monitoring.tensorboard import (
     EventFile,
     TensorBoard,
