@@ -19,7 +19,6 @@ from seq2seq.model.recurrence import (
     build_recurrence,
     drop,
     over_steps,
-    sum_loop_gradients,
 )
 from seq2seq.special_tokens import NEVER_PREDICTED
 
@@ -141,17 +140,16 @@ class AttnDecoderRNN(nn.Module):
         readouts: list[Tensor] = []
         weights_of_steps: list[Tensor] = []
         fed_ids = previous_ids[:, 0]
-        with sum_loop_gradients(memory, num_steps=previous_ids.shape[1]):
-            for step, forced in enumerate(forced_mask.unbind(1)):
-                if step > 0:
-                    with torch.no_grad():
-                        logits = self.logits(readouts[-1])
-                        logits[:, NEVER_PREDICTED].fill_(-torch.inf)
-                        predicted_ids = logits.argmax(-1)
-                    fed_ids = torch.where(forced, previous_ids[:, step], predicted_ids)
-                readout, state, step_weights = self._step(state, fed_ids, memory)
-                readouts.append(readout)
-                weights_of_steps.append(step_weights)
+        for step, forced in enumerate(forced_mask.unbind(1)):
+            if step > 0:
+                with torch.no_grad():
+                    logits = self.logits(readouts[-1])
+                    logits[:, NEVER_PREDICTED].fill_(-torch.inf)
+                    predicted_ids = logits.argmax(-1)
+                fed_ids = torch.where(forced, previous_ids[:, step], predicted_ids)
+            readout, state, step_weights = self._step(state, fed_ids, memory)
+            readouts.append(readout)
+            weights_of_steps.append(step_weights)
         return DecoderOutput(torch.stack(readouts, dim=1), torch.stack(weights_of_steps, dim=2))
 
     def logits(self, readouts: Tensor) -> Tensor:

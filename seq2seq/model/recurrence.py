@@ -3,7 +3,6 @@
 # B batch, R rows (sentences, or K hypotheses of each sentence), S source length, T target length,
 # E embedding, H hidden, C context, F readout, N heads, t steps so far
 
-import contextlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -15,7 +14,6 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Attention, AttentionState, Memory
 from seq2seq.attention.multihead import Past
 from seq2seq.kernels.dropout import Dropout
-from seq2seq.kernels.products import LoopGradients
 from seq2seq.model.config import DecoderConfig, DecoderForm
 from seq2seq.model.encoder import CausalSelfAttentionLayer, NoSelfAttention
 from seq2seq.model.gru import GRUCell
@@ -205,10 +203,9 @@ class Recurrence(nn.Module, ABC):
         """
         outputs: list[RecurrenceStep] = []
         projected = self.project(embedded)  # (B, T, 3H)
-        with sum_loop_gradients(memory, num_steps=embedded.shape[1]):
-            for projected_step in projected.unbind(1):
-                outputs.append(self(projected_step, state, memory))
-                state = state._replace(hidden=outputs[-1].hidden, attended=outputs[-1].attended)
+        for projected_step in projected.unbind(1):
+            outputs.append(self(projected_step, state, memory))
+            state = state._replace(hidden=outputs[-1].hidden, attended=outputs[-1].attended)
         weights = torch.stack([output.attention_weights for output in outputs], dim=2)
         top = torch.stack([self.top(output.hidden) for output in outputs], dim=1)
         context = torch.stack([output.context for output in outputs], dim=1)
@@ -283,8 +280,7 @@ class LuongRecurrence(Recurrence):
     ) -> tuple[Tensor, Tensor]:
         """Compute the readouts of a known target, as `Recurrence.run` does."""
         projected = self.project(embedded)
-        with sum_loop_gradients(memory, num_steps=embedded.shape[1]):
-            top = self._unroll(projected, state)
+        top = self._unroll(projected, state)
         context, weights = self._attend_at_once(top, memory)
         return readout(top, context, embedded, state.dropout.hidden), weights
 
@@ -323,34 +319,18 @@ class InputFeedingRecurrence(LuongRecurrence):
         """Compute the readouts of a known target in the loop, since each step reads the last."""
         readouts, weights = [], []
         steps = zip(embedded.unbind(1), self.project(embedded).unbind(1), strict=True)
-        with sum_loop_gradients(memory, num_steps=embedded.shape[1]):
-            for embedded_step, projected_step in steps:
-                output = self(projected_step, state, memory)
-                top, dropout = self.top(output.hidden), state.dropout
-                fed, past = readout.step(
-                    top, output.context, embedded_step, state.past, dropout.hidden
-                )
-                state = DecoderState(output.hidden, fed, past, output.attended, dropout)
-                readouts.append(fed)
-                weights.append(output.attention_weights)
+        for embedded_step, projected_step in steps:
+            output = self(projected_step, state, memory)
+            top, dropout = self.top(output.hidden), state.dropout
+            fed, past = readout.step(top, output.context, embedded_step, state.past, dropout.hidden)
+            state = DecoderState(output.hidden, fed, past, output.attended, dropout)
+            readouts.append(fed)
+            weights.append(output.attention_weights)
         return torch.stack(readouts, dim=1), torch.stack(weights, dim=2)
 
     def feedback(self, readout: Tensor) -> Tensor:
         """Return the part of a readout (R, F) that the next step reads: all of it."""
         return readout
-
-
-def sum_loop_gradients(
-    memory: Memory, *, num_steps: int
-) -> contextlib.AbstractContextManager[object]:
-    """Return a context for a loop over steps that sums gradients of constants after the loop.
-
-    The constants are the parameters and the memory; see `LoopGradients`. On a GPU the context does
-    nothing: its code in Python takes longer than the small products that it saves.
-    """
-    if not torch.is_grad_enabled() or memory.keys.device.type != "cpu":
-        return contextlib.nullcontext()
-    return LoopGradients(memory.keys, memory.values, num_steps=num_steps)
 
 
 def build_recurrence(config: DecoderConfig, *, attention: Attention) -> Recurrence:

@@ -106,8 +106,6 @@ def assert_is_fast(loss, *, form, layer_norm):
     # normalised is a loop.
     is_unrolled = form == "luong" and not layer_norm
     assert nodes["_UnrollBackward"] >= 2 + is_unrolled
-    assert (nodes["_ConstantBackward"] > 0) != is_unrolled
-    assert nodes["_ProductBackward"] == 4 * nodes["_ConstantBackward"]
 
 
 @combinations(BUILDS, every_form=True)
@@ -130,7 +128,7 @@ def assert_equals_the_plain_loop(name, form, build, *, dtype, tolerance):
     fast, plain = fast_loss(model, batch), plain_loss(plain_model, batch)
 
     assert_is_fast(fast, form=form, layer_norm="layer_norm" in options)
-    assert "_ProductBackward" not in node_counts(plain)
+    assert "_UnrollBackward" not in node_counts(plain)
     assert_close(fast, plain, rtol=tolerance, atol=0)
     gradients, expected = gradients_of(fast, model), gradients_of(plain, plain_model)
     assert_gradients_close(gradients, expected, tolerance=tolerance)
@@ -144,7 +142,6 @@ def test_scheduled_sampling_is_that_of_the_plain_loop(name, form, build):
 
     losses = fast_loss(model, batch, forced_mask), plain_loss(plain_model, batch, forced_mask)
 
-    assert node_counts(losses[0])["_ProductBackward"] > 0
     assert_close(*losses, rtol=1e-10, atol=0)
     gradients = gradients_of(losses[0], model), gradients_of(losses[1], plain_model)
     assert_gradients_close(*gradients, tolerance=1e-10)

