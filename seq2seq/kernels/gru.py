@@ -38,7 +38,7 @@ def unroll_gru(
     """
     if not kernels_are_fast():
         return _plain_unroll(projected, hidden, weight, bias, padding=padding, reverse=reverse)
-    # Products may use low precision; the state, which accumulates over the steps, does not.
+    # As in `gru_step`, only products may use low precision.
     arguments = (projected.to(hidden.dtype), hidden, weight.to(projected.dtype), bias)
     if torch.is_grad_enabled() and any(each.requires_grad for each in arguments):
         states: Tensor = _Unroll.apply(*arguments, padding, reverse)  # type: ignore[no-untyped-call]
@@ -57,17 +57,29 @@ def _plain_unroll(
     reverse: bool,
 ) -> Tensor:
     states: list[Tensor] = [hidden] * len(projected)
-    parts = [2 * hidden.shape[1], hidden.shape[1]]
     for step in _order(len(projected), reverse=reverse):
-        x_gates, x_new = torch.split(projected[step].to(hidden.dtype), parts, dim=1)
-        projection = functional.linear(hidden, weight, bias).to(hidden.dtype)
-        h_gates, h_new = torch.split(projection, parts, dim=1)
-        reset, update = torch.sigmoid(x_gates + h_gates).chunk(2, dim=1)
-        following = torch.lerp(torch.tanh(x_new + reset * h_new), hidden, update)
+        following = gru_step(projected[step], functional.linear(hidden, weight, bias), hidden)
         if padding is not None:
             following = torch.where(padding[step].unsqueeze(1), hidden, following)
         hidden = states[step] = following
     return torch.stack(states)
+
+
+def gru_step(projected: Tensor, hidden_projection: Tensor, hidden: Tensor) -> Tensor:
+    """Return the next state of a GRU, (1 - z) * n + z * h.
+
+    Args:
+        projected: Projected input (x_r, x_z, x_n), (R, 3H).
+        hidden_projection: U h + b, (R, 3H).
+        hidden: State h, (R, H).
+    """
+    parts = [2 * hidden.shape[-1], hidden.shape[-1]]
+    # Products may use low precision; the state, which accumulates over the steps, does not.
+    x_gates, x_new = torch.split(projected.to(hidden.dtype), parts, dim=-1)
+    h_gates, h_new = torch.split(hidden_projection.to(hidden.dtype), parts, dim=-1)
+    reset, update = torch.sigmoid(x_gates + h_gates).chunk(2, dim=-1)
+    new = torch.tanh(torch.addcmul(x_new, reset, h_new))
+    return torch.lerp(new, hidden, update)
 
 
 class GRURun(NamedTuple):

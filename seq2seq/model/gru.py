@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2seq.kernels.dropout import Dropout
-from seq2seq.kernels.gru import unroll_gru
+from seq2seq.kernels.gru import gru_step, unroll_gru
 from seq2seq.model.config import DropoutMode
 
 _KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -33,15 +33,8 @@ class GRUCell(nn.Module):
 
     def forward(self, projected: Tensor, hidden: Tensor) -> Tensor:
         """Return the next state (R, H), given a projected input (R, 3H) and the state (R, H)."""
-        parts = (2 * hidden.shape[-1], hidden.shape[-1])
-        x_all = self.input_norm(projected)
-        h_all = self.hidden_norm(self.hidden_projection(hidden))
-        # Products may use low precision; the state, which accumulates over the steps, does not.
-        x_gates, x_new = x_all.to(hidden.dtype).split(parts, dim=-1)
-        h_gates, h_new = h_all.to(hidden.dtype).split(parts, dim=-1)
-        reset, update = torch.sigmoid(x_gates + h_gates).chunk(2, dim=-1)
-        new = torch.tanh(torch.addcmul(x_new, reset, h_new))  # x_n + r * (U_n h + b)
-        return torch.lerp(new, hidden, update)  # (1 - z) * n + z * h
+        hidden_projection = self.hidden_norm(self.hidden_projection(hidden))
+        return gru_step(self.input_norm(projected), hidden_projection, hidden)
 
     def unroll(self, projected: Tensor, hidden: Tensor) -> Tensor:
         """Return the state after each step, (T, B, 3H) -> (T, B, H), from a first state (B, H)."""
