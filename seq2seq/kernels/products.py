@@ -93,8 +93,10 @@ def product_with(weight: Tensor, *, num_rows: int, num_uses: int) -> Callable[[T
     # The product of a single row reads the matrix once, in any order.
     is_worth_packing = num_rows > 1 and num_uses >= _WORTH_PACKING
     if is_worth_packing and weight.device.type == "cpu" and kernels_are_fast():
-        has_mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
-        if weight.dtype == torch.float32 and has_mkl:
+        is_float = weight.dtype == torch.float32
+        if is_float and _onednn_multiplies_float():
+            return _pack_for_onednn(weight, num_rows)
+        if is_float and torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
             return _pack_for_mkl(weight, num_rows)
         if weight.dtype == torch.bfloat16 and has_onednn_bf16():
             return _pack_for_onednn(weight, num_rows)
@@ -114,6 +116,12 @@ def has_onednn_bf16() -> bool:
     # Without oneDNN the operator itself is missing.
     has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return has_onednn and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def _onednn_multiplies_float() -> bool:
+    """Return whether torch leaves fp32 products to oneDNN; see `runtime.numerics`."""
+    settings = getattr(torch.backends.mkldnn, "matmul", None)  # since torch 2.9
+    return settings is not None and settings.fp32_precision == "bf16"
 
 
 def _pack_for_mkl(weight: Tensor, num_rows: int) -> Callable[[Tensor], Tensor]:

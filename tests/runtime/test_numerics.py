@@ -1,3 +1,4 @@
+import contextlib
 import hashlib
 import threading
 import time
@@ -10,7 +11,7 @@ import pytest
 import torch
 from pretend_cuda import CUDA, pretend_cuda
 
-import seq2seq.runtime.numerics
+import seq2seq.runtime.numerics as module
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import (
@@ -49,15 +50,51 @@ def test_an_explicit_precision_is_kept(device, precision):
     assert choose_numerics(device, precision) == Numerics(CPU, precision)
 
 
-@pytest.mark.parametrize(("has_amx", "expected"), [(True, "bf16"), (False, "fp32")])
-def test_auto_takes_bf16_only_on_a_cpu_with_amx(monkeypatch, has_amx, expected):
-    expected = Precision(expected)
-    # AVX-512 BF16 alone is slower than fp32.
+@pytest.mark.parametrize(
+    ("has_amx", "is_amd", "expected"),
+    [(True, False, "bf16"), (False, False, "fp32"), (False, True, "bf16")],
+)
+def test_auto_takes_bf16_where_a_cpu_multiplies_it(monkeypatch, has_amx, is_amd, expected):
+    # Of the processors with AVX-512 BF16 alone, only those of AMD are faster with it.
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: has_amx)
+    monkeypatch.setattr(module, "cpu_is_amd", lambda: is_amd)
 
     assert cpu_has_amx() == has_amx
-    assert choose_numerics(Device.cpu, Precision.auto).precision is expected
+    assert choose_numerics(Device.cpu, Precision.auto).precision is Precision(expected)
+
+
+needs_choice = pytest.mark.skipif(
+    not hasattr(torch.backends.mkldnn, "matmul"), reason="torch cannot choose oneDNN"
+)
+
+
+@needs_choice
+def test_a_context_gives_the_products_of_an_amd_processor_to_onednn(monkeypatch):
+    settings = torch.backends.mkldnn.matmul
+    for is_faster, expected in ((True, "bf16"), (False, settings.fp32_precision)):
+        monkeypatch.setattr(module, "onednn_is_faster", lambda is_faster=is_faster: is_faster)
+        before = settings.fp32_precision
+
+        with pytest.raises(KeyError), Numerics(CPU, Precision.fp32).autocast():
+            assert settings.fp32_precision == expected
+            raise KeyError
+
+        assert settings.fp32_precision == before
+
+
+@needs_choice
+@pytest.mark.parametrize(("is_rounded", "expected"), [(False, True), (True, False)])
+def test_products_stay_with_mkl_where_onednn_would_round_them(monkeypatch, is_rounded, expected):
+    @contextlib.contextmanager
+    def rounding():
+        with torch.autocast("cpu", torch.bfloat16, enabled=is_rounded):
+            yield
+
+    monkeypatch.setattr(module, "cpu_is_amd", lambda: True)
+    monkeypatch.setattr(module, "onednn_products", rounding)
+
+    assert module.onednn_is_faster.__wrapped__() == expected
 
 
 @pytest.mark.parametrize(
@@ -65,7 +102,7 @@ def test_auto_takes_bf16_only_on_a_cpu_with_amx(monkeypatch, has_amx, expected):
     [("cpu", 1, Precision.fp32), ("cpu", 0, Precision.bf16), ("cuda", 1, Precision.bf16)],
 )
 def test_only_large_models_on_a_cpu_keep_bf16(monkeypatch, device, least, expected):
-    monkeypatch.setattr("seq2seq.runtime.numerics._WORTH_BF16", 7 + least)
+    monkeypatch.setattr(module, "_WORTH_BF16", 7 + least)
     native = Numerics(torch.device(device), Precision.bf16)
 
     assert native.suited_to(7) == Numerics(torch.device(device), expected)
@@ -108,7 +145,7 @@ def test_fp32_on_cuda_is_full_fp32_in_products_and_in_cudnn(precision, products)
 
 
 def test_a_cpu_leaves_the_flags_of_cuda_alone(monkeypatch):
-    monkeypatch.setattr(seq2seq.runtime.numerics, "allow_tf32", lambda _: pytest.fail("changed"))
+    monkeypatch.setattr(module, "allow_tf32", lambda _: pytest.fail("changed"))
 
     with Numerics(CPU, Precision.fp32).autocast():
         pass
