@@ -11,9 +11,10 @@ TORCH_INDEX ?=
 TORCH_OPTIONS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 # The torch that test-newest installs, for example torch==2.6.
 TORCH ?= torch
+PYTEST := -m pytest --numprocesses auto --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-newest faults check docs wheel bench gpu clean
+.PHONY: help train test test-all test-newest faults check docs wheel bench gpu clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,14 +22,17 @@ help:  ## list the targets
 train: $(VENV)/.train  ## train on the bundled corpus or continue, score, and print the next commands
 	$(BIN)/python train.py resume=auto
 
-test: $(VENV)/.test  ## run the tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadscope --no-loadscope-reorder
+test: $(VENV)/.test  ## run the tests that are not marked slow, in about five minutes
+	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "not slow"
+
+test-all: test  ## run the slow tests too: full trainings, kills, several processes, benchmarks
+	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m slow
 
 test-newest:  ## run the tests with the newest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear .venv-newest
 	.venv-newest/bin/python $(PIP) $(TORCH_OPTIONS) $(TORCH)
 	.venv-newest/bin/python $(PIP) --editable .[test]
-	OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest --numprocesses auto --dist loadscope --no-loadscope-reorder
+	OMP_NUM_THREADS=1 .venv-newest/bin/python $(PYTEST)
 
 faults: $(VENV)/.test  ## kill runs, fill the disk and damage files for an hour; see docs/explanation/reliability.md
 	OMP_NUM_THREADS=1 FAULTS_KILLS=100 FAULTS_DISK=50 FAULTS_LINES=250000 \

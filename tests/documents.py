@@ -99,10 +99,7 @@ def quickened(arguments: list[str]) -> list[str]:
         return arguments
     downloaded = ("multi30k", "multi30k_best", "study_self_attention", "tatoeba")
     if {"data=multi30k", *(f"experiment={name}" for name in downloaded)} & {*arguments}:
-        # The configuration is composed, of a sweep the first job's; nothing is downloaded.
-        # A comma in brackets separates items of a list, not jobs.
-        first = [re.sub(r"^([^,[]*),.*", r"\1", each) for each in arguments if each != "-m"]
-        return [*first, "--cfg", "job"]
+        return [*first_job(arguments), "--cfg", "job"]  # nothing is downloaded
     if {f"experiment=study_{name}" for name in ("attention_types", "interventions")} & {*arguments}:
         # A few runs of the study; a test of the experiment composes all.
         few_types = [] if "attention=dot" in arguments else ["attention=none,dot"]
@@ -121,6 +118,12 @@ def quickened(arguments: list[str]) -> list[str]:
         extra += ["training.validation.every_updates=1"]  # else there is one to keep
     few = [re.sub(r"^training\.max_updates=\d+$", QUICK_UPDATES, each) for each in arguments]
     return few + [override for override in extra if override.partition("=")[0] not in given]
+
+
+def first_job(arguments: list[str]) -> list[str]:
+    """Return the overrides of the first job, if the arguments are those of a sweep."""
+    # A comma in brackets separates items of a list, not jobs.
+    return [re.sub(r"^([^,[{]*),.*", r"\1", each) for each in arguments if each != "-m"]
 
 
 def make_workplace(path: Path) -> Path:

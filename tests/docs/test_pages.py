@@ -21,6 +21,7 @@ from documents import (
     PLUGIN_PAGE,
     ROOT,
     Page,
+    first_job,
     make_workplace,
     pages,
     quickened,
@@ -33,7 +34,7 @@ from web_runtime_cache import CACHE, PACKAGE
 
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.cli.serve import load_model, load_serve_config, read_keys
-from seq2seq.cli.translate_config import TranslateConfig
+from seq2seq.cli.translate_config import TranslateConfig, load_translate_config
 from seq2seq.config.schema import TrainConfig, config_groups, load_config
 from seq2seq.search.config import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
 from seq2seq.serving.config import ServeConfig
@@ -257,9 +258,60 @@ def num_lines(paths: list[Path]) -> int:
     return sum(content.count(b"\n") for content in unpacked)
 
 
+def kinds(command: str) -> set[tuple[str, str]]:
+    """Return the program of a command with each of its flags, a key up to its second part."""
+    program = re.search(r"\w+\.py|seq2seq\.cli\.\w+|^\w+", command)
+    assert program
+    words = [word for word in shlex.split(command) if "=" in word or word.startswith("--")]
+    flags = {".".join(word.partition("=")[0].split(".")[:2]) for word in words}
+    return {(program[0], flag) for flag in flags | {""}}
+
+
+def made(command: str) -> list[str]:
+    """Return the runs and files that a command makes, in the words of commands that read them."""
+    names = re.findall(r"run_name=(\S+)", command)
+    words = [f"{place}{name}" for name in names for place in ("checkpoints/", "run_name=")]
+    return words + re.findall(r"(?:output|hydra\.sweep\.dir)=(\S+)", command)
+
+
+def first_of_each_kind() -> list[str]:
+    """Return the first command of each kind, those that make what it reads, and all quick ones.
+
+    Commands that start several processes are left to the slow test.
+    """
+    seen: set[tuple[str, str]] = set()
+    chosen: list[str] = []
+    first = [each for each in COMMANDS if runner(each) not in LONG]
+    for command in COMMANDS:
+        if kinds(command) - seen and runner(command) is not run_processes:
+            first.append(command)
+        seen |= kinds(command)
+    for command in reversed(COMMANDS):
+        read = [re.sub(r"output=\S+", "", later) for later in chosen]
+        if command in first or any(word in later for word in made(command) for later in read):
+            chosen.append(command)
+    return chosen[::-1]
+
+
+LONG = {run_training, run_translation, run_command, run_page_export, run_processes, run_search}
+"""what runs a command that may take a second or more"""
+FIRST = first_of_each_kind()
+OTHERS = [command for command in COMMANDS if command not in FIRST]
+
+
+@pytest.mark.parametrize("command", FIRST)
+def test_first_command_of_each_kind_runs(workplace: Path, command: str) -> None:
+    assert_runs(workplace, command)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-def test_command_runs_and_writes_the_files_that_it_names(workplace: Path, command: str) -> None:
+def test_every_command_runs(workplace: Path, command: str) -> None:
+    assert_runs(workplace, command)
+
+
+def assert_runs(workplace: Path, command: str) -> None:
+    """Run a command, and look for the files that it names."""
     run = runner(command)
     assert run is not None, "no way to run it is known: add one to RUNNERS"
     written = paths_of(workplace, command, *WRITTEN)
@@ -273,6 +325,19 @@ def test_command_runs_and_writes_the_files_that_it_names(workplace: Path, comman
     outputs, inputs = (paths_of(workplace, command, key) for key in ("output", "input"))
     if outputs and inputs and "shard=" not in command:
         assert num_lines(outputs) == num_lines(inputs) > 0
+
+
+@pytest.mark.parametrize("command", OTHERS)
+def test_every_other_command_is_composed(workplace: Path, command: str) -> None:
+    """As its first job, if it is a sweep."""
+    arguments = shlex.split(command)[2:]
+    run = runner(command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(workplace)
+        if run is run_translation:
+            load_translate_config(*arguments)
+        elif run is run_training:
+            run_script(workplace, "train.py", [*first_job(arguments), "--cfg", "job"])
 
 
 @pytest.mark.parametrize("path", [page.name for page in HERE if page.num_examples()])
