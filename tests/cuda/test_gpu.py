@@ -144,6 +144,17 @@ def test_cudnn_reads_weights_from_one_block_also_while_their_average_is_applied(
         model.encode(batch.source_ids.to(CUDA), batch.source_mask.to(CUDA))
 
 
+def test_autocast_leaves_the_states_of_the_encoder_in_fp32():
+    """They accumulate over the steps, and autocast runs cuDNN in fp16 even for bf16."""
+    gru, batch = model_of().to(CUDA).encoder.gru, tiny_batch()
+    inputs = torch.randn(*batch.source_ids.shape, gru.input_size, device=CUDA)
+
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        states, last = gru(inputs, batch.source_mask.to(CUDA))
+
+    assert states.dtype == last.dtype == torch.float32
+
+
 def test_nccl_sums_the_gradients_of_one_process(tmp_path, monkeypatch):
     """The sum over one process is what it was; a spy holds that the sum was made."""
     model = model_of().to(CUDA)

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pretend_cuda import pretend_cuda
 from same_run import is_equal
 from tiny_attention import attention_config
 from tiny_models import tiny_model
@@ -288,15 +287,6 @@ def test_weight_decay_spares_biases_and_norms(name):
     assert all(parameter.dim() == 1 for parameter in spared["params"])
     every = {id(parameter) for parameter in model.parameters()}
     assert {id(p) for group in optimizer.param_groups for p in group["params"]} == every
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_every_optimizer_of_a_gpu_takes_the_loss_scale_itself(name):
-    """Otherwise the host would wait to learn whether an fp16 gradient overflowed."""
-    with pretend_cuda() as cuda:
-        optimizer = build_optimizer(configure(name), cuda.move(model_of()))
-
-    assert optimizer._step_supports_amp_scaling
 
 
 def tied_model() -> nn.Module:

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from pretend_cuda import pretend_cuda
 from tiny_training import (
     read_scalars,
     tiny_config,
@@ -243,22 +242,6 @@ def test_the_mode_of_the_model_is_restored(tmp_path, answers, training):
     evaluator(tmp_path).evaluate(model, ter=False)
 
     assert model.training is training
-
-
-def test_beside_its_search_the_host_waits_for_a_batch_once_for_each_result(tmp_path):
-    with pretend_cuda() as cuda:
-        trainer = tiny_trainer(tmp_path, "training.device=cuda", "training.validation.batch_size=2")
-        scored = trainer.evaluator
-        links = frozenset({(0, 0)})
-        scored.data.gold = [GoldLinks(links, links)] * len(scored.data.sources)
-        model = cuda.move(trainer.model)
-        cuda.clear()
-        scored.evaluate(model, ter=False)
-
-    waits = [count for line, count in cuda.syncs.items() if not line.startswith("search/")]
-    num_batches = 3  # of 5 sentences
-    # Target ids with all lengths, log-probabilities and attention weights.
-    assert waits == [num_batches] * 3
 
 
 @pytest.fixture
