@@ -30,7 +30,7 @@ Engine = Translator | OnnxTranslator
 SEARCHES = (GreedyConfig(), BeamConfig())
 COLD = {
     "checkpoint": "from seq2seq import Translator as T; t = T.load({!r}, device='cpu')",
-    "folder": "from seq2seq.export import OnnxTranslator as T; t = T.load({!r}, threads=1)",
+    "folder": "from seq2seq import OnnxTranslator as T; t = T.load({!r}, threads=1)",
 }
 
 

@@ -1,0 +1,140 @@
+"""Each benchmark runs to its end on a tiny model, and prints the rows that it promises."""
+
+import gzip
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from tiny_export import SENTENCES
+from tiny_training import ROOT, corpus_overrides, write_corpus
+from tiny_translator import write_checkpoint
+
+from benchmarks.ingredient_speed import INGREDIENTS
+from benchmarks.train_speed import FORMS, TYPES
+
+pytestmark = pytest.mark.slow
+SIZES = ("encoder.hidden_size=8", "decoder.hidden_size=16", "decoder.embedding_size=8")
+PEER = "--peer-command=echo 'peer: 50 target tokens/s'"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> list[str]:
+    """Return the overrides of a tiny training."""
+    write_corpus(tmp_path)
+    options = ["tokenizer=characters", "training.batching.size=4", "training.device=cpu"]
+    return [*corpus_overrides(tmp_path), *options, *(f"model.{size}" for size in SIZES)]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Return a function that runs a benchmark, and returns the rows of its tables and its text."""
+
+    def run_script(name: str, *arguments: object) -> tuple[list[list[str]], str]:
+        script = ROOT / "benchmarks" / f"{name}.py"
+        monkeypatch.setattr(sys, "argv", [str(script), *map(str, arguments)])
+        runpy.run_path(str(script), run_name="__main__")
+        printed = capsys.readouterr().out
+        rows = re.findall(r"^\| (.+) \|$", "".join(re.split(r"(?m)^\|.*\n\|-.*\n", printed)), re.M)
+        return [[cell.strip() for cell in row.split("|")] for row in rows], printed
+
+    return run_script
+
+
+def test_training_is_compared_by_form_type_kernels_and_with_a_peer(run, small):
+    rows, printed = run("train_speed", "--intervals=1", PEER, *small)
+
+    names = [row[0] for row in rows]
+    assert names == [*FORMS, *TYPES, "luong, plain kernels", "plain step loop"]
+    assert len(re.findall(r"times the peer's 50 target tokens/s", printed)) == 2
+
+
+def test_ingredients_are_compared_with_the_base(run, tmp_path):
+    sizes = [f"data.num_{part}=20" for part in ("valid", "test")] + ["data.num_train=200"]
+    sizes += ["training.batching.size=60", f"data.cache_dir={tmp_path}/cache"]
+    sizes += ["data.vocabulary_size=150", *(f"model.{size}" for size in SIZES)]
+
+    rows, _ = run("ingredient_speed", "--intervals=1", *sizes)
+
+    assert [row[0] for row in rows] == list(INGREDIENTS)
+
+
+def test_processes_are_compared(run, small):
+    rows, printed = run("process_speed", "--intervals=1", "--updates=2", *small)
+
+    assert len(rows) == 3
+    assert len(re.findall(r"adding up.*: [\d.]+% of an update", printed)) == 2
+
+
+def test_loading_is_timed_with_and_without_a_mixture(run, small):
+    _, printed = run("loader_speed", "--repeats=2", *small)
+
+    assert re.search(r"mixture: [\d.]+ ms, [\d.]+ times as much", printed)
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("encoding", r"22 pairs in [\d.]+ s"),
+        ("start", r"\d\.\d+ s"),
+        ("padding", r"batches of .*: [\d.]+% of the positions are padding"),
+    ],
+)
+def test_data_is_timed(run, small, command, found):
+    assert re.search(found, run("data_speed", "--repeats=1", command, *small)[1])
+
+
+def test_a_large_corpus_is_written_with_its_cache_and_its_start_is_timed(run, small, tmp_path):
+    for part in ("train", "valid"):
+        for ours, language in (("a", "de"), ("b", "en")):
+            packed = gzip.compress((tmp_path / f"{ours}.{part}").read_bytes())
+            (tmp_path / f"{part}.{language}.gz").write_bytes(packed)
+    large = ["large", tmp_path, "--pairs=49", f"--directory={tmp_path}/large"]
+
+    _, printed = run("data_speed", "--repeats=1", *large, "tokenizer=characters")
+
+    assert re.search(r"\d\.\d+ s", printed)
+    assert (tmp_path / "large" / "train.de").read_text().count("\n") == 49
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Path:
+    """Return a run with a test set."""
+    path = write_checkpoint(tmp_path / "run")
+    for name in ("test.src", "test.ref"):
+        (path / name).write_text("".join(f"{line}\n" for line in SENTENCES))
+    return path
+
+
+def test_translation_is_timed_in_every_table(run, trained):
+    files = [f"input={trained}/test.src", f"reference={trained}/test.ref", "device=cpu"]
+    few = ["--repeats=1", "--batch-sizes=2,5", "decoding.max_length_ratio=1.0"]
+
+    rows, _ = run("translate_speed", f"checkpoint={trained}", *files, *few)
+
+    searches = ["greedy", "beam 5, early_stopping=exact", "beam 5, early_stopping=first"]
+    speeds = [f"{search}, {precision}" for search in searches for precision in ("fp32", "int8")]
+    names = [row[0] for row in rows]
+    assert names[:8] == [*speeds, "fp32", "int8"]
+    assert names[8:12] == ["1", "5", "10", "20"]
+    assert names[-2:] == ["fp32", "int8"]
+
+
+def test_an_exported_model_is_compared_with_its_checkpoint(run, checkpoint_path, exported, trained):
+    lines = ["--input", trained / "test.src", "--reference", trained / "test.ref"]
+
+    rows, _ = run("export_speed", checkpoint_path, exported, *lines, "--single=2", "--repeats=1")
+
+    assert len(rows) == 4 + 4 + 2
+
+
+def test_the_service_is_timed_and_answers_rightly(run, trained):
+    sizes = ["--clients=3", "--searches=beam 5", "--requests=6", "--repeats=1"]
+
+    rows, _ = run(
+        "serve_speed", f"--checkpoint={trained}", *sizes, "device=cpu", "split_length=100"
+    )
+
+    assert [row[2] for row in rows] == ["no batching", "batching"]
+    assert [row[-1] for row in rows] == ["0", "0"]
