@@ -149,6 +149,7 @@ def test_graphs_of_other_weights_are_found_out(exported, name, change):
         check_graphs(other.build_model(), graphs, num_tokens=len(other.tokenizers.source))
 
 
+@pytest.mark.slow
 def test_model_whose_rounding_is_large_is_exported(tmp_path):
     options = ["attention=general", "attention.normalizer=entmax15"]
     options += ["model.encoder.num_layers=2", "model.decoder.num_layers=2"]

@@ -46,7 +46,11 @@ CASES = [
 """Every attention type and normaliser, decoder form and option of the model at least once."""
 
 
-@pytest.mark.parametrize(("variant", "form", "options"), CASES, ids=str)
+@pytest.mark.parametrize(
+    ("variant", "form", "options"),
+    [*CASES[:2], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[2:])],
+    ids=str,
+)
 def test_every_model_is_exported(tmp_path, variant, form, options):
     save_checkpoint(
         tmp_path / "best.pt",

@@ -118,6 +118,7 @@ def test_translations_are_those_of_the_exported_model(shown, exported, decoding)
     assert_same(found, translator(SENTENCES, decoding, batch_size=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides",
     [

@@ -177,6 +177,7 @@ def test_every_control_has_a_name(page):
     assert [each.get_attribute("id") for each in controls if not each.accessible_name] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [320, 360, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_wider_than_a_phone(browser, scheme, width):
