@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pretend_cuda import CUDA, pretend_cuda
 from tiny_translator import (
     BEAM,
     BEST,
@@ -22,6 +23,9 @@ from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import load_config
 from seq2seq.inference.translator import Translator
 from seq2seq.inference.windows import LONG_SENTENCE, VERY_LONG, map_batches
+from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.devices import Precision
+from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import DeviceMemoryError
 
 
@@ -165,6 +169,26 @@ def test_long_targets_share_smaller_batches_too(translator, monkeypatch):
     list(translator.score(pairs, batch_size=4))
 
     assert shapes == [(1, 3), (1, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("scored", [False, True])
+def test_a_gpu_gets_each_batch_in_one_copy_and_finds_the_same(monkeypatch, scored):
+    def run(translator):
+        if scored:
+            pairs = [("ja", "a"), ("nein und ja", "b a d")]
+            return [(each.text, each.score) for each in translator.score(pairs)]
+        return [(each.text, each.score) for each in translator(SENTENCES, GREEDY)]
+
+    plain = make_translator()
+    expected = run(plain)
+    with pretend_cuda() as cuda:
+        monkeypatch.setattr(Seq2Seq, "to", lambda model, _: cuda.move(model))
+        numerics = Numerics(CUDA, Precision.fp32)
+        found = run(Translator(plain._model, tokenizers=plain.tokenizers, numerics=numerics))
+
+    assert [text for text, _ in found] == [text for text, _ in expected]
+    assert [score for _, score in found] == pytest.approx([score for _, score in expected])
+    assert not any(line.startswith("translator") for line in cuda.waits)
 
 
 @pytest.mark.parametrize("scored", [False, True])

@@ -95,9 +95,8 @@ def test_the_host_waits_once_in_an_update(cuda, options):
     assert cuda.waits == {READ: 1}
 
 
-def test_kernels_that_only_a_cpu_needs_are_off(cuda, monkeypatch):
-    for name in ("model.recurrence.LoopGradients", "kernels.dropout._LEVELS"):
-        monkeypatch.setattr(f"seq2seq.{name}", None)
+def test_dropout_of_a_gpu_is_that_of_torch(cuda, monkeypatch):
+    monkeypatch.setattr("seq2seq.kernels.dropout._LEVELS", None)
     model = cuda.move(model_of("additive", "conditional", dropout=0.3))
 
     update(make_updater(model, CUDA, Precision.fp32), host_batch())
