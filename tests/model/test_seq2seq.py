@@ -17,7 +17,6 @@ from tiny_models import (
 )
 from torch.testing import assert_close
 
-from seq2seq.attention.normalizers import Normalizer
 from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 from seq2seq.model.config import Bridge, ModelConfig, TiedEmbeddings
 from seq2seq.model.seq2seq import Seq2Seq
@@ -27,19 +26,28 @@ from seq2seq.model.seq2seq import Seq2Seq
 
 @every_type_and_form
 def test_more_padding_changes_neither_values_nor_gradients(attention, form):
+    assert_padding_changes_nothing(attention, form, dtype=torch.float64, tolerance=1e-13)
+
+
+@every_form
+def test_more_padding_changes_fp32_by_rounding(form):
+    """More positions add up in another order: 15 roundings of 6e-8 were seen, with any type."""
+    assert_padding_changes_nothing(
+        attention_config("additive"), form, dtype=torch.float32, tolerance=5e-6
+    )
+
+
+def assert_padding_changes_nothing(attention, form, *, dtype, tolerance):
     model = tiny_model(
-        attention, form, num_layers=2, layer_norm=True, self_attention=True, dtype=torch.float32
+        attention, form, num_layers=2, layer_norm=True, self_attention=True, dtype=dtype
     )
     narrow, wide = tiny_batch(), tiny_batch(extra=3)
 
     readouts = model(narrow.source_ids, narrow.source_mask, narrow.previous_ids).readouts
     wide_readouts = model(wide.source_ids, wide.source_mask, wide.previous_ids).readouts
 
-    assert_close(wide_readouts[:, :4], readouts, atol=1e-6, rtol=0)
+    assert_close(wide_readouts[:, :4], readouts, atol=tolerance, rtol=0)
     gradients = [gradients_of(summed_loss(model, batch), model) for batch in (narrow, wide)]
-    # The slope of entmax15 changes without bound where a weight becomes 0.
-    # Rounding of fp32 differs between processors.
-    tolerance = 2e-6 if attention.normalizer is Normalizer.softmax else 1e-5
     assert_gradients_close(*gradients, tolerance=tolerance)
 
 
