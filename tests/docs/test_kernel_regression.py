@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from documents import ROOT, Page
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 SCRIPT = ROOT / "docs" / "kernel_regression.py"
@@ -158,26 +157,6 @@ def test_width_that_the_page_names_for_other_noise_is_learned(
     example.fit_width(attention, *example.make_points())
 
     assert f"{attention.inverse_width.item():.2f}" == width
-
-
-@pytest.mark.parametrize("name", ["missing/picture.png", "picture.words", "folder"])
-def test_picture_that_cannot_be_written_is_one_line(
-    example: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-) -> None:
-    monkeypatch.setattr(example, "NUM_STEPS", 1)
-    monkeypatch.setattr(example, "draw", lambda *_: Figure())
-    (tmp_path / "folder").mkdir()
-
-    with pytest.raises(SystemExit) as end:
-        example.main(["--output", str(tmp_path / name)])
-
-    assert end.value.code == 2
-    *_, last = capsys.readouterr().err.splitlines()
-    assert f"error: --output={tmp_path / name}: " in last
 
 
 def test_code_in_the_page_is_that_of_the_script() -> None:
