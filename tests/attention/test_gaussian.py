@@ -1,10 +1,8 @@
-import copy
 import dataclasses
-import math
 
 import pytest
 import torch
-from tiny_attention import attend, attention_config, mix_by_loop, tiny_attention, tiny_sources
+from tiny_attention import attend, attention_config, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
 from seq2seq.attention.base import build_attention
@@ -12,31 +10,6 @@ from seq2seq.attention.base import build_attention
 LEARNED = dataclasses.replace(attention_config("gaussian"), learned_inverse_width=True)
 FIXED = dataclasses.replace(LEARNED, learned_inverse_width=False)
 PLAIN, PLAIN_LEARNED = (dataclasses.replace(one, size=None) for one in (FIXED, LEARNED))
-
-
-@pytest.mark.parametrize("width", [0.3, 1.5, -0.7])
-@pytest.mark.parametrize("size", [None, 8])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
-def test_learned_inverse_width_scales_the_distance(size, width, dtype, tolerance):
-    config = dataclasses.replace(LEARNED, size=size)
-    attention, sources = tiny_attention(config, dtype=dtype), tiny_sources(config, dtype=dtype)
-    attention.inverse_width.data.fill_(width)
-    exact = copy.deepcopy(attention).double()
-    queries = exact.query_projection(sources.query.double())
-    keys = exact.key_projection(sources.keys.double())
-    width = exact.inverse_width.item()  # rounded to the precision
-
-    context, weights = attend(attention, sources)
-
-    expected = mix_by_loop(
-        lambda query, key: -((width * math.dist(query, key)) ** 2) / 2,
-        queries,
-        keys,
-        sources.values.double(),
-        sources.mask.unsqueeze(1).expand(3, 4, 5),
-    )
-    assert_close(context.double(), expected[0], atol=tolerance, rtol=0)
-    assert_close(weights.double(), expected[1].unsqueeze(1), atol=tolerance, rtol=0)
 
 
 @pytest.mark.parametrize("config", [PLAIN, PLAIN_LEARNED], ids=["fixed", "learned"])

@@ -149,38 +149,11 @@ def test_context_and_weights_equal_torch(kind, num_heads, need_weights, valid):
         assert_close(weights.transpose(1, 2)[seen], expected[1].transpose(1, 2)[seen])
 
 
-@both_paths
-@pytest.mark.parametrize("place", range(5))
-def test_later_positions_change_nothing_before_them(place, need_weights):
-    module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(SelfAttention)
-    changed = states.detach().clone()
-    changed[:, place:] = 1e3 * torch.randn(3, 5 - place, 8)
-
-    context, before = (
-        call(module, [one], need_weights=need_weights).context[:, :place]
-        for one in (states, changed)
-    )
-    (context.square().sum() + 0 * states.sum()).backward()
-
-    assert torch.equal(before, context)
-    assert not states.grad[:, place:].any()
-
-
 @every_kind
 @both_paths
-@pytest.mark.parametrize(
-    "valid",
-    [
-        torch.ones(1, 5, dtype=torch.bool),
-        torch.ones(3, 1, 5, dtype=torch.bool),
-        torch.ones(3, 4, dtype=torch.bool),
-        torch.tensor([3]),
-        torch.tensor([[3], [2], [1]]),
-        torch.tensor(3),
-    ],
-    ids=lambda valid: f"{str(valid.dtype).removeprefix('torch.')}{tuple(valid.shape)}",
-)
-def test_mask_that_does_not_fit_is_an_error_on_both_paths(kind, need_weights, valid):
+@pytest.mark.parametrize("shape", [(1, 5), (3, 1, 5), (3, 4)])
+def test_mask_that_does_not_fit_is_an_error_on_both_paths(kind, need_weights, shape):
+    valid = torch.ones(shape, dtype=torch.bool)
     module, inputs = sequence_attention(kind), draw_sequences(kind)
     arguments = (*inputs[:2], valid) if kind is CrossAttention else (*inputs, valid)
     given = {"values": inputs[2]} if kind is CrossAttention else {}
@@ -204,24 +177,6 @@ def test_dropout_drops_weights_in_training_only(kind, need_weights):
     assert_close(evaluated, expected)
     assert_close(drawn[kept], expected[kept] / 0.8)
     assert_close(kept.double().mean().item(), 0.8, atol=0.05, rtol=0)
-
-
-@every_kind
-@both_paths
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_scores_of_ten_thousand_do_not_overflow(kind, need_weights, dtype):
-    module, inputs = sequence_attention(kind), draw_sequences(kind)
-    with torch.no_grad():
-        keys = module.attention.key_projection(inputs[min(1, len(inputs) - 1)])
-        factor = (1e4 / module.attention.score(inputs[0], keys).abs().max()).sqrt()
-    inputs = [(factor * part).detach().to(dtype).requires_grad_() for part in inputs]
-
-    context = call(module.to(dtype), inputs, "lengths", need_weights=need_weights).context
-    context.float().mean().backward()
-
-    assert context.dtype == dtype
-    for part in (context, *(one.grad for one in (*inputs, *module.parameters()))):
-        assert part.isfinite().all()
 
 
 def unroll(module, states):
@@ -252,18 +207,6 @@ def test_steps_equal_the_whole_in_values_and_gradients(num_heads, dtype, toleran
     assert_close(gradients[1], gradients[0], atol=tolerance, rtol=0)
 
 
-def test_each_step_appends_one_position_to_the_past():
-    module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(CausalSelfAttention)
-
-    start, (_, pasts) = module.start(states[:, 0]), unroll(module, states)
-
-    assert start.keys.shape == start.values.shape == (3, 0, 8)
-    for length, past in enumerate(pasts, start=1):
-        assert past.keys.shape == past.values.shape == (3, length, 8)
-        assert torch.equal(past.keys, pasts[-1].keys[:, :length])
-        assert torch.equal(past.values, pasts[-1].values[:, :length])
-
-
 def test_step_projects_only_the_new_position():
     module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(CausalSelfAttention)
     lengths = []
@@ -275,14 +218,3 @@ def test_step_projects_only_the_new_position():
     unroll(module, states)
 
     assert lengths == [1] * 4 * 5
-
-
-def test_selected_rows_continue_from_their_own_past():
-    module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(CausalSelfAttention)
-    rows = torch.tensor([2, 0, 0, 1])
-    _, pasts = unroll(module, states[:, :3])
-
-    context, _ = module.step(states[rows, 4], pasts[-1].select(rows))
-
-    joined = torch.cat([states[rows, :3], states[rows, 4:]], dim=1)
-    assert_close(context, module(joined).context[:, -1], atol=1e-12, rtol=0)
