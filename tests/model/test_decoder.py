@@ -116,6 +116,21 @@ def test_a_model_without_dropout_or_in_evaluation_draws_nothing(dropout_mode):
         assert torch.equal(torch.get_rng_state(), before)
 
 
+@every_form
+def test_each_step_hands_the_state_of_attention_to_the_next(form):
+    """Coverage adds up the weights of all steps."""
+    model, batch = tiny_model(attention_config("coverage"), form), tiny_batch()
+    memory, state = model.encode(batch.source_ids, batch.source_mask)
+    weights = []
+
+    for previous_ids in batch.previous_ids.unbind(1):
+        step = model.decoder.step(state, previous_ids, memory)
+        weights.append(step.attention_weights)
+        state = step.state
+
+    assert_close(state.attended[0], torch.cat(weights, dim=1).sum(1))
+
+
 @every_type
 def test_attention_calls_over_some_sentences_equal_one_call(attention, monkeypatch):
     model, batch = tiny_model(attention, "luong"), tiny_batch()

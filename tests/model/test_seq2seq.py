@@ -107,6 +107,29 @@ def test_every_parameter_that_can_learn_gets_a_gradient(attention, form):
 
 
 @every_form
+def test_gradients_are_those_of_finite_differences(form):
+    options = {"num_layers": 2, "layer_norm": True, "self_attention": True}
+    model, batch = tiny_model(attention_config("location"), form, **options), tiny_batch()
+    generator = torch.Generator().manual_seed(5)
+    parameters = dict(model.named_parameters())
+    steps = {
+        name: 1e-6 * torch.randn(each.shape, generator=generator, dtype=each.dtype)
+        for name, each in parameters.items()
+    }
+
+    gradients = gradients_of(summed_loss(model, batch), model)
+
+    losses = []
+    for size in (1, -2):  # one step forth, and from there two back
+        with torch.no_grad():
+            for name, each in parameters.items():
+                each += size * steps[name]
+        losses.append(summed_loss(model, batch).item())
+    expected = 2 * sum((gradients[name] * step).sum().item() for name, step in steps.items())
+    assert losses[0] - losses[1] == pytest.approx(expected, rel=1e-6)
+
+
+@every_form
 def test_calls_store_nothing_on_the_model(form):
     model, batch = tiny_model(attention_config("additive"), form), tiny_batch()
     before = [dict(vars(module)) for module in model.modules()]

@@ -1,4 +1,6 @@
-"""The real model fits the protocols: every search, attention type and form of the decoder."""
+"""The real model fits the protocols: every search with every attention type, each in one form."""
+
+import itertools
 
 import pytest
 import tiny_search as tools
@@ -22,8 +24,12 @@ def config(request):
     return tools.decoding(request.param, **SETTINGS[request.param])
 
 
-@pytest.mark.parametrize("form", ["bahdanau", "conditional", "luong"])
-@pytest.mark.parametrize("attention", sorted(attention_config_types()))
+@pytest.mark.parametrize(
+    ("attention", "form"),
+    list(
+        zip(sorted(attention_config_types()), itertools.cycle(["bahdanau", "conditional", "luong"]))
+    ),
+)
 def test_scores_and_attention_weights_are_those_of_the_known_target(attention, form, config):
     model = tools.real_model(attention=attention, form=form)
 
