@@ -53,19 +53,6 @@ def test_unroll_is_a_loop_of_cells(dtype, reverse, padding, kernels):
     assert_close(gradients([states], inputs), gradients([expected], inputs), **close)
 
 
-@pytest.mark.parametrize("layer_norm", [False, True])
-def test_unroll_of_a_cell_is_a_loop_of_its_steps(layer_norm):
-    torch.manual_seed(1)
-    cell = GRUCell(3, 2, layer_norm=layer_norm).double()
-    projected, hidden, *_ = unroll_inputs()
-
-    states = cell.unroll(projected, hidden)
-
-    for step, state in zip(projected, states, strict=True):
-        hidden = cell(step, hidden)
-        assert_close(state, hidden)
-
-
 def test_unroll_without_gradients_is_the_same():
     inputs = unroll_inputs()
 

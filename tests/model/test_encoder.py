@@ -24,20 +24,6 @@ def make_encoder(*, dtype=torch.float64, **options):
     return Encoder(encoder_config(**options), embedding=embedding).to(dtype)
 
 
-@pytest.mark.parametrize("num_layers", [1, 2])
-def test_states_equal_torch_on_each_sentence(num_layers):
-    encoder, batch = make_encoder(num_layers=num_layers), tiny_batch()
-    gru = nn.GRU(8, 5, num_layers, bidirectional=True, batch_first=True, dtype=torch.float64)
-    gru.load_state_dict(encoder.gru.state_dict())
-
-    states, last = encoder(batch.source_ids, batch.source_mask)
-
-    for row, length in enumerate(batch.source_mask.sum(1).tolist()):
-        expected, final = gru(encoder.embedding(batch.source_ids[row, :length]))
-        assert_close(states[row, :length], expected)
-        assert_close(last[row], torch.cat((final[-2], final[-1])))
-
-
 @pytest.mark.parametrize("option", ["layer_norm", "self_attention"])
 def test_states_of_padding_are_exactly_zero(option):
     encoder, batch = make_encoder(dropout=0.5, **{option: True}), tiny_batch(extra=2)
@@ -48,18 +34,6 @@ def test_states_of_padding_are_exactly_zero(option):
 
     assert states.shape == (3, 7, encoder.states_size)
     assert torch.equal(states[~batch.source_mask], torch.zeros(11, 10).double())
-
-
-@pytest.mark.parametrize("layer_norm", [False, True])
-def test_more_padding_changes_no_bit(layer_norm):
-    encoder = make_encoder(dtype=torch.float32, num_layers=2, layer_norm=layer_norm)
-    narrow, wide = tiny_batch(), tiny_batch(extra=6)
-
-    states, last = encoder(narrow.source_ids, narrow.source_mask)
-    wide_states, wide_last = encoder(wide.source_ids, wide.source_mask)
-
-    assert torch.equal(wide_states[:, :5], states)
-    assert torch.equal(wide_last, last)
 
 
 def test_layer_norm_normalises_the_states():
@@ -116,12 +90,6 @@ def test_dropout_acts_in_training_only(place):
 
     assert not torch.allclose(*drawn)
     assert torch.equal(*fixed)
-
-
-def test_hidden_dropout_acts_between_layers_and_on_the_states():
-    encoder = make_encoder(num_layers=2, dropout=0.4)
-
-    assert encoder.gru.dropout == encoder.hidden_dropout.p == 0.4
 
 
 def test_dropout_of_a_sequence_drops_the_same_elements_at_every_position():
