@@ -42,7 +42,7 @@ FIRST_UPDATE = """
 import json, os, resource, runpy, sys, time
 from seq2seq.training.updates import Updater
 
-def make_and_stop(self, *arguments, make=Updater.make, **options):
+def make_and_stop(self, *arguments, make=Updater.update_weights, **options):
     make(self, *arguments, **options)
     used = resource.getrusage(resource.RUSAGE_SELF)
     usage = {"now": time.time(), "processor": used.ru_utime + used.ru_stime,
@@ -50,7 +50,7 @@ def make_and_stop(self, *arguments, make=Updater.make, **options):
     print(json.dumps(usage), flush=True)
     os._exit(0)
 
-Updater.make = make_and_stop
+Updater.update_weights = make_and_stop
 runpy.run_path("train.py", run_name="__main__")
 """
 """Run train.py until its first update; print the time, processor seconds and peak memory."""

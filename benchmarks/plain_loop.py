@@ -29,7 +29,7 @@ class PlainUpdater:
         self._numerics = numerics
         self._optimizer = torch.optim.Adam(model.parameters())
 
-    def make(
+    def update_weights(
         self, batches: Sequence[Batch], *, update: int, learning_rate: float, num_tokens: int
     ) -> None:
         """Make an update with the batches; the loss is averaged over `num_tokens`."""

@@ -142,7 +142,9 @@ def measure(
         total = torch.tensor([float(batch.target_mask.sum())], device=numerics.device)
         sum_over_processes([total])
         num_tokens += total.item()
-        updater.make([batch], update=update + 1, learning_rate=1e-4, num_tokens=int(total))
+        updater.update_weights(
+            [batch], update=update + 1, learning_rate=1e-4, num_tokens=int(total)
+        )
     seconds = time.perf_counter() - started
     exchange = sum(exchanging)
     reductions: list[float] = []

@@ -170,7 +170,7 @@ class Run:
         started = time.perf_counter()
         for batch, num_tokens in zip(batches, counts, strict=True):
             self._num_updates += 1
-            self._updater.make(
+            self._updater.update_weights(
                 [batch],
                 update=self._num_updates,
                 learning_rate=1e-4,

@@ -8,12 +8,12 @@ from seq2seq.training.updates import Updater
 
 def run_short(patch: pytest.MonkeyPatch, updates: list[int]) -> None:
     """Let memory be too small in some updates, after their gradients were computed."""
-    original = Updater._add_batch
+    original = Updater.add_gradients
 
-    def add_batch(self, batch, update, num_tokens):
-        found = original(self, batch, update, num_tokens)
+    def add_gradients(self, batch, *, update, num_tokens):
+        loss = original(self, batch, update=update, num_tokens=num_tokens)
         if update in updates:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return found
+        return loss
 
-    patch.setattr(Updater, "_add_batch", add_batch)
+    patch.setattr(Updater, "add_gradients", add_gradients)

@@ -32,7 +32,7 @@ class Term(NamedTuple):
         return Term(total, total.new_full((), num_tokens))
 
 
-class Loss(NamedTuple):
+class SequenceLoss(NamedTuple):
     """The cross-entropy of a batch, summed over its M real target tokens including EOS, in nats."""
 
     smoothed: Tensor
@@ -49,7 +49,7 @@ class AuxiliaryLoss(NamedTuple):
     """A loss that is added to the cross-entropy, if its weight is not 0."""
 
     weight: Callable[[TrainingConfig], float]
-    compute: Callable[[Seq2Seq, Batch, Loss], Term]
+    compute: Callable[[Seq2Seq, Batch, SequenceLoss], Term]
 
 
 class TrainingLoss(NamedTuple):
@@ -102,7 +102,7 @@ def training_loss(
 
 def sequence_loss(
     model: Seq2Seq, batch: Batch, *, label_smoothing: float, forced_mask: Tensor | None = None
-) -> Loss:
+) -> SequenceLoss:
     """Compute the cross-entropy of a batch.
 
     Args:
@@ -124,7 +124,7 @@ def sequence_loss(
         batch.target_ids.flatten().index_select(0, real),
         label_smoothing=label_smoothing,
     )
-    return Loss(smoothed, cross_entropy, readouts, output.attention_weights)
+    return SequenceLoss(smoothed, cross_entropy, readouts, output.attention_weights)
 
 
 def repeat_rows(batch: Batch) -> Batch:
@@ -175,18 +175,18 @@ def coverage_loss(weights: Tensor, target_mask: Tensor) -> Tensor:
     return torch.minimum(means, covered).sum(dim=-1).masked_fill(~target_mask, 0).sum()
 
 
-def _guided_term(model: Seq2Seq, batch: Batch, loss: Loss) -> Term:
+def _guided_term(model: Seq2Seq, batch: Batch, loss: SequenceLoss) -> Term:
     assert batch.guide is not None, "guided attention needs the links of the training data"
     return guided_loss(loss.attention_weights, batch.guide)
 
 
-def _divergence_term(model: Seq2Seq, batch: Batch, loss: Loss) -> Term:
+def _divergence_term(model: Seq2Seq, batch: Batch, loss: SequenceLoss) -> Term:
     layer = model.decoder.output
     total = token_divergence(loss.readouts, layer.weight, layer.bias)
     return Term.over(total, batch.num_target_tokens // 2)  # the tokens of one pass
 
 
-def _coverage_term(model: Seq2Seq, batch: Batch, loss: Loss) -> Term:
+def _coverage_term(model: Seq2Seq, batch: Batch, loss: SequenceLoss) -> Term:
     total = coverage_loss(loss.attention_weights, batch.target_mask)
     return Term.over(total, batch.num_target_tokens)
 

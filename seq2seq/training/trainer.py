@@ -120,7 +120,7 @@ class Trainer:
             ProgressDisplay(training, progress, quiet=not is_first) as display,
         ):
             for group in self._remaining_updates():
-                stop_signal = self._update(group, signals)
+                stop_signal = self._make_update(group, signals)
                 display.update(progress)
                 if progress.interval.updates >= training.log_every:
                     board.updates(
@@ -213,23 +213,25 @@ class Trainer:
         size = self.config.training.accumulation
         return [batches[start : start + size] for start in range(0, len(batches), size)]
 
-    def _update(self, group: list[Numbers], signals: StopSignals) -> int:
+    def _make_update(self, group: list[Numbers], signals: StopSignals) -> int:
         """Make an update; return the signal that any process received, or 0."""
         started, worked = time.monotonic(), time.thread_time()
         progress, training = self.progress, self.config.training
         encoded, links = self.data.train.epoch(progress.epoch), self.data.train_links
         batches = [collate(encoded, rows, links=links) for rows in group]
-        num_tokens, progress.seconds, stop_signal = self._exchange(batches, signals)
+        num_tokens, run_seconds, stop_signal = self._exchange_counts(batches, signals)
+        progress.seconds = run_seconds
+        update = progress.update + 1
         factor = learning_rate_factor(
             training.schedule,
-            update=progress.update + 1,
+            update=update,
             progress=progress.share(training),
             plateaus=progress.plateaus,
         )
         try:
-            result = self.updater.make(
+            result = self.updater.update_weights(
                 batches,
-                update=progress.update + 1,
+                update=update,
                 learning_rate=training.optimizer.learning_rate * factor,
                 num_tokens=num_tokens,
             )
@@ -281,7 +283,9 @@ class Trainer:
                 "max_minutes to continue the training, or train anew with overwrite=true"
             )
 
-    def _exchange(self, batches: Sequence[Batch], signals: StopSignals) -> tuple[int, float, int]:
+    def _exchange_counts(
+        self, batches: Sequence[Batch], signals: StopSignals
+    ) -> tuple[int, float, int]:
         """Return all processes' target tokens, the run's seconds and the signal of any process."""
         now = time.monotonic()
         seconds = self.progress.seconds + now - self._clock

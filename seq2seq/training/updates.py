@@ -19,7 +19,7 @@ from seq2seq.config.schema import (
 from seq2seq.data.batching import Batch
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.devices import Precision
-from seq2seq.runtime.distributed import Ranks, sum_gradients, sum_over_processes
+from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks, sum_gradients, sum_over_processes
 from seq2seq.runtime.numerics import Numerics, derive_seed
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.training.loss import TrainingLoss, loss_names, training_loss
@@ -53,7 +53,7 @@ class Updater:
         decay = config.training.ema_decay
         self._average = None if decay is None else WeightAverage(model, decay)
 
-    def make(
+    def update_weights(
         self, batches: Sequence[Batch], *, update: int, learning_rate: float, num_tokens: int
     ) -> UpdateResult | None:
         """Make an update from one batch, or from several with accumulation.
@@ -79,8 +79,21 @@ class Updater:
         """
         torch.manual_seed(derive_seed(self._config.seed, "update", update, self._ranks.rank))
         self._model.train()
-        terms, is_short = self._add_gradients(batches, update=update, num_tokens=num_tokens)
-        sums = torch.cat((terms.flatten(), terms.new_full((1,), is_short)))
+        config, shortage = self._config.training, ""
+        try:
+            found = [
+                self.add_gradients(each, update=update, num_tokens=num_tokens).terms
+                for each in batches
+            ]
+            terms = torch.stack(found).sum(0)  # (names, 2)
+        except torch.OutOfMemoryError as error:
+            shortage = _describe_shortage(batches, update, config)
+            if config.on_out_of_memory is OnOutOfMemory.stop:
+                raise DeviceMemoryError(shortage) from error
+        if shortage:  # outside of the handler, because the error holds the tensors of its frames
+            logger.warning("%s; the update is skipped", shortage)
+            terms = self._forget_gradients()
+        sums = torch.cat((terms.flatten(), terms.new_full((1,), bool(shortage))))
         sum_over_processes([sums])
         sum_gradients(self._model)
         norm = self._clip()
@@ -124,40 +137,30 @@ class Updater:
         if self._average is not None:
             self._average.load_state(state["average"])
 
-    def _add_gradients(
-        self, batches: Sequence[Batch], *, update: int, num_tokens: int
-    ) -> tuple[Tensor, bool]:
-        """Add the gradients of the batches of this process.
+    def add_gradients(self, batch: Batch, *, update: int, num_tokens: int) -> TrainingLoss:
+        """Compute the losses of a batch on the CPU, and add its part to the gradients.
 
-        Returns:
-            The terms of the losses, (names, 2), and whether memory was too small. In this case
-            there are no gradients and the terms are 0.
-
-        Raises:
-            DeviceMemoryError: Memory is too small, and the configuration says stop.
+        Args:
+            batch: The batch.
+            update: Number of the update, from 1.
+            num_tokens: Target tokens of all batches of the update.
         """
-        config = self._config.training
-        try:
-            terms = [self._add_batch(each, update, num_tokens) for each in batches]
-            return torch.stack(terms).sum(0), False
-        except torch.OutOfMemoryError as error:
-            shortage = _describe_shortage(batches, update, config)
-            if config.on_out_of_memory is OnOutOfMemory.stop:
-                raise DeviceMemoryError(shortage) from error
-            logger.warning("%s; the update is skipped", shortage)
-        # Outside of the handler, because the error holds the tensors of its frames.
-        self._model.zero_grad()
-        torch.cuda.empty_cache()
-        return torch.zeros(len(self._names), 2, device=self._numerics.device), True
-
-    def _add_batch(self, batch: Batch, update: int, num_tokens: int) -> Tensor:
-        """Add the gradients of a batch on the CPU; return the terms of its losses."""
-        loss = _batch_loss(
-            self._config.training, self._model, batch, numerics=self._numerics, update=update
+        config, device = self._config.training, self._numerics.device
+        batch = batch.to(device)
+        forced_mask = draw_forced_mask(
+            config.teacher_forcing, update=update, shape=batch.target_ids.shape, device=device
         )
+        with self._numerics.autocast():
+            loss = training_loss(self._model, batch, config, forced_mask=forced_mask)
         with self._numerics.float32_products():
             self._scaler.scale(loss.objective / num_tokens).backward()  # type: ignore[no-untyped-call]
-        return loss.terms
+        return loss
+
+    def _forget_gradients(self) -> Tensor:
+        """Drop the gradients of an update, and return losses of 0, (names, 2)."""
+        self._model.zero_grad()
+        torch.cuda.empty_cache()
+        return torch.zeros(len(self._names), 2, device=self._numerics.device)
 
     def _check_finite(self, loss: float, norm: float, *, update: int) -> None:
         """Raise NonFiniteError if the loss or the gradient is not finite."""
@@ -233,29 +236,17 @@ def batch_gradients(
         torch.Size([9])
     """
     numerics = Numerics(next(model.parameters()).device, Precision.fp32)
+    updater = Updater(config, model=model, numerics=numerics, ranks=SINGLE_PROCESS)
     torch.manual_seed(derive_seed(config.seed, "update", update, 0))
     was_training = model.training
     model.train().zero_grad()
-    found = _batch_loss(config.training, model, batch, numerics=numerics, update=update)
-    loss = found.objective / batch.num_target_tokens
-    with numerics.float32_products():
-        loss.backward()  # type: ignore[no-untyped-call]
+    loss = updater.add_gradients(batch, update=update, num_tokens=batch.num_target_tokens)
     model.train(was_training)
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
     return BatchGradients(
-        loss.item(), {name: each for name, each in gradients.items() if each is not None}
+        (loss.objective / batch.num_target_tokens).item(),
+        {name: each for name, each in gradients.items() if each is not None},
     )
-
-
-def _batch_loss(
-    config: TrainingConfig, model: Seq2Seq, batch: Batch, *, numerics: Numerics, update: int
-) -> TrainingLoss:
-    batch = batch.to(numerics.device)
-    forced_mask = draw_forced_mask(
-        config.teacher_forcing, update=update, shape=batch.target_ids.shape, device=numerics.device
-    )
-    with numerics.autocast():
-        return training_loss(model, batch, config, forced_mask=forced_mask)
 
 
 def build_optimizer(config: OptimizerConfig, model: Seq2Seq) -> torch.optim.Optimizer:

@@ -38,6 +38,8 @@ def test_update_reduces_the_loss(config, model, batch):
     updater = PlainUpdater(config, model=model, numerics=tiny_numerics(config))
     before = plain_loss(model, batch, label_smoothing=0.0)
 
-    updater.make([batch], update=1, learning_rate=1e-2, num_tokens=int(batch.target_mask.sum()))
+    updater.update_weights(
+        [batch], update=1, learning_rate=1e-2, num_tokens=int(batch.target_mask.sum())
+    )
 
     assert plain_loss(model, batch, label_smoothing=0.0) < before

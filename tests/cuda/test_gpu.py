@@ -52,7 +52,7 @@ def updater_of(model, device, precision, *overrides: str) -> Updater:
 
 def update(updater: Updater, number: int = 1):
     batch = host_batch()
-    return updater.make(
+    return updater.update_weights(
         [batch], update=number, learning_rate=0.01, num_tokens=batch.num_target_tokens
     )
 
@@ -120,7 +120,7 @@ def test_a_resumed_run_ends_with_the_weights_of_the_other(tmp_path, monkeypatch)
 
     tiny_run(tmp_path / "whole", *options)
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        kill_in(patched, Updater, "make", call=5)
+        kill_in(patched, Updater, "update_weights", call=5)
         tiny_run(tmp_path / "killed", *options)
     tiny_run(tmp_path / "killed", *options, "resume=true")
 
@@ -189,7 +189,9 @@ def test_too_little_memory_stops_in_one_line_and_changes_no_weight():
         with pytest.raises(DeviceMemoryError, match=r"^update 1: the memory of a GPU is too small"):
             batch = tiny_batch((4000,) * 64, (4000,) * 64)
             big = Batch(*batch, torch.arange(64))
-            updater.make([big], update=1, learning_rate=0.1, num_tokens=big.num_target_tokens)
+            updater.update_weights(
+                [big], update=1, learning_rate=0.1, num_tokens=big.num_target_tokens
+            )
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert held.is_cuda

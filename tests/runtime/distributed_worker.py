@@ -100,14 +100,14 @@ def weights_differ(layer: nn.Module, ranks: Ranks) -> bool:
 
 def interrupt_second(patch: pytest.MonkeyPatch, *, update: int) -> None:
     """Send a signal to the second process only."""
-    original = Updater.make
+    original = Updater.update_weights
 
-    def make(self, batches, **keywords):
+    def update_weights(self, batches, **keywords):
         if keywords["update"] == update and os.environ["RANK"] == "1":
             os.kill(os.getpid(), signal.SIGTERM)
         return original(self, batches, **keywords)
 
-    patch.setattr(Updater, "make", make)
+    patch.setattr(Updater, "update_weights", update_weights)
 
 
 if __name__ == "__main__":

@@ -66,9 +66,9 @@ def prepare(patch: pytest.MonkeyPatch, step: dict) -> None:
     if step.get("full_disk") and rank == 0:
         full = OSError("the disk is full")
         patch.setattr(results, "_write", failing(results._write, step["full_disk"], full))
-    original = Updater.make
+    original = Updater.update_weights
 
-    def make(self, batches, **keywords):
+    def update_weights(self, batches, **keywords):
         if [restart, rank, keywords["update"]] in step.get("kill", []):
             os.kill(os.getpid(), signal.SIGKILL)
         if keywords["update"] == step.get("wait_at"):
@@ -76,7 +76,7 @@ def prepare(patch: pytest.MonkeyPatch, step: dict) -> None:
             time.sleep(0.5)
         return original(self, batches, **keywords)
 
-    patch.setattr(Updater, "make", make)
+    patch.setattr(Updater, "update_weights", update_weights)
     run_short(patch, [update for each, update in step.get("short", []) if each == rank])
 
 

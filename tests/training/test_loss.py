@@ -11,7 +11,7 @@ from seq2seq.config.schema import load_config
 from seq2seq.data.batching import Batch
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.training.loss import (
-    Loss,
+    SequenceLoss,
     Term,
     coverage_loss,
     guided_loss,
@@ -23,7 +23,7 @@ from seq2seq.training.loss import (
 )
 
 
-def loss_of(model: Seq2Seq, batch: TinyBatch, *, label_smoothing: float = 0.0) -> Loss:
+def loss_of(model: Seq2Seq, batch: TinyBatch, *, label_smoothing: float = 0.0) -> SequenceLoss:
     rows = torch.arange(batch.source_ids.shape[0])
     return sequence_loss(model, Batch(*batch, rows), label_smoothing=label_smoothing)
 

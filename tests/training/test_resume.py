@@ -82,7 +82,7 @@ def kill_and_resume(folder: Path, *overrides: str, monkeypatch, call: int) -> No
     """Train into folder/runs/tiny, which is deleted first, in two parts."""
     shutil.rmtree(folder / "runs" / "tiny", ignore_errors=True)
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_in(patch, Updater, "make", call=call)
+        kill_in(patch, Updater, "update_weights", call=call)
         train(folder, *overrides)
     train(folder, *overrides, "resume=true")
 
@@ -113,14 +113,14 @@ def kill_before_last(monkeypatch, *, save: int) -> None:
 
 def send_in(monkeypatch, *, update: int, number: int) -> None:
     """Send a signal during an update."""
-    original = Updater.make
+    original = Updater.update_weights
 
-    def make(self, batches, **keywords):
+    def update_weights(self, batches, **keywords):
         if keywords["update"] == update:
             os.kill(os.getpid(), number)
         return original(self, batches, **keywords)
 
-    monkeypatch.setattr(Updater, "make", make)
+    monkeypatch.setattr(Updater, "update_weights", update_weights)
 
 
 def test_the_run_has_validations_curves_and_schedules(uninterrupted):
@@ -139,8 +139,8 @@ def test_the_run_has_validations_curves_and_schedules(uninterrupted):
 @pytest.mark.parametrize(
     ("owner", "name", "call"),
     [
-        pytest.param(Updater, "make", 4, id="before-any-checkpoint"),
-        pytest.param(Updater, "make", 11, id="between-validations"),
+        pytest.param(Updater, "update_weights", 4, id="before-any-checkpoint"),
+        pytest.param(Updater, "update_weights", 11, id="between-validations"),
         pytest.param(Trainer, "_save_last", 3, id="between-best-and-last"),
         pytest.param(CheckpointWriter, "replace_best", 4, id="between-last-and-best"),
         pytest.param(CheckpointWriter, "delete_others", 5, id="before-old-checkpoints-are-deleted"),
@@ -236,7 +236,7 @@ def test_keys_that_only_show_or_score_may_change_and_leave_the_same_run(
     folder, uninterrupted, run, monkeypatch
 ):
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_in(patch, Updater, "make", call=11)
+        kill_in(patch, Updater, "update_weights", call=11)
         train(folder)
 
     train(
@@ -261,10 +261,10 @@ def test_a_resumed_finished_run_is_only_scored_again(
     before = (run / "last.pt").read_bytes()
     (run / "results.json").unlink()
 
-    def make(self, *arguments, **keywords):
+    def update_weights(self, *arguments, **keywords):
         raise AssertionError("an update was made")
 
-    monkeypatch.setattr(Updater, "make", make)
+    monkeypatch.setattr(Updater, "update_weights", update_weights)
     with caplog.at_level("INFO"):
         train(folder, "resume=true")
 

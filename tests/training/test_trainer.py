@@ -58,13 +58,13 @@ def score_as(monkeypatch, **columns: list[float]) -> None:
 
 def updates_made(monkeypatch) -> list[dict]:
     """Record the arguments of each update."""
-    original, made = Updater.make, []
+    original, made = Updater.update_weights, []
 
     def make_update(self, batches, **keywords):
         made.append({**keywords, "pairs": [batch.indices.tolist() for batch in batches]})
         return original(self, batches, **keywords)
 
-    monkeypatch.setattr(Updater, "make", make_update)
+    monkeypatch.setattr(Updater, "update_weights", make_update)
     return made
 
 
@@ -209,7 +209,7 @@ def test_the_average_of_the_weights_is_validated_and_kept_and_the_raw_ones_conti
     make, monkeypatch
 ):
     scored, raw = [], []
-    evaluate, update = Evaluator.evaluate, Updater.make
+    evaluate, update = Evaluator.evaluate, Updater.update_weights
 
     def record_scored(self, model, *, ter):
         scored.append(copy.deepcopy(model.state_dict()))
@@ -221,7 +221,7 @@ def test_the_average_of_the_weights_is_validated_and_kept_and_the_raw_ones_conti
         return result
 
     monkeypatch.setattr(Evaluator, "evaluate", record_scored)
-    monkeypatch.setattr(Updater, "make", record_raw)
+    monkeypatch.setattr(Updater, "update_weights", record_raw)
     trainer = make(*EVERY_UPDATE, "training.ema_decay=0.5", "training.validation.metric=loss")
 
     trainer.train()
@@ -273,14 +273,14 @@ def test_the_learning_rate_follows_its_schedule(make, monkeypatch):
 
 def test_the_loss_curve_is_cross_entropy_per_token(make, monkeypatch):
     results, tokens = [], []
-    original = Updater.make
+    original = Updater.update_weights
 
     def make_update(self, batches, **keywords):
         results.append(original(self, batches, **keywords))
         tokens.append(keywords["num_tokens"])
         return results[-1]
 
-    monkeypatch.setattr(Updater, "make", make_update)
+    monkeypatch.setattr(Updater, "update_weights", make_update)
     trainer = make("training.max_updates=4", "training.log_every=2")
 
     trainer.train()
@@ -297,14 +297,14 @@ def test_the_loss_curve_is_cross_entropy_per_token(make, monkeypatch):
 )
 def test_a_loss_that_is_not_finite_stops_with_update_and_pairs(make, monkeypatch, update, kept):
     made = updates_made(monkeypatch)
-    counted = Updater.make
+    counted = Updater.update_weights
 
     def make_update(self, batches, **keywords):
         if keywords["update"] == update:
             self._model.decoder.output.bias.data[5] = float("nan")
         return counted(self, batches, **keywords)
 
-    monkeypatch.setattr(Updater, "make", make_update)
+    monkeypatch.setattr(Updater, "update_weights", make_update)
     trainer = make("training.max_epochs=3")
     last = trainer.directory.last
 

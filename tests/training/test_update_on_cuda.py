@@ -43,7 +43,7 @@ def make_updater(model, device, precision, *overrides: str) -> Updater:
 
 
 def update(updater: Updater, batch: Batch, number: int = 1):
-    return updater.make(
+    return updater.update_weights(
         [batch], update=number, learning_rate=0.01, num_tokens=batch.num_target_tokens
     )
 

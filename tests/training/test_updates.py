@@ -68,7 +68,7 @@ class Setup:
         return collate(self.data.train, np.array(rows), links=links)
 
     def make(self, *batches: Batch, update: int = 1, learning_rate: float = 0.01):
-        return self.updater.make(
+        return self.updater.update_weights(
             batches,
             update=update,
             learning_rate=learning_rate,
