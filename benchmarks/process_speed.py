@@ -50,7 +50,7 @@ def main() -> None:
             config.training.precision,
             local_rank=read_ranks().local_rank,
         )
-        with process_group(numerics.device) as ranks:
+        with process_group(on_gpus=numerics.device.type == "cuda") as ranks:
             measured = measure(config, numerics, ranks, num_updates=arguments.updates)
             if ranks.is_first:
                 print(json.dumps(measured))

@@ -28,7 +28,7 @@ from seq2seq.config.composition import (
 )
 from seq2seq.config.plugins import KEY, as_argument, load_plugins_of
 from seq2seq.runtime.process import interrupts_in_one_line, log_to_stderr
-from seq2seq.runtime.torchrun import LostProcessError, Report, name_cause, report_failure
+from seq2seq.runtime.torchrun import LostProcessError, report_failure
 
 if TYPE_CHECKING:
     from seq2seq.config.schema import TrainConfig  # it would load torch, which scoring does without
@@ -188,12 +188,6 @@ def run_command(
     run_script(read_and_compose)
 
 
-def describe_failure(error: Exception) -> Report:
-    """Describe an error in one line, and tell the other processes that torchrun started."""
-    is_consequence = isinstance(error, LostProcessError)
-    return report_failure(describe_error(error), is_consequence=is_consequence)
-
-
 @contextlib.contextmanager
 def errors_in_one_line() -> Iterator[None]:
     """End the process with one line on stderr and exit code 2 on a user's error.
@@ -205,10 +199,8 @@ def errors_in_one_line() -> Iterator[None]:
     except (*USER_ERRORS, LostProcessError) as error:
         if _SHOWS_TRACEBACKS:
             traceback.print_exc()
-        report = describe_failure(error)
-        if report.is_own:
-            print(f"error: {report.text}", file=sys.stderr)
-            name_cause(report.text)
+        is_consequence = isinstance(error, LostProcessError)
+        report_failure(describe_error(error), is_consequence=is_consequence)
         sys.exit(2)
 
 

@@ -1,7 +1,6 @@
 """The jobs of a sweep, in this process or in those of a launcher, and the summary at its end."""
 
 import contextlib
-import itertools
 import os
 import re
 import signal
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
@@ -20,11 +19,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from seq2seq.cli.command_line import describe_failure, errors_in_one_line
-from seq2seq.config.composition import USER_ERRORS, quote_where_needed
+from seq2seq.cli.command_line import errors_in_one_line
+from seq2seq.config.composition import USER_ERRORS, describe_error, quote_where_needed
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
+from seq2seq.runtime.distributed import process_group
 from seq2seq.runtime.process import Interrupted
-from seq2seq.runtime.torchrun import LostProcessError, is_first_process, share_text
+from seq2seq.runtime.torchrun import LostProcessError, is_first_process, with_process_name
 from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.runs import as_typed, group_runs, has_begun, read_runs
 from seq2seq.studies.study import list_files, write_tables
@@ -33,8 +33,6 @@ from seq2seq.training.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from seq2seq.inference.interventions import Intervention
-
-_sweeps = itertools.count()
 
 
 def run_job(path: Path, train: Callable[[], float]) -> float | None:
@@ -46,6 +44,7 @@ def run_job(path: Path, train: Callable[[], float]) -> float | None:
     overrides = list(HydraConfig.get().overrides.task)
     if is_first_process():
         print(f"\n{path.name}: {' '.join(overrides)}", file=sys.stderr)
+    score, failure, may_record = None, None, True
     try:
         score = train()
     except Interrupted:
@@ -53,16 +52,28 @@ def run_job(path: Path, train: Callable[[], float]) -> float | None:
     except Exception as error:
         if not isinstance(error, (*USER_ERRORS, LostProcessError)):
             traceback.print_exc()
-        report = describe_failure(error)
+        text = with_process_name(describe_error(error))
+        failure = _Failure(isinstance(error, LostProcessError), text)
         # A directory that another process uses gets no file of this one.
-        if is_first_process() and not isinstance(error, DirectoryInUseError):
-            RunDirectory(path).record_failure(report.text, overrides)
-        if report.is_own:
-            print(f"{path.name} failed: {report.text}", file=sys.stderr)
-        return None
-    if is_first_process():
+        may_record = not isinstance(error, DirectoryInUseError)
+    with process_group() as ranks:  # all processes begin the next job together
+        failures = [each for each in ranks.gather_in_first(failure) if each is not None]
+    if failures:
+        cause = min(failures, key=lambda each: each.is_consequence).text
+        print(f"{path.name} failed: {cause}", file=sys.stderr)
+        if may_record:
+            RunDirectory(path).record_failure(cause, overrides)
+    elif ranks.is_first:
         RunDirectory(path).record_overrides(overrides)
     return score
+
+
+class _Failure(NamedTuple):
+    """The error of a job in one process."""
+
+    is_consequence: bool
+    """Whether the process failed because another one did."""
+    text: str
 
 
 class StudySummary(Callback):
@@ -98,9 +109,8 @@ class StudySummary(Callback):
                 raise ValueError(
                     f"{resume}: a sweep is resumed in its directory; add hydra.sweep.dir=DIRECTORY"
                 )
-            sweep = share_text(
-                f"the directory of sweep {next(_sweeps)}", str(config.hydra.sweep.dir)
-            )
+            with process_group() as ranks:
+                sweep = ranks.share_from_first(str(config.hydra.sweep.dir))
             if is_first_process():
                 advice = "wait until that sweep ends, stop it or choose another hydra.sweep.dir"
                 self._lock = DirectoryLock(Path(sweep), advice=advice)

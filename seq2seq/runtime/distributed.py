@@ -7,12 +7,15 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
+from functools import cache
 from typing import NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
-from seq2seq.runtime.torchrun import connect, lost_processes_named
+from seq2seq.runtime.torchrun import lost_processes_named
 
 _Value = TypeVar("_Value")
 
@@ -21,7 +24,7 @@ _PATIENCE = timedelta(days=7)
 
 The death of a process ends the wait at once.
 """
-_joins = itertools.count()
+_groups = itertools.count()
 _patient_groups: list[distributed.ProcessGroup] = []
 
 
@@ -122,24 +125,25 @@ def _read_number(name: str, *, default: int | None = None) -> int:
 
 
 @contextlib.contextmanager
-def process_group(device: torch.device) -> Iterator[Ranks]:
+def process_group(*, on_gpus: bool = False) -> Iterator[Ranks]:
     """Join the processes that torchrun started, and leave them at the end.
 
     A process group that the caller has created is used, and kept.
 
     Args:
-        device: Device of this process; no other process of this machine may use the same GPU.
+        on_gpus: Whether the processes also exchange tensors of GPUs.
+
+    Raises:
+        LostProcessError: The processes cannot meet, or one has ended.
     """
     ranks = read_ranks()
     if ranks.world_size == 1:
         yield ranks
         return
     is_own = not distributed.is_initialized()
-    if is_own and device.type == "cuda":
-        torch.cuda.set_device(device)
     with lost_processes_named():
         if is_own:
-            _join(device)
+            _join(ranks, "cpu:gloo,cuda:nccl" if on_gpus else "gloo")
         patient_group = distributed.new_group(backend="gloo", timeout=_PATIENCE)
     _patient_groups.append(patient_group)
     try:
@@ -152,24 +156,20 @@ def process_group(device: torch.device) -> Iterator[Ranks]:
         gc.collect()
 
 
-def _join(device: torch.device) -> None:
-    ranks = read_ranks()
-    # A restart by torchrun and the next run of a sweep meet in the same store. In a part of
-    # it of its own, a group does not read the keys of an earlier one.
-    store = connect(f"join-{next(_joins)}")
-    if device.type == "cuda":
-        # Both backends are needed: Python objects use gloo.
-        distributed.init_process_group(
-            "cpu:gloo,cuda:nccl",
-            store=store,
-            rank=ranks.rank,
-            world_size=ranks.world_size,
-            device_id=device,
-        )
-    else:
-        distributed.init_process_group(
-            "gloo", store=store, rank=ranks.rank, world_size=ranks.world_size
-        )
+def _join(ranks: Ranks, backend: str) -> None:
+    # A group must not read what an earlier one, also before a restart, has left in the store.
+    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = PrefixStore(f"restart-{restart}/group-{next(_groups)}", _store())
+    distributed.init_process_group(
+        backend, store=store, rank=ranks.rank, world_size=ranks.world_size
+    )
+
+
+@cache
+def _store() -> Store:
+    """Return the store of the processes; a second one would need another port."""
+    store, _, _ = next(rendezvous("env://"))
+    return cast(Store, store)
 
 
 def sum_over_processes(tensors: Iterable[Tensor]) -> None:

@@ -13,17 +13,22 @@ import torch
 from seq2seq.attention.none import NoAttentionConfig
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.checks import Mark, as_yaml, counted
-from seq2seq.config.schema import TeacherForcingSchedule, TrainConfig, build_model, check_model
+from seq2seq.config.schema import (
+    TeacherForcingSchedule,
+    TrainConfig,
+    TrainingConfig,
+    build_model,
+    check_model,
+)
 from seq2seq.config.serialization import config_differences, flatten_config
 from seq2seq.data.segmentation import samples_segmentations
 from seq2seq.data.tokenizers.interface import share_ids
 from seq2seq.kernels.products import kernels_in_use
 from seq2seq.model.config import TiedEmbeddings
 from seq2seq.model.seq2seq import OTHER_IDS, count_parameters, count_shared_parameters
-from seq2seq.runtime.devices import Precision
-from seq2seq.runtime.distributed import Ranks, process_group, read_ranks
+from seq2seq.runtime.devices import Device, Precision
+from seq2seq.runtime.distributed import Ranks, process_group
 from seq2seq.runtime.numerics import Numerics, choose_numerics, derive_seed, naming_batch
-from seq2seq.runtime.torchrun import check_all_can_start
 from seq2seq.training.monitoring.log import RunLog
 from seq2seq.training.preparation import prepare_in_turn
 from seq2seq.training.results import FinalScores, log_results, write_results
@@ -59,32 +64,21 @@ def run_training(
         DeviceMemoryError: A batch does not fit into the memory of a GPU.
     """
     training, directory = config.training, RunDirectory(Path(path))
-    local_rank = read_ranks().local_rank
-    try:
-        numerics = choose_numerics(training.device, training.precision, local_rank=local_rank)
-    except Exception as error:  # drivers raise many types, and the other processes wait
-        check_all_can_start(str(error) or type(error).__name__)
-        raise
-    check_all_can_start("")
-    with contextlib.ExitStack() as stack:
-        ranks = stack.enter_context(process_group(numerics.device))
-        log = stack.enter_context(RunLog(quiet=not ranks.is_first))
+    on_gpus = training.device is not Device.cpu and torch.cuda.is_available()
+    with (
+        process_group(on_gpus=on_gpus) as ranks,
+        RunLog(quiet=not ranks.is_first) as log,
+        directory.lock() if ranks.is_first else contextlib.nullcontext(),
+        _settings_of(training),
+    ):
+        numerics = choose_numerics(training.device, training.precision, local_rank=ranks.local_rank)
+        if ranks.world_size > 1 and numerics.device.type == "cuda":
+            torch.cuda.set_device(numerics.device)
         check_same_config(config, ranks)
-        if ranks.is_first:
-            stack.enter_context(directory.lock())
-        # Updates and validations name their own batches.
-        way_out = "choose a smaller model, or lower training.batching.size"
-        stack.enter_context(naming_batch("the model and its optimizer", way_out))
-        stack.enter_context(kernels_in_use(training.kernels))
-        stack.enter_context(_threads(training.threads))
-        if config.resume == "auto":
-            has_run = ranks.share_from_first(directory.has_run or config.overwrite)
-            changes = config.resume_changes if has_run else []  # a new run has nothing to change
-            config = replace(config, resume=has_run, resume_changes=changes)
+        config = _with_resume_decided(config, directory, ranks)
         if ranks.is_first:
             directory.check(config)
-        with _garbage_collection_disabled():
-            trainer = _prepare(config, directory, numerics, ranks)
+        trainer = _prepare(config, directory, numerics, ranks)
         if ranks.is_first:
             directory.open(replace(config, tokenizer=trainer.config.tokenizer))
             log.open(directory.log)
@@ -95,6 +89,20 @@ def run_training(
             log_results(trainer, scores, next_steps or {})
         ranks.barrier()  # an error of the first process, which writes alone, ends all of them
         return scores
+
+
+@contextlib.contextmanager
+def _settings_of(training: TrainingConfig) -> Iterator[None]:
+    """Train with these kernels and CPU threads, and name the keys if the model is too large."""
+    num_threads = torch.get_num_threads()
+    way_out = "choose a smaller model, or lower training.batching.size"
+    memory_errors = naming_batch("the model and its optimizer", way_out)
+    with kernels_in_use(training.kernels), memory_errors:
+        torch.set_num_threads(training.threads or num_threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(num_threads)
 
 
 def check_same_config(config: TrainConfig, ranks: Ranks) -> None:
@@ -115,15 +123,13 @@ def check_same_config(config: TrainConfig, ranks: Ranks) -> None:
         )
 
 
-@contextlib.contextmanager
-def _threads(number: int | None) -> Iterator[None]:
-    """Compute with a number of CPU threads, and with the previous number afterwards."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(number or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _with_resume_decided(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> TrainConfig:
+    """Return the configuration with `resume=auto` replaced by what the directory asks for."""
+    if config.resume != "auto":
+        return config
+    has_run = ranks.share_from_first(directory.has_run or config.overwrite)
+    changes = config.resume_changes if has_run else []  # a new run has nothing to change
+    return replace(config, resume=has_run, resume_changes=changes)
 
 
 @contextlib.contextmanager
@@ -138,6 +144,7 @@ def _garbage_collection_disabled() -> Iterator[None]:
             gc.enable()
 
 
+@_garbage_collection_disabled()
 def _prepare(
     config: TrainConfig, directory: RunDirectory, numerics: Numerics, ranks: Ranks
 ) -> Trainer:

@@ -5,11 +5,9 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 from tiny_study import record_failure, write_run, write_study
 
-from seq2seq.cli import sweep
 from seq2seq.cli.sweep import StudySummary, job_name, run_job, unnamed_keys
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.runtime.process import Interrupted
-from seq2seq.runtime.torchrun import LostProcessError
 
 
 @pytest.fixture(autouse=True)
@@ -146,13 +144,6 @@ def test_a_sweep_is_not_resumed_in_a_new_directory(tmp_path, capsys, resume):
     line = f"error: resume={str(resume).lower()}: a sweep is resumed in its directory; add "
     assert refusal(capsys, config).startswith(line)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_sweep_without_all_its_processes_ends_before_the_first_run(tmp_path, monkeypatch, capsys):
-    lost = LostProcessError("no sign of process 1")
-    monkeypatch.setattr(sweep, "share_text", fail_with(lost))
-
-    assert refusal(capsys, sweep_config(tmp_path)) == "error: no sign of process 1\n"
 
 
 def test_a_launcher_gets_no_lock(tmp_path):

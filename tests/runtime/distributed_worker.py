@@ -22,7 +22,7 @@ TIMES_OUT = 60
 def main(folder: Path, overrides: list[str]) -> None:
     """Exchange values, train, be interrupted and resume."""
     # Training uses the group of its caller, and keeps it.
-    with process_group(torch.device("cpu")) as ranks, pytest.MonkeyPatch.context() as patch:
+    with process_group() as ranks, pytest.MonkeyPatch.context() as patch:
         exchange(folder / f"exchange-{ranks.rank}.pt", ranks)
         tiny_run(folder, *overrides)
         if ranks.is_first:
@@ -83,7 +83,7 @@ def wait_longer_than_a_collective_may() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distributed, "init_process_group", init_process_group)
-        with process_group(torch.device("cpu")) as ranks:
+        with process_group() as ranks:
             for wait in (ranks.barrier, lambda: ranks.share_from_first("scores")):
                 if ranks.is_first:
                     time.sleep(1.5)

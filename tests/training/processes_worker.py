@@ -1,10 +1,9 @@
 """Run commands in a process of torchrun, for test_processes.py.
 
 The arguments are a file with a JSON list of steps. Each is a command of train.py, and what happens
-in it: `kill` is a list of [restart, rank, update], in which the process kills itself, and `short` a
-list of [rank, update], in which the memory of its GPU is too small. In the run of the number
-`no_device` the second process finds no device, and in that of the number `full_disk` the first one
-cannot write the results.
+in it: `kill` is a list of [restart, rank, update], in which the process kills itself. In the run of
+the number `no_device` the second process finds no device, and in that of the number `full_disk` the
+first one cannot write the results.
 """
 
 import itertools
@@ -18,10 +17,10 @@ from pathlib import Path
 
 import pytest
 from hydra.core import utils as hydra_utils
-from short_memory import run_short
 
 from seq2seq.cli.train import main
-from seq2seq.runtime.torchrun import is_first_process, share_text
+from seq2seq.runtime.distributed import process_group
+from seq2seq.runtime.torchrun import is_first_process
 from seq2seq.training import preparation, results, run, run_directory
 from seq2seq.training.updates import Updater
 
@@ -35,7 +34,8 @@ def run_steps(steps: list[dict]) -> list[int]:
         # Every process waits for the first, which separates what the commands write to stderr.
         if is_first_process():
             print("next step", file=sys.stderr, flush=True)
-        share_text(f"step {len(codes)}", "begins")
+        with process_group() as ranks:
+            ranks.barrier()
         with pytest.MonkeyPatch.context() as patch:
             prepare(patch, step)
             patch.setattr(sys, "argv", ["train.py", *step["arguments"]])
@@ -77,7 +77,6 @@ def prepare(patch: pytest.MonkeyPatch, step: dict) -> None:
         return original(self, batches, **keywords)
 
     patch.setattr(Updater, "update_weights", update_weights)
-    run_short(patch, [update for each, update in step.get("short", []) if each == rank])
 
 
 class LateClock(datetime):
