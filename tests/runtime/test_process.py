@@ -17,7 +17,6 @@ from seq2seq.runtime.process import (
 )
 
 ROOT = Path(__file__).parents[2]
-SECOND_SIGNAL = "test_the_second_signal_takes_effect_at_once"
 COUNT_FAULTS = """
 import ctypes, resource, sys
 from seq2seq.runtime.process import keep_freed_memory
@@ -92,15 +91,6 @@ def test_the_second_signal_takes_effect_at_once(first):
     with pytest.raises(KeyboardInterrupt), StopSignals():
         send(first)
         send(signal.SIGINT)
-
-
-@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
-def test_these_tests_pass_in_a_background_job_that_ignores_ctrl_c():
-    script = f"trap '' INT; exec {sys.executable} -m pytest -q {__file__}::{SECOND_SIGNAL}"
-
-    done = subprocess.run(["sh", "-c", script], cwd=ROOT, capture_output=True)
-
-    assert done.returncode == 0, done.stdout
 
 
 def test_handlers_are_restored_after_an_error():

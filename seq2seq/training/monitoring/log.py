@@ -1,4 +1,4 @@
-"""Show a run: lines on the console and in train.log, a progress bar, and when it will end."""
+"""Show a run: lines on the console and in train.log, and how far it is."""
 
 import contextlib
 import copy
@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextvars import ContextVar
-from datetime import datetime, timedelta
 from logging.handlers import MemoryHandler
 from pathlib import Path
 
@@ -23,10 +22,6 @@ logger = logging.getLogger(__name__)
 
 BAR_SECONDS, LINE_SECONDS = 2.0, 30.0
 """Seconds between two states of the bar, and between two lines."""
-_LONGEST = 1e10
-"""Seconds; the longest estimate, since dates end with the year 9999."""
-ESTIMATE_UPDATES, ESTIMATE_SECONDS = 50, 20.0
-"""Updates, or seconds of updates, after which the length of an epoch is estimated."""
 _LABEL: ContextVar[str] = ContextVar("label", default="")
 
 
@@ -114,24 +109,23 @@ class _ConsoleHandler(logging.Handler):
 
 
 class ProgressDisplay:
-    """Shows the progress of a run while it is open, and logs once how long an epoch takes."""
+    """Shows the progress of a run and the time left, in a bar or, without a terminal, in lines."""
 
     def __init__(self, config: TrainingConfig, progress: Progress, *, quiet: bool) -> None:
         """Start from the progress of a new or resumed run; a quiet display shows nothing."""
         self._config = config
         self._is_quiet = quiet
+        self._began_share = progress.share(config)
         self._bar = tqdm(
             total=100,
-            initial=100 * progress.share(config),
+            initial=100 * self._began_share,
             desc="training",
             bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed}<{remaining}{postfix}",
             disable=quiet or bool(_LABEL.get()) or not sys.stderr.isatty(),
             dynamic_ncols=True,
         )
-        self._has_estimate = False
-        self._first: Progress | None = None  # after the first update
         self._began_at = self._shown_at = time.monotonic()
-        self._began = self._shown = copy.copy(progress)
+        self._shown = copy.copy(progress)
 
     def __enter__(self) -> "ProgressDisplay":
         return self
@@ -143,12 +137,9 @@ class ProgressDisplay:
         """Show the progress after an update, if it is time to."""
         if self._is_quiet:
             return
-        if not self._has_estimate:
-            self._estimate(progress)
         seconds = LINE_SECONDS if self._bar.disable else BAR_SECONDS
-        is_new = (
-            progress.target_tokens > self._shown.target_tokens
-        )  # false if every update was skipped
+        # It may be that every update was skipped.
+        is_new = progress.target_tokens > self._shown.target_tokens
         now = time.monotonic()
         if is_new and now - self._shown_at >= seconds:
             self._show(progress, now)
@@ -164,7 +155,8 @@ class ProgressDisplay:
         self._bar.update(100 * share - self._bar.n)
         if self._bar.disable:
             epoch = progress.epoch + progress.epoch_share
-            left = self._seconds_left(progress, self._began, now - self._began_at)
+            finished = share - self._began_share
+            left = (now - self._began_at) * (1 - share) / max(finished, 1e-9)
             logger.info(
                 "training %.0f%%: update %d, epoch %.1f, loss %.3f, %.0f tokens/s, %s left",
                 100 * share,
@@ -175,31 +167,6 @@ class ProgressDisplay:
                 describe_seconds(left),
             )
         self._shown_at = now
-
-    def _estimate(self, progress: Progress) -> None:
-        """Log once when the run will end, as soon as enough updates were measured."""
-        if self._first is None:  # the first update is slower than the others
-            self._first = copy.copy(progress)
-            return
-        updates = progress.update - self._first.update
-        seconds = progress.update_seconds - self._first.update_seconds
-        if updates < ESTIMATE_UPDATES and seconds < ESTIMATE_SECONDS:
-            return
-        self._has_estimate = True
-        now = datetime.now()
-        # With the validations since then, which count for training.max_minutes.
-        left = self._seconds_left(progress, self._first, progress.seconds - self._first.seconds)
-        end = now + timedelta(seconds=min(left, _LONGEST))
-        logger.info(
-            "an epoch takes about %s, without validation; the training ends at about %s",
-            describe_seconds(seconds / updates * progress.updates_per_epoch),
-            end.strftime("%H:%M" if end.date() == now.date() else "%H:%M on %Y-%m-%d"),
-        )
-
-    def _seconds_left(self, progress: Progress, since: Progress, seconds: float) -> float:
-        """Return the time to the end of the budget, given the time since an earlier progress."""
-        share = progress.share(self._config)
-        return seconds * (1 - share) / max(share - since.share(self._config), 1e-9)
 
 
 def describe_seconds(seconds: float) -> str:
