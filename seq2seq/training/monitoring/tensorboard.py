@@ -2,8 +2,6 @@
 
 import io
 import os
-import secrets
-import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,8 +29,6 @@ MINUTES, TARGET_TOKENS = "minutes", "target_tokens"
 TRAIN_LOSS, VALID_LOSS, VALID_BLEU = "train/loss", "valid/loss", "valid/bleu"
 VALID_AER, VALID_ATTENTION = "valid/alignment_error_rate", "valid/attention"
 
-_SIZE = struct.Struct(">II")
-"""Width and height in a PNG file, after 16 bytes."""
 _RESULTS = ".results"
 """End of the name of the file with the test scores."""
 
@@ -40,7 +36,8 @@ _RESULTS = ".results"
 class EventFile:
     """Events of one process, in a file that TensorBoard reads.
 
-    Written without a thread, so that an error is raised where it occurs.
+    Unlike SummaryWriter it has no thread: an error of the disk is raised where it occurs, and no
+    traceback of the thread is printed beside it.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -57,7 +54,7 @@ class EventFile:
         """Add a figure of an update."""
         png = io.BytesIO()
         figure.savefig(png, format="png")
-        width, height = _SIZE.unpack_from(png.getbuffer(), offset=16)
+        width, height = figure.canvas.get_width_height()
         image = Summary.Image(
             width=width, height=height, colorspace=4, encoded_image_string=png.getvalue()
         )
@@ -231,4 +228,4 @@ def _head_values(heads: Sequence[HeadStatistics]) -> dict[str, float]:
 
 def event_file_name(suffix: str = "") -> str:
     """Return a new name; TensorBoard reads the files of a folder in the order of their names."""
-    return f"events.out.tfevents.{time.time():017.6f}.{os.getpid()}-{secrets.token_hex(2)}{suffix}"
+    return f"events.out.tfevents.{time.time_ns()}{suffix}"
