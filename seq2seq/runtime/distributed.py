@@ -135,6 +135,7 @@ def process_group(*, on_gpus: bool = False) -> Iterator[Ranks]:
 
     Raises:
         LostProcessError: The processes cannot meet, or one has ended.
+        ValueError: torchrun has restarted the processes of one of several machines.
     """
     ranks = read_ranks()
     if ranks.world_size == 1:
@@ -159,6 +160,11 @@ def process_group(*, on_gpus: bool = False) -> Iterator[Ranks]:
 def _join(ranks: Ranks, backend: str) -> None:
     # A group must not read what an earlier one, also before a restart, has left in the store.
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    if restart != "0" and os.environ.get("GROUP_WORLD_SIZE", "1") != "1":
+        raise ValueError(
+            "torchrun does not restart a run on several machines, which count their restarts "
+            "differently; start it again with resume=true and --max-restarts=0"
+        )
     store = PrefixStore(f"restart-{restart}/group-{next(_groups)}", _store())
     distributed.init_process_group(
         backend, store=store, rank=ranks.rank, world_size=ranks.world_size

@@ -167,3 +167,12 @@ def test_a_variable_that_is_no_number_is_named(monkeypatch, name, value):
 
     with pytest.raises(ValueError, match=f"^the environment variable {name}={value} must be a num"):
         read_ranks()
+
+
+def test_a_restart_on_several_machines_is_refused(monkeypatch):
+    names = ("WORLD_SIZE", "RANK", "TORCHELASTIC_RESTART_COUNT", "GROUP_WORLD_SIZE")
+    for name, value in zip(names, "2112", strict=True):
+        monkeypatch.setenv(name, value)
+
+    with pytest.raises(ValueError, match="on several machines"), process_group():
+        pytest.fail("the processes met")
