@@ -220,17 +220,6 @@ def repeated_attention(weights: Tensor, target_mask: Tensor) -> float:
     return total
 
 
-@pytest.mark.parametrize("name", ["additive", "multihead", "coverage", "local"])
-def test_coverage_loss_equals_a_double_loop(name):
-    model, batch = model_of(name), tiny_batch()
-
-    loss = coverage_loss_of(model, batch)
-
-    weights = model(batch.source_ids, batch.source_mask, batch.previous_ids).attention_weights
-    assert loss.item() == pytest.approx(repeated_attention(weights, batch.target_mask), rel=1e-6)
-    assert loss.item() > 0
-
-
 def test_coverage_loss_has_the_gradient_of_its_definition():
     generator = torch.Generator().manual_seed(6)
     scores = torch.randn(3, 2, 4, 5, dtype=torch.float64, generator=generator, requires_grad=True)

@@ -111,21 +111,9 @@ def test_the_share_is_the_largest_of_all_budgets(budget, expected):
     progress = after(13)
     progress.seconds = 3.0
 
-    assert progress.share(training(**budget)) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("budget", "finished"),
-    [
-        ({"max_updates": 14, "max_epochs": 3, "max_minutes": 0.06}, False),
-        ({"max_updates": 14, "max_epochs": 2, "max_minutes": 0.06}, True),
-    ],
-)
-def test_a_run_is_finished_when_one_budget_is_used_up(budget, finished):
-    progress = after(13)
-    progress.seconds = 3.0
-
-    assert progress.is_finished(training(**budget)) == finished
+    config = training(**budget)
+    assert progress.share(config) == pytest.approx(expected)
+    assert progress.is_finished(config) == (expected == 1)
 
 
 @pytest.mark.parametrize(
