@@ -45,7 +45,7 @@ from seq2seq.runtime.numerics import (
     choose_numerics,
     copy_to_device,
     map_in_threads,
-    naming_batch,
+    memory_errors_named,
 )
 from seq2seq.search.config import DecodingConfig, GreedyConfig, Hypothesis
 
@@ -395,7 +395,7 @@ class Translator:
         """Return a context of the model's precision that names a batch that does not fit."""
         longest = max(pair.length for pair in batch) + 1  # EOS
         size = f"{counted(len(batch), 'sentence')} of at most {counted(longest, 'token')} at a time"
-        with naming_batch(size, f"lower batch_size={batch_size}"), self._numerics.autocast():
+        with memory_errors_named(size, f"lower batch_size={batch_size}"), self._numerics.autocast():
             yield
 
     def _pad(self, lines: list[EncodedLine]) -> tuple[Tensor, Tensor]:

@@ -208,11 +208,11 @@ def derive_seed(seed: int, *purpose: str | int) -> int:
 
 
 @contextlib.contextmanager
-def naming_batch(batch: str, way_out: str) -> Iterator[None]:
+def memory_errors_named(work: str, way_out: str) -> Iterator[None]:
     """Return a context that says what did not fit if the memory of a GPU is too small.
 
     Args:
-        batch: What is computed, for example `3 sentences`.
+        work: What is computed, for example `3 sentences`.
         way_out: What to do if it does not fit.
 
     Raises:
@@ -221,7 +221,7 @@ def naming_batch(batch: str, way_out: str) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:
-        text = f"the memory of a GPU is too small for {batch}; {way_out}"
+        text = f"the memory of a GPU is too small for {work}; {way_out}"
         raise DeviceMemoryError(text) from error
 
 

@@ -28,7 +28,7 @@ from seq2seq.model.config import TiedEmbeddings
 from seq2seq.model.seq2seq import OTHER_IDS, count_parameters, count_shared_parameters
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.distributed import Ranks, process_group
-from seq2seq.runtime.numerics import Numerics, choose_numerics, derive_seed, naming_batch
+from seq2seq.runtime.numerics import Numerics, choose_numerics, derive_seed, memory_errors_named
 from seq2seq.training.monitoring.log import RunLog
 from seq2seq.training.preparation import prepare_in_turn
 from seq2seq.training.results import FinalScores, log_results, write_results
@@ -96,7 +96,7 @@ def _settings_of(training: TrainingConfig) -> Iterator[None]:
     """Train with these kernels and CPU threads, and name the keys if the model is too large."""
     num_threads = torch.get_num_threads()
     way_out = "choose a smaller model, or lower training.batching.size"
-    memory_errors = naming_batch("the model and its optimizer", way_out)
+    memory_errors = memory_errors_named("the model and its optimizer", way_out)
     with kernels_in_use(training.kernels), memory_errors:
         torch.set_num_threads(training.threads or num_threads)
         try:
@@ -171,7 +171,7 @@ def _prepare(
         load_embedding_vectors(config, model, data.tokenizers)
     else:
         config = keep_tokenizer(config, start.config)
-        with _naming(start):
+        with _misfits_refused(start):
             model.load_state_dict(start.model_state)
     if training.freeze_embeddings:
         freeze_embeddings(model)
@@ -186,7 +186,7 @@ def _prepare(
         directory=directory,
     )
     if start is not None and start.training_state is not None:
-        with _naming(start):
+        with _misfits_refused(start):
             trainer.load_state(start.training_state, saved=start.config)
     ranks.copy_from_first(trainer.model)
     return trainer
@@ -218,8 +218,8 @@ def _last_checkpoint(directory: RunDirectory) -> Checkpoint | None:
 
 
 @contextlib.contextmanager
-def _naming(checkpoint: Checkpoint) -> Iterator[None]:
-    """Name the checkpoint in errors of a state that does not fit the run."""
+def _misfits_refused(checkpoint: Checkpoint) -> Iterator[None]:
+    """Turn the error of a state that does not fit the run into one that names the checkpoint."""
     try:
         yield
     except torch.OutOfMemoryError:  # a RuntimeError, but the checkpoint is sound

@@ -26,7 +26,7 @@ from seq2seq.inference.results import EncodedLine, make_translation
 from seq2seq.inference.translation import attention_links, score_targets
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks
-from seq2seq.runtime.numerics import Numerics, naming_batch
+from seq2seq.runtime.numerics import Numerics, memory_errors_named
 from seq2seq.search.config import DecodingConfig, Hypothesis
 from seq2seq.training.loss import perplexity
 from seq2seq.training.preparation import EvaluationSet
@@ -128,7 +128,7 @@ class Evaluator:
         longest = counted(batch.source_ids.shape[1], "token")
         size = f"{counted(len(rows), 'sentence')} of at most {longest} at a time"
         key = f"training.validation.batch_size={self.batch_size}"
-        with naming_batch(size, f"lower {key}"), self.numerics.autocast():
+        with memory_errors_named(size, f"lower {key}"), self.numerics.autocast():
             known = score_targets(
                 model,
                 batch.source_ids,

@@ -22,7 +22,7 @@ from seq2seq.runtime.numerics import (
     cpu_has_amx,
     derive_seed,
     map_in_threads,
-    naming_batch,
+    memory_errors_named,
 )
 from seq2seq.runtime.process import DeviceMemoryError
 
@@ -269,11 +269,15 @@ def test_too_little_memory_is_an_error_of_one_line():
 
 
 def test_only_too_little_memory_is_named():
-    with pytest.raises(DeviceMemoryError) as caught, naming_batch("3 rows", "lower size=3"):
+    named = memory_errors_named("3 rows", "lower size=3")
+    with pytest.raises(DeviceMemoryError) as caught, named:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
     assert str(caught.value) == "the memory of a GPU is too small for 3 rows; lower size=3"
 
-    with pytest.raises(RuntimeError, match=r"^other$"), naming_batch("3 rows", "lower size=3"):
+    with (
+        pytest.raises(RuntimeError, match=r"^other$"),
+        memory_errors_named("3 rows", "lower size=3"),
+    ):
         raise RuntimeError("other")
 
 
