@@ -211,6 +211,9 @@ class CachingTokenizer:
         self._tokenizer = tokenizer
         self._ids: dict[str, list[int]] = {}
 
+    def __len__(self) -> int:
+        return len(self._tokenizer)
+
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         new = list(set(lines) - self._ids.keys())
         self._ids |= zip(new, self._tokenizer.encode(new), strict=True)

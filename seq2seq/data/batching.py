@@ -9,9 +9,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
-from itertools import chain
-from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,54 +18,42 @@ from torch import Tensor
 
 from seq2seq.checks import Config, Count, Mark, counted
 from seq2seq.data.config import DataConfig, FilesConfig
-from seq2seq.files.atomic import create_file
 from seq2seq.runtime.numerics import copy_to_device, derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD
 
 logger = logging.getLogger(__name__)
 
-Ids = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
-
-_Scalar = TypeVar("_Scalar", np.uint8, np.int32, np.int64)
+Integers = npt.NDArray[np.integer]
+"""Ids have the smallest type that holds the vocabulary."""
 
 
 @dataclass
 class IdRows:
     """Rows of ids of different lengths, concatenated in a flat array."""
 
-    ids: Ids
-    offsets: Numbers
-    """Row i is ids[offsets[i]:offsets[i + 1]]."""
-    lengths: Numbers = field(init=False)
+    ids: Integers
+    lengths: Integers
+    starts: Integers = field(init=False)
+    """Row i is ids[starts[i] : starts[i] + lengths[i]]."""
 
     def __post_init__(self) -> None:
-        self.lengths = np.diff(self.offsets)
+        self.starts = np.cumsum(self.lengths) - self.lengths
 
-    def __getitem__(self, row: int) -> Ids:
-        return self.ids[self.offsets[row] : self.offsets[row + 1]]
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, row: int) -> Integers:
+        return self.ids[self.starts[row] : self.starts[row] + self.lengths[row]]
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[int]]) -> "IdRows":
+    def of(cls, rows: Iterable[Sequence[int]], *, dtype: npt.DTypeLike = np.int32) -> "IdRows":
         """Return rows of ids in memory."""
-        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int32)
-        return cls(ids, np.cumsum([0, *map(len, rows)], dtype=np.int64))
-
-    @classmethod
-    def open(cls, folder: Path, side: str) -> "IdRows":
-        """Map the ids that a `RowWriter` wrote."""
-        return cls(
-            map_array(folder / f"{side}.content", np.int32),
-            map_array(folder / f"{side}.offsets", np.int64),
-        )
-
-
-def map_array(path: Path, dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
-    """Map a file of numbers into memory, read-only."""
-    if path.stat().st_size == 0:
-        return np.empty(0, dtype=dtype)  # an empty file cannot be mapped
-    # As a plain array, since indexing a memmap takes several times as long.
-    return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
+        ids, lengths = array(np.dtype(dtype).char), array("q")
+        for row in rows:
+            ids.extend(row)
+            lengths.append(len(row))
+        return cls(np.asarray(ids), np.asarray(lengths))
 
 
 @dataclass
@@ -76,7 +62,7 @@ class EncodedCorpus:
 
     source_rows: IdRows
     target_rows: IdRows
-    indices: Numbers
+    indices: Integers
     """Position of each pair in the iteration over the corpus, which may have more pairs."""
     part_sizes: list[int] = field(default_factory=list)
     """Number of pairs of each part of a joined corpus, one after the other."""
@@ -88,6 +74,9 @@ class EncodedCorpus:
         """Return the ids of an epoch, which are the same in every epoch."""
         return self
 
+    def close(self) -> None:
+        """Do nothing; there is nothing to stop."""
+
 
 class TrainingCorpus(Protocol):
     """Token ids of the training pairs, epoch by epoch."""
@@ -98,58 +87,15 @@ class TrainingCorpus(Protocol):
     def epoch(self, number: int) -> EncodedCorpus:
         """Return the ids of an epoch, counted from 0."""
 
-
-class LinkedTokens(NamedTuple):
-    """Links between the tokens of one pair."""
-
-    targets: Numbers
-    """Target token of each link, (L,)."""
-    sources: Numbers
-    """Source token of each link, (L,)."""
-    num_lost: int
-    """Number of links lost because one of their words has no token of its own."""
+    def close(self) -> None:
+        """Stop what prepares the next epoch; there will be none."""
 
 
-@dataclass
-class TokenLinks:
-    """Links between the tokens of all pairs of an encoded corpus, row by row."""
+class TokenLinks(IdRows):
+    """Links between the tokens of all pairs of an encoded corpus.
 
-    targets: Ids
-    sources: Ids
-    offsets: Numbers
-    """Row i has the links from offsets[i] to offsets[i + 1]."""
-    num_lost: int
-    """Number of links lost because one of their words has no token of its own."""
-
-    @classmethod
-    def of(cls, rows: Iterable[LinkedTokens]) -> "TokenLinks":
-        """Concatenate the links of the pairs, in the order of the encoded corpus."""
-        targets, sources, ends = array("i"), array("i"), array("q", [0])
-        num_lost = 0
-        for row in rows:
-            targets.frombytes(row.targets.astype(np.int32).tobytes())
-            sources.frombytes(row.sources.astype(np.int32).tobytes())
-            ends.append(len(targets))
-            num_lost += row.num_lost
-        return cls(np.asarray(targets), np.asarray(sources), np.asarray(ends), num_lost)
-
-    def save(self, folder: Path) -> None:
-        """Write the links into a folder."""
-        for name in ("targets", "sources", "offsets"):
-            with create_file(folder / name) as file:
-                file.write(getattr(self, name).tobytes())
-        with create_file(folder / "num_lost") as file:
-            file.write(f"{self.num_lost}\n".encode("ascii"))
-
-    @classmethod
-    def open(cls, folder: Path) -> "TokenLinks":
-        """Map the files that `save` wrote."""
-        return cls(
-            map_array(folder / "targets", np.int32),
-            map_array(folder / "sources", np.int32),
-            map_array(folder / "offsets", np.int64),
-            int((folder / "num_lost").read_text(encoding="ascii")),
-        )
+    A row has the target and the source token of each link of a pair, in turn.
+    """
 
     def guide(self, rows: Numbers, *, size: tuple[int, int]) -> npt.NDArray[np.float32]:
         """Return gold attention: equal shares of 1 for the source tokens of each target token.
@@ -161,27 +107,26 @@ class TokenLinks:
         Returns:
             Shares, (B, T, S); 0 for target tokens without a link, EOS and padding.
         """
-        starts = self.offsets[rows]
-        counts = self.offsets[rows + 1] - starts
+        counts = self.lengths[rows]
         ends = counts.cumsum()
-        positions = np.arange(ends[-1]) + np.repeat(starts - ends + counts, counts)  # (L,)
-        owners = np.repeat(np.arange(len(rows)), counts)  # (L,)
+        positions = np.arange(ends[-1]) + np.repeat(self.starts[rows] - ends + counts, counts)
+        targets, sources = self.ids[positions].reshape(-1, 2).T  # (L,) each
+        owners = np.repeat(np.arange(len(rows)), counts // 2)  # (L,)
         guide = np.zeros((len(rows), *size), dtype=np.float32)
-        guide[owners, self.targets[positions], self.sources[positions]] = 1
+        guide[owners, targets, sources] = 1
         guide /= np.maximum(guide.sum(axis=2, keepdims=True), 1)
         return guide
 
     def digest(self) -> str:
         """Return the SHA-256 of all links, in hex."""
-        digest = hashlib.sha256()
-        for numbers in (self.offsets, self.targets, self.sources):
-            digest.update(numbers.tobytes())
+        digest = hashlib.sha256(self.lengths.data)
+        digest.update(self.ids.data)
         return digest.hexdigest()
 
 
 def link_tokens(
     links: Iterable[tuple[int, int]], source_words: list[int], target_words: list[int]
-) -> LinkedTokens:
+) -> tuple[Numbers, int]:
     """Link every token of a target word to every token of its source words.
 
     Args:
@@ -189,10 +134,14 @@ def link_tokens(
         source_words: Index of the word of each source token.
         target_words: Index of the word of each target token.
 
+    Returns:
+        Target and source token of each link, (L, 2), and the number of links that are lost because
+        one of their words has no token of its own.
+
     Example:
-        >>> linked = link_tokens([(0, 1)], source_words=[0, 0], target_words=[0, 1])
-        >>> linked.targets.tolist(), linked.sources.tolist()
-        ([1, 1], [0, 1])
+        >>> tokens, num_lost = link_tokens([(0, 1)], source_words=[0, 0], target_words=[0, 1])
+        >>> tokens.tolist(), num_lost
+        ([[1, 0], [1, 1]], 0)
     """
     size = (max(target_words, default=-1) + 1, max(source_words, default=-1) + 1)
     linked = np.zeros(size, dtype=np.bool_)
@@ -202,8 +151,7 @@ def link_tokens(
     # A word that begins inside a longer token has no token of its own.
     num_lost = sum(link not in owners for link in links)
     tokens = linked[np.ix_(np.array(target_words, int), np.array(source_words, int))]  # (T, S)
-    targets, sources = tokens.nonzero()
-    return LinkedTokens(targets, sources, num_lost)
+    return np.argwhere(tokens), num_lost
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -396,8 +344,8 @@ def make_batch(source_ids: Sequence[Sequence[int]], target_ids: Sequence[Sequenc
     """Return a batch of pairs that tokenizers have encoded.
 
     Args:
-        source_ids: Ids of each source, without BOS and EOS.
-        target_ids: Ids of each target, without BOS and EOS.
+        source_ids: Integers of each source, without BOS and EOS.
+        target_ids: Integers of each target, without BOS and EOS.
 
     Raises:
         ValueError: There are no pairs, or the numbers of sources and targets differ.
@@ -514,7 +462,7 @@ def pad(id_rows: IdRows, rows: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]
     """Return the rows with EOS as a matrix (B, T), and the mask of their real tokens."""
     lengths = id_rows.lengths[rows][:, None]  # (B, 1)
     columns = np.arange(lengths.max() + 1)[None, :]
-    positions = id_rows.offsets[rows][:, None] + columns
+    positions = id_rows.starts[rows][:, None] + columns
     within = columns < lengths
     matrix = np.full(positions.shape, PAD, dtype=np.int64)
     matrix[within] = id_rows.ids[positions[within]]

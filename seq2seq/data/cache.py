@@ -1,4 +1,4 @@
-"""Tokenizers and token ids on disk: computed once, checked before use, complete or absent."""
+"""Tokenizers and token ids on disk: computed once, complete or absent."""
 
 import contextlib
 import hashlib
@@ -7,15 +7,14 @@ import logging
 import re
 import shutil
 import time
-import zlib
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict
 from enum import Enum
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import BinaryIO, TypeVar, cast
 
 import numpy as np
 import torch
@@ -23,7 +22,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from seq2seq.checks import counted
-from seq2seq.data.batching import EncodedCorpus, IdRows, Ids, map_array
+from seq2seq.data.batching import EncodedCorpus, IdRows, Integers
 from seq2seq.data.config import SAMPLING_KEYS, DataConfig, OnInvalid, TokenizerConfig
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.tokenizers.interface import (
@@ -47,10 +46,11 @@ from seq2seq.special_tokens import UNK
 
 logger = logging.getLogger(__name__)
 
-_CHECKSUMS = "checksums.json"
-_ABANDONED_AFTER = 3600.0
-"""Seconds; a process that fills a folder writes to it much more often."""
-_FORMAT = 3
+_MARKER = "complete.json"
+"""File that is written last, with the sizes of the others."""
+_ABANDONED_AFTER = 24 * 3600.0
+"""Seconds; no process fills a folder for so long."""
+_FORMAT = 4
 _CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
 _MANY_UNKNOWN = 0.1  # share of unknown tokens above which a warning says so
 _MANY_MARKUP = 0.01  # share of pairs with markup above which a warning says so
@@ -66,6 +66,9 @@ _MARKUP = re.compile(
     re.IGNORECASE,
 )
 """Common HTML tags, and entities."""
+
+_Content = TypeVar("_Content")
+Counts = Mapping[str, int]
 
 
 def digest(value: object) -> str:
@@ -95,131 +98,122 @@ def check_cache(cache_dir: str) -> None:
         )
 
 
-@contextlib.contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield a hidden folder, which is renamed to `folder` at the end; an error removes it.
+def cached(
+    path: Path, create: Callable[[Path], None], read: Callable[[Path], _Content]
+) -> _Content:
+    """Return the content of a file or folder of the cache, which is complete or absent.
 
-    The checksums of its files are written beside them for `is_cached`.
+    If several processes create the same one, the first to finish wins.
 
-    If several processes create the same folder, the first to finish wins.
+    Args:
+        path: Path in the cache.
+        create: Writes the content to a hidden path, if it is missing or damaged.
+        read: Reads the content; raises `DamagedFileError` if it is not what was written.
     """
-    with scratch_folder(folder) as temporary:
-        yield temporary
-        checksums = json.dumps(_checksums(temporary))
-        with create_file(temporary / _CHECKSUMS) as file:
-            file.write(checksums.encode("ascii"))
+    if path.exists():
         try:
-            temporary.rename(folder)
-        except OSError:
-            # Another process was faster and wrote the same.
-            if not folder.is_dir():
-                raise
-
-
-@contextlib.contextmanager
-def scratch_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new hidden folder beside `folder`, which is deleted at the end."""
-    remove_abandoned(folder.parent)
-    temporary = temporary_path(folder)
-    temporary.mkdir(parents=True)
+            return read(path)
+        except DamagedFileError:
+            logger.warning("%s: damaged cache; it is created again", path)
+            _remove(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(path.parent)
+    hidden = temporary_path(path)
     try:
-        yield temporary
+        create(hidden)
+        hidden.rename(path)
+    except OSError:
+        # Another process may have been faster and have written the same.
+        if not path.exists():
+            raise
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(hidden)
+    return read(path)
 
 
-def is_cached(folder: Path) -> bool:
-    """Return whether `new_folder` has created the folder; a damaged one is deleted."""
-    if not folder.is_dir():
-        return False
-    try:
-        written = json.loads((folder / _CHECKSUMS).read_text(encoding="ascii"))
-        if written == _checksums(folder):
-            return True
-    except (OSError, ValueError):  # missing, or no JSON
-        pass
-    warn_of_damage(folder)
-    # Under its own name, the folder is complete or absent.
-    doomed = temporary_path(folder)
-    with contextlib.suppress(FileNotFoundError):  # another process was faster
-        folder.rename(doomed)
-    shutil.rmtree(doomed, ignore_errors=True)
-    return False
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
-def warn_of_damage(path: Path) -> None:
-    """Log that a file or folder of the cache is created again."""
-    logger.warning("%s: damaged cache; it is created again", path)
-
-
-def _checksums(folder: Path) -> dict[str, int]:
-    """Return the CRC-32 of each file in a folder."""
-    return {
-        path.name: zlib.crc32(map_array(path, np.uint8).data)
-        for path in sorted(folder.iterdir())
-        if path.name != _CHECKSUMS
-    }
-
-
-def remove_abandoned(cache: Path) -> None:
-    """Delete hidden files and folders that killed processes left more than an hour ago."""
-    for path in filter(is_temporary, cache.glob(".*.*-*")):
+def _remove_abandoned(cache: Path) -> None:
+    """Delete hidden files and folders that killed processes left more than a day ago."""
+    for path in filter(is_temporary, cache.glob(".*")):
         with contextlib.suppress(FileNotFoundError):  # its process has just renamed it
-            last_written = max(each.stat().st_mtime for each in (path, *path.glob("*")))
-            if last_written < time.time() - _ABANDONED_AFTER:
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink()
+            if path.stat().st_mtime < time.time() - _ABANDONED_AFTER:
+                _remove(path)
 
 
-class RowWriter:
-    """Writer of the two files of one side of a corpus: the rows, and where each ends."""
+class ArrayWriter:
+    """Writer of a folder of .npy files in parts, so that no array has to fit into memory."""
 
-    def __init__(self, folder: Path, side: str) -> None:
-        """Create the files in a folder; their names begin with `side`."""
-        self._content = create_file(folder / f"{side}.content")
-        self._offsets = create_file(folder / f"{side}.offsets")
-        self._offsets.write(np.zeros(1, dtype=np.int64).tobytes())
-        self._end = 0
+    def __init__(self, folder: Path) -> None:
+        """Create the folder."""
+        folder.mkdir()
+        self._folder = folder
+        self._files: dict[str, BinaryIO] = {}
+        self._types: dict[str, str] = {}
+        self._lengths = Counter[str]()
 
-    def __enter__(self) -> "RowWriter":
+    def __enter__(self) -> "ArrayWriter":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._content.close()
-        self._offsets.close()
+        for file in self._files.values():
+            file.close()
 
-    def write(self, rows: Sequence[Sequence[int]]) -> Ids:
-        """Append rows of ids; return the ids, concatenated."""
-        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int32)
-        self._append(ids.tobytes(), rows)
-        return ids
+    def append(self, name: str, numbers: Integers) -> None:
+        """Append numbers to an array, which has the type of the first ones."""
+        if name not in self._files:
+            self._files[name] = create_file(self._folder / f"{name}.npy")
+            self._types[name] = numbers.dtype.str
+            self._write_header(name)
+        self._files[name].write(numbers.data)
+        self._lengths[name] += len(numbers)
 
-    def write_lines(self, lines: Iterable[str]) -> None:
-        """Append lines of text, which may contain line ends."""
-        rows = [line.encode("utf-8") for line in lines]
-        self._append(b"".join(rows), rows)
+    def append_rows(self, name: str, rows: IdRows) -> None:
+        """Append rows of ids: to an array of ids and an array of lengths."""
+        self.append(name, rows.ids)
+        self.append(f"{name}_lengths", rows.lengths)
 
-    def _append(self, content: bytes, rows: Sequence[Sized]) -> None:
-        ends = self._end + np.cumsum([0, *map(len, rows)], dtype=np.int64)
-        self._end = int(ends[-1])
-        self._content.write(content)
-        self._offsets.write(ends[1:].tobytes())
+    def finish(self, counts: Counts) -> None:
+        """Complete the arrays and write the marker, which stores the counts too."""
+        sizes = {}
+        for name, file in self._files.items():
+            sizes[name] = file.tell()
+            file.seek(0)
+            self._write_header(name)
+            file.close()
+        with create_file(self._folder / _MARKER) as file:
+            file.write(json.dumps({"sizes": sizes, "counts": counts}).encode("ascii"))
+
+    def _write_header(self, name: str) -> None:
+        """Write the header, which has as many bytes for any length."""
+        shape = (self._lengths[name],)
+        header = {"descr": self._types[name], "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(self._files[name], header)
 
 
-@dataclass
-class _Counts:
-    """Statistics of an encoded corpus, stored beside its arrays."""
+def read_arrays(folder: Path) -> tuple[dict[str, Integers], Counts]:
+    """Map the arrays of a folder into memory, read-only; return them and the counts.
 
-    pairs: int = 0
-    long_pairs: int = 0
-    ids: int = 0
-    unknown_ids: int = 0
-    markup_pairs: int = 0
-    equal_pairs: int = 0
-    repeated_pairs: int = 0
-    part_sizes: list[int] = field(default_factory=list)
+    Raises:
+        DamagedFileError: A file is missing or has another size than was written.
+    """
+    try:
+        marker = json.loads((folder / _MARKER).read_text(encoding="ascii"))
+        arrays = {}
+        for name, size in marker["sizes"].items():
+            path = folder / f"{name}.npy"
+            if path.stat().st_size != size:
+                raise DamagedFileError(path)
+            # As a plain array, since indexing a memmap takes several times as long.
+            arrays[name] = np.asarray(np.load(path, mmap_mode="r"))
+    except (OSError, ValueError) as error:
+        raise DamagedFileError(folder) from error
+    return arrays, marker["counts"]
 
 
 def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) -> EncodedCorpus:
@@ -234,19 +228,20 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
         ValueError: The corpus has no pairs, or pairs are too long.
         OSError: The cache cannot be read or written.
     """
-    key = encoding_key(corpus, tokenizers, config)
-    folder = cache_path(config.cache_dir) / f"{corpus.name}-{key}"
-    if not is_cached(folder):
-        with new_folder(folder) as temporary:
-            counts = _encode_into(temporary, corpus, tokenizers, config)
-            with create_file(temporary / "counts.json") as file:
-                file.write(json.dumps(asdict(counts)).encode("ascii"))
-    counts = _Counts(**json.loads((folder / "counts.json").read_text(encoding="ascii")))
-    _report(corpus.name, counts, config)
-    source_rows, target_rows = (IdRows.open(folder, side) for side in ("source", "target"))
-    indices = map_array(folder / "indices", np.int64)
-    encoded = EncodedCorpus(source_rows, target_rows, indices, counts.part_sizes)
-    _report_shift(corpus.name, encoded)
+    name, key = corpus.name, encoding_key(corpus, tokenizers, config)
+    arrays, counts = cached(
+        cache_path(config.cache_dir) / f"{name}-{key}",
+        lambda folder: _encode_into(folder, corpus, tokenizers, config),
+        read_arrays,
+    )
+    encoded = EncodedCorpus(
+        IdRows(arrays["source"], arrays["source_lengths"]),
+        IdRows(arrays["target"], arrays["target_lengths"]),
+        arrays["indices"],
+        arrays["part_sizes"].tolist(),
+    )
+    _report(name, counts, config)
+    _report_shift(name, encoded)
     return encoded
 
 
@@ -267,36 +262,26 @@ def cached_tokenizers(config: TokenizerConfig, corpus: Corpus, cache_dir: str) -
     """Load the tokenizers of a corpus and configuration; train them the first time."""
     settings = {key: value for key, value in asdict(config).items() if key not in SAMPLING_KEYS}
     key = digest([_FORMAT, corpus.fingerprint, type(config).__name__, settings])
-    path = cache_path(cache_dir) / f"tokenizers-{key}.pt"
-    if path.exists():
-        try:
-            return _load_tokenizers(path)
-        except DamagedFileError:
-            warn_of_damage(path)
-    state = tokenizers_state(train_tokenizers(config, corpus))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_abandoned(path.parent)
-    with whole_file(path) as file:
-        torch.save(state, file)
-    return _load_tokenizers(path)
 
+    def create(path: Path) -> None:
+        state = tokenizers_state(train_tokenizers(config, corpus))
+        with whole_file(path) as file:
+            torch.save(state, file)
 
-def _load_tokenizers(path: Path) -> TokenizerPair:
-    return tokenizers_from_state(cast(dict[str, TokenizerState], load_archive(path)))
+    def read(path: Path) -> TokenizerPair:
+        return tokenizers_from_state(cast(dict[str, TokenizerState], load_archive(path)))
+
+    return cached(cache_path(cache_dir) / f"tokenizers-{key}.pt", create, read)
 
 
 def _encode_into(
     folder: Path, corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig
-) -> _Counts:
-    counts, kept_parts, hashes = _Counts(), Counter[int](), array("q")
+) -> None:
+    counts, part_sizes, hashes = Counter[str](), Counter[int](), array("q")
     symbols = {
         name for each in tokenizers if isinstance(each, SymbolTokenizer) for name in each.symbols
     }
-    with (
-        RowWriter(folder, "source") as source_writer,
-        RowWriter(folder, "target") as target_writer,
-        create_file(folder / "indices") as indices,
-    ):
+    with ArrayWriter(folder) as writer:
         for pairs in _chunks(corpus):
             sources = tokenizers.source.encode([pair.source for pair in pairs])
             targets = tokenizers.target.encode([pair.target for pair in pairs])
@@ -305,31 +290,36 @@ def _encode_into(
             if config.long_pairs is OnInvalid.error and len(kept) < len(pairs):
                 row = int(np.argmax(longest > config.max_length))
                 raise ValueError(
-                    f"{corpus.name}: pair {counts.pairs + row + 1} has a side of {longest[row]} "
+                    f"{corpus.name}: pair {counts['pairs'] + row + 1} has a side of {longest[row]} "
                     f"tokens, more than data.max_length={config.max_length}; raise it or set "
                     "data.long_pairs=skip"
                 )
-            indices.write((counts.pairs + kept).astype(np.int64).tobytes())
-            for writer, encoded in ((source_writer, sources), (target_writer, targets)):
-                ids = writer.write([encoded[row] for row in kept])
-                counts.ids += len(ids)
-                counts.unknown_ids += int(np.count_nonzero(ids == UNK))
-            counts.pairs += len(pairs)
-            counts.markup_pairs += sum(_has_markup(pair, symbols) for pair in pairs)
-            counts.equal_pairs += sum(pair.source == pair.target for pair in pairs)
+            writer.append("indices", counts["pairs"] + kept)
+            for name, tokenizer, encoded in zip(
+                ("source", "target"), tokenizers, (sources, targets), strict=True
+            ):
+                dtype = np.min_scalar_type(len(tokenizer) - 1)
+                rows = IdRows.of((encoded[row] for row in kept), dtype=dtype)
+                writer.append_rows(name, rows)
+                counts["ids"] += len(rows.ids)
+                counts["unknown_ids"] += int(np.count_nonzero(rows.ids == UNK))
+            counts["pairs"] += len(pairs)
+            counts["long_pairs"] += len(pairs) - len(kept)
+            counts["markup_pairs"] += sum(_has_markup(pair, symbols) for pair in pairs)
             hashes.extend(hash(pair[:2]) for pair in pairs)
-            counts.long_pairs += len(pairs) - len(kept)
-            kept_parts.update(pairs[row].part for row in kept)
-    if counts.pairs == 0:
-        raise ValueError(f"{corpus.name}: the corpus has no pairs; give files with text")
-    if counts.pairs == counts.long_pairs:
-        raise ValueError(
-            f"{corpus.name}: no pair is left of {counts.pairs}, because each has a side longer "
-            f"than data.max_length={config.max_length}; raise it"
-        )
-    counts.repeated_pairs = len(hashes) - len(np.unique(np.asarray(hashes)))
-    counts.part_sizes = [kept_parts[part] for part in range(max(kept_parts) + 1)]
-    return counts
+            counts["equal_pairs"] += sum(pair.source == pair.target for pair in pairs)
+            part_sizes.update(pairs[row].part for row in kept)
+        if counts["pairs"] == 0:
+            raise ValueError(f"{corpus.name}: the corpus has no pairs; give files with text")
+        if counts["pairs"] == counts["long_pairs"]:
+            raise ValueError(
+                f"{corpus.name}: no pair is left of {counts['pairs']}, because each has a side "
+                f"longer than data.max_length={config.max_length}; raise it"
+            )
+        counts["repeated_pairs"] = len(hashes) - len(np.unique(np.asarray(hashes)))
+        sizes = [part_sizes[part] for part in range(max(part_sizes) + 1)]
+        writer.append("part_sizes", np.array(sizes))
+        writer.finish(counts)
 
 
 def _has_markup(pair: Pair, symbols: Collection[str]) -> bool:
@@ -356,55 +346,55 @@ def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
             yield chunk
 
 
-def _report(name: str, counts: _Counts, config: DataConfig) -> None:
+def _report(name: str, counts: Counts, config: DataConfig) -> None:
     logger.info(
         "%s: %s of %s, %s of them unknown",
         name,
-        counted(counts.pairs - counts.long_pairs, "pair"),
-        counted(counts.ids, "token"),
-        f"{counts.unknown_ids:,}",
+        counted(counts["pairs"] - counts["long_pairs"], "pair"),
+        counted(counts["ids"], "token"),
+        f"{counts['unknown_ids']:,}",
     )
-    if counts.unknown_ids > _MANY_UNKNOWN * counts.ids:
+    if counts["unknown_ids"] > _MANY_UNKNOWN * counts["ids"]:
         logger.warning(
             "%s: %.0f%% of the tokens are unknown, and a model cannot tell them apart; raise "
             "tokenizer.vocabulary_size, use sub-words (tokenizer=unigram), or text closer to the "
             "tokenizer's training data",
             name,
-            100 * counts.unknown_ids / counts.ids,
+            100 * counts["unknown_ids"] / counts["ids"],
         )
-    if counts.markup_pairs > _MANY_MARKUP * counts.pairs:
+    if counts["markup_pairs"] > _MANY_MARKUP * counts["pairs"]:
         logger.warning(
             "%s: pairs with HTML tags or entities, such as <b> or &amp;, which a model learns to "
             "write: %d of %d; remove them, and replace entities by their characters",
             name,
-            counts.markup_pairs,
-            counts.pairs,
+            counts["markup_pairs"],
+            counts["pairs"],
         )
     if (
-        counts.equal_pairs > max(_FEW, _MANY_EQUAL * counts.pairs)
+        counts["equal_pairs"] > max(_FEW, _MANY_EQUAL * counts["pairs"])
         and config.source != config.target
     ):
         logger.warning(
             "%s: %d of %d pairs have the same text on both sides, which a model learns to copy; "
             "remove them, or give equal data.source and data.target to learn to copy",
             name,
-            counts.equal_pairs,
-            counts.pairs,
+            counts["equal_pairs"],
+            counts["pairs"],
         )
-    if counts.repeated_pairs > max(_FEW, _MANY_REPEATED * counts.pairs):
+    if counts["repeated_pairs"] > max(_FEW, _MANY_REPEATED * counts["pairs"]):
         logger.warning(
             "%s: %d of %d pairs repeat an earlier pair; remove them, because a model learns them "
             "by heart and learns little else",
             name,
-            counts.repeated_pairs,
-            counts.pairs,
+            counts["repeated_pairs"],
+            counts["pairs"],
         )
-    if counts.long_pairs:
+    if counts["long_pairs"]:
         logger.warning(
             "%s: skipped %d of %d pairs with a side longer than data.max_length=%d tokens",
             name,
-            counts.long_pairs,
-            counts.pairs,
+            counts["long_pairs"],
+            counts["pairs"],
             config.max_length,
         )
 

@@ -5,6 +5,7 @@ same is called supervised attention by Mi et al. 2016 and Liu et al. 2016.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -12,8 +13,15 @@ from tqdm import tqdm
 
 from seq2seq.checks import counted
 from seq2seq.config.schema import TrainConfig
-from seq2seq.data.batching import EncodedCorpus, LinkedTokens, TokenLinks, link_tokens
-from seq2seq.data.cache import cache_path, digest, encoding_key, is_cached, new_folder
+from seq2seq.data.batching import EncodedCorpus, Numbers, TokenLinks, link_tokens
+from seq2seq.data.cache import (
+    ArrayWriter,
+    cache_path,
+    cached,
+    digest,
+    encoding_key,
+    read_arrays,
+)
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.segmentation import samples_segmentations
 from seq2seq.data.tokenizers.interface import TokenizerPair
@@ -23,7 +31,7 @@ from seq2seq.files.paths import expand_home, file_sha256
 logger = logging.getLogger(__name__)
 
 _KEY = "training.guided_attention"
-_FORMAT = 1
+_FORMAT = 2
 """Version of the cached links; it changes when words are mapped to tokens differently."""
 
 
@@ -73,25 +81,32 @@ def read_token_links(
     path = _alignments_path(alignments)
     file = None if path is None else file_sha256(path)
     key = digest([_FORMAT, encoding_key(corpus, tokenizers, config.data), file])
-    folder = cache_path(config.data.cache_dir) / f"links-{key}"
-    if not is_cached(folder):
+
+    def create(folder: Path) -> None:
         pairs = _gold_pairs(corpus) if path is None else _aligned_pairs(corpus, str(path))
+        counts = Counter[str]()
         # disable=None shows no bar if stderr is not a terminal.
-        with tqdm(pairs, desc=f"aligning {name}", unit=" pairs", disable=None) as progress:
-            links = TokenLinks.of(_linked_rows(progress, encoded, tokenizers))
-        if len(links.targets) == 0:
-            raise ValueError(f"{_KEY}.alignments={alignments}: the alignments have no links")
-        with new_folder(folder) as temporary:
-            links.save(temporary)
-    links = TokenLinks.open(folder)
-    logger.info("%s: links between tokens that guide attention: %d", name, len(links.targets))
-    if links.num_lost:
+        with (
+            tqdm(pairs, desc=f"aligning {name}", unit=" pairs", disable=None) as progress,
+            ArrayWriter(folder) as writer,
+        ):
+            for tokens, num_lost in _linked_rows(progress, encoded, tokenizers):
+                writer.append_rows("links", TokenLinks.of([tokens.ravel().tolist()]))
+                counts.update(kept=len(tokens), lost=num_lost)
+            if counts["kept"] == 0:
+                raise ValueError(f"{_KEY}.alignments={alignments}: the alignments have no links")
+            writer.finish(counts)
+
+    folder = cache_path(config.data.cache_dir) / f"links-{key}"
+    arrays, counts = cached(folder, create, read_arrays)
+    logger.info("%s: links between tokens that guide attention: %d", name, counts["kept"])
+    if counts["lost"]:
         logger.warning(
             "%s: links that are not used, because one of their words has no token of its own: %d",
             name,
-            links.num_lost,
+            counts["lost"],
         )
-    return links
+    return TokenLinks(arrays["links"], arrays["links_lengths"])
 
 
 def _alignments_path(alignments: str | None) -> Path | None:
@@ -100,7 +115,7 @@ def _alignments_path(alignments: str | None) -> Path | None:
 
 def _linked_rows(
     pairs: Iterable[tuple[Pair, Links]], encoded: EncodedCorpus, tokenizers: TokenizerPair
-) -> Iterator[LinkedTokens]:
+) -> Iterator[tuple[Numbers, int]]:
     """Yield the links of each pair of the encoded corpus, which lacks the pairs left out."""
     row = 0
     for position, (pair, links) in enumerate(pairs):

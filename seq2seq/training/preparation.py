@@ -12,6 +12,7 @@ from seq2seq.config.schema import TrainConfig
 from seq2seq.data.batching import (
     EncodedCorpus,
     IdRows,
+    Integers,
     Mixture,
     Numbers,
     TokenLinks,
@@ -20,7 +21,7 @@ from seq2seq.data.batching import (
 )
 from seq2seq.data.cache import cached_tokenizers, check_cache, digest, encode_corpus
 from seq2seq.data.corpus import Corpus, load_corpora
-from seq2seq.data.segmentation import training_corpus
+from seq2seq.data.segmentation import SampledCorpus, samples_segmentations
 from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
     check_tags,
@@ -128,6 +129,11 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
             scoring_rule=rule,
         )
 
+    train: TrainingCorpus = encoded
+    if samples_segmentations(config.tokenizer):
+        train = SampledCorpus(
+            encoded, corpora.train, tokenizers, config=config.tokenizer, seed=config.seed
+        )
     valid = to_score(corpora.valid)
     test = None if corpora.test is None else to_score(corpora.test)
     references = {"the validation set": valid.references}
@@ -137,14 +143,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         logger.warning("%s", warning)
     return PreparedData(
         tokenizers=tokenizers,
-        train=training_corpus(
-            encoded,
-            corpora.train,
-            tokenizers,
-            config=config.tokenizer,
-            data=config.data,
-            seed=config.seed,
-        ),
+        train=train,
         train_links=links,
         mixture=training_mixture(config.data, encoded),
         fingerprint=fingerprint,
@@ -203,13 +202,13 @@ def _keys(corpus: EncodedCorpus) -> npt.NDArray[np.uint64]:
     """Return a hash of the length, the first and the last id of both sides of each pair."""
     keys = np.zeros(len(corpus), dtype=np.uint64)
     for rows in (corpus.source_rows, corpus.target_rows):
-        starts, ends = rows.offsets[:-1], rows.offsets[1:]
-        for values in (rows.lengths, _ids_at(rows, starts), _ids_at(rows, ends - 1)):
+        ends = rows.starts + rows.lengths - 1
+        for values in (rows.lengths, _ids_at(rows, rows.starts), _ids_at(rows, ends)):
             keys = keys * _FACTOR + values.astype(np.uint64)  # wraps around
     return keys
 
 
-def _ids_at(rows: IdRows, positions: Numbers) -> Numbers:
+def _ids_at(rows: IdRows, positions: Integers) -> Numbers:
     """Return an id of each row, 0 for an empty one."""
     ids = np.zeros(len(positions), dtype=np.int64)
     filled = rows.lengths > 0
@@ -274,4 +273,4 @@ def _set_digest(data: EvaluationSet) -> str:
 
 
 def _ids_digest(*sides: IdRows) -> str:
-    return digest([[zlib.crc32(rows.ids.data), zlib.crc32(rows.offsets.data)] for rows in sides])
+    return digest([[zlib.crc32(rows.ids.data), zlib.crc32(rows.lengths.data)] for rows in sides])

@@ -79,16 +79,17 @@ def run_training(
         if ranks.is_first:
             directory.check(config)
         trainer = _prepare(config, directory, numerics, ranks)
-        if ranks.is_first:
-            directory.open(replace(config, tokenizer=trainer.config.tokenizer))
-            log.open(directory.log)
-        log_start(trainer)
-        trainer.train()
-        scores = write_results(trainer)
-        if ranks.is_first:
-            log_results(trainer, scores, next_steps or {})
-        ranks.barrier()  # an error of the first process, which writes alone, ends all of them
-        return scores
+        with contextlib.closing(trainer.data.train):
+            if ranks.is_first:
+                directory.open(replace(config, tokenizer=trainer.config.tokenizer))
+                log.open(directory.log)
+            log_start(trainer)
+            trainer.train()
+            scores = write_results(trainer)
+            if ranks.is_first:
+                log_results(trainer, scores, next_steps or {})
+            ranks.barrier()  # an error of the first process, which writes alone, ends all of them
+            return scores
 
 
 @contextlib.contextmanager

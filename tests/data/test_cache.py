@@ -4,7 +4,6 @@ import io
 import logging
 import os
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +17,13 @@ from tiny_data import TinyCorpus, list_corpus, shared, unigram_config
 from seq2seq.data import cache
 from seq2seq.data.batching import EncodedCorpus, IdRows
 from seq2seq.data.cache import (
-    RowWriter,
+    ArrayWriter,
+    cached,
     cached_tokenizers,
     check_cache,
     digest,
     encode_corpus,
-    is_cached,
-    new_folder,
-    remove_abandoned,
+    read_arrays,
 )
 from seq2seq.data.config import CharactersConfig, DataConfig, OnInvalid, SentencePieceModel
 from seq2seq.data.corpus import Pair
@@ -36,16 +34,6 @@ from seq2seq.special_tokens import UNK
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-def abandon(folder: Path, *, seconds: float) -> Path:
-    """Create the folder of a process that was killed this long ago."""
-    folder.mkdir(parents=True)
-    (folder / "source.ids").write_bytes(b"half")
-    then = time.time() - seconds
-    for path in (folder / "source.ids", folder):
-        os.utime(path, (then, then))
-    return folder
 
 
 @pytest.mark.parametrize("below", ["", "deep/er"])
@@ -68,86 +56,97 @@ def test_an_existing_or_missing_folder_can_be_a_cache(tmp_path, cache_dir):
     assert names(tmp_path) == ["there"]
 
 
-def test_a_folder_appears_when_it_is_complete(tmp_path):
-    with new_folder(tmp_path / "cache" / "train-1") as folder:
-        (folder / "ids").write_bytes(b"all")
-        assert not (tmp_path / "cache" / "train-1").exists()
+@pytest.mark.parametrize("number", [0, 7])
+def test_what_is_missing_is_created_once(tmp_path, number):
+    path, created = tmp_path / "cache" / "number", []
 
-    assert names(tmp_path / "cache") == ["train-1"]
-    assert (tmp_path / "cache" / "train-1" / "ids").read_bytes() == b"all"
+    def create(hidden: Path) -> None:
+        assert not path.exists()
+        created.append(hidden)
+        hidden.write_text(str(number))
+
+    for _ in range(2):
+        assert cached(path, create, lambda path: int(path.read_text())) == number
+
+    assert len(created) == 1
+    assert names(path.parent) == ["number"]
 
 
-def test_an_interrupt_leaves_no_folder(tmp_path):
-    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "train-1") as folder:
+def test_an_interrupt_leaves_nothing(tmp_path):
+    def create(folder: Path) -> None:
+        folder.mkdir()
         (folder / "ids").write_bytes(b"half")
         raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cached(tmp_path / "train-1", create, names)
 
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize("written", [None, "folder", "file"])
-def test_only_the_folder_of_a_process_killed_long_ago_is_removed(tmp_path, written):
-    """One that still writes to its folder or to a file in it is at work."""
-    other = abandon(tmp_path / ".train-0.99-abcdef01", seconds=4000)
-    if written is not None:
-        os.utime(other if written == "folder" else other / "source.ids")
-    foreign = [".config.d", ".git", ".mail.2019-abc", ".notes.old-2023"]
-    for name in foreign:
-        abandon(tmp_path / name, seconds=4000)
-
-    with new_folder(tmp_path / "train-1"):
-        pass
-
-    kept = [] if written is None else [other.name]
-    assert names(tmp_path) == sorted([*foreign, *kept, "train-1"])
-
-
-def test_only_old_files_of_killed_processes_are_removed(tmp_path):
-    old, new = ".tokenizers-0.pt.99-abcdef01", ".tokenizers-1.pt.99-abcdef01"
-    for name in (old, new, ".notes.md"):
-        (tmp_path / name).write_bytes(b"half")
-        if name != new:
+def test_only_what_processes_killed_long_ago_have_left_is_removed(tmp_path):
+    killed = [".train-0.99-abcdef01", ".tokenizers-0.pt.99-abcdef01"]
+    others = [".train-1.99-abcdef01", ".config.d", ".git", ".mail.2019-abc", ".notes.old-2023"]
+    for name in (*killed, *others):
+        (tmp_path / name).mkdir() if "pt" not in name else (tmp_path / name).touch()
+        if name != others[0]:
             os.utime(tmp_path / name, (0, 0))
 
-    remove_abandoned(tmp_path)
+    cached(tmp_path / "train-2", Path.mkdir, names)
 
-    assert names(tmp_path) == [".notes.md", new]
+    assert names(tmp_path) == sorted([*others, "train-2"])
 
 
-def fill(folder: Path) -> None:
-    with new_folder(folder) as temporary:
-        (temporary / "ids").write_bytes(bytes(range(100)))
-        (temporary / "counts").write_text("100")
+def write_arrays(folder: Path) -> None:
+    with ArrayWriter(folder) as writer:
+        writer.append("ids", np.array([7, 5], np.uint16))
+        writer.append("ids", np.array([], np.uint16))
+        writer.append("ids", np.array([9], np.uint16))
+        writer.append_rows("none", IdRows.of([[]]))
+        writer.finish({"pairs": 3})
+
+
+def test_arrays_written_in_parts_are_mapped(tmp_path):
+    write_arrays(tmp_path / "train-1")
+
+    arrays, counts = read_arrays(tmp_path / "train-1")
+
+    assert {name: array.tolist() for name, array in arrays.items()} == {
+        "ids": [7, 5, 9],
+        "none": [],
+        "none_lengths": [0],
+    }
+    assert arrays["ids"].dtype == np.uint16
+    assert type(arrays["ids"]) is np.ndarray
+    assert isinstance(arrays["ids"].base, np.memmap)
+    assert counts == {"pairs": 3}
+    with pytest.raises(ValueError, match="read-only"):
+        arrays["ids"][0] = 1
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("ids", bytes([1, *range(1, 100)])),
-        ("ids", b""),
-        ("ids", None),
-        ("counts", b"101"),
-        ("more", b""),
-        ("checksums.json", b"{"),
-        ("checksums.json", b"{}"),
-        ("checksums.json", b"\xff"),
-        ("checksums.json", None),
+        ("ids.npy", b""),
+        ("ids.npy", None),
+        ("ids.npy", b"x" * 134),
+        ("complete.json", b"{"),
+        ("complete.json", b"\xff"),
+        ("complete.json", None),
     ],
 )
-def test_a_damaged_folder_is_deleted_with_a_warning(tmp_path, caplog, name, content):
+def test_damaged_arrays_are_written_again_with_a_warning(tmp_path, caplog, name, content):
     folder = tmp_path / "train-1"
-    assert not is_cached(folder)
-    fill(folder)
-    assert is_cached(folder)
-    if content is None:
-        (folder / name).unlink()
-    else:
+    expected = cached(folder, write_arrays, read_arrays)
+    (folder / name).unlink()
+    if content is not None:
         (folder / name).write_bytes(content)
 
-    assert not is_cached(folder)
+    found = cached(folder, write_arrays, read_arrays)
 
-    assert names(tmp_path) == []
-    assert f"{folder}: damaged cache; it is created again" in caplog.text
+    assert str(found) == str(expected)
+    assert names(tmp_path) == ["train-1"]
+    assert caplog.messages == [f"{folder}: damaged cache; it is created again"]
 
 
 def test_the_digest_is_that_of_the_content():
@@ -159,18 +158,6 @@ def test_the_digest_is_that_of_the_content():
 
     assert digests[0] == digests[1]
     assert len(set(digests)) == 4
-
-
-def test_rows_written_in_parts_are_read_back(tmp_path):
-    rows = [[7, 5, 9], [], [4]]
-    with RowWriter(tmp_path, "source") as writer:
-        writer.write(rows[:2])
-        writer.write(rows[2:])
-
-    found = IdRows.open(tmp_path, "source")
-
-    assert [found[i].tolist() for i in range(3)] == rows
-    assert found.lengths.tolist() == [3, 0, 1]
 
 
 PAIRS = [("ab", "abc"), ("c", "a"), ("abcab", "cb"), ("", "cc"), ("ba", "abcabca")]
@@ -203,16 +190,13 @@ def folders(config: DataConfig) -> list[Path]:
     return sorted(Path(config.cache_dir).iterdir())
 
 
-def test_the_rows_are_the_encoded_pairs_mapped_and_not_read(config):
+def test_the_rows_are_the_encoded_pairs_as_small_numbers(config):
     encoded = encode_corpus(corpus_of(), TOKENIZERS, config)
 
     assert len(encoded) == len(PAIRS)
     assert texts(encoded) == PAIRS
     assert encoded.source_rows[0].tolist() == TOKENIZERS.source.encode(["ab"])[0]
-    assert isinstance(encoded.source_rows.ids.base, np.memmap)
-    assert encoded.source_rows.ids.dtype == np.int32
-    with pytest.raises(ValueError, match="read-only"):
-        encoded.source_rows[0][0] = 1
+    assert encoded.source_rows.ids.dtype == np.uint8
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 5, 6])
@@ -430,20 +414,6 @@ def test_a_rename_that_fails_otherwise_is_an_error(config, monkeypatch):
 
     with pytest.raises(PermissionError, match="no right to write valid-"):
         encode_corpus(corpus_of(), TOKENIZERS, config)
-
-
-def test_damaged_arrays_are_created_again(config, caplog):
-    """An id out of range would fail in training, on a GPU without a message."""
-    encode_corpus(corpus_of(), TOKENIZERS, config)
-    (folder,) = folders(config)
-    content = bytearray((folder / "target.content").read_bytes())
-    content[1] ^= 0x20
-    (folder / "target.content").write_bytes(content)
-
-    assert texts(encode_corpus(corpus_of(), TOKENIZERS, config)) == PAIRS
-
-    assert f"{folder}: damaged cache; it is created again" in caplog.text
-    assert folders(config) == [folder]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9])

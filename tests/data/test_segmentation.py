@@ -1,25 +1,20 @@
 """Segmentations are drawn anew for each epoch, from the seed and the number of the epoch alone."""
 
-import threading
+import queue
+import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from tiny_data import list_corpus, shared
 
 from seq2seq.config.schema import load_config
-from seq2seq.data import segmentation as segmentation_module
+from seq2seq.data import segmentation
 from seq2seq.data.batching import Batches, BatchingConfig, BatchUnit, EncodedCorpus
-from seq2seq.data.cache import RowWriter, encode_corpus
+from seq2seq.data.cache import encode_corpus
 from seq2seq.data.config import DataConfig, OnInvalid, SentencePieceConfig
 from seq2seq.data.corpus import Pair
-from seq2seq.data.segmentation import (
-    SampledCorpus,
-    TextRows,
-    samples_segmentations,
-    training_corpus,
-)
+from seq2seq.data.segmentation import SampledCorpus, samples_segmentations
 from seq2seq.data.tokenizers.interface import TokenizerPair, train_tokenizers
 from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 
@@ -62,16 +57,8 @@ def sampled(
     name: str, data: DataConfig, *, seed: int = SEED, tokenizers: TokenizerPair | None = None
 ) -> SampledCorpus:
     tokenizers = tokenizers or TOKENIZERS[name]
-    corpus = training_corpus(
-        encode_corpus(CORPUS, tokenizers, data),
-        CORPUS,
-        tokenizers,
-        config=CONFIGS[name],
-        data=data,
-        seed=seed,
-    )
-    assert isinstance(corpus, SampledCorpus)
-    return corpus
+    encoded = encode_corpus(CORPUS, tokenizers, data)
+    return SampledCorpus(encoded, CORPUS, tokenizers, config=CONFIGS[name], seed=seed)
 
 
 def ids(encoded: EncodedCorpus) -> list[tuple[list[int], list[int]]]:
@@ -128,13 +115,13 @@ def test_threads_and_other_draws_change_nothing(name, data):
 
 
 def test_an_epoch_is_drawn_once_and_the_next_one_in_advance(name, data, monkeypatch):
-    original, drawn = segmentation_module._Sampler.sample, []
+    original, drawn = SampledCorpus._sample, []
 
-    def sample(self: segmentation_module._Sampler, number: int) -> EncodedCorpus:
+    def sample(self: SampledCorpus, number: int) -> EncodedCorpus:
         drawn.append(number)
         return original(self, number)
 
-    monkeypatch.setattr(segmentation_module._Sampler, "sample", sample)
+    monkeypatch.setattr(SampledCorpus, "_sample", sample)
     corpus = sampled(name, data)
 
     for number in (2, 2, 3, 3, 4, 9, 9):
@@ -144,69 +131,39 @@ def test_an_epoch_is_drawn_once_and_the_next_one_in_advance(name, data, monkeypa
     assert drawn == [2, 3, 4, 5, 9, 10]
 
 
-def test_ids_are_mapped_and_leave_no_files(name, data):
-    corpus = sampled(name, data)
-    encoded = corpus.epoch(0)
+def test_a_closed_corpus_stops_drawing(data, monkeypatch):
+    monkeypatch.setattr(segmentation, "_BLOCK", 10)
+    corpus, calls = sampled("bpe", data), queue.SimpleQueue[int]()
+    corpus.epoch(0)
+    corpus._epochs[1].result()
+
+    def sample(self: SentencePieceTokenizer, lines: list[str], **_: object) -> list[list[int]]:
+        calls.put(len(lines))
+        while not corpus._closed:
+            time.sleep(0.001)
+        return [[5]] * len(lines)
+
+    monkeypatch.setattr(SentencePieceTokenizer, "sample", sample)
     corpus.epoch(1)
-    del corpus
+    calls.get(timeout=60)  # the next epoch has begun
 
-    assert isinstance(encoded.source_rows.ids.base, np.memmap)
-    names = sorted(path.name.partition("-")[0] for path in Path(data.cache_dir).iterdir())
-    assert names == ["text", "train"]
+    corpus.close()
+
+    assert calls.empty()
 
 
-def test_an_unused_corpus_stops_its_thread(data, monkeypatch):
-    original = segmentation_module._Sampler.sample
-
-    def sample(self: segmentation_module._Sampler, number: int) -> EncodedCorpus:
-        assert number == 0 or self.stop.wait(60)
-        return original(self, number)
-
-    monkeypatch.setattr(segmentation_module._Sampler, "sample", sample)
+def test_a_text_that_lost_pairs_is_refused(data, monkeypatch):
     corpus = sampled("bpe", data)
     corpus.epoch(0)
-    threads = [each for each in threading.enumerate() if each.name.endswith("epoch 1")]
-    del corpus
+    corpus.epoch(1)
+    monkeypatch.setattr(CORPUS, "pairs", CORPUS.pairs[:-1])
 
-    assert threads
-    assert not any(thread.is_alive() for thread in threads)
-
-
-def test_an_error_while_drawing_is_raised_to_the_caller(data, monkeypatch):
-    corpus = sampled("bpe", data)
-    corpus.epoch(0)
-
-    def fail(*arguments: object, **keywords: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(segmentation_module, "scratch_folder", fail)
-
-    corpus.epoch(1)  # drawn before the disk was full
-    with pytest.raises(OSError, match="No space left"):
-        corpus.epoch(2)
+    with pytest.raises(ValueError, match="train: the text has fewer pairs than at the start"):
+        corpus.epoch(8)
 
 
-def test_text_is_stored_once_and_again_if_it_is_damaged(data, monkeypatch):
-    expected = ids(sampled("bpe", data).epoch(1))
-    (path,) = Path(data.cache_dir).glob("text-*/source.content")
-    path.write_bytes(path.read_bytes()[:-5])
-
-    assert ids(sampled("bpe", data).epoch(1)) == expected
-    monkeypatch.setattr(CORPUS, "pairs", [])  # the stored text is enough from here on
-    assert ids(sampled("bpe", data).epoch(1)) == expected
-
-
-def test_without_sampling_the_encoded_corpus_is_used(data):
-    config = replace(CONFIGS["bpe"], sampling_alpha=0.0)
-    encoded = encode_corpus(CORPUS, TOKENIZERS["bpe"], data)
-
-    corpus = training_corpus(
-        encoded, CORPUS, TOKENIZERS["bpe"], config=config, data=data, seed=SEED
-    )
-
-    assert corpus is encoded
-    assert corpus.epoch(0) is corpus.epoch(7) is encoded
-    assert not samples_segmentations(config)
+def test_only_a_configuration_with_sampling_samples():
+    assert not samples_segmentations(replace(CONFIGS["bpe"], sampling_alpha=0.0))
     assert samples_segmentations(CONFIGS["bpe"])
 
 
@@ -235,17 +192,3 @@ def test_batches_fit_the_segmentations_of_their_epoch(name, data, world_size):
         assert sorted(np.concatenate(together).tolist()) == list(range(len(corpus)))
         if world_size == 1:  # more processes merge small batches
             assert all(len(rows) * (lengths[rows].max() + 1) <= size for rows in together)
-
-
-@pytest.mark.parametrize(("start", "end"), [(0, 5), (0, 1), (1, 4), (2, 3), (4, 5), (3, 3)])
-def test_any_range_of_lines_is_read_back(tmp_path, start, end):
-    lines = ["ein Hund", "", "M\u00fcller \U0001f600", "a\nb\u2028c", ""]
-    with RowWriter(tmp_path, "source") as writer:
-        writer.write_lines(lines[:3])
-        writer.write_lines([])
-        writer.write_lines(lines[3:])
-
-    rows = TextRows.open(tmp_path, "source")
-
-    assert len(rows) == 5
-    assert rows.lines(start, end) == lines[start:end]

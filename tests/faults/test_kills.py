@@ -70,7 +70,7 @@ class Disturbed:
         else:
             processes = self.start(KillAt(draw.randint(1, longest.num_changes), self.place))
         finish_several(processes)
-        for path in self.place.glob("cache/**/*"):  # a cache keeps what is younger than an hour
+        for path in self.place.glob("cache/**/*"):  # a cache keeps what is younger than a day
             os.utime(path, (0, 0))
         return phase(self.place)
 

@@ -39,9 +39,7 @@ def links_of(data: PreparedData) -> list[set[tuple[int, int]]]:
     """Return the (target token, source token) of each row."""
     links = data.train_links
     assert links is not None
-    bounds = zip(links.offsets[:-1], links.offsets[1:], strict=True)
-    rows = [(links.targets[start:end], links.sources[start:end]) for start, end in bounds]
-    return [set(zip(*(part.tolist() for part in row), strict=True)) for row in rows]
+    return [set(map(tuple, links[row].reshape(-1, 2).tolist())) for row in range(len(links))]
 
 
 def test_pairs_left_out_do_not_shift_the_links_of_others(tmp_path):

@@ -253,9 +253,7 @@ def test_a_few_shared_pairs_of_many_are_no_warning(tmp_path, caplog):
 
 def encoded(pairs: list[tuple[list[int], list[int]]]) -> EncodedCorpus:
     def rows(side: int) -> IdRows:
-        ids = [number for pair in pairs for number in pair[side]]
-        lengths = [len(pair[side]) for pair in pairs]
-        return IdRows(np.array(ids, dtype=np.int32), np.cumsum([0, *lengths]))
+        return IdRows.of([pair[side] for pair in pairs])
 
     return EncodedCorpus(rows(0), rows(1), np.arange(len(pairs)))
 
@@ -333,7 +331,7 @@ def test_a_cache_with_other_ids_is_refused(tmp_path, second_process, monkeypatch
     rows = data.train.epoch(0).source_rows
     changed = rows.ids.copy()
     changed[3] += 1
-    encoded = replace(data.train.epoch(0), source_rows=IdRows(changed, rows.offsets))
+    encoded = replace(data.train.epoch(0), source_rows=IdRows(changed, rows.lengths))
     monkeypatch.setattr(preparation, "prepare_data", lambda *_: replace(data, train=encoded))
 
     with pytest.raises(ValueError, match=r"^the training ids differ from those of the first"):

@@ -1,5 +1,6 @@
 import copy
 import functools
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from tiny_training import tiny_config, tiny_numerics
 from torch import nn
 
 from seq2seq.config.schema import TrainConfig, build_model, load_config
-from seq2seq.data.batching import Batch, LinkedTokens, TokenLinks, collate
+from seq2seq.data.batching import Batch, TokenLinks, collate
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.training.preparation import PreparedData, prepare_data
@@ -35,8 +36,8 @@ def folder(tmp_path_factory):
 def reversing_links(data: PreparedData) -> TokenLinks:
     """Link each character except the last to the same character of the reversed word."""
     lengths = data.train.source_rows.lengths.tolist()
-    rows = ((np.arange(length - 1), np.arange(length)[:0:-1]) for length in lengths)
-    return TokenLinks.of(LinkedTokens(*row, num_lost=0) for row in rows)
+    rows = (([k, length - 1 - k] for k in range(length - 1)) for length in lengths)
+    return TokenLinks.of(list(chain.from_iterable(row)) for row in rows)
 
 
 @functools.cache
