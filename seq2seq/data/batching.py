@@ -64,6 +64,8 @@ class EncodedCorpus:
     target_rows: IdRows
     indices: Integers
     """Position of each pair in the iteration over the corpus, which may have more pairs."""
+    hashes: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Hash of the text of each pair, to find pairs of two corpora that are equal."""
     part_sizes: list[int] = field(default_factory=list)
     """Number of pairs of each part of a joined corpus, one after the other."""
 

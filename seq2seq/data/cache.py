@@ -4,12 +4,10 @@ import contextlib
 import hashlib
 import json
 import logging
-import re
 import shutil
 import time
-from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from enum import Enum
 from itertools import islice
@@ -22,11 +20,11 @@ from torch import Tensor
 from tqdm import tqdm
 
 from seq2seq.checks import counted
+from seq2seq.data.advice import hash_pair, warn_of_shift, warn_of_text
 from seq2seq.data.batching import EncodedCorpus, IdRows, Integers
 from seq2seq.data.config import SAMPLING_KEYS, DataConfig, OnInvalid, TokenizerConfig
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.tokenizers.interface import (
-    SymbolTokenizer,
     TokenizerPair,
     TokenizerState,
     tokenizers_from_state,
@@ -50,22 +48,8 @@ _MARKER = "complete.json"
 """File that is written last, with the sizes of the others."""
 _ABANDONED_AFTER = 24 * 3600.0
 """Seconds; no process fills a folder for so long."""
-_FORMAT = 4
+_FORMAT = 5
 _CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
-_MANY_UNKNOWN = 0.1  # share of unknown tokens above which a warning says so
-_MANY_MARKUP = 0.01  # share of pairs with markup above which a warning says so
-_FEW = 20  # pairs, equal or repeated, that are no reason for a warning
-_MANY_EQUAL = 0.05  # share of pairs with equal sides above which a warning says so
-_MANY_REPEATED = 0.3  # share of pairs that occurred before above which a warning says so
-_MOST_SHIFT = 3  # lines that one of two files may lack
-_FEWEST, _MOST_BLOCKS = 200, 20  # pairs of a block; by chance their lengths correlate by 0.07
-_BETTER_FIT = 0.4  # gain in correlation by a shift above which a warning says so
-_MARKUP = re.compile(
-    r"</?(?:[abipu]|br|div|em|font|h[1-6]|hr|img|li|ol|span|strong|su[bp]|table|t[dhr]|ul)"
-    r"(?:\s[^<>]*)?/?>|&(?:amp|apos|gt|lt|nbsp|quot|#[0-9]+|#x[0-9a-f]+);",
-    re.IGNORECASE,
-)
-"""Common HTML tags, and entities."""
 
 _Content = TypeVar("_Content")
 Counts = Mapping[str, int]
@@ -238,10 +222,26 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
         IdRows(arrays["source"], arrays["source_lengths"]),
         IdRows(arrays["target"], arrays["target_lengths"]),
         arrays["indices"],
+        arrays["hashes"],
         arrays["part_sizes"].tolist(),
     )
-    _report(name, counts, config)
-    _report_shift(name, encoded)
+    logger.info(
+        "%s: %s of %s, %s of them unknown",
+        name,
+        counted(len(encoded), "pair"),
+        counted(counts["ids"], "token"),
+        f"{counts['unknown_ids']:,}",
+    )
+    if counts["long_pairs"]:
+        logger.warning(
+            "%s: skipped %d of %d pairs with a side longer than data.max_length=%d tokens",
+            name,
+            counts["long_pairs"],
+            counts["pairs"],
+            config.max_length,
+        )
+    warn_of_text(name, counts, is_copying=config.source == config.target)
+    warn_of_shift(name, encoded)
     return encoded
 
 
@@ -277,10 +277,7 @@ def cached_tokenizers(config: TokenizerConfig, corpus: Corpus, cache_dir: str) -
 def _encode_into(
     folder: Path, corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig
 ) -> None:
-    counts, part_sizes, hashes = Counter[str](), Counter[int](), array("q")
-    symbols = {
-        name for each in tokenizers if isinstance(each, SymbolTokenizer) for name in each.symbols
-    }
+    counts, part_sizes = Counter[str](), Counter[int]()
     with ArrayWriter(folder) as writer:
         for pairs in _chunks(corpus):
             sources = tokenizers.source.encode([pair.source for pair in pairs])
@@ -295,6 +292,8 @@ def _encode_into(
                     "data.long_pairs=skip"
                 )
             writer.append("indices", counts["pairs"] + kept)
+            hashes = [hash_pair(pairs[row]) for row in kept]
+            writer.append("hashes", np.array(hashes, dtype=np.int64))
             for name, tokenizer, encoded in zip(
                 ("source", "target"), tokenizers, (sources, targets), strict=True
             ):
@@ -305,8 +304,6 @@ def _encode_into(
                 counts["unknown_ids"] += int(np.count_nonzero(rows.ids == UNK))
             counts["pairs"] += len(pairs)
             counts["long_pairs"] += len(pairs) - len(kept)
-            counts["markup_pairs"] += sum(_has_markup(pair, symbols) for pair in pairs)
-            hashes.extend(hash(pair[:2]) for pair in pairs)
             counts["equal_pairs"] += sum(pair.source == pair.target for pair in pairs)
             part_sizes.update(pairs[row].part for row in kept)
         if counts["pairs"] == 0:
@@ -316,20 +313,9 @@ def _encode_into(
                 f"{corpus.name}: no pair is left of {counts['pairs']}, because each has a side "
                 f"longer than data.max_length={config.max_length}; raise it"
             )
-        counts["repeated_pairs"] = len(hashes) - len(np.unique(np.asarray(hashes)))
         sizes = [part_sizes[part] for part in range(max(part_sizes) + 1)]
         writer.append("part_sizes", np.array(sizes))
         writer.finish(counts)
-
-
-def _has_markup(pair: Pair, symbols: Collection[str]) -> bool:
-    """Return whether a side contains HTML that is not a symbol of the tokenizers."""
-    return any(
-        found[0] not in symbols
-        for text in (pair.source, pair.target)
-        if "<" in text or "&" in text  # most text has neither, which is faster to find
-        for found in _MARKUP.finditer(text)
-    )
 
 
 def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
@@ -344,87 +330,3 @@ def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
         pairs = (pair for pair in progress if pair is not None)
         while chunk := list(islice(pairs, _CHUNK)):
             yield chunk
-
-
-def _report(name: str, counts: Counts, config: DataConfig) -> None:
-    logger.info(
-        "%s: %s of %s, %s of them unknown",
-        name,
-        counted(counts["pairs"] - counts["long_pairs"], "pair"),
-        counted(counts["ids"], "token"),
-        f"{counts['unknown_ids']:,}",
-    )
-    if counts["unknown_ids"] > _MANY_UNKNOWN * counts["ids"]:
-        logger.warning(
-            "%s: %.0f%% of the tokens are unknown, and a model cannot tell them apart; raise "
-            "tokenizer.vocabulary_size, use sub-words (tokenizer=unigram), or text closer to the "
-            "tokenizer's training data",
-            name,
-            100 * counts["unknown_ids"] / counts["ids"],
-        )
-    if counts["markup_pairs"] > _MANY_MARKUP * counts["pairs"]:
-        logger.warning(
-            "%s: pairs with HTML tags or entities, such as <b> or &amp;, which a model learns to "
-            "write: %d of %d; remove them, and replace entities by their characters",
-            name,
-            counts["markup_pairs"],
-            counts["pairs"],
-        )
-    if (
-        counts["equal_pairs"] > max(_FEW, _MANY_EQUAL * counts["pairs"])
-        and config.source != config.target
-    ):
-        logger.warning(
-            "%s: %d of %d pairs have the same text on both sides, which a model learns to copy; "
-            "remove them, or give equal data.source and data.target to learn to copy",
-            name,
-            counts["equal_pairs"],
-            counts["pairs"],
-        )
-    if counts["repeated_pairs"] > max(_FEW, _MANY_REPEATED * counts["pairs"]):
-        logger.warning(
-            "%s: %d of %d pairs repeat an earlier pair; remove them, because a model learns them "
-            "by heart and learns little else",
-            name,
-            counts["repeated_pairs"],
-            counts["pairs"],
-        )
-    if counts["long_pairs"]:
-        logger.warning(
-            "%s: skipped %d of %d pairs with a side longer than data.max_length=%d tokens",
-            name,
-            counts["long_pairs"],
-            counts["pairs"],
-            config.max_length,
-        )
-
-
-def _report_shift(name: str, encoded: EncodedCorpus) -> None:
-    """Warn of a block of pairs whose sources fit the targets of other pairs by their lengths."""
-    sources, targets = (
-        np.log1p(rows.lengths) for rows in (encoded.source_rows, encoded.target_rows)
-    )
-    size = max(_FEWEST, len(encoded) // _MOST_BLOCKS)
-    if len(encoded) < size + 2 * _MOST_SHIFT:
-        return
-    starts = np.linspace(_MOST_SHIFT, len(encoded) - size - _MOST_SHIFT, _MOST_BLOCKS)
-    for start in starts.astype(int):
-        with np.errstate(invalid="ignore"):  # lengths that are all equal
-            fits = {
-                shift: np.corrcoef(sources[start:][:size], targets[start + shift :][:size])[0, 1]
-                for shift in range(-_MOST_SHIFT, _MOST_SHIFT + 1)
-            }
-        best = max(fits, key=lambda shift: fits[shift])
-        if fits[best] > fits[0] + _BETTER_FIT:
-            pair = int(encoded.indices[start + size // 2]) + 1
-            logger.warning(
-                "%s: by their lengths, the sources around pair %d fit the targets around pair %d "
-                "better than their own (correlation %.2f, not %.2f); look for a line that one side "
-                "lacks",
-                name,
-                pair,
-                pair + best,
-                fits[best],
-                fits[0],
-            )
-            return

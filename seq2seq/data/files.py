@@ -75,20 +75,6 @@ def _count_lines(name: str, path: Path) -> int:
     return num_ends + (begun > 0)
 
 
-def warn_if_swapped(files: FileSet, *, source: str, target: str) -> None:
-    """Warn if the names of source and target file contain each other's language code."""
-    if source != target and _direction(files) == (target, source):
-        logger.warning(
-            "%s: the names say that %s is translated to %s, but data.source=%s and "
-            "data.target=%s; give the source first, or swap the two keys",
-            files,
-            target,
-            source,
-            source,
-            target,
-        )
-
-
 def check_same_order(train: Sequence[FileSet], to_score: Sequence[FileSet]) -> None:
     """Check that files to score are in the order of the training files.
 
@@ -184,7 +170,7 @@ _INVALID_KINDS = {"empty_lines": "with an empty side", "invalid_utf8": "that are
 
 @load_corpora.register
 def load_files(config: FilesConfig) -> Corpora:
-    """Open the files of the configuration as corpora; warn if sources and targets look swapped.
+    """Open the files of the configuration as corpora.
 
     Raises:
         ValueError: The names of files to score and of training files give opposite orders, or
@@ -218,7 +204,6 @@ def _load(config: FilesConfig, name: str, sets: Sequence[FileSet]) -> Corpus:
 
 def _open(config: FilesConfig, files: FileSet) -> "TextFilesCorpus":
     root = expand_home(config.root, key="data.root")
-    warn_if_swapped(files, source=config.source, target=config.target)
     paths = [root / expand_home(path, key=files.key) for path in files.paths]
     if len({path.resolve() for path in paths[:2]}) < len(paths[:2]) and (
         config.source != config.target

@@ -5,16 +5,12 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
-
 from seq2seq.config.schema import TrainConfig
+from seq2seq.data.advice import warn_of_shared
 from seq2seq.data.batching import (
     EncodedCorpus,
     IdRows,
-    Integers,
     Mixture,
-    Numbers,
     TokenLinks,
     TrainingCorpus,
     training_mixture,
@@ -38,14 +34,11 @@ from seq2seq.evaluation.metrics import (
 )
 from seq2seq.files.links import GoldLinks
 from seq2seq.runtime.distributed import Ranks
-from seq2seq.special_tokens import UNK
 from seq2seq.training.guided_attention import check_guided_attention, read_token_links
 
 logger = logging.getLogger(__name__)
 
 _BLEU_KEY = "training.validation.bleu_tokenize"
-_MANY_SHARED = 0.01  # share of pairs of a set to score above which a warning says so
-_FACTOR = np.uint64(1_000_003)
 UNLIMITED = 2**31 - 1
 """Tokens; validation and test sentences of any length are scored."""
 
@@ -118,7 +111,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
 
     def to_score(corpus: Corpus) -> EvaluationSet:
         ids = encode_corpus(corpus, tokenizers, replace(config.data, max_length=UNLIMITED))
-        _report_shared(corpus.name, ids, encoded)
+        warn_of_shared(corpus.name, ids, encoded)
         pairs = list(corpus)
         links = [pair.links for pair in pairs if pair.links is not None]
         return EvaluationSet(
@@ -152,68 +145,6 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         test=test,
         other_valid={name: to_score(corpus) for name, corpus in corpora.other_valid.items()},
     )
-
-
-def _report_shared(name: str, encoded: EncodedCorpus, train: EncodedCorpus) -> None:
-    """Log how many of the pairs to score also occur in the training text."""
-    if num_shared := count_shared_pairs(encoded, train):
-        share = num_shared / len(encoded)
-        logger.log(
-            logging.WARNING if share > _MANY_SHARED else logging.INFO,
-            "%s: pairs that are also in the training text: %d of %d; scores on them say nothing "
-            "about new text",
-            name,
-            num_shared,
-            len(encoded),
-        )
-
-
-def count_shared_pairs(corpus: EncodedCorpus, train: EncodedCorpus) -> int:
-    """Return how many pairs of a corpus are also in the training text, with the same token ids.
-
-    Pairs with unknown tokens are not counted, because different words share their id.
-
-    Args:
-        corpus: Pairs to count.
-        train: The training text, encoded with the same tokenizers.
-
-    Example:
-        >>> def encoded(*rows: list[int]) -> EncodedCorpus:
-        ...     return EncodedCorpus(IdRows.of(rows), IdRows.of(rows), np.arange(len(rows)))
-        >>> count_shared_pairs(encoded([5, 6], [7]), encoded([7], [5, 7], [6, 5]))
-        1
-    """
-    keys = _keys(corpus)
-    # Only the rows whose lengths and ends fit are compared as a whole.
-    (candidates,) = np.nonzero(np.isin(_keys(train), keys))
-    known = {_pair(train, row) for row in candidates.tolist()} - {None}
-    return sum(_pair(corpus, row) in known for row in range(len(corpus)))
-
-
-def _pair(corpus: EncodedCorpus, row: int) -> tuple[bytes, bytes] | None:
-    """Return the ids of a pair, or None if one is unknown."""
-    sides = corpus.source_rows[row], corpus.target_rows[row]
-    if any((side == UNK).any() for side in sides):
-        return None
-    return sides[0].tobytes(), sides[1].tobytes()
-
-
-def _keys(corpus: EncodedCorpus) -> npt.NDArray[np.uint64]:
-    """Return a hash of the length, the first and the last id of both sides of each pair."""
-    keys = np.zeros(len(corpus), dtype=np.uint64)
-    for rows in (corpus.source_rows, corpus.target_rows):
-        ends = rows.starts + rows.lengths - 1
-        for values in (rows.lengths, _ids_at(rows, rows.starts), _ids_at(rows, ends)):
-            keys = keys * _FACTOR + values.astype(np.uint64)  # wraps around
-    return keys
-
-
-def _ids_at(rows: IdRows, positions: Integers) -> Numbers:
-    """Return an id of each row, 0 for an empty one."""
-    ids = np.zeros(len(positions), dtype=np.int64)
-    filled = rows.lengths > 0
-    ids[filled] = rows.ids[positions[filled]]
-    return ids
 
 
 def prepare_in_turn(

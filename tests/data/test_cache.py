@@ -27,7 +27,7 @@ from seq2seq.data.cache import (
 )
 from seq2seq.data.config import CharactersConfig, DataConfig, OnInvalid, SentencePieceModel
 from seq2seq.data.corpus import Pair
-from seq2seq.data.tokenizers.interface import SymbolTokenizer, TokenizerPair
+from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.special_tokens import UNK
 
@@ -279,98 +279,6 @@ def test_unknown_tokens_are_counted(config, caplog):
 
     assert encoded.source_rows[0][1] == UNK
     assert caplog.messages[0] == "valid: 2 pairs of 7 tokens, 3 of them unknown"
-
-
-@pytest.mark.parametrize(
-    "text", ["<b>a</b>", "a<br/>", "x &amp; y", '<a href="x">a</a>', "&#39;a&#x2F;", "<P>a"]
-)
-def test_pairs_with_markup_are_counted_in_a_warning_each_time(config, caplog, text):
-    corpus = corpus_of([(text, text), ("b", text), ("a < b & c > d; <x y>", "<2de> <s> &a;")])
-    config = replace(config, max_length=50)
-
-    for _ in range(2):  # the second time from the cache
-        caplog.clear()
-        encode_corpus(corpus, TOKENIZERS, config)
-        [warning] = [each for each in caplog.messages if "HTML" in each]
-        assert warning.startswith("valid: pairs with HTML tags or entities, such as <b>")
-
-
-LENGTHS = np.random.default_rng(1).integers(10, 30, 700)
-SOURCES = [f"{row}".ljust(length, "a") for row, length in enumerate(LENGTHS)]
-DISTINCT = [(f"{row}", f"{row}.") for row in range(500)]
-
-
-def shifted(pairs: list[tuple[str, str]], first: int, lines: int) -> list[tuple[str, str]]:
-    """Return pairs whose targets, from a pair on, are those of some pairs later."""
-    sources, targets = zip(*pairs, strict=True)
-    return list(zip(sources, targets[:first] + targets[first + lines :], strict=False))
-
-
-def warnings_of(
-    pairs: list[tuple[str, str]], config: DataConfig, log: pytest.LogCaptureFixture
-) -> str:
-    tokenizers = TokenizerPair(*[CharacterTokenizer("ab.0123456789")] * 2)
-    log.clear()
-    encode_corpus(corpus_of(pairs), tokenizers, replace(config, max_length=50))
-    return "\n".join(log.messages)
-
-
-@pytest.mark.parametrize(
-    ("pairs", "warning"),
-    [
-        ([*DISTINCT, *[("a", "a")] * 27], "27 of 527 pairs have the same text on both sides"),
-        ([*DISTINCT, *[("a", "b")] * 217], "216 of 717 pairs repeat an earlier pair; remove them"),
-        (
-            shifted([(each, each + "b") for each in SOURCES], 350, 1),
-            "around pair 415 fit the targets around pair 414",
-        ),
-        (
-            shifted([(each, each + "b") for each in SOURCES], 350, 3),
-            "pair 388 fit the targets around pair 385",
-        ),
-        (shifted([(each, each + "b") for each in SOURCES], 0, 1), "around pair 104 fit"),
-    ],
-)
-def test_pairs_that_ruin_a_model_are_warned_of_each_time(config, caplog, pairs, warning):
-    for _ in range(2):  # the second time from the cache
-        assert warning in warnings_of(pairs, config, caplog)
-
-
-@pytest.mark.parametrize(
-    "pairs",
-    [
-        [*DISTINCT, *[("a", "a")] * 26],
-        [*DISTINCT, *[("a", "b")] * 215],
-        [("a", "a")] * 20,
-        [(each, each + "b" * (1 + row % 5)) for row, each in enumerate(SOURCES)],
-        [(each, "b" * (1 + row % 7)) for row, each in enumerate(SOURCES)],  # no correlation
-        [(each[:3], each) for each in SOURCES],  # sources of equal lengths
-        [(each, each + "b" * (1 + row % 5)) for row, each in enumerate(sorted(SOURCES, key=len))],
-    ],
-)
-def test_sound_pairs_are_not_warned_of(config, caplog, pairs):
-    assert warnings_of(pairs, config, caplog) == ""
-
-
-@pytest.mark.parametrize("num_others", [0, 100])
-def test_symbols_and_rare_markup_are_no_reason_for_a_warning(config, caplog, num_others):
-    tokenizers, config = TOKENIZERS, replace(config, max_length=50)
-    if num_others == 0:
-        symbols = SymbolTokenizer(CharacterTokenizer("ab"), ["<b>", "</b>"])
-        tokenizers = TokenizerPair(symbols, symbols)
-
-    encode_corpus(corpus_of([("<b>a</b>", "a"), *[("b", "b")] * num_others]), tokenizers, config)
-
-    assert not [each for each in caplog.messages if "HTML" in each]
-
-
-@pytest.mark.parametrize(("known", "is_warned"), [(9, False), (8, True)])
-def test_a_text_of_which_a_tenth_is_unknown_is_warned_of(config, caplog, known, is_warned):
-    pair = ("a" * known + "x", "b" * known + "y")
-    encode_corpus(corpus_of([pair]), TOKENIZERS, replace(config, max_length=20))
-
-    warning = f"valid: {100 / (known + 1):.0f}% of the tokens are unknown, and a model cannot tell"
-    assert [each.startswith(warning) for each in caplog.messages] == [True] * is_warned
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 from tiny_data import TinyCorpus, shared
 
-from seq2seq.data.config import FilesConfig, FileSet, OnInvalid, read_file_sets
+from seq2seq.data.config import FilesConfig, OnInvalid, read_file_sets
 from seq2seq.data.corpus import Corpora, Pair, load_corpora
 from seq2seq.data.files import (
     JoinedCorpus,
     TextFilesCorpus,
     check_files,
     check_same_order,
-    warn_if_swapped,
 )
 from seq2seq.files.links import GoldLinks
 
@@ -54,35 +53,6 @@ def test_some_zero_bytes_are_not_utf16(tmp_path):
     path.write_bytes(b"a\x00b\nab\n")
 
     assert check_files("train", [path]) == 2
-
-
-@pytest.mark.parametrize(
-    ("names", "target", "is_reported"),
-    [
-        (["a.en", "a.de"], "en", True),
-        (["a.en.gz", "a.de.gz"], "en", True),
-        (["en.en.txt", "b.de.txt"], "en", True),
-        (["a.de", "a.en"], "en", False),
-        (["a.en", "a.de", "a.align"], "en", True),
-        (["en/a.de", "de/a.en"], "en", False),
-        (["en", "de"], "en", False),
-        (["a.en"], "en", False),
-        (["a.en", "a.fr"], "en", False),
-        (["a.en.de", "a.de.en"], "en", False),
-        (["a.en", "b.en"], "en", False),
-        (["a.de", "b.de"], "de", False),
-    ],
-)
-def test_swapped_names_are_reported(caplog, names, target, is_reported):
-    files = FileSet(key="data.train", name="", paths=tuple(names))
-
-    warn_if_swapped(files, source="de", target=target)
-
-    expected = (
-        f"data.train=[{','.join(names)}]: the names say that en is translated to de, but "
-        "data.source=de and data.target=en; give the source first, or swap the two keys"
-    )
-    assert caplog.messages == [expected] * is_reported
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -421,21 +391,6 @@ def test_tabs_are_text_if_they_are_allowed(tmp_path):
     corpora = load_corpora(config)
 
     assert [(pair.source, pair.target) for pair in corpora.train] == [("ein\tHund", "a\tdog")]
-
-
-def test_swapped_names_are_reported_for_each_part(tmp_path, caplog):
-    german = write(tmp_path / "a.de", b"ja\n")
-    english = write(tmp_path / "a.en", b"yes\n")
-    swapped = [english, german]
-    table = write(tmp_path / "a.tsv", b"ja\tyes\n")
-
-    with caplog.at_level(logging.WARNING):
-        load_corpora(make_config(train=swapped, valid=swapped, test=[table]))
-
-    assert [record.getMessage().partition("=")[0] for record in caplog.records] == [
-        "data.train",
-        "data.valid",
-    ]
 
 
 @pytest.mark.parametrize(

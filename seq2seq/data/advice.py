@@ -1,0 +1,74 @@
+"""Warn of text from which a model learns badly, and of scores that say nothing."""
+
+import hashlib
+import logging
+from collections.abc import Mapping
+
+import numpy as np
+
+from seq2seq.data.batching import EncodedCorpus
+from seq2seq.data.corpus import Pair
+
+logger = logging.getLogger(__name__)
+
+_FEW = 20  # equal pairs that are no reason for a warning
+_MOST_SHIFT = 3  # lines that one of two files may lack
+_FEWEST, _MOST_BLOCKS = 200, 20  # pairs of a block; by chance their lengths correlate by 0.07
+_BETTER_FIT = 0.4  # gain in correlation by a shift above which a warning says so
+
+_LOW_BITS = 0xFFFFF
+
+
+def warn_of_text(name: str, counts: Mapping[str, int], *, is_copying: bool) -> None:
+    """Warn of many unknown tokens and, unless a model shall copy, of many equal sides."""
+    unknown, equal = counts["unknown_ids"], counts["equal_pairs"]
+    if unknown > 0.1 * counts["ids"]:
+        advice = "tokens are unknown; use sub-words (tokenizer=unigram) or a larger vocabulary"
+        logger.warning("%s: %d of %d %s", name, unknown, counts["ids"], advice)
+    if equal > max(_FEW, 0.05 * counts["pairs"]) and not is_copying:
+        advice = "pairs have the same text on both sides, which a model learns to copy; remove them"
+        logger.warning("%s: %d of %d %s", name, equal, counts["pairs"], advice)
+
+
+def warn_of_shift(name: str, encoded: EncodedCorpus) -> None:
+    """Warn of a block of pairs whose sources fit the targets of other pairs by their lengths."""
+    sources, targets = (
+        np.log1p(rows.lengths) for rows in (encoded.source_rows, encoded.target_rows)
+    )
+    size = max(_FEWEST, len(encoded) // _MOST_BLOCKS)
+    last = len(encoded) - size - 2 * _MOST_SHIFT
+    for first in np.linspace(0, last, _MOST_BLOCKS).astype(int) if last >= 0 else ():
+        block = sources[first + _MOST_SHIFT :][:size]
+        with np.errstate(invalid="ignore"):  # lengths that are all equal
+            fits = [
+                np.corrcoef(block, targets[first + place :][:size])[0, 1]
+                for place in range(2 * _MOST_SHIFT + 1)
+            ]
+        best = int(np.argmax(np.nan_to_num(fits)))
+        if fits[best] > fits[_MOST_SHIFT] + _BETTER_FIT:
+            pair = int(encoded.indices[first + _MOST_SHIFT + size // 2]) + 1
+            logger.warning(
+                "%s: by their lengths, the sources around pair %d fit the targets around pair %d "
+                "better than their own; look for a line that one side lacks",
+                name,
+                pair,
+                pair + best - _MOST_SHIFT,
+            )
+            return
+
+
+def hash_pair(pair: Pair) -> int:
+    """Return a number that only pairs of the same text share."""
+    text = f"{pair.source}\n{pair.target}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big", signed=True)
+
+
+def warn_of_shared(name: str, encoded: EncodedCorpus, train: EncodedCorpus) -> None:
+    """Warn if more than 1% of the pairs to score are also in the training text."""
+    # A table of the low bits leaves few hashes of a large text to search.
+    low, known = encoded.hashes & _LOW_BITS, train.hashes & _LOW_BITS
+    candidates = train.hashes[np.isin(known, low, kind="table")]
+    shared = int(np.isin(encoded.hashes, candidates).sum())
+    if shared > 0.01 * len(encoded):
+        advice = "pairs are also in the training text; scores on them say nothing about new text"
+        logger.warning("%s: %d of %d %s", name, shared, len(encoded), advice)
