@@ -3,25 +3,16 @@
 import contextlib
 import gc
 import logging
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from seq2seq.attention.none import NoAttentionConfig
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
-from seq2seq.checks import Mark, as_yaml, counted
-from seq2seq.config.schema import (
-    TeacherForcingSchedule,
-    TrainConfig,
-    TrainingConfig,
-    build_model,
-    check_model,
-)
-from seq2seq.config.serialization import config_differences, flatten_config
-from seq2seq.data.segmentation import samples_segmentations
+from seq2seq.checks import Mark, counted
+from seq2seq.config.schema import TrainConfig, TrainingConfig, build_model, check_model
+from seq2seq.config.serialization import config_differences
 from seq2seq.data.tokenizers.interface import share_ids
 from seq2seq.kernels.products import kernels_in_use
 from seq2seq.model.config import TiedEmbeddings
@@ -234,10 +225,8 @@ def _misfits_refused(checkpoint: Checkpoint) -> Iterator[None]:
 
 
 def log_start(trainer: Trainer) -> None:
-    """Log the sizes of the data and the model, the device, and settings without effect."""
+    """Log the sizes of the data and the model, and the device."""
     config, data, numerics = trainer.config, trainer.data, trainer.numerics
-    for warning in settings_without_effect(config):
-        logger.warning("%s", warning)
     logger.info(
         "%s: %s, %d + %d tokens, attention %s, %d parameters, %s, %s",
         trainer.directory.path,
@@ -251,59 +240,3 @@ def log_start(trainer: Trainer) -> None:
     )
     if trainer.progress.update:
         logger.info("resumed after update %d", trainer.progress.update)
-
-
-def settings_without_effect(config: TrainConfig) -> list[str]:
-    """Return a warning for each setting that another one makes ineffective.
-
-    Example:
-        >>> from seq2seq.config.schema import load_config
-        >>> settings_without_effect(load_config("training.r_drop=5", "data.dropout=0"))
-        ['training.r_drop=5.0 compares two passes that are equal without dropout; set data.dropout']
-    """
-    values, training = flatten_config(config), config.training
-    forcing, guided = training.teacher_forcing, training.guided_attention
-    rates = [values[key] for key in values if re.fullmatch(r"(model|attention)\..*dropout", key)]
-    has_vectors = config.model.encoder.vectors or config.model.decoder.vectors
-    is_constant = forcing.schedule is TeacherForcingSchedule.constant
-    end = training.max_updates
-    idle = {
-        "training.r_drop": (
-            training.r_drop > 0 and not any(rates),
-            "compares two passes that are equal without dropout; set data.dropout",
-        ),
-        "attention.dropout": (
-            isinstance(config.attention, NoAttentionConfig) and config.attention.dropout > 0,
-            "is not used by attention=none",
-        ),
-        "training.freeze_embeddings": (
-            training.freeze_embeddings and not (config.init_from or has_vectors),
-            "keeps random embeddings, because neither init_from nor vectors are given",
-        ),
-        "training.teacher_forcing.end": (
-            is_constant and forcing.end not in (forcing.start, 1.0),  # 1 is the default
-            "is not used by the constant schedule; choose another for it",
-        ),
-        "training.teacher_forcing.schedule": (
-            not is_constant and forcing.start == forcing.end == 1,
-            "goes from 1 to 1, so every token is the true one; set training.teacher_forcing.end",
-        ),
-        "training.schedule.warmup_updates": (
-            end is not None and training.schedule.warmup_updates >= end,
-            f"is not over when training.max_updates={end} ends the training",
-        ),
-        "training.guided_attention.alignments": (
-            guided.alignments is not None and guided.weight == 0,
-            "is not used, because training.guided_attention.weight=0",
-        ),
-        "tokenizer.sampling_nbest": (
-            values.get("tokenizer.sampling_nbest", -1) != -1
-            and not samples_segmentations(config.tokenizer),
-            "is not used, because tokenizer.sampling_alpha=0",
-        ),
-    }
-    return [
-        f"{key}={as_yaml(values[key])} {reason}"
-        for key, (is_idle, reason) in idle.items()
-        if is_idle
-    ]

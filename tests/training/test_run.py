@@ -10,7 +10,7 @@ from seq2seq.config.serialization import load_saved_config
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.process import DeviceMemoryError
-from seq2seq.training.run import check_same_config, run_training, settings_without_effect
+from seq2seq.training.run import check_same_config, run_training
 from seq2seq.training.updates import Updater
 
 OVERRIDES = ("training.max_epochs=2", "training.validation.num_samples=2")
@@ -212,56 +212,13 @@ def test_too_little_memory_for_the_model_or_its_optimizer_is_one_line(tmp_path, 
     )
 
 
-@pytest.mark.parametrize(
-    ("overrides", "named"),
-    [
-        (["training.r_drop=1", "data.dropout=0"], "training.r_drop=1.0 "),
-        (["training.freeze_embeddings=true"], "training.freeze_embeddings=true "),
-        (["training.teacher_forcing.end=0.5"], "training.teacher_forcing.end=0.5 "),
-        (["training.teacher_forcing.schedule=linear"], "training.teacher_forcing.schedule=linear "),
-        (["attention=none", "attention.dropout=0.3"], "attention.dropout=0.3 "),
-        (["training.max_updates=100"], "training.schedule.warmup_updates=100 "),
-        (["tokenizer.sampling_nbest=64"], "tokenizer.sampling_nbest=64 "),
-        (
-            ["training.guided_attention.alignments=a.txt"],
-            "training.guided_attention.alignments=a.txt ",
-        ),
-    ],
-)
-def test_a_setting_without_effect_is_named(overrides: list[str], named: str) -> None:
-    [warning] = settings_without_effect(load_config(*overrides))
-
-    assert warning.startswith(named)
-
-
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        [],
-        ["training.r_drop=1", "data.dropout=0", "model.encoder.word_dropout=0.1"],
-        ["training.r_drop=1", "data.dropout=0", "attention.dropout=0.1"],
-        ["training.freeze_embeddings=true", "init_from=a.pt"],
-        ["training.freeze_embeddings=true", "model.decoder.vectors=a.vec"],
-        ["training.teacher_forcing.end=0.5", "training.teacher_forcing.start=0.5"],
-        ["training.teacher_forcing.end=0.5", "training.teacher_forcing.schedule=linear"],
-        ["training.max_updates=101"],
-        ["tokenizer.sampling_nbest=64", "tokenizer.sampling_alpha=0.2"],
-        ["tokenizer=words"],
-    ],
-)
-def test_settings_with_an_effect_are_not(overrides: list[str]) -> None:
-    assert settings_without_effect(load_config(*overrides)) == []
-
-
-def test_the_warnings_are_logged_once_with_the_sizes(tmp_path, caplog):
+def test_the_sizes_are_logged(tmp_path, caplog):
     caplog.set_level(logging.INFO)
 
-    tiny_run(tmp_path, "training.max_updates=2", "training.freeze_embeddings=true")
+    tiny_run(tmp_path, "training.max_updates=2")
 
-    messages = [record.getMessage() for record in caplog.records]
-    [warning] = [each for each in messages if each.startswith("training.freeze_embeddings=true")]
-    [sizes] = [each for each in messages if "22 training pairs, 9 + 9 tokens" in each]
-    assert messages.index(warning) < messages.index(sizes)
+    [sizes] = [each for each in caplog.messages if "22 training pairs, 9 + 9 tokens" in each]
+    assert "attention additive" in sizes
 
 
 def test_another_configuration_than_the_first_process_is_refused_but_for_paths(
