@@ -33,7 +33,7 @@ from seq2seq.data.batching import Batches
 from seq2seq.data.cache import cached_tokenizers, encode_corpus
 from seq2seq.data.config import OnInvalid
 from seq2seq.data.corpus import Corpus, Pair, load_corpora
-from seq2seq.data.files import TextFilesCorpus
+from seq2seq.data.files import read_files
 from seq2seq.data.tokenizers.interface import Tokenizer, TokenizerPair
 
 ROOT = Path(__file__).parents[1]
@@ -179,7 +179,7 @@ def fill_cache(config: TrainConfig, small: Sequence[Path]) -> None:
     """
     large = load_corpora(config.data).train
     invalid = OnInvalid.error
-    pairs = list(TextFilesCorpus("train", paths=small, empty_lines=invalid, invalid_utf8=invalid))
+    pairs = list(read_files("train", paths=small, empty_lines=invalid, invalid_utf8=invalid))
     copies = Copies(pairs, fingerprint=large.fingerprint, num_lines=large.num_lines)
     once = Copies(pairs, fingerprint=large.fingerprint, num_lines=len(pairs))
     tokenizers = cached_tokenizers(config.tokenizer, once, config.data.cache_dir)

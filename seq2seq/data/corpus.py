@@ -1,11 +1,12 @@
-"""Contract of parallel corpora, and the function that opens the corpora of a configuration."""
+"""What a parallel corpus is, and the function that opens the corpora of a configuration."""
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import singledispatch
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from seq2seq.data.config import DataConfig
 from seq2seq.files.links import GoldLinks
@@ -29,49 +30,39 @@ class Pair(NamedTuple):
     """Number of words that were put before the source."""
 
 
-class Corpus(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
     """Pairs that can be iterated over repeatedly in the same order, without storing them all."""
 
     name: str
     """For messages: "train", "valid" or "test", or "train.news" for one of several."""
     num_lines: int
     """Number of lines, including skipped ones."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Return the SHA-256, in hex, of everything that determines the pairs."""
-
-    def lines(self) -> Iterator[Pair | None]:
-        """Yield the pair of each line, or None for a skipped line."""
+    fingerprint: str
+    """SHA-256, in hex, of everything that determines the pairs."""
+    lines: Callable[[], Iterator[Pair | None]]
+    """Yields the pair of each line, or None for a skipped line."""
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield the pairs."""
         return (pair for pair in self.lines() if pair is not None)
 
+    @classmethod
+    def of(cls, pairs: Iterable[Pair], *, name: str = "pairs") -> "Corpus":
+        """Return a corpus of pairs in memory, for programs that have their text in Python."""
+        kept = list(pairs)
+        plain = [[*pair[:2], pair.links and str(pair.links), *pair[3:]] for pair in kept]
+        return cls(
+            name=name,
+            num_lines=len(kept),
+            fingerprint=sha256(plain),
+            lines=lambda: iter(kept),
+        )
 
-class ListCorpus(Corpus):
-    """Pairs in memory, for programs that have their text in Python.
 
-    Args:
-        pairs: The pairs.
-        name: Name in messages.
-    """
-
-    def __init__(self, pairs: Iterable[Pair], *, name: str = "pairs") -> None:
-        self.name = name
-        self._pairs = list(pairs)
-        self.num_lines = len(self._pairs)
-
-    @property
-    def fingerprint(self) -> str:
-        plain = [
-            [*pair[:2], None if pair.links is None else str(pair.links), *pair[3:]]
-            for pair in self._pairs
-        ]
-        return hashlib.sha256(json.dumps(plain).encode("ascii")).hexdigest()
-
-    def lines(self) -> Iterator[Pair]:
-        return iter(self._pairs)
+def sha256(value: object) -> str:
+    """Return the SHA-256, in hex, of lists and plain values."""
+    return hashlib.sha256(json.dumps(value).encode("ascii")).hexdigest()
 
 
 class Corpora(NamedTuple):

@@ -1,17 +1,16 @@
 """The corpora of `data=files`: text files of the user, checked, read and joined."""
 
 import hashlib
-import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from seq2seq.checks import counted
 from seq2seq.data.config import FilesConfig, FileSet, OnInvalid, read_file_sets
-from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
+from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora, sha256
 from seq2seq.files.links import GoldLinks, check_links, parse_links
 from seq2seq.files.paths import check_readable, expand_home, file_sha256
 from seq2seq.files.text import MAX_LINE, UTF16_MARKS, decode_line, is_gzip, open_text, too_long
@@ -31,7 +30,7 @@ def check_files(name: str, paths: Sequence[Path]) -> int:
 
     Args:
         name: Name of the corpus, as in `Corpus.name`.
-        paths: The files, as `TextFilesCorpus` takes them.
+        paths: The files, as `read_files` takes them.
 
     Raises:
         OSError: A file cannot be read.
@@ -134,35 +133,35 @@ def languages_of_files(*values: object) -> dict[str, str]:
     return found
 
 
-class JoinedCorpus(Corpus):
-    """The pairs of several corpora, one corpus after the other, with the tag of each."""
+def join(name: str, parts: Sequence[tuple[Corpus, str | None]]) -> Corpus:
+    """Return the pairs of several corpora, one corpus after the other, as one.
 
-    def __init__(self, name: str, parts: Sequence[tuple[Corpus, str | None]]) -> None:
-        """Join corpora, each with the word that is put before its sources, or None."""
-        self.name = name
-        self.num_lines = sum(corpus.num_lines for corpus, _ in parts)
-        self._parts = list(parts)
+    Args:
+        name: Name of all of them.
+        parts: The corpora, each with the tag that is put before its sources, or None.
+    """
 
-    @property
-    def fingerprint(self) -> str:
-        """Return the SHA-256, in hex, of everything that determines the pairs."""
-        parts = [[corpus.fingerprint, tag] for corpus, tag in self._parts]
-        return hashlib.sha256(json.dumps(parts).encode("ascii")).hexdigest()
-
-    def lines(self) -> Iterator[Pair | None]:
-        for index, (corpus, tag) in enumerate(self._parts):
+    def lines() -> Iterator[Pair | None]:
+        for index, (corpus, tag) in enumerate(parts):
             for pair in corpus.lines():
-                if pair is None:
-                    yield None
-                elif tag is None:
-                    yield pair._replace(part=index)
-                else:
-                    # The tag is the first word of the source.
-                    links = pair.links and GoldLinks(
-                        *(frozenset((i + 1, j) for i, j in each) for each in pair.links)
-                    )
-                    source = f"{tag} {pair.source}"
-                    yield pair._replace(source=source, links=links, part=index, num_tags=1)
+                yield pair and _tagged(pair, tag)._replace(part=index)
+
+    return Corpus(
+        name=name,
+        num_lines=sum(corpus.num_lines for corpus, _ in parts),
+        fingerprint=sha256([[corpus.fingerprint, tag] for corpus, tag in parts]),
+        lines=lines,
+    )
+
+
+def _tagged(pair: Pair, tag: str | None) -> Pair:
+    """Return the pair with the tag as the first word of the source."""
+    if tag is None:
+        return pair
+    links = pair.links and GoldLinks(
+        *(frozenset((i + 1, j) for i, j in each) for each in pair.links)
+    )
+    return pair._replace(source=f"{tag} {pair.source}", links=links, num_tags=1)
 
 
 _INVALID_KINDS = {"empty_lines": "with an empty side", "invalid_utf8": "that are not UTF-8"}
@@ -199,10 +198,10 @@ def _load(config: FilesConfig, name: str, sets: Sequence[FileSet]) -> Corpus:
     parts = [(_open(config, each), each.tag) for each in sets]
     if len(parts) == 1 and sets[0].tag is None:
         return parts[0][0]
-    return JoinedCorpus(name, parts)
+    return join(name, parts)
 
 
-def _open(config: FilesConfig, files: FileSet) -> "TextFilesCorpus":
+def _open(config: FilesConfig, files: FileSet) -> Corpus:
     root = expand_home(config.root, key="data.root")
     paths = [root / expand_home(path, key=files.key) for path in files.paths]
     if len({path.resolve() for path in paths[:2]}) < len(paths[:2]) and (
@@ -212,7 +211,7 @@ def _open(config: FilesConfig, files: FileSet) -> "TextFilesCorpus":
             f"{files} is both source and target; give two files, or equal data.source and "
             "data.target to learn to copy"
         )
-    return TextFilesCorpus(
+    return read_files(
         files.key.removeprefix("data."),
         paths=paths,
         empty_lines=config.empty_lines,
@@ -221,63 +220,68 @@ def _open(config: FilesConfig, files: FileSet) -> "TextFilesCorpus":
     )
 
 
-class TextFilesCorpus(Corpus):
-    r"""Pairs from a source and a target file, or from one file of tab-separated columns.
+def read_files(
+    name: str,
+    *,
+    paths: Sequence[Path],
+    empty_lines: OnInvalid,
+    invalid_utf8: OnInvalid,
+    allow_tabs: bool = False,
+) -> Corpus:
+    r"""Return the pairs of a source and a target file, or of one file of tab-separated columns.
 
     A third file or column contains gold links; see `parse_links`. Files are UTF-8 text, plain or
     gzipped (.gz). Lines end at `\n` or `\r\n` only; a byte order mark at the start of a file is
     removed, and lines of white space count as empty.
+
+    Args:
+        name: Name of the corpus, as in `Corpus.name`.
+        paths: A source and a target file, and perhaps one of gold links; or one file of such
+            columns, with tabs between them.
+        empty_lines: Treatment of pairs with an empty side.
+        invalid_utf8: Treatment of pairs that are not UTF-8.
+        allow_tabs: Whether a line of a source or a target file may contain tabs.
+
+    Raises:
+        OSError: A file cannot be read.
+        ValueError: A file is empty, damaged or UTF-16, or the numbers of lines differ.
 
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> folder = TemporaryDirectory()
         >>> path = Path(folder.name, "pairs.tsv")
         >>> _ = path.write_text("ein Hund\ta dog\nzwei\ttwo\n")
-        >>> corpus = TextFilesCorpus(
+        >>> corpus = read_files(
         ...     "train", paths=[path], empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.error
         ... )
         >>> [(pair.source, pair.target) for pair in corpus]
         [('ein Hund', 'a dog'), ('zwei', 'two')]
         >>> folder.cleanup()
     """
+    on_invalid = {"empty_lines": empty_lines, "invalid_utf8": invalid_utf8}
+    num_lines = check_files(name, paths)
+    parts = [f"{is_gzip(path)} {file_sha256(path)}" for path in paths]
+    parts += [f"{key}={choice.name}" for key, choice in on_invalid.items()]
+    return Corpus(
+        name=name,
+        num_lines=num_lines,
+        fingerprint=hashlib.sha256("\n".join(parts).encode()).hexdigest(),
+        lines=_Reader(name, paths, on_invalid, allow_tabs, num_lines).lines,
+    )
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        paths: Sequence[Path],
-        empty_lines: OnInvalid,
-        invalid_utf8: OnInvalid,
-        allow_tabs: bool = False,
-    ) -> None:
-        """Check that the files exist and have equally many lines.
 
-        Args:
-            name: Name of the corpus, as in `Corpus.name`.
-            paths: A source and a target file, and perhaps one of gold links; or one file of such
-                columns, with tabs between them.
-            empty_lines: Treatment of pairs with an empty side.
-            invalid_utf8: Treatment of pairs that are not UTF-8.
-            allow_tabs: Whether a line of a source or a target file may contain tabs.
+@dataclass
+class _Reader:
+    """Reader of the pairs of files, with the arguments of `read_files`."""
 
-        Raises:
-            OSError: A file cannot be read.
-            ValueError: A file is empty, damaged or UTF-16, or the numbers of lines differ.
-        """
-        self.name = name
-        self.paths = tuple(paths)
-        self._allow_tabs = allow_tabs
-        self._on_invalid = {"empty_lines": empty_lines, "invalid_utf8": invalid_utf8}
-        self._reported = False
-        self._num_columns = 0
-        """Of the lines of one file; 0 before the first one is read."""
-        self.num_lines = check_files(name, self.paths)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        parts = [f"{is_gzip(path)} {file_sha256(path)}" for path in self.paths]
-        parts += [f"{key}={choice.name}" for key, choice in self._on_invalid.items()]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    name: str
+    paths: Sequence[Path]
+    on_invalid: Mapping[str, OnInvalid]
+    allow_tabs: bool
+    num_lines: int
+    num_columns: int = 0
+    """Of the lines of one file; 0 before the first one is read."""
+    has_reported: bool = False
 
     def lines(self) -> Iterator[Pair | None]:
         num_skipped: Counter[str] = Counter()
@@ -286,7 +290,7 @@ class TextFilesCorpus(Corpus):
             try:
                 pair = self._parse(lines, number=number)
             except _InvalidPairError as invalid:
-                if self._on_invalid[invalid.key] is OnInvalid.error:
+                if self.on_invalid[invalid.key] is OnInvalid.error:
                     raise
                 num_skipped[invalid.key] += 1
                 pair = None
@@ -297,8 +301,8 @@ class TextFilesCorpus(Corpus):
                 f"{label}: no pair is left of {self.num_lines}, because each was skipped; check "
                 "that the files contain UTF-8 text on both sides"
             )
-        if not self._reported:
-            self._reported = True
+        if not self.has_reported:
+            self.has_reported = True
             for key, count in num_skipped.items():
                 message = "%s: skipped %d of %d pairs %s (data.%s=skip)"
                 logger.warning(message, label, count, self.num_lines, _INVALID_KINDS[key], key)
@@ -310,8 +314,8 @@ class TextFilesCorpus(Corpus):
         ]
         if len(sides) == 1 and sides[0].strip():
             sides = sides[0].split("\t")
-            self._num_columns = self._num_columns or len(sides)
-            if len(sides) not in (2, 3) or len(sides) != self._num_columns:
+            self.num_columns = self.num_columns or len(sides)
+            if len(sides) not in (2, 3) or len(sides) != self.num_columns:
                 raise ValueError(
                     f"{self.paths[0]}:{number}: {len(sides) - 1} tabs; a line needs one, between "
                     "source and target, or two in all lines, the second before gold links; or "
@@ -323,7 +327,7 @@ class TextFilesCorpus(Corpus):
             if not text.strip():
                 message = f"{path}:{number}: the {side} is empty"
                 raise _InvalidPairError(message, key="empty_lines")
-            if "\t" in text and not self._allow_tabs:
+            if "\t" in text and not self.allow_tabs:
                 raise ValueError(
                     f"{path}:{number}: the {side} has a tab; a file of columns is given alone, "
                     f"data.{self.name}=[{path}], and data.allow_tabs=true accepts tabs as text"

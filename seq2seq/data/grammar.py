@@ -2,12 +2,11 @@
 
 import hashlib
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import islice
 
 from seq2seq.data.config import GrammarConfig, OnInvalid
-from seq2seq.data.corpus import Corpora, Pair, load_corpora
-from seq2seq.data.files import TextFilesCorpus
+from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
+from seq2seq.data.files import read_files
 from seq2seq.files.links import GoldLinks
 from seq2seq.files.paths import resource
 
@@ -18,36 +17,29 @@ _NUM_LINES_BEFORE = {"test": 0, "valid": 500, "train": 1000}
 @load_corpora.register
 def load_grammar(config: GrammarConfig) -> Corpora:
     """Open the corpora; each is the first pairs of its part of the file."""
-    is_swapped = config.source == "en"
-    return Corpora(
-        train=GrammarCorpus("train", size=config.num_train, is_swapped=is_swapped),
-        valid=GrammarCorpus("valid", size=config.num_valid, is_swapped=is_swapped),
-        test=GrammarCorpus("test", size=config.num_test, is_swapped=is_swapped),
+    whole = read_files(
+        "grammar",
+        paths=[resource("data/german-english.tsv.gz")],
+        empty_lines=OnInvalid.error,
+        invalid_utf8=OnInvalid.error,
     )
+    sizes = {"train": config.num_train, "valid": config.num_valid, "test": config.num_test}
+    is_swapped = config.source == "en"
+    train, valid, test = (_part(whole, name, size, is_swapped) for name, size in sizes.items())
+    return Corpora(train=train, valid=valid, test=test)
 
 
-class GrammarCorpus(TextFilesCorpus):
-    """Pairs of one part of the file, perhaps from English to German."""
+def _part(whole: Corpus, name: str, size: int, is_swapped: bool) -> Corpus:
+    """Return pairs of one part of the file, perhaps from English to German."""
 
-    def __init__(self, name: str, *, size: int, is_swapped: bool) -> None:
-        super().__init__(
-            name,
-            paths=[resource("data/german-english.tsv.gz")],
-            empty_lines=OnInvalid.error,
-            invalid_utf8=OnInvalid.error,
-        )
-        self.num_lines = size
-        self._is_swapped = is_swapped
+    def lines() -> Iterator[Pair | None]:
+        start = _NUM_LINES_BEFORE[name]
+        pairs = islice(whole.lines(), start, start + size)
+        return map(_swap, pairs) if is_swapped else pairs
 
-    @cached_property
-    def fingerprint(self) -> str:
-        parts = [super().fingerprint, self.name, self.num_lines, self._is_swapped]
-        return hashlib.sha256(repr(parts).encode("ascii")).hexdigest()
-
-    def lines(self) -> Iterator[Pair | None]:
-        start = _NUM_LINES_BEFORE[self.name]
-        pairs = islice(super().lines(), start, start + self.num_lines)
-        return map(_swap, pairs) if self._is_swapped else pairs
+    parts = [whole.fingerprint, name, size, is_swapped]
+    fingerprint = hashlib.sha256(repr(parts).encode("ascii")).hexdigest()
+    return Corpus(name=name, num_lines=size, fingerprint=fingerprint, lines=lines)
 
 
 def _swap(pair: Pair | None) -> Pair:

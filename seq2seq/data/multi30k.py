@@ -8,8 +8,8 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from seq2seq.data.config import Multi30kConfig
-from seq2seq.data.corpus import Corpora, load_corpora
-from seq2seq.data.files import TextFilesCorpus
+from seq2seq.data.corpus import Corpora, Corpus, load_corpora
+from seq2seq.data.files import read_files
 from seq2seq.files.atomic import whole_file
 from seq2seq.files.paths import expand_home, file_sha256
 
@@ -39,13 +39,13 @@ def load_multi30k(config: Multi30kConfig) -> Corpora:
     return Corpora(train=train, valid=valid, test=test)
 
 
-def _load_part(config: Multi30kConfig, *, name: str, prefix: str) -> TextFilesCorpus:
+def _load_part(config: Multi30kConfig, *, name: str, prefix: str) -> Corpus:
     root = expand_home(config.root, key="data.root")
     file_names = [f"{prefix}.{language}.gz" for language in (config.source, config.target)]
     for file_name in file_names:
         url = f"{config.base_url.rstrip('/')}/{file_name}"
         fetch(url, path=root / file_name, sha256=SHA256[file_name])
-    return TextFilesCorpus(
+    return read_files(
         name,
         paths=[root / file_name for file_name in file_names],
         empty_lines=config.empty_lines,

@@ -4,7 +4,7 @@ import pytest
 from tiny_data import BASE
 
 from seq2seq.data.config import DataConfig, FilesConfig, GrammarConfig, Multi30kConfig
-from seq2seq.data.corpus import ListCorpus, Pair, load_corpora
+from seq2seq.data.corpus import Corpus, Pair, load_corpora
 from seq2seq.files.links import parse_links
 
 
@@ -21,9 +21,9 @@ def test_importing_the_package_registers_the_loader(config_type):
 def test_pairs_in_memory_are_a_corpus():
     pairs = [Pair("ja", "yes"), Pair("n\u00f6", "no", parse_links("0-0", where=""))]
 
-    corpus = ListCorpus(iter(pairs), name="train")
+    corpus = Corpus.of(iter(pairs), name="train")
 
     assert list(corpus) == list(corpus.lines()) == pairs
     assert (corpus.name, corpus.num_lines) == ("train", 2)
-    assert corpus.fingerprint == ListCorpus(pairs).fingerprint
-    assert corpus.fingerprint != ListCorpus(pairs[:1]).fingerprint
+    assert corpus.fingerprint == Corpus.of(pairs).fingerprint
+    assert corpus.fingerprint != Corpus.of(pairs[:1]).fingerprint

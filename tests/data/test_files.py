@@ -8,12 +8,12 @@ import pytest
 from tiny_data import TinyCorpus, shared
 
 from seq2seq.data.config import FilesConfig, OnInvalid, read_file_sets
-from seq2seq.data.corpus import Corpora, Pair, load_corpora
+from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
 from seq2seq.data.files import (
-    JoinedCorpus,
-    TextFilesCorpus,
     check_files,
     check_same_order,
+    join,
+    read_files,
 )
 from seq2seq.files.links import GoldLinks
 
@@ -80,8 +80,8 @@ FIRST = TinyCorpus([Pair("a b", "A B", None), None, Pair("c", "C", None)], finge
 SECOND = TinyCorpus([Pair("d", "D", None)], fingerprint="second")
 
 
-def joined(*tags: str | None) -> JoinedCorpus:
-    return JoinedCorpus("train", list(zip((FIRST, SECOND), tags, strict=False)))
+def joined(*tags: str | None) -> Corpus:
+    return join("train", list(zip((FIRST, SECOND), tags, strict=False)))
 
 
 def test_pairs_follow_each_other_with_the_tag_and_number_of_their_corpus():
@@ -101,7 +101,7 @@ def test_the_fingerprint_depends_on_corpora_tags_and_order():
     fingerprints = {
         joined(*tags).fingerprint for tags in [(None, None), ("<x>", None), (None, "<x>"), (None,)]
     }
-    fingerprints.add(JoinedCorpus("train", [(SECOND, None), (FIRST, None)]).fingerprint)
+    fingerprints.add(join("train", [(SECOND, None), (FIRST, None)]).fingerprint)
 
     assert len(fingerprints) == 5
     assert joined("<x>", None).fingerprint == joined("<x>", None).fingerprint
@@ -115,8 +115,8 @@ def make_corpus(
     name: str = "train",
     empty_lines: OnInvalid = OnInvalid.error,
     invalid_utf8: OnInvalid = OnInvalid.error,
-) -> TextFilesCorpus:
-    return TextFilesCorpus(name, paths=paths, empty_lines=empty_lines, invalid_utf8=invalid_utf8)
+) -> Corpus:
+    return read_files(name, paths=paths, empty_lines=empty_lines, invalid_utf8=invalid_utf8)
 
 
 def make_config(**paths: list[Path]) -> FilesConfig:
@@ -126,7 +126,7 @@ def make_config(**paths: list[Path]) -> FilesConfig:
     )
 
 
-def texts(corpus: TextFilesCorpus) -> list[tuple[str, str]]:
+def texts(corpus: Corpus) -> list[tuple[str, str]]:
     return [(pair.source, pair.target) for pair in corpus]
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 from torch import Tensor
 
 from seq2seq.data.config import DataConfig, FilesConfig, TokenizerConfig
-from seq2seq.data.corpus import Corpus, ListCorpus, Pair
+from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.special_tokens import UNK
 
 logger = logging.getLogger(__name__)
@@ -292,14 +292,14 @@ def train_tokenizers(config: TokenizerConfig, corpus: Corpus | Sequence[Pair]) -
         ['d', 'o', 'g']
     """
     if isinstance(corpus, Sequence):
-        corpus = ListCorpus(corpus)
+        corpus = Corpus.of(corpus)
     symbols = config.user_symbols
     if not symbols:
         return train_plain(config, corpus)
     smaller = replace(
         config, user_symbols=[], vocabulary_size=config.vocabulary_size - len(symbols)
     )
-    tokenizers = train_plain(smaller, WithoutSymbols(corpus, symbols))
+    tokenizers = train_plain(smaller, without_symbols(corpus, symbols))
     source = SymbolTokenizer(tokenizers.source, symbols)
     if tokenizers.target is tokenizers.source:
         return TokenizerPair(source, source)
@@ -340,27 +340,20 @@ def _restore(state: TokenizerState) -> Tokenizer:
     return SymbolTokenizer(tokenizer, symbols) if isinstance(symbols, list) else tokenizer
 
 
-class WithoutSymbols(Corpus):
-    """The text of a corpus without symbols, for training a tokenizer on the rest."""
+def without_symbols(corpus: Corpus, symbols: Sequence[str]) -> Corpus:
+    """Return the text of a corpus without symbols, for training a tokenizer on the rest."""
+    pattern = _pattern(symbols)
 
-    def __init__(self, corpus: Corpus, symbols: Sequence[str]) -> None:
-        self.name = corpus.name
-        self.num_lines = corpus.num_lines
-        self._corpus = corpus
-        self._pattern = _pattern(symbols)
+    def strip(text: str) -> str:
+        return " ".join(filter(None, pattern.split(text)[::2]))
 
-    @property
-    def fingerprint(self) -> str:
-        return self._corpus.fingerprint
+    def lines() -> Iterator[Pair | None]:
+        for pair in corpus.lines():
+            yield pair and pair._replace(source=strip(pair.source), target=strip(pair.target))
 
-    def lines(self) -> Iterator[Pair | None]:
-        for pair in self._corpus.lines():
-            yield pair and pair._replace(
-                source=self._without(pair.source), target=self._without(pair.target)
-            )
-
-    def _without(self, text: str) -> str:
-        return " ".join(filter(None, self._pattern.split(text)[::2]))
+    return Corpus(
+        name=corpus.name, num_lines=corpus.num_lines, fingerprint=corpus.fingerprint, lines=lines
+    )
 
 
 def with_tags(config: TokenizerConfig, data: DataConfig) -> TokenizerConfig:

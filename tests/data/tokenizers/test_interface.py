@@ -14,7 +14,6 @@ from seq2seq.data.corpus import load_corpora
 from seq2seq.data.tokenizers.interface import (
     SymbolTokenizer,
     TokenizerPair,
-    WithoutSymbols,
     check_tags,
     check_user_symbols,
     leading_symbols,
@@ -24,6 +23,7 @@ from seq2seq.data.tokenizers.interface import (
     tokenizers_state,
     train_tokenizers,
     with_tags,
+    without_symbols,
     word_indices,
 )
 from seq2seq.data.tokenizers.words import CharacterTokenizer
@@ -304,7 +304,7 @@ def test_sampling_never_splits_a_symbol(name, alpha):
 
 
 def test_a_corpus_without_symbols_has_all_other_words():
-    pairs = list(WithoutSymbols(TAGGED_CORPUS, SYMBOLS))
+    pairs = list(without_symbols(TAGGED_CORPUS, SYMBOLS))
 
     assert [pair.source for pair in pairs] == [source.split(" ", 1)[1] for source, _ in PAIRS]
     assert [pair.target for pair in pairs] == [target for _, target in PAIRS]
