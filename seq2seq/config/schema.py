@@ -144,16 +144,11 @@ class TeacherForcingConfig(Config, section="training.teacher_forcing", marks=(Ma
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class GuidedAttentionConfig(
-    Config, section="training.guided_attention", marks=(Mark.named, Mark.data)
-):
-    """A second loss that trains attention to follow alignments of the training text."""
+class GuidedAttentionConfig(Config, section="training.guided_attention", marks=(Mark.named,)):
+    """A second loss that trains attention to follow the word links of the training text."""
 
     weight: Weight
     """Weight of this loss relative to the translation loss; 0 disables it."""
-    # A fingerprint covers the content of the file.
-    alignments: Annotated[FilePath | None, Mark.free, Mark.data]
-    """File of Pharaoh text, parallel to the training files; None uses the links of the corpus."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)

@@ -2,7 +2,6 @@
 
 # B batch, S source length, T target length, L links
 
-import hashlib
 import itertools
 import logging
 from array import array
@@ -118,12 +117,6 @@ class TokenLinks(IdRows):
         guide[owners, targets, sources] = 1
         guide /= np.maximum(guide.sum(axis=2, keepdims=True), 1)
         return guide
-
-    def digest(self) -> str:
-        """Return the SHA-256 of all links, in hex."""
-        digest = hashlib.sha256(self.lengths.data)
-        digest.update(self.ids.data)
-        return digest.hexdigest()
 
 
 def link_tokens(

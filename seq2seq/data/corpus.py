@@ -26,8 +26,6 @@ class Pair(NamedTuple):
     """Gold links between words, as `text.split()` counts them; None if unknown."""
     part: int = 0
     """Index of the corpus that it comes from, if several are joined."""
-    num_tags: int = 0
-    """Number of words that were put before the source."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -161,7 +161,7 @@ def _tagged(pair: Pair, tag: str | None) -> Pair:
     links = pair.links and GoldLinks(
         *(frozenset((i + 1, j) for i, j in each) for each in pair.links)
     )
-    return pair._replace(source=f"{tag} {pair.source}", links=links, num_tags=1)
+    return pair._replace(source=f"{tag} {pair.source}", links=links)
 
 
 _INVALID_KINDS = {"empty_lines": "with an empty side", "invalid_utf8": "that are not UTF-8"}

@@ -67,7 +67,7 @@ class PreparedData:
     mixture: Mixture | None
     """Rows of an epoch, if training takes some corpora more often than others."""
     fingerprint: str
-    """Hash of the training corpus and of its links."""
+    """Hash of the training corpus."""
     valid: EvaluationSet
     valid_fingerprint: str
     """Hash of the validation corpus that chooses the best checkpoint."""
@@ -101,11 +101,9 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         check_user_symbols(config.tokenizer, tokenizers)
     check_tags(config.data, tokenizers)
     encoded = encode_corpus(corpora.train, tokenizers, config.data)
-    fingerprint = corpora.train.fingerprint
     links = None
     if config.training.guided_attention.weight > 0:
         links = read_token_links(config, corpora.train, encoded, tokenizers)
-        fingerprint = f"{fingerprint}-{links.digest()}"
     folds_case = tokenizers.target.folds_case
     rule = ScoringRule(tokenize, folds_case if scoring.lowercase is None else scoring.lowercase)
 
@@ -139,7 +137,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         train=train,
         train_links=links,
         mixture=training_mixture(config.data, encoded),
-        fingerprint=fingerprint,
+        fingerprint=corpora.train.fingerprint,
         valid=valid,
         valid_fingerprint=corpora.valid.fingerprint,
         test=test,

@@ -79,10 +79,7 @@ def check_same_data(config: TrainConfig, saved: str, fingerprint: str, *, last: 
     """
     if saved == fingerprint:
         return
-    what = (
-        "the training data, or the alignments of guided attention, have changed since "
-        f"{last} was written"
-    )
+    what = f"the training data have changed since {last} was written"
     keys = [key for key, marks in marks_of_keys(config).items() if Mark.data in marks]
     sections = {"data", *(key.rpartition(".")[0] for key in keys)}
     if not any(

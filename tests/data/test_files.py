@@ -91,7 +91,7 @@ def test_pairs_follow_each_other_with_the_tag_and_number_of_their_corpus():
         Pair("a b", "A B", None, part=0),
         None,
         Pair("c", "C", None, part=0),
-        Pair("<x> d", "D", None, part=1, num_tags=1),
+        Pair("<x> d", "D", None, part=1),
     ]
     assert list(corpus) == [pair for pair in corpus.lines() if pair is not None]
     assert corpus.num_lines == 4

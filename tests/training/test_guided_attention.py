@@ -1,4 +1,3 @@
-import gzip
 import json
 import logging
 import math
@@ -31,8 +30,8 @@ def write_text(folder: Path, alignments: list[str]) -> Path:
 
 def guided_config(folder: Path, alignments: list[str], *overrides: str) -> TrainConfig:
     path = write_text(folder, alignments)
-    given = f"training.guided_attention.alignments='{path}'"
-    return tiny_config(folder, GUIDED, given, *overrides)
+    train = f"data.train=['{folder}/a.train','{folder}/b.train','{path}']"
+    return tiny_config(folder, GUIDED, train, *overrides)
 
 
 def links_of(data: PreparedData) -> list[set[tuple[int, int]]]:
@@ -56,13 +55,11 @@ def test_pairs_left_out_do_not_shift_the_links_of_others(tmp_path):
 
 
 def test_links_count_no_tags_and_run_through_all_corpora(tmp_path):
-    path = write_text(tmp_path, [*ALIGNMENTS, *ALIGNMENTS])
-    given = f"training.guided_attention.alignments='{path}'"
-    files = f"files: ['{tmp_path}/a.train','{tmp_path}/b.train']"
-    plain = links_of(prepare_data(guided_config(tmp_path / "plain", ALIGNMENTS)))
+    plain = links_of(prepare_data(guided_config(tmp_path, ALIGNMENTS)))
+    files = f"files: ['{tmp_path}/a.train','{tmp_path}/b.train','{tmp_path}/links.txt']"
 
     corpora = f"data.train={{first: {{{files}}}, second: {{{files}, tag: '<2b>'}}}}"
-    data = prepare_data(tiny_config(tmp_path, GUIDED, given, corpora))
+    data = prepare_data(tiny_config(tmp_path, GUIDED, corpora))
 
     # The tag is a token. The space after it is none.
     assert links_of(data) == [*plain, *({(t, s + 1) for t, s in row} for row in plain)]
@@ -91,59 +88,31 @@ def test_a_line_without_links_leaves_its_pair_unguided(tmp_path):
     assert links == [set(), {(1, 0), (2, 0)}, set(), set()]
 
 
-@pytest.mark.parametrize(
-    ("alignments", "message"),
-    [
-        (ALIGNMENTS[:5], r"links\.txt: 5 lines, but the training text has more"),
-        ([], r"links\.txt: 0 lines, but the training text has more"),
-        ([*ALIGNMENTS, ""], r"links\.txt: more lines than the 6 of the training text"),
-        ([""] * 6, r"alignments=.*links\.txt: the alignments have no links"),
-        (["", "0_0"], r"links\.txt:2: '0_0' is not a link"),
-        (["", "", "x"], r"links\.txt:3: 'x' is not a link"),
-        (
-            ["", "", "", "0-0 3-1"],
-            r"links\.txt:4: link 3-1 lies outside the pair .source words: 3, target words: 3",
-        ),
-        (
-            ["", "", "", "0p3"],
-            r"links\.txt:4: link 0-3 lies outside the pair .source words: 3, target words: 3",
-        ),
-    ],
-)
-def test_a_file_that_does_not_fit_the_text_is_refused(tmp_path, alignments, message):
-    with pytest.raises(ValueError, match=message):
-        prepare_data(guided_config(tmp_path, alignments))
+def test_text_without_any_links_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"weight: the training text has no links; give word"):
+        prepare_data(guided_config(tmp_path, [""] * 6))
 
 
-def test_a_missing_file_is_named_before_data_are_read(tmp_path):
-    config = tiny_config(tmp_path, GUIDED, "training.guided_attention.alignments=none.txt")
-    (tmp_path / "a.train").unlink()
-
-    with pytest.raises(FileNotFoundError, match=r"guided_attention\.alignments=none\.txt: no such"):
-        prepare_data(config)
-
-
-def test_text_without_links_and_without_a_file_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"alignments=null uses the links of the corpus, but"):
+def test_text_without_a_file_of_links_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"weight: pair 1 has no links; give .*my/a\.align"):
         prepare_data(tiny_config(tmp_path, GUIDED))
 
 
-def test_weight_zero_reads_nothing(tmp_path):
-    data = prepare_data(tiny_config(tmp_path, "training.guided_attention.alignments=none.txt"))
+def test_weight_zero_uses_no_links(tmp_path):
+    config = guided_config(tmp_path, ALIGNMENTS, "training.guided_attention.weight=0")
 
-    assert data.train_links is None
+    assert prepare_data(config).train_links is None
 
 
-def test_the_fingerprint_depends_on_used_alignments(tmp_path):
-    plain = prepare_data(tiny_config(tmp_path / "plain")).fingerprint
-    fingerprints = []
-    for alignments in (ALIGNMENTS, ALIGNMENTS, ["0-0", *ALIGNMENTS[1:]]):
-        fingerprints.append(prepare_data(guided_config(tmp_path, alignments)).fingerprint)
+def test_the_fingerprint_depends_on_the_links(tmp_path):
+    other = ["0-0", *ALIGNMENTS[1:]]
 
-    off = prepare_data(tiny_config(tmp_path)).fingerprint
-    assert fingerprints[0] == fingerprints[1]
-    assert fingerprints[0].startswith(off)
-    assert len({plain, off, *fingerprints}) == 4
+    first, second, changed = (
+        prepare_data(guided_config(tmp_path, links)).fingerprint
+        for links in (ALIGNMENTS, ALIGNMENTS, other)
+    )
+
+    assert first == second != changed
 
 
 NUMBERS = {"eins": "one", "zwei": "two", "drei": "three", "vier": "four", "elf": "eleven"}
@@ -200,7 +169,7 @@ def test_links_are_read_once_and_logged_each_time(tmp_path, caplog, monkeypatch)
     first = prepare_data(config)
     logged = [message for message in caplog.messages if "guide" in message]
     caplog.clear()
-    monkeypatch.setattr("seq2seq.training.guided_attention.read_links", None)
+    monkeypatch.setattr("seq2seq.training.guided_attention.link_tokens", None)
 
     again = prepare_data(config)
 
@@ -208,26 +177,3 @@ def test_links_are_read_once_and_logged_each_time(tmp_path, caplog, monkeypatch)
     assert again.fingerprint == first.fingerprint
     assert [message for message in caplog.messages if "guide" in message] == logged
     assert len(logged) == 1
-
-
-def test_links_of_a_third_file_are_those_of_a_file_of_alignments(tmp_path):
-    plain = prepare_data(guided_config(tmp_path, ALIGNMENTS))
-    files = f"files: ['{tmp_path}/a.train','{tmp_path}/b.train','{tmp_path}/links.txt']"
-
-    once = f"data.train={{first: {{{files}}}}}"
-    tagged = f"data.train={{first: {{{files}}}, second: {{{files}, tag: '<2b>'}}}}"
-
-    assert links_of(prepare_data(tiny_config(tmp_path, GUIDED, once))) == links_of(plain)
-    both = links_of(prepare_data(tiny_config(tmp_path, GUIDED, tagged)))
-    assert both == [*links_of(plain), *({(t, s + 1) for t, s in row} for row in links_of(plain))]
-
-
-def test_a_gzipped_file_of_links_is_read(tmp_path):
-    plain = prepare_data(guided_config(tmp_path, ALIGNMENTS))
-    path = tmp_path / "links.txt.gz"
-    path.write_bytes(gzip.compress((tmp_path / "links.txt").read_bytes()))
-    given = f"training.guided_attention.alignments='{path}'"
-
-    zipped = prepare_data(tiny_config(tmp_path, GUIDED, given))
-
-    assert links_of(zipped) == links_of(plain)

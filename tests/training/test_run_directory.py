@@ -168,7 +168,6 @@ def test_a_directory_that_is_not_writable_is_refused(directory, monkeypatch, dep
             "training.log_every=7",
             "training.validation.num_samples=0",
             "training.validation.batch_size=3",
-            "training.guided_attention.alignments=moved.align",
             "decoding=beam",
             "data.cache_dir=/elsewhere",
             "run_name=other",

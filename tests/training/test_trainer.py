@@ -328,7 +328,7 @@ def test_changed_training_data_are_refused(make):
     trainer = make()
     state = {"fingerprint": "other", "progress": {}, "updater": {}}
 
-    with pytest.raises(ValueError, match="the training data, or the alignments"):
+    with pytest.raises(ValueError, match="the training data have changed since"):
         trainer.load_state(state, saved=trainer.config)
 
 
