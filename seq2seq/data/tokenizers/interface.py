@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from itertools import chain
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -114,42 +114,18 @@ def word_indices(text: str, surfaces: Sequence[str | None]) -> list[int]:
     return indices
 
 
-_ConfigType = TypeVar("_ConfigType", bound=TokenizerConfig)
-_Train = Callable[[_ConfigType, Corpus], TokenizerPair]
-_Restore = Callable[[TokenizerState], Tokenizer]
-
-RESTORERS: dict[str, _Restore] = {}
+RESTORERS: dict[str, Callable[[TokenizerState], Tokenizer]] = {}
 """Functions that restore a tokenizer, by the "kind" of its state."""
 
 
 @singledispatch
 def train_plain(config: TokenizerConfig, corpus: Corpus) -> TokenizerPair:
-    """Train tokenizers that have no symbols."""
-    raise TypeError(f"no tokenizer is registered for {type(config).__name__}")
+    """Train tokenizers that have no symbols.
 
-
-def register_tokenizer(
-    config_type: type[_ConfigType], *, kind: str, restore: _Restore
-) -> Callable[[_Train[_ConfigType]], _Train[_ConfigType]]:
-    """Register the decorated function, which trains the tokenizers of a config type.
-
-    Args:
-        config_type: Type of the configuration.
-        kind: Value of "kind" in the state of these tokenizers.
-        restore: Function that turns such a state into a tokenizer again.
-
-    Raises:
-        ValueError: The config type or the kind is registered already.
+    The type of the configuration selects the function: a new kind of tokenizer registers its own
+    with `@train_plain.register`, and adds to `RESTORERS`.
     """
-    if config_type in train_plain.registry or kind in RESTORERS:
-        raise ValueError(f"tokenizer kind {kind!r} or its {config_type.__name__} is taken")
-
-    def register(train: _Train[_ConfigType]) -> _Train[_ConfigType]:
-        train_plain.register(config_type)(train)
-        RESTORERS[kind] = restore
-        return train
-
-    return register
+    raise TypeError(f"no tokenizer is registered for {type(config).__name__}")
 
 
 class SymbolTokenizer:

@@ -16,11 +16,12 @@ from torch import Tensor
 from seq2seq.data.config import SentencePieceConfig, SentencePieceModel
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import (
+    RESTORERS,
     SPACE_LABEL,
     UNKNOWN_SURFACE,
     TokenizerPair,
     TokenizerState,
-    register_tokenizer,
+    train_plain,
     word_indices,
 )
 from seq2seq.runtime.numerics import derive_seed
@@ -112,7 +113,10 @@ def _restore(state: TokenizerState) -> SentencePieceTokenizer:
     return SentencePieceTokenizer(np.asarray(model).tobytes())
 
 
-@register_tokenizer(SentencePieceConfig, kind=KIND, restore=_restore)
+RESTORERS[KIND] = _restore
+
+
+@train_plain.register
 def _train(config: SentencePieceConfig, corpus: Corpus) -> TokenizerPair:
     if config.joint:
         lines = (line for pair in corpus for line in (pair.source, pair.target))

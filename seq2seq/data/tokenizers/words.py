@@ -23,12 +23,13 @@ from torch import Tensor
 from seq2seq.data.config import CharactersConfig, WordsConfig
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import (
+    RESTORERS,
     SPACE_LABEL,
     UNKNOWN_SURFACE,
     Tokenizer,
     TokenizerPair,
     TokenizerState,
-    register_tokenizer,
+    train_plain,
     word_indices,
 )
 from seq2seq.files.paths import check_readable, expand_home
@@ -166,13 +167,16 @@ def _restore_words(state: TokenizerState) -> WordTokenizer:
     )
 
 
-@register_tokenizer(CharactersConfig, kind=_CHARACTERS, restore=_restore_characters)
+RESTORERS |= {_CHARACTERS: _restore_characters, _WORDS: _restore_words}
+
+
+@train_plain.register
 def _train_characters(config: CharactersConfig, corpus: Corpus) -> TokenizerPair:
     source, target = (_choose(config, counts, name) for name, counts in _count(corpus, list, list))
     return TokenizerPair(CharacterTokenizer(source), CharacterTokenizer(target))
 
 
-@register_tokenizer(WordsConfig, kind=_WORDS, restore=_restore_words)
+@train_plain.register
 def _train_words(config: WordsConfig, corpus: Corpus) -> TokenizerPair:
     tokenizers = (config.source_tokenizer, config.target_tokenizer)
     build_source, build_target = (

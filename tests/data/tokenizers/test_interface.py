@@ -17,7 +17,6 @@ from seq2seq.data.tokenizers.interface import (
     check_tags,
     check_user_symbols,
     leading_symbols,
-    register_tokenizer,
     required_tags,
     tokenizers_from_state,
     tokenizers_state,
@@ -184,14 +183,6 @@ def test_an_unknown_kind_of_state_is_refused():
         ValueError, match="unknown tokenizer kind 'runes'; one of: characters, sent"
     ):
         tokenizers_from_state({"joint": {"kind": "runes"}})
-
-
-@pytest.mark.parametrize(
-    ("config_type", "kind"), [(TokenizerConfig, "characters"), (CharactersConfig, "runes")]
-)
-def test_a_kind_and_a_config_type_are_registered_once(config_type, kind):
-    with pytest.raises(ValueError, match=f"tokenizer kind '{kind}' or its {config_type.__name__}"):
-        register_tokenizer(config_type, kind=kind, restore=lambda state: None)
 
 
 SYMBOLS = ["<2de>", "<2fr>"]
