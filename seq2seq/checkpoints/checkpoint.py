@@ -10,7 +10,7 @@ from torch import Tensor
 
 from seq2seq.checks import Mark
 from seq2seq.config.schema import TrainConfig, build_model
-from seq2seq.config.serialization import config_differences, config_from_checkpoint, config_to_dict
+from seq2seq.config.serialization import config_differences, config_from_dict, config_to_dict
 from seq2seq.data.cache import digest
 from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
@@ -134,7 +134,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         raise FileNotFoundError(f"checkpoint={path}: no such file; train one with train.py")
     content = _read(path)
     try:
-        config = config_from_checkpoint(content["config"])
+        config = config_from_dict(content["config"])
     except ValueError as error:
         raise ValueError(f"checkpoint={path}: {error}{_versions(content)}") from error
     try:

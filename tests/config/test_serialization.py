@@ -6,7 +6,6 @@ import yaml
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import (
     config_differences,
-    config_from_checkpoint,
     config_from_dict,
     config_to_dict,
     flatten_config,
@@ -140,72 +139,24 @@ def content():
 
 
 @pytest.mark.parametrize(
-    "keys",
-    [
-        ("init_from",),
-        ("training", "optimizer", "clip_norm"),
-        ("tokenizer", "normalization"),
-        ("data", "dropout"),
-    ],
-)
-def test_a_key_of_training_that_an_earlier_version_lacked_gets_the_default(content, keys):
-    part = content
-    for key in keys[:-1]:
-        part = part[key]
-    expected = part.pop(keys[-1])
-
-    restored = config_to_dict(config_from_checkpoint(content))
-
-    for key in keys[:-1]:
-        restored = restored[key]
-    assert restored[keys[-1]] == expected
-
-
-def test_a_key_of_training_that_a_later_version_added_is_dropped(content):
-    content["training"]["label_smoothing"] = 0.25  # the other values are kept
-    content["training"]["optimizer"]["momentum"] = 0.9
-    content["notes"] = "of another version"
-
-    assert config_from_checkpoint(content) == load_config(
-        "data=multi30k", "attention=dot", "seed=7", "training.label_smoothing=0.25"
-    )
-
-
-@pytest.mark.parametrize(
     ("part", "key"), [("model", "encoder"), ("attention", "name"), ("decoding", "name")]
 )
-def test_a_missing_key_that_translating_reads_is_an_error(content, part, key):
+def test_a_missing_key_is_an_error(content, part, key):
     del content[part][key]
 
     with pytest.raises(ValueError, match=f"lacks {part}.{key}|cannot read the configuration"):
-        config_from_checkpoint(content)
+        config_from_dict(content)
 
 
-@pytest.mark.parametrize("part", ["model", "attention", "decoding"])
-def test_an_unknown_key_that_translating_would_read_is_an_error(content, part):
+@pytest.mark.parametrize("part", ["model", "attention", "decoding", "training"])
+def test_an_unknown_key_is_an_error(content, part):
     content[part]["depth"] = 3
 
     with pytest.raises(ValueError, match="depth"):
-        config_from_checkpoint(content)
-
-
-@pytest.mark.parametrize("name", ["${oc.env:HOME}", "sqlite", None])
-def test_data_of_an_unknown_kind_become_the_default_and_are_not_composed(content, name):
-    content["data"] = {"name": name, "server": "localhost"}
-
-    assert config_from_checkpoint(content).data == load_config().data
+        config_from_dict(content)
 
 
 @pytest.mark.parametrize("content", [{}, [], {"model": 3}, {"data": []}])
 def test_content_of_another_shape_is_an_error(content):
     with pytest.raises(ValueError, match=r"cannot read the configuration|lacks"):
-        config_from_checkpoint(content)
-
-
-def test_a_configuration_of_own_files_keeps_them():
-    files = ("data.train=[a.de,a.en]", "data.valid=[b.de,b.en]", "data.test=[c.de,c.en]")
-    config = load_config("data=files", *files)
-    content = config_to_dict(config)
-    del content["training"]["kernels"]
-
-    assert config_from_checkpoint(content) == config
+        config_from_dict(content)
