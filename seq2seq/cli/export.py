@@ -39,7 +39,7 @@ class ExportConfig(Config):
     checkpoint: FilePath
     """A file, or a directory that contains best.pt."""
     plugins: list[str]
-    """Python files or modules that register the attention type in use."""
+    """Python files that register the attention type in use."""
     output: FilePath
     """The folder to write, or with format=web the HTML file."""
     format: ExportFormat

@@ -5,11 +5,8 @@ one loads nothing.
 """
 
 import importlib
-import importlib.util
-import os
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
@@ -21,14 +18,14 @@ KEY = "plugins"
 
 
 def load_plugins(plugins: Sequence[str]) -> None:
-    """Load Python code that registers attention types or searches; a second time changes nothing.
+    """Load Python files that register attention types or searches; a second time changes nothing.
 
     Args:
-        plugins: Files, which end in .py and start from the current directory, or names of
-            importable modules. A file imports its neighbours as `from . import NAME`.
+        plugins: Paths, which start from the current directory. A file imports its neighbours as
+            `from . import NAME`.
 
     Raises:
-        ValueError: A plug-in is not Python, raises an error or has the name of another module.
+        ValueError: A plug-in is not Python, raises an error or has the name of another one.
         OSError: There is no such file.
         TypeError: The plug-ins are one text.
 
@@ -45,12 +42,31 @@ def load_plugins(plugins: Sequence[str]) -> None:
     if isinstance(plugins, str):
         raise TypeError(f"the plug-ins must be a list: load_plugins([{plugins!r}])")
     for plugin in plugins:
-        is_file = plugin.endswith(".py") or os.sep in plugin
-        _import(plugin, _make_importable(plugin) if is_file else plugin)
+        _load(plugin)
+
+
+def _load(plugin: str) -> None:
+    path = expand_home(plugin, key=KEY).resolve()
+    check_readable(path, name=f"{KEY}={plugin}")
+    if path.suffix != ".py" or not path.stem.isidentifier():
+        raise ValueError(
+            f"{KEY}={plugin} must be a Python file whose name is a Python name, as cosine.py"
+        )
+    plugin_modules.add_folder(str(path.parent))
+    importlib.invalidate_caches()  # Python may have listed the folder before the file was written
+    try:
+        module = importlib.import_module(f"{plugin_modules.__name__}.{path.stem}")
+    except (Exception, SystemExit) as error:  # a plug-in may raise anything
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+        place = f", line {lines[-1]}" if lines else ""  # a SyntaxError names its own
+        raise ValueError(f"{KEY}={plugin}{place}: {type(error).__name__}: {error}") from error
+    if module.__file__ != str(path):
+        raise ValueError(f"{KEY}={plugin} has the name of the plug-in {module.__file__}; rename it")
 
 
 def load_plugins_of(overrides: Sequence[str]) -> None:
-    """Load the plug-ins that `plugins=...` names, before the other overrides are read.
+    """Load the plug-ins that `plugins=[...]` names among the overrides of a training.
 
     Hydra's choices are the registered types, so the task function would come too late.
     """
@@ -76,55 +92,3 @@ def how_to_load(plugins: object) -> str:
         f"; its run had the plug-ins {as_argument(plugins)}, which are loaded only if you give "
         "this key, or in Python call seq2seq.load_plugins"
     )
-
-
-def _make_importable(plugin: str) -> str:
-    """Return the name of a file's module, which can be imported from now on."""
-    path = expand_home(plugin, key=KEY).resolve()
-    check_readable(path, name=f"{KEY}={plugin}")
-    if path.suffix != ".py" or not path.stem.isidentifier():
-        raise ValueError(
-            f"{KEY}={plugin} must be a Python file whose name is a Python name, as cosine.py"
-        )
-    plugin_modules.add_folder(str(path.parent))
-    importlib.invalidate_caches()  # the file may be younger than the last look at its folder
-    name = f"{plugin_modules.__name__}.{path.stem}"
-    found = importlib.util.find_spec(name)
-    if found is None or found.origin is None or Path(found.origin) != path:
-        raise ValueError(
-            f"{KEY}={plugin} has the name of the plug-in {found and found.origin}; rename it"
-        )
-    return name
-
-
-def _import(plugin: str, name: str) -> None:
-    try:
-        module = importlib.import_module(name)
-    except SyntaxError as error:
-        raise ValueError(
-            f"{KEY}={plugin} is not Python: line {error.lineno}: {error.msg}"
-        ) from error
-    except (Exception, SystemExit) as error:  # a plug-in may raise anything
-        if isinstance(error, ModuleNotFoundError) and error.name in (name, name.split(".")[0]):
-            raise ValueError(
-                f"{KEY}={plugin}: there is no such module; give a file, {KEY}=[DIR/NAME.py], or a "
-                "module that Python can import"
-            ) from error
-        raise ValueError(
-            f"{KEY}={plugin}{_line(error)}: {type(error).__name__}: {error}"
-        ) from error
-    if module.__file__ is None:
-        raise ValueError(f"{KEY}={plugin} is a directory; give a file, {KEY}=[{plugin}/NAME.py]")
-
-
-def _line(error: BaseException) -> str:
-    """Return the line of a plug-in's code that raised an error."""
-    package = Path(__file__).parents[1]
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith("<frozen")
-        and not Path(frame.filename).is_relative_to(package)
-        and "importlib" not in Path(frame.filename).parts
-    ]
-    return f", line {frames[-1].lineno}" if frames else ""

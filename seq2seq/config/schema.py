@@ -267,7 +267,7 @@ class TrainConfig(Config):
     """Keys, or groups of keys, that may change when the run is resumed."""
     # A plug-in is found by the name of its type, wherever its file is now.
     plugins: Annotated[list[str], Mark.free, Mark.start] = field(default_factory=list)
-    """Python files or modules that register attention types and searches; see `load_plugins`."""
+    """Python files that register attention types and searches; see `load_plugins`."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)

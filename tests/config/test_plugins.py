@@ -76,7 +76,7 @@ def place(tmp_path, monkeypatch):
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:
-        if name.startswith((f"{plugin_modules.__name__}.", "plugged")):
+        if name.startswith(f"{plugin_modules.__name__}."):
             del sys.modules[name]
 
 
@@ -105,15 +105,6 @@ def test_file_registers_a_search():
     config = load_config(f"plugins=[{plugin}]", "decoding=plugged_search")
 
     assert type(config.decoding) is decoding_config_types()["plugged_search"]
-
-
-def test_module_is_loaded_by_its_name(monkeypatch):
-    write("plugged_module.py", ATTENTION.format(name="plugged"))
-    monkeypatch.syspath_prepend("my")
-
-    load_plugins(["plugged_module"])
-
-    assert "plugged" in attention_config_types()
 
 
 def test_file_imports_its_neighbour():
@@ -147,7 +138,7 @@ def test_last_of_several_overrides_is_loaded_as_hydra_takes_it():
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("bad.py", "x = 1\ndef (:\n", r" is not Python: line 2: invalid syntax"),
+        ("bad.py", "x = 1\ndef (:\n", r": SyntaxError: invalid syntax \(bad\.py, line 2\)"),
         ("boom.py", "x = 1\ny = 1 / 0\n", r", line 2: ZeroDivisionError: division by zero"),
         ("ends.py", "import sys\nsys.exit(0)\n", r", line 2: SystemExit: 0"),
         ("lacks.py", "import no_such_thing\n", r", line 1: ModuleNotFoundError: No module named"),
@@ -192,16 +183,10 @@ def test_misspelt_path_is_refused():
         load_plugins(["my/cosin.py"])
 
 
-def test_module_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match=r"^plugins=cosin: there is no such module; give a file"):
-        load_plugins(["cosin"])
-
-
-def test_directory_is_refused(monkeypatch):
+def test_directory_is_refused():
     write("a.py", "")
-    monkeypatch.syspath_prepend(".")
 
-    with pytest.raises(ValueError, match=r"^plugins=my is a directory; give a file"):
+    with pytest.raises(IsADirectoryError, match=r"^plugins=my is a directory; give the name of a"):
         load_plugins(["my"])
 
 
