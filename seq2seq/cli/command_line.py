@@ -1,4 +1,4 @@
-"""Shared by all commands: arguments as Hydra expects them, errors in one line, next commands."""
+"""Shared by all commands: arguments as Hydra expects them, and errors in one line."""
 
 import argparse
 import contextlib
@@ -6,12 +6,10 @@ import functools
 import gc
 import os
 import shlex
-import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 import hydra
 from hydra._internal.utils import get_args_parser
@@ -26,12 +24,9 @@ from seq2seq.config.composition import (
     quote_value,
     to_dataclass,
 )
-from seq2seq.config.plugins import KEY, as_argument, load_plugins_of
+from seq2seq.config.plugins import KEY, load_plugins_of
 from seq2seq.runtime.process import interrupts_in_one_line, log_to_stderr
 from seq2seq.runtime.torchrun import LostProcessError, report_failure
-
-if TYPE_CHECKING:
-    from seq2seq.config.schema import TrainConfig  # it would load torch, which scoring does without
 
 _Config = TypeVar("_Config", bound=Config)
 _Parameters = ParamSpec("_Parameters")
@@ -217,38 +212,3 @@ def one_line_errors(function: Callable[_Parameters, _Result]) -> Callable[_Param
             return function(*args, **kwargs)
 
     return wrapped
-
-
-def next_steps(config: "TrainConfig", path: Path) -> dict[str, str]:
-    """Return the commands that fit the finished run in a directory, by purpose."""
-    plugins = [as_argument(config.plugins)] if config.plugins else []
-    program = Path(sys.executable).with_name("tensorboard")
-    python = [relative(Path(sys.executable)), "-m", "tensorboard.main"]
-    tensorboard = [relative(program)] if program.exists() else python
-    commands = {
-        "translate": [*command("translate"), f"checkpoint={path}", *plugins],
-        "look": [*tensorboard, "--logdir", str(path.parent)],
-    }
-    if config.data.name == "grammar":
-        commands["real text"] = [*command("train"), "data=multi30k"]
-    return {purpose: shlex.join(words) for purpose, words in commands.items()}
-
-
-def command(name: str) -> list[str]:
-    """Return how "train" or "translate" is called, in the way that this process was called."""
-    script = Path(sys.argv[0])
-    module = getattr(sys.modules["__main__"], "__spec__", None)
-    if module is not None and module.name.startswith("seq2seq."):  # python -m seq2seq.cli.train
-        return [relative(Path(sys.executable)), "-m", f"seq2seq.cli.{name}"]
-    if script.suffix == ".py" and (script.parent / f"{name}.py").exists():
-        return [relative(Path(sys.executable)), str(script.parent / f"{name}.py")]
-    program = script.with_name(f"seq2seq-{name}")
-    found = shutil.which(program.name)
-    is_found = found is not None and Path(found).resolve() == program.resolve()
-    return [program.name if is_found or not program.exists() else relative(program.absolute())]
-
-
-def relative(program: Path) -> str:
-    """Return the path from the working directory where the program is below it."""
-    is_below = program.is_relative_to(Path.cwd())
-    return str(program.relative_to(Path.cwd()) if is_below else program)

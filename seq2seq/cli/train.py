@@ -14,22 +14,10 @@ with imports_in_one_line():
     from hydra.types import RunMode
     from omegaconf import DictConfig
 
-    from seq2seq.cli.command_line import (
-        command,
-        next_steps,
-        one_line_errors,
-        read_arguments,
-        relative,
-        run_script,
-    )
+    from seq2seq.cli.command_line import one_line_errors, read_arguments, run_script
     from seq2seq.cli.sweep import launched_job, run_job, stopped_sweeps_in_one_line
-    from seq2seq.config.composition import (
-        check_repeated_keys,
-        config_directory,
-        quote_where_needed,
-        to_dataclass,
-    )
-    from seq2seq.config.plugins import load_plugins, load_plugins_of
+    from seq2seq.config.composition import check_repeated_keys, config_directory, to_dataclass
+    from seq2seq.config.plugins import as_argument, load_plugins, load_plugins_of
     from seq2seq.config.schema import TrainConfig, register_schemas
     from seq2seq.files.paths import expand_home
     from seq2seq.runtime.process import keep_freed_memory
@@ -61,18 +49,24 @@ def _train(composed: DictConfig) -> float | None:
     """Train once, or one job of a sweep; return the value for a sweeper to maximise."""
     hydra_config = HydraConfig.get()
     load_plugins(composed.plugins)  # a launcher's process has not read the command line
+    is_job = hydra_config.mode is RunMode.MULTIRUN
     try:
-        if hydra_config.mode is RunMode.MULTIRUN:
+        if is_job:
             path = Path(hydra_config.runtime.output_dir)
             with launched_job(path.name):
                 return run_job(path, lambda: _train_job(to_dataclass(composed, TrainConfig), path))
         config = to_dataclass(composed, TrainConfig)
-        parent = expand_home(config.checkpoint_dir, key="checkpoint_dir")
-        return _train_into(config, parent / config.run_name)
+        path = expand_home(config.checkpoint_dir, key="checkpoint_dir") / config.run_name
+        score = _train_into(config, path)
     except Interrupted as stop:
         if is_first_process():
-            print(f"stopped: {stop}; continue with: {_resume_command()}", file=sys.stderr)
+            sweep = f"hydra.sweep.dir={hydra_config.sweep.dir} resume=auto"
+            keys = sweep if is_job else "resume=true"
+            print(f"stopped: {stop}; the same command with {keys} continues", file=sys.stderr)
         sys.exit(stop.exit_code)
+    if is_first_process():
+        print(f"\n{_next_commands(config, path)}", file=sys.stderr)
+    return score
 
 
 def _train_job(config: TrainConfig, path: Path) -> float:
@@ -85,38 +79,20 @@ def _train_into(config: TrainConfig, path: Path) -> float:
 
     A sweeper that saw test scores would fit the configuration to the test set.
     """
-    valid = run_training(config, path, next_steps=next_steps(config, path)).valid
+    valid = run_training(config, path).valid
     return metric_value(valid, config.training.validation.metric)
 
 
-def _resume_command() -> str:
-    """Return the command that continues the run or the sweep; in a launched process, its job."""
-    hydra_config = HydraConfig.get()
-    given, resume = list(hydra_config.overrides.task), "resume=true"
-    places: dict[str, str] = {}
-    if hydra_config.mode is RunMode.MULTIRUN:
-        path = Path(hydra_config.runtime.output_dir)
-        places = {"checkpoint_dir": str(path.parent), "run_name": path.name}
-        if str(hydra_config.runtime.choices["hydra/launcher"]) == "basic":
-            given, resume = sys.argv[1:], "resume=auto"
-            places = {"hydra.sweep.dir": str(hydra_config.sweep.dir)}
-    replaced = tuple(f"{key}=" for key in ("resume", "overwrite", *places))
-    kept = [each for each in given if not each.startswith(replaced)]
-    kept += [f"{key}={quote_where_needed(value)}" for key, value in places.items()]
-    return shlex.join([*_own_command(), *kept, resume])
-
-
-def _own_command() -> list[str]:
-    """Return how this process was started; under torchrun, how all processes were."""
-    if not (num_processes := os.environ.get("LOCAL_WORLD_SIZE")):
-        return command("train")
-    torchrun = relative(Path(sys.executable).with_name("torchrun"))
-    options = [f"--nproc-per-node={num_processes}"]
-    if (num_machines := os.environ.get("GROUP_WORLD_SIZE", "1")) != "1":
-        address = os.environ.get("MASTER_ADDR", "HOST")
-        rendezvous = ["--rdzv-backend=c10d", f"--rdzv-endpoint={address}:29500"]
-        options = [f"--nnodes={num_machines}", *options, *rendezvous]
-    return [torchrun, *options, relative(Path(sys.argv[0]))]
+def _next_commands(config: TrainConfig, path: Path) -> str:
+    """Return the commands to translate with a run and to look at its attention."""
+    script = Path(sys.argv[0])
+    translate = str(script.with_name(script.name.replace("train", "translate")))
+    python = min(sys.executable, os.path.relpath(sys.executable), key=len)
+    words = [python] * (script.suffix == ".py") + [translate, f"checkpoint={path}"]
+    if config.plugins:
+        words.append(as_argument(config.plugins))
+    look = [python, "-m", "tensorboard.main", "--logdir", str(path.parent)]
+    return f"Next:\n  translate  {shlex.join(words)}\n  look       {shlex.join(look)}"
 
 
 if __name__ == "__main__":

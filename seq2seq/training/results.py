@@ -81,8 +81,8 @@ def _write(trainer: Trainer, found: FinalScores, average: BestAverage | None) ->
     draw_results(directory.tensorboard, trainer.config, _measures(found, results), update=update)
 
 
-def log_results(trainer: Trainer, found: FinalScores, next_steps: Mapping[str, str]) -> None:
-    """Log the test scores, some translations and the next commands, by purpose."""
+def log_results(trainer: Trainer, found: FinalScores) -> None:
+    """Log the test scores and some translations."""
     config, evaluation = trainer.config, found.test or found.valid
     data = trainer.data.test or trainer.data.valid
     scores, alignment = evaluation.scores, evaluation.alignment
@@ -104,10 +104,6 @@ def log_results(trainer: Trainer, found: FinalScores, next_steps: Mapping[str, s
             f"  {config.data.source}  {data.sources[index]}",
             f"  {config.data.target}  {evaluation.translations[index]}",
         ]
-    if next_steps:
-        width = max(map(len, next_steps))
-        lines += ["", "Next:"]
-        lines += [f"  {purpose:<{width}}  {command}" for purpose, command in next_steps.items()]
     logger.info("%s", "\n".join(lines))
 
 

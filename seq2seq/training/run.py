@@ -3,7 +3,7 @@
 import contextlib
 import gc
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,15 +35,12 @@ from seq2seq.training.trainer import Trainer
 logger = logging.getLogger(__name__)
 
 
-def run_training(
-    config: TrainConfig, path: str | Path, *, next_steps: Mapping[str, str] | None = None
-) -> FinalScores:
+def run_training(config: TrainConfig, path: str | Path) -> FinalScores:
     """Train a model, score its best checkpoint on the test set and write the results.
 
     Args:
         config: The configuration, for example of `load_config`.
         path: The run directory, which gets the checkpoints, results, curves and log.
-        next_steps: Commands to log at the end, by purpose.
 
     Returns:
         The scores of the best checkpoint; in a run of several processes, in each of them.
@@ -78,7 +75,7 @@ def run_training(
             trainer.train()
             scores = write_results(trainer)
             if ranks.is_first:
-                log_results(trainer, scores, next_steps or {})
+                log_results(trainer, scores)
             ranks.barrier()  # an error of the first process, which writes alone, ends all of them
             return scores
 

@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -90,6 +89,8 @@ def test_a_directory_that_holds_a_run_is_refused_unless_told_what_to_do(train, c
     code, out, err = train(*arguments)
 
     assert first[:2] == (0, "")
+    assert f" {ROOT}/translate.py checkpoint=checkpoints/mine\n" in first[2]
+    assert first[2].endswith(" -m tensorboard.main --logdir checkpoints\n")
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["checkpoints"]
     assert (code, out) == (2, "")
     assert err.startswith("error: checkpoints/mine has a run already; continue it with resume")
@@ -118,7 +119,7 @@ def test_a_run_that_explodes_is_one_line_that_names_the_update(train, corpus):
 
 
 def test_a_stopped_run_saves_and_names_the_command_that_continues_it(train, corpus, tmp_path):
-    arguments = [*corpus, "training.max_epochs=100000", "run_name=mine", "overwrite=true"]
+    arguments = [*corpus, "training.max_epochs=100000", "run_name=mine"]
     process = start(*arguments, cwd=tmp_path / "work")
     assert process.stderr is not None
     for line in process.stderr:
@@ -131,12 +132,9 @@ def test_a_stopped_run_saves_and_names_the_command_that_continues_it(train, corp
     assert out == ""
     # Some versions of torch add lines of their own when the interpreter ends.
     last = next(line for line in err.splitlines() if line.startswith("stopped: "))
-    assert last.startswith("stopped: SIGTERM; continue with: ")
+    assert last == "stopped: SIGTERM; the same command with resume=true continues"
     assert (tmp_path / "work" / "checkpoints" / "mine" / "last.pt").exists()
-    command = shlex.split(last.partition("train.py ")[2])
-    assert command[-1] == "resume=true"
-    assert "overwrite=true" not in command
-    code, out, err = train(*command, "training.max_updates=3")
+    code, out, err = train(*arguments, "resume=true", "training.max_updates=3")
     assert (code, out) == (0, "")
     assert "resumed after update" in err
 
@@ -248,17 +246,17 @@ def test_a_signal_stops_a_sweep_and_names_the_command_that_continues_it(train, c
         return original(self, *arguments)
 
     arguments = [each for each in corpus if not each.startswith("attention.")]
+    swept = ("attention=none,uniform", "hydra.sweep.dir='swept, two'")
     with monkeypatch.context() as patch:
         patch.setattr(trainer_module.Trainer, "_update", update)
-        sweep = "hydra.sweep.dir='swept, two'"
-        code, out, err = train("-m", *arguments, "attention=none,uniform", sweep)
+        code, out, err = train("-m", *arguments, *swept)
 
     assert (code, out) == (130, "")
     last = err.splitlines()[-1]
-    assert last.startswith("stopped: SIGINT; continue with: ")
+    again = "the same command with hydra.sweep.dir=swept, two resume=auto continues"
+    assert last == f"stopped: SIGINT; {again}"
     assert "1-files-uniform" not in err
-    command = shlex.split(last.partition("train.py ")[2])
-    code, out, err = train(*command)
+    code, out, err = train("-m", *arguments, *swept, "resume=auto")
     assert (code, out) == (0, "")
     assert "resumed after update 3" in err
     assert "1-files-uniform" in err

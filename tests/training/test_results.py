@@ -14,7 +14,6 @@ from seq2seq.training.run import run_training
 OVERRIDES = ("training.max_epochs=2", "training.validation.num_samples=0")
 ATTENTION = {"attention_entropy", "attention_coverage", "attention_sharpness"}
 """Keys of the statistics of attention."""
-NEXT_STEPS = {"translate": "python translate.py checkpoint=tiny", "look": "tensorboard"}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +28,7 @@ def log_lines(folder):
         lines: list[str] = []
         patch.setattr("tqdm.tqdm.write", lambda text, file: lines.append(text))
         config = tiny_config(folder, *OVERRIDES)
-        run_training(config, folder / "runs" / "tiny", next_steps=NEXT_STEPS)
+        run_training(config, folder / "runs" / "tiny")
     return "\n".join(lines)
 
 
@@ -95,10 +94,9 @@ def test_scored_lines_are_translations_of_the_best_checkpoint(run, split):
     assert [each.hypotheses[0].text for each in translated] == hypotheses
 
 
-def test_scores_samples_and_next_commands_are_logged(log_lines, run):
+def test_scores_and_samples_are_logged(log_lines, run):
     assert "test BLEU " in log_lines
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in log_lines
-    assert f"\nNext:\n  translate  {NEXT_STEPS['translate']}\n  look       tensorboard" in log_lines
     sources = (run.parent.parent / "a.test").read_text().splitlines()
     assert all(f"  a  {source}" in log_lines for source in sources)
 
