@@ -1,30 +1,27 @@
-"""Shared by all commands: arguments as Hydra expects them, and errors in one line."""
+"""Shared by all commands: `key=value` arguments without quotes, and errors in one line."""
 
-import argparse
 import contextlib
+import csv
+import difflib
 import functools
 import gc
 import os
-import shlex
 import sys
+import textwrap
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn, ParamSpec, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import ParamSpec, TypeVar
 
-import hydra
-from hydra._internal.utils import get_args_parser
-from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig
+import yaml  # type: ignore[import-untyped]
 
-from seq2seq.checks import Config, field_types
+from seq2seq.checks import Config, FieldType, as_yaml, field_types
 from seq2seq.config.composition import (
     USER_ERRORS,
+    check_repeated_keys,
     config_directory,
     describe_error,
-    quote_value,
-    to_dataclass,
 )
-from seq2seq.config.plugins import KEY, load_plugins_of
+from seq2seq.config.plugins import KEY, load_plugins
 from seq2seq.runtime.process import interrupts_in_one_line, log_to_stderr
 from seq2seq.runtime.torchrun import LostProcessError, report_failure
 
@@ -33,121 +30,7 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 _SHOWS_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"
-_SWEEPS = ("-m", "--multirun", "hydra.mode=MULTIRUN")
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """A parser that raises its errors as ValueError, without the usage."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(f"{message}; --help shows how the command is called")
-
-
-def read_arguments(config_type: type[Config] | None = None) -> None:
-    """Write the arguments of this process as Hydra expects them.
-
-    Args:
-        config_type: Configuration of a command without sweeps; None: of train.py.
-
-    Raises:
-        ValueError: An option is unknown, or asks a command without sweeps for one.
-    """
-    given = sys.argv[1:]
-    if config_type is not None and (sweeps := [each for each in given if each in _SWEEPS]):
-        # Hydra would create directories for it.
-        raise ValueError(
-            f"{sweeps[0]}: only train.py sweeps; run this command for each combination"
-        )
-    sys.argv[1:] = quote_plain_values(options_first(given), config_type)
-
-
-def quote_plain_values(
-    arguments: Sequence[str], config_type: type[Config] | None = None
-) -> list[str]:
-    """Quote the texts and paths of a configuration, to make Hydra take them literally.
-
-    Without quotes, a comma would start a sweep and an umlaut would be a syntax error. A quoted
-    path and `null` stay as they are. A single path for a key of several becomes a list.
-
-    Args:
-        arguments: Arguments of a command.
-        config_type: Its configuration. None: only plug-ins are quoted, as train.py sweeps over
-            values with commas.
-    """
-    types = {} if config_type is None else field_types(config_type)  # type: ignore[arg-type]
-    quoted = []
-    for argument in arguments:
-        key, equals, value = argument.partition("=")
-        bases = (list,) if key == KEY else types[key].bases if key in types else ()
-        if equals and list in bases:
-            argument = f"{key}={_quote_list(value)}"
-        elif equals and str in bases and (key == "text" or not _is_hydra_value(value)):
-            argument = f"{key}={quote_value(value)}"
-        quoted.append(argument)
-    return quoted
-
-
-def _quote_list(value: str) -> str:
-    """Quote the paths of [a,b], or make a list of one path; keep a list with quotes."""
-    if value in ("null", "???"):
-        return value
-    if not (value.startswith("[") and value.endswith("]")):
-        return f"[{value if value and _is_hydra_value(value) else quote_value(value)}]"
-    paths = value[1:-1].strip()
-    if not paths or any(quote in paths for quote in "'\""):
-        return value
-    return f"[{','.join(quote_value(path.strip()) for path in paths.split(','))}]"
-
-
-def _is_hydra_value(value: str) -> bool:
-    is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-    return is_quoted or value in ("", "null", "???")
-
-
-def options_first(arguments: Sequence[str]) -> list[str]:
-    """Put Hydra's options before the keys; its parser refuses keys on both sides of an option.
-
-    Raises:
-        ValueError: An option is unknown, such as a key with dashes.
-
-    Example:
-        >>> options_first(["seed=1,2", "-m", "attention=dot"])
-        ['-m', 'seed=1,2', 'attention=dot']
-        >>> options_first(["--checkpoint", "best.pt"])
-        Traceback (most recent call last):
-        ValueError: unknown option --checkpoint; write checkpoint=best.pt (--help shows the keys)
-    """
-    parser = OneLineParser(parents=[get_args_parser()], add_help=False)
-    parsed, unknown = parser.parse_known_intermixed_args(arguments)
-    # argparse takes an option with a space for a key.
-    unknown += [each for each in parsed.overrides if each.startswith("-")]
-    if unknown:
-        option, equals, value = unknown[0].partition("=")
-        following = [*arguments, ""][arguments.index(unknown[0]) + 1]
-        if not equals:
-            value = "..." if not following or following.startswith("-") else following
-        way_out = shlex.quote(f"{option.lstrip('-').replace('-', '_')}={value}")
-        raise ValueError(f"unknown option {option}; write {way_out} (--help shows the keys)")
-    return sorted(arguments, key=lambda each: each in parsed.overrides)
-
-
-def run_script(main: Callable[[], None]) -> None:
-    """Run a Hydra command and print any user's error in one line.
-
-    This includes errors that occur while Hydra composes the configuration.
-    """
-    before = os.environ.get("HYDRA_FULL_ERROR")
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors instead of printing them
-    try:
-        one_line_errors(main)()
-    finally:
-        if before is None:
-            del os.environ["HYDRA_FULL_ERROR"]
-        else:
-            os.environ["HYDRA_FULL_ERROR"] = before
-        # The process ends soon, and collecting garbage among all of torch's objects would take
-        # longer than translating a sentence.
-        gc.freeze()
+_TRUTH = {"true": True, "false": False}
 
 
 def run_command(
@@ -155,32 +38,139 @@ def run_command(
     config_type: type[_Config],
     function: Callable[[_Config], None],
     *,
-    register: Callable[[], None] | None = None,
+    searches: Callable[[], Mapping[str, type[Config]]] = dict,
 ) -> None:
-    """Compose the configuration of a command without sweeps, and call its function.
+    """Call the function of a command with the configuration that the arguments describe.
 
     Args:
-        name: Of the YAML file.
+        name: Name of the YAML file.
         config_type: The configuration, which the function gets.
         function: Does the work.
-        register: Registers the dataclasses that the YAML file refers to, besides this one.
+        searches: As of `load_command`.
     """
-
-    @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name=name)
-    @one_line_errors
-    def composed(config: DictConfig) -> None:
-        function(to_dataclass(config, config_type))
-
-    def read_and_compose() -> None:
-        read_arguments(config_type)
-        load_plugins_of(sys.argv[1:])
-        if register is not None:
-            register()
-        ConfigStore.instance().store(name=f"{name}_schema", node=config_type)
-        composed()
-
     log_to_stderr()
-    run_script(read_and_compose)
+    with errors_in_one_line(), interrupts_in_one_line():
+        if {"-h", "--help"} & {*sys.argv[1:]}:
+            print(_help(name), end="")
+        else:
+            function(load_command(name, config_type, sys.argv[1:], searches=searches))
+    # The process ends soon, and collecting garbage among all of torch's objects would take longer
+    # than translating a sentence.
+    gc.freeze()
+
+
+def load_command(
+    name: str,
+    config_type: type[_Config],
+    arguments: Sequence[str],
+    *,
+    searches: Callable[[], Mapping[str, type[Config]]] = dict,
+) -> _Config:
+    """Return the configuration of a command: its YAML file, changed by `key=value` arguments.
+
+    A value is taken as it stands, so none needs quotes for this program. Several paths are [a,b],
+    where single quotes keep a comma. `null` leaves an optional key without a value, unless any
+    text is a value.
+
+    Args:
+        name: Name of the YAML file.
+        config_type: The configuration.
+        arguments: Arguments of the command.
+        searches: Returns the choices of `decoding`, after the plug-ins were loaded.
+
+    Raises:
+        ValueError: A key or a choice is unknown, or a value is missing, has the wrong type or is
+            out of its range.
+    """
+    check_repeated_keys(arguments)
+    given = dict(map(_key_and_text, arguments))
+    values = _defaults(name)
+    del values["help"]
+    types = dict(field_types(config_type))  # type: ignore[arg-type]  # a class has a hash
+    if KEY in given and KEY in types:
+        load_plugins(_read_list(given[KEY]))
+    choices = searches()
+    if choices:
+        chosen = given.get("decoding", str(values["decoding"]))
+        if chosen not in choices:
+            raise ValueError(f"unknown decoding {chosen!r}; one of: {', '.join(sorted(choices))}")
+        of_search = field_types(choices[chosen])  # type: ignore[arg-type]
+        types |= {f"decoding.{field}": field_type for field, field_type in of_search.items()}
+    for key, text in given.items():
+        if key not in types:
+            raise ValueError(f"unknown key {key!r}{_hint(key, types, choices)}")
+        values[key] = _read(text, types[key])
+    for key, value in values.items():
+        if value == "???":
+            raise ValueError(f"{key} has no value; give it, {key}=...")
+    if choices:
+        options = {
+            key.removeprefix("decoding."): values.pop(key)
+            for key in given
+            if key.startswith("decoding.")
+        }
+        values["decoding"] = choices[chosen](**options)
+    return config_type(**values)
+
+
+def _key_and_text(argument: str) -> tuple[str, str]:
+    key, equals, text = argument.partition("=")
+    if not equals or key.startswith("-"):
+        raise ValueError(f"{argument!r} is not key=value; --help shows the keys")
+    return key, text
+
+
+def _defaults(name: str) -> dict[str, object]:
+    """Return the values of a command's keys, and under `help` how it is called."""
+    text = (config_directory() / f"{name}.yaml").read_text(encoding="utf-8")
+    content: dict[str, object] = yaml.safe_load(text)
+    return content
+
+
+def _help(name: str) -> str:
+    values = _defaults(name)
+    text = values.pop("help")
+    pairs = [f"{key}={as_yaml(value)}" for key, value in values.items()]
+    keys = textwrap.fill(" ".join(pairs), 78, break_long_words=False, break_on_hyphens=False)
+    return f"{text}\nAll keys with their values:\n\n{textwrap.indent(keys, '  ')}\n"
+
+
+def _read(text: str, field_type: FieldType) -> object:
+    """Convert a text to the type of its field, which checks what stays a text."""
+    bases = field_type.bases
+    if str in bases and not field_type.rules:
+        return text
+    if text == "null" and field_type.is_optional:
+        return None
+    if list in bases:
+        return _read_list(text)
+    for base, read in ((bool, _TRUTH.__getitem__), (int, int), (float, float)):
+        if base in bases:
+            with contextlib.suppress(KeyError, ValueError):
+                return read(text)
+    return text
+
+
+def _read_list(text: str) -> list[str]:
+    """Return the items of [a,b] or ['a,b',c], or the text as the only one."""
+    if not (text.startswith("[") and text.endswith("]")):
+        return [text]
+    rows = csv.reader(text[1:-1].splitlines(), quotechar="'", skipinitialspace=True)
+    return [item.strip() for row in rows for item in row]
+
+
+def _hint(key: str, types: Mapping[str, FieldType], choices: Mapping[str, type[Config]]) -> str:
+    """Return a hint at the key that may be meant."""
+    field = key.removeprefix("decoding.")
+    having = [
+        name
+        for name, search in choices.items()
+        if field in field_types(search)  # type: ignore[arg-type]
+    ]
+    if having and key != field:
+        return f"; it belongs to decoding={' or '.join(having)}"
+    near = [f"decoding.{key}"] if having else difflib.get_close_matches(key, types)
+    return f"; did you mean {' or '.join(near)}?" if near else "; --help shows the keys"
 
 
 @contextlib.contextmanager
@@ -200,7 +190,7 @@ def errors_in_one_line() -> Iterator[None]:
 
 
 def one_line_errors(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Decorate a command to end as in `errors_in_one_line`, and with one line at a signal.
+    """Decorate a function to end as in `errors_in_one_line`, and with one line at a signal.
 
     Below `hydra.main` the decorator prevents the line that Hydra would print. Launchers pickle the
     decorated function, which they could not with context managers as decorators.

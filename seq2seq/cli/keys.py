@@ -1,6 +1,5 @@
 """Describe every key of every command in Markdown: `python -m seq2seq.cli.keys`."""
 
-import argparse
 import ast
 import inspect
 import re
@@ -11,15 +10,15 @@ from enum import Enum
 from functools import cache
 from typing import NamedTuple
 
-from hydra.core.config_store import ConfigStore
-
 from seq2seq.checks import Config, FieldType, Mark, Range, as_yaml, field_types, marks_of_keys
-from seq2seq.cli import average, report
+from seq2seq.cli.average import AverageConfig
+from seq2seq.cli.command_line import load_command
 from seq2seq.cli.export import ExportConfig
+from seq2seq.cli.report import ReportConfig
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.cli.serve import load_serve_config
 from seq2seq.cli.translate_config import load_translate_config
-from seq2seq.config.composition import config_directory, load_as
+from seq2seq.config.composition import config_directory
 from seq2seq.config.schema import config_groups, load_config
 
 _REQUIRED = "required"
@@ -70,13 +69,13 @@ def reference_of_keys() -> str:
         *_section("translate.py", _keys_of({"": load_translate_config("checkpoint=required")})),
         "`decoding` and the keys under `decoding.` are those of train.py.",
         "",
-        *_section("python -m seq2seq.cli.score", _keys_of({"": _score_config()})),
+        *_command("seq2seq-score", ScoreConfig, "hypotheses", "reference"),
         *_section("seq2seq-serve", _keys_of({"": load_serve_config("checkpoint=required")})),
         "`decoding` and the keys under `decoding.` are those of train.py.",
         "",
-        *_section("seq2seq-export", _keys_of({"": _export_config()})),
-        *_section("seq2seq-average", _options(average.argument_parser())),
-        *_section("seq2seq-report", _options(report.argument_parser())),
+        *_command("seq2seq-export", ExportConfig, "checkpoint", "output"),
+        *_command("seq2seq-average", AverageConfig, "checkpoints", "output"),
+        *_command("seq2seq-report", ReportConfig, "sweeps"),
     ]
     return "\n".join(lines)
 
@@ -95,17 +94,10 @@ def _keys_of_training() -> list[Key]:
     return _keys_of(variants)
 
 
-def _score_config() -> ScoreConfig:
-    ConfigStore.instance().store(name="score_schema", node=ScoreConfig)
-    given = ("hypotheses", "reference")
-    return load_as(ScoreConfig, "score", [f"{key}=[{_REQUIRED}]" for key in given])
-
-
-def _export_config() -> ExportConfig:
-    ConfigStore.instance().store(name="export_schema", node=ExportConfig)
-    return load_as(
-        ExportConfig, "export", [f"{key}={_REQUIRED}" for key in ("checkpoint", "output")]
-    )
+def _command(command: str, config_type: type[Config], *needed: str) -> list[str]:
+    given = [f"{key}={_REQUIRED}" for key in needed]
+    config = load_command(command.removeprefix("seq2seq-"), config_type, given)
+    return _section(command, _keys_of({"": config}))
 
 
 def _keys_of(variants: dict[str, Config]) -> list[Key]:
@@ -202,16 +194,6 @@ def _texts_below(described: type) -> dict[str, str]:
             if isinstance(target, ast.Name) and isinstance(text, ast.Constant):
                 found[target.id] = " ".join(str(text.value).split())
     return found
-
-
-def _options(parser: argparse.ArgumentParser) -> list[Key]:
-    keys = []
-    for action in parser._actions:
-        name = " ".join(action.option_strings) or str(action.metavar or action.dest)
-        default = _REQUIRED if action.required else f"`{as_yaml(action.default)}`"
-        if action.nargs != 0:  # not --help
-            keys.append(Key(name, "text", default, (action.help or "").capitalize()))
-    return keys
 
 
 def _section(command: str, keys: Iterable[Key]) -> list[str]:

@@ -1,7 +1,6 @@
 """Answer translation requests over HTTP: `seq2seq-serve checkpoint=checkpoints/NAME`."""
 
 import logging
-import sys
 from functools import partial
 
 from seq2seq.checks import counted
@@ -9,16 +8,19 @@ from seq2seq.runtime.process import imports_in_one_line
 
 # Neither here nor below does engine=onnx load torch, which an exported model does without.
 with imports_in_one_line():
-    from hydra.core.config_store import ConfigStore
-
-    from seq2seq.cli.command_line import quote_plain_values, run_command
-    from seq2seq.config.composition import load_as
+    from seq2seq.cli.command_line import load_command, run_command
     from seq2seq.export.folder import RUNTIME, ExportPrecision, read_runtime
     from seq2seq.files.paths import expand_home
     from seq2seq.files.text import open_lines
     from seq2seq.inference.sentence_splitting import split_line
     from seq2seq.runtime.process import keep_freed_memory
-    from seq2seq.search.config import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
+    from seq2seq.search.config import (
+        BeamConfig,
+        DecodingConfig,
+        GreedyConfig,
+        MbrConfig,
+        SamplingConfig,
+    )
     from seq2seq.serving.config import Engine, ServeConfig
     from seq2seq.serving.models import LoadedModel
 
@@ -30,30 +32,17 @@ _SHORTEST_KEY = 16
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
-    sys.argv[1:] = [_listed(argument) for argument in sys.argv[1:]]
-    run_command("serve", ServeConfig, serve, register=register_schemas)
+    run_command("serve", ServeConfig, serve, searches=_searches)
 
 
 def load_serve_config(*arguments: str) -> ServeConfig:
     """Compose the configuration of the command; raises as `load_config`."""
-    register_schemas()
-    ConfigStore.instance().store(name="serve_schema", node=ServeConfig)
-    quoted = quote_plain_values([_listed(argument) for argument in arguments], ServeConfig)
-    return load_as(ServeConfig, "serve", quoted)
+    return load_command("serve", ServeConfig, arguments, searches=_searches)
 
 
-def register_schemas() -> None:
-    """Register the searches with Hydra; those of plug-ins are none of the service."""
-    store = ConfigStore.instance()
-    for decoding in (GreedyConfig, BeamConfig, MbrConfig, SamplingConfig):
-        store.store(group="schema/decoding", name=decoding().name, node=decoding)
-
-
-def _listed(argument: str) -> str:
-    """Write checkpoint=A,B as a list."""
-    key, _, value = argument.partition("=")
-    is_several = key == "checkpoint" and "," in value and value[0] not in "['\""
-    return f"{key}=[{value}]" if is_several else argument
+def _searches() -> dict[str, type[DecodingConfig]]:
+    """Return the searches; those of plug-ins are none of the service."""
+    return {each().name: each for each in (GreedyConfig, BeamConfig, MbrConfig, SamplingConfig)}
 
 
 def serve(config: ServeConfig) -> None:

@@ -20,7 +20,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from seq2seq.cli.command_line import errors_in_one_line
-from seq2seq.config.composition import USER_ERRORS, describe_error, quote_where_needed
+from seq2seq.config.composition import USER_ERRORS, describe_error, quote_value
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
 from seq2seq.runtime.distributed import process_group
 from seq2seq.runtime.process import Interrupted
@@ -119,7 +119,7 @@ class StudySummary(Callback):
                 if not (content["resume"] or content["overwrite"]):
                     _check_has_no_runs(Path(sweep))
         # Each process composes its jobs, where a directory that names the time would differ again.
-        directory = f"hydra.sweep.dir={quote_where_needed(sweep)}"
+        directory = f"hydra.sweep.dir={quote_value(sweep)}"
         keys = unnamed_keys(list(config.hydra.overrides.task), str(content["run_name"]))
         option = f"hydra.job.config.override_dirname.exclude_keys=[{','.join(keys)}]"
         with read_write(config), open_dict(config):

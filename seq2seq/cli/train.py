@@ -1,20 +1,24 @@
 """Train a translator, for example `train.py data=multi30k attention=dot`; `-m` sweeps."""
 
+import argparse
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 from seq2seq.runtime.process import Interrupted, imports_in_one_line
 
 with imports_in_one_line():
     import hydra
+    from hydra._internal.utils import get_args_parser
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
     from omegaconf import DictConfig
 
-    from seq2seq.cli.command_line import one_line_errors, read_arguments, run_script
+    from seq2seq.cli.command_line import one_line_errors
     from seq2seq.cli.sweep import launched_job, run_job, stopped_sweeps_in_one_line
     from seq2seq.config.composition import check_repeated_keys, config_directory, to_dataclass
     from seq2seq.config.plugins import as_argument, load_plugins, load_plugins_of
@@ -26,21 +30,52 @@ with imports_in_one_line():
     from seq2seq.training.validation import metric_value
 
 
+class _OneLineParser(argparse.ArgumentParser):
+    """A parser that raises its errors as ValueError, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message}; --help shows how the command is called")
+
+
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
-    if any(each.partition("=")[0] in ("--cfg", "-c") for each in sys.argv[1:]):
-        print("meaning and range of each key: python -m seq2seq.cli.keys", file=sys.stderr)
-    run_script(_load_and_train)
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors instead of printing them
+    _load_and_train()
 
 
+@one_line_errors
 def _load_and_train() -> None:
-    read_arguments()
+    sys.argv[1:] = options_first(sys.argv[1:])
     check_repeated_keys(sys.argv[1:])
     load_plugins_of(sys.argv[1:])
     register_schemas()
     with stopped_sweeps_in_one_line():
         _train()
+
+
+def options_first(arguments: Sequence[str]) -> list[str]:
+    """Put Hydra's options before the keys; its parser refuses keys on both sides of an option.
+
+    Raises:
+        ValueError: An option is unknown, such as a key with dashes.
+
+    Example:
+        >>> options_first(["seed=1,2", "-m", "attention=dot"])
+        ['-m', 'seed=1,2', 'attention=dot']
+        >>> options_first(["--seed", "3"])
+        Traceback (most recent call last):
+        ValueError: unknown option --seed; a key is given as key=value (--help shows the keys)
+    """
+    parser = _OneLineParser(parents=[get_args_parser()], add_help=False)
+    parsed, unknown = parser.parse_known_intermixed_args(arguments)
+    # argparse takes an option with a space for a key.
+    unknown += [each for each in parsed.overrides if each.startswith("-")]
+    if unknown:
+        raise ValueError(
+            f"unknown option {unknown[0]}; a key is given as key=value (--help shows the keys)"
+        )
+    return sorted(arguments, key=lambda each: each in parsed.overrides)
 
 
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="train")

@@ -25,7 +25,6 @@ with imports_in_one_line():
         open_progress,
     )
     from seq2seq.config.plugins import load_plugins
-    from seq2seq.config.schema import register_schemas
     from seq2seq.data.tokenizers.interface import leading_symbols
     from seq2seq.evaluation.alignment import Agreement
     from seq2seq.files.atomic import NewFile, whole_file, whole_files
@@ -41,6 +40,7 @@ with imports_in_one_line():
     from seq2seq.inference.windows import BATCHES_PER_WINDOW
     from seq2seq.kernels.products import Kernels, use_kernels
     from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
+    from seq2seq.search.registry import decoding_config_types
     from seq2seq.visualization.page import AttentionPage
     from seq2seq.visualization.plots import attention_figure
 
@@ -51,7 +51,7 @@ Report = Callable[[Translation, int], None]
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
-    run_command("translate", TranslateConfig, translate, register=register_schemas)
+    run_command("translate", TranslateConfig, translate, searches=decoding_config_types)
 
 
 def translate(config: TranslateConfig) -> None:

@@ -6,14 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
 
-from hydra.core.config_store import ConfigStore
-
 from seq2seq.checks import Config, Count, FilePath, FilePaths, Range, Threads
-from seq2seq.cli.command_line import quote_plain_values
+from seq2seq.cli.command_line import load_command
 from seq2seq.cli.outputs import check_overwrites
-from seq2seq.config.composition import load_as
-from seq2seq.config.plugins import load_plugins_of
-from seq2seq.config.schema import register_schemas
 from seq2seq.inference.windows import VERY_LONG
 from seq2seq.kernels.products import Kernels
 from seq2seq.runtime.devices import Device, Precision
@@ -218,11 +213,7 @@ def load_translate_config(*arguments: str) -> TranslateConfig:
     Args:
         arguments: Command-line arguments, such as `"checkpoint=checkpoints/a"`.
     """
-    quoted = quote_plain_values(arguments, TranslateConfig)
-    load_plugins_of(quoted)
-    register_schemas()
-    ConfigStore.instance().store(name="translate_schema", node=TranslateConfig)
-    return load_as(TranslateConfig, "translate", quoted)
+    return load_command("translate", TranslateConfig, arguments, searches=decoding_config_types)
 
 
 def shown(paths: Sequence[str] | None) -> str:

@@ -12,7 +12,6 @@ from typing import TypeVar
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import (
@@ -198,10 +197,7 @@ def _way_out(number: int | None) -> str:
 def _unreadable(override: str) -> str:
     """Describe the mistake in an argument that Hydra cannot parse."""
     if "=" not in override:
-        return (
-            f"{override!r} is not key=value; --cfg job lists the keys, and a file to translate is "
-            f"given as input={override}"
-        )
+        return f"{override!r} is not key=value; --cfg job lists the keys"
     return (
         f"cannot read {override!r}; put quotes around a value with special characters: "
         "\"data.train=['gr\u00fc\u00dfe.de','greetings.en']\""
@@ -258,17 +254,3 @@ def escape_interpolations(value: str) -> str:
         \\${NAME}
     """
     return re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
-
-
-def quote_where_needed(value: str) -> str:
-    """Put a path in quotes unless Hydra takes it literally without them.
-
-    Example:
-        >>> quote_where_needed("my runs/a.py"), quote_where_needed("a,b"), quote_where_needed("1_0")
-        ('my runs/a.py', "'a,b'", "'1_0'")
-    """
-    is_plain = re.fullmatch(r"[\w./@%+-]+( [\w./@%+-]+)*", value, flags=re.ASCII)
-    # Numbers, truth values and null consist of such characters too.
-    if is_plain and OverridesParser.create().parse_override(f"x={value}").value() == value:
-        return value
-    return quote_value(value)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from seq2seq.config import plugin_modules
-from seq2seq.config.composition import quote_where_needed
 from seq2seq.files.paths import check_readable, expand_home
 
 KEY = "plugins"
@@ -81,7 +80,7 @@ def load_plugins_of(overrides: Sequence[str]) -> None:
 
 def as_argument(plugins: Sequence[object]) -> str:
     """Return the argument of a command that names plug-ins."""
-    return f"{KEY}=[{','.join(quote_where_needed(str(each)) for each in plugins)}]"
+    return f"{KEY}=[{','.join(map(str, plugins))}]"
 
 
 def how_to_load(plugins: object) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parents[1]
@@ -25,6 +26,19 @@ def expand_home(path: str | Path, *, key: str) -> Path:
         raise ValueError(
             f"{key}={path}: {Path(path).parts[0]} is not a home directory; write the whole path"
         ) from error
+
+
+def expand_patterns(paths: Iterable[str], *, key: str) -> list[str]:
+    """Replace each path whose name is a pattern, as `step-*.pt`, by the paths that it matches.
+
+    A pattern that matches nothing stays, and the error of a missing file names it.
+    """
+    expanded = []
+    for path in paths:
+        whole = expand_home(path, key=key)
+        found = sorted(map(str, whole.parent.glob(whole.name))) if "*" in whole.name else []
+        expanded += found or [path]
+    return expanded
 
 
 def check_readable(path: Path, *, name: str) -> None:

@@ -75,7 +75,7 @@ def write_tables(
         _write_csv(directory / LOSSES, COLUMNS, found.losses)
     elif (directory / LOSSES).exists():  # of other tables than these
         (directory / LOSSES).unlink()
-        warnings.append(f"warning: removed the old {LOSSES}; --interventions=... writes a new one")
+        warnings.append(f"warning: removed the old {LOSSES}; interventions=... writes a new one")
     write_report(runs, groups, comparisons, directory / REPORT, found)
     shown = "no run has results"
     if groups:

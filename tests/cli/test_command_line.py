@@ -1,21 +1,15 @@
-import os
 import re
 import subprocess
 import sys
 
 import pytest
-from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from seq2seq.cli import command_line
-from seq2seq.cli.command_line import (
-    one_line_errors,
-    options_first,
-    quote_plain_values,
-    read_arguments,
-    run_script,
-)
+from seq2seq.cli.command_line import load_command, one_line_errors, run_command
 from seq2seq.cli.score import ScoreConfig
-from seq2seq.cli.translate_config import TranslateConfig
+from seq2seq.cli.translate_config import load_translate_config
 
 
 def fail_with(error):
@@ -59,78 +53,95 @@ def test_ctrl_c_is_one_line_and_the_exit_code_of_the_signal(capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize("before", [None, "0"])
-def test_running_a_script_does_not_change_the_environment(before, monkeypatch):
-    monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
-    if before is not None:
-        monkeypatch.setenv("HYDRA_FULL_ERROR", before)
-    seen = []
-
-    run_script(lambda: seen.append(os.environ["HYDRA_FULL_ERROR"]))
-
-    assert seen == ["1"]
-    assert os.environ.get("HYDRA_FULL_ERROR") == before
+def load(*arguments):
+    """Load the configuration of translate.py with a checkpoint."""
+    return load_translate_config("checkpoint=x", *arguments)
 
 
-def values(*arguments, config=TranslateConfig):
-    parser = OverridesParser.create()
-    return [parser.parse_override(each).value() for each in quote_plain_values(arguments, config)]
+@pytest.mark.parametrize("key", ["checkpoint", "input"])
+@pytest.mark.parametrize(
+    ("given", "paths"),
+    [
+        ("run", ["run"]),
+        ("my b\xfccher, (all) = 'x'.pt", ["my b\xfccher, (all) = 'x'.pt"]),
+        ("[a.pt]", ["a.pt"]),
+        ("[b\xfccher/lr=0.1/best.pt, b c.pt]", ["b\xfccher/lr=0.1/best.pt", "b c.pt"]),
+        ("['a,b.pt',it's.pt]", ["a,b.pt", "it's.pt"]),
+    ],
+)
+def test_one_path_or_several_in_brackets_are_a_list(key, given, paths):
+    config = load_translate_config("checkpoint=x", f"{key}={given}")
+
+    assert getattr(config, key) == paths
 
 
-def test_the_configuration_of_the_command_says_which_keys_are_paths():
-    found = values(
-        "reference=r\xe4f, 1.en", "hypotheses=[a b.en,c=d.en]", "output=[x]", config=ScoreConfig
+@settings(max_examples=200)
+@given(text=st.text(alphabet="a\xe4 ,'\"\\${}=\n[](x):\u2028", max_size=10))
+def test_any_text_passes_through_the_command_line_unchanged(text):
+    assert load(f"text={text}").text == text
+
+
+def test_values_get_the_types_of_their_keys():
+    config = load(
+        "batch_size=3", "decoding.length_penalty=1", "progress=true", "text=null", "threads=null"
     )
 
-    assert found == [["r\xe4f, 1.en"], ["a b.en", "c=d.en"], "[x]"]
-    assert values("plugins=a b.py", "seed=1", config=None) == [["a b.py"], 1]
+    assert (config.batch_size, config.progress) == (3, True)
+    assert repr(config.decoding.length_penalty) == "1.0"
+    assert (config.text, config.threads) == ("null", None)
+    assert load("dictionary=null").dictionary is None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("argument", "line"),
     [
-        ("a=1 --multirun b=2", "--multirun a=1 b=2"),
-        ("b=1 a=2 --cfg job c=job", "--cfg job b=1 a=2 c=job"),
-        ("text=-m --config-dir=my", "--config-dir=my text=-m"),
+        ("batchsize=3", "unknown key 'batchsize'; did you mean batch_size?"),
+        ("+batch_size=3", "unknown key '+batch_size'; did you mean batch_size?"),
+        ("colour=red", "unknown key 'colour'; --help shows the keys"),
+        ("beam_size=3", "unknown key 'beam_size'; did you mean decoding.beam_size?"),
+        ("decoding.beamsize=3", "unknown key 'decoding.beamsize'; did you mean decoding.beam_size"),
+        ("decoding.top_k=3", "unknown key 'decoding.top_k'; it belongs to decoding=sampling"),
+        ("decoding=beem", "unknown decoding 'beem'; one of: beam, greedy, mbr, sampling"),
+        ("batch_size=many", "batch_size='many' must be an integer"),
+        ("batch_size=0", "batch_size=0 must be at least 1"),
+        ("resume=yes", "resume='yes' must be true or false"),
+        ("output_format=xml", "output_format='xml' must be one of: text, nbest, json"),
+        ("input=[]", r"input=[] must be a file, or several: [a,b]"),
+        ("input=", r"input=[''] must be a file, or several: [a,b]"),
+        ("my/input.de", "'my/input.de' is not key=value; --help shows the keys"),
+        ("--batch_size=3", "'--batch_size=3' is not key=value; --help shows the keys"),
+        ("-m", "'-m' is not key=value; --help shows the keys"),
     ],
 )
-def test_options_may_stand_anywhere(arguments, expected):
-    assert options_first(arguments.split()) == expected.split()
+def test_a_mistake_is_described_in_one_line(argument, line):
+    with pytest.raises(ValueError) as refused:
+        load(argument)
+
+    assert str(refused.value).startswith(line)
+    assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "way_out"),
-    [
-        (["--checkpoint", "best.pt", "text=a"], "write checkpoint=best.pt"),
-        (["seed=1", "--run-name=a b"], "write 'run_name=a b'"),
-        (["--bogus", "--cfg", "job"], "write bogus=..."),
-        (["text=a", "-x"], "write x=..."),
-    ],
-)
-def test_an_unknown_option_is_one_line_with_the_key_to_write(arguments, way_out):
-    with pytest.raises(ValueError, match=rf"^unknown option -.*; {re.escape(way_out)} \(--help"):
-        options_first(arguments)
+def test_a_key_without_a_value_is_named():
+    with pytest.raises(ValueError, match=r"^reference has no value; give it, reference=\.\.\.$"):
+        load_command("score", ScoreConfig, ["hypotheses=a"])
 
 
-def test_a_wrong_value_of_an_option_is_an_error_without_usage():
-    with pytest.raises(ValueError, match=r"^argument --cfg/-c: invalid choice: 'everything'"):
-        options_first(["--cfg", "everything"])
+def test_the_last_of_several_values_holds_with_a_warning(caplog):
+    assert load("batch_size=3", "batch_size=4").batch_size == 4
+
+    assert "the last value holds: batch_size=4" in caplog.text
 
 
-@pytest.mark.parametrize("option", ["-m", "--multirun", "hydra.mode=MULTIRUN"])
-def test_a_command_without_sweeps_refuses_their_options(option, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["x", "text=-m", option])
+def test_help_has_all_keys_with_their_values(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["x", "reference=a", "--help"])
 
-    with pytest.raises(ValueError, match=f"^{option}: only train.py sweeps"):
-        read_arguments(TranslateConfig)
+    run_command("score", ScoreConfig, lambda config: pytest.fail("it ran"))
 
-
-def test_a_text_may_name_the_option_of_a_sweep(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["x", "text=-m"])
-
-    read_arguments(TranslateConfig)
-
-    assert sys.argv == ["x", "text='-m'"]
+    out, err = capsys.readouterr()
+    assert "Score files of translations by BLEU" in out
+    assert "\n  hypotheses=??? reference=??? bleu_tokenize=auto " in out
+    assert out.endswith(" significance_samples=null\n")
+    assert err == ""
 
 
 @pytest.mark.parametrize("name", ["train", "translate", "score", "average", "report", "export"])

@@ -45,7 +45,7 @@ def test_each_key_of_each_command_has_a_meaning(rows: list[re.Match[str]]) -> No
         ("data.empty_lines", "`error`, `skip`", "`skip` with `data=files`", "`skip`: Skip the pa"),
         ("data.train", "list or dictionary of files", "required", "Only with `data=files`"),
         ("checkpoint", "a file, or several", "required", "ensemble"),
-        ("--baseline", "text", "null", "group to compare with"),
+        ("baseline", "text", "null", "group to compare with"),
     ],
 )
 def test_a_key_is_shown_with_values_default_and_meaning(
@@ -67,12 +67,3 @@ def test_a_key_of_training_is_shown_with_whether_a_resumed_run_may_change_it(row
     assert resume["training.label_smoothing"] == "named"
     assert resume["tokenizer.joint"] == "no"
     assert resume["checkpoint"] is None
-
-
-def test_printed_values_come_with_the_command_that_explains_them(train) -> None:
-    code, out, err = train("--cfg", "job")
-
-    assert code == 0
-    assert "attention:" in out
-    assert "seq2seq.cli.keys" in err
-    assert err.count("\n") == 1

@@ -1,4 +1,5 @@
 import csv
+import sys
 
 import pytest
 from tiny_study import write_run, write_study
@@ -11,19 +12,30 @@ def read(path):
         return list(csv.DictReader(file))
 
 
-def refusal(capsys, *arguments):
+@pytest.fixture
+def run(monkeypatch):
+    """Return what runs the command in this process."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["seq2seq-report", *arguments])
+        main()
+
+    return run
+
+
+def refusal(run, capsys, *arguments):
     with pytest.raises(SystemExit) as end:
-        main(list(map(str, arguments)))
+        run(*arguments)
 
     assert end.value.code == 2
     [line] = capsys.readouterr().err.splitlines()
     return line
 
 
-def test_the_tables_of_a_sweep_are_written_again(tmp_path, capsys):
+def test_the_tables_of_a_sweep_are_written_again(run, tmp_path, capsys):
     write_study(tmp_path)
 
-    main([str(tmp_path), "--baseline", "none"])
+    run(f"sweeps={tmp_path}", "baseline=none")
 
     out, err = capsys.readouterr()
     assert "baseline" in out
@@ -34,11 +46,11 @@ def test_the_tables_of_a_sweep_are_written_again(tmp_path, capsys):
     assert [row["baseline"] for row in read(tmp_path / "groups.csv")] == ["none", ""]
 
 
-def test_several_sweeps_are_compared_in_a_new_place(tmp_path):
+def test_several_sweeps_are_compared_in_a_new_place(run, tmp_path):
     write_study(tmp_path / "first")
     write_run(tmp_path / "second" / "0-grammar-gaussian", "attention=gaussian", "seed=1")
 
-    main([str(tmp_path / "first"), str(tmp_path / "second"), f"--output={tmp_path / 'all'}"])
+    run(f"sweeps=[{tmp_path}/first,{tmp_path}/second]", f"output={tmp_path / 'all'}")
 
     rows = read(tmp_path / "all" / "leaderboard.csv")
     assert "second/0-grammar-gaussian" in [row["run"] for row in rows]
@@ -46,53 +58,48 @@ def test_several_sweeps_are_compared_in_a_new_place(tmp_path):
     assert not (tmp_path / "first" / "groups.csv").exists()
 
 
-def test_several_sweeps_need_a_place_for_the_files(tmp_path, capsys):
-    line = refusal(capsys, write_study(tmp_path / "a"), write_study(tmp_path / "b"))
+def test_several_sweeps_need_a_place_for_the_files(run, tmp_path, capsys):
+    line = refusal(run, capsys, f"sweeps=[{tmp_path}/a,{tmp_path}/b]")
 
-    assert line == "error: several directories have no common place; add --output=DIRECTORY"
-
-
-def test_a_single_run_needs_a_place_for_the_files_too(tmp_path, capsys):
-    run = write_run(tmp_path / "run")
-    before = sorted(run.iterdir())
-
-    line = refusal(capsys, run)
-
-    assert line == f"error: {run} is a single run, not a sweep; add --output=DIRECTORY"
-    assert sorted(run.iterdir()) == before
+    assert line == "error: several directories have no common place; add output=DIRECTORY"
 
 
-def test_a_mistake_is_one_line(tmp_path, capsys):
-    assert "no such directory" in refusal(capsys, tmp_path / "absent")
-    line = refusal(capsys, write_study(tmp_path / "a"), "--baseline=odd")
+def test_a_single_run_needs_a_place_for_the_files_too(run, tmp_path, capsys):
+    path = write_run(tmp_path / "run")
+    before = sorted(path.iterdir())
+
+    line = refusal(run, capsys, f"sweeps={path}")
+
+    assert line == f"error: {path} is a single run, not a sweep; add output=DIRECTORY"
+    assert sorted(path.iterdir()) == before
+
+
+def test_a_mistake_is_one_line(run, tmp_path, capsys):
+    assert "no such directory" in refusal(run, capsys, f"sweeps={tmp_path}/absent")
+    line = refusal(run, capsys, f"sweeps={write_study(tmp_path / 'a')}", "baseline=odd")
     assert line.startswith("error: baseline=odd is not a group")
 
 
-def test_a_cut_option_is_unknown(tmp_path, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main([str(write_study(tmp_path)), "--basel=none"])
-
-    assert "unrecognized arguments: --basel=none" in capsys.readouterr().err
-
-
-def test_the_output_may_be_in_the_home_directory(tmp_path, monkeypatch):
+def test_the_output_may_be_in_the_home_directory(run, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
 
-    main([str(write_study(tmp_path / "a")), "--output=~/new"])
+    run(f"sweeps={write_study(tmp_path / 'a')}", "output=~/new")
 
     assert (tmp_path / "new" / "groups.csv").exists()
     assert not (tmp_path / "~").exists()
 
 
-def test_unknown_intervention_is_refused_before_anything_is_read(tmp_path, capsys):
-    line = refusal(capsys, tmp_path / "missing", "--interventions=uniform,unifrom")
+def test_unknown_intervention_is_refused_before_anything_is_read(run, tmp_path, capsys):
+    line = refusal(run, capsys, f"sweeps={tmp_path}/missing", "interventions=[uniform,unifrom]")
 
     assert line.startswith("error: unknown intervention 'unifrom'; one of: uniform, permuted, ")
 
 
-def test_another_run_that_does_not_exist_is_refused_before_the_runs_translate(tmp_path, capsys):
-    line = refusal(capsys, write_study(tmp_path / "a"), "--interventions=other:nowhere")
+def test_an_unknown_other_run_is_refused_before_the_runs_translate(run, tmp_path, capsys):
+    sweep = write_study(tmp_path / "a")
+
+    line = refusal(run, capsys, f"sweeps={sweep}", "interventions=other:nowhere")
 
     assert line == (
         "error: intervention other:nowhere: nowhere is neither a group nor a run; name the "

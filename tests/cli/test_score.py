@@ -228,7 +228,7 @@ def test_a_closed_pipe_is_not_an_error():
     [
         (["hypotheses=a.en"], "reference has no value; give it, reference=..."),
         (["hypotheses=a.en", "reference=ref.en", "text=ja"], "unknown key 'text'"),
-        (["hypotheses=a.en", "reference=ref.en", "output_format=nbest"], "output_format: Invalid"),
+        (["hypotheses=a.en", "reference=ref.en", "output_format=nbest"], "output_format='nbest'"),
     ],
 )
 def test_the_command_says_in_one_line_what_is_wrong(arguments, message, monkeypatch, capsys):

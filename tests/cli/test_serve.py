@@ -35,9 +35,7 @@ def run(monkeypatch, tmp_path, capsys):
     ("argument", "paths"),
     [
         ("checkpoint=a", ["a"]),
-        ("checkpoint=runs/a,b c", ["runs/a", "b c"]),
-        ("checkpoint=[a,b]", ["a", "b"]),
-        ("checkpoint='a,b'", ["a,b"]),
+        ("checkpoint=[runs/a,b c]", ["runs/a", "b c"]),
     ],
 )
 def test_each_checkpoint_is_a_model(run, monkeypatch, argument, paths):
@@ -55,11 +53,11 @@ def test_each_checkpoint_is_a_model(run, monkeypatch, argument, paths):
     [
         ([], "checkpoint has no value; give it, checkpoint=..."),
         (["checkpoint=a", "prot=1"], "unknown key 'prot'; did you mean port"),
-        (["checkpoint=a", "port=x"], "port: "),
+        (["checkpoint=a", "port=x"], "port='x' must be an integer"),
         (["checkpoint=a", "port=99999"], "port=99999 must be at least 0 and at most 65,535"),
         (["checkpoint=a", "decoding=sampling"], "decoding=sampling: the service searches with"),
         (["checkpoint=a", "decoding=mbr"], "decoding=mbr: the service searches with"),
-        (["checkpoint=a", "--port", "1"], "unknown option --port; write port=1"),
+        (["checkpoint=a", "--port", "1"], "'--port' is not key=value; --help shows the keys"),
         (["checkpoint=a", "port=0"], "checkpoint=a: no such file; train one with train.py"),
         (["checkpoint=a", "api_keys=k", "port=0"], "api_keys=k: no such file"),
         (["checkpoint=a", "host=192.0.2.1"], "host=192.0.2.1 port=5000: "),

@@ -11,6 +11,7 @@ import sys
 import pytest
 from tiny_training import ROOT
 
+from seq2seq.cli.train import options_first
 from seq2seq.training import trainer as trainer_module
 
 SCRIPT = ROOT / "train.py"
@@ -51,6 +52,36 @@ def test_a_mistake_is_one_line_and_leaves_no_trace(train, tmp_path, arguments, l
     assert err.count("\n") == 1, err
     assert err.startswith(f"error: {line}")
     assert list((tmp_path / "work").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("a=1 --multirun b=2", "--multirun a=1 b=2"),
+        ("b=1 a=2 --cfg job c=job", "--cfg job b=1 a=2 c=job"),
+        ("text=-m --config-dir=my", "--config-dir=my text=-m"),
+    ],
+)
+def test_options_may_stand_anywhere(arguments, expected):
+    assert options_first(arguments.split()) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["--checkpoint", "best.pt", "text=a"], "--checkpoint"),
+        (["seed=1", "--run-name=a b"], "--run-name=a b"),
+        (["text=a", "-x"], "-x"),
+    ],
+)
+def test_an_unknown_option_is_one_line(arguments, option):
+    with pytest.raises(ValueError, match=rf"^unknown option {option}; a key is given as key=value"):
+        options_first(arguments)
+
+
+def test_a_wrong_value_of_an_option_is_an_error_without_usage():
+    with pytest.raises(ValueError, match=r"^argument --cfg/-c: invalid choice: 'everything'"):
+        options_first(["--cfg", "everything"])
 
 
 def test_a_mistake_in_a_real_process_is_one_line_too(tmp_path):

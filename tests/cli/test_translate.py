@@ -10,16 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from omegaconf import OmegaConf
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_translate_config
 
-from seq2seq.cli.command_line import quote_plain_values
 from seq2seq.cli.score import main as score_main
 from seq2seq.cli.translate import main, translate
-from seq2seq.cli.translate_config import LongLines, OutputFormat, TranslateConfig, UnknownTokens
+from seq2seq.cli.translate_config import LongLines, OutputFormat, UnknownTokens
 from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE
 from seq2seq.inference.translator import Translator
 from seq2seq.inference.unknown_words import UnknownWords
@@ -27,47 +22,6 @@ from seq2seq.kernels.products import Kernels, kernels_are_fast
 from seq2seq.runtime.devices import Device, Precision
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.mark.parametrize("key", ["checkpoint", "plugins", "input"])
-@pytest.mark.parametrize(
-    ("given", "paths"),
-    [
-        ("run", ["run"]),
-        ("my b\xfccher, (all) = 'x'.pt", ["my b\xfccher, (all) = 'x'.pt"]),
-        ("'a,b.pt'", ["a,b.pt"]),
-        ("", [""]),
-        ("[]", []),
-        ("[a.pt]", ["a.pt"]),
-        ("[b\xfccher/lr=0.1/best.pt, b c.pt]", ["b\xfccher/lr=0.1/best.pt", "b c.pt"]),
-        ("['a,b.pt',c.pt]", ["a,b.pt", "c.pt"]),
-    ],
-)
-def test_a_single_path_becomes_a_list(key, given, paths):
-    [argument] = quote_plain_values([f"{key}={given}"], TranslateConfig)
-
-    override = OverridesParser.create().parse_override(argument)
-
-    assert override.value() == paths
-    assert not override.is_sweep_override()
-
-
-@settings(max_examples=200)
-@given(text=st.text(alphabet="a\xe4 ,'\"\\${}=\n[](x):\u2028", max_size=10))
-def test_any_text_passes_through_the_command_line_unchanged(text):
-    [argument] = quote_plain_values([f"text={text}"], TranslateConfig)
-
-    value = OverridesParser.create().parse_override(argument).value()
-
-    assert OmegaConf.create({"text": value}).text == text
-
-
-@pytest.mark.parametrize(
-    "argument",
-    ["decoding=beam", "--multirun", "input=null", "gold='a,b'", "checkpoint=???", "text", "-m"],
-)
-def test_other_arguments_are_left_to_hydra(argument):
-    assert quote_plain_values([argument], TranslateConfig) == [argument]
 
 
 def run_script(*arguments, content=b"", cwd):
@@ -117,10 +71,9 @@ def run(tmp_path, monkeypatch, capfd):
 @pytest.mark.parametrize(
     ("main", "arguments", "line"),
     [
-        (main, ["attention=dot"], "unknown key 'attention'; --cfg job lists the keys\n"),
+        (main, ["modle=dot"], "unknown key 'modle'; --help shows the keys\n"),
         (main, ["checkpoint=nowhere", "text=Zwei M\xe4nner, 1"], "checkpoint=nowhere"),
-        (main, ["-m", "decoding=greedy,beam"], "-m: only train.py sweeps; run this com"),
-        (score_main, ["-m", "decoding=greedy,beam"], "-m: only train.py sweeps; run this command"),
+        (score_main, ["-m", "lowercase=true"], "'-m' is not key=value; --help shows the keys\n"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_no_traces(run, tmp_path, main, arguments, line):

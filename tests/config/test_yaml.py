@@ -17,6 +17,7 @@ from seq2seq.search.registry import decoding_config_types
 
 CONFIGS = ROOT / "configs"
 CHOICES = sorted(path.relative_to(CONFIGS).with_suffix("") for path in CONFIGS.glob("*/*.yaml"))
+COMMANDS = map(Path, ["average", "export", "report", "score", "serve", "train", "translate"])
 FILES = ("data.train=[a,b]", "data.valid=[c,d]", "data.test=[e,f]")
 """Values that data=files requires."""
 
@@ -32,7 +33,7 @@ def build(config: TrainConfig) -> Seq2Seq:
 def test_every_file_is_tested():
     every = {path.relative_to(CONFIGS).with_suffix("") for path in CONFIGS.rglob("*.yaml")}
 
-    assert every == {*CHOICES, *map(Path, ("export", "score", "serve", "train", "translate"))}
+    assert every == {*CHOICES, *COMMANDS}
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)

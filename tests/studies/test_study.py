@@ -162,7 +162,7 @@ def test_a_report_without_interventions_removes_those_of_an_earlier_one(tmp_path
     text, *_ = tables(tmp_path)
 
     assert text.endswith(
-        "\nwarning: removed the old interventions.csv; --interventions=... writes a new one"
+        "\nwarning: removed the old interventions.csv; interventions=... writes a new one"
     )
     assert "interventions" not in list_files(tmp_path)
 
