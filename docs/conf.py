@@ -7,7 +7,6 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 from seq2seq import __version__
-from seq2seq.cli.keys import reference_of_keys
 
 project = "seq2seq"
 author = "the seq2seq contributors"
@@ -101,6 +100,8 @@ def write_translator(app: Sphinx) -> None:
 def insert_keys(app: object, page: str, source: list[str]) -> None:
     """Write the reference of all keys into its page."""
     if page == KEYS_PAGE:
+        from keys import reference_of_keys
+
         source[0] = source[0].replace("<!-- keys -->", reference_of_keys())
 
 

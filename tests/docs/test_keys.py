@@ -1,16 +1,18 @@
 """The reference of all keys describes each key of each command."""
 
+import importlib.util
 import re
+from pathlib import Path
 
 import pytest
 
 from seq2seq.checks import field_types
-from seq2seq.cli.keys import reference_of_keys
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.cli.translate_config import TranslateConfig
 from seq2seq.config.schema import config_groups, load_config
 from seq2seq.config.serialization import flatten_config
 
+PATH = Path(__file__).parents[2] / "docs" / "keys.py"
 ROW = re.compile(
     r"^\| `(?P<key>[^`]+)` \| (?P<values>.+?) \| (?P<default>.+?) \| "
     r"((?P<resume>yes|named|no) \| )?(?P<meaning>.*) \|$"
@@ -19,7 +21,10 @@ ROW = re.compile(
 
 @pytest.fixture(scope="module")
 def rows() -> list[re.Match[str]]:
-    lines = reference_of_keys().splitlines()
+    spec = importlib.util.spec_from_file_location("keys", PATH)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    lines = module.reference_of_keys().splitlines()
     return [found for line in lines if (found := ROW.match(line))]
 
 

@@ -1,4 +1,4 @@
-"""Describe every key of every command in Markdown: `python -m seq2seq.cli.keys`."""
+"""Describe every key of every command in Markdown, for reference/keys.md."""
 
 import ast
 import inspect
@@ -40,11 +40,6 @@ class Key(NamedTuple):
     """Choices that have the key; "" if all have it."""
     resume: str = ""
     """Whether it may change when a run is resumed; "" for keys of other commands."""
-
-
-def main() -> None:
-    """Print the reference."""
-    print(reference_of_keys(), end="")
 
 
 def reference_of_keys() -> str:
@@ -217,7 +212,3 @@ def _escape(text: str) -> str:
     plain_and_code = text.replace("|", r"\|").split("`")
     plain_and_code[::2] = [re.sub(r"([*<\[])", r"\\\1", plain) for plain in plain_and_code[::2]]
     return "`".join(plain_and_code)
-
-
-if __name__ == "__main__":
-    main()
