@@ -162,11 +162,7 @@ def _read_list(text: str) -> list[str]:
 def _hint(key: str, types: Mapping[str, FieldType], choices: Mapping[str, type[Config]]) -> str:
     """Return a hint at the key that may be meant."""
     field = key.removeprefix("decoding.")
-    having = [
-        name
-        for name, search in choices.items()
-        if field in field_types(search)  # type: ignore[arg-type]
-    ]
+    having = [name for name, each in choices.items() if field in each.__dataclass_fields__]
     if having and key != field:
         return f"; it belongs to decoding={' or '.join(having)}"
     near = [f"decoding.{key}"] if having else difflib.get_close_matches(key, types)

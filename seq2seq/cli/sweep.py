@@ -89,11 +89,6 @@ class StudySummary(Callback):
         """
         self.baseline = None if baseline is None else as_typed(baseline)
         self.interventions = list(interventions)
-        self._lock: DirectoryLock | None = None
-
-    def __getstate__(self) -> dict[str, object]:
-        """Return what a launcher sends to its jobs; the lock stays with the sweep."""
-        return self.__dict__ | {"_lock": None}
 
     def on_multirun_start(self, config: DictConfig, **_: object) -> None:
         """Lock the sweep's directory, and name the runs.
@@ -113,9 +108,9 @@ class StudySummary(Callback):
                 sweep = ranks.share_from_first(str(config.hydra.sweep.dir))
             if is_first_process():
                 advice = "wait until that sweep ends, stop it or choose another hydra.sweep.dir"
-                self._lock = DirectoryLock(Path(sweep), advice=advice)
-                self._lock.acquire()
-                _LOCKS.append(self._lock)
+                lock = DirectoryLock(Path(sweep), advice=advice)
+                lock.acquire()
+                _LOCKS.append(lock)
                 if not (content["resume"] or content["overwrite"]):
                     _check_has_no_runs(Path(sweep))
         # Each process composes its jobs, where a directory that names the time would differ again.
@@ -142,8 +137,7 @@ class StudySummary(Callback):
             interventions = self._find_interventions()
             table = write_tables(runs, sweep, baseline=baseline, interventions=interventions)
         print(f"\n{table}\n\n{list_files(sweep)}", file=sys.stderr)
-        if self._lock is not None:
-            self._lock.release()
+        _release_locks()
         if any(run.failure is not None for run in runs):
             sys.exit(1)
 
@@ -282,9 +276,13 @@ def stopped_sweeps_in_one_line() -> Iterator[None]:
             raise
         print(line, file=sys.stderr)
         sys.exit(code)
-    finally:  # also of an interrupted sweep, which has no end
-        while _LOCKS:
-            _LOCKS.pop().release()
+    finally:  # an interrupted sweep does not get to its end
+        _release_locks()
+
+
+def _release_locks() -> None:
+    while _LOCKS:
+        _LOCKS.pop().release()
 
 
 def _name(hydra: HydraConf) -> str:

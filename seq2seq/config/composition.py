@@ -54,19 +54,6 @@ def config_directory() -> Path:
     return resource("configs")
 
 
-def compose_yaml(name: str, overrides: Sequence[str]) -> DictConfig:
-    """Compose one of the YAML files, whose schema is registered, with Hydra's overrides."""
-    check_repeated_keys(overrides)
-    # Hydra has one global state; a program that uses Hydra itself gets its own back.
-    outer = GlobalHydra.instance().hydra
-    GlobalHydra.instance().clear()
-    try:
-        with initialize_config_dir(version_base="1.3", config_dir=str(config_directory())):
-            return compose(name, overrides=list(overrides))
-    finally:
-        GlobalHydra.instance().hydra = outer
-
-
 def load_as(schema: type[_Config], name: str, overrides: Sequence[str]) -> _Config:
     """Compose one of the YAML files and convert it into the dataclass of its schema.
 
@@ -74,10 +61,17 @@ def load_as(schema: type[_Config], name: str, overrides: Sequence[str]) -> _Conf
         ValueError: A key or a choice is unknown, or a value is missing, has the wrong type or is
             out of its range.
     """
+    # Hydra has one global state; a program that uses Hydra itself gets its own back.
+    outer = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
     try:
-        return to_dataclass(compose_yaml(name, overrides), schema)
+        check_repeated_keys(overrides)
+        with initialize_config_dir(version_base="1.3", config_dir=str(config_directory())):
+            return to_dataclass(compose(name, overrides=list(overrides)), schema)
     except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
         raise ValueError(describe_error(error)) from None  # the chain has only Hydra's internals
+    finally:
+        GlobalHydra.instance().hydra = outer
 
 
 def to_dataclass(composed: DictConfig, schema: type[_Config]) -> _Config:

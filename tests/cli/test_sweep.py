@@ -134,7 +134,8 @@ def test_a_sweep_starts_again_where_every_run_was_refused(tmp_path):
 
     study.on_multirun_start(config)
 
-    assert study._lock is not None
+    assert sweep._LOCKS
+    sweep._release_locks()
 
 
 @pytest.mark.parametrize("resume", [True, "auto"])
@@ -146,14 +147,15 @@ def test_a_sweep_is_not_resumed_in_a_new_directory(tmp_path, capsys, resume):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_launcher_gets_no_lock(tmp_path):
+def test_a_launcher_can_send_the_summary_to_its_jobs(tmp_path):
     study = StudySummary("dot")
-    study.on_multirun_start(sweep_config(tmp_path))
+    config = sweep_config(tmp_path)
+    study.on_multirun_start(config)
 
     copy = pickle.loads(pickle.dumps(study))
 
     assert copy.baseline == "dot"
-    assert copy._lock is None
+    sweep._release_locks()
 
 
 def test_the_other_processes_of_a_sweep_do_not_lock_it(tmp_path, monkeypatch):

@@ -11,12 +11,12 @@ from omegaconf import OmegaConf
 from seq2seq.config.composition import (
     USER_ERRORS,
     check_repeated_keys,
-    compose_yaml,
     config_directory,
     describe_error,
+    load_as,
     quote_value,
 )
-from seq2seq.config.schema import load_config, register_schemas
+from seq2seq.config.schema import TrainConfig, load_config, register_schemas
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def test_composing_leaves_the_state_of_hydra_as_it_was():
     with initialize_config_dir(version_base="1.3", config_dir=str(config_directory())):
         outer = GlobalHydra.instance().hydra
 
-        compose_yaml("train", [])
+        load_as(TrainConfig, "train", [])
 
         assert outer is not None
         assert GlobalHydra.instance().hydra is outer
