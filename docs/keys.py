@@ -8,18 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from enum import Enum
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import NamedTuple
 
+import yaml  # type: ignore[import-untyped]
+
 from seq2seq.checks import Config, FieldType, Mark, Range, as_yaml, field_types, marks_of_keys
-from seq2seq.cli.average import AverageConfig
 from seq2seq.cli.command_line import load_command
-from seq2seq.cli.export import ExportConfig
-from seq2seq.cli.report import ReportConfig
-from seq2seq.cli.score import ScoreConfig
-from seq2seq.cli.serve import load_serve_config
-from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.config.composition import config_directory
 from seq2seq.config.schema import config_groups, load_config
+from seq2seq.search.registry import decoding_config_types
 
 _REQUIRED = "required"
 _OWN_TEXT = (f"data.train=[{_REQUIRED}]", f"data.valid=[{_REQUIRED}]")
@@ -45,6 +44,7 @@ class Key(NamedTuple):
 def reference_of_keys() -> str:
     """Return a page with the keys of all commands."""
     folders = sorted(path for path in config_directory().iterdir() if path.is_dir())
+    commands = sorted(path for path in config_directory().glob("*.yaml") if path.stem != "train")
     choices = [
         f"- `{folder.name}=` " + _listed([path.stem for path in sorted(folder.iterdir())])
         for folder in folders
@@ -61,16 +61,7 @@ def reference_of_keys() -> str:
         "",
         *choices,
         "",
-        *_section("translate.py", _keys_of({"": load_translate_config("checkpoint=required")})),
-        "`decoding` and the keys under `decoding.` are those of train.py.",
-        "",
-        *_command("seq2seq-score", ScoreConfig, "hypotheses", "reference"),
-        *_section("seq2seq-serve", _keys_of({"": load_serve_config("checkpoint=required")})),
-        "`decoding` and the keys under `decoding.` are those of train.py.",
-        "",
-        *_command("seq2seq-export", ExportConfig, "checkpoint", "output"),
-        *_command("seq2seq-average", AverageConfig, "checkpoints", "output"),
-        *_command("seq2seq-report", ReportConfig, "sweeps"),
+        *(line for path in commands for line in _command(path)),
     ]
     return "\n".join(lines)
 
@@ -89,10 +80,17 @@ def _keys_of_training() -> list[Key]:
     return _keys_of(variants)
 
 
-def _command(command: str, config_type: type[Config], *needed: str) -> list[str]:
-    given = [f"{key}={_REQUIRED}" for key in needed]
-    config = load_command(command.removeprefix("seq2seq-"), config_type, given)
-    return _section(command, _keys_of({"": config}))
+def _command(path: Path) -> list[str]:
+    """Describe the command of a YAML file, whose module has the dataclass of its keys."""
+    name = path.stem
+    config_type = getattr(import_module(f"seq2seq.cli.{name}"), f"{name.title()}Config")
+    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    given = [f"{key}={_REQUIRED}" for key, value in values.items() if value == "???"]
+    searches = decoding_config_types if "decoding" in values else dict
+    config = load_command(name, config_type, given, searches=searches)
+    lines = _section(f"seq2seq-{name}", _keys_of({"": config}))
+    note = "`decoding` and the keys under `decoding.` are those of train.py."
+    return [*lines, note, ""] if "decoding" in values else lines
 
 
 def _keys_of(variants: dict[str, Config]) -> list[Key]:
