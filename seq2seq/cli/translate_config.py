@@ -58,7 +58,7 @@ class TranslateConfig(Config):
     checkpoint: FilePaths
     """A file, or a directory that contains best.pt; several make an ensemble."""
     plugins: list[str]
-    """Python files or modules that register the attention types and searches in use."""
+    """Python files that register the attention types and searches in use."""
     text: str | None
     """Text to translate in place of an input."""
     input: FilePaths | None

@@ -25,7 +25,7 @@ class ServeConfig(Config):
     checkpoint: FilePaths
     """A checkpoint file, a run's directory or an exported folder for each language pair."""
     plugins: list[str]
-    """Python files or modules that register the attention types in use."""
+    """Python files that register the attention types in use."""
     engine: Engine
     host: Name
     """Address to listen on; 0.0.0.0 accepts requests of other machines."""
