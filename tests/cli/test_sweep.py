@@ -5,6 +5,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 from tiny_study import record_failure, write_run, write_study
 
+from seq2seq.cli import sweep
 from seq2seq.cli.sweep import StudySummary, job_name, run_job, unnamed_keys
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.runtime.process import Interrupted
