@@ -1,5 +1,6 @@
 """Fixtures of all tests."""
 
+import gc
 import logging
 import signal
 from collections.abc import Iterator
@@ -21,8 +22,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture(autouse=True)
 def _state_of_the_process() -> Iterator[None]:
-    """Undo a choice of kernels, and the service's silence of warnings about single texts."""
+    """Undo a choice of kernels, and what the service changes for its whole life."""
     yield
+    gc.enable()
     use_kernels(Kernels.fast)
     logging.getLogger("seq2seq.inference").setLevel(logging.NOTSET)
 

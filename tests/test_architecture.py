@@ -10,7 +10,7 @@ OWNERS = {
     "torchtext": {"seq2seq.data.tokenizers"},
 }
 """The packages that may import these; import-linter checks the rest (pyproject.toml)."""
-SLOW = {"matplotlib", "sacrebleu", "sacremoses", "torchtext"}
+SLOW = {"bs4", "matplotlib", "sacrebleu", "sacremoses", "torchtext"}
 """Packages that are imported in functions, because they load slowly."""
 
 
@@ -57,7 +57,7 @@ def test_package_is_imported_only_by_its_owners(package):
     assert others == set()
 
 
-@pytest.mark.parametrize("start", ["train", "seq2seq.cli.translate"])
+@pytest.mark.parametrize("start", ["train", "seq2seq.cli.translate", "seq2seq.serving.app"])
 def test_slow_packages_are_not_loaded_at_start(start):
     loaded, waiting = set(), {start}
     while waiting:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
+import uvicorn
 
 from seq2seq.inference.results import TranslatedHypothesis, Translation
 from seq2seq.inference.sentence_splitting import split_sentences
@@ -17,7 +18,7 @@ from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.serving.app import Service
 from seq2seq.serving.config import ServeConfig
 from seq2seq.serving.models import LoadedModel
-from seq2seq.serving.server import Server, bind
+from seq2seq.serving.server import bind, make_server
 
 KEYS = ("a-key-of-16-bytes", "another-key-of-16-bytes")
 _VALUES = {
@@ -108,7 +109,7 @@ class Running(NamedTuple):
 
     service: Service
     port: int
-    server: Server
+    server: uvicorn.Server
     thread: threading.Thread
 
     def ask(self, path: str, content: object = None, **headers: str) -> Answer:
@@ -149,8 +150,8 @@ def running(
     config = config or make_serve_config()
     service = Service(config, load=load, api_keys=api_keys)
     bound = bind("127.0.0.1", 0)
-    server = Server(service, config, bound)
-    thread = threading.Thread(target=server.serve_until_stopped)
+    server = make_server(service, config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     live = Running(service, bound.getsockname()[1], server, thread)
     try:

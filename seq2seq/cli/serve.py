@@ -1,5 +1,6 @@
 """Answer translation requests over HTTP: `seq2seq-serve checkpoint=checkpoints/NAME`."""
 
+import gc
 import logging
 from functools import partial
 
@@ -32,6 +33,7 @@ _SHORTEST_KEY = 16
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
+    gc.disable()  # until the service answers: nearly all that is made before stays
     run_command("serve", ServeConfig, serve, searches=_searches)
 
 
@@ -54,7 +56,7 @@ def serve(config: ServeConfig) -> None:
     """
     try:
         from seq2seq.serving.app import Service
-        from seq2seq.serving.server import Server, bind, raise_file_limit
+        from seq2seq.serving.server import bind, raise_file_limit, serve_until_stopped
     except ModuleNotFoundError as error:
         raise ValueError(
             f"the service needs {error.name}; pip install 'attention-seq2seq[serve]'"
@@ -66,7 +68,9 @@ def serve(config: ServeConfig) -> None:
     with bind(config.host, config.port) as bound:
         keys = read_keys(config.api_keys) if config.api_keys else []
         service = Service(config, load=partial(load_model, config=config), api_keys=keys)
-        Server(service, config, bound).serve_until_stopped()
+        gc.freeze()
+        gc.enable()
+        serve_until_stopped(service, config, bound)
     logger.info("all requests are answered; stopped")
 
 

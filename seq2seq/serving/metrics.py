@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection
 from functools import partial
 
 from prometheus_client import (
@@ -24,21 +23,17 @@ _SHOWN = 100
 
 
 class Metrics:
-    """Counts requests, batches and reloads.
+    """Counts requests, batches and reloads."""
 
-    Args:
-        num_waiting: Returns the number of sentences that wait.
-    """
-
-    def __init__(self, num_waiting: Callable[[], int]) -> None:
+    def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
         histogram = partial(Histogram, registry=registry)
         ProcessCollector(registry=registry)
-        self._requests = counter("seq2seq_requests", "Requests", ["path", "status"])
-        self._seconds = histogram(
+        self.requests = counter("seq2seq_requests", "Requests", ["path", "status"])
+        self.seconds = histogram(
             "seq2seq_request_seconds",
-            "Time from the head of a request to the end of its answer",
+            "Time from the headers of a request to the end of its answer",
             ["path"],
             buckets=_SECONDS,
         )
@@ -49,27 +44,17 @@ class Metrics:
         self._batch_seconds = histogram(
             "seq2seq_batch_seconds", "Time of a batch", ["pair"], buckets=_SECONDS
         )
-        self._reloads = counter("seq2seq_reloads", "Reloads of the models", ["result"])
-        waiting = gauge("seq2seq_waiting_sentences", "Sentences that wait")
-        waiting.set_function(num_waiting)
-
-    def count_request(self, path: str, status: int, seconds: float) -> None:
-        """Count a request that was answered; 499 means that its client had gone."""
-        self._requests.labels(path, str(status)).inc()
-        self._seconds.labels(path).observe(seconds)
+        self.reloads = counter("seq2seq_reloads", "Reloads of the models", ["result"])
+        self.waiting = gauge("seq2seq_waiting_sentences", "Sentences that wait")
 
     def count_refused(self) -> None:
         """Count what came in place of a request and was not HTTP."""
-        self._requests.labels("not HTTP", "400").inc()
+        self.requests.labels("not HTTP", "400").inc()
 
     def count_batch(self, pair: str, num_sentences: int, seconds: float) -> None:
         """Count a batch."""
         self._batches.labels(pair).observe(num_sentences)
         self._batch_seconds.labels(pair).observe(seconds)
-
-    def count_reload(self, *, succeeded: bool) -> None:
-        """Count a reload of the models."""
-        self._reloads.labels("success" if succeeded else "failure").inc()
 
     def text(self) -> bytes:
         """Return all measures in Prometheus' text format."""
@@ -82,16 +67,12 @@ class Observed:
     Args:
         app: The application.
         metrics: Counts the requests.
-        paths: The paths with a measure of their own; the others are counted together.
         is_logged: Whether requests are logged. The texts of requests never are.
     """
 
-    def __init__(
-        self, app: ASGIApp, metrics: Metrics, paths: Collection[str], is_logged: bool
-    ) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, is_logged: bool) -> None:
         self._app = app
         self._metrics = metrics
-        self._paths = paths
         self._is_logged = is_logged
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -107,16 +88,19 @@ class Observed:
             size += len(message.get("body", b""))
             await send(message)
 
-        self._metrics.in_progress.inc()
-        try:
-            await self._app(scope, receive, watch)
-        finally:
-            self._metrics.in_progress.dec()
-            seconds = time.perf_counter() - begin
-            path = scope["path"]
-            known = path if path in self._paths else "other"
-            self._metrics.count_request(known, status, seconds)
-            if self._is_logged:
-                client, shown = (scope.get("client") or ("-",))[0], ascii(path[:_SHOWN])[1:-1]
-                line = "%s %s %s %d %d bytes %.1f ms"
-                logger.info(line, client, scope["method"], shown, status, size, 1000 * seconds)
+        metrics = self._metrics
+        # FastAPI routes no HEAD; the server drops the body.
+        routed = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+        with metrics.in_progress.track_inprogress():
+            try:
+                await self._app(routed, receive, watch)
+            finally:
+                seconds = time.perf_counter() - begin
+                route, path = routed.get("route"), scope["path"]
+                known = route.path if route else "other"
+                metrics.requests.labels(known, str(status)).inc()
+                metrics.seconds.labels(known).observe(seconds)
+                if self._is_logged:
+                    client, shown = (scope.get("client") or ("-",))[0], ascii(path[:_SHOWN])[1:-1]
+                    line = "%s %s %s %d %d bytes %.1f ms"
+                    logger.info(line, client, scope["method"], shown, status, size, 1000 * seconds)

@@ -1,13 +1,21 @@
 """The models of the service by language pair, each with its batcher, and their reload."""
 
+import logging
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import NamedTuple
 
+from seq2seq.config.composition import describe_error
 from seq2seq.inference.batcher import Batcher, Translate
 from seq2seq.inference.results import Translation
 from seq2seq.search.config import DecodingConfig
+from seq2seq.serving.config import ServeConfig
+from seq2seq.serving.metrics import Metrics
 from seq2seq.serving.texts import Split
+
+logger = logging.getLogger(__name__)
 
 Pair = tuple[str, str]
 """Codes of the source and the target language."""
@@ -23,38 +31,38 @@ class LoadedModel(NamedTuple):
 
 
 Load = Callable[[str], LoadedModel]
-NewBatcher = Callable[[Translate[Translation], Pair], Batcher[Translation]]
 
 
 class Models:
     """The models of the service.
 
     Args:
-        paths: A checkpoint or an exported folder for each language pair.
-        load: Reads one of them.
-        new_batcher: Starts the thread of a model.
-        decoding: The search that a new model is tried with before it answers requests.
+        config: The paths of the models, the limits of their queues, and the search that a new
+            model is tried with before it answers requests.
+        load: Reads a model.
+        metrics: Counts batches and reloads.
 
     Raises:
         OSError: A file cannot be read.
         ValueError: A file is not a model, or two of them have the same languages.
     """
 
-    def __init__(
-        self,
-        paths: Sequence[str],
-        *,
-        load: Load,
-        new_batcher: NewBatcher,
-        decoding: DecodingConfig,
-    ) -> None:
-        self._paths = paths
+    def __init__(self, config: ServeConfig, *, load: Load, metrics: Metrics) -> None:
+        self._config = config
         self._load = load
-        self._decoding = decoding
+        self._metrics = metrics
+        self._reloading = threading.Lock()
         self._models = self._load_all()
         self._batchers = {
-            pair: new_batcher(model.translate, pair) for pair, model in self._models.items()
+            pair: Batcher(
+                model.translate,
+                batch_size=config.batch_size,
+                max_waiting=config.max_waiting,
+                on_batch=partial(metrics.count_batch, "-".join(pair)),
+            )
+            for pair, model in self._models.items()
         }
+        metrics.waiting.set_function(lambda: self.num_waiting)
 
     @property
     def pairs(self) -> list[Pair]:
@@ -78,12 +86,7 @@ class Models:
         return self._models[pair]
 
     def submit(
-        self,
-        model: LoadedModel,
-        sentences: Sequence[str],
-        decoding: DecodingConfig,
-        *,
-        timeout: float,
+        self, model: LoadedModel, sentences: Sequence[str], decoding: DecodingConfig, timeout: float
     ) -> Future[list[Translation]]:
         """Ask for translations by a model; raises as `Batcher.submit`."""
         batcher = self._batchers[model.pair]
@@ -93,19 +96,24 @@ class Models:
         """Read all files again and use the new models from the next request on.
 
         Requests that wait are translated by the model that they came for. After an error all
-        models are the old ones.
-
-        Raises:
-            OSError: A file cannot be read.
-            ValueError: A file is not a model, or its languages are others than before.
+        models are the old ones, and the log names it. It may be called in any thread.
         """
-        loaded = self._load_all()
-        if loaded.keys() != self._models.keys():
-            raise ValueError(
-                f"the models translate {_listed(loaded)} now, but the service began with "
-                f"{_listed(self._models)}; restart it"
-            )
-        self._models = loaded
+        with self._reloading:
+            try:
+                loaded = self._load_all()
+                if loaded.keys() != self._models.keys():
+                    raise ValueError(
+                        f"the models translate {_listed(loaded)} now, but the service began with "
+                        f"{_listed(self._models)}; restart it"
+                    )
+            except BaseException as error:  # libraries raise classes of their own
+                reason = describe_error(error)
+                logger.error("the models were not reloaded, the old ones answer: %s", reason)
+                self._metrics.reloads.labels("failure").inc()
+            else:
+                self._models = loaded
+                logger.info("reloaded the models")
+                self._metrics.reloads.labels("success").inc()
 
     def close(self) -> None:
         """Answer what waits, and accept no more."""
@@ -114,17 +122,17 @@ class Models:
 
     def _load_all(self) -> dict[Pair, LoadedModel]:
         loaded: dict[Pair, LoadedModel] = {}
-        for path in self._paths:
+        for path in self._config.checkpoint:
             model = self._load(path)
             if model.pair in loaded:
                 raise ValueError(
                     f"checkpoint={path} translates {_listed([model.pair])}, as another one does; "
                     "give one model for each pair"
                 )
-            model.translate(["a"], self._decoding)  # the first translation is slow, or fails
+            model.translate(["a"], self._config.decoding)  # the first is slow, or fails
             loaded[model.pair] = model
         return loaded
 
 
 def _listed(pairs: Iterable[Pair]) -> str:
-    return ", ".join(f"{source}-{target}" for source, target in pairs)
+    return ", ".join(map("-".join, pairs))

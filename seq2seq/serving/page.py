@@ -1,10 +1,6 @@
-"""The page at / and the description of the interface, which ask nothing of other hosts."""
+"""The page at /, which asks nothing of other hosts."""
 
 from pathlib import Path
-
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from seq2seq.visualization.page import (
     ATTENTION_VIEW,
@@ -13,7 +9,7 @@ from seq2seq.visualization.page import (
     fill_template,
 )
 
-_HEADERS = {
+PAGE_HEADERS = {
     "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself says the rest
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -21,22 +17,10 @@ _HEADERS = {
 }
 
 
-def page_routes() -> list[Route]:
-    """Return the routes of the page and of openapi.json."""
-    page = fill_template(
+def make_page() -> str:
+    """Return the page to translate with."""
+    return fill_template(
         Path(__file__),
         {"source_text": "", "target_text": HYPOTHESES},
         parts=(ATTENTION_VIEW, TRANSLATIONS),
     )
-    description = Path(__file__).with_name("openapi.json").read_text(encoding="utf-8")
-    return [
-        _route("/", page, "text/html"),
-        _route("/openapi.json", description, "application/json"),
-    ]
-
-
-def _route(path: str, content: str, media_type: str) -> Route:
-    async def answer(request: Request) -> Response:
-        return Response(content, media_type=media_type, headers=_HEADERS)
-
-    return Route(path, answer)

@@ -4,11 +4,10 @@ import html
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from bs4 import BeautifulSoup, UnusualUsageWarning
-from bs4.element import NavigableString, Tag
-from bs4.exceptions import ParserRejectedMarkup
+if TYPE_CHECKING:
+    from bs4.element import NavigableString
 
 _LINE_END = re.compile(r"(\r\n|\n|\r)")
 _HTML_SPACE = re.compile(r"[ \t\n\f\r]+")
@@ -75,24 +74,32 @@ class SplitHtml:
     """
 
     def __init__(self, text: str, split: Split) -> None:
+        import bs4  # takes 0.15 s, which a service that is asked for no HTML saves
+
         # Behind the last ">" is text only. The parser would search it for the end of each tag, in
         # quadratic time, and lose an "&" near the end.
         tags, end, rest = text.rpartition(">")
         markup = tags + end + html.escape(html.unescape(rest), quote=False)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnusualUsageWarning)  # it may look like XML or a path
+            warnings.simplefilter(
+                "ignore", bs4.UnusualUsageWarning
+            )  # it may look like XML or a path
             try:
-                self._soup = BeautifulSoup(markup, "html.parser")
-            except ParserRejectedMarkup as error:
+                self._soup = bs4.BeautifulSoup(markup, "html.parser")
+            except bs4.ParserRejectedMarkup as error:
                 raise ValueError("not HTML") from error
         self.sentences: list[str] = []
         self._texts: list[tuple[NavigableString, str, int, str]] = []
         stays = {id(self._soup): False}
         for node in self._soup.descendants:  # each one after its parent
             inherited = stays[id(node.parent)]
-            if isinstance(node, Tag):
+            if isinstance(node, bs4.Tag):
                 stays[id(node)] = inherited or node.name in _CODE or node.get("translate") == "no"
-            elif type(node) is NavigableString and not inherited and (content := node.strip()):
+            elif (
+                type(node) is bs4.element.NavigableString
+                and not inherited
+                and (content := node.strip())
+            ):
                 before, _, after = node.partition(content)
                 sentences = split(_HTML_SPACE.sub(" ", content))
                 self._texts.append((node, before, len(sentences), after))
@@ -103,7 +110,7 @@ class SplitHtml:
         remaining = iter(translations)
         for index, (node, before, number, after) in enumerate(self._texts):
             found = [next(remaining) for _ in range(number)]
-            new = NavigableString(before + " ".join(text for text in found if text) + after)
+            new = type(node)(before + " ".join(text for text in found if text) + after)
             node.replace_with(new)
             self._texts[index] = (new, before, number, after)
         return str(self._soup)

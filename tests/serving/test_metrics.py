@@ -4,9 +4,8 @@ import logging
 import re
 from urllib.parse import unquote
 
-from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
-from starlette.routing import Route
+from fastapi import FastAPI, Request
+from fastapi.responses import PlainTextResponse
 
 from seq2seq.serving.metrics import Metrics, Observed
 
@@ -18,13 +17,12 @@ def values(metrics):
 
 
 def test_batches_reloads_and_what_waits_are_measured():
-    waiting = 3
-    metrics = Metrics(lambda: waiting)
+    metrics = Metrics()
+    metrics.waiting.set_function(lambda: 4)
     metrics.count_batch("de-en", 5, 0.03)
     metrics.count_batch("de-en", 1, 0.01)
-    metrics.count_reload(succeeded=True)
-    metrics.count_reload(succeeded=False)
-    waiting = 4
+    metrics.reloads.labels("success").inc()
+    metrics.reloads.labels("failure").inc()
 
     found = values(metrics)
 
@@ -36,28 +34,31 @@ def test_batches_reloads_and_what_waits_are_measured():
     assert found['seq2seq_reloads_total{result="failure"}'] == 1
 
 
-async def answer(request):
+async def answer(request: Request):
     if "fail" in request.url.path:
         raise ZeroDivisionError
     return PlainTextResponse("hello")
 
 
-def get(metrics, *targets, is_logged=True):
-    """Send requests to an application that is observed."""
-    app = Starlette(routes=[Route("/a", answer), Route("/fail", answer)])
-    observed = Observed(app, metrics, ["/a", "/fail"], is_logged)
+def ask(metrics, *targets, method="GET", is_logged=True):
+    """Send requests to an application that is observed, and return the last status."""
+    app = FastAPI()
+    app.get("/a")(answer)
+    app.get("/fail")(answer)
+    observed = Observed(app, metrics, is_logged)
+    statuses = []
 
     async def receive():
         return {"type": "http.request"}
 
     async def send(message):
-        await asyncio.sleep(0)
+        statuses.append(message.get("status"))
 
     for target in targets:
         path, _, query = target.partition("?")
         scope = {
             "type": "http",
-            "method": "GET",
+            "method": method,
             "path": unquote(path),
             "query_string": query.encode(),
             "headers": [],
@@ -65,11 +66,12 @@ def get(metrics, *targets, is_logged=True):
         }
         with contextlib.suppress(ZeroDivisionError):
             asyncio.run(observed(scope, receive, send))
+    return [status for status in statuses if status][-1]
 
 
 def test_each_request_is_counted_by_path_and_status():
-    metrics = Metrics(int)
-    get(metrics, "/a", "/a?q=secret", "/fail", "/x1", "/x2")
+    metrics = Metrics()
+    ask(metrics, "/a", "/a?q=secret", "/fail", "/x1", "/x2")
 
     found = values(metrics)
 
@@ -82,7 +84,7 @@ def test_each_request_is_counted_by_path_and_status():
 
 def test_each_request_is_one_line_of_the_log_without_its_query(caplog):
     with caplog.at_level(logging.INFO, "seq2seq.serving.metrics"):
-        get(Metrics(int), "/a?q=secret", "/%0aforged%20line/\u00e4" + 200 * "x")
+        ask(Metrics(), "/a?q=secret", "/%0aforged%20line/\u00e4" + 200 * "x")
 
     first, second = caplog.messages
     assert re.fullmatch(r"10\.0\.0\.1 GET /a 200 5 bytes \d+\.\d ms", first)
@@ -92,6 +94,10 @@ def test_each_request_is_one_line_of_the_log_without_its_query(caplog):
 
 def test_the_log_can_be_off(caplog):
     with caplog.at_level(logging.INFO, "seq2seq.serving.metrics"):
-        get(Metrics(int), "/a", is_logged=False)
+        ask(Metrics(), "/a", is_logged=False)
 
     assert caplog.messages == []
+
+
+def test_the_headers_of_an_answer_may_be_asked_for_alone():
+    assert ask(Metrics(), "/a", method="HEAD") == 200

@@ -1,15 +1,11 @@
 import threading
 
 import pytest
-from tiny_service import Shouter, load_shouter
+from tiny_service import Shouter, load_shouter, make_serve_config
 from tiny_translator import GREEDY
 
-from seq2seq.inference.batcher import Batcher
+from seq2seq.serving.metrics import Metrics
 from seq2seq.serving.models import LoadedModel, Models
-
-
-def new_batcher(translate, pair):
-    return Batcher(translate)
 
 
 @pytest.fixture
@@ -17,8 +13,9 @@ def make_models():
     """Return a function that makes models, which are closed at the end."""
     made = []
 
-    def make(*paths, load=load_shouter, new_batcher=new_batcher):
-        made.append(Models(paths, load=load, new_batcher=new_batcher, decoding=GREEDY))
+    def make(*paths, load=load_shouter, max_waiting=50):
+        config = make_serve_config(checkpoint=list(paths), max_waiting=max_waiting)
+        made.append(Models(config, load=load, metrics=Metrics()))
         return made[-1]
 
     yield make
@@ -73,7 +70,7 @@ def fails(lines, decoding):
         (LoadedModel(("en", "de"), fails, str.split), "weights are NaN"),
     ],
 )
-def test_after_a_reload_that_failed_all_old_models_answer(make_models, second, error):
+def test_after_a_reload_that_failed_all_old_models_answer(make_models, caplog, second, error):
     is_new = False
 
     def load(path):
@@ -86,9 +83,9 @@ def test_after_a_reload_that_failed_all_old_models_answer(make_models, second, e
     models = make_models("de-en", "en-de", load=load)
     is_new = True
 
-    with pytest.raises((OSError, ValueError, RuntimeError), match=error):
-        models.reload()
+    models.reload()
 
+    assert error in caplog.text
     assert [ask(models, pair) for pair in models.pairs] == ["Aold", "Aold"]
 
 
@@ -113,14 +110,11 @@ def test_models_are_ready_while_one_of_them_has_room(make_models):
             entered.release()
             assert gate.wait(20)
 
-    def batcher(translate, pair):
-        return Batcher(translate, max_waiting=1)
-
     models = make_models(
         "de-en",
         "en-de",
         load=lambda path: load_shouter(path)._replace(translate=Shouter(before=wait)),
-        new_batcher=batcher,
+        max_waiting=1,
     )
     are_ready = []
     for pair in models.pairs:

@@ -1,0 +1,225 @@
+"""The interface: the fields of requests and answers, and the dependency that reads a body."""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Literal, TypeVar
+from urllib.parse import parse_qs
+
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from seq2seq.serving.config import ServeConfig
+
+_JSON, _MULTIPART = "application/json", "multipart/form-data"
+_KINDS = (_JSON, "application/x-www-form-urlencoded", _MULTIPART)
+_MOST_FIELDS = 1000
+"""Fields of a form."""
+_SHOWN = 60
+"""Characters of the name of a wrong field in a message."""
+
+Texts = str | Annotated[list[str], Field(fail_fast=True)]
+
+
+class Fields(BaseModel):
+    """The fields of each request; null counts as missing."""
+
+    texts: Texts
+    source: Annotated[str, Field(description="auto: the only source of the target")]
+    target: Annotated[str, Field(description="the source: the texts stay")]
+    api_key: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_null(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        return {name: value for name, value in values.items() if value is not None}
+
+
+class TranslateFields(Fields):
+    """The fields of LibreTranslate's interface; others are ignored."""
+
+    texts: Annotated[Texts, Field(alias="q")]
+    alternatives: Annotated[int, Field(ge=0)] = 0
+    format: Annotated[Literal["text", "html"], Field(description="html: tags and code stay")] = (
+        "text"
+    )
+
+
+class DetailFields(Fields):
+    """The fields of the service's own interface."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    texts: Annotated[Texts, Field(alias="text")]
+    beam: Annotated[int | None, Field(ge=1)] = None
+    n_best: Annotated[int, Field(ge=1)] = 1
+    attention: bool = False
+
+
+class Error(BaseModel):
+    """What is wrong with a request, or with the service."""
+
+    error: str
+
+
+class Language(BaseModel):
+    """A language and those that it is translated into."""
+
+    code: str
+    name: str
+    targets: list[str]
+
+
+class Detected(BaseModel):
+    """The only source of a target, with source=auto."""
+
+    confidence: float
+    language: str
+
+
+class TranslateAnswer(BaseModel):
+    """A text for a text, a list for a list."""
+
+    translatedText: Texts  # noqa: N815
+    alternatives: list[str] | list[list[str]] | None = None
+    detectedLanguage: Detected | list[Detected] | None = None  # noqa: N815
+
+
+class Hypothesis(BaseModel):
+    """A translation of a sentence; its score ranks it among the others."""
+
+    text: str
+    score: float
+    log_probability: float
+    finished: Annotated[bool, Field(description="false: the length limit cut it")]
+    tokens: list[str]
+    token_log_probabilities: list[float]
+    attention: list[list[list[float]]] | None = None
+
+
+class Sentence(BaseModel):
+    """A sentence of a text and its translations, best first."""
+
+    source: str
+    source_tokens: list[str]
+    unknown_tokens: int
+    hypotheses: list[Hypothesis]
+
+
+class TranslatedText(BaseModel):
+    """A text and its sentences."""
+
+    text: str
+    sentences: list[Sentence]
+
+
+class DetailAnswer(BaseModel):
+    """A translation for each text."""
+
+    source: str
+    target: str
+    translations: list[TranslatedText]
+
+
+_Fields = TypeVar("_Fields", bound=Fields)
+
+
+def described(fields: type[Fields]) -> dict[str, object]:
+    """Return OpenAPI's description of a body that `body` reads."""
+    content = {kind: {"schema": fields.model_json_schema()} for kind in _KINDS}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def body(fields: type[_Fields]) -> Callable[[Request], Awaitable[_Fields]]:
+    """Return a dependency that reads a body of JSON, or a form of either kind, in UTF-8.
+
+    It raises HTTPException if the body is too large, too slow or wrong, and ClientDisconnect if
+    the client has gone.
+    """
+
+    async def read_body(request: Request) -> _Fields:
+        config: ServeConfig = request.app.state.config
+        request.state.end = time.monotonic() + config.timeout
+        kind = _kind(request.headers)
+        try:
+            content = await asyncio.wait_for(_content(request, config.max_body), config.timeout)
+        except asyncio.TimeoutError:
+            raise HTTPException(408, "the body did not arrive in time") from None
+        try:
+            if kind == _JSON:
+                read = fields.model_validate_json(content, strict=True)
+            else:
+                read = fields.model_validate(await _form(content, kind, request.headers))
+        except ValidationError as error:
+            raise HTTPException(400, _describe(error)) from None
+        except (ValueError, MultiPartException):
+            raise HTTPException(
+                400, "the body is not a whole form in UTF-8 without files"
+            ) from None
+        texts = [read.texts] if isinstance(read.texts, str) else read.texts
+        check_limit(len(texts), config.max_texts, "texts")
+        check_limit(sum(map(len, texts)), config.max_characters, "characters")
+        return read
+
+    return read_body
+
+
+def check_limit(number: int, most: int, things: str) -> None:
+    """Refuse a request with more than `most` things."""
+    if number > most:
+        raise HTTPException(413, f"the request has more than {most:,} {things}")
+
+
+def _kind(headers: Headers) -> str:
+    """Return the type of a body."""
+    kind, _, parameters = headers.get("content-type", "").lower().partition(";")
+    if (kind := kind.strip()) not in _KINDS:
+        raise HTTPException(415, f"send {', '.join(_KINDS)}")
+    charset = re.search(r'charset="?([^";]*)', parameters)
+    is_utf_8 = charset is None or charset[1].strip() in ("", "utf-8", "utf8")
+    if not is_utf_8 or "content-encoding" in headers:
+        raise HTTPException(415, "send the body in UTF-8 and not compressed")
+    return kind
+
+
+async def _content(request: Request, most_bytes: int) -> bytes:
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        check_limit(len(content), most_bytes, "bytes")  # the server drops the rest
+    return bytes(content)
+
+
+async def _form(content: bytes, kind: str, headers: Headers) -> dict[str, object]:
+    """Return the values of a form; a field that is given several times has a list."""
+
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        yield content
+
+    text = content.decode()  # what is not UTF-8 Starlette would read as Latin-1
+    values: Mapping[str, Sequence[object]]
+    if kind == _MULTIPART:
+        limits = {"max_files": 0, "max_fields": _MOST_FIELDS, "max_part_size": len(content)}
+        form = await MultiPartParser(headers, chunks(), **limits).parse()
+        begin, _, _ = text.partition("\r\n")
+        if not text.rstrip().endswith(begin + "--"):  # the parser would ignore half a field
+            raise ValueError("cut off")
+        values = {name: form.getlist(name) for name in form}
+    else:
+        values = parse_qs(text, True, errors="strict", max_num_fields=_MOST_FIELDS)
+    return {name: found[0] if len(found) == 1 else found for name, found in values.items()}
+
+
+def _describe(error: ValidationError) -> str:
+    """Return the first two mistakes of a body on one line."""
+    mistakes = []
+    for mistake in error.errors()[:2]:
+        place = ascii(".".join(map(str, mistake["loc"])))[1:-1][:_SHOWN]
+        mistakes.append(f"{place}: {mistake['msg']}".removeprefix(": "))
+    return "; ".join(mistakes)
