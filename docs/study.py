@@ -16,65 +16,31 @@ from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.findings import find
 from seq2seq.studies.report import study_page
 from seq2seq.studies.runs import group_runs, read_runs
-from seq2seq.visualization.page import (
-    Cell,
-    Chart,
-    Column,
-    MapsOverTime,
-    RunMaps,
-    Section,
-    Series,
-    ShownSentence,
-    ShownTranslation,
-    StudyPage,
-    Table,
-)
+from seq2seq.visualization.page import StudyPage, render_report
 
 KEPT = Path(__file__).parent / "study.json"
 
 
 def to_json(page: StudyPage) -> str:
-    """Return the content of a page, a section a line."""
-    content = asdict(page)
+    """Return the content of a page, a section or sentence a line."""
+    content = page | {"sections": [asdict(each) for each in page["sections"]]}
     parts = [f"{json.dumps(key)}: {_lines(value)}" for key, value in content.items()]
     return "{" + ",\n".join(parts) + "}\n"
 
 
-def from_json(text: str) -> StudyPage:
-    """Return the page of `to_json`."""
-    content = json.loads(text)
-    for section in content["sections"]:
-        for chart in section["charts"]:
-            chart["series"] = [Series(**series) for series in chart["series"]]
-        for table in section["tables"]:
-            table["columns"] = [Column(*column) for column in table["columns"]]
-            table["rows"] = [[Cell(*cell) for cell in row] for row in table["rows"]]
-        section["charts"] = [Chart(**chart) for chart in section["charts"]]
-        section["tables"] = [Table(**table) for table in section["tables"]]
-    sentences = [
-        ShownSentence(source, reference, [ShownTranslation(*each) for each in found], numbers)
-        for source, reference, found, numbers in content["sentences"]
-    ]
-    pairs, kept = content["maps"] or ([], [])
-    return StudyPage(
-        title=content["title"],
-        groups=content["groups"],
-        sections=[Section(**section) for section in content["sections"]],
-        sentences=sentences,
-        maps=MapsOverTime(pairs, [RunMaps(*each) for each in kept]) if kept else None,
-    )
-
-
 def write(path: Path) -> None:
-    """Write the kept report as a page."""
-    with path.open("wb") as file:
-        from_json(KEPT.read_text(encoding="utf-8")).write(file)
+    """Write the kept report as a page; the template reads the names of fields in JSON too."""
+    path.write_bytes(render_report(json.loads(KEPT.read_text(encoding="utf-8"))))
 
 
 def _lines(value: object) -> str:
-    if not isinstance(value, list):
-        return json.dumps(value)
-    return "[" + ",\n".join(json.dumps(each) for each in value) + "]"
+    if isinstance(value, list):
+        return "[" + ",\n".join(map(_compact, value)) + "]"
+    return _compact(value)
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 if __name__ == "__main__":

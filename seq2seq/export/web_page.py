@@ -5,30 +5,17 @@ import gzip
 from collections.abc import Sequence
 from pathlib import Path
 
+from markupsafe import Markup
+
 from seq2seq.config.serialization import config_to_dict
 from seq2seq.export.folder import ENCODER, SOURCE, STEP, TARGET, Runtime, read_runtime
 from seq2seq.export.web_runtime import load_web_runtime
 from seq2seq.files.atomic import whole_file
 from seq2seq.inference.sentence_splitting import ABBREVIATIONS
 from seq2seq.search.config import BeamConfig
-from seq2seq.visualization.page import (
-    ATTENTION_VIEW,
-    HYPOTHESES,
-    TRANSLATIONS,
-    content_hash,
-    fill_template,
-    json_block,
-)
+from seq2seq.visualization.page import render_page
 
-_WEB = Path(__file__).with_name("web")
-_PARTS = (
-    *(ATTENTION_VIEW, TRANSLATIONS),
-    *(_WEB / name for name in ("sentencepiece", "search", "sentences", "translator")),
-)
-_SOURCE_TEXT = (
-    '<textarea id="text" rows="3" maxlength="1000" dir="auto" aria-labelledby="source-title" '
-    'spellcheck="false" autocomplete="off" placeholder="Write a sentence"></textarea>'
-)
+_TEMPLATE = Path(__file__).parent / "web" / "page.html"
 
 
 def write_page(
@@ -51,15 +38,12 @@ def write_page(
     names = [ENCODER, STEP, SOURCE, *([] if _is_joint(model) else [TARGET])]
     files = {"wasm": runtime.wasm}
     files |= {name.partition(".")[0]: (folder / name).read_bytes() for name in names}
-    slots = {
-        "model": json_block(_description(model, examples)),
-        "files": "\n".join(_block(name, content) for name, content in files.items()),
-        "runtime": runtime.script,
-        "runtime_hash": content_hash(runtime.script),
-        "source_text": _SOURCE_TEXT,
-        "target_text": HYPOTHESES,
+    values = {
+        "model": _description(model, examples),
+        "files": {name: _packed(content) for name, content in files.items()},
+        "runtime": Markup(runtime.script),
     }
-    page = fill_template(_WEB / "page", slots, parts=_PARTS)
+    page = render_page(_TEMPLATE, values)
     with whole_file(output) as file:
         file.write(page.encode())
 
@@ -93,7 +77,6 @@ def search_of(model: Runtime) -> BeamConfig:
     )
 
 
-def _block(name: str, content: bytes) -> str:
-    """Return a compressed file as a block of the page, which no browser runs."""
-    packed = base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
-    return f'<script type="application/octet-stream" id="file-{name}">{packed}</script>'
+def _packed(content: bytes) -> Markup:
+    """Return a compressed file as base64, which needs no escapes."""
+    return Markup(base64.b64encode(gzip.compress(content, 9, mtime=0)).decode())

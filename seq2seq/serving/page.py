@@ -2,12 +2,7 @@
 
 from pathlib import Path
 
-from seq2seq.visualization.page import (
-    ATTENTION_VIEW,
-    HYPOTHESES,
-    TRANSLATIONS,
-    fill_template,
-)
+from seq2seq.visualization.page import render_page
 
 PAGE_HEADERS = {
     "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself says the rest
@@ -19,8 +14,4 @@ PAGE_HEADERS = {
 
 def make_page() -> str:
     """Return the page to translate with."""
-    return fill_template(
-        Path(__file__),
-        {"source_text": "", "target_text": HYPOTHESES},
-        parts=(ATTENTION_VIEW, TRANSLATIONS),
-    )
+    return render_page(Path(__file__).with_name("page.html"), {})

@@ -32,9 +32,9 @@ from seq2seq.training.monitoring.tensorboard import (
     VALID_BLEU,
     VALID_LOSS,
 )
-from seq2seq.visualization.page import Cell, Chart, Column, Section, Series, Table
+from seq2seq.visualization.figures import Chart, Series, draw_chart
+from seq2seq.visualization.page import Cell, Column, Section, Table
 
-_AXES = {"updates": "Updates", "minutes": "Minutes", "tokens": "Target tokens"}
 _TITLES = {
     VALID_BLEU: ("Validation BLEU", "BLEU"),
     VALID_LOSS: ("Validation loss", "nats per token"),
@@ -67,9 +67,12 @@ def curves_section(groups: Sequence[Group], notes: list[str]) -> Section:
         of_groups.append([found for found in curves if needed <= found.keys()])
     charts = []
     for tag, (title, unit) in _TITLES.items():
-        means = [mean_curve(curves, tag, group=i) for i, curves in enumerate(of_groups)]
+        means = [
+            mean_curve(curves, tag, group=i, name=groups[i].label)
+            for i, curves in enumerate(of_groups)
+        ]
         if series := [each for each in means if each is not None]:
-            charts.append(Chart(title=title, x_label="", y_label=unit, kind="lines", series=series))
+            charts.append(draw_chart(title, unit, "lines", series))
     text = (
         "Lines are means over the runs of a group, bands reach from the lowest to the highest run. "
         f"A line ends where the first of its runs ended. Of more than {_MAX_POINTS} points, "
@@ -77,7 +80,8 @@ def curves_section(groups: Sequence[Group], notes: list[str]) -> Section:
     )
     if not charts:
         return Section(title="Learning curves")
-    return Section(title="Learning curves", paragraphs=[text], charts=charts, axes=_AXES)
+    axes = list(charts[0]["axes"])
+    return Section(title="Learning curves", paragraphs=[text], charts=charts, axes=axes)
 
 
 def read_curves(path: Path) -> dict[str, dict[int, float]]:
@@ -101,28 +105,29 @@ def read_curves(path: Path) -> dict[str, dict[int, float]]:
     }
 
 
-def mean_curve(runs: Sequence[Curves], tag: str, *, group: int) -> Series | None:
+def mean_curve(runs: Sequence[Curves], tag: str, *, group: int, name: str) -> Series | None:
     """Return the mean of the runs at the updates that all of them have; None if there are none."""
     part = tag.split("/")[0]
     tags = (tag, f"{part}/{MINUTES}", f"{part}/{TARGET_TOKENS}")
-    if not runs or any(name not in curves for curves in runs for name in tags):
+    if not runs or any(each not in curves for curves in runs for each in tags):
         return None
-    updates = sorted(set.intersection(*[set(curves[name]) for curves in runs for name in tags]))
+    updates = sorted(set.intersection(*[set(curves[each]) for curves in runs for each in tags]))
     if not updates:
         return None
     if len(updates) > _MAX_POINTS:
         last = len(updates) - 1
         updates = [updates[k * last // (_MAX_POINTS - 1)] for k in range(_MAX_POINTS)]
     values, minutes, tokens = (
-        [[curves[name][update] for curves in runs] for update in updates] for name in tags
+        [[curves[each][update] for curves in runs] for update in updates] for each in tags
     )
     several = len(runs) > 1
     return Series(
-        group=group,
+        group,
+        name,
         x={
-            "updates": [float(update) for update in updates],
-            "minutes": list(map(fmean, minutes)),
-            "tokens": list(map(fmean, tokens)),
+            "Updates": [float(update) for update in updates],
+            "Minutes": list(map(fmean, minutes)),
+            "Target tokens": list(map(fmean, tokens)),
         },
         y=list(map(fmean, values)),
         low=list(map(min, values)) if several else (),
@@ -170,7 +175,7 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
     return Section(
         title="Attention",
         paragraphs=[text],
-        charts=[chart for chart in (_aer_chart(groups), _head_chart(groups)) if chart.series],
+        charts=[*_aer_chart(groups), *_head_chart(groups)],
         tables=[
             table
             for table in (of_groups, _agreement_table(groups, agreement or {}), of_heads)
@@ -200,7 +205,7 @@ def _agreement_table(groups: Sequence[Group], agreement: Divergences) -> Table:
     return Table(caption=caption, columns=columns, rows=rows)
 
 
-def _aer_chart(groups: Sequence[Group]) -> Chart:
+def _aer_chart(groups: Sequence[Group]) -> list[Chart]:
     def points(group: Group) -> Iterator[tuple[float | None, float | None, str]]:
         for run in group.runs:
             name = f"{group.label}, seed {run.seed}" if run.seed else run.name
@@ -210,7 +215,7 @@ def _aer_chart(groups: Sequence[Group]) -> Chart:
     return _points_chart(title, ("AER", "BLEU"), groups, points)
 
 
-def _head_chart(groups: Sequence[Group]) -> Chart:
+def _head_chart(groups: Sequence[Group]) -> list[Chart]:
     has_aer = any(head["aer"] is not None for group in groups for _, _, head in _heads(group))
     vertical = "aer" if has_aer else "sharpness"
 
@@ -228,16 +233,16 @@ def _points_chart(
     labels: tuple[str, str],
     groups: Sequence[Group],
     points: Callable[[Group], Iterator[tuple[float | None, float | None, str]]],
-) -> Chart:
+) -> list[Chart]:
     """Draw points, which are x, y and a hint; those without x or y are left out."""
+    x_label, y_label = labels
     series = []
     for index, group in enumerate(groups):
         known = [(x, y, hint) for x, y, hint in points(group) if x is not None and y is not None]
         if known:
             xs, ys, hints = zip(*known, strict=True)
-            series.append(Series(group=index, x={"x": xs}, y=ys, hints=hints))
-    x_label, y_label = labels
-    return Chart(title=title, x_label=x_label, y_label=y_label, kind="points", series=series)
+            series.append(Series(index, group.label, x={x_label: xs}, y=ys, hints=hints))
+    return [draw_chart(title, y_label, "points", series)] if series else []
 
 
 def _heads(group: Group) -> Iterator[tuple[StudyRun, int, dict[str, float | None]]]:
@@ -280,11 +285,9 @@ def _by_length(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
         for index, group in groups.items()
     }
     counts = [f"({counted(sum(map(each.has, lengths)), 'sentence')})" for each in bins]
-    chart = Chart(
-        title="BLEU by source length", x_label="Source words", y_label="BLEU", kind="bins"
-    )
     caption = "BLEU by source length in words"
-    return _by_bin(chart, caption, groups, bins, counts, values, ".2f")
+    labels = "BLEU by source length", "Source words", "BLEU"
+    return _by_bin(labels, caption, groups, bins, counts, values, ".2f")
 
 
 def _by_frequency(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
@@ -307,19 +310,14 @@ def _by_frequency(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
         index: [[of_run[i].f1 for i in used] for of_run in of_group]
         for index, of_group in scores.items()
     }
-    chart = Chart(
-        title="F1 of words by training frequency",
-        x_label="Occurrences in the training data",
-        y_label="F1",
-        kind="bins",
-    )
     caption = "F1 of words by their occurrences in the training data"
     words = [f"({counted(counts[i], 'word')})" for i in used]
-    return _by_bin(chart, caption, groups, [bins[i] for i in used], words, values, ".3f")
+    labels = "F1 of words by training frequency", "Occurrences in the training data", "F1"
+    return _by_bin(labels, caption, groups, [bins[i] for i in used], words, values, ".3f")
 
 
 def _by_bin(
-    chart: Chart,
+    labels: tuple[str, str, str],
     caption: str,
     groups: Mapping[int, Group],
     bins: Sequence[Bin],
@@ -327,24 +325,24 @@ def _by_bin(
     values: Mapping[int, Values],
     form: str,
 ) -> tuple[Chart, Table]:
-    """Fill a chart with means and deviations over the runs, and return it with its table."""
-    labels = [each.label for each in bins]
+    """Return the chart of means and deviations over the runs, and its table.
+
+    `labels` are the title of the chart and the labels of its axes.
+    """
+    title, x_label, y_label = labels
+    names = [each.label for each in bins]
     rows, series = [], []
     for index, of_runs in values.items():
         spreads = [
             Spread.of([value for value in of_bin if value is not None])
             for of_bin in zip(*of_runs, strict=True)
         ]
-        low, high = (
-            [None if mean is None else mean + sign * (d or 0.0) for mean, d in spreads]
-            if len(of_runs) > 1
-            else ()
-            for sign in (-1, 1)
-        )
         means = [each.mean for each in spreads]
-        series.append(Series(group=index, x={"bins": labels}, y=means, low=low, high=high))
-        rows.append([Cell(groups[index].label), *(number_cell(each, form) for each in spreads)])
-    heads = [f"{label} {count}" for label, count in zip(labels, counts, strict=True)]
+        deviations = [each.deviation or 0.0 for each in spreads] if len(of_runs) > 1 else ()
+        label = groups[index].label
+        series.append(Series(index, label, x={x_label: names}, y=means, deviations=deviations))
+        rows.append([Cell(label), *(number_cell(each, form) for each in spreads)])
+    heads = [f"{name} {count}" for name, count in zip(names, counts, strict=True)]
     columns = [Column("Group", is_numeric=False), *map(Column, heads)]
-    chart.series = series
-    return chart, Table(caption=caption, columns=columns, rows=rows, is_folded=True)
+    table = Table(caption=caption, columns=columns, rows=rows, is_folded=True)
+    return draw_chart(title, y_label, "bins", series), table

@@ -4,14 +4,7 @@ from collections.abc import Sequence
 
 from seq2seq.studies.runs import MEASURES, Group, StudyRun
 from seq2seq.studies.tables import column, known_measures, number_cell, spread
-from seq2seq.visualization.page import (
-    Cell,
-    Column,
-    MapsOverTime,
-    RunMaps,
-    Section,
-    Table,
-)
+from seq2seq.visualization.page import Cell, Column, MapsOverTime, RunMaps, Section, Table
 
 MOMENTS = ("aligned_at", "half_bleu_at")
 _MAX_WEIGHTS = 600_000
@@ -97,25 +90,30 @@ def maps_over_time(groups: Sequence[Group], notes: list[str]) -> MapsOverTime | 
             if content["pairs"] != pairs:
                 notes.append(
                     f"{run.name} has no maps of its validations here: its pairs differ from those "
-                    f"of {shown[0].name}."
+                    f"of {shown[0]['name']}."
                 )
                 continue
             shown.append(
-                RunMaps(
-                    group=index,
-                    name=_name(group, run),
-                    updates=[each["update"] for each in kept],  # type: ignore[misc]  # of what a run wrote
-                    scores=[_scores(each) for each in kept],
-                    maps=[each["maps"] for each in kept],  # type: ignore[misc]
-                )
+                {
+                    "group": index,
+                    "name": _name(group, run),
+                    "validations": [
+                        {"update": each["update"], "scores": _scores(each), "maps": each["maps"]}  # type: ignore[typeddict-item]  # of what a run wrote
+                        for each in kept
+                    ],
+                }
             )
     if pairs is None:
         return None
-    num_weights = sum(len(row) for run in shown for of in run.maps for m in of for row in m)
+    num_weights = sum(
+        len(row) for run in shown for each in run["validations"] for m in each["maps"] for row in m
+    )
     step = -(-num_weights // _MAX_WEIGHTS)
     if step > 1:
         notes.append(f"Of the maps, one of {step} validations is shown, to keep the page small.")
-    return MapsOverTime(pairs, [run.thinned(step) for run in shown])
+        for each in shown:  # the last one, too
+            each["validations"] = each["validations"][(len(each["validations"]) - 1) % step :: step]
+    return {"pairs": pairs, "runs": shown}
 
 
 def _scores(validation: dict[str, object]) -> str:

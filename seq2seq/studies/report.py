@@ -29,6 +29,8 @@ from seq2seq.visualization.page import (
     ShownTranslation,
     StudyPage,
     Table,
+    render_report,
+    shown_attention,
 )
 
 _NOTABLE_RATIO = 1.25
@@ -52,7 +54,7 @@ def write_report(
     """Write the report; the study is called like the directory of the file."""
     page = study_page(runs, groups, comparisons, found, name=path.resolve().parent.name)
     with whole_file(path) as file:
-        page.write(file)
+        file.write(render_report(page))
 
 
 def study_page(
@@ -93,13 +95,13 @@ def study_page(
         translations,
         not_compared,
     ]
-    return StudyPage(
-        title=f"Study {name}",
-        groups=[group.label for group in groups],
-        sections=[each for each in sections if each.paragraphs or each.items],
-        sentences=sentences,
-        maps=maps,
-    )
+    return {
+        "title": f"Study {name}",
+        "groups": [group.label for group in groups],
+        "sections": [each for each in sections if each.paragraphs or each.items],
+        "sentences": sentences,
+        "maps": maps,
+    }
 
 
 def results_section(
@@ -323,7 +325,14 @@ def shown_sentences(
         shown = [_shown(index, each) for index, each in of_groups]
         of_line = {"Source words": float(len(sources[line].split()))}
         of_line |= {name: round(values[line], 3) for name, values in numbers.items()}
-        sentences.append(ShownSentence(sources[line], references[line], shown, of_line))
+        sentences.append(
+            {
+                "source": sources[line],
+                "reference": references[line],
+                "translations": shown,
+                "numbers": of_line,
+            }
+        )
     return sentences
 
 
@@ -366,10 +375,10 @@ def choose_sentences(sources: Sequence[str], number: int) -> list[int]:
 
 def _shown(group: int, translation: Translation) -> ShownTranslation:
     best = translation.best
-    return ShownTranslation(
-        group=group,
-        text=best.text,
-        source_tokens=translation.source_tokens,
-        target_tokens=best.tokens,
-        weights=(100 * best.attention_weights.double()).round().int().tolist(),
-    )
+    return {
+        "group": group,
+        "text": best.text,
+        "attention": shown_attention(
+            translation.source_tokens, best.tokens, best.attention_weights
+        ),
+    }

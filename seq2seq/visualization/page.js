@@ -1,8 +1,9 @@
-// The list of sentences; attention.js shows the current one.
+// The list of sentences, whose view of attention shows the current one.
 const readData = (script) => JSON.parse(script.textContent);
 const texts = [...document.querySelectorAll("script.text")].map(readData);
 const attention = document.querySelectorAll("script.attention");
 const list = find("list");
+const view = new AttentionView(document.querySelector(".attention-view"));
 
 let current = 0; // the sentence on show
 
@@ -18,7 +19,7 @@ function show(index) {
   find("place").textContent = `${index + 1} of ${texts.length}`;
   find("previous").disabled = index === 0;
   find("next").disabled = index === texts.length - 1;
-  showAttention(readData(attention[index]));
+  view.show(readData(attention[index]));
 }
 
 // Scroll the list, not the page, and only if the entry is out of sight.

@@ -1,5 +1,6 @@
 // What the pages that translate share: a status, and the translations of a sentence to choose from.
 const main = document.querySelector("main");
+const view = new AttentionView(document.querySelector(".attention-view"));
 
 let shown = { hypotheses: [] }; // a sentence as the service's /v1/translate describes it
 
@@ -26,7 +27,7 @@ function choose(index) {
   const { tokens, attention = [] } = shown.hypotheses[index] ?? {};
   main.classList.toggle("blank", !attention.length);
   if (!attention.length) return;
-  showAttention({
+  view.show({
     source_tokens: shown.source_tokens,
     target_tokens: tokens,
     weights: attention.map((head) => head.map((row) =>
@@ -35,10 +36,11 @@ function choose(index) {
 }
 
 function nameLanguages(source, target, nameOf) {
-  find("text").lang = find("source").lang = source;
-  find("hypotheses").lang = find("target").lang = target;
-  find("source-title").textContent = nameOf(source);
-  find("target-title").textContent = nameOf(target);
+  const { root, sides } = view;
+  find("text").lang = sides.source.tokens.lang = source;
+  find("hypotheses").lang = sides.target.tokens.lang = target;
+  root.querySelector(".source-title").textContent = nameOf(source);
+  root.querySelector(".target-title").textContent = nameOf(target);
 }
 
 find("hypotheses").addEventListener("change", ({ target }) => choose(Number(target.value)));

@@ -156,10 +156,10 @@ def test_a_text_is_translated_sentence_by_sentence(shown, exported):
         " ".join(filter(None, (part.hypotheses[rank].text for part in parts))) for rank in range(5)
     ]
     assert shown_texts(shown) == expected
-    assert texts_of(shown, "#source .token span") == [
+    assert texts_of(shown, ".source .token span") == [
         label for part in parts for label in labels_of(part.source_tokens)
     ]
-    [heads] = shown.execute_script("return heads.slice(1)")
+    [heads] = shown.execute_script("return view.heads.slice(1)")
     widths = [len(part.source_tokens) for part in parts]
     owners = np.repeat(range(3), [len(part.best.tokens) for part in parts])
     for row, owner in zip(np.array(heads), owners, strict=True):
@@ -177,8 +177,8 @@ def test_page_shows_a_translation_while_one_types(shown, exported):
     size = BeamConfig(beam_size=5, n_best=5)
     expected = OnnxTranslator.load(exported)(["zwei kinder spielen"], size)[0]
     assert shown_texts(shown) == [each.text or "(no text)" for each in expected.hypotheses]
-    assert texts_of(shown, "#source .token span") == labels_of(expected.source_tokens)
-    assert texts_of(shown, "#target .token span") == labels_of(expected.best.tokens)
+    assert texts_of(shown, ".source .token span") == labels_of(expected.source_tokens)
+    assert texts_of(shown, ".target .token span") == labels_of(expected.best.tokens)
 
 
 def test_choosing_another_translation_shows_its_tokens(shown, exported):
@@ -186,17 +186,17 @@ def test_choosing_another_translation_shows_its_tokens(shown, exported):
 
     shown.find_elements(By.CSS_SELECTOR, "#hypotheses label")[2].click()
 
-    assert texts_of(shown, "#target .token span") == labels_of(expected.hypotheses[2].tokens)
+    assert texts_of(shown, ".target .token span") == labels_of(expected.hypotheses[2].tokens)
 
 
 def test_pointing_at_a_token_names_the_source_tokens_that_it_looked_at(shown, exported):
     best = OnnxTranslator.load(exported)(EXAMPLES[:1], BeamConfig())[0].best
     strongest = round(100 * best.attention_weights.mean(0)[1].max())
 
-    token = shown.find_elements(By.CSS_SELECTOR, "#target .token")[1]
+    token = shown.find_elements(By.CSS_SELECTOR, ".target .token")[1]
     ActionChains(shown).move_to_element(token).perform()
 
-    told = shown.find_element(By.ID, "readout").text
+    told = shown.find_element(By.CLASS_NAME, "readout").text
     assert " looked at " in told
     assert f" {strongest}\u00a0%" in told or f" {strongest} %" in told
 
@@ -213,7 +213,7 @@ def test_tokens_are_reached_and_told_by_keys(shown):
         "1",
         "token active",
     )
-    assert "looked at by" in shown.find_element(By.ID, "readout").text
+    assert "looked at by" in shown.find_element(By.CLASS_NAME, "readout").text
 
 
 def test_text_without_words_shows_nothing(shown):
@@ -223,7 +223,7 @@ def test_text_without_words_shows_nothing(shown):
     wait_for(shown, "return !isBusy")
 
     assert shown_texts(shown) == []
-    assert not shown.find_element(By.ID, "weights").is_displayed()
+    assert not shown.find_element(By.CLASS_NAME, "weights").is_displayed()
 
 
 def test_an_error_takes_the_place_of_the_translations(shown):
@@ -236,7 +236,7 @@ def test_an_error_takes_the_place_of_the_translations(shown):
 
     assert told == "The model does not run: no memory"
     assert texts == []
-    assert not shown.find_element(By.ID, "weights").is_displayed()
+    assert not shown.find_element(By.CLASS_NAME, "weights").is_displayed()
 
 
 def test_an_example_fills_the_box(shown):

@@ -75,7 +75,7 @@ def write(page, text, result):
 
 
 def tokens(page, side):
-    return page.find_elements(By.CSS_SELECTOR, f"#{side} .token")
+    return page.find_elements(By.CSS_SELECTOR, f".{side} .token")
 
 
 def choose(page, rank):
@@ -122,12 +122,12 @@ def test_a_pointer_shows_the_attention_of_each_head(page):
     write(page, "ja", "JA")
 
     ActionChains(page).move_to_element(tokens(page, "target")[0]).perform()
-    mean = find(page, "readout").text
-    page.find_elements(By.NAME, "head")[1].click()
+    mean = page.find_element(By.CLASS_NAME, "readout").text
+    page.find_elements(By.CSS_SELECTOR, ".heads input")[1].click()
     ActionChains(page).move_to_element(tokens(page, "target")[0]).perform()
 
     assert mean == "A looked at ja 50 %, </s> 50 %"
-    assert find(page, "readout").text == "A looked at ja 75 %, </s> 25 %"
+    assert page.find_element(By.CLASS_NAME, "readout").text == "A looked at ja 75 %, </s> 25 %"
 
 
 def test_keys_reach_every_token(page):
@@ -137,7 +137,7 @@ def test_keys_reach_every_token(page):
     ActionChains(page).send_keys(Keys.ARROW_RIGHT).perform()
 
     assert page.switch_to.active_element == tokens(page, "target")[1]
-    assert find(page, "readout").text == "</s> looked at </s> 75 %, ja 25 %"
+    assert page.find_element(By.CLASS_NAME, "readout").text == "</s> looked at </s> 75 %, ja 25 %"
 
 
 def test_swapping_exchanges_languages_and_texts(page):

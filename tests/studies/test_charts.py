@@ -30,24 +30,30 @@ def curves(values, minutes):
     }
 
 
+def lines_of(chart):
+    """Return the traces of a chart with names, which bands do not have."""
+    traces = json.loads(json.dumps(chart["figure"]["data"]))
+    return [each for each in traces if "name" in each]
+
+
 def test_mean_and_spread_are_those_of_the_runs():
     found = mean_curve(
-        [curves([4.0, 2.0], [1.0, 2.0]), curves([5.0, 1.0], [2.0, 4.0])], TAG, group=3
+        [curves([4.0, 2.0], [1.0, 2.0]), curves([5.0, 1.0], [2.0, 4.0])], TAG, group=3, name="dot"
     )
 
     assert found.group == 3
     assert (found.y, found.low, found.high) == ([4.5, 1.5], [4.0, 1.0], [5.0, 2.0])
-    assert found.x == {"updates": [2.0, 4.0], "minutes": [1.5, 3.0], "tokens": [20.0, 40.0]}
+    assert found.x == {"Updates": [2.0, 4.0], "Minutes": [1.5, 3.0], "Target tokens": [20.0, 40.0]}
 
 
 def test_a_line_ends_with_the_first_run_that_ended():
-    found = mean_curve([curves([4.0, 2.0], [1, 2]), curves([5.0], [1])], TAG, group=0)
+    found = mean_curve([curves([4.0, 2.0], [1, 2]), curves([5.0], [1])], TAG, group=0, name="dot")
 
-    assert found.x["updates"] == [2.0]
+    assert found.x["Updates"] == [2.0]
 
 
 def test_a_single_run_has_no_band():
-    found = mean_curve([curves([4.0, 2.0], [1, 2])], TAG, group=0)
+    found = mean_curve([curves([4.0, 2.0], [1, 2])], TAG, group=0, name="dot")
 
     assert (found.y, found.low, found.high) == ([4.0, 2.0], (), ())
 
@@ -55,7 +61,7 @@ def test_a_single_run_has_no_band():
 def test_a_long_line_is_thinned_and_keeps_its_ends():
     values = [float(number) for number in range(1000)]
 
-    found = mean_curve([curves(values, values)], TAG, group=0)
+    found = mean_curve([curves(values, values)], TAG, group=0, name="dot")
 
     assert len(found.y) == len(set(found.y)) == 400
     assert (found.y[0], found.y[-1]) == (0.0, 999.0)
@@ -87,14 +93,14 @@ def test_a_study_has_charts_with_a_line_for_each_group_that_has_the_measure(trai
     notes = []
     section = curves_section(group_runs(read_runs([trained])), notes)
 
-    assert [chart.title for chart in section.charts] == [
+    assert [chart["title"] for chart in section.charts] == [
         "Validation BLEU",
         "Validation loss",
         "Training loss",
         "Entropy of attention, validation",
         "Attention to </s>, validation",
     ]
-    drawn = [[each.group for each in chart.series] for chart in section.charts]
+    drawn = [[each["meta"] for each in lines_of(chart)] for chart in section.charts]
     [with_attention] = [
         index
         for index, group in enumerate(group_runs(read_runs([trained])))
@@ -102,17 +108,18 @@ def test_a_study_has_charts_with_a_line_for_each_group_that_has_the_measure(trai
     ]
     assert drawn == [[0, 1]] * 3 + [[with_attention]] * 2
     assert notes == []
-    assert section.charts[1].series[0].x["updates"] == pytest.approx([6.0, 12.0, 18.0])
+    assert lines_of(section.charts[1])[0]["x"] == pytest.approx([6.0, 12.0, 18.0])
+    assert section.axes == ["Updates", "Minutes", "Target tokens"]
 
 
 def test_each_head_of_each_run_has_a_row_and_a_point(groups):
     section = attention_section(groups)
 
     [chart] = section.charts  # without gold links there is no AER
-    assert chart.y_label == "Sharpness"
-    [series] = chart.series
-    assert groups[series.group].label == "multihead"
-    assert len(series.y) == 4
+    assert chart["figure"]["layout"]["yaxis"]["title"]["text"] == "Sharpness"
+    [points] = lines_of(chart)
+    assert groups[points["meta"]].label == "multihead"
+    assert len(points["y"]) == 4
     of_groups, of_heads = section.tables
     assert len(of_groups.rows) == 2
     assert [row[2].text for row in of_heads.rows] == ["1", "2", "1", "2"]
@@ -128,9 +135,9 @@ def test_aer_stands_beside_bleu_for_each_run(tmp_path):
     section = attention_section(group_runs(read_runs([tmp_path])))
 
     [chart] = section.charts
-    [series] = chart.series
-    assert (series.x["x"], series.y) == ((0.25, 0.125), (30.0, 31.0))
-    assert series.hints == ("dot, seed 1", "dot, seed 2")
+    [points] = lines_of(chart)
+    assert (points["x"], points["y"]) == ([0.25, 0.125], [30.0, 31.0])
+    assert points["text"] == ["dot, seed 1", "dot, seed 2"]
 
 
 def test_without_attention_the_section_is_empty(tmp_path):
@@ -146,9 +153,8 @@ def test_the_bleu_of_a_range_is_the_mean_over_the_runs(groups):
     section = breakdown_section(groups, notes)
 
     assert notes == []
-    chart = section.charts[0]
-    [lengths] = chart.series[0].x.values()
-    assert lengths == ["1"]  # the corpus has sentences of one word
+    line = lines_of(section.charts[0])[0]
+    assert line["x"] == ["1"]  # the corpus has sentences of one word
     scores = [
         sacrebleu.corpus_bleu(
             (run.directory.path / "test.hyp").read_text().splitlines(),
@@ -156,7 +162,7 @@ def test_the_bleu_of_a_range_is_the_mean_over_the_runs(groups):
         ).score
         for run in groups[0].runs
     ]
-    assert chart.series[0].y == pytest.approx([sum(scores) / 2])
+    assert line["y"] == pytest.approx([sum(scores) / 2])
 
 
 def test_words_are_counted_in_the_training_data(groups, trained):

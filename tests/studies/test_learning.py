@@ -80,15 +80,19 @@ def test_half_bleu_is_half_of_the_best_run_of_the_study(study):
     assert rows["dot"]["Half BLEU at"].text == "30"
 
 
+def updates_of(maps):
+    return [[each["update"] for each in run["validations"]] for run in maps["runs"]]
+
+
 def test_the_maps_are_those_of_all_runs_that_kept_them(study):
     section, maps, _ = section_of(study)
 
     assert section.has_maps
-    assert maps.pairs == PAIRS
-    assert [run.name for run in maps.runs] == ["dot, seed 1", "dot, seed 2"]
-    assert maps.runs[0].updates == [10, 20, 30, 40]
-    assert maps.runs[0].scores[1] == "BLEU 12.0, AER 0.600"
-    assert maps.runs[1].maps[3] == [[[3, 97], [0, 100]]]
+    assert maps["pairs"] == PAIRS
+    assert [run["name"] for run in maps["runs"]] == ["dot, seed 1", "dot, seed 2"]
+    assert updates_of(maps)[0] == [10, 20, 30, 40]
+    assert maps["runs"][0]["validations"][1]["scores"] == "BLEU 12.0, AER 0.600"
+    assert maps["runs"][1]["validations"][3]["maps"] == [[[3, 97], [0, 100]]]
 
 
 def test_of_many_maps_every_second_one_and_the_last_are_shown(study, monkeypatch):
@@ -96,7 +100,7 @@ def test_of_many_maps_every_second_one_and_the_last_are_shown(study, monkeypatch
 
     _, maps, notes = section_of(study)
 
-    assert [run.updates for run in maps.runs] == [[20, 40], [20, 40]]
+    assert updates_of(maps) == [[20, 40], [20, 40]]
     assert "one of 2 validations" in notes[0]
 
 
@@ -110,7 +114,7 @@ def test_a_run_whose_maps_do_not_compare_is_left_out_with_a_note(study, damage):
 
     _, maps, [note] = section_of(study)
 
-    assert [run.name for run in maps.runs] == ["dot, seed 1"]
+    assert [run["name"] for run in maps["runs"]] == ["dot, seed 1"]
     assert path.name in note
 
 

@@ -75,7 +75,7 @@ def make_words(number):
 
 
 def tokens(browser, side):
-    return browser.find_elements(By.CSS_SELECTOR, f"#{side} .token")
+    return browser.find_elements(By.CSS_SELECTOR, f".{side} .token")
 
 
 def shades(browser, side):
@@ -100,7 +100,7 @@ def point_away(browser):
 
 
 def choose_head(browser, index):
-    browser.find_elements(By.NAME, "head")[index].click()
+    browser.find_elements(By.CSS_SELECTOR, ".heads input")[index].click()
 
 
 def test_pointing_at_a_target_token_shades_the_source_by_its_weights(show):
@@ -160,7 +160,7 @@ def test_the_head_selector_changes_the_shades(show):
 def test_a_single_head_needs_no_selector(show):
     browser = show(make_sentence(GERMAN, ENGLISH, num_heads=1))
 
-    assert not browser.find_element(By.ID, "heads").is_displayed()
+    assert not browser.find_element(By.CLASS_NAME, "heads").is_displayed()
 
 
 def test_keys_reach_tokens_and_sentences(show):
@@ -198,7 +198,7 @@ def test_a_cell_lights_up_its_row_and_column(show, source, is_mirrored):
     assert [token.get_attribute("data-index") for token in active] == [str(column), "2"]
     line, label = (
         browser.find_element(By.CSS_SELECTOR, selector).rect
-        for selector in ("#column-line", "#columns .active")
+        for selector in (".column.line", ".columns .active")
     )
     assert abs(line["x"] - label["x"]) <= 1
     assert abs(line["x"] - canvas.rect["x"] - 2 * cell) <= 1
@@ -210,7 +210,7 @@ def test_the_matrix_has_one_pixel_for_each_cell(show):
     browser = show(make_sentence(HEBREW, ENGLISH, weights))
 
     pixels = browser.execute_script(
-        "const {width, height} = canvas;"
+        "const {canvas} = view, {width, height} = canvas;"
         "return [...canvas.getContext('2d').getImageData(0, 0, width, height).data];"
     )
 
@@ -253,7 +253,7 @@ def test_right_to_left_tokens_run_from_right_to_left(show, source):
     browser = show(make_sentence(source, ENGLISH))
 
     lefts = [token.rect["x"] for token in tokens(browser, "source")]
-    columns = browser.find_elements(By.CSS_SELECTOR, "#columns span")
+    columns = browser.find_elements(By.CSS_SELECTOR, ".columns span")
 
     assert lefts == sorted(lefts, reverse=True)
     assert [column.rect["x"] for column in columns] == sorted(
@@ -268,7 +268,7 @@ def test_japanese_tokens_are_in_one_row_and_not_rotated(show):
     browser = show(make_sentence(JAPANESE, JAPANESE))
 
     boxes = [token.rect for token in tokens(browser, "source")]
-    labels = browser.find_elements(By.CSS_SELECTOR, "#source .token span")
+    labels = browser.find_elements(By.CSS_SELECTOR, ".source .token span")
     widths = [label.size["width"] for label in labels]
 
     assert [label.text for label in labels[:-1]] == [
@@ -285,7 +285,7 @@ def test_labels_of_the_matrix_are_cut_along_the_text_and_not_across_it(show):
     browser = show(make_sentence(ARABIC, ENGLISH))
 
     overflows = browser.execute_script(
-        "return ['#rows span', '#columns span'].map((label) => {"
+        "return ['.rows span', '.columns span'].map((label) => {"
         "  const style = getComputedStyle(document.querySelector(label));"
         "  return [style.overflowX, style.overflowY, style.textOverflow]; })"
     )
@@ -296,7 +296,7 @@ def test_labels_of_the_matrix_are_cut_along_the_text_and_not_across_it(show):
 def test_tokens_of_a_word_touch_and_words_stand_apart(show):
     browser = show(make_sentence(GERMAN, ENGLISH))
 
-    words = browser.find_elements(By.CSS_SELECTOR, "#source .word")
+    words = browser.find_elements(By.CSS_SELECTOR, ".source .word")
 
     texts = [[token.text for token in word.find_elements(By.CLASS_NAME, "token")] for word in words]
     assert texts == [["Ein"], ["Hund"], ["renn", "t"], ["</s>"]]
