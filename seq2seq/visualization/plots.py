@@ -5,7 +5,7 @@ import functools
 import logging
 import math
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -266,10 +266,18 @@ class Fonts:
 
 
 def _choose(needed: set[str]) -> tuple[list[str], set[str]]:
-    """Return the families that draw the characters, and the characters that none has."""
+    """Return the families that draw the characters, and the characters that none has.
+
+    matplotlib tries the families of a text in turn for each character. It loads all of them, and
+    warns of a character at each drawing, so the families are chosen here by their characters.
+    """
+    import matplotlib  # loaded on first use, as above
+    from matplotlib.font_manager import get_font_names
+
+    others = (name for name in sorted(get_font_names()) if name.startswith("Noto Sans"))
     families: list[str] = []
     missing = needed
-    for family in _candidates():
+    for family in (*matplotlib.rcParams["font.family"], OWN_FONT, *FALLBACK_FONTS, *others):
         if families and not missing:
             break
         found = _characters(family)
@@ -277,26 +285,6 @@ def _choose(needed: set[str]) -> tuple[list[str], set[str]]:
             families.append(family)
             missing = missing - found
     return families, missing
-
-
-def _candidates() -> Iterator[str]:
-    """Yield families in the order of preference; some are not installed."""
-    import matplotlib  # loaded on first use, as in plots
-    from matplotlib import font_manager
-
-    settings = matplotlib.rcParams
-    lists: dict[str, list[str]] = {
-        "serif": settings["font.serif"],
-        "sans-serif": settings["font.sans-serif"],
-        "monospace": settings["font.monospace"],
-    }
-    for family in settings["font.family"]:
-        yield from lists.get(family, [family])
-    yield OWN_FONT
-    yield from FALLBACK_FONTS
-    yield from sorted(
-        name for name in font_manager.get_font_names() if name.startswith("Noto Sans")
-    )
 
 
 def _warn(missing: set[str]) -> None:
@@ -318,13 +306,14 @@ def _warn(missing: set[str]) -> None:
 
 @functools.cache
 def _characters(family: str) -> frozenset[str]:
-    """Return the characters of a font; none if it is not installed."""
-    from matplotlib import font_manager
+    """Return the characters of the font of a family; none if it is not installed."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
 
-    if family not in font_manager.get_font_names():
+    try:
+        path = findfont(FontProperties(family=[family]), fallback_to_default=False)
+    except ValueError:
         return frozenset()
-    path = font_manager.findfont(family, fallback_to_default=False)
-    return frozenset(chr(code) for code in font_manager.get_font(path).get_charmap())
+    return frozenset(map(chr, get_font(path).get_charmap()))
 
 
 @functools.cache
