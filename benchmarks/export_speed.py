@@ -22,7 +22,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from seq2seq import BeamConfig, GreedyConfig, Translator
-from seq2seq.evaluation.metrics import score
+from seq2seq.evaluation.measures import score_texts
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.search.config import DecodingConfig
 
@@ -99,7 +99,7 @@ def print_texts(engines: dict[str, Engine], lines: list[str], reference: Path | 
             texts = [each.text for each in engine(lines, BeamConfig(), batch_size=batch_size)]
             expected = expected or texts
             same = sum(map(str.__eq__, texts, expected))
-            bleu = "" if references is None else f"{score(texts, references).bleu:.2f}"
+            bleu = "" if references is None else f"{score_texts(texts, references)['bleu']:.2f}"
             print(f"| {name} | {batch_size} | {same} of {len(texts)} | {bleu} |", flush=True)
 
 

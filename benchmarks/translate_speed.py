@@ -31,7 +31,8 @@ from benchmarks.translate_cases import (
     time_in_turn,
 )
 from seq2seq.cli.translate_config import TranslateConfig, load_translate_config
-from seq2seq.evaluation.metrics import score
+from seq2seq.evaluation.measures import score_texts
+from seq2seq.evaluation.metrics import DEFAULT_RULE, signature
 from seq2seq.inference.translator import Translator
 from seq2seq.kernels.products import use_kernels
 from seq2seq.runtime.devices import Precision
@@ -150,12 +151,12 @@ def measure_speed(bench: Bench) -> None:
     rows, ratios = [], []
     for (name, case), seconds in zip(cases.items(), times, strict=True):
         speed = len(case.lines) / seconds
-        scores = score(case(), bench.references, ter=False)
-        rows.append((name, f"{speed:.1f}", f"{case.batch_size}", f"{scores.bleu:.2f}"))
+        bleu = score_texts(case(), bench.references)["bleu"]
+        rows.append((name, f"{speed:.1f}", f"{case.batch_size}", f"{bleu:.2f}"))
         for peer in peers:
             if peer.beam_size == case.beam_size:
                 ratios.append((name, peer.name, f"{peer.speed:.1f}", f"{speed / peer.speed:.2f}"))
-    title = f"Speed and BLEU ({scores.signature})"
+    title = f"Speed and BLEU ({signature(DEFAULT_RULE)})"
     print_table(title, ("search", "sentences/s", "batch", "BLEU"), rows)
     if ratios:
         columns = ("search", "peer", "peer's sentences/s", "ratio")

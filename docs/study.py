@@ -13,9 +13,9 @@ from pathlib import Path
 
 from seq2seq.inference.interventions import find_intervention
 from seq2seq.studies.comparison import compare_with_baseline
-from seq2seq.studies.findings import find
 from seq2seq.studies.report import study_page
 from seq2seq.studies.runs import group_runs, read_runs
+from seq2seq.studies.study import find
 from seq2seq.visualization.page import StudyPage, render_report
 
 KEPT = Path(__file__).parent / "study.json"

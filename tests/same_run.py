@@ -41,7 +41,7 @@ def assert_same_run(first: Path, second: Path) -> None:
     assert_equal(states[0]["updater"], states[1]["updater"])
     assert without_times(states[0]["progress"]) == without_times(states[1]["progress"])
     texts = {name for name in names if name.startswith(("valid.", "test."))}
-    assert len(texts) == 6
+    assert len(texts) == 8
     for name in texts:
         assert (first / name).read_bytes() == (second / name).read_bytes()
     results = [json.loads((path / "results.json").read_text()) for path in (first, second)]

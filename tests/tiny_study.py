@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from seq2seq.evaluation.measures import Sentences, measure
 from seq2seq.training.run_directory import RunDirectory
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
@@ -23,7 +24,7 @@ def write_run(
     path.mkdir(parents=True)
     test = {"bleu": bleu, "chrf": 50.5, "ter": 30.25, "perplexity": 2.5, "signature": SIGNATURE}
     if aer is not None:
-        test |= {"aer": aer, "attention_entropy": 0.5, "attention_sharpness": 0.75}
+        test |= {"aer": aer, "entropy": 0.5, "sharpness": 0.75}
     results = {
         "valid": {"bleu": bleu if valid_bleu is None else valid_bleu},
         "test": test,
@@ -32,11 +33,14 @@ def write_run(
         "target_tokens_per_second": 567.8,
         "best_update": 12,
     }
-    (path / "results.json").write_text(json.dumps(results))
+    directory = RunDirectory(path)
+    directory.write("results.json", json.dumps(results))
+    texts = Sentences(translations=translations, references=[references])
+    directory.write_statistics("test", measure(texts))
     for name, lines in (("test.hyp", translations), ("test.ref", references)):
         (path / name).write_text("".join(f"{line}\n" for line in lines))
     if overrides:
-        RunDirectory(path).record_overrides(overrides)
+        directory.record_overrides(overrides)
     return path
 
 

@@ -13,16 +13,13 @@ from numpy.typing import NDArray
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import load_saved_config
-from seq2seq.evaluation.alignment import (
-    AttentionStatistics,
-    HeadStatistics,
-    alignment_error_rate,
-)
+from seq2seq.evaluation.measures import alignment_error_rate, head_scores, measure
 from seq2seq.evaluation.metrics import ScoringRule
 from seq2seq.files.links import GoldLinks, Links, check_links, read_links
 from seq2seq.files.paths import expand_home
 from seq2seq.inference.interventions import Intervened, Intervention, find_intervention, intervene
 from seq2seq.inference.results import Translation
+from seq2seq.inference.translation import attention_links, read_sentences
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device
 from seq2seq.training.run_directory import RunDirectory
@@ -137,17 +134,15 @@ class Run:
             intervention = find_intervention(str(intervention))
         pairs = self.pairs(split)
         gold = [pair.gold for pair in pairs if pair.gold is not None]
-        part, _, name = split.partition(".")
-        content = self.results[f"other_{part}"][name] if name else self.results[part]  # type: ignore[index]
         return intervene(
             self.path,
             intervention,
             sources=[pair.source for pair in pairs],
             translations=[pair.translation for pair in pairs],
             references=[pair.reference for pair in pairs],
-            perplexity=content["perplexity"],  # type: ignore[index]
+            before=self._directory.read_statistics(split),
             gold=gold or None,
-            rule=ScoringRule.of_signature(content["signature"]),  # type: ignore[index]
+            rule=ScoringRule.of_signature(self.results["valid"]["signature"]),  # type: ignore[index]
             device=self._device,
         )
 
@@ -207,23 +202,20 @@ class CorpusAttention:
         """Labels of the T rows of each sentence."""
         return [each.best.tokens for each in self.translations]
 
-    def statistics(self, gold: Sequence[GoldLinks] | None = None) -> list[HeadStatistics]:
-        """Return entropy, coverage and sharpness of each head over the corpus.
+    def statistics(self, gold: Sequence[GoldLinks] | None = None) -> list[dict[str, float]]:
+        """Return the measures of each head over the corpus: `entropy`, `coverage` and so on.
 
         Args:
-            gold: Gold links of each pair, for the alignment error rate of each head.
+            gold: Gold links of each pair, for `aer`, the alignment error rate of each head.
 
         Raises:
             ValueError: The numbers of gold alignments and pairs differ.
         """
-        num_heads = self.translator.num_heads
-        statistics = AttentionStatistics(num_heads)
-        for translation in self.translations:
-            statistics.add(translation.best.attention_weights)
-        if gold is None:
-            return statistics.heads(error_rates=None)
-        rates = [self.alignment_error_rate(gold, head=n) for n in range(1, num_heads + 1)]
-        return statistics.heads(error_rates=rates)
+        self._check_gold(gold)
+        tokenizers = self.translator.tokenizers
+        return head_scores(
+            measure(read_sentences(self.translations, tokenizers=tokenizers, gold=gold))
+        )
 
     def links(self, *, head: int | None = None) -> list[Links]:
         """Link each target word to its most attended source word, both counted from 0.
@@ -237,13 +229,11 @@ class CorpusAttention:
         num_heads = self.translator.num_heads
         if head is not None and num_heads > 0 and not 1 <= head <= num_heads:
             raise ValueError(f"head={head} must lie in 1 to {num_heads}; heads count from 1")
-        heads = slice(None) if head is None else slice(head - 1, head)
-        links = []
-        for each in self.translations:
-            weights = each.best.attention_weights[heads]
-            hypothesis = each.best._replace(attention_weights=weights)
-            links.append(self.translator.links(each, hypothesis))
-        return links
+        tokenizers = self.translator.tokenizers
+        return [
+            list(attention_links(each, each.best, tokenizers=tokenizers))[head or 0]
+            for each in self.translations
+        ]
 
     def alignment_error_rate(self, gold: Sequence[GoldLinks], *, head: int | None = None) -> float:
         """Return the alignment error rate of `links`; 0 is perfect.
@@ -253,15 +243,18 @@ class CorpusAttention:
             head: As of `links`.
 
         Raises:
-            ValueError: The numbers of gold alignments and pairs differ, there are no links on
-                either side, or the model has no attention heads.
+            ValueError: The numbers of gold alignments and pairs differ, or the model has no
+                attention heads.
         """
-        if len(gold) != len(self.translations):
+        self._check_gold(gold)
+        return alignment_error_rate(self.links(head=head), gold)
+
+    def _check_gold(self, gold: Sequence[GoldLinks] | None) -> None:
+        if gold is not None and len(gold) != len(self.translations):
             raise ValueError(
                 f"gold alignments: {len(gold)}, sentence pairs: {len(self.translations)}; "
                 "give one for each pair"
             )
-        return alignment_error_rate(self.links(head=head), gold)
 
     def figure(self, index: int) -> "Figure":
         """Draw the attention of one pair, a panel for each head.
@@ -300,7 +293,7 @@ def attend(
         >>> attention.source_tokens[1], attention.target_tokens[1]
         (['a', 'b', '</s>'], ['x', 'y', 'z', '</s>'])
         >>> [head] = attention.statistics()
-        >>> 0 < head.entropy < 1.4, attention.weights[0].sum(axis=-1).round(3).tolist()
+        >>> 0 < head["entropy"] < 1.4, attention.weights[0].sum(axis=-1).round(3).tolist()
         (True, [[1.0, 1.0, 1.0]])
     """
     return CorpusAttention(

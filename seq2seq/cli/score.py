@@ -16,6 +16,7 @@ with imports_in_one_line():
     from seq2seq.checks import Config, Count, FilePath, FilePaths, OneOf
     from seq2seq.cli.command_line import run_command
     from seq2seq.cli.outputs import check_overwrites, open_output, write
+    from seq2seq.evaluation.measures import MEASURES
     from seq2seq.evaluation.metrics import (
         CHOICES,
         ScoringRule,
@@ -33,8 +34,6 @@ with imports_in_one_line():
     from seq2seq.files.text import open_lines
 
 logger = logging.getLogger(__name__)
-
-TITLES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
 
 
 class ScoreFormat(Enum):
@@ -146,7 +145,10 @@ def _json(found: SystemScores, config: ScoreConfig) -> str:
 
 def _table(found: SystemScores, config: ScoreConfig) -> str:
     columns = {"system": list(found.names)}
-    columns |= {TITLES[metric]: list(map(_cell, each)) for metric, each in found.scores.items()}
+    columns |= {
+        MEASURES[name].title: [_cell(each, MEASURES[name].form) for each in scores]
+        for name, scores in found.scores.items()
+    }
     lines = tabulate(columns, headers="keys", tablefmt="plain", disable_numparse=True).splitlines()
     if len(found.names) > 1:
         name = config.significance.name.replace("_", " ")
@@ -157,14 +159,16 @@ def _table(found: SystemScores, config: ScoreConfig) -> str:
         ]
         if config.significance is Significance.bootstrap:
             lines.append("in brackets: mean over resamples and 95% interval")
-    lines += ["", *(f"{TITLES[name]:5}  {text}" for name, text in found.signatures.items())]
+    titles = {name: MEASURES[name].title for name in found.signatures}
+    width = max(map(len, titles.values()))
+    lines += ["", *(f"{titles[name]:{width}}  {text}" for name, text in found.signatures.items())]
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def _cell(score: MetricScore) -> str:
-    text = f"{score.score:.2f}"
+def _cell(score: MetricScore, form: str) -> str:
+    text = f"{score.score:{form}}"
     if score.mean is not None:
-        text += f" ({score.mean:.2f} +- {score.interval:.2f})"
+        text += f" ({score.mean:{form}} +- {score.interval:{form}})"
     if score.p_value is not None:
         text += f" p={score.p_value:.4f}" + "*" * (score.p_value < LEVEL)
     return text

@@ -1,6 +1,7 @@
 """Translate with a trained model, for example `translate.py checkpoint=checkpoints/NAME`."""
 
 import contextlib
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -26,7 +27,7 @@ with imports_in_one_line():
     )
     from seq2seq.config.plugins import load_plugins
     from seq2seq.data.tokenizers.interface import leading_symbols
-    from seq2seq.evaluation.alignment import Agreement
+    from seq2seq.evaluation.measures import count_links
     from seq2seq.files.atomic import NewFile, whole_file, whole_files
     from seq2seq.files.links import check_links, format_links, parse_links
     from seq2seq.files.paths import expand_home
@@ -306,14 +307,14 @@ def _agreement(
     config: TranslateConfig, translator: Translator, new_file: NewFile
 ) -> Iterator[Report]:
     """Compare the links of the references with gold links, and print their agreement at the end."""
-    agreement = Agreement()
+    counts = [0] * 4
     num_sentences = 0
     name = f"gold={config.gold}"
     with open_lines(config.gold or "", key="gold") as reader:
         lines = iter(reader)
 
         def report(translation: Translation, index: int) -> None:
-            nonlocal num_sentences
+            nonlocal num_sentences, counts
             num_sentences += 1
             line = next(lines, None)
             if line is None:
@@ -326,7 +327,8 @@ def _agreement(
             best = translation.best
             lengths = len(translation.source.split()), len(best.text.split())
             check_links(gold, *lengths, where=where, base=config.gold_base)
-            agreement.add(translator.links(translation, best), gold)
+            found = count_links(translator.links(translation, best), gold)
+            counts = list(map(sum, zip(counts, found, strict=True)))
 
         yield report
         if num_more := sum(1 for _ in lines):
@@ -334,10 +336,12 @@ def _agreement(
                 f"{name} has {counted(num_sentences + num_more, 'line')} but the reference has "
                 f"{num_sentences:,}; it needs one for each"
             )
+    predicted, sure, found_sure, right = counts
+    parts = (right, predicted), (found_sure, sure), (found_sure + right, predicted + sure)
+    precision, recall, agreement = (part / whole if whole else math.nan for part, whole in parts)
     print(
-        f"alignment: precision {agreement.precision:.3f}, recall {agreement.recall:.3f}, "
-        f"AER {agreement.error_rate:.3f} "
-        f"({counted(num_sentences, 'sentence')}, {counted(agreement.num_links, 'link')})",
+        f"alignment: precision {precision:.3f}, recall {recall:.3f}, AER {1 - agreement:.3f} "
+        f"({counted(num_sentences, 'sentence')}, {counted(predicted, 'link')})",
         file=sys.stderr,
     )
 

@@ -1,17 +1,14 @@
-"""Alignments of attention: links between words, their error rate, and statistics of heads."""
+"""Alignments of attention: weights and links between words."""
 
 # N heads, T target tokens, S source tokens
 
-import math
 import unicodedata
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from seq2seq.files.links import GoldLinks, Links
+from seq2seq.files.links import Links
 
 
 def word_links(
@@ -89,164 +86,6 @@ def diagonal_links(num_source: int, num_target: int) -> Links:
         return frozenset()
     slope = (num_source - 1) / max(1, num_target - 1)
     return frozenset((round(target * slope), target) for target in range(num_target))
-
-
-@dataclass(kw_only=True, slots=True)
-class Agreement:
-    """Agreement of links with gold links over a corpus (Och and Ney 2003, eq. 37)."""
-
-    num_links: int = 0
-    """Number of predicted links."""
-    num_sure: int = 0
-    """Number of sure gold links."""
-    num_found_sure: int = 0
-    """Number of sure gold links that were predicted."""
-    num_right: int = 0
-    """Number of predicted links that are possible gold links."""
-
-    def add(self, links: Links, gold: GoldLinks) -> None:
-        """Count the links of a sentence; sure links are always possible ones too."""
-        self.num_links += len(links)
-        self.num_sure += len(gold.sure)
-        self.num_found_sure += len(links & gold.sure)
-        self.num_right += len(links & (gold.possible | gold.sure))
-
-    @property
-    def precision(self) -> float:
-        """Share of predicted links that are possible; NaN without predicted links."""
-        return _ratio(self.num_right, self.num_links)
-
-    @property
-    def recall(self) -> float:
-        """Share of sure links that were predicted; NaN without sure links."""
-        return _ratio(self.num_found_sure, self.num_sure)
-
-    @property
-    def error_rate(self) -> float:
-        """Alignment error rate, from 0 (perfect) to 1; NaN without any links."""
-        return 1 - _ratio(self.num_found_sure + self.num_right, self.num_links + self.num_sure)
-
-
-def alignment_error_rate(predicted: Iterable[Links], gold: Iterable[GoldLinks]) -> float:
-    """Return the alignment error rate over the sentences of a corpus; 0 is perfect.
-
-    Raises:
-        ValueError: There are no links on either side, or the numbers of sentences differ.
-
-    Example:
-        >>> from seq2seq.files.links import parse_links
-        >>> gold = parse_links("0-0 1-1 2p1", where="example")
-        >>> alignment_error_rate([frozenset({(0, 0), (2, 1)})], [gold])
-        0.25
-    """
-    agreement = Agreement()
-    for links, gold_links in zip(predicted, gold, strict=True):
-        agreement.add(links, gold_links)
-    if agreement.num_links + agreement.num_sure == 0:
-        raise ValueError("no links on either side; an alignment error rate needs some")
-    return agreement.error_rate
-
-
-class HeadStatistics(NamedTuple):
-    """Statistics of one head, averaged over all tokens of a corpus."""
-
-    entropy: float
-    """Entropy of the weights of a target token, in nats; averaged over target tokens and EOS."""
-    coverage: float
-    """Weight that a source token gets from all target tokens of its sentence and EOS, at most 1
-    (Wu et al. 2016, eq. 14); averaged over source tokens without EOS. 1 means that no token was
-    left out; a target shorter than its source cannot reach it."""
-    sharpness: float
-    """Largest weight of a target token; averaged over target tokens and EOS."""
-    alignment_error_rate: float | None
-    """Alignment error rate of this head alone; None without gold alignments."""
-    end: float = math.nan
-    """Weight of EOS; averaged over target tokens and EOS."""
-    backward: float = math.nan
-    """Share of the steps whose largest weight is to the left of that of the step before."""
-
-
-class AttentionStatistics:
-    """Accumulates the statistics of each head sentence by sentence.
-
-    Example:
-        >>> statistics = AttentionStatistics(num_heads=1)
-        >>> statistics.add(torch.tensor([[[1.0, 0.0], [0.5, 0.5]]]))
-        >>> [head] = statistics.heads(error_rates=None)
-        >>> head.coverage, head.sharpness
-        (1.0, 0.75)
-    """
-
-    def __init__(self, num_heads: int) -> None:
-        self._sums = torch.zeros(len(STATISTICS), num_heads, dtype=torch.float64)
-        self._counts = torch.zeros(len(STATISTICS), dtype=torch.float64)
-
-    def add(self, attention_weights: Tensor) -> None:
-        """Add the weights of a sentence, (N, T, S), on the CPU; T and S count EOS."""
-        sums, counts = sentence_sums(attention_weights)
-        self._sums += sums
-        self._counts += counts
-
-    def merge(self, other: "AttentionStatistics") -> None:
-        """Add the sentences of other statistics."""
-        self._sums += other._sums
-        self._counts += other._counts
-
-    def heads(self, *, error_rates: Sequence[float] | None) -> list[HeadStatistics]:
-        """Return the statistics of each head; NaN if there were no tokens to average over.
-
-        Args:
-            error_rates: Alignment error rate of each head; None without gold alignments.
-        """
-        means = (self._sums / self._counts.unsqueeze(1)).T.tolist()
-        rates = [None] * len(means) if error_rates is None else error_rates
-        return [
-            HeadStatistics(**dict(zip(STATISTICS, values, strict=True)), alignment_error_rate=rate)
-            for values, rate in zip(means, rates, strict=True)
-        ]
-
-
-STATISTICS = ("entropy", "coverage", "sharpness", "end", "backward")
-
-
-def sentence_sums(attention_weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the sums of each statistic of a sentence and of each head, and what they count.
-
-    Args:
-        attention_weights: (N, T, S); T and S count EOS.
-
-    Returns:
-        The sums, (5, N), and the number of tokens or steps of each, (5,), in the order of
-        entropy, coverage, sharpness, end and backward.
-    """
-    weights = attention_weights.double()
-    received = weights.sum(dim=1)[:, :-1].clamp(max=1)  # (N, S - 1)
-    is_backward = weights.argmax(dim=2).diff(dim=1) < 0
-    sums = (
-        -torch.xlogy(weights, weights).sum(dim=(1, 2)),
-        received.sum(dim=1),
-        weights.amax(dim=2).sum(dim=1),
-        weights[..., -1].sum(dim=1),
-        is_backward.sum(dim=1),
-    )
-    _, num_target, num_source = weights.shape
-    counts = [num_target, num_source - 1, num_target, num_target, num_target - 1]
-    return torch.stack(sums), torch.tensor(counts)
-
-
-def mean_over_heads(heads: Sequence[HeadStatistics]) -> dict[str, float]:
-    """Return the mean of each statistic of the weights; an empty dict without heads.
-
-    Error rates are left out, because the error rate of averaged heads is not their mean.
-    """
-    if not heads:
-        return {}
-    return {name: sum(getattr(head, name) for head in heads) / len(heads) for name in STATISTICS}
-
-
-def _ratio(part: int, whole: int) -> float:
-    """Return a share; NaN of nothing."""
-    return part / whole if whole else math.nan
 
 
 def _one_hot(words: Sequence[int]) -> Tensor:

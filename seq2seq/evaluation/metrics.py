@@ -1,4 +1,4 @@
-"""Scores of translations and of parts of a test set, by sacreBLEU on detokenised text.
+"""sacreBLEU's scores of detokenised text, and ranges of lengths and frequencies.
 
 BLEU splits text into words by the language of the text.
 """
@@ -6,10 +6,10 @@ BLEU splits text into words by the language of the text.
 # S sentences, K sentence statistics: translation and reference length, then the matching and all
 # n-grams of orders 1 to 4
 
+import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric
+    from sacrebleu.metrics.base import Metric, Signature
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
 Array = NDArray[np.float64]
-SplitWords = Callable[[str], list[str]]
 
 AUTO = "auto"
 DEFAULT = "13a"
@@ -87,71 +86,9 @@ _IDEOGRAM_TER = ("char", "flores200", "ja-mecab", "zh")
 """Tokenizers of BLEU with which TER takes each ideogram as a word; kana and other scripts without
 spaces stay whole."""
 _ORDERS = 4
-FREQUENCY_BINS = ((0, 0), (1, 9), (10, 99), (100, 999), (1000, None))
-"""Smallest and largest number of occurrences in the training data; None: no limit."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scores:
-    """Scores of a corpus of translations, in percent."""
-
-    bleu: float
-    """BLEU from 0 to 100 (Papineni et al. 2002); higher is better."""
-    chrf: float
-    """chrF2 from 0 to 100 (Popovic 2015); higher is better."""
-    ter: float | None
-    """Translation edit rate (Snover et al. 2006), which may exceed 100; lower is better. None: not
-    computed."""
-    signature: str
-    """sacreBLEU's signature of BLEU; only scores with equal signatures are comparable."""
-
-
-def score(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    *,
-    ter: bool = True,
-    rule: ScoringRule = DEFAULT_RULE,
-) -> Scores:
-    """Score translations with BLEU, chrF2 and TER.
-
-    Args:
-        hypotheses: Detokenised translations.
-        references: One detokenised reference for each translation.
-        ter: Whether to compute TER, which takes longer than the other two together.
-        rule: Tokenizer of BLEU, and whether BLEU and chrF2 ignore the case of letters, which TER
-            always does.
-
-    Raises:
-        ValueError: There is nothing to score, the numbers of lines differ, or the tokenizer needs
-            a package that is not installed.
-
-    Example:
-        >>> scores = score(["A dog runs fast."], ["A dog runs very fast."])
-        >>> round(scores.bleu, 1), round(scores.ter, 1)
-        (40.9, 20.0)
-    """
-    if len(hypotheses) != len(references):
-        raise ValueError(
-            f"translations: {len(hypotheses)}, references: {len(references)}; "
-            "scoring needs one reference for each translation"
-        )
-    if not hypotheses:
-        raise ValueError("there are no translations to score; give at least one sentence")
-    metrics = build_metrics(rule)
-    values = {
-        name: clip_score(name, metric.corpus_score(hypotheses, [references]).score)
-        for name, metric in metrics.items()
-        if ter or name != "ter"
-    }
-    return Scores(
-        bleu=values["bleu"],
-        chrf=values["chrf"],
-        ter=values.get("ter"),
-        signature=str(metrics["bleu"].get_signature()),
-    )
-
-
+@functools.cache
 def build_metrics(rule: ScoringRule) -> "dict[str, Metric]":
     """Return sacreBLEU's BLEU, chrF2 and TER by the names `bleu`, `chrf` and `ter`."""
     # Training does not score until after its first updates, so its start does not wait for these.
@@ -163,6 +100,20 @@ def build_metrics(rule: ScoringRule) -> "dict[str, Metric]":
     splits_ideograms = rule.bleu_tokenize in _IDEOGRAM_TER
     ter = TER(normalized=splits_ideograms, asian_support=splits_ideograms)
     return {"bleu": bleu, "chrf": CHRF(lowercase=rule.lowercase), "ter": ter}
+
+
+def signature(rule: ScoringRule, name: str = "bleu", *, num_references: int = 1) -> "Signature":
+    """Return sacreBLEU's signature of a measure; only scores with equal signatures are comparable.
+
+    That of a measure of another origin has only the number of references and sacreBLEU's version.
+    """
+    from sacrebleu.metrics.base import Signature
+
+    metric = build_metrics(rule).get(name)
+    if metric is None:
+        return Signature({"num_refs": num_references})
+    metric.num_refs = num_references
+    return metric.get_signature()
 
 
 def chrf_of_each_other(texts: Sequence[str]) -> Array:
@@ -224,13 +175,12 @@ def choose_bleu_tokenize(value: str, *, language: str) -> str:
     return _OF_LANGUAGES.get(re.split("[-_]", language.lower())[0], DEFAULT)
 
 
-def build_bleu(rule: ScoringRule, *, key: str, force: bool = False) -> "BLEU":
+def build_bleu(rule: ScoringRule, *, key: str) -> "BLEU":
     """Return sacreBLEU's BLEU.
 
     Args:
         rule: Tokenizer and case.
         key: Configuration key of the tokenizer, for the message.
-        force: Do not warn of lines that look tokenized.
 
     Raises:
         ValueError: The tokenizer needs a package that is not installed, or a file that cannot be
@@ -241,7 +191,7 @@ def build_bleu(rule: ScoringRule, *, key: str, force: bool = False) -> "BLEU":
 
     tokenize = rule.bleu_tokenize
     try:
-        return BLEU(tokenize=tokenize, lowercase=rule.lowercase, force=force)
+        return BLEU(tokenize=tokenize, lowercase=rule.lowercase)
     except (RuntimeError, ImportError, OSError) as error:
         reason = f"{' '.join(str(error).split())}; "
         if extra := _EXTRAS.get(tokenize):
@@ -287,32 +237,6 @@ def describe_spacing(texts: Mapping[str, Sequence[str]], tokenize: str, *, key: 
     return None
 
 
-def sentence_statistics(
-    hypotheses: Sequence[str], references: Sequence[str], *, rule: ScoringRule = DEFAULT_RULE
-) -> Array:
-    """Return sacreBLEU's statistics of each sentence, whose sum gives the BLEU of the corpus.
-
-    Args:
-        hypotheses: Detokenised translations.
-        references: One detokenised reference for each translation.
-        rule: Tokenizer of BLEU, and whether it ignores the case of letters.
-
-    Returns:
-        (S, K)
-
-    Raises:
-        ValueError: The tokenizer needs a package that is not installed.
-
-    Example:
-        >>> statistics = sentence_statistics(["A dog runs fast."], ["A dog runs very fast."])
-        >>> round(float(corpus_bleu(statistics.sum(axis=0))), 1)
-        40.9
-    """
-    metric = build_bleu(rule, key="bleu_tokenize", force=True)
-    rows = metric._extract_corpus_statistics(hypotheses, [references])
-    return np.array(rows, dtype=np.float64).reshape(len(hypotheses), 2 + 2 * _ORDERS)
-
-
 def corpus_bleu(statistics: Array) -> Array:
     """Return BLEU in percent, as sacreBLEU computes it with its default smoothing.
 
@@ -353,6 +277,10 @@ class Bin(NamedTuple):
         return self.low <= value and (self.high is None or value <= self.high)
 
 
+FREQUENCY_BINS = (Bin(0, 0), Bin(1, 9), Bin(10, 99), Bin(100, 999), Bin(1000, None))
+"""Numbers of occurrences in the training data."""
+
+
 def equal_bins(values: Sequence[int], *, num_bins: int) -> list[Bin]:
     """Return ranges that contain about equally many of the values.
 
@@ -368,73 +296,6 @@ def equal_bins(values: Sequence[int], *, num_bins: int) -> list[Bin]:
     lows = sorted({ordered[len(ordered) * k // num_bins] for k in range(num_bins)})
     highs = [low - 1 for low in lows[1:]] + [ordered[-1]]
     return [Bin(low, high) for low, high in zip(lows, highs, strict=True)]
-
-
-def bleu_by_bin(statistics: Array, values: Sequence[int], bins: Sequence[Bin]) -> list[float]:
-    """Return BLEU of the sentences whose value is in each range.
-
-    Args:
-        statistics: (S, K), the `sentence_statistics` of a run.
-        values: One for each sentence.
-        bins: The ranges; each contains a sentence.
-    """
-    of_bins = [np.array([lengths.has(value) for value in values]) for lengths in bins]
-    return [float(corpus_bleu(statistics[chosen].sum(axis=0))) for chosen in of_bins]
-
-
-class WordScore(NamedTuple):
-    """Words of one range of frequencies."""
-
-    f1: float | None
-    """Harmonic mean of precision and recall, 0 to 1; None if the references have no such word."""
-    num_words: int
-    """Number of such words in the references."""
-
-
-def word_scores_by_frequency(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    training_counts: Counter[str],
-    *,
-    split: SplitWords,
-    bins: Sequence[Bin],
-) -> list[WordScore]:
-    """Score words by their frequency in the training data (Neubig et al. 2019).
-
-    A word of a translation is right if its reference has it too; each occurrence counts once.
-
-    Args:
-        hypotheses: Translations.
-        references: A reference for each translation.
-        training_counts: How often each word occurs in the target side of the training data.
-        split: Splits a line into words.
-        bins: Ranges of frequencies.
-
-    Returns:
-        A score for each range.
-
-    Example:
-        >>> [score] = word_scores_by_frequency(
-        ...     ["a b b"], ["a b c c"], Counter("abc"), split=str.split, bins=[Bin(1, None)]
-        ... )
-        >>> round(score.f1, 3), score.num_words  # 2 right of 3 and of 4
-        (0.571, 4)
-    """
-    matched, found, wanted = (Counter[str]() for _ in range(3))
-    for hypothesis, reference in zip(hypotheses, references, strict=True):
-        of_hypothesis, of_reference = Counter(split(hypothesis)), Counter(split(reference))
-        matched.update(of_hypothesis & of_reference)
-        found.update(of_hypothesis)
-        wanted.update(of_reference)
-    scores = []
-    for frequencies in bins:
-        num_matched, num_found, num_wanted = (
-            sum(n for word, n in counts.items() if frequencies.has(training_counts[word]))
-            for counts in (matched, found, wanted)
-        )
-        f1 = 2 * num_matched / (num_found + num_wanted) if num_wanted else None
-        scores.append(WordScore(f1, num_wanted))
-    return scores
 
 
 def _has_few_spaces(lines: Sequence[str]) -> bool:

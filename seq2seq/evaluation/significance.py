@@ -17,23 +17,18 @@ normally distributed, and the rate is up to 9%.
 
 # R runs of a group, S sentences, K sentence statistics
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from seq2seq.evaluation.metrics import (
-    DEFAULT_RULE,
-    Array,
-    ScoringRule,
-    build_metrics,
-    clip_score,
-    corpus_bleu,
-)
+from seq2seq.evaluation.measures import MEASURES, OF_TEXT, Sentences, measure, score_texts
+from seq2seq.evaluation.metrics import DEFAULT_RULE, Array, ScoringRule, corpus_bleu, signature
 
 if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric
+    from sacrebleu.metrics.base import Metric, Signature
+    from sacrebleu.metrics.base import Score as SacreScore
     from sacrebleu.significance import Result
 
 LEVEL = 0.05
@@ -98,7 +93,7 @@ def compare_groups(
     Nothing is drawn from the translations, so the same runs give the same digits.
 
     Args:
-        group: (R, S, K), the `sentence_statistics` of each run.
+        group: (R, S, K), the statistics of a measure of each run.
         baseline: Likewise, of the same sentences; the number of runs may differ.
         score: Score of statistics (..., K) that are summed over the sentences.
         paired: Whether each run of the group is a run of the baseline after a change.
@@ -208,10 +203,10 @@ class Significance(Enum):
 
 
 class MetricScore(NamedTuple):
-    """The score of one system by one metric."""
+    """The score of one system by one measure."""
 
     score: float
-    """Score of the whole text, in percent."""
+    """Score of the whole text."""
     mean: float | None
     """Mean over bootstrap resamples; None without them."""
     interval: float | None
@@ -221,14 +216,14 @@ class MetricScore(NamedTuple):
 
 
 class SystemScores(NamedTuple):
-    """Scores of systems and the signatures of the metrics."""
+    """Scores of systems and the signatures of the measures."""
 
     names: Sequence[str]
     """Names of the systems."""
     scores: dict[str, list[MetricScore]]
-    """Scores of the systems, in the order of their names, for each metric."""
+    """Scores of the systems, in the order of their names, for each measure."""
     signatures: dict[str, str]
-    """sacreBLEU's signature of each metric; only scores with equal signatures are comparable."""
+    """sacreBLEU's signature of each measure; only scores with equal signatures are comparable."""
 
 
 _TESTS = {Significance.bootstrap: "bs", Significance.approximate_randomization: "ar"}
@@ -242,7 +237,7 @@ def compare_systems(
     num_samples: int | None,
     rule: ScoringRule = DEFAULT_RULE,
 ) -> SystemScores:
-    """Score systems with BLEU, chrF2 and TER, and test whether they differ from the first.
+    """Score systems by every measure of text, and test whether they differ from the first.
 
     Args:
         systems: Names and detokenised translations; a single system is scored without a test.
@@ -263,48 +258,57 @@ def compare_systems(
         >>> [round(each.score, 1) for each in found.scores["chrf"]]
         [76.6, 7.2]
     """
-    # A study is compared without these.
-    from sacrebleu.significance import PairedTest
-
-    metrics = build_metrics(rule)
+    signatures: Mapping[str, object]
     if len(systems) == 1:
-        return _score_alone(*systems[0], metrics, references)
-    test = PairedTest(
-        list(systems),
-        metrics,
-        references,
-        test_type=_TESTS[significance],
-        n_samples=num_samples or 0,
-    )
-    signatures, results = test()
-    # The test names the metrics differently but keeps their order.
-    titles = dict(zip(metrics, signatures, strict=True))
-    return SystemScores(
-        [name for name, _ in systems],
-        {name: _metric_scores(name, results[title]) for name, title in titles.items()},
-        {name: str(signatures[title]) for name, title in titles.items()},
-    )
+        values = score_texts(systems[0][1], *references, rule=rule)
+        scores = {name: [MetricScore(value, None, None, None)] for name, value in values.items()}
+        number = len(references)
+        signatures = {name: signature(rule, name, num_references=number) for name in OF_TEXT}
+    else:
+        # A study is compared without this.
+        from sacrebleu.significance import PairedTest
+
+        measures = {name: cast("Metric", _TestedMeasure(name, rule)) for name in OF_TEXT}
+        test = PairedTest(
+            list(systems),
+            measures,
+            references,
+            test_type=_TESTS[significance],
+            n_samples=num_samples or 0,
+        )
+        signatures, results = test()
+        scores = {name: _metric_scores(results[name]) for name in OF_TEXT}
+    texts = {name: str(each) for name, each in signatures.items()}
+    return SystemScores([name for name, _ in systems], scores, texts)
 
 
-def _score_alone(
-    system: str,
-    lines: Sequence[str],
-    metrics: "dict[str, Metric]",
-    references: Sequence[Sequence[str]],
-) -> SystemScores:
-    """Score a single system, which cannot be compared with another."""
-    values = {
-        name: clip_score(name, metric.corpus_score(lines, references).score)
-        for name, metric in metrics.items()
-    }
-    return SystemScores(
-        [system],
-        {name: [MetricScore(value, None, None, None)] for name, value in values.items()},
-        {name: str(metric.get_signature()) for name, metric in metrics.items()},
-    )
+class _TestedMeasure:
+    """A measure of text with the methods of a metric that sacreBLEU's tests call."""
+
+    def __init__(self, name: str, rule: ScoringRule) -> None:
+        self._name, self._rule = name, rule
+        self._num_references = 0
+
+    def _extract_corpus_statistics(
+        self, lines: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> Array:
+        self._num_references = len(references)
+        sentences = Sentences(translations=lines, references=references, rule=self._rule)
+        return measure(sentences, [self._name])[self._name][:, 0]
+
+    def _aggregate_and_compute(self, rows: Array) -> "SacreScore":
+        return self._compute_score_from_stats(rows.sum(axis=0))
+
+    def _compute_score_from_stats(self, row: Array) -> "SacreScore":
+        from sacrebleu.metrics.base import Score as SacreScore
+
+        return SacreScore(self._name, float(MEASURES[self._name].score(row.astype(np.float64))))
+
+    def get_signature(self) -> "Signature":
+        return signature(self._rule, self._name, num_references=self._num_references)
 
 
-def _metric_scores(name: str, results: "Sequence[Result | str]") -> list[MetricScore]:
+def _metric_scores(results: "Sequence[Result | str]") -> list[MetricScore]:
     """Convert the results of a test; a system with the same score as the first has p = 1.
 
     sacreBLEU counts only larger differences, so it reports p near 0 for two equal systems.
@@ -314,8 +318,7 @@ def _metric_scores(name: str, results: "Sequence[Result | str]") -> list[MetricS
     scores: list[MetricScore] = []
     for result in results:
         assert isinstance(result, Result)
-        score = clip_score(name, float(result.score))
-        mean = None if result.mean is None else clip_score(name, float(result.mean))
+        score, mean = float(result.score), _plain(result.mean)
         p_value = 1.0 if scores and score == scores[0].score else _plain(result.p_value)
         scores.append(MetricScore(score, mean, _plain(result.ci), p_value))
     return scores

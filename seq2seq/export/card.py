@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from seq2seq.checkpoints.checkpoint import Checkpoint
+from seq2seq.evaluation.measures import MEASURES, OF_TEXT
 from seq2seq.export.folder import ExportPrecision
 from seq2seq.model.seq2seq import count_parameters
 from seq2seq.training.run_directory import RunDirectory
 
-_METRICS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
 _NUM_EXAMPLES = 3
 _TEMPLATE = Path(__file__).with_name("card.md")
 
@@ -89,10 +89,11 @@ def _result_texts(checkpoint: Checkpoint, results: RunResults | None) -> dict[st
     index += ["  - task:", "      type: translation", "    dataset:"]
     index += [f"      {key}: {_quoted(data.name)}" for key in ("name", "type")]
     index += [f"      split: {results.split}", "    metrics:"]
-    for metric, title in _METRICS.items():
-        index += [f"    - type: {metric}", f"      name: {title}"]
-        index += [f"      value: {scores[metric]:.2f}"]
-    rows = [(title, f"{scores[metric]:.2f}") for metric, title in _METRICS.items()]
+    rows = []
+    for each in map(MEASURES.__getitem__, OF_TEXT):
+        value = f"{scores[each.name]:{each.form}}"
+        rows.append((each.title, value))
+        index += [f"    - type: {each.name}", f"      name: {each.title}", f"      value: {value}"]
     parts = [
         f"On `{results.split}`, with the signature `{scores['signature']}`:",
         _table(("score", "value"), rows),

@@ -5,9 +5,8 @@
 import copy
 import difflib
 import logging
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
@@ -18,10 +17,11 @@ from torch import Tensor
 from seq2seq.attention.base import Attention, AttentionState, Memory
 from seq2seq.checkpoints.checkpoint import load_checkpoints
 from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
-from seq2seq.evaluation.metrics import ScoringRule, corpus_bleu, sentence_statistics
+from seq2seq.evaluation.measures import Statistics, measure, total_scores
+from seq2seq.evaluation.metrics import Array, ScoringRule
 from seq2seq.files.links import GoldLinks
 from seq2seq.inference.results import Translation, encode_lines
-from seq2seq.inference.translation import EncodedPair
+from seq2seq.inference.translation import EncodedPair, read_sentences
 from seq2seq.inference.translator import Translator
 from seq2seq.registry import Registry
 from seq2seq.runtime.devices import Device, Precision
@@ -352,6 +352,8 @@ class Intervened(NamedTuple):
     """Of the sources, by the model's own search; none if the weights belong to the references."""
     references: list[Translation]
     """The references as known translations, with their log-probabilities and the weights."""
+    statistics: Statistics
+    """The statistics of each sentence: `loss`, `perplexity` and, with translations, `bleu`."""
     bleu: float | None
     """None without translations."""
     bleu_lost: float | None
@@ -371,7 +373,7 @@ def intervene(
     sources: Sequence[str],
     translations: Sequence[str],
     references: Sequence[str],
-    perplexity: float,
+    before: Mapping[str, Array],
     gold: Sequence[GoldLinks] | None = None,
     rule: ScoringRule,
     device: Device | str = Device.auto,
@@ -387,7 +389,7 @@ def intervene(
         sources: Source lines.
         translations: Those of the unchanged model.
         references: Reference lines.
-        perplexity: Of the references with the unchanged model.
+        before: The statistics of each sentence with the unchanged model.
         gold: Gold links of the references; None without them.
         rule: How BLEU is computed.
         device: Device to run on.
@@ -407,24 +409,32 @@ def intervene(
         tags=required_tags(checkpoint.config.data),
     )
     found, scored = list[Translation](), list[Translation]()
-    bleu = bleu_lost = share = None
+    lines, share = list[str](), None
     if given := intervention.given(pairs) if attention.num_heads else []:
         for pair, weights in zip(pairs.encode(), given, strict=True):
             attention.given = weights
-            scored += changed.score_window([pair], batch_size=1)
+            scored += changed.score_batch([pair], way_out="choose another device")
     else:
         found = changed(sources)
         scored = list(changed.score(zip(sources, references, strict=True)))
         lines = [translation.text for translation in found]
-        bleu, before = (
-            float(corpus_bleu(sentence_statistics(each, references, rule=rule).sum(axis=0)))
-            for each in (lines, translations)
-        )
-        bleu_lost, share = before - bleu, changed_words(translations, lines)
-    tokens = sum(len(each.best.tokens) for each in scored)
-    loss = -sum(each.best.log_probability for each in scored) / max(tokens, 1)
-    factor = math.exp(loss) / perplexity
-    return Intervened(found, scored, bleu, bleu_lost, math.exp(loss), factor, share)
+        share = changed_words(translations, lines)
+    read = read_sentences(scored, tokenizers=checkpoint.tokenizers)
+    read.translations, read.rule = lines, rule
+    statistics = measure(read, ("bleu", "loss", "perplexity"))
+    unchanged = total_scores({name: before[name] for name in statistics})
+    after = total_scores(statistics)
+    bleu, perplexity = after.get("bleu"), after["perplexity"]
+    return Intervened(
+        found,
+        scored,
+        statistics,
+        bleu,
+        None if bleu is None else unchanged["bleu"] - bleu,
+        perplexity,
+        perplexity / unchanged["perplexity"],
+        share,
+    )
 
 
 def changed_words(before: Sequence[str], after: Sequence[str]) -> float:

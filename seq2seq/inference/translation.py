@@ -15,7 +15,8 @@ from torch.nn import functional
 
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.evaluation.alignment import word_links
-from seq2seq.files.links import Links
+from seq2seq.evaluation.measures import Sentences
+from seq2seq.files.links import GoldLinks, Links
 from seq2seq.inference.ensemble import Ensemble
 from seq2seq.inference.results import EncodedLine, TranslatedHypothesis, Translation
 from seq2seq.model.seq2seq import Seq2Seq
@@ -56,6 +57,30 @@ def attention_links(
     labels = target.tokens(hypothesis.ids)
     for heads in chain([weights], (head.unsqueeze(0) for head in weights)):
         yield word_links(heads, source_words, words, target_tokens=labels)
+
+
+def read_sentences(
+    scored: Sequence[Translation],
+    *,
+    tokenizers: TokenizerPair,
+    gold: Sequence[GoldLinks] | None = None,
+) -> Sentences:
+    """Return what a model shows while it reads references, to measure it.
+
+    Args:
+        scored: The references, as known translations.
+        tokenizers: Those of the model.
+        gold: Gold links of each reference; None without them.
+    """
+    found = Sentences(
+        references=[[each.text for each in scored]],
+        losses=[(-each.best.log_probability, len(each.best.tokens)) for each in scored],
+    )
+    if any(len(each.best.attention_weights) for each in scored):
+        found.attention = [each.best.attention_weights.numpy() for each in scored]
+        links = (attention_links(each, each.best, tokenizers=tokenizers) for each in scored)
+        found.links = list(zip(gold, map(list, links), strict=True)) if gold else []
+    return found
 
 
 class StreamCounts:

@@ -271,23 +271,43 @@ class Translator:
         on_translation: OnTranslation = ignore,
     ) -> Iterator[Translation]:
         """Yield the translations of a window of lines and prefixes that are encoded."""
+        search_batch = partial(
+            self.search_batch,
+            decoding=decoding,
+            banned_ids=banned_ids,
+            way_out=f"lower batch_size={batch_size}",
+        )
+        return self._map_batches(search_batch, pairs, batch_size, on_translation)
 
-        def translate_batch(batch: list[EncodedPair]) -> list[Translation]:
-            with self._computing(batch, batch_size):
-                found = search_texts(
-                    self._model,
-                    *self._pad([pair.source for pair in batch]),
-                    decoding,
-                    tokenizer=self.tokenizers.target,
-                    prefixes=[pair.target.ids for pair in batch],
-                    banned=banned_ids,
-                )
-            return [
-                make_translation(pair.source, hypotheses, tokenizers=self.tokenizers)
-                for pair, hypotheses in zip(batch, found, strict=True)
-            ]
+    def search_batch(
+        self,
+        batch: Sequence[EncodedPair],
+        *,
+        decoding: DecodingConfig,
+        banned_ids: Sequence[Sequence[int]] = (),
+        way_out: str,
+    ) -> list[Translation]:
+        """Translate lines with their prefixes at once.
 
-        return self._map_batches(translate_batch, pairs, batch_size, on_translation)
+        Args:
+            batch: Encoded lines and prefixes.
+            decoding: Configuration of the search.
+            banned_ids: Token ids of the phrases that no translation may contain.
+            way_out: What to do if the batch does not fit into the memory of a GPU.
+        """
+        with self._computing(batch, way_out):
+            found = search_texts(
+                self._model,
+                *self._pad([pair.source for pair in batch]),
+                decoding,
+                tokenizer=self.tokenizers.target,
+                prefixes=[pair.target.ids for pair in batch],
+                banned=banned_ids,
+            )
+        return [
+            make_translation(pair.source, hypotheses, tokenizers=self.tokenizers)
+            for pair, hypotheses in zip(batch, found, strict=True)
+        ]
 
     def score(
         self,
@@ -320,47 +340,37 @@ class Translator:
         """Like `score`, for a stream that is read in windows."""
         counts = StreamCounts(self._tags, None)
 
+        score_batch = partial(self.score_batch, way_out=f"lower batch_size={batch_size}")
+
         def score_window(window: Window) -> Iterator[Translation]:
             sources = encode_lines([source for source, _ in window], self.tokenizers.source)
             targets = encode_lines([target for _, target in window], self.tokenizers.target)
             pairs = list(map(EncodedPair, sources, targets))
-            for scored in self.score_window(
-                pairs, batch_size=batch_size, on_translation=on_translation
-            ):
-                counts.add(scored)
-                yield scored
+            return self._map_batches(score_batch, pairs, batch_size, on_translation)
 
-        yield from chain.from_iterable(map(score_window, windows))
+        for scored in chain.from_iterable(map(score_window, windows)):
+            counts.add(scored)
+            yield scored
         counts.report()
 
-    def score_window(
-        self,
-        pairs: list[EncodedPair],
-        *,
-        batch_size: int,
-        on_translation: OnTranslation = ignore,
-    ) -> Iterator[Translation]:
-        """Yield the targets of a window of encoded pairs as translations of their sources."""
-
-        def score_batch(batch: list[EncodedPair]) -> list[Translation]:
-            with self._computing(batch, batch_size):
-                source_ids, source_mask = self._pad([pair.source for pair in batch])
-                target_ids, target_mask = self._pad([pair.target for pair in batch])
-                scored = score_targets(
-                    self._model,
-                    source_ids,
-                    source_mask,
-                    target_ids=target_ids,
-                    target_mask=target_mask,
-                )
-            if any(math.isnan(target.score) for target in scored):
-                raise ValueError(
-                    "the model's probabilities are not numbers (NaN); score with precision=fp32, "
-                    "or use an earlier checkpoint"
-                )
-            return list(map(self._scored, batch, scored))
-
-        return self._map_batches(score_batch, pairs, batch_size, on_translation)
+    def score_batch(self, batch: Sequence[EncodedPair], *, way_out: str) -> list[Translation]:
+        """Score the targets of encoded pairs at once; see `search_batch`."""
+        with self._computing(batch, way_out):
+            source_ids, source_mask = self._pad([pair.source for pair in batch])
+            target_ids, target_mask = self._pad([pair.target for pair in batch])
+            scored = score_targets(
+                self._model,
+                source_ids,
+                source_mask,
+                target_ids=target_ids,
+                target_mask=target_mask,
+            )
+        if any(math.isnan(target.score) for target in scored):
+            raise ValueError(
+                "the model's probabilities are not numbers (NaN); score with precision=fp32, "
+                "or use an earlier checkpoint"
+            )
+        return list(map(self._scored, batch, scored))
 
     def _map_batches(
         self,
@@ -391,11 +401,11 @@ class Translator:
         )
 
     @contextlib.contextmanager
-    def _computing(self, batch: list[EncodedPair], batch_size: int) -> Iterator[None]:
+    def _computing(self, batch: Sequence[EncodedPair], way_out: str) -> Iterator[None]:
         """Return a context of the model's precision that names a batch that does not fit."""
         longest = max(pair.length for pair in batch) + 1  # EOS
         size = f"{counted(len(batch), 'sentence')} of at most {counted(longest, 'token')} at a time"
-        with memory_errors_named(size, f"lower batch_size={batch_size}"), self._numerics.autocast():
+        with memory_errors_named(size, way_out), self._numerics.autocast():
             yield
 
     def _pad(self, lines: list[EncodedLine]) -> tuple[Tensor, Tensor]:

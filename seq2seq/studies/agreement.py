@@ -4,49 +4,50 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from statistics import fmean
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from seq2seq.evaluation.significance import LEVEL
-from seq2seq.studies.measures import Reading
+from seq2seq.evaluation.metrics import Array
+from seq2seq.evaluation.significance import LEVEL, holm
 from seq2seq.studies.runs import Group, StudyRun
 
+AGREEMENT = ("agreement_within", "agreement_between", "agreement_p", "agreement_seeds_needed")
+"""Columns of groups.csv."""
 Divergences = dict[frozenset[StudyRun], float]
 """By pair of runs."""
 
 
-def divergences(readings: Mapping[StudyRun, Reading]) -> Divergences:
+def divergences(runs: Sequence[StudyRun]) -> Divergences:
     """Return the mean Jensen-Shannon divergence of the attention of each pair of runs, in bits.
 
     It lies between 0 (equal weights) and 1 (no source token in common); the mean is over the target
     tokens of the sentences whose maps are known. Runs that cut them into other tokens have none.
     """
     found = {}
-    sizes = {run: [each.shape for each in reading.maps] for run, reading in readings.items()}
+    sizes = {run: [each.shape for each in run.maps] for run in runs}
     length = max((shape[1] for shapes in sizes.values() for shape in shapes), default=0)
-    tokens = {run: _tokens(reading.maps, length) for run, reading in readings.items()}
+    tokens = {run: _tokens(run.maps, length) for run in runs}
     entropies = {run: _entropy(rows) for run, rows in tokens.items()}
-    for one, other in combinations(readings, 2):
+    for one, other in combinations(runs, 2):
         if sizes[one] and sizes[one] == sizes[other]:
             joint = _entropy((tokens[one] + tokens[other]) / 2)
             found[frozenset((one, other))] = joint - (entropies[one] + entropies[other]) / 2
     return found
 
 
-def _tokens(maps: Sequence[Tensor], length: int) -> Tensor:
+def _tokens(maps: Sequence[Array], length: int) -> Array:
     """Return the weights of all target tokens, padded to one source length."""
-    rows = [torch.nn.functional.pad(each, (0, length - each.shape[1])) for each in maps]
-    return torch.cat(rows).double() if rows else torch.zeros(0, length)
+    rows = [np.pad(each, ((0, 0), (0, length - each.shape[1]))) for each in maps]
+    return np.concatenate(rows, dtype=np.float64) if rows else np.zeros((0, length))
 
 
-def _entropy(weights: Tensor) -> float:
+def _entropy(weights: Array) -> float:
     """Return the mean entropy of distributions, in bits."""
-    entropies = -torch.xlogy(weights, weights).sum(-1) / torch.log(torch.tensor(2.0))
-    return float(entropies.mean())
+    logarithms = np.log2(weights, where=weights > 0, out=np.zeros_like(weights))
+    return -float((weights * logarithms).sum() / max(len(weights), 1))
 
 
 def mean_divergence(found: Divergences, group: Group, other: Group) -> float | None:
@@ -101,3 +102,35 @@ def compare_attention(
     others = [statistic(chosen)[0] for chosen in combinations(runs, len(group.runs))]
     p_value = fmean(each >= effect - 1e-12 for each in others)
     return within, between, p_value
+
+
+def add_agreement(
+    groups: Sequence[Group],
+    baselines: Sequence[Group | None],
+    agreement: Divergences,
+    rows: Sequence[dict[str, float]],
+    notes: list[str],
+) -> None:
+    """Add the `AGREEMENT` of each group and its baseline to its row of groups.csv.
+
+    A p-value that cannot be significant, given the number of runs and of comparisons, is left out.
+    """
+    tested: list[tuple[dict[str, float], float, float]] = []
+    for row, group, baseline in zip(rows, groups, baselines, strict=True):
+        if baseline is not None and (found := compare_attention(agreement, group, baseline)):
+            row |= dict(zip(AGREEMENT[:2], found, strict=False))
+            least = least_p_value(len(group.runs), len(baseline.runs))
+            tested.append((row, found[2], least))
+    able = [(row, p_value) for row, p_value, least in tested if len(tested) * least < LEVEL]
+    for (row, _), p_value in zip(able, holm([p_value for _, p_value in able]), strict=True):
+        row["agreement_p"] = p_value
+    if unable := [row for row, _, least in tested if len(tested) * least >= LEVEL]:
+        number = seeds_needed(len(tested))
+        for row in unable:
+            row["agreement_seeds_needed"] = number
+        comparisons = "1 comparison" if len(tested) == 1 else f"{len(tested)} comparisons"
+        notes.append(
+            f"Whether attention differs from that of the baseline is not tested in {len(unable)} "
+            f"of {len(tested)} groups: for {comparisons}, p can be below {LEVEL} with {number} or "
+            "more seeds of each group."
+        )

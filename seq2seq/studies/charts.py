@@ -10,44 +10,37 @@ from statistics import fmean
 
 from seq2seq.checks import counted
 from seq2seq.config.composition import USER_ERRORS, describe_error
-from seq2seq.evaluation.alignment import STATISTICS
+from seq2seq.evaluation import measures
 from seq2seq.evaluation.metrics import (
     FREQUENCY_BINS,
     Bin,
-    bleu_by_bin,
+    corpus_bleu,
     equal_bins,
-    word_scores_by_frequency,
 )
 from seq2seq.studies.agreement import Divergences, mean_divergence
 from seq2seq.studies.comparison import groups_with_first_test_set
-from seq2seq.studies.measures import training_counts, word_splitter
 from seq2seq.studies.runs import MEASURES, Group, Spread, StudyRun
 from seq2seq.studies.tables import column, known_measures, number_cell, spread
 from seq2seq.training.monitoring.tensorboard import (
     MINUTES,
     TARGET_TOKENS,
     TRAIN_LOSS,
-    VALID_AER,
-    VALID_ATTENTION,
-    VALID_BLEU,
-    VALID_LOSS,
 )
 from seq2seq.visualization.figures import Chart, Series, draw_chart
 from seq2seq.visualization.page import Cell, Column, Section, Table
 
 _TITLES = {
-    VALID_BLEU: ("Validation BLEU", "BLEU"),
-    VALID_LOSS: ("Validation loss", "nats per token"),
     TRAIN_LOSS: ("Training loss", "nats per token"),
-    VALID_AER: ("Validation AER", "AER"),
-    f"{VALID_ATTENTION}/entropy": ("Entropy of attention, validation", "nats"),
-    f"{VALID_ATTENTION}/end": ("Attention to </s>, validation", "weight"),
+    **{
+        f"valid/{name}": (f"{each.title}, validation", each.title)
+        for name, each in measures.MEASURES.items()
+    },
 }
 _MAX_POINTS = 400
 """Points of a line, which bounds the size of the page."""
 Curves = Mapping[str, Mapping[int, float]]
 """The value of each curve, by its tag, at each update."""
-_OF_ATTENTION = (*STATISTICS, "aer")
+_OF_ATTENTION = [name for name, each in measures.MEASURES.items() if each.has_heads]
 _NUM_LENGTHS = 5
 Values = Sequence[Sequence[float | None]]
 """A value for each range of each run of a group."""
@@ -158,7 +151,7 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
         columns=[*texts, Column("Head"), *map(column, _OF_ATTENTION)],
         rows=[
             [Cell(group.label), Cell(run.name), Cell(str(number), number)]
-            + [number_cell(head[name], ".3f") for name in _OF_ATTENTION]
+            + [number_cell(head.get(name), ".3f") for name in _OF_ATTENTION]
             for group in groups
             for run, number, head in _heads(group)
         ],
@@ -216,12 +209,12 @@ def _aer_chart(groups: Sequence[Group]) -> list[Chart]:
 
 
 def _head_chart(groups: Sequence[Group]) -> list[Chart]:
-    has_aer = any(head["aer"] is not None for group in groups for _, _, head in _heads(group))
+    has_aer = any("aer" in head for group in groups for _, _, head in _heads(group))
     vertical = "aer" if has_aer else "sharpness"
 
     def points(group: Group) -> Iterator[tuple[float | None, float | None, str]]:
         for run, number, head in _heads(group):
-            yield head["entropy"], head[vertical], f"{run.name}, head {number}"
+            yield head["entropy"], head.get(vertical), f"{run.name}, head {number}"
 
     label = MEASURES[vertical].title
     title = f"Entropy and {label if has_aer else 'sharpness'}: a point for each head of each run"
@@ -245,7 +238,7 @@ def _points_chart(
     return [draw_chart(title, y_label, "points", series)] if series else []
 
 
-def _heads(group: Group) -> Iterator[tuple[StudyRun, int, dict[str, float | None]]]:
+def _heads(group: Group) -> Iterator[tuple[StudyRun, int, dict[str, float]]]:
     """Yield each head of each run, with its number from 1."""
     for run in group.runs:
         for number, head in enumerate(run.heads, start=1):
@@ -256,14 +249,16 @@ def breakdown_section(groups: Sequence[Group], notes: list[str]) -> Section:
     """Return the charts and tables of BLEU by length and of words by frequency."""
     members = {i: groups[i] for i in groups_with_first_test_set(groups)}
     parts = []
-    for name, breakdown in (
-        ("BLEU by source length is not shown", _by_length),
-        ("Words are not scored by training frequency", _by_frequency),
-    ):
-        try:
-            parts += [breakdown(members)] if members else []
-        except USER_ERRORS as error:
-            notes.append(f"{name}: {describe_error(error)}.")
+    try:
+        parts += [_by_length(members)] if members else []
+    except USER_ERRORS as error:
+        notes.append(f"BLEU by source length is not shown: {describe_error(error)}.")
+    with_words = {
+        index: group
+        for index, group in members.items()
+        if all("rare_words" in run.statistics for run in group.runs)
+    }
+    parts += [_by_frequency(with_words)] if with_words else []
     if not parts:
         return Section(title="Length and rare words")
     text = (
@@ -280,8 +275,12 @@ def _by_length(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
     sources, _ = first.directory.read_texts("test", ("src", "ref"))
     lengths = [len(source.split()) for source in sources]
     bins = equal_bins(lengths, num_bins=_NUM_LENGTHS)
+    of_bins = [[each.has(length) for length in lengths] for each in bins]
     values = {
-        index: [bleu_by_bin(run.statistics, lengths, bins) for run in group.runs]
+        index: [
+            [float(corpus_bleu(run.statistics["bleu"][mask, 0].sum(axis=0))) for mask in of_bins]
+            for run in group.runs
+        ]
         for index, group in groups.items()
     }
     counts = [f"({counted(sum(map(each.has, lengths)), 'sentence')})" for each in bins]
@@ -291,29 +290,21 @@ def _by_length(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
 
 
 def _by_frequency(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
-    first = next(iter(groups.values())).runs[0]
-    split = word_splitter(first)
-    frequencies = training_counts(first, split)
-    bins = [Bin(*each) for each in FREQUENCY_BINS]
-    scores = {
-        index: [
-            word_scores_by_frequency(
-                run.translations, run.references, frequencies, split=split, bins=bins
-            )
-            for run in group.runs
-        ]
+    sums = {
+        index: [run.statistics["rare_words"][:, 1:].sum(axis=0) for run in group.runs]
         for index, group in groups.items()
     }
-    counts = [score.num_words for score in next(iter(scores.values()))[0]]
+    counts = next(iter(sums.values()))[0][:, 2].astype(int).tolist()
     used = [i for i, count in enumerate(counts) if count]
+    score = measures.MEASURES["rare_words"].score
     values = {
-        index: [[of_run[i].f1 for i in used] for of_run in of_group]
-        for index, of_group in scores.items()
+        index: [score(of_run)[used].tolist() for of_run in of_group]
+        for index, of_group in sums.items()
     }
     caption = "F1 of words by their occurrences in the training data"
     words = [f"({counted(counts[i], 'word')})" for i in used]
     labels = "F1 of words by training frequency", "Occurrences in the training data", "F1"
-    return _by_bin(labels, caption, groups, [bins[i] for i in used], words, values, ".3f")
+    return _by_bin(labels, caption, groups, [FREQUENCY_BINS[i] for i in used], words, values, ".3f")
 
 
 def _by_bin(

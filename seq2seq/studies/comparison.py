@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from seq2seq.evaluation.significance import (
     SENTENCES_ONLY,
     GroupComparison,
@@ -120,11 +118,9 @@ def _reason(group: Group) -> str:
     """Say why a group has no test set of its own; an empty text if it has one."""
     found = {run.test_set for run in group.runs}
     if None in found:
-        return "a run has no test.hyp or test.ref"
+        return "a run has no test.npz, test.hyp or test.ref"
     return "" if len(found) == 1 else "its runs have different test sets"
 
 
 def _compare(group: Group, baseline: Group) -> GroupComparison:
-    return compare_groups(
-        *(np.stack([run.statistics for run in each.runs]) for each in (group, baseline))
-    )
+    return compare_groups(group.statistics("bleu"), baseline.statistics("bleu"))

@@ -1,7 +1,7 @@
 """What the models of a study lose with other attention weights, tested over seeds and sentences."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from seq2seq.config.composition import USER_ERRORS, describe_error
-from seq2seq.evaluation.metrics import Array, ScoringRule, corpus_bleu, sentence_statistics
+from seq2seq.evaluation.measures import ratio
+from seq2seq.evaluation.metrics import Array, ScoringRule, corpus_bleu
 from seq2seq.evaluation.significance import (
     SENTENCES_ONLY,
     GroupComparison,
@@ -27,7 +28,6 @@ from seq2seq.inference.interventions import (
     intervene,
 )
 from seq2seq.studies.comparison import STAR
-from seq2seq.studies.measures import Reading, losses, ratio
 from seq2seq.studies.runs import Group, StudyRun
 from seq2seq.studies.tables import INTERVAL_HINT
 from seq2seq.visualization.page import Cell, Column, Section, Table
@@ -74,7 +74,6 @@ Row = dict[str, float | str]
 def measure_losses(
     groups: Sequence[Group],
     interventions: Sequence[Intervention],
-    readings: Mapping[StudyRun, Reading],
     notes: list[str],
 ) -> list[Row]:
     """Translate the test set of each run with each intervention, and test what it loses.
@@ -87,7 +86,6 @@ def measure_losses(
         groups: The groups.
         interventions: The changes. `other:LABEL` takes the weights of the run with the same number
             of that group, and `other:seed` of the next run; a group's own label gives no row.
-        readings: What `read_run` returned for each run of the groups.
         notes: A run that cannot be changed adds a line, and is left out.
 
     Returns:
@@ -104,7 +102,7 @@ def measure_losses(
             for run in runs:
                 try:
                     chosen = _choose_run(intervention, groups, group, run)
-                    found.append(_intervene(run, chosen, readings[run]))
+                    found.append(_intervene(run, chosen))
                 except USER_ERRORS as error:
                     notes.append(f"{run.name} is left out: {describe_error(error)}.")
             row: Row = {"group": label, "intervention": str(intervention), "runs": len(found)}
@@ -191,34 +189,31 @@ def _choose_run(
     return replace(intervention, argument=str(other.directory.path))
 
 
-def _intervene(
-    run: StudyRun, intervention: Intervention, reading: Reading
-) -> dict[str, tuple[Array, Array]]:
+def _intervene(run: StudyRun, intervention: Intervention) -> dict[str, tuple[Array, Array]]:
     """Return two statistics (S, K) for each known loss of `_LOSSES`; their scores differ by it."""
     directory = run.directory
     sources, translations, references = directory.read_texts("test", ("src", "hyp", "ref"))
     gold = directory.text("test", "gold")
-    rule = ScoringRule.of_signature(run.signature)
     found = intervene(
         directory.path,
         intervention,
         sources=sources,
         translations=translations,
         references=references,
-        perplexity=run.measures["perplexity"],
+        before=run.statistics,
         gold=list(read_links(str(gold))) if gold.is_file() else None,
-        rule=rule,
+        rule=ScoringRule.of_signature(run.signature),
     )
-    known = {"perplexity_factor": (losses(found.references), reading.statistics["perplexity"])}
+    before, after = (
+        {n: rows[:, 0] for n, rows in each.items()} for each in (run.statistics, found.statistics)
+    )
+    known = {"perplexity_factor": (after["loss"], before["loss"])}
     if found.bleu is None:
         return known
     lines = [each.text for each in found.translations]
     changed = np.array(list(map(count_changed_words, translations, lines)), dtype=np.float64)
-    before, after = (
-        sentence_statistics(each, references, rule=rule) for each in (translations, lines)
-    )
     return known | {
-        "bleu_lost": (before, after),
+        "bleu_lost": (before["bleu"], after["bleu"]),
         "changed_words": (changed, np.zeros_like(changed)),
     }
 

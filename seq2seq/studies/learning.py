@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from seq2seq.evaluation.measures import in_words
 from seq2seq.studies.runs import MEASURES, Group, StudyRun
 from seq2seq.studies.tables import column, known_measures, number_cell, spread
 from seq2seq.visualization.page import Cell, Column, MapsOverTime, RunMaps, Section, Table
@@ -98,7 +99,7 @@ def maps_over_time(groups: Sequence[Group], notes: list[str]) -> MapsOverTime | 
                     "group": index,
                     "name": _name(group, run),
                     "validations": [
-                        {"update": each["update"], "scores": _scores(each), "maps": each["maps"]}  # type: ignore[typeddict-item]  # of what a run wrote
+                        {"update": each["update"], "scores": in_words(each), "maps": each["maps"]}  # type: ignore[typeddict-item]  # of what a run wrote
                         for each in kept
                     ],
                 }
@@ -114,11 +115,3 @@ def maps_over_time(groups: Sequence[Group], notes: list[str]) -> MapsOverTime | 
         for each in shown:  # the last one, too
             each["validations"] = each["validations"][(len(each["validations"]) - 1) % step :: step]
     return {"pairs": pairs, "runs": shown}
-
-
-def _scores(validation: dict[str, object]) -> str:
-    """Return the scores of a validation in words."""
-    forms = {"bleu": "BLEU {:.1f}", "aer": "AER {:.3f}", "entropy": "entropy {:.2f}"}
-    return ", ".join(
-        form.format(validation[name]) for name, form in forms.items() if name in validation
-    )

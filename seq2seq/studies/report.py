@@ -1,24 +1,25 @@
 """The report of a study: results in words and tables, charts, translations, and what is missing."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 
 from seq2seq.checks import counted
 from seq2seq.config.composition import USER_ERRORS, describe_error
+from seq2seq.evaluation.measures import MEASURES as OF_SENTENCES
 from seq2seq.evaluation.significance import LEVEL, SENTENCES_ONLY
 from seq2seq.files.atomic import whole_file
 from seq2seq.inference.interventions import changed_words
 from seq2seq.inference.results import Translation
 from seq2seq.inference.translator import Translator
+from seq2seq.studies.agreement import Divergences
 from seq2seq.studies.charts import attention_section, breakdown_section, curves_section
 from seq2seq.studies.comparison import BaselineComparison, groups_with_first_test_set
-from seq2seq.studies.findings import NOTHING, Findings
-from seq2seq.studies.interventions import interventions_section
+from seq2seq.studies.interventions import Row, interventions_section
 from seq2seq.studies.learning import learning_section
-from seq2seq.studies.measures import Reading, ratio
 from seq2seq.studies.runs import MEASURES, SEED, Group, StudyRun, describe_repeated_seeds
 from seq2seq.studies.tables import ON_PAGE, column, group_table, in_words, number_cell, spread
 from seq2seq.visualization.page import (
@@ -42,6 +43,22 @@ NUM_SENTENCES = 12
 NUM_EXTREME = 4
 _MAX_WEIGHTS = 1_500_000
 """Weights on the page, which bounds its size; each takes two to four bytes."""
+
+
+class Findings(NamedTuple):
+    """What a study finds beyond the measures of its runs."""
+
+    measures: Sequence[dict[str, float]] = ()
+    """More columns of each group in groups.csv."""
+    agreement: Divergences | None = None
+    """How far the attention of each two runs differs."""
+    losses: Sequence[Row] = ()
+    """What each group loses by each intervention."""
+    notes: Sequence[str] = ()
+    """What is left out."""
+
+
+NOTHING = Findings()
 
 
 def write_report(
@@ -71,7 +88,7 @@ def study_page(
     learning, maps = learning_section(groups, missing)
     breakdowns = breakdown_section(groups, missing)
     changed = interventions_section(found.losses)
-    sentences = shown_sentences(groups, missing, found.readings)
+    sentences = shown_sentences(groups, missing)
     translations = Section(title="Translations", has_sentences=True)
     if sentences:
         translations.paragraphs = [
@@ -283,12 +300,10 @@ def _missing(
         )
 
 
-def shown_sentences(
-    groups: Sequence[Group], notes: list[str], readings: Mapping[StudyRun, Reading]
-) -> list[ShownSentence]:
+def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSentence]:
     """Translate some test sentences with the best run of each group; `notes` gets what is left out.
 
-    All groups with the test set of the first one translate. AER is that of their `readings`.
+    All groups with the test set of the first one translate.
     """
     members = groups_with_first_test_set(groups)
     try:
@@ -297,7 +312,7 @@ def shown_sentences(
     except (ValueError, OSError):
         notes.append("No sentences are shown, because no run has kept its test.src.")
         return []
-    numbers = sentence_numbers([groups[i].best for i in members], sources, readings)
+    numbers = sentence_numbers([groups[i].best for i in members])
     chosen = choose_sentences(sources, NUM_SENTENCES)
     for values in numbers.values():
         highest = sorted(range(len(sources)), key=lambda i: (-values[i], i))
@@ -336,9 +351,7 @@ def shown_sentences(
     return sentences
 
 
-def sentence_numbers(
-    runs: Sequence[StudyRun], sources: Sequence[str], readings: Mapping[StudyRun, Reading]
-) -> dict[str, list[float]]:
+def sentence_numbers(runs: Sequence[StudyRun]) -> dict[str, list[float]]:
     """Return what a reader may order the sentences by, for each sentence.
 
     The number of different translations, the mean share of words that differ from the reference,
@@ -353,10 +366,9 @@ def sentence_numbers(
             for each, reference in zip(texts, references, strict=True)
         ],
     }
-    readable = [readings[run].statistics for run in runs if run in readings]
-    errors = [each["aer"] for each in readable if "aer" in each]
-    if errors:
-        found["AER"] = np.mean([ratio(each) for each in errors], axis=0).tolist()
+    statistics = [run.statistics["aer"][:, 0] for run in runs if "aer" in run.statistics]
+    if statistics:
+        found["AER"] = OF_SENTENCES["aer"].score(np.array(statistics)).mean(axis=0).tolist()
     return found
 
 

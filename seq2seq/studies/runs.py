@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
@@ -16,7 +17,9 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 from seq2seq.checks import Mark, field_types
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import flatten, read_yaml
-from seq2seq.evaluation.metrics import Array, ScoringRule, sentence_statistics
+from seq2seq.evaluation.measures import MEASURES as OF_SENTENCES
+from seq2seq.evaluation.measures import Statistics, head_scores
+from seq2seq.evaluation.metrics import Array
 from seq2seq.training.run_directory import RunDirectory
 
 SEED = "seed"
@@ -33,7 +36,7 @@ class Measure(NamedTuple):
     form: str
     """Number format."""
     path: str
-    """Dotted key in results.json; empty: computed from the translations or validations."""
+    """Dotted key in results.json; empty: computed from the validations."""
     hint: str = ""
     """Meaning of the number."""
 
@@ -42,43 +45,15 @@ MEASURES = {
     "valid_bleu": Measure(
         "Validation BLEU", ".2f", "valid.bleu", "of the best checkpoint on the validation set"
     ),
-    "bleu": Measure("BLEU", ".2f", "test.bleu", "on the test set; higher is better"),
-    "chrf": Measure("chrF", ".2f", "test.chrf", "on the test set; higher is better"),
-    "ter": Measure("TER", ".2f", "test.ter", "on the test set; lower is better"),
-    "perplexity": Measure(
-        "Perplexity", ".2f", "test.perplexity", "of the references of the test set; lower is better"
-    ),
-    "aer": Measure(
-        "AER",
-        ".3f",
-        "test.aer",
-        "alignment error rate of the attention against gold links; lower is better",
-    ),
-    "entropy": Measure(
-        "Entropy", ".2f", "test.attention_entropy", "of the weights of a target token, in nats"
-    ),
-    "coverage": Measure(
-        "Coverage",
-        ".3f",
-        "test.attention_coverage",
-        "weight that a source token gets in all, at most 1",
-    ),
-    "sharpness": Measure(
-        "Sharpness", ".3f", "test.attention_sharpness", "largest weight of a target token"
-    ),
-    "end": Measure("</s>", ".3f", "test.attention_end", "weight of the end of the source"),
-    "backward": Measure(
-        "Backward",
-        ".3f",
-        "test.attention_backward",
-        "share of the steps that look to the left of the step before",
-    ),
-    "rare_words": Measure(
-        "Rare words",
-        ".3f",
-        "",
-        "F1 of words that occur fewer than 10 times in the training data; higher is better",
-    ),
+    **{
+        name: Measure(
+            each.title,
+            each.form,
+            f"test.{name}",
+            f"{each.__doc__}; {each.better} is better" if each.better else f"{each.__doc__}",
+        )
+        for name, each in OF_SENTENCES.items()
+    },
     "parameters": Measure("Parameters", ".0f", "parameters"),
     "minutes": Measure("Minutes", ".1f", "seconds", "training and validation"),
     "tokens_per_second": Measure(
@@ -98,18 +73,9 @@ MEASURES = {
         "first validation with half of the study's best validation BLEU; 0: before the first one",
     ),
 }
-"""By their keys in the tables."""
+"""By their keys in the tables. The measures of translations are those on the test set."""
 _REQUIRED = ("valid", "test", "parameters", "seconds", "target_tokens_per_second")
 """Keys that every run writes into results.json."""
-_OF_HEADS = {
-    "entropy": "entropy",
-    "coverage": "coverage",
-    "sharpness": "sharpness",
-    "end": "end",
-    "backward": "backward",
-    "aer": "alignment_error_rate",
-}
-"""The measures of a single attention head, and their keys in results.json."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -132,8 +98,10 @@ class StudyRun:
     """Those of `MEASURES` that the run has."""
     curve: dict[float, float] = field(default_factory=dict)
     """BLEU of each validation, by its update."""
-    heads: list[dict[str, float | None]] = field(default_factory=list)
-    """The measures of each attention head on the test set."""
+    statistics: Statistics = field(default_factory=dict)
+    """The statistics of each sentence of the test set."""
+    maps: list[Array] = field(default_factory=list)
+    """The weights (T, S) of the first references, the mean of the heads; none without attention."""
     signature: str = ""
     """sacreBLEU's signature of BLEU."""
     device: str = ""
@@ -159,11 +127,10 @@ class StudyRun:
         """References and signature; runs with equal ones can be compared. None without them."""
         return (tuple(self.references), self.signature) if self.references else None
 
-    @cached_property
-    def statistics(self) -> Array:
-        """Sentence statistics of the test set, (S, K)."""
-        rule = ScoringRule.of_signature(self.signature)
-        return sentence_statistics(self.translations, self.references, rule=rule)
+    @property
+    def heads(self) -> list[dict[str, float]]:
+        """The measures of each attention head on the test set."""
+        return head_scores(self.statistics)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -189,6 +156,10 @@ class Group:
     def best(self) -> StudyRun:
         """Return the run with the best validation score."""
         return max(self.runs, key=_valid_bleu)
+
+    def statistics(self, measure: str) -> Array:
+        """Return the statistics (R, S, K) of a measure that each of R runs has."""
+        return np.stack([run.statistics[measure][:, 0] for run in self.runs])
 
     def mean(self, measure: str) -> float | None:
         """Return the mean over the runs that have the measure; None if there are none."""
@@ -318,8 +289,9 @@ def _read_run(path: Path, name: str) -> StudyRun:
         run.overrides = _typed_overrides(directory.read_overrides())
         run.config = _read_config(directory)
         if run.failure is None and directory.has_results:
-            if all(directory.text("test", kind).is_file() for kind in ("hyp", "ref")):
+            if all(directory.text("test", kind).is_file() for kind in ("hyp", "ref", "npz")):
                 run.translations, run.references = directory.read_texts("test", ("hyp", "ref"))
+                _read_statistics(run)
             _read_results(run)
         elif run.failure is None:
             run.was_stopped = True
@@ -328,6 +300,15 @@ def _read_run(path: Path, name: str) -> StudyRun:
     except ValueError as error:
         run.failure = run.failure or str(error)
     return run
+
+
+def _read_statistics(run: StudyRun) -> None:
+    found = run.directory.read_statistics("test")
+    run.statistics = {name: found.pop(name) for name in OF_SENTENCES if name in found}
+    run.maps = list(found.values())
+    if any(len(rows) != len(run.references) for rows in run.statistics.values()):
+        error = ValueError("it has other sentences than test.ref")
+        raise run.directory.damaged(run.directory.text("test", "npz"), error)
 
 
 def _typed_overrides(lines: Sequence[str]) -> dict[str, str]:
@@ -367,16 +348,15 @@ def _read_results(run: StudyRun) -> None:
             raise TypeError(f"test={test!r} is not a set of scores")
         validations: list[dict[str, float]] = content.get("validations", [])  # type: ignore[assignment]
         paths = {name: measure.path for name, measure in MEASURES.items()}
-        measures = _numbers(flatten(content), paths)
+        found = _numbers(flatten(content), paths)
         diagonal = _numbers(flatten(content), {"aer": "valid.aer_of_diagonal"})["aer"]
-        run.heads = [_numbers(head, _OF_HEADS) for head in test.get("heads", [])]
         run.curve = {each["update"]: each["bleu"] for each in validations}
         if diagonal is not None and validations:
             is_aligned = {each["update"]: each["aer"] < diagonal for each in validations}
-            measures["aligned_at"] = _first_update(is_aligned)
+            found["aligned_at"] = _first_update(is_aligned)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise run.directory.damaged(run.directory.results, error) from error
-    run.measures = {name: value for name, value in measures.items() if value is not None}
+    run.measures = {name: value for name, value in found.items() if value is not None}
     if "minutes" in run.measures:
         run.measures["minutes"] /= 60
     run.signature = str(test.get("signature", ""))

@@ -9,17 +9,16 @@ from tabulate import tabulate
 
 from seq2seq.files.atomic import whole_file
 from seq2seq.inference.interventions import Intervention
+from seq2seq.studies.agreement import AGREEMENT, add_agreement, divergences
 from seq2seq.studies.comparison import BaselineComparison, compare_with_baseline, explain_stars
-from seq2seq.studies.findings import AGREEMENT, find
-from seq2seq.studies.interventions import COLUMNS
-from seq2seq.studies.measures import COMPARED, ENDINGS
-from seq2seq.studies.report import write_report
+from seq2seq.studies.interventions import COLUMNS, measure_losses
+from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures, count_rare_words
+from seq2seq.studies.report import Findings, write_report
 from seq2seq.studies.runs import MEASURES, Group, StudyRun, describe_repeated_seeds, group_runs
-from seq2seq.studies.tables import FIRST, group_table
+from seq2seq.studies.tables import IN_TERMINAL, group_table
 
 LEADERBOARD, GROUPS, LOSSES = "leaderboard.csv", "groups.csv", "interventions.csv"
 REPORT = "report.html"
-_IN_TERMINAL = (*FIRST, "chrf", "ter", "aer", "parameters", "minutes", "tokens_per_second")
 _COMPARISON = (
     "baseline",
     "difference",
@@ -79,7 +78,7 @@ def write_tables(
     write_report(runs, groups, comparisons, directory / REPORT, found)
     shown = "no run has results"
     if groups:
-        table = group_table(groups, comparisons, _IN_TERMINAL)
+        table = group_table(groups, comparisons, IN_TERMINAL)
         shown = tabulate(
             [[cell.text for cell in row] for row in table.rows],
             headers=[column.label for column in table.columns],
@@ -89,6 +88,22 @@ def write_tables(
         )
     failures = [run.outcome for run in runs if run.failure is not None]
     return "\n".join([shown, *explain_stars(comparisons), *failures, *warnings])
+
+
+def find(
+    groups: Sequence[Group],
+    comparisons: Sequence[BaselineComparison],
+    interventions: Sequence[Intervention] = (),
+) -> Findings:
+    """Compare all measures and the attention of the groups, and intervene; see `Findings`."""
+    notes: list[str] = []
+    count_rare_words(groups, notes)
+    by_label = {group.label: group for group in groups}
+    baselines = [by_label.get(each.baseline) for each in comparisons]
+    measures = compare_measures(groups, baselines, notes)
+    agreement = divergences([run for group in groups for run in group.runs])
+    add_agreement(groups, baselines, agreement, measures, notes)
+    return Findings(measures, agreement, measure_losses(groups, interventions, notes), notes)
 
 
 def list_files(directory: Path) -> str:

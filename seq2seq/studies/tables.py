@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from seq2seq.evaluation import measures
 from seq2seq.evaluation.significance import p_text
 from seq2seq.studies.comparison import BaselineComparison, explain_stars
 from seq2seq.studies.runs import MEASURES, Group, Spread
@@ -11,24 +12,30 @@ from seq2seq.visualization.page import Cell, Column, Table
 COSTS = ("parameters", "minutes", "tokens_per_second", "best_update")
 FIRST = ("valid_bleu", "bleu")
 """Measures to the left of the comparison with the baseline."""
-ON_PAGE = (*FIRST, "chrf", "ter", "perplexity", "aer", *COSTS)
+_LATER = [each for each in measures.MEASURES.values() if each.name != "bleu" and not each.is_detail]
+ON_PAGE = (*FIRST, *(each.name for each in _LATER), *COSTS)
+IN_TERMINAL = (
+    *FIRST,
+    *(each.name for each in _LATER if each.needs in ("translations", "links")),
+    *COSTS[:-1],
+)
 INTERVAL_HINT = (
     "at the level of Holm's correction, so that it agrees with p; 95% for one comparison"
 )
 
 
 def group_table(
-    groups: Sequence[Group], comparisons: Sequence[BaselineComparison], measures: Sequence[str]
+    groups: Sequence[Group], comparisons: Sequence[BaselineComparison], shown: Sequence[str]
 ) -> Table:
     """Return a row for each group: swept values, runs, measures and the comparison.
 
     Args:
         groups: At least one.
         comparisons: One for each group.
-        measures: Those to show, as far as a group has them.
+        shown: The measures to show, as far as a group has them.
     """
     keys = list(groups[0].swept) or ["group"]
-    names = known_measures(groups, measures)
+    names = known_measures(groups, shown)
     first = [name for name in names if name in FIRST]
     later = names[len(first) :]
     columns = [*(Column(key, is_numeric=False) for key in keys), Column("Runs")]
@@ -78,9 +85,9 @@ def number_cell(value: Spread | float | None, form: str) -> Cell:
     return Cell(text, mean)
 
 
-def known_measures(groups: Sequence[Group], measures: Sequence[str]) -> list[str]:
+def known_measures(groups: Sequence[Group], names: Sequence[str]) -> list[str]:
     """Return the measures that some group has."""
-    return [name for name in measures if any(group.mean(name) is not None for group in groups)]
+    return [name for name in names if any(group.mean(name) is not None for group in groups)]
 
 
 def in_words(values: Sequence[str]) -> str:

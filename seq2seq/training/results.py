@@ -3,26 +3,26 @@
 import json
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.checks import counted
-from seq2seq.evaluation.alignment import mean_over_heads
-from seq2seq.evaluation.metrics import Scores
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.monitoring.tensorboard import draw_results
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import BestAverage, Trainer
-from seq2seq.training.validation import Evaluation
+from seq2seq.training.validation import DIAGONAL, Evaluation
 
 logger = logging.getLogger(__name__)
 
 NUM_SAMPLES = 3
+_NUM_MAPS = 200
+"""Sentences whose attention is kept, to compare that of several runs."""
 _OF_RUN = ("parameters", "seconds", "target_tokens_per_second", "updates", "best_update")
 """Measures of a run that are not scores."""
 
@@ -39,7 +39,7 @@ class FinalScores(NamedTuple):
     @property
     def bleu(self) -> float:
         """BLEU on the test set, or on the validation set if there is no test set."""
-        return (self.test or self.valid).scores.bleu
+        return (self.test or self.valid).scores["bleu"]
 
 
 def write_results(trainer: Trainer) -> FinalScores:
@@ -85,19 +85,15 @@ def log_results(trainer: Trainer, found: FinalScores) -> None:
     """Log the test scores and some translations."""
     config, evaluation = trainer.config, found.test or found.valid
     data = trainer.data.test or trainer.data.valid
-    scores, alignment = evaluation.scores, evaluation.alignment
     lines = [
-        f"{'test' if found.test else 'validation'} {_describe(scores)}",
-        f"  {scores.signature}",
+        f"{'test' if found.test else 'validation'} {evaluation}",
+        f"  {evaluation.signature}",
     ]
-    lines += [f"valid.{name} {_describe(each.scores)}" for name, each in found.other_valid.items()]
+    lines += [f"valid.{name} {each}" for name, each in found.other_valid.items()]
     if found.test is None:
         lines.append("no test score, because data.test=null")
-    if alignment is not None:
-        lines.append(
-            f"alignment error rate {alignment.error_rate:.3f} "
-            f"(the diagonal: {alignment.diagonal_error_rate:.3f})"
-        )
+    if DIAGONAL in evaluation.scores:
+        lines.append(f"AER of the diagonal {evaluation.scores[DIAGONAL]:.3f}")
     for index in range(min(NUM_SAMPLES, len(data.sources))):
         lines += [
             "",
@@ -107,19 +103,15 @@ def log_results(trainer: Trainer, found: FinalScores) -> None:
     logger.info("%s", "\n".join(lines))
 
 
-def _describe(scores: Scores) -> str:
-    return f"BLEU {scores.bleu:.2f}, chrF {scores.chrf:.2f}, TER {scores.ter:.2f}"
-
-
 def _write_texts(
     directory: RunDirectory, name: str, data: EvaluationSet, evaluation: Evaluation
 ) -> None:
-    """Write sources, translations, references and gold links, one sentence on each line."""
-    # A model may write line feeds, but a translation is one line.
-    translations = [line.replace("\n", " ") for line in evaluation.translations]
+    """Write the statistics of each sentence, and the texts, one sentence on each line."""
+    maps = {f"map_{row}": each.numpy() for row, each in enumerate(evaluation.maps)}
+    directory.write_statistics(name, evaluation.statistics | maps)
     texts: dict[str, Iterable[str]] = {
         "src": data.sources,
-        "hyp": translations,
+        "hyp": evaluation.translations,
         "ref": data.references,
     }
     if data.gold is not None:
@@ -130,8 +122,8 @@ def _write_texts(
 
 def _evaluate(trainer: Trainer, model: Seq2Seq, data: EvaluationSet) -> Evaluation:
     decoding = trainer.config.decoding
-    scoring = replace(trainer.evaluator, data=data, decoding=decoding, num_samples=0)
-    return scoring.evaluate(model, ter=True)
+    scoring = replace(trainer.evaluator, data=data, decoding=decoding, num_samples=_NUM_MAPS)
+    return scoring.evaluate(model, slow=True)
 
 
 def _results(trainer: Trainer, found: FinalScores) -> dict[str, object]:
@@ -159,18 +151,11 @@ def _results(trainer: Trainer, found: FinalScores) -> dict[str, object]:
 
 
 def _summary(evaluation: Evaluation) -> dict[str, object]:
-    summary: dict[str, object] = {
-        **asdict(evaluation.scores),
-        "loss": evaluation.loss,
-        "perplexity": evaluation.perplexity,
+    return {
+        **evaluation.scores,
+        "signature": evaluation.signature,
+        "heads": evaluation.heads,
     }
-    means = mean_over_heads(evaluation.heads)
-    summary |= {f"attention_{name}": mean for name, mean in means.items()}
-    summary["heads"] = [head._asdict() for head in evaluation.heads]
-    if evaluation.alignment is not None:
-        summary["aer"] = evaluation.alignment.error_rate
-        summary["aer_of_diagonal"] = evaluation.alignment.diagonal_error_rate
-    return summary
 
 
 def _measures(found: FinalScores, results: Mapping[str, object]) -> dict[str, float]:

@@ -7,10 +7,11 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from torch import Tensor
 
 from seq2seq.checkpoints.checkpoint import (
@@ -24,6 +25,7 @@ from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import is_saved_config, load_saved_config, save_config
 from seq2seq.data.config import is_set_name
 from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.evaluation.metrics import Array
 from seq2seq.files.atomic import is_temporary, whole_file
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.files.paths import expand_home, nearest_existing
@@ -35,7 +37,8 @@ logger = logging.getLogger(__name__)
 
 _LARGEST_SHARE = 0.01
 """Of the time of training, for saving between validations."""
-_TEXTS = ("src", "hyp", "ref", "gold")
+_OF_SETS = ("src", "hyp", "ref", "gold", "npz")
+"""Kinds of the files of each scored set."""
 _WAY_OUT = "train the run again"
 
 
@@ -74,7 +77,7 @@ class RunDirectory:
 
         Args:
             split: `test`; `valid`, the first validation set; or `valid.NAME`, a further one.
-            kind: `src`, `hyp` (the translations), `ref` or `gold` (links).
+            kind: `src`, `hyp` (the translations), `ref`, `gold` (links) or `npz` (statistics).
         """
         return self.path / f"{split}.{kind}"
 
@@ -221,6 +224,26 @@ class RunDirectory:
             raise ValueError(f"{files} have different numbers of lines; {_WAY_OUT}")
         return texts
 
+    def write_statistics(self, split: str, arrays: Mapping[str, Array]) -> None:
+        """Write the statistics of each sentence of a scored set; see `text`."""
+        with self._writing(), whole_file(self.text(split, "npz")) as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+
+    def read_statistics(self, split: str) -> dict[str, Array]:
+        """Return what `write_statistics` wrote.
+
+        Raises:
+            ValueError: The file is damaged.
+            OSError: There is no such file.
+        """
+        file = self.text(split, "npz")
+        with file.open("rb") as opened:
+            try:
+                with np.load(opened, allow_pickle=False) as content:
+                    return dict(content)
+            except Exception as error:  # zipfile and numpy raise many types
+                raise self.damaged(file, error) from error
+
     @staticmethod
     def damaged(file: Path, error: Exception) -> ValueError:
         """Return the error for a file of the run that cannot be read."""
@@ -327,7 +350,7 @@ class RunDirectory:
         """Delete only the files of a run, the configuration last."""
         numbered = [path for name in (".best", "step") for path, _ in self._numbered(name)]
         sets = ("test", "valid", *(f"valid.{name}" for name in self._other_valid()))
-        texts = [self.text(name, kind) for name in sets for kind in _TEXTS]
+        texts = [self.text(name, kind) for name in sets for kind in _OF_SETS]
         named = [self.best, self.last, self.average, self.log, self.tensorboard]
         named += [self.failure, self.overrides, self.validations]
         named += [self.results, self.config]

@@ -183,7 +183,7 @@ class Trainer:
         if self.ranks.is_first:
             directory.save(directory.average, average)
         model = average.build_model().to(self.numerics.device)
-        evaluation = self.evaluator.evaluate(model, ter=False)
+        evaluation = self.evaluator.evaluate(model, slow=False)
         is_best = metric_value(evaluation, config.validation.metric) > progress.best[0][0]
         if self.ranks.is_first:
             best = average if is_best else load_checkpoint(directory.step(progress.best_update))
@@ -311,10 +311,10 @@ class Trainer:
         progress = self.progress
         self.ranks.check_equal_weights(self.model)
         with self.updater.averaged_weights():
-            evaluation = self.evaluator.evaluate(self.model, ter=False)
+            evaluation = self.evaluator.evaluate(self.model, slow=False)
             others = {
                 name: replace(self.evaluator, data=data, num_samples=0).evaluate(
-                    self.model, ter=False
+                    self.model, slow=False
                 )
                 for name, data in self.data.other_valid.items()
             }
@@ -327,13 +327,13 @@ class Trainer:
             evaluation,
         )
         if self.ranks.is_first:
-            self.history.add(evaluation, self.evaluator, update=progress.update)
+            self.history.add(evaluation, update=progress.update)
         board.validation(evaluation, update=progress.update)
         board.position("valid", progress)
-        board.samples(evaluation, self.evaluator, update=progress.update)
+        board.samples(evaluation, update=progress.update)
         for name, other in others.items():
             logger.info("update %d, valid.%s %s", progress.update, name, other)
-            board.other_validation(name, other, update=progress.update)
+            board.other_validation(f"valid.{name}", other, update=progress.update)
         self._save_last(board)
 
     def _keep_best(self, evaluation: Evaluation) -> None:

@@ -5,10 +5,8 @@
 import json
 import logging
 
-from seq2seq.evaluation.alignment import mean_over_heads
-from seq2seq.special_tokens import EOS
 from seq2seq.training.run_directory import RunDirectory
-from seq2seq.training.validation import Evaluation, Evaluator
+from seq2seq.training.validation import Evaluation
 
 logger = logging.getLogger(__name__)
 
@@ -44,39 +42,23 @@ class ValidationHistory:
             for each in self._content["validations"]
         ]
 
-    def add(self, evaluation: Evaluation, evaluator: Evaluator, *, update: int) -> None:
+    def add(self, evaluation: Evaluation, *, update: int) -> None:
         """Add a validation, in place of those from its update on, and write the file."""
         # A run that was killed had validated later updates after its last checkpoint.
         kept = [each for each in self._content["validations"] if each["update"] < update]  # type: ignore[operator]
-        kept.append({"update": update, **_scores(evaluation)})
-        if evaluation.attention:
+        kept.append({"update": update, **evaluation.scores})
+        if maps := evaluation.maps:
             kept[-1]["maps"] = [
                 (100 * each).round().int().tolist() if each.numel() <= _MAX_WEIGHTS else []
-                for each in evaluation.attention
+                for each in maps
             ]
-            self._content["pairs"] = _pairs(evaluator, len(evaluation.attention))
+            self._content["pairs"] = [
+                {"source": each.source_tokens, "target": each.best.tokens}
+                for _, each in evaluation.samples
+            ]
         with_maps = [each for each in kept if "maps" in each]
         for each in with_maps[-2::-2] if len(with_maps) > MAX_MAPS else []:
             del each["maps"]
         self._content["validations"] = kept
         text = json.dumps(self._content, separators=(",", ":"), ensure_ascii=False)
         self._directory.write(self._directory.validations.name, text + "\n")
-
-
-def _scores(evaluation: Evaluation) -> dict[str, float]:
-    scores = {"bleu": evaluation.scores.bleu, "loss": evaluation.loss}
-    if evaluation.alignment is not None:
-        scores["aer"] = evaluation.alignment.error_rate
-    return scores | mean_over_heads(evaluation.heads)
-
-
-def _pairs(evaluator: Evaluator, number: int) -> list[dict[str, object]]:
-    """Return the labels of the tokens of the first pairs."""
-    encoded, (source, target) = evaluator.data.encoded, evaluator.tokenizers
-    return [
-        {
-            "source": source.tokens([*encoded.source_rows[row].tolist(), EOS]),
-            "target": target.tokens([*encoded.target_rows[row].tolist(), EOS]),
-        }
-        for row in range(number)
-    ]

@@ -5,13 +5,13 @@ import functools
 import logging
 import math
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from seq2seq.evaluation.alignment import HeadStatistics
+from seq2seq.evaluation.measures import MEASURES
 
 # Matplotlib takes half a second to load, so the functions that draw import it.
 if TYPE_CHECKING:
@@ -109,43 +109,32 @@ def attention_figure(
     return figure
 
 
-def head_figure(heads: Sequence[HeadStatistics]) -> "Figure":
-    """Draw a panel for each statistic, with one bar for each head.
+def head_figure(heads: Sequence[Mapping[str, float]]) -> "Figure":
+    """Draw a panel for each measure of attention, with one bar for each head.
 
     All panels but entropy have the same scale from 0 to 1 in every figure.
 
     Args:
-        heads: Statistics of the heads, which are numbered from 1.
+        heads: The measures of the heads, which are numbered from 1.
 
     Raises:
         ValueError: There are no heads.
 
     Example:
-        >>> head = HeadStatistics(
-        ...     entropy=0.7, coverage=0.9, sharpness=0.8, alignment_error_rate=None
-        ... )
-        >>> [axes.get_title() for axes in head_figure([head]).axes]
-        ['entropy', 'coverage', 'sharpness']
+        >>> [axes.get_title() for axes in head_figure([{"entropy": 0.7, "end": 0.1}]).axes]
+        ['Entropy', '</s>']
     """
     if not heads:
         raise ValueError("a figure of heads needs at least one head")
-    panels: list[tuple[str, str, list[float]]] = [
-        ("entropy", "nats", [head.entropy for head in heads]),
-        ("coverage", "1: all source tokens", [head.coverage for head in heads]),
-        ("sharpness", "1: one source token", [head.sharpness for head in heads]),
-    ]
-    rates = [rate for head in heads if (rate := head.alignment_error_rate) is not None]
-    if len(rates) == len(heads):
-        panels.append(("alignment error rate", "0: as the gold links", rates))
     names = [f"head {number}" for number in range(1, len(heads) + 1)]
-    figure = _figure(HEAD_WIDTH * len(panels), BAR * len(heads) + TITLES_AND_AXIS)
+    figure = _figure(HEAD_WIDTH * len(heads[0]), BAR * len(heads) + TITLES_AND_AXIS)
     figure.set_layout_engine("constrained")
-    all_axes = figure.subplots(1, len(panels), squeeze=False).flat
-    for number, (axes, (title, unit, values)) in enumerate(zip(all_axes, panels, strict=True)):
-        _draw_bars(axes, names, values)
-        axes.set_title(title)
-        axes.set_xlabel(unit)
-        if unit == "nats":
+    all_axes = figure.subplots(1, len(heads[0]), squeeze=False).flat
+    for number, (axes, measure) in enumerate(zip(all_axes, heads[0], strict=True)):
+        _draw_bars(axes, names, [head[measure] for head in heads])
+        axes.set_title(MEASURES[measure].title)
+        if measure == "entropy":
+            axes.set_xlabel("nats")
             axes.margins(x=0.3)
         else:
             axes.set_xlim(0, 1.3)

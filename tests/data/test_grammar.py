@@ -15,7 +15,8 @@ from tiny_data import shared
 from seq2seq.config.schema import load_config
 from seq2seq.data.config import GrammarConfig
 from seq2seq.data.corpus import Corpora, Pair, load_corpora
-from seq2seq.evaluation.alignment import alignment_error_rate, diagonal_links
+from seq2seq.evaluation.alignment import diagonal_links
+from seq2seq.evaluation.measures import alignment_error_rate
 from seq2seq.files.links import GoldLinks
 
 SCRIPT = Path(__file__).parents[2] / "data" / "german_english.py"

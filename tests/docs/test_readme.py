@@ -33,12 +33,12 @@ def test_answers_are_those_that_are_shown(trained: Path) -> None:
 @pytest.mark.slow
 def test_scores_are_those_that_are_shown_up_to_rounding(trained: Path) -> None:
     test = json.loads((trained / "checkpoints/grammar-additive/results.json").read_text())["test"]
-    shown = dict(re.findall(r"\b(BLEU|chrF|TER|rate) (\d+\.\d+)", README.blocks("text")[0]))
+    shown = dict(re.findall(r"\b(BLEU|chrF|TER|AER) (\d+\.\d+)", README.blocks("text")[0]))
 
     assert float(shown["BLEU"]) == pytest.approx(test["bleu"], abs=1)
     assert float(shown["chrF"]) == pytest.approx(test["chrf"], abs=1)
     assert float(shown["TER"]) == pytest.approx(test["ter"], abs=1)
-    assert float(shown["rate"]) == pytest.approx(test["aer"], abs=0.03)
+    assert float(shown["AER"]) == pytest.approx(test["aer"], abs=0.03)
 
 
 def test_make_train_keeps_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,23 +4,22 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch.testing import assert_close
 
 from seq2seq.studies.agreement import (
+    add_agreement,
     compare_attention,
     divergences,
     least_p_value,
     mean_divergence,
     seeds_needed,
 )
-from seq2seq.studies.measures import Reading
 from seq2seq.studies.runs import Group, StudyRun
 
 SHAPES = [(3, 4), (2, 5), (4, 2)]
 
 
 def make_run(name, maps):
-    return StudyRun(name=name, directory=SimpleNamespace()), Reading({}, maps)
+    return StudyRun(name=name, directory=SimpleNamespace(), maps=[each.numpy() for each in maps])
 
 
 def maps_around(center, *, seed, spread=0.3):
@@ -33,17 +32,14 @@ def maps_around(center, *, seed, spread=0.3):
 
 @pytest.fixture
 def study():
-    """Return the readings of three runs of two types, and their groups."""
+    """Return three runs of two types, and their groups."""
     generator = torch.Generator().manual_seed(1)
-    readings, groups = {}, []
+    groups = []
     for label in ("dot", "additive"):
         center = [3 * torch.randn(shape, generator=generator) for shape in SHAPES]
         made = [make_run(f"{label}-{s}", maps_around(center, seed=s)) for s in range(3)]
-        readings |= dict(made)
-        groups.append(
-            Group(swept={"attention": label}, runs=[run for run, _ in made], num_failed=0)
-        )
-    return readings, groups
+        groups.append(Group(swept={"attention": label}, runs=made, num_failed=0))
+    return [run for group in groups for run in group.runs], groups
 
 
 def by_loop(one, other):
@@ -60,34 +56,32 @@ def by_loop(one, other):
 
 
 def test_divergence_is_that_of_a_plain_loop(study):
-    readings, _ = study
+    runs, _ = study
 
-    found = divergences(readings)
+    found = divergences(runs)
 
-    for one, other in combinations(readings, 2):
-        expected = by_loop(readings[one].maps, readings[other].maps)
+    for one, other in combinations(runs, 2):
+        expected = by_loop(one.maps, other.maps)
         assert found[frozenset((one, other))] == pytest.approx(expected, rel=1e-5)
 
 
 def test_equal_maps_have_0_and_disjoint_ones_1():
     eye = [torch.eye(3), torch.eye(2)]
     turned = [each.roll(1, dims=1) for each in eye]
-    runs = dict([make_run("a", eye), make_run("b", eye), make_run("c", turned)])
-    a, b, c = runs
+    runs = a, b, c = make_run("a", eye), make_run("b", eye), make_run("c", turned)
 
     found = divergences(runs)
 
-    values = torch.tensor([found[frozenset(pair)] for pair in ((a, b), (a, c))])
-    assert_close(values, torch.tensor([0.0, 1.0]))
+    assert [found[frozenset(pair)] for pair in ((a, b), (a, c))] == pytest.approx([0.0, 1.0])
 
 
 def test_runs_with_other_tokens_or_without_attention_have_none(study):
-    readings, [dot, additive] = study
+    runs, [dot, additive] = study
     [first, second, third] = dot.runs
-    readings[first] = Reading({}, [])
-    readings[second] = Reading({}, [each[1:] for each in readings[second].maps])
+    first.maps = []
+    second.maps = [each[1:] for each in second.maps]
 
-    found = divergences(readings)
+    found = divergences(runs)
 
     assert not any(first in pair or second in pair for pair in found)
     assert mean_divergence(found, dot, additive) is None
@@ -96,8 +90,8 @@ def test_runs_with_other_tokens_or_without_attention_have_none(study):
 
 
 def test_types_differ_more_than_seeds_of_one_type(study):
-    readings, [dot, additive] = study
-    found = divergences(readings)
+    runs, [dot, additive] = study
+    found = divergences(runs)
 
     within, between, p_value = compare_attention(found, dot, additive)
 
@@ -124,11 +118,30 @@ def test_seeds_of_one_type_do_not_differ_from_each_other():
     p_values = []
     for study in range(40):
         made = [make_run(f"{s}", maps_around(center, seed=10 * study + s)) for s in range(6)]
-        groups = [
-            Group(swept={}, runs=[run for run, _ in made[start : start + 3]], num_failed=0)
-            for start in (0, 3)
-        ]
-        p_values.append(compare_attention(divergences(dict(made)), *groups)[2])
+        groups = [Group(swept={}, runs=made[start : start + 3], num_failed=0) for start in (0, 3)]
+        p_values.append(compare_attention(divergences(made), *groups)[2])
 
     assert sum(p <= 0.1 for p in p_values) <= 10
     assert sum(p_values) / len(p_values) > 0.35
+
+
+def test_p_values_of_attention_are_corrected_for_the_number_of_groups():
+    groups = [
+        Group(
+            swept={"attention": label},
+            runs=[StudyRun(name=f"{label}{n}", directory=None) for n in range(5)],
+            num_failed=0,
+        )
+        for label in "abc"
+    ]
+    agreement = {
+        frozenset((one, other)): 0.1 if one.name[0] == other.name[0] else 0.9
+        for one, other in combinations([run for group in groups for run in group.runs], 2)
+    }
+    rows = [{} for _ in groups]
+
+    add_agreement(groups, [None, groups[0], groups[0]], agreement, rows, notes := [])
+
+    assert rows[0] == {}
+    assert [row["agreement_p"] for row in rows[1:]] == pytest.approx([2 * 2 / 252] * 2)
+    assert notes == []

@@ -1,5 +1,4 @@
 import json
-import shutil
 
 import pytest
 import sacrebleu
@@ -13,7 +12,7 @@ from seq2seq.studies.charts import (
     mean_curve,
     read_curves,
 )
-from seq2seq.studies.measures import training_counts
+from seq2seq.studies.measures import count_rare_words
 from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.progress import Progress
@@ -73,7 +72,7 @@ def test_the_curves_are_those_of_tensorboard(trained):
 
     found, expected = read_curves(path), read_scalars(path)
 
-    assert len(found) == 7
+    assert len(found) == 14 - 5  # without those of attention
     assert found == {tag: expected[tag] for tag in found}
 
 
@@ -93,12 +92,11 @@ def test_a_study_has_charts_with_a_line_for_each_group_that_has_the_measure(trai
     notes = []
     section = curves_section(group_runs(read_runs([trained])), notes)
 
+    of_attention = ["Entropy", "Coverage", "Sharpness", "</s>", "Backward"]
+    titles = ["BLEU", "chrF", "Loss", "Perplexity", *of_attention]
     assert [chart["title"] for chart in section.charts] == [
-        "Validation BLEU",
-        "Validation loss",
         "Training loss",
-        "Entropy of attention, validation",
-        "Attention to </s>, validation",
+        *(f"{title}, validation" for title in titles),
     ]
     drawn = [[each["meta"] for each in lines_of(chart)] for chart in section.charts]
     [with_attention] = [
@@ -106,7 +104,7 @@ def test_a_study_has_charts_with_a_line_for_each_group_that_has_the_measure(trai
         for index, group in enumerate(group_runs(read_runs([trained])))
         if group.label != "none"
     ]
-    assert drawn == [[0, 1]] * 3 + [[with_attention]] * 2
+    assert drawn == [[0, 1]] * 5 + [[with_attention]] * 5
     assert notes == []
     assert lines_of(section.charts[1])[0]["x"] == pytest.approx([6.0, 12.0, 18.0])
     assert section.axes == ["Updates", "Minutes", "Target tokens"]
@@ -124,7 +122,7 @@ def test_each_head_of_each_run_has_a_row_and_a_point(groups):
     assert len(of_groups.rows) == 2
     assert [row[2].text for row in of_heads.rows] == ["1", "2", "1", "2"]
     [run, _] = next(group for group in groups if group.label == "multihead").runs
-    assert of_heads.rows[1][3].value == run.heads[1]["entropy"]
+    assert of_heads.rows[1][4].value == run.heads[1]["entropy"]
 
 
 def test_aer_stands_beside_bleu_for_each_run(tmp_path):
@@ -149,11 +147,13 @@ def test_without_attention_the_section_is_empty(tmp_path):
 
 
 def test_the_bleu_of_a_range_is_the_mean_over_the_runs(groups):
-    notes = []
+    count_rare_words(groups, notes := [])
     section = breakdown_section(groups, notes)
 
     assert notes == []
-    line = lines_of(section.charts[0])[0]
+    chart, of_words = section.charts
+    assert of_words["title"] == "F1 of words by training frequency"
+    line = lines_of(chart)[0]
     assert line["x"] == ["1"]  # the corpus has sentences of one word
     scores = [
         sacrebleu.corpus_bleu(
@@ -163,38 +163,3 @@ def test_the_bleu_of_a_range_is_the_mean_over_the_runs(groups):
         for run in groups[0].runs
     ]
     assert line["y"] == pytest.approx([sum(scores) / 2])
-
-
-def test_words_are_counted_in_the_training_data(groups, trained):
-    run = groups[0].runs[0]
-
-    counts = training_counts(run, str.split)
-
-    lines = (trained.parent / "b.train").read_text().split()
-    assert counts.total() == len(lines)
-    assert all(counts[word] == lines.count(word) for word in lines)
-
-
-def test_other_training_data_are_refused(trained, tmp_path):
-    shutil.copytree(trained, tmp_path / "copy")
-    for path in (tmp_path / "copy").glob("*/results.json"):
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"training_data": "other"}))
-
-    notes = []
-    section = breakdown_section(group_runs(read_runs([tmp_path / "copy"])), notes)
-
-    [note] = notes
-    assert "the training data are not those that" in note
-    assert len(section.charts) == 1
-
-
-def test_missing_training_data_leave_out_the_frequencies(trained, tmp_path):
-    shutil.copytree(trained, tmp_path / "copy")
-    for path in (tmp_path / "copy").glob("*/config.yaml"):
-        path.write_text(path.read_text().replace(str(trained.parent), str(tmp_path / "absent")))
-
-    notes = []
-    section = breakdown_section(group_runs(read_runs([tmp_path / "copy"])), notes)
-
-    assert len(section.charts) == len(notes) == 1
-    assert "absent" in notes[0]

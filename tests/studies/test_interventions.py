@@ -9,11 +9,10 @@ from seq2seq.evaluation.significance import SENTENCES_ONLY
 from seq2seq.inference.interventions import find_intervention
 from seq2seq.studies import interventions
 from seq2seq.studies.comparison import compare_with_baseline
-from seq2seq.studies.findings import find
 from seq2seq.studies.interventions import interventions_section, measure_losses
 from seq2seq.studies.report import study_page
 from seq2seq.studies.runs import Group, StudyRun, group_runs, read_runs
-from seq2seq.studies.study import write_tables
+from seq2seq.studies.study import find, write_tables
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +68,8 @@ def test_page_has_the_section_only_if_it_is_asked_for(findings):
     runs = [run for group in groups for run in group.runs]
 
     def titles(*found):
-        return [
-            each.title for each in study_page(runs, groups, comparisons, *found, name="x").sections
-        ]
+        page = study_page(runs, groups, comparisons, *found, name="x")
+        return [each["title"] for each in page["sections"]]
 
     assert "Interventions" not in titles()
     assert "Interventions" in titles(found)
@@ -115,7 +113,7 @@ def losses_of(monkeypatch, labels, factors, *, num_runs=3):
     ]
     random = np.random.default_rng(1)
 
-    def measure(run, intervention, _):
+    def measure(run, intervention):
         before = np.ones((40, 2))
         lost = factors[intervention.name] + 0.01 * random.normal() * bool(
             factors[intervention.name]
@@ -130,8 +128,7 @@ def losses_of(monkeypatch, labels, factors, *, num_runs=3):
         }
 
     monkeypatch.setattr(interventions, "_intervene", measure)
-    readings = dict.fromkeys(run for group in groups for run in group.runs)
-    found = measure_losses(groups, list(map(find_intervention, factors)), readings, [])
+    found = measure_losses(groups, list(map(find_intervention, factors)), [])
     return {(row["group"], row["intervention"]): row for row in found}
 
 

@@ -91,7 +91,7 @@ def test_the_maps_are_those_of_all_runs_that_kept_them(study):
     assert maps["pairs"] == PAIRS
     assert [run["name"] for run in maps["runs"]] == ["dot, seed 1", "dot, seed 2"]
     assert updates_of(maps)[0] == [10, 20, 30, 40]
-    assert maps["runs"][0]["validations"][1]["scores"] == "BLEU 12.0, AER 0.600"
+    assert maps["runs"][0]["validations"][1]["scores"] == "BLEU 12.00, AER 0.600"
     assert maps["runs"][1]["validations"][3]["maps"] == [[[3, 97], [0, 100]]]
 
 

@@ -1,30 +1,20 @@
 import csv
+import json
 import shutil
 
 import pytest
 from tiny_study import write_study
 
-from seq2seq.analysis.run import load_run
-from seq2seq.evaluation.alignment import STATISTICS
-from seq2seq.evaluation.metrics import Bin, word_scores_by_frequency
+from seq2seq.evaluation.measures import total_scores
 from seq2seq.studies import measures
-from seq2seq.studies.measures import (
-    COMPARED,
-    ENDINGS,
-    RARE,
-    RareWords,
-    compare_measures,
-    read_run,
-    training_counts,
-    word_splitter,
-)
+from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures, count_rare_words
 from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.studies.study import write_tables
 
 
 def compare(groups, baselines, notes=None):
-    readings = {run: read_run(run, RareWords()) for group in groups for run in group.runs}
-    return compare_measures(groups, baselines, readings, [] if notes is None else notes)
+    count_rare_words(groups, [])
+    return compare_measures(groups, baselines, [] if notes is None else notes)
 
 
 def test_differences_are_those_of_the_results(groups, monkeypatch):
@@ -34,7 +24,7 @@ def test_differences_are_those_of_the_results(groups, monkeypatch):
     row, of_baseline = compare([group, baseline], [baseline, None])
 
     assert of_baseline == {}
-    names = (*COMPARED[:3], "rare_words")
+    names = ("chrf", "ter", "loss", "perplexity", "rare_words")
     assert row.keys() == {f"{name}_{end}" for name in names for end in ENDINGS}
     for name in names:
         expected = group.mean(name) - baseline.mean(name)
@@ -53,38 +43,20 @@ def test_a_handful_of_rare_words_is_counted_and_not_tested(groups):
     [note] = notes
     assert note.startswith("F1 of rare words is not tested in 2 of 2 groups: a run's")
     number = min(
-        int(read_run(run, RareWords()).statistics["rare_words"][:, 1].sum())
-        for group in groups
-        for run in group.runs
+        int(run.statistics["rare_words"][:, 0, 1:].sum()) for group in groups for run in group.runs
     )
     assert f"have {number} rare words in all, and a test needs 50" in note
 
 
 def test_statistics_add_up_to_the_measures_of_the_run(groups):
-    [group] = [group for group in groups if group.label == "multihead"]
-    run = group.runs[0]
-
-    found = read_run(run, RareWords()).statistics
-
-    for name in STATISTICS:
-        numerator, denominator = found[name].sum(axis=0)
-        assert numerator / denominator == pytest.approx(run.measures[name], abs=1e-5)
-        assert len(found[name]) == len(run.references)
+    count_rare_words(groups, [])
+    for run in (run for group in groups for run in group.runs):
+        for name, score in total_scores(run.statistics).items():
+            assert run.measures[name] == score
+    assert {*COMPARED, "bleu"} - run.measures.keys() <= {"aer"} or run.swept["attention"] == "none"
 
 
-def test_statistics_of_links_add_up_to_the_alignment_error_rate(groups, tmp_path):
-    [group] = [group for group in groups if group.label == "multihead"]
-    path = shutil.copytree(group.runs[0].directory.path, tmp_path / "run")
-    (path / "test.gold").write_text("0-0\n" * len(group.runs[0].references))
-    run = load_run(path, device="cpu")
-    expected = run.attention().alignment_error_rate(run.gold())
-
-    wrong, links = read_run(read_runs([path])[0], RareWords()).statistics["aer"].sum(axis=0)
-
-    assert wrong / links == pytest.approx(expected)
-
-
-def test_run_without_checkpoint_has_chrf_and_ter(tmp_path):
+def test_measures_that_need_no_model_are_compared_without_it(tmp_path):
     path = write_study(tmp_path)
     runs = read_runs([path])
 
@@ -110,28 +82,39 @@ def test_holm_corrects_over_the_groups_of_a_measure(tmp_path):
     assert first["ter_p"] == second["ter_p"] == pytest.approx(min(1, 2 * one["ter_p"]))
 
 
-def test_rare_words_are_those_with_few_occurrences_in_the_training_data(groups):
+def test_words_are_counted_in_the_training_data(groups, trained):
     run = groups[0].runs[0]
-    split = word_splitter(run)
 
-    found = read_run(run, RareWords())
+    counts = measures._training_counts(run)
 
-    [score] = word_scores_by_frequency(
-        run.translations,
-        run.references,
-        training_counts(run, split),
-        split=split,
-        bins=[Bin(0, RARE - 1)],
-    )
-    assert score.num_words > 0
-    assert run.measures["rare_words"] == pytest.approx(score.f1)
-    assert len(found.statistics["rare_words"]) == len(run.references)
+    lines = (trained.parent / "b.train").read_text().split()
+    assert counts.total() == len(lines)
+    assert all(counts[word] == lines.count(word) for word in lines)
 
 
-def test_measures_that_the_results_lack_are_read_by_the_model(trained):
-    run = next(run for run in read_runs([trained]) if run.swept["attention"] == "multihead")
-    known = run.measures.pop("backward")
+@pytest.mark.parametrize(
+    ("name", "before", "after", "reason"),
+    [
+        ("results.json", None, None, "the training data are not those that"),
+        ("config.yaml", "b.train", "absent", "absent"),
+    ],
+)
+def test_other_or_missing_training_data_are_named_once(
+    trained, tmp_path, name, before, after, reason
+):
+    shutil.copytree(trained, tmp_path / "copy")
+    for path in (tmp_path / "copy").glob(f"*/{name}"):
+        text = path.read_text()
+        if before is None:
+            text = json.dumps(json.loads(text) | {"training_data": "other"})
+        else:
+            text = text.replace(before, after)
+        path.write_text(text)
+    groups = group_runs(read_runs([tmp_path / "copy"]))
 
-    read_run(run, RareWords())
+    count_rare_words(groups, notes := [])
 
-    assert run.measures["backward"] == pytest.approx(known)
+    [note] = notes
+    assert note.startswith("Words are not scored by training frequency: ")
+    assert reason in note
+    assert "rare_words" not in groups[0].runs[0].statistics

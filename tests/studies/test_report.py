@@ -8,7 +8,6 @@ from tiny_study import SIGNATURE, change_results, record_failure, write_run, wri
 
 from seq2seq.studies import report as module
 from seq2seq.studies.comparison import compare_with_baseline
-from seq2seq.studies.measures import Reading
 from seq2seq.studies.report import (
     choose_sentences,
     results_section,
@@ -187,7 +186,7 @@ def test_a_trained_study_is_reported_in_full(trained, report):
         assert f">{title}</h2>" in page
     assert "All runs ended, and all of them are compared." in page
     assert sorted(groups_on(page)) == ["multihead", "none"]
-    assert page.count('<div class="chart">') == 8
+    assert page.count('<div class="chart">') == 10 + 2
     assert [run["name"] for run in data["maps"]["runs"]] == [
         "multihead, seed 1",
         "multihead, seed 2",
@@ -229,7 +228,6 @@ def test_what_a_run_has_not_kept_is_named(tmp_path, report):
 
     assert "0-grammar-none-seed-1 has no learning curves" in page
     assert "BLEU by source length is not shown" in page
-    assert "Words are not scored by training frequency" in page
     assert "No sentences are shown" in page
     assert data["sentences"] == []
 
@@ -258,7 +256,7 @@ def test_a_study_without_results_has_a_report(tmp_path, report):
 
 def test_each_group_translates_the_same_sentences_with_its_best_run(groups, trained):
     notes = []
-    sentences = shown_sentences(groups, notes, {})
+    sentences = shown_sentences(groups, notes)
 
     assert notes == []
     sources = (trained / "none-1" / "test.src").read_text().splitlines()
@@ -272,7 +270,7 @@ def test_each_group_translates_the_same_sentences_with_its_best_run(groups, trai
 
 
 def test_weights_are_thousandths_of_each_token(groups):
-    sentences = shown_sentences(groups, [], {})
+    sentences = shown_sentences(groups, [])
 
     index = [group.label for group in groups].index("multihead")
     for sentence in sentences:
@@ -290,7 +288,7 @@ def test_sentences_too_large_for_the_page_are_counted(groups, monkeypatch):
     monkeypatch.setattr(module, "_MAX_WEIGHTS", 1)
 
     notes = []
-    sentences = shown_sentences(groups, notes, {})
+    sentences = shown_sentences(groups, notes)
 
     assert sentences == []
     assert notes[0].startswith("Sentences that are not shown")
@@ -303,19 +301,22 @@ def test_the_sentences_that_readers_look_for_join_those_of_all_lengths(groups, m
     for group, texts in zip(groups, (["a b", "a b", "c d"], ["a b", "a e", "c d"]), strict=True):
         for run in group.runs:
             run.translations, run.references = texts, ["a b", "a b", "x y"]
-    errors = [[[1.0, 4.0], [3.0, 4.0], [0.0, 4.0]], [[0.0, 4.0], [2.0, 4.0], [0.0, 4.0]]]
-    readings = {
-        run: Reading({"aer": np.array(each)}, []) for run, each in zip(best, errors, strict=True)
-    }
+    # Predicted and sure links, and those that are found and right.
+    errors = [
+        [[2, 2, 1, 2], [2, 2, 0, 1], [2, 2, 2, 2]],
+        [[2, 2, 2, 2], [2, 2, 1, 1], [2, 2, 2, 2]],
+    ]
+    for run, each in zip(best, errors, strict=True):
+        run.statistics["aer"] = np.array(each)[:, None]
 
-    numbers = sentence_numbers(best, ["a", "b b", "c c c"], readings)
+    numbers = sentence_numbers(best)
 
     assert numbers == {
         "Different translations": [1.0, 2.0, 1.0],
         "Words unlike the reference": [0.0, 0.25, 1.0],
         "AER": [0.125, 0.625, 0.0],
     }
-    shown = [each["numbers"] for each in shown_sentences(groups, [], readings)]
+    shown = [each["numbers"] for each in shown_sentences(groups, [])]
     assert {0.625} < {each["AER"] for each in shown}
     assert 1.0 in {each["Words unlike the reference"] for each in shown}
     assert shown == sorted(shown, key=lambda each: each["Source words"])

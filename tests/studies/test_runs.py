@@ -1,14 +1,16 @@
-import json
 import os
 
+import numpy as np
 import pytest
 from tiny_study import SIGNATURE, change_results, record_failure, write_run, write_study
 
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import save_config
+from seq2seq.evaluation.measures import Sentences, measure
 from seq2seq.files.lock import LOCK_NAME
 from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.runs import group_runs, read_runs
+from seq2seq.training.run_directory import RunDirectory
 
 
 def swept(path):
@@ -177,13 +179,12 @@ def test_a_label_names_the_keys_where_several_are_swept(tmp_path):
     assert labels == {"attention=none model=luong", "attention=dot model=bahdanau"}
 
 
-HEAD = {"entropy": 0.5, "coverage": 1, "sharpness": 0.75, "alignment_error_rate": None}
-
-
 def test_measures_are_those_that_the_run_has(tmp_path):
     path = write_run(tmp_path / "run", bleu=31.5, aer=0.25)
-    test = json.loads((path / "results.json").read_text())["test"] | {"heads": [HEAD]}
-    change_results(path, test=test, device="cpu", training_data="ab")
+    change_results(path, device="cpu", training_data="ab")
+    weights = np.full((2, 3, 4), 0.25)
+    found = measure(Sentences(attention=[weights] * 30))
+    RunDirectory(path).write_statistics("test", {**found, "map_0": weights[0]})
 
     [run] = read_runs([path])
 
@@ -191,8 +192,9 @@ def test_measures_are_those_that_the_run_has(tmp_path):
     assert (run.measures["minutes"], run.measures["aer"]) == (1.5, 0.25)
     assert "coverage" not in run.measures
     assert (run.signature, run.device, run.training_data) == (SIGNATURE, "cpu", "ab")
-    known = {"entropy": 0.5, "coverage": 1.0, "sharpness": 0.75}
-    assert run.heads == [known | {"end": None, "backward": None, "aer": None}]
+    assert run.statistics.keys() == found.keys()
+    assert [head["sharpness"] for head in run.heads] == [0.25, 0.25]
+    assert [each.tolist() for each in run.maps] == [weights[0].tolist()]
 
 
 def test_a_run_without_a_test_set_has_its_validation_score(tmp_path):
@@ -211,9 +213,7 @@ def test_a_run_without_a_test_set_has_its_validation_score(tmp_path):
         ({"valid": {"bleu": "high"}}, "valid.bleu='high' is not a number"),
         ({"seconds": "long"}, "seconds='long' is not a number"),
         ({"test": [1]}, "test=[1] is not a set of scores"),
-        ({"test": {"heads": 2}}, "not iterable"),
-        ({"test": {"heads": [1.5]}}, "'float' object"),
-        ({"test": {"heads": [{**HEAD, "sharpness": "high"}]}}, "sharpness='high' is not a num"),
+        ({"test": {"bleu": [1.5]}}, "test.bleu=[1.5] is not a number"),
     ],
 )
 def test_results_that_are_no_numbers_make_the_run_a_failed_one(tmp_path, content, reason):
@@ -241,7 +241,9 @@ def test_equal_values_are_equal_texts_however_they_were_typed(tmp_path):
     assert run.config["data.train"] == "[x.de,y.en]"
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "overrides.txt", "failed.txt", "test.hyp"])
+@pytest.mark.parametrize(
+    "name", ["config.yaml", "overrides.txt", "failed.txt", "test.hyp", "test.npz"]
+)
 def test_a_named_pipe_is_not_awaited(tmp_path, name):
     path = write_run(tmp_path / "run", "seed=1")
     (path / name).unlink(missing_ok=True)
@@ -269,6 +271,7 @@ def test_a_named_pipe_is_not_awaited(tmp_path, name):
         ("failed.txt", b"\xff", "failed.txt is damaged"),
         ("test.hyp", b"one line\n", "test.{hyp,ref} have different numbers of lines"),
         ("test.ref", b"\xff\n" * 30, "test.ref is damaged"),
+        ("test.npz", b"PK", "test.npz is damaged"),
     ],
 )
 def test_a_damaged_file_fails_its_run_alone(tmp_path, name, content, reason):

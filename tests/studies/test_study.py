@@ -1,12 +1,15 @@
 import csv
 import errno
 import os
+import shutil
 
 import pytest
 from tiny_study import REFERENCES, record_failure, write_run, write_study
 
-from seq2seq.studies.runs import read_runs
-from seq2seq.studies.study import list_files, write_tables
+from seq2seq.studies.agreement import mean_divergence
+from seq2seq.studies.comparison import compare_with_baseline
+from seq2seq.studies.runs import group_runs, read_runs
+from seq2seq.studies.study import find, list_files, write_tables
 
 
 def tables(path, *, baseline=None):
@@ -39,6 +42,7 @@ def test_the_leaderboard_has_a_row_for_each_run_and_a_column_for_each_swept_key(
         "bleu": "30.25",
         "chrf": "50.5",
         "ter": "30.25",
+        "loss": "",
         "perplexity": "2.5",
         "aer": "0.125",
         "entropy": "0.5",
@@ -189,3 +193,28 @@ def test_a_full_disk_leaves_the_tables_of_before(tmp_path, monkeypatch):
 
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.*")} == before
     assert (tmp_path / "2-odd" / "failed.txt").read_text().startswith("attention.num_heads=3")
+
+
+def test_a_group_is_compared_in_its_attention_if_it_and_the_baseline_have_some(trained, tmp_path):
+    path = shutil.copytree(trained, tmp_path / "study")
+    for seed in (1, 2):
+        copy = shutil.copytree(path / f"multihead-{seed}", path / f"copy-{seed}")
+        (copy / "overrides.txt").write_text(f"attention=multihead\nseed={seed}\n+copy=true\n")
+    groups = group_runs(read_runs([path]))
+    names = [group.swept["copy"] or group.swept["attention"] for group in groups]
+    multihead = groups[names.index("multihead")]
+
+    found = find(groups, compare_with_baseline(groups, multihead.label))
+
+    rows = dict(zip(names, found.measures, strict=True))
+    assert "agreement_p" not in rows["none"] | rows["multihead"]
+    within = mean_divergence(found.agreement, multihead, multihead)
+    assert rows["true"]["agreement_within"] == pytest.approx(within)
+    # Of the four pairs between the groups, two are a run and its copy.
+    assert rows["true"]["agreement_between"] == pytest.approx(within / 2)
+    assert found.losses == []
+    # Of two seeds each, no division is rare enough.
+    assert "agreement_p" not in rows["true"]
+    assert rows["true"]["agreement_seeds_needed"] == 4
+    [note] = [note for note in found.notes if "attention" in note]
+    assert "for 1 comparison, p can be below 0.05 with 4 or more seeds" in note

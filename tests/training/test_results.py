@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 import torch
 from tiny_training import read_scalars, read_tags, tiny_config, tiny_run
@@ -7,12 +8,14 @@ from tiny_training import read_scalars, read_tags, tiny_config, tiny_run
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.data.corpus import load_corpora
+from seq2seq.evaluation.measures import total_scores
 from seq2seq.files.links import read_links
 from seq2seq.inference.translator import Translator
 from seq2seq.training.run import run_training
+from seq2seq.training.run_directory import RunDirectory
 
 OVERRIDES = ("training.max_epochs=2", "training.validation.num_samples=0")
-ATTENTION = {"attention_entropy", "attention_coverage", "attention_sharpness"}
+ATTENTION = {"entropy", "coverage", "sharpness", "end", "backward"}
 """Keys of the statistics of attention."""
 
 
@@ -62,8 +65,8 @@ def test_results_have_all_measurements(run):
     assert scores <= results["test"].keys()
     assert "aer" not in results["test"]  # files hold no gold alignments
     [head] = results["test"]["heads"]
-    assert head["entropy"] == results["test"]["attention_entropy"]
-    assert head["alignment_error_rate"] is None
+    assert head["entropy"] == results["test"]["entropy"]
+    assert "aer" not in head
     assert results["updates"] == 12
     assert results["best_update"] in {6, 12}
     assert results["epochs"] == 2.0
@@ -92,6 +95,21 @@ def test_scored_lines_are_translations_of_the_best_checkpoint(run, split):
     sources = (corpus / f"a.{split}").read_text().splitlines()
     translated = translator.translate(iter(sources), config.decoding, batch_size=2)
     assert [each.hypotheses[0].text for each in translated] == hypotheses
+
+
+def test_the_statistics_of_each_sentence_add_up_to_the_results(run):
+    results = json.loads((run / "results.json").read_text())
+
+    for split in ("valid", "test"):
+        found = RunDirectory(run).read_statistics(split)
+        lines = (run / f"{split}.ref").read_text().splitlines()
+        maps = [found.pop(f"map_{row}") for row in range(len(lines))]
+        assert [len(rows) for rows in found.values()] == [len(lines)] * len(found)
+        for name, score in total_scores(found).items():
+            assert score == results[split][name]
+        entropies = [-np.sum(each * np.log(each, where=each > 0, out=0 * each)) for each in maps]
+        mean = sum(entropies) / sum(map(len, maps))
+        assert mean == pytest.approx(results[split]["entropy"], rel=1e-5)
 
 
 def test_scores_and_samples_are_logged(log_lines, run):
@@ -131,9 +149,9 @@ def test_attention_is_scored_against_gold_alignments(tmp_path):
     assert len(gold) == 3
     assert 0 <= results["valid"]["aer_of_diagonal"] <= 1
     curves = read_scalars(tmp_path / "run" / "tensorboard")
-    assert curves["valid/alignment_error_rate"][1] == pytest.approx(results["valid"]["aer"])
+    assert curves["valid/aer"][1] == pytest.approx(results["valid"]["aer"])
     for head in (1, 2):
-        assert 0 <= curves[f"valid/attention/alignment_error_rate/head_{head}"][1] <= 1
+        assert 0 <= curves[f"valid/aer/head_{head}"][1] <= 1
 
 
 @pytest.mark.parametrize(("asked", "taken"), [("auto", "fp32"), ("bf16", "bf16")])
@@ -151,4 +169,4 @@ def test_results_without_attention_have_no_statistics_of_it(tmp_path):
     results = json.loads((tmp_path / "runs" / "tiny" / "results.json").read_text())
     assert results["attention"] == "none"
     assert results["valid"].keys().isdisjoint(ATTENTION)
-    assert "valid/attention/heads" not in read_tags(tmp_path / "runs" / "tiny" / "tensorboard")
+    assert "valid/heads" not in read_tags(tmp_path / "runs" / "tiny" / "tensorboard")

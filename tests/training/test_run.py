@@ -46,10 +46,12 @@ def test_a_run_directory_has_its_files(run):
         "results.json",
         "tensorboard",
         "test.hyp",
+        "test.npz",
         "test.ref",
         "test.src",
         "train.log",
         "valid.hyp",
+        "valid.npz",
         "valid.ref",
         "valid.src",
         "validations.json",
@@ -76,7 +78,7 @@ def test_tensorboard_gets_curves_texts_maps_and_hyperparameters(run):
     best = results["best_update"]
     assert curves["test/bleu"] == pytest.approx({best: results["test"]["bleu"]})
     numbers = {name for name, value in results["test"].items() if isinstance(value, float)}
-    assert {"chrf", "ter", "perplexity", "attention_entropy"} <= numbers
+    assert {"chrf", "ter", "perplexity", "entropy"} <= numbers
     for name in numbers:
         assert curves[f"test/{name}"] == pytest.approx({best: results["test"][name]})
     assert curves["results/valid_bleu"] == pytest.approx({best: results["valid"]["bleu"]})

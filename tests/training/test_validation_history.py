@@ -34,7 +34,7 @@ def test_every_validation_is_kept_with_the_maps_of_the_first_pairs(tmp_path):
     [best] = [each for each in kept if each["update"] == results["best_update"]]
     assert best["loss"] == pytest.approx(results["valid"]["loss"], rel=1e-6)
     for name in ("entropy", "coverage", "sharpness", "end", "backward"):
-        assert best[name] == pytest.approx(results["valid"][f"attention_{name}"], abs=1e-6)
+        assert best[name] == pytest.approx(results["valid"][name], abs=1e-6)
     lines = [(run / f"valid.{kind}").read_text().splitlines()[:2] for kind in ("src", "ref")]
     attention = attend(Translator.load(run / "last.pt"), zip(*lines, strict=True))
     assert [pair["source"] for pair in content["pairs"]] == attention.source_tokens
@@ -45,16 +45,16 @@ def test_every_validation_is_kept_with_the_maps_of_the_first_pairs(tmp_path):
 
 
 def test_a_run_that_was_killed_after_a_validation_keeps_each_once(trainer):
-    evaluation = trainer.evaluator.evaluate(trainer.model, ter=False)
+    evaluation = trainer.evaluator.evaluate(trainer.model, slow=False)
     history = ValidationHistory(trainer.directory)
     for update in (6, 12, 18):
-        history.add(evaluation, trainer.evaluator, update=update)
+        history.add(evaluation, update=update)
     expected = trainer.directory.validations.read_bytes()
 
     resumed = ValidationHistory(trainer.directory)
     resumed.load()  # from the last.pt of update 6
     for update in (12, 18):
-        resumed.add(evaluation, trainer.evaluator, update=update)
+        resumed.add(evaluation, update=update)
 
     assert trainer.directory.validations.read_bytes() == expected
     assert [each["update"] for each in resumed.scores] == [6, 12, 18]
@@ -62,11 +62,11 @@ def test_a_run_that_was_killed_after_a_validation_keeps_each_once(trainer):
 
 def test_of_many_validations_some_keep_their_maps(trainer, monkeypatch):
     monkeypatch.setattr(module, "MAX_MAPS", 4)
-    evaluation = trainer.evaluator.evaluate(trainer.model, ter=False)
+    evaluation = trainer.evaluator.evaluate(trainer.model, slow=False)
     history = ValidationHistory(trainer.directory)
 
     for update in range(1, 9):
-        history.add(evaluation, trainer.evaluator, update=update)
+        history.add(evaluation, update=update)
 
     kept = read(trainer.directory)["validations"]
     assert [each["update"] for each in kept] == list(range(1, 9))
@@ -78,9 +78,9 @@ def test_large_maps_and_maps_of_a_model_without_attention_are_left_out(tmp_path,
     for name, maps in (("additive", [[], []]), ("none", None)):
         folder = tmp_path / name
         trainer = tiny_trainer(folder, f"attention={name}", "training.validation.num_samples=2")
-        evaluation = trainer.evaluator.evaluate(trainer.model, ter=False)
+        evaluation = trainer.evaluator.evaluate(trainer.model, slow=False)
 
-        trainer.history.add(evaluation, trainer.evaluator, update=1)
+        trainer.history.add(evaluation, update=1)
 
         [kept] = read(trainer.directory)["validations"]
         assert kept.get("maps") == maps

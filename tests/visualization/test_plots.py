@@ -8,7 +8,6 @@ import torch
 from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from seq2seq.evaluation.alignment import HeadStatistics
 from seq2seq.visualization import plots
 from seq2seq.visualization.plots import (
     MAX_LABEL,
@@ -156,9 +155,9 @@ def test_nothing_to_draw_is_an_error(shape, source, target):
 
 
 HEADS = [
-    HeadStatistics(0.5, 0.25, 1.0, 0.125),
-    HeadStatistics(2.25, 0.75, 0.375, 0.625),
-    HeadStatistics(0.0, 1.0, 0.0, 1.0),
+    {"aer": 0.125, "entropy": 0.5, "end": 1.0},
+    {"aer": 0.625, "entropy": 2.25, "end": 0.375},
+    {"aer": 1.0, "entropy": 0.0, "end": 0.0},
 ]
 
 
@@ -167,20 +166,19 @@ def test_each_statistic_has_a_panel_with_one_bar_for_each_head():
 
     lengths = {axes.get_title(): [bar.get_width() for bar in axes.patches] for axes in figure.axes}
     assert lengths == {
-        "entropy": [0.5, 2.25, 0.0],
-        "coverage": [0.25, 0.75, 1.0],
-        "sharpness": [1.0, 0.375, 0.0],
-        "alignment error rate": [0.125, 0.625, 1.0],
+        "AER": [0.125, 0.625, 1.0],
+        "Entropy": [0.5, 2.25, 0.0],
+        "</s>": [1.0, 0.375, 0.0],
     }
 
 
 def test_bars_have_values_and_the_first_panel_has_names():
-    entropy, *_ = head_figure(HEADS).axes
+    first, *_ = head_figure(HEADS).axes
 
-    assert [text.get_text() for text in entropy.texts] == ["0.50", "2.25", "0.00"]
-    names = [label.get_text() for label in entropy.get_yticklabels()]
+    assert [text.get_text() for text in first.texts] == ["0.12", "0.62", "1.00"]
+    names = [label.get_text() for label in first.get_yticklabels()]
     assert names == ["head 1", "head 2", "head 3"]
-    bottom, top = entropy.get_ylim()
+    bottom, top = first.get_ylim()
     assert bottom > top
 
 
@@ -202,7 +200,7 @@ def test_values_stay_within_their_panels(num_heads):
 
 
 def test_nan_statistics_are_dashes():
-    figure = head_figure([HeadStatistics(math.nan, math.nan, math.nan, None)] * 2)
+    figure = head_figure([{"entropy": math.nan}] * 2)
 
     FigureCanvasAgg(figure).draw()
 

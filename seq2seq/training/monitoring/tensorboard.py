@@ -3,7 +3,7 @@
 import io
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
@@ -14,20 +14,17 @@ from torch.utils.tensorboard.summary import hparams, text
 
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import flatten_config
-from seq2seq.evaluation.alignment import HeadStatistics, mean_over_heads
 from seq2seq.files.atomic import create_file, whole_file
-from seq2seq.special_tokens import EOS
 from seq2seq.training.loss import perplexity
 from seq2seq.training.progress import Progress
-from seq2seq.training.validation import Evaluation, Evaluator
+from seq2seq.training.validation import Evaluation
 from seq2seq.visualization.plots import attention_figure, head_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MINUTES, TARGET_TOKENS = "minutes", "target_tokens"
-TRAIN_LOSS, VALID_LOSS, VALID_BLEU = "train/loss", "valid/loss", "valid/bleu"
-VALID_AER, VALID_ATTENTION = "valid/alignment_error_rate", "valid/attention"
+TRAIN_LOSS = "train/loss"
 
 _RESULTS = ".results"
 """End of the name of the file with the test scores."""
@@ -131,41 +128,32 @@ class TensorBoard:
 
     def validation(self, evaluation: Evaluation, *, update: int) -> None:
         """Add the scores of a validation to the curves, and a figure that compares the heads."""
-        values = _scores("valid", evaluation)
-        if evaluation.alignment is not None:
-            values[VALID_AER] = evaluation.alignment.error_rate
-        for name, mean in mean_over_heads(evaluation.heads).items():
-            values[f"{VALID_ATTENTION}/{name}"] = mean
+        self.other_validation("valid", evaluation, update=update)
         if len(evaluation.heads) > 1:
-            values |= _head_values(evaluation.heads)
-            self._file.add_image(f"{VALID_ATTENTION}/heads", head_figure(evaluation.heads), update)
-        self._scalars(values, update)
+            for number, head in enumerate(evaluation.heads, start=1):
+                values = {f"valid/{name}/head_{number}": value for name, value in head.items()}
+                self._scalars(values, update)
+            self._file.add_image("valid/heads", head_figure(evaluation.heads), update)
 
-    def other_validation(self, name: str, evaluation: Evaluation, *, update: int) -> None:
-        """Add the scores of a validation set that chooses nothing to curves of its own."""
-        self._scalars(_scores(f"valid.{name}", evaluation), update)
+    def other_validation(self, part: str, evaluation: Evaluation, *, update: int) -> None:
+        """Add the scores on a validation set to the curves of a part."""
+        self._scalars({f"{part}/{name}": v for name, v in evaluation.scores.items()}, update)
 
-    def samples(self, evaluation: Evaluation, evaluator: Evaluator, *, update: int) -> None:
-        """Add the translations whose hypotheses are kept, each with a map of each head."""
-        data, tokenizers = evaluator.data, evaluator.tokenizers
-        for index, hypothesis in enumerate(evaluation.hypotheses):
-            translation = evaluation.translations[index]
+    def samples(self, evaluation: Evaluation, *, update: int) -> None:
+        """Add the translations that are kept, each with a map of each head."""
+        for index, (translation, reference) in enumerate(evaluation.samples):
+            best = translation.best
             shown = (
-                f"**source** {data.sources[index]}  \n**translation** {translation}  \n"
-                f"**reference** {data.references[index]}"
+                f"**source** {translation.source}  \n**translation** {best.text}  \n"
+                f"**reference** {reference.text}"
             )
             summary = text(f"text/valid_{index}", shown)  # type: ignore[no-untyped-call]
             self._file.add(summary, update)
-            source_tokens = tokenizers.source.tokens(
-                [*data.encoded.source_rows[index].tolist(), EOS]
-            )
-            target_tokens = tokenizers.target.tokens(hypothesis.ids + [EOS] * hypothesis.finished)
             tag = f"attention/valid_{index}"
-            num_heads, num_rows, _ = hypothesis.attention_weights.shape
+            num_heads, num_rows, _ = best.attention_weights.shape
             for head in range(num_heads if num_rows else 0):
-                figure = attention_figure(
-                    hypothesis.attention_weights[head : head + 1], source_tokens, target_tokens
-                )
+                weights = best.attention_weights[head : head + 1]
+                figure = attention_figure(weights, translation.source_tokens, best.tokens)
                 name = tag if num_heads == 1 else f"{tag}/head_{head + 1}"
                 self._file.add_image(name, figure, update)
 
@@ -202,28 +190,8 @@ def draw_results(
             file.add(summary, update)
 
 
-def _scores(part: str, evaluation: Evaluation) -> dict[str, float]:
-    """Return the scores of a validation set under their tags."""
-    return {
-        f"{part}/loss": evaluation.loss,
-        f"{part}/perplexity": evaluation.perplexity,
-        f"{part}/bleu": evaluation.scores.bleu,
-        f"{part}/chrf": evaluation.scores.chrf,
-    }
-
-
 def _points(values: Mapping[str, float]) -> Iterator[Summary]:
     return (Summary(value=[Summary.Value(tag=tag, simple_value=values[tag])]) for tag in values)
-
-
-def _head_values(heads: Sequence[HeadStatistics]) -> dict[str, float]:
-    """Return the known statistics of each head under their tags."""
-    return {
-        f"valid/attention/{name}/head_{number}": value
-        for number, head in enumerate(heads, start=1)
-        for name, value in head._asdict().items()
-        if value is not None
-    }
 
 
 def event_file_name(suffix: str = "") -> str:

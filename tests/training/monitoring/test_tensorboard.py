@@ -9,11 +9,9 @@ from matplotlib.figure import Figure
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tiny_training import event_files, read_scalars, read_tags, tiny_config
 
-from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
-from seq2seq.evaluation.alignment import STATISTICS, HeadStatistics
-from seq2seq.evaluation.metrics import Scores
 from seq2seq.files.atomic import create_file
+from seq2seq.inference.results import EncodedLine, make_translation
 from seq2seq.search.config import Hypothesis
 from seq2seq.training.monitoring.tensorboard import (
     EventFile,
@@ -22,43 +20,37 @@ from seq2seq.training.monitoring.tensorboard import (
     event_file_name,
 )
 from seq2seq.training.progress import Interval, Progress
-from seq2seq.training.validation import Alignment, Evaluation
+from seq2seq.training.validation import Evaluation, Sample
 
 HEADS = [
-    HeadStatistics(0.5, 0.25, 0.75, 0.125, 0.5, 0.0),
-    HeadStatistics(1.5, 0.5, 0.375, 0.625, 0.25, 1.0),
-    HeadStatistics(4.0, 0.75, 0.0, 0.5, 0.75, 0.5),
+    {"aer": 0.125, "entropy": 0.5, "end": 0.75},
+    {"aer": 0.625, "entropy": 1.5, "end": 0.375},
+    {"aer": 0.5, "entropy": 4.0, "end": 0.0},
 ]
 
 
-def evaluation(*, num_heads: int = 2, aligned: bool = True) -> Evaluation:
-    return Evaluation(
-        scores=Scores(bleu=12.34, chrf=45.67, ter=None, signature="nrefs:1"),
-        loss=1.5,
-        heads=[
-            head if aligned else head._replace(alignment_error_rate=None)
-            for head in HEADS[:num_heads]
-        ],
-        alignment=Alignment(0.25, 0.75) if aligned else None,
-        hypotheses=[
-            Hypothesis([4, 5], -1.0, -1.0, True, torch.full((num_heads, 3, 2), 0.5)),
-            Hypothesis([4, 4], -1.0, -1.0, False, torch.full((num_heads, 2, 2), 0.5)),
-        ],
-        translations=["xy", "xx"],
+SCORES = {"bleu": 12.34, "loss": 1.5, "entropy": 2.0, "aer": 0.25}
+
+
+def sample(ids: list[int], weights: torch.Tensor) -> Sample:
+    source, reference = EncodedLine("a", [4]), Hypothesis([4], -1.0, -1.0, True, weights)
+    tokenizers = CharacterTokenizer("ab"), CharacterTokenizer("xy")
+    found = Hypothesis(ids, -1.0, -1.0, len(ids) + 1 == weights.shape[1], weights)
+    return Sample(
+        *(make_translation(source, [each], tokenizers=tokenizers) for each in (found, reference))
     )
 
 
-class FakeEvaluator:
-    """Knows the sentences of a validation."""
-
-    tokenizers = TokenizerPair(CharacterTokenizer("ab"), CharacterTokenizer("xy"))
-
-    class data:  # noqa: N801 -- stands for an attribute
-        sources = ("a", "b")
-        references = ("xy", "yx")
-
-        class encoded:  # noqa: N801 -- stands for an attribute
-            source_rows = torch.tensor([[4], [5]])
+def evaluation(*, num_heads: int = 2) -> Evaluation:
+    return Evaluation(
+        scores=SCORES,
+        heads=HEADS[:num_heads],
+        signature="nrefs:1",
+        samples=[
+            sample([4, 5], torch.full((num_heads, 3, 2), 0.5)),
+            sample([4, 4], torch.full((num_heads, 2, 2), 0.5)),
+        ],
+    )
 
 
 def draw(board: TensorBoard, loss: float, *, update: int) -> None:
@@ -130,65 +122,26 @@ def test_without_a_path_nothing_is_written(tmp_path, monkeypatch):
     with TensorBoard(None, first_update=1) as board:
         draw(board, 0.5, update=1)
         board.validation(evaluation(), update=1)
-        board.samples(evaluation(), FakeEvaluator(), update=1)
+        board.samples(evaluation(), update=1)
         board.flush()
 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_validation_draws_its_scores_and_each_head(tmp_path):
+@pytest.mark.parametrize("num_heads", [0, 1, 3])
+def test_a_validation_draws_its_scores_and_each_of_several_heads(tmp_path, num_heads):
     with TensorBoard(tmp_path, first_update=1) as board:
-        board.validation(evaluation(num_heads=3), update=7)
+        board.validation(evaluation(num_heads=num_heads), update=7)
 
-    points = {tag: curve[7] for tag, curve in read_scalars(tmp_path).items()}
-    assert points == pytest.approx(
-        {
-            "valid/loss": 1.5,
-            "valid/perplexity": 4.4816891,
-            "valid/bleu": 12.34,
-            "valid/chrf": 45.67,
-            "valid/attention/entropy": 2.0,
-            "valid/attention/entropy/head_1": 0.5,
-            "valid/attention/entropy/head_2": 1.5,
-            "valid/attention/entropy/head_3": 4.0,
-            "valid/attention/coverage": 0.5,
-            "valid/attention/coverage/head_1": 0.25,
-            "valid/attention/coverage/head_2": 0.5,
-            "valid/attention/coverage/head_3": 0.75,
-            "valid/attention/sharpness": 0.375,
-            "valid/attention/sharpness/head_1": 0.75,
-            "valid/attention/sharpness/head_2": 0.375,
-            "valid/attention/sharpness/head_3": 0.0,
-            "valid/attention/end": 0.5,
-            "valid/attention/end/head_1": 0.5,
-            "valid/attention/end/head_2": 0.25,
-            "valid/attention/end/head_3": 0.75,
-            "valid/attention/backward": 0.5,
-            "valid/attention/backward/head_1": 0.0,
-            "valid/attention/backward/head_2": 1.0,
-            "valid/attention/backward/head_3": 0.5,
-            "valid/alignment_error_rate": 0.25,
-            "valid/attention/alignment_error_rate/head_1": 0.125,
-            "valid/attention/alignment_error_rate/head_2": 0.625,
-            "valid/attention/alignment_error_rate/head_3": 0.5,
-        }
-    )
-
-
-@pytest.mark.parametrize("num_heads", [0, 1, 2])
-def test_a_validation_draws_what_it_knows(tmp_path, num_heads):
-    with TensorBoard(tmp_path, first_update=1) as board:
-        board.validation(evaluation(num_heads=num_heads, aligned=False), update=7)
-
-    scores = {f"valid/{name}" for name in ("loss", "perplexity", "bleu", "chrf")}
-    parts = [f"valid/attention/{name}" for name in STATISTICS]
-    attention = set(parts) if num_heads else set()
+    expected = {f"valid/{name}": value for name, value in SCORES.items()}
     figure = set()
     if num_heads > 1:
-        attention |= {f"{part}/head_{head}" for part in parts for head in (1, 2)}
-        figure = {"valid/attention/heads"}
-    assert read_scalars(tmp_path).keys() == scores | attention
-    assert read_tags(tmp_path) == scores | attention | figure
+        figure = {"valid/heads"}
+        for number, head in enumerate(HEADS, start=1):
+            expected |= {f"valid/{name}/head_{number}": value for name, value in head.items()}
+    points = {tag: curve[7] for tag, curve in read_scalars(tmp_path).items()}
+    assert points == pytest.approx(expected)
+    assert read_tags(tmp_path) == expected.keys() | figure
 
 
 @pytest.mark.parametrize(
@@ -196,7 +149,7 @@ def test_a_validation_draws_what_it_knows(tmp_path, num_heads):
 )
 def test_samples_are_texts_and_one_map_per_head(tmp_path, num_heads, maps):
     with TensorBoard(tmp_path, first_update=1) as board:
-        board.samples(evaluation(num_heads=num_heads), FakeEvaluator(), update=3)
+        board.samples(evaluation(num_heads=num_heads), update=3)
 
     tags = read_tags(tmp_path)
     assert {f"text/valid_{index}/text_summary" for index in range(2)} <= tags
@@ -206,10 +159,10 @@ def test_samples_are_texts_and_one_map_per_head(tmp_path, num_heads, maps):
 
 def test_a_sample_without_a_token_has_no_map(tmp_path):
     found = evaluation()
-    found.hypotheses[0] = Hypothesis([], -1.0, -1.0, False, torch.zeros(2, 0, 2))
+    found.samples[0] = sample([], torch.zeros(2, 0, 2))
 
     with TensorBoard(tmp_path, first_update=1) as board:
-        board.samples(found, FakeEvaluator(), update=3)
+        board.samples(found, update=3)
 
     drawn = {tag for tag in read_tags(tmp_path) if tag.startswith("attention/")}
     assert drawn == {f"attention/valid_1/head_{head}" for head in (1, 2)}

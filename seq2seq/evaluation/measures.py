@@ -1,0 +1,358 @@
+"""The table of measures: a row says how a measure is computed, named and shown everywhere.
+
+A new measure is a new row, a class below `Measure`. Validations, TensorBoard, results.json, the
+tables of a study and, for a measure of text, `seq2seq-score` read the table.
+"""
+
+# S sentences, P parts, K statistics, N heads, T target length, S source length of weights
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from seq2seq.evaluation.metrics import (
+    DEFAULT_RULE,
+    FREQUENCY_BINS,
+    Array,
+    ScoringRule,
+    build_bleu,
+    build_metrics,
+    clip_score,
+    corpus_bleu,
+)
+from seq2seq.files.links import GoldLinks, Links
+
+Statistics = dict[str, Array]
+"""The statistics (S, P, K) of each known measure."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Sentences:
+    """Sentences to measure. What is empty is not known."""
+
+    references: Sequence[Sequence[str]] = ()
+    """One or more texts, each with a line for each sentence."""
+    rule: ScoringRule = DEFAULT_RULE
+    translations: Sequence[str] = ()
+    losses: Sequence[tuple[float, int]] = ()
+    """The loss of each reference in nats, and its number of tokens, EOS included."""
+    attention: Sequence[NDArray[np.float32]] = ()
+    """The weights (N, T, S) while each reference is read; T and S include EOS."""
+    links: Sequence[tuple[GoldLinks, Sequence[Links]]] = ()
+    """Gold links, and links by the mean of the heads and by each head."""
+    frequencies: Counter[str] | None = None
+    """How often each word occurs in the target side of the training data."""
+
+
+def ratio(statistics: Array) -> Array:
+    """Return the first statistic divided by the second; 0 of nothing."""
+    return np.asarray(statistics[..., 0] / np.maximum(statistics[..., 1], np.nextafter(0, 1)))
+
+
+MEASURES: dict[str, "Measure"] = {}
+"""All measures by name, in the order of tables."""
+
+
+class Measure(ABC):
+    """A row of the table; its docstring is the meaning of the number, for readers of tables."""
+
+    name: ClassVar[str] = ""
+    """Key in results.json and in tables, and tag in TensorBoard."""
+    title: ClassVar[str]
+    form: ClassVar[str] = ".3f"
+    """Number format."""
+    better: ClassVar[str] = ""
+    """`higher` or `lower`, if one of them is."""
+    needs: ClassVar[str]
+    """The part of `Sentences` without which the measure is not known."""
+    has_heads: ClassVar[bool] = False
+    """Whether each attention head has the measure too."""
+    is_slow: ClassVar[bool] = False
+    """Whether only the end of a training computes it."""
+    is_detail: ClassVar[bool] = False
+    """Whether only tables of details show it, and not a log."""
+
+    def __init_subclass__(cls) -> None:
+        if cls.name:
+            MEASURES[cls.name] = cls()
+
+    @abstractmethod
+    def rows(self, sentences: Sentences) -> ArrayLike:
+        """Return the statistics (S, K) of each sentence, or (S, P, K).
+
+        The first part is the measure, the others are the same for each attention head or each range
+        of frequencies.
+        """
+
+    def score(self, statistics: Array) -> Array:
+        """Return the measure of statistics (..., K) that are summed over the sentences."""
+        return ratio(statistics)
+
+
+class OfSacrebleu(Measure):
+    """A measure of translations that sacreBLEU computes."""
+
+    form = ".2f"
+    needs = "translations"
+
+    def rows(self, sentences: Sentences) -> ArrayLike:
+        metric = build_metrics(sentences.rule)[self.name]
+        rows: list[list[float]] = metric._extract_corpus_statistics(
+            sentences.translations, sentences.references
+        )
+        return rows
+
+    def score(self, statistics: Array) -> Array:
+        metric = build_metrics(DEFAULT_RULE)[self.name]  # the rule matters to the statistics only
+
+        def score(row: Array) -> float:
+            return clip_score(self.name, metric._compute_score_from_stats(row.tolist()).score)
+
+        return np.asarray(np.apply_along_axis(score, -1, statistics))
+
+
+class Bleu(OfSacrebleu):
+    """from 0 to 100 (Papineni et al. 2002)"""
+
+    name, title, better = "bleu", "BLEU", "higher"
+
+    def score(self, statistics: Array) -> Array:
+        return corpus_bleu(statistics)
+
+
+class Chrf(OfSacrebleu):
+    """chrF2, from 0 to 100 (Popovic 2015)"""
+
+    name, title, better = "chrf", "chrF", "higher"
+
+
+class Ter(OfSacrebleu):
+    """translation edit rate in percent, which may exceed 100 (Snover et al. 2006)"""
+
+    name, title, better = "ter", "TER", "lower"
+    is_slow = True
+
+
+class Loss(Measure):
+    """nats per target token of the references, without label smoothing"""
+
+    name, title, better, needs = "loss", "Loss", "lower", "losses"
+    is_detail = True
+
+    def rows(self, sentences: Sentences) -> ArrayLike:
+        return sentences.losses
+
+
+class Perplexity(Loss):
+    """of the references"""
+
+    name, title, form = "perplexity", "Perplexity", ".2f"
+    is_detail = False
+
+    def score(self, statistics: Array) -> Array:
+        return np.asarray(np.exp(np.minimum(ratio(statistics), 700)))
+
+
+class Aer(Measure):
+    """alignment error rate of the attention against gold links (Och and Ney 2003)"""
+
+    name, title, better, needs = "aer", "AER", "lower", "links"
+    has_heads = True
+
+    def rows(self, sentences: Sentences) -> ArrayLike:
+        return [[count_links(each, gold) for each in found] for gold, found in sentences.links]
+
+    def score(self, statistics: Array) -> Array:
+        predicted, sure, found, right = np.moveaxis(statistics, -1, 0)
+        return ratio(np.stack([predicted + sure - found - right, predicted + sure], axis=-1))
+
+
+class OfHeads(Measure):
+    """A measure of attention weights: the mean of the heads, and each head."""
+
+    needs = "attention"
+    has_heads = is_detail = True
+
+    def rows(self, sentences: Sentences) -> ArrayLike:
+        rows = []
+        for weights in sentences.attention:
+            sums, count = self.of_sentence(weights.astype(np.float64))
+            rows.append([(each, count) for each in (sums.mean(), *sums)])
+        return rows
+
+    @abstractmethod
+    def of_sentence(self, weights: Array) -> tuple[Array, int]:
+        """Return a sum for each head (N,) of weights (N, T, S), and the number of its items."""
+
+
+class Entropy(OfHeads):
+    """of the weights of a target token, in nats"""
+
+    name, title, form = "entropy", "Entropy", ".2f"
+
+    def of_sentence(self, weights: Array) -> tuple[Array, int]:
+        logarithms = np.log(weights, where=weights > 0, out=np.zeros_like(weights))
+        return -(weights * logarithms).sum(axis=(1, 2)), weights.shape[1]
+
+
+class Coverage(OfHeads):
+    """weight that a source token gets in all, at most 1 (Wu et al. 2016, eq. 14)"""
+
+    name, title = "coverage", "Coverage"
+
+    def of_sentence(self, weights: Array) -> tuple[Array, int]:
+        received = weights.sum(axis=1)[:, :-1].clip(max=1)  # (N, S - 1)
+        return received.sum(axis=1), weights.shape[2] - 1
+
+
+class Sharpness(OfHeads):
+    """largest weight of a target token"""
+
+    name, title = "sharpness", "Sharpness"
+
+    def of_sentence(self, weights: Array) -> tuple[Array, int]:
+        return weights.max(axis=2).sum(axis=1), weights.shape[1]
+
+
+class End(OfHeads):
+    """weight of the end of the source"""
+
+    name, title = "end", "</s>"
+
+    def of_sentence(self, weights: Array) -> tuple[Array, int]:
+        return weights[..., -1].sum(axis=1), weights.shape[1]
+
+
+class Backward(OfHeads):
+    """share of the steps that look to the left of the step before"""
+
+    name, title = "backward", "Backward"
+
+    def of_sentence(self, weights: Array) -> tuple[Array, int]:
+        is_backward = np.diff(weights.argmax(axis=2), axis=1) < 0  # (N, T - 1)
+        return is_backward.sum(axis=1, dtype=np.float64), weights.shape[1] - 1
+
+
+class RareWords(Measure):
+    """F1 of words that occur fewer than 10 times in the training data (Neubig et al. 2019)"""
+
+    name, title, better, needs = "rare_words", "Rare words", "higher", "frequencies"
+
+    def rows(self, sentences: Sentences) -> ArrayLike:
+        """Return the right words, those of the translation and those of the reference, (S, P, 3).
+
+        A word of a translation is right if its reference has it too; each occurrence counts once.
+        The first part is of the first two ranges, the others are of each range.
+        """
+        split = build_bleu(sentences.rule, key="training.validation.bleu_tokenize").tokenizer
+        frequencies = sentences.frequencies or Counter()
+        rows = []
+        for texts in zip(sentences.translations, sentences.references[0], strict=True):
+            found, wanted = (Counter[str](split(text).split()) for text in texts)
+            ranges = [
+                [
+                    sum(number for word, number in words.items() if each.has(frequencies[word]))
+                    for words in (found & wanted, found, wanted)
+                ]
+                for each in FREQUENCY_BINS
+            ]
+            rows.append([np.sum(ranges[:2], axis=0), *ranges])
+        return rows
+
+    def score(self, statistics: Array) -> Array:
+        right, found, wanted = np.moveaxis(statistics, -1, 0)
+        return ratio(np.stack([2 * right, found + wanted], axis=-1))
+
+
+OF_TEXT = [name for name, each in MEASURES.items() if each.needs == "translations"]
+"""The measures that need only translations and references."""
+
+
+def measure(sentences: Sentences, names: Iterable[str] = MEASURES) -> Statistics:
+    """Return the statistics of each of some measures that is known."""
+    rows = {
+        name: np.array(MEASURES[name].rows(sentences), dtype=np.float64)
+        for name in names
+        if getattr(sentences, MEASURES[name].needs)
+    }
+    return {name: each.reshape(len(each), -1, each.shape[-1]) for name, each in rows.items()}
+
+
+def total_scores(statistics: Mapping[str, Array], *, part: int = 0) -> dict[str, float]:
+    """Return the measures of all sentences together.
+
+    Args:
+        statistics: What `measure` returned.
+        part: A part that all of them have.
+    """
+    return {
+        name: float(MEASURES[name].score(rows[:, part].sum(axis=0)))
+        for name, rows in statistics.items()
+    }
+
+
+def head_scores(statistics: Mapping[str, Array]) -> list[dict[str, float]]:
+    """Return the measures of each attention head; an empty list without heads."""
+    of_heads = {name: rows for name, rows in statistics.items() if MEASURES[name].has_heads}
+    num_parts = min((rows.shape[1] for rows in of_heads.values()), default=1)
+    return [total_scores(of_heads, part=part) for part in range(1, num_parts)]
+
+
+def score_texts(
+    translations: Sequence[str], *references: Sequence[str], rule: ScoringRule = DEFAULT_RULE
+) -> dict[str, float]:
+    """Score translations by every measure of text.
+
+    Example:
+        >>> found = score_texts(["A dog runs fast."], ["A dog runs very fast."])
+        >>> round(found["bleu"], 1), round(found["ter"], 1)
+        (40.9, 20.0)
+    """
+    sentences = Sentences(translations=translations, references=references, rule=rule)
+    return total_scores(measure(sentences))
+
+
+def count_links(links: Links, gold: GoldLinks) -> tuple[int, int, int, int]:
+    """Count the predicted links, the sure gold links, and those found and possible.
+
+    Returns:
+        The numbers of predicted links, of sure gold links, of sure gold links that are predicted,
+        and of predicted links that are possible; sure links are always possible ones too.
+    """
+    right = links & (gold.possible | gold.sure)
+    return len(links), len(gold.sure), len(links & gold.sure), len(right)
+
+
+def alignment_error_rate(predicted: Iterable[Links], gold: Iterable[GoldLinks]) -> float:
+    """Return the alignment error rate over the sentences of a corpus; 0 is perfect.
+
+    Raises:
+        ValueError: The numbers of sentences differ.
+
+    Example:
+        >>> from seq2seq.files.links import parse_links
+        >>> gold = parse_links("0-0 1-1 2p1", where="example")
+        >>> alignment_error_rate([frozenset({(0, 0), (2, 1)})], [gold])
+        0.25
+    """
+    links = [(each, [found]) for found, each in zip(predicted, gold, strict=True)]
+    return total_scores(measure(Sentences(links=links)))["aer"]
+
+
+def in_words(scores: Mapping[str, object]) -> str:
+    """Write the most important measures in a line.
+
+    Example:
+        >>> in_words({"bleu": 12.345, "loss": 1.5, "aer": 0.25, "update": 3})
+        'BLEU 12.35, AER 0.250'
+    """
+    return ", ".join(
+        f"{each.title} {scores[name]:{each.form}}"
+        for name, each in MEASURES.items()
+        if name in scores and not each.is_detail
+    )

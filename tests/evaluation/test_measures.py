@@ -1,0 +1,295 @@
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import sacrebleu
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU
+
+from seq2seq.evaluation.measures import (
+    MEASURES,
+    OF_TEXT,
+    Sentences,
+    alignment_error_rate,
+    count_links,
+    head_scores,
+    measure,
+    score_texts,
+    total_scores,
+)
+from seq2seq.evaluation.metrics import FREQUENCY_BINS, ScoringRule, corpus_bleu
+from seq2seq.files.links import GoldLinks
+
+LINKS = st.frozensets(st.tuples(st.integers(0, 40), st.integers(0, 40)))
+
+
+def ngrams(words, size):
+    return Counter(tuple(words[i : i + size]) for i in range(len(words) - size + 1))
+
+
+def bleu_by_definition(hypotheses, references):
+    """Return BLEU by Papineni et al. 2002, for text tokenised at spaces."""
+    hypotheses = [text.split() for text in hypotheses]
+    references = [text.split() for text in references]
+    log_precisions = []
+    for size in range(1, 5):
+        matches = total = 0
+        for hypothesis, reference in zip(hypotheses, references, strict=True):
+            found = ngrams(hypothesis, size)
+            matches += (found & ngrams(reference, size)).total()
+            total += found.total()
+        log_precisions.append(math.log(matches / total))
+    hypothesis_length, reference_length = sum(map(len, hypotheses)), sum(map(len, references))
+    brevity = min(0.0, 1 - reference_length / hypothesis_length)
+    return 100 * math.exp(brevity + sum(log_precisions) / 4)
+
+
+def test_bleu_is_the_published_definition_over_the_corpus():
+    hypotheses = ["a b c d e f", "g h i j k", "x"]
+    references = ["a b c d f e g", "g h i j k", "y"]
+
+    scores = score_texts(hypotheses, references)
+
+    assert scores["bleu"] == pytest.approx(bleu_by_definition(hypotheses, references))
+
+
+def test_text_is_tokenised_before_scoring():
+    attached = score_texts(["A dog runs through the snow!"], ["A dog runs through the snow."])
+
+    # Six of seven tokens match, but only five of six words.
+    assert attached["bleu"] == pytest.approx(100 * (6 / 7 * 5 / 6 * 4 / 5 * 3 / 4) ** 0.25)
+
+
+@pytest.mark.parametrize("num_words", range(1, 12))
+def test_no_rounding_error_takes_a_score_above_100(num_words):
+    text = " ".join("abcdefghijkl"[:num_words])
+
+    scores = score_texts([text], [text])
+
+    assert max(scores["bleu"], scores["chrf"]) <= 100
+    assert scores["ter"] == 0
+    assert num_words < 4 or scores["bleu"] == scores["chrf"] == 100
+
+
+def test_ter_may_exceed_100():
+    assert score_texts(["the dog runs fast"], ["cat"])["ter"] == pytest.approx(400)
+
+
+@pytest.mark.parametrize(
+    ("tokenize", "hypothesis", "reference", "ter"),
+    [
+        ("13a", "the dog runs", "the dog runs fast", 100 * 1 / 4),
+        ("zh", "\u6211\u559c\u6b22\u82f9\u679c", "\u6211\u559c\u6b22\u68a8", 100 * 2 / 4),
+        ("char", "\u6211\u559c\u6b22\u82f9\u679c", "\u6211\u559c\u6b22\u68a8", 100 * 2 / 4),
+    ],
+)
+def test_ter_counts_edits_for_each_reference_word_or_ideogram(tokenize, hypothesis, reference, ter):
+    scores = score_texts([hypothesis], [reference], rule=ScoringRule(tokenize))
+
+    assert scores["ter"] == pytest.approx(ter)
+
+
+SENTENCES = ["A dog runs through the deep snow.", "Two men sit.", "Nobody is here today, I think."]
+TRANSLATIONS = [
+    ["A dog runs through snow.", "Two men sit.", "Nobody is here, I think."],
+    ["A dog runs through the deep snow.", "Two men stand up.", ""],
+    ["Cats sleep", "men", "here I am"],  # no n-gram of two matching words
+    ["dog", "Two", "think"],  # too short for n-grams of four words
+    ["", "", ""],
+    SENTENCES,
+]
+
+
+def bleu_rows(translations, rule=ScoringRule()):  # noqa: B008 -- is immutable
+    sentences = Sentences(translations=translations, references=[SENTENCES], rule=rule)
+    return measure(sentences, ["bleu"])["bleu"]
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "char"])
+@pytest.mark.parametrize("hypotheses", TRANSLATIONS)
+def test_bleu_of_summed_statistics_is_that_of_sacrebleu(hypotheses, tokenize):
+    rows = bleu_rows(hypotheses, ScoringRule(tokenize))
+
+    expected = BLEU(tokenize=tokenize).corpus_score(hypotheses, [SENTENCES]).score
+    assert rows.shape == (3, 1, 10)
+    assert corpus_bleu(rows[:, 0].sum(axis=0)) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", OF_TEXT)
+def test_many_sums_are_scored_at_once_and_by_several_references(name):
+    sums = np.stack(
+        [
+            measure(Sentences(translations=each, references=[SENTENCES, TRANSLATIONS[0]]))[name][
+                :, 0
+            ].sum(axis=0)
+            for each in TRANSLATIONS
+        ]
+    )
+
+    scores = MEASURES[name].score(sums).tolist()
+
+    corpus_score = getattr(sacrebleu, f"corpus_{name}")
+    for found, texts in zip(scores, TRANSLATIONS, strict=True):
+        expected = corpus_score(texts, [SENTENCES, TRANSLATIONS[0]]).score
+        assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_row_of_the_table_says_what_readers_need():
+    assert len(MEASURES) >= 12
+    for name, each in MEASURES.items():
+        assert each.name == name
+        assert each.title and each.__doc__ and not each.__doc__.endswith(".")
+        assert each.better in ("higher", "lower", "")
+        assert hasattr(Sentences(), each.needs)
+
+
+def test_only_what_is_known_is_measured():
+    assert measure(Sentences(references=[SENTENCES])) == {}
+    losses = measure(Sentences(losses=[(3.0, 2), (1.0, 2)]))
+    assert total_scores(losses) == {"loss": 1.0, "perplexity": pytest.approx(math.e)}
+
+
+def test_perplexity_stays_finite():
+    assert math.isfinite(total_scores(measure(Sentences(losses=[(1e6, 1)])))["perplexity"])
+
+
+def test_words_are_scored_in_the_range_of_their_training_frequency():
+    sentences = Sentences(
+        translations=["rare common rare", "common new"],
+        references=[["rare common common", "common unseen"]],
+        rule=ScoringRule("none"),
+        frequencies=Counter(common=30, rare=1),
+    )
+
+    statistics = measure(sentences, ["rare_words"])
+
+    unseen, rare, common, *absent = (
+        total_scores(statistics, part=part)["rare_words"]
+        for part in range(1, 1 + len(FREQUENCY_BINS))
+    )
+    # One of two is right, and one of one was wanted.
+    assert (unseen, rare) == (0, pytest.approx(2 * 1 / (2 + 1)))
+    assert (common, absent) == (pytest.approx(2 * 2 / (2 + 3)), [0, 0])
+    # Of the words with fewer than 10 occurrences: new, rare, rare; rare, unseen.
+    assert total_scores(statistics)["rare_words"] == pytest.approx(2 * 1 / (3 + 2))
+
+
+def test_error_rate_sums_over_the_corpus_before_it_divides():
+    predicted = [frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(0, 0)})]
+    gold = [
+        GoldLinks(sure=frozenset({(0, 0)}), possible=frozenset({(0, 0), (1, 1)})),
+        GoldLinks(sure=frozenset({(1, 0), (0, 1)}), possible=frozenset({(1, 0), (0, 1)})),
+    ]
+
+    # |A & S| = 1 + 0, |A & P| = 2 + 0, |A| = 3 + 1, |S| = 1 + 2
+    assert alignment_error_rate(predicted, gold) == pytest.approx(1 - 3 / 7)
+
+
+def test_links_are_counted_by_the_definitions():
+    sure, possible = frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})
+
+    found = count_links(frozenset({(0, 0), (1, 1), (2, 2)}), GoldLinks(sure, possible))
+
+    assert found == (3, 1, 1, 2)  # |A|, |S|, |A & S|, |A & P|
+
+
+def test_error_rate_counts_sure_links_as_possible():
+    gold = GoldLinks(sure=frozenset({(0, 0)}), possible=frozenset())
+
+    assert alignment_error_rate([frozenset({(0, 0)})], [gold]) == 0
+
+
+@given(links=LINKS.filter(bool))
+def test_error_rate_is_0_for_the_gold_links_and_1_for_none_of_them(links):
+    gold = [GoldLinks(links, links)]
+    others = frozenset((source + 50, target) for source, target in links)
+
+    assert alignment_error_rate([links], gold) == 0
+    assert alignment_error_rate([others], gold) == 1
+
+
+def test_error_rate_refuses_different_counts():
+    with pytest.raises(ValueError, match="shorter"):
+        alignment_error_rate([frozenset()], [])
+
+
+NUM_HEADS = 3
+LENGTHS = [(4, 2), (1, 5), (6, 3), (2, 1), (5, 7)]
+"""Numbers of source and target tokens of each sentence, including EOS."""
+
+
+def draw_weights(lengths):
+    """Return weights (N, T, S) of each sentence, some of them exactly 0."""
+    generator = torch.Generator().manual_seed(3)
+    scores = [
+        3 * torch.randn(NUM_HEADS, target, source, generator=generator, dtype=torch.float64)
+        for source, target in lengths
+    ]
+    low = [each < each.mean(dim=-1, keepdim=True) for each in scores]
+    return [
+        each.masked_fill(mask, -math.inf).softmax(dim=-1).numpy()
+        for each, mask in zip(scores, low, strict=True)
+    ]
+
+
+SENTENCES_OF_WEIGHTS = draw_weights(LENGTHS)
+
+
+def expected(sentences, head):
+    """Compute the statistics of a head from the definitions, one weight at a time."""
+    entropies, sharpnesses, coverages, ends, jumps = [], [], [], [], []
+    for rows in (each[head].tolist() for each in sentences):
+        for row in rows:
+            entropies.append(-sum(weight * math.log(weight) for weight in row if weight > 0))
+            sharpnesses.append(max(row))
+            ends.append(row[-1])
+        places = [row.index(max(row)) for row in rows]
+        jumps += [after < before for before, after in itertools.pairwise(places)]
+        for column in range(len(rows[0]) - 1):  # the last is EOS
+            coverages.append(min(1.0, sum(row[column] for row in rows)))
+    found = entropies, coverages, sharpnesses, ends, jumps
+    return [sum(each) / len(each) for each in found]
+
+
+def test_statistics_are_those_of_the_definitions_and_the_first_part_is_their_mean():
+    statistics = measure(Sentences(attention=SENTENCES_OF_WEIGHTS))
+
+    heads = head_scores(statistics)
+
+    for number, head in enumerate(heads):
+        assert list(head) == ["entropy", "coverage", "sharpness", "end", "backward"]
+        wanted = expected(SENTENCES_OF_WEIGHTS, number)
+        assert list(head.values()) == pytest.approx(wanted, rel=1e-12)
+    assert len({head["entropy"] for head in heads}) == NUM_HEADS
+    for name, mean in total_scores(statistics).items():
+        assert mean == pytest.approx(sum(head[name] for head in heads) / NUM_HEADS)
+
+
+@pytest.mark.parametrize(
+    ("weights", "wanted"),
+    [
+        (torch.eye(4), (0.0, 1.0, 1.0, 1 / 4, 0.0)),
+        (torch.full((3, 5), 0.2), (math.log(5), 3 / 5, 1 / 5, 1 / 5, 0.0)),
+        # One of three source tokens; EOS is none.
+        (torch.eye(4)[[1] * 6], (0.0, 1 / 3, 1.0, 0.0, 0.0)),
+        (torch.eye(4)[[3] * 3], (0.0, 0.0, 1.0, 1.0, 0.0)),
+        (torch.eye(3)[[1, 0, 2, 0]], (0.0, 1.0, 1.0, 1 / 4, 2 / 3)),
+    ],
+    ids=["diagonal", "uniform", "one token", "end", "to and fro"],
+)
+def test_simple_weights_have_known_statistics(weights, wanted):
+    [head] = head_scores(measure(Sentences(attention=[weights.double().unsqueeze(0).numpy()])))
+
+    assert list(head.values()) == pytest.approx(list(wanted))
+
+
+def test_low_precision_is_summed_up_in_double():
+    weights = np.full((1, 3000, 4), 0.25, dtype=np.float16)
+
+    [head] = head_scores(measure(Sentences(attention=[weights])))
+
+    assert head["entropy"] == pytest.approx(math.log(4), rel=1e-12)
