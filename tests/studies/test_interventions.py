@@ -69,7 +69,7 @@ def test_page_has_the_section_only_if_it_is_asked_for(findings):
 
     def titles(*found):
         page = study_page(runs, groups, comparisons, *found, name="x")
-        return [each["title"] for each in page["sections"]]
+        return [each.title for each in page["sections"]]
 
     assert "Interventions" not in titles()
     assert "Interventions" in titles(found)
