@@ -35,7 +35,7 @@ def read_test_set(config: TranslateConfig) -> list[tuple[str, str]]:
         sys.exit("error: input=FILE and reference=FILE must be given together, or neither")
     with ExitStack() as stack:
         windows = open_inputs(config, stack).windows(config.batch_size)
-        return [pair for window in windows for pair in window]
+        return [pair for window in windows for pair in window.pairs]
 
 
 def time_in_turn(runs: Sequence[Callable[[], object]], *, repeats: int) -> list[list[float]]:

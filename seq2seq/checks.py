@@ -152,7 +152,8 @@ class FieldType(NamedTuple):
     """The type, or several alternatives; without None, and `list` for any list."""
     is_optional: bool
     rules: tuple[Rule, ...]
-    marks: frozenset[Mark]
+    marks: frozenset[Enum]
+    """Members of `Mark`, or of another enumeration, whose meaning belongs to one command."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -222,7 +223,8 @@ def marks_of_keys(config: Config) -> dict[str, frozenset[Mark]]:
             found |= marks_of_keys(value)
         else:
             key = f"{config.section}.{name}".lstrip(".")
-            found[key] = field_type.marks or frozenset(config.marks)
+            own = frozenset(mark for mark in field_type.marks if isinstance(mark, Mark))
+            found[key] = own or frozenset(config.marks)
     return found
 
 
@@ -262,7 +264,7 @@ def _take_apart(hint: object) -> FieldType:
         inner, *added = get_args(hint)
         found = _take_apart(inner)
         rules = tuple(each for each in added if isinstance(each, Rule))
-        marks = frozenset(each for each in added if isinstance(each, Mark))
+        marks = frozenset(each for each in added if isinstance(each, Enum))
         return found._replace(rules=found.rules + rules, marks=found.marks | marks)
     if get_origin(hint) in (Union, UnionType):
         parts = [_take_apart(part) for part in get_args(hint)]

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
 
-from seq2seq.checks import Config, Count, FilePath, FilePaths, Range, Threads
+from seq2seq.checks import (
+    Config,
+    Count,
+    FilePath,
+    FilePaths,
+    Range,
+    Threads,
+    as_yaml,
+    field_types,
+)
 from seq2seq.cli.command_line import load_command
 from seq2seq.cli.outputs import check_overwrites
 from seq2seq.inference.windows import VERY_LONG
@@ -15,11 +24,8 @@ from seq2seq.runtime.devices import Device, Precision
 from seq2seq.search.config import DecodingConfig
 from seq2seq.search.registry import decoding_config_types
 
-_OF_WHOLE_LINES = ("reference", "prefixes", "alignments", "attention_plot", "attention_html")
 _SPLIT_LENGTH = 100
-_WITHOUT_RESUME = ("reference", "alignments", "attention_plot", "attention_html")
 _SHARD = re.compile("([1-9][0-9]{0,8})/([1-9][0-9]{0,8})")
-_PATHS = (*_OF_WHOLE_LINES, "input", "banned_phrases", "dictionary", "output", "gold")
 
 
 class OutputFormat(Enum):
@@ -51,49 +57,70 @@ class UnknownTokens(Enum):
     """Replace them by the source word with the most attention, or its entry in a dictionary."""
 
 
+class Use(Enum):
+    """The marks of keys: what a key stands for."""
+
+    read = "read"
+    """A file is read, so a translation continues only with the same content."""
+    written = "written"
+    """A file is written."""
+    free = "free"
+    """No translation depends on it: a translation continues with another value."""
+    constraint = "constraint"
+    """It constrains the search."""
+    whole_lines = "whole_lines"
+    """It needs a translation of each line, not of the line's sentences."""
+    whole_text = "whole_text"
+    """One process makes it of all translations."""
+    attention = "attention"
+    """It shows the attention of the model."""
+
+
 @dataclass(kw_only=True, slots=True, repr=False)
 class TranslateConfig(Config):
     """The configuration of translate.py."""
 
-    checkpoint: FilePaths
+    checkpoint: Annotated[FilePaths, Use.read]
     """A file, or a directory that contains best.pt; several make an ensemble."""
-    plugins: list[str]
+    plugins: Annotated[list[str], Use.read]
     """Python files that register the attention types and searches in use."""
     text: str | None
     """Text to translate in place of an input."""
-    input: FilePaths | None
+    input: Annotated[FilePaths | None, Use.read]
     """Files to translate; None: standard input."""
-    reference: FilePaths | None
+    reference: Annotated[FilePaths | None, Use.read, Use.whole_lines]
     """Files parallel to the input, scored as its translations; no search runs."""
-    prefixes: FilePaths | None
+    prefixes: Annotated[FilePaths | None, Use.read, Use.whole_lines, Use.constraint]
     """Files parallel to the input: the text each translation begins with, or an empty line."""
-    banned_phrases: FilePath | None
+    banned_phrases: Annotated[FilePath | None, Use.read, Use.constraint]
     """A file of phrases, one on each line, that no translation may contain."""
     unknown_words: UnknownTokens
-    dictionary: FilePath | None
+    dictionary: Annotated[FilePath | None, Use.read]
     """A file of source word, tab and target word, to translate unknown words."""
-    output: FilePaths | None
+    output: Annotated[FilePaths | None, Use.written, Use.free]
     """A file for all inputs, or one for each; None: standard output."""
     output_format: OutputFormat
-    alignments: FilePath | None
+    alignments: Annotated[FilePath | None, Use.written, Use.free, Use.whole_lines, Use.attention]
     """A file for the word links of the best translations, in Pharaoh format."""
-    attention_plot: FilePath | None
+    attention_plot: Annotated[FilePath | None, Use.whole_lines, Use.attention]
     """A directory for a picture of each translation's attention."""
-    attention_html: FilePath | None
+    attention_html: Annotated[
+        FilePath | None, Use.written, Use.whole_lines, Use.whole_text, Use.attention
+    ]
     """A file for a page that shows the attention of the best translations."""
-    gold: FilePath | None
+    gold: Annotated[FilePath | None, Use.read, Use.whole_text, Use.attention]
     """A file of gold links in Pharaoh format, to compare with the links of the reference."""
     gold_base: Annotated[int, Range(0, 1)]
     """Number of the first word in gold: 0 or 1."""
     shard: str | None
     """Part of the lines of a large input to translate: 3/16 is the third of 16 equal parts."""
-    resume: bool
-    """Keep finished lines beside the output in OUTPUT.partial, and continue from there."""
-    processes: Annotated[int, Range(1, 1_024)]
-    """Processes that share the windows of 64 batches, and the CPU threads."""
+    resume: Annotated[bool, Use.free]
+    """Keep finished parts beside the output in OUTPUT.partial, and translate the others."""
+    processes: Annotated[int, Range(1, 1_024), Use.free]
+    """Processes that share the parts of 64 batches, and the CPU threads."""
     batch_size: Count
     """Sentences translated together."""
-    progress: bool | None
+    progress: Annotated[bool | None, Use.free]
     """Show a bar on stderr; None: if stderr is a terminal and the translations go elsewhere."""
     long_lines: LongLines
     split_length: Count | None
@@ -110,15 +137,25 @@ class TranslateConfig(Config):
         Config.__post_init__(self)
         if reason := next(self._contradictions(), None):
             raise ValueError(reason)
-        read = ("checkpoint", "input", "reference", "prefixes", "banned_phrases")
         check_overwrites(
-            read={key: self._paths(key) for key in (*read, "dictionary", "gold")},
-            written={key: self._paths(key) for key in ("output", "alignments", "attention_html")},
+            read={key: self.paths(key) for key in self.given(Use.read)},
+            written={key: self.paths(key) for key in self.given(Use.written)},
         )
+
+    def given(self, use: Use) -> dict[str, str]:
+        """Return the keys with a mark that name a path, each as `key=value`."""
+        types = field_types(type(self))  # type: ignore[arg-type]  # a class has a hash
+        paths = {key: self.paths(key) for key, each in types.items() if use in each.marks}
+        return {key: f"{key}={shown(names)}" for key, names in paths.items() if names}
+
+    def paths(self, key: str) -> list[str]:
+        """Return the paths that a key names, which may be none."""
+        value: list[str] | str | None = getattr(self, key)
+        return [value] if isinstance(value, str) else value or []
 
     def _contradictions(self) -> Iterator[str]:
         """Say which keys exclude each other, would have no effect, or need another one."""
-        given = {key: f"{key}={shown(self._paths(key))}" for key in _PATHS if self._paths(key)}
+        given = self.given(Use.read) | self.given(Use.written)
         for key in ("input", "reference"):
             if self.text is not None and key in given:
                 way_out = "; give input=FILE, a file parallel to it" if key == "reference" else ""
@@ -126,7 +163,7 @@ class TranslateConfig(Config):
         num_inputs = len(self.input or [""])
         for key in ("reference", "prefixes", "output"):
             allowed = sorted({1, num_inputs} if key == "output" else {num_inputs})
-            if key in given and (number := len(self._paths(key))) not in allowed:
+            if key in given and (number := len(self.paths(key))) not in allowed:
                 yield (
                     f"{given[key]} names {number} files; give {' or '.join(map(str, allowed))}, "
                     f"because the number of inputs is {num_inputs}"
@@ -142,31 +179,15 @@ class TranslateConfig(Config):
                     "unknown_words=copy changes translations, but reference= scores them as they "
                     "are; remove one of them"
                 )
-            for key in [each for each in ("prefixes", "banned_phrases") if each in given]:
+            for each in self.given(Use.constraint).values():
                 yield (
-                    f"{given[key]} constrains a search, but with reference= no search runs; "
-                    "remove one of them"
+                    f"{each} constrains a search, but with reference= no search runs; remove one "
+                    "of them"
                 )
-        for key in [each for each in ("resume", "shard") if getattr(self, each)]:
-            if num_inputs != 1 or self.input is None:
-                yield f"{key}={getattr(self, key)} needs one input file; give input=FILE"
-        if self.processes > 1:
-            if self.input is None:
-                yield f"processes={self.processes} needs an input of many lines; give input=FILE"
-            if self.reference is not None:
-                yield f"processes={self.processes} searches, but {given['reference']} is scored"
-        if self.resume:
-            if len(self.output or ()) != 1:
-                yield "resume=true keeps lines beside the output; give output=FILE"
-            for key in [each for each in _WITHOUT_RESUME if each in given]:
-                yield f"{given[key]} cannot be continued; remove it or resume=true"
-        if self.shard is not None:
-            part, number = self.parts()
-            if not 1 <= part <= number:
-                yield f"shard={self.shard} must be PART/NUMBER, with a part from 1 to NUMBER: 3/16"
+        yield from self._contradictions_of_parts()
         shows_all = self.output_format is not OutputFormat.text
         if self.long_lines is LongLines.split:
-            whole = [given[key] for key in _OF_WHOLE_LINES if key in given]
+            whole = list(self.given(Use.whole_lines).values())
             whole += [f"output_format={self.output_format.value}"] if shows_all else []
             for each in whole:
                 yield (
@@ -186,6 +207,26 @@ class TranslateConfig(Config):
                 f"and choose decoding= one of {', '.join(sorted(types))}"
             )
 
+    def _contradictions_of_parts(self) -> Iterator[str]:
+        for key in [each for each in ("resume", "shard") if getattr(self, each)]:
+            if self.input is None or len(self.input) != 1:
+                yield f"{key}={as_yaml(getattr(self, key))} needs one input file; give input=FILE"
+        if self.processes > 1 and self.input is None:
+            yield f"processes={self.processes} needs an input of many lines; give input=FILE"
+        if self.resume and len(self.output or ()) != 1:
+            yield "resume=true keeps parts beside the output; give output=FILE"
+        if self.has_parts():
+            for each in self.given(Use.whole_text).values():
+                yield f"{each} needs one process from start to end, without resume=true"
+        if self.shard is not None:
+            part, number = self.shards()
+            if not 1 <= part <= number:
+                yield f"shard={self.shard} must be PART/NUMBER, with a part from 1 to NUMBER: 3/16"
+
+    def has_parts(self) -> bool:
+        """Return whether the input is translated in parts, each with files of its own."""
+        return self.resume or self.processes > 1
+
     def most_tokens(self) -> int:
         """Return the most tokens of a line that stays whole."""
         default = _SPLIT_LENGTH if self.long_lines is LongLines.split else VERY_LONG
@@ -194,17 +235,12 @@ class TranslateConfig(Config):
     def needs_whole_lines(self) -> bool:
         """Return whether an output has more of a line's translation than its text."""
         shows_all = self.output_format is not OutputFormat.text
-        return shows_all or any(self._paths(key) for key in _OF_WHOLE_LINES)
+        return shows_all or bool(self.given(Use.whole_lines))
 
-    def parts(self) -> tuple[int, int]:
-        """Return the part of the input to translate, from 1, and the number of parts."""
+    def shards(self) -> tuple[int, int]:
+        """Return the shard of the input to translate, from 1, and the number of shards."""
         found = _SHARD.fullmatch(self.shard or "1/1")
         return (int(found[1]), int(found[2])) if found else (0, 0)
-
-    def _paths(self, key: str) -> list[str]:
-        """Return the paths that a key names, which may be none."""
-        value: list[str] | str | None = getattr(self, key)
-        return [value] if isinstance(value, str) else value or []
 
 
 def load_translate_config(*arguments: str) -> TranslateConfig:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
@@ -29,7 +29,7 @@ from seq2seq.files.text import (
     open_text,
     parallel,
 )
-from seq2seq.inference.results import Translation
+from seq2seq.inference.results import Translation, as_json
 
 logger = logging.getLogger(__name__)
 
@@ -72,84 +72,71 @@ class Prompt:
         return False
 
 
-class Inputs:
-    """All inputs, one after another, and the prefixes or references parallel to them."""
+class Window(NamedTuple):
+    """Lines of an input that are available together."""
 
-    def __init__(
-        self,
-        sources: Sequence[LineReader | Prompt],
-        companions: Sequence[LineReader],
-        *,
-        first: int = 0,
-        stop: int | None = None,
-    ) -> None:
-        """Join the inputs.
+    pairs: list[tuple[str, str]]
+    """Each line with its prefix or reference, or an empty text."""
+    source: int
+    """Index of the input."""
+    line: int
+    """Index of the first line in its input."""
+    number: int
+    """Index of the first line among the lines of all inputs."""
+    names: tuple[str, str]
+    """Names of the input and of the file parallel to it."""
+
+    def line_name(self, index: int, *, side: int = 0) -> str:
+        """Return file and line of a line of the window: `input=a.de:3`.
 
         Args:
-            sources: Inputs to translate.
-            companions: A file of prefixes or references for each input, or none at all.
-            first: Lines to leave out at the start; 0, unless there is one input.
-            stop: Index behind the last line to translate; None: all.
+            index: Index in the window.
+            side: 0 names the input, 1 the file parallel to it.
         """
-        self._sources = sources
-        self._companions = companions
-        self.first = first
-        self.stop = stop
-        self._num_read = [first] * len(sources)
+        return f"{self.names[side]}:{self.line + index + 1}"
 
-    def skip(self, num_lines: int) -> None:
-        """Begin some lines later."""
-        self.first += num_lines
-        self._num_read = [self.first]
 
-    def windows(self, size: int) -> Iterator[list[tuple[str, str]]]:
-        """Yield lines of an input that are available together, each with its prefix or reference.
+class Inputs(NamedTuple):
+    """All inputs, one after another, and the prefixes or references parallel to them."""
+
+    sources: Sequence[LineReader | Prompt]
+    companions: Sequence[LineReader] = ()
+    """A file of prefixes or references for each input, or none at all."""
+    first: int = 0
+    """Lines to leave out at the start; 0, unless there is one input."""
+    stop: int | None = None
+    """Index behind the last line to translate; None: all."""
+
+    def windows(self, size: int) -> Iterator[Window]:
+        """Yield the lines of each input in windows.
 
         A window ends after `size` lines, where the next line has not arrived yet, and at the end
-        of its input. Without companions, the second text of each pair is empty. An input without
-        lines is named in a warning.
+        of its input. An input without lines is named in a warning.
 
         Raises:
             ValueError: An input and its companion do not have equally many lines.
         """
-        for index, source in enumerate(self._sources):
+        number = self.first
+        for index, source in enumerate(self.sources):
             pairs: Iterator[tuple[str, str]] = ((line, "") for line in source)
-            if self._companions:
-                other = self._companions[index]
-                pairs = parallel(source, other, names=(source.name, other.name))
-            window = []
+            names = (source.name, "")
+            if self.companions:
+                names = (source.name, self.companions[index].name)
+                pairs = parallel(source, self.companions[index], names=names)
+            start = number - self.first  # the lines of earlier inputs
+            window: list[tuple[str, str]] = []
             for pair in islice(pairs, self.first, self.stop):
-                self._num_read[index] += 1
                 window.append(pair)
                 if len(window) == size or not source.has_more():
-                    yield window
+                    yield Window(window, index, number - start, number, names)
+                    number += len(window)
                     window = []
             if window:  # more lines follow, which are not to be translated
-                yield window
+                yield Window(window, index, number - start, number, names)
+                number += len(window)
             is_wanted = self.stop != 0 and not isinstance(source, Prompt)
-            if is_wanted and not self._num_read[index]:
+            if is_wanted and number == start:
                 logger.warning("%s has no lines, so there is nothing to translate", source.name)
-
-    def find_line(self, index: int) -> tuple[int, int]:
-        """Return the index of the input and of the line in it, given the index among all lines.
-
-        All indices count from 0; the line was read.
-        """
-        for source, num_read in enumerate(self._num_read):
-            if index < num_read:
-                return source, index
-            index -= num_read
-        raise IndexError("this line was not read yet")
-
-    def line_name(self, index: int) -> str:
-        """Return file and line of a line: `input=a.de:3`."""
-        source, line = self.find_line(index)
-        return f"{self._sources[source].name}:{line + 1}"
-
-    def companion_name(self, index: int) -> str:
-        """Return file and line of the companion of a line: `prefixes=a.en:3`."""
-        source, line = self.find_line(index)
-        return f"{self._companions[source].name}:{line + 1}"
 
 
 def open_inputs(config: TranslateConfig, stack: ExitStack) -> Inputs:
@@ -177,7 +164,7 @@ def open_inputs(config: TranslateConfig, stack: ExitStack) -> Inputs:
         )
     companions = [stack.enter_context(open_lines(path, key=key)) for path in paths]
     first, stop = _lines_of_shard(config)
-    return Inputs(sources, companions, first=first, stop=stop)
+    return Inputs(sources, companions, first, stop)
 
 
 def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
@@ -185,7 +172,7 @@ def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
 
     The parts of an input differ by at most one line.
     """
-    part, number = config.parts()
+    part, number = config.shards()
     if number == 1:
         return 0, None
     assert config.input is not None, "checked by the configuration"
@@ -215,7 +202,7 @@ def format_translation(config: TranslateConfig, translation: Translation, *, ind
     As text, a scored reference is its log-probability.
     """
     if config.output_format is OutputFormat.json:
-        lines = [_json(translation)]
+        lines = [json.dumps(as_json(translation), ensure_ascii=False)]
     elif config.output_format is OutputFormat.nbest:
         found = translation.hypotheses
         lines = [f"{index} ||| {each.text} ||| {each.score:.6f}" for each in found]
@@ -226,32 +213,6 @@ def format_translation(config: TranslateConfig, translation: Translation, *, ind
     return "".join(f"{line}\n" for line in lines).encode("utf-8", errors="replace")
 
 
-def _json(translation: Translation) -> str:
-    hypotheses = [
-        {
-            "text": found.text,
-            "score": found.score,
-            "log_probability": found.log_probability,
-            "finished": found.finished,
-            "tokens": found.tokens,
-            "token_log_probabilities": [round(value, 6) for value in found.token_log_probabilities],
-            # (heads, target tokens, source tokens)
-            "attention": [
-                [[round(weight, 6) for weight in row] for row in head]
-                for head in found.attention_weights.tolist()
-            ],
-        }
-        for found in translation.hypotheses
-    ]
-    content = {
-        "source": translation.source,
-        "source_tokens": translation.source_tokens,
-        "unknown_tokens": translation.num_unknown_tokens,
-        "hypotheses": hypotheses,
-    }
-    return json.dumps(content, ensure_ascii=False)
-
-
 class TranslationProgress:
     """Counts sentences and measures the time since its construction."""
 
@@ -260,12 +221,17 @@ class TranslationProgress:
         self._num_sentences = 0
         self._start = time.perf_counter()
 
-    def advance(self, translation: Translation) -> None:
-        """Count a translation."""
-        self._num_sentences += 1
+    def advance(self, *lines: str, is_new: bool = True) -> None:
+        """Count lines that are translated.
+
+        Args:
+            lines: Their text.
+            is_new: Whether this process has translated them.
+        """
+        self._num_sentences += is_new * len(lines)
         count, _, rate = self._figures()
         self._bar.set_description_str(f"{count}, {rate}", refresh=False)
-        self._bar.update(len(translation.source.encode(errors="replace")) + 1)
+        self._bar.update(sum(len(line.encode(errors="replace")) + 1 for line in lines))
 
     def log_speed(self) -> None:
         """Log the speed in one line if there were many sentences."""

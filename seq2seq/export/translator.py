@@ -27,7 +27,7 @@ from seq2seq.inference.results import (
     encode_lines,
     make_translation,
 )
-from seq2seq.inference.windows import map_batches
+from seq2seq.inference.windows import cut_batches, in_order
 from seq2seq.search.config import BeamConfig, DecodingConfig, Hypothesis
 
 
@@ -103,15 +103,15 @@ class OnnxTranslator:
         empty = [Hypothesis([], 0.0, 0.0, True, weights, [0.0])]
 
         def translate_batch(batch: list[EncodedLine]) -> list[Translation]:
+            if not batch[0].ids:  # nor has any other line of the batch a token
+                return [make(line, empty) for line in batch]
             found = search(self.graphs, [line.ids for line in batch], decoding)
             return list(map(make, batch, found))
 
         lines = encode_lines(check_sentences(sentences), self.source_tokenizer)
-        known = {row: make(line, empty) for row, line in enumerate(lines) if not line.ids}
-        lengths = [len(line.ids) for line in lines]
-        return list(
-            map_batches(translate_batch, lines, lengths=lengths, batch_size=batch_size, known=known)
-        )
+        batches = cut_batches([len(line.ids) for line in lines], batch_size)
+        found = (translate_batch([lines[row] for row in rows]) for rows in batches)
+        return list(in_order(batches, found))
 
 
 class _Graphs:

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from seq2seq.data.tokenizers.interface import Tokenizer
@@ -24,13 +25,21 @@ class PrefixError(ValueError):
 
 
 class PrefixEncoder:
-    """Encodes the prefixes of a stream and counts those that have no effect or unknown tokens."""
+    """Encodes the prefixes of a stream and counts those that have no effect or unknown tokens.
 
-    def __init__(self, tokenizer: Tokenizer, decoding: DecodingConfig) -> None:
-        """Use the target tokenizer and the length limit of the search."""
+    Args:
+        tokenizer: The target tokenizer.
+        decoding: The search, for its length limit.
+        counts: Numbers of the stream.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, decoding: DecodingConfig, counts: Counter[str]
+    ) -> None:
         self._tokenizer = tokenizer
         self._decoding = decoding
-        self._num_lines = self._num_unknown = self._num_useless = 0
+        self._counts = counts
+        self._num_lines = 0
 
     def encode(self, prefixes: Sequence[str], sources: Sequence[EncodedLine]) -> list[EncodedLine]:
         """Encode prefixes, without the whitespace around them.
@@ -52,28 +61,12 @@ class PrefixEncoder:
                     "shorten it, or raise "
                     f"decoding.max_length_offset={self._decoding.max_length_offset}",
                 )
-            self._num_unknown += UNK in prefix.ids
+            self._counts["prefixes_unknown"] += UNK in prefix.ids
             if prefix.ids and not source.ids:
-                self._num_useless += 1
+                self._counts["prefixes_useless"] += 1
                 encoded[row] = EncodedLine("", [])
         self._num_lines += len(encoded)
         return encoded
-
-    def report(self) -> None:
-        """Log how many prefixes have unknown tokens or no effect."""
-        if self._num_unknown:
-            logger.warning(
-                "prefixes with text outside the model's vocabulary, which becomes unknown tokens: "
-                "%d of %d; use other words",
-                self._num_unknown,
-                self._num_lines,
-            )
-        if self._num_useless:
-            logger.warning(
-                "prefixes of lines without text, whose translations are empty: %d of %d",
-                self._num_useless,
-                self._num_lines,
-            )
 
 
 class BannedPhrases:
@@ -115,21 +108,10 @@ class BannedPhrases:
             )
         choices = "|".join(map(re.escape, texts))
         self._pattern = re.compile(rf"(?<!\w)(?:{choices})(?!\w)") if texts else None
-        self._num_translations = self._num_violations = 0
 
-    def check(self, translation: Translation) -> None:
-        """Count the translation, and whether a hypothesis contains a phrase."""
-        self._num_translations += 1
-        if self._pattern is not None:
-            texts = (found.text for found in translation.hypotheses)
-            self._num_violations += any(self._pattern.search(text) for text in texts)
-
-    def report(self) -> None:
-        """Log how many translations contain a phrase."""
-        if self._num_violations:
-            logger.warning(
-                "translations that still contain a banned phrase, tokenized differently or in a "
-                "required prefix: %d of %d; ban a longer phrase, or its beginning",
-                self._num_violations,
-                self._num_translations,
-            )
+    def occur_in(self, translation: Translation) -> bool:
+        """Return whether a hypothesis contains a phrase."""
+        pattern = self._pattern
+        return pattern is not None and any(
+            pattern.search(found.text) for found in translation.hypotheses
+        )

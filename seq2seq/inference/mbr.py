@@ -3,33 +3,16 @@
 from collections.abc import Sequence
 
 import numpy as np
-from torch import Tensor
 
 from seq2seq.data.tokenizers.interface import Tokenizer
 from seq2seq.evaluation.metrics import chrf_of_each_other
-from seq2seq.inference.ensemble import Ensemble
-from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.config import DecodingConfig, Hypothesis, MbrConfig
-from seq2seq.search.registry import search
 
 
-def search_texts(
-    model: Seq2Seq | Ensemble,
-    source_ids: Tensor,
-    source_mask: Tensor,
-    config: DecodingConfig,
-    *,
-    tokenizer: Tokenizer,
-    prefixes: Sequence[Sequence[int]] = (),
-    banned: Sequence[Sequence[int]] = (),
+def rank_by_text(
+    found: list[list[Hypothesis]], config: DecodingConfig, tokenizer: Tokenizer
 ) -> list[list[Hypothesis]]:
-    """Search as `search` does, and with `decoding=mbr` rank by the texts of the hypotheses.
-
-    Args:
-        model: As in `search`; so are the other arguments.
-        tokenizer: Target tokenizer.
-    """
-    found = search(model, source_ids, source_mask, config, prefixes=prefixes, banned=banned)
+    """Return the hypotheses of each sentence; with `decoding=mbr` their texts rank them."""
     if not isinstance(config, MbrConfig):
         return found
     return [rank_by_utility(hypotheses, config, tokenizer) for hypotheses in found]

@@ -118,6 +118,38 @@ def encode_lines(lines: Sequence[str], tokenizer: TextTokenizer) -> list[Encoded
     ]
 
 
+def as_json(translation: Translation, *, has_attention: bool = True) -> dict[str, object]:
+    """Return a translation as a JSON object, with numbers of six digits.
+
+    Args:
+        translation: The translation.
+        has_attention: Whether the object has the attention weights: (N, T, S).
+    """
+    hypotheses: list[dict[str, object]] = []
+    for found in translation.hypotheses:
+        by_token = [round(value, 6) for value in found.token_log_probabilities]
+        hypothesis = {
+            "text": found.text,
+            "score": found.score,
+            "log_probability": found.log_probability,
+            "finished": found.finished,
+            "tokens": found.tokens,
+            "token_log_probabilities": by_token,
+        }
+        if has_attention:
+            heads = found.attention_weights.tolist()
+            hypothesis["attention"] = [
+                [[round(weight, 6) for weight in row] for row in head] for head in heads
+            ]
+        hypotheses.append(hypothesis)
+    return {
+        "source": translation.source,
+        "source_tokens": translation.source_tokens,
+        "unknown_tokens": translation.num_unknown_tokens,
+        "hypotheses": hypotheses,
+    }
+
+
 def make_translation(
     source: EncodedLine,
     hypotheses: Sequence[Hypothesis],

@@ -1,15 +1,10 @@
 """Split long lines into sentences, and join the translations of the sentences."""
 
-import logging
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable
 
 from seq2seq.inference.results import Translation
-from seq2seq.inference.windows import VERY_LONG, cut_windows
-
-logger = logging.getLogger(__name__)
+from seq2seq.inference.windows import VERY_LONG
 
 _STOPS = ".!?\u2026\u061f\u06d4\u0964\u1362"
 """Marks that end a sentence if a space follows: . ! ? and their counterparts in other scripts."""
@@ -35,104 +30,40 @@ _LAST_WORD = re.compile(r"\w*\.\Z")
 class SentenceSplitter:
     """Splits lines of many tokens at the ends of their sentences.
 
-    Translate the windows that `split` yields and pass the translations to `join`, which returns
-    one translation for each line. Sentences of more than `VERY_LONG` tokens are cut too.
+    Sentences of more than `VERY_LONG` tokens are cut too.
+
+    Args:
+        split_length: Most tokens of a line that stays whole.
+        num_tokens: Returns the number of tokens of a line.
+        leading_symbols: Returns the start of a line that each of its sentences needs, such as the
+            tag of a language.
     """
 
     def __init__(
         self,
-        batch_size: int,
         *,
         split_length: int,
         num_tokens: Callable[[str], int],
         leading_symbols: Callable[[str], str] = lambda line: "",
-        name_line: Callable[[int], str] = lambda index: f"line {index + 1}",
-        may_split: bool = True,
     ) -> None:
-        """Split lines of more than `split_length` tokens, as counted by `num_tokens`.
-
-        Args:
-            batch_size: Sentences of a batch, which bounds the size of a window.
-            split_length: Most tokens of a line that stays whole.
-            num_tokens: Returns the number of tokens of a line.
-            leading_symbols: Returns the start of a line that each of its sentences needs, such as
-                the tag of a language.
-            name_line: Returns the name of a line in messages, given its index.
-            may_split: Whether lines may be split; otherwise long ones are errors.
-        """
-        self._batch_size = batch_size
+        self.most_tokens = max(split_length, VERY_LONG)
+        """Most tokens of a sentence."""
         self._split_length = split_length
         self._num_tokens = num_tokens
         self._leading_symbols = leading_symbols
-        self._name_line = name_line
-        self._may_split = may_split
-        self._num_lines = 0
-        self._cut_lines: list[int] = []
-        self._split_line = partial(
-            split_line,
-            split_length=split_length,
-            num_tokens=num_tokens,
-            leading_symbols=leading_symbols,
+
+    def split(self, line: str) -> tuple[list[str], bool]:
+        """Return the sentences of a line, and whether it was too long to translate."""
+        sentences = split_line(
+            line,
+            split_length=self._split_length,
+            num_tokens=self._num_tokens,
+            leading_symbols=self._leading_symbols,
         )
-        self._pending: deque[tuple[str, int]] = deque()  # lines and numbers of their sentences
-
-    def split(
-        self, windows: Iterable[Sequence[tuple[str, str]]]
-    ) -> Iterator[Sequence[tuple[str, str]]]:
-        """Yield windows of sentences for windows of lines.
-
-        Args:
-            windows: Pairs of a line and its prefix, which belongs to its first sentence.
-
-        Raises:
-            ValueError: A line is too long and may not be split.
-        """
-        for window in windows:
-            sentences = (
-                (part, prefix if number == 0 else "")
-                for line, prefix in window
-                for number, part in enumerate(self._split(line))
-            )
-            yield from cut_windows(sentences, self._batch_size)
-
-    def join(self, translations: Iterable[Translation]) -> Iterator[Translation]:
-        """Join the translated sentences of each line with spaces.
-
-        Only the text of a joined translation is meaningful, not its score or attention.
-        """
-        parts: list[Translation] = []
-        for translation in translations:
-            parts.append(translation)
-            line, num_sentences = self._pending[0]
-            if len(parts) == num_sentences:
-                self._pending.popleft()
-                yield _join(line, parts)
-                parts = []
-        if self._cut_lines:
-            logger.warning(
-                "lines of more than %s tokens that were split: %d, the first is %s; raise "
-                "split_length to keep such lines whole",
-                f"{max(self._split_length, VERY_LONG):,}",
-                len(self._cut_lines),
-                self._name_line(self._cut_lines[0]),
-            )
-
-    def _split(self, line: str) -> list[str]:
-        sentences = self._split_line(line)
-        most_tokens = max(self._split_length, VERY_LONG)
-        parts = [part for sentence in sentences for part in self._cut(sentence, most_tokens)]
-        if len(parts) > 1:
-            if not self._may_split:
-                raise ValueError(
-                    f"{self._name_line(self._num_lines)}: the line has "
-                    f"{self._num_tokens(line):,} tokens, more than {self._split_length:,}; break "
-                    "it, or raise split_length: time and memory grow with the square of the length"
-                )
-            if len(parts) > len(sentences) or self._split_length >= VERY_LONG:
-                self._cut_lines.append(self._num_lines)
-        self._num_lines += 1
-        self._pending.append((line, len(parts)))
-        return parts
+        parts = [part for each in sentences for part in self._cut(each, self.most_tokens)]
+        has_long_sentence = len(parts) > len(sentences)
+        was_whole = len(parts) == 1
+        return parts, has_long_sentence or not (was_whole or self._split_length < VERY_LONG)
 
     def _cut(self, sentence: str, most_tokens: int) -> list[str]:
         """Return a sentence, or parts of some words if it has too many tokens."""
@@ -195,7 +126,11 @@ def _is_end(before: str, following: str) -> bool:
     return not (is_short_number or is_initial or word.lower() in ABBREVIATIONS)
 
 
-def _join(line: str, parts: list[Translation]) -> Translation:
+def join_sentences(line: str, parts: list[Translation]) -> Translation:
+    """Join the translated sentences of a line with spaces.
+
+    Only the text of a joined translation is meaningful, not its score or attention.
+    """
     if len(parts) == 1:
         return parts[0]
     texts = [part.text for part in parts]

@@ -6,6 +6,7 @@
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import chain
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from seq2seq.evaluation.alignment import word_links
 from seq2seq.evaluation.measures import Sentences
 from seq2seq.files.links import GoldLinks, Links
 from seq2seq.inference.ensemble import Ensemble
+from seq2seq.inference.lexical_constraints import BannedPhrases
 from seq2seq.inference.results import EncodedLine, TranslatedHypothesis, Translation
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.config import DecodingConfig, Hypothesis
@@ -83,78 +85,92 @@ def read_sentences(
     return found
 
 
+_WARNINGS = {
+    "prefixes_unknown": (
+        "prefixes with text outside the model's vocabulary, which becomes unknown tokens: "
+        "%(prefixes_unknown)d of %(sentences)d; use other words"
+    ),
+    "prefixes_useless": (
+        "prefixes of lines without text, whose translations are empty: %(prefixes_useless)d of "
+        "%(sentences)d"
+    ),
+    "banned": (
+        "translations that still contain a banned phrase, tokenized differently or in a required "
+        "prefix: %(banned)d of %(sentences)d; ban a longer phrase, or its beginning"
+    ),
+    "unknown": (
+        "source tokens that are unknown to the model, which translates the rest: %(unknown)d of "
+        "%(tokens)d, sentences with them: %(with_unknown)d of %(sentences)d; check the language "
+        "and the characters of the input"
+    ),
+    "target_unknown": (
+        "target tokens that are unknown to the model, and are scored as %(mark)s: "
+        "%(target_unknown)d of %(target_tokens)d"
+    ),
+    "untagged": (
+        "sentences that do not begin with a tag of the training text (%(tags)s): %(untagged)d of "
+        "%(sentences)d; put the right one before each line"
+    ),
+    "cut": (
+        "translations that reached the length limit: %(cut)d of %(sentences)d; raise "
+        "decoding.max_length_ratio=%(max_length_ratio)s or "
+        "decoding.max_length_offset=%(max_length_offset)s for longer ones"
+    ),
+    "one_sided": (
+        "pairs with text on one side only: %(one_sided)d of %(sentences)d; check that both sides "
+        "are parallel"
+    ),
+}
+"""The warning for each number that is above 0."""
+
+
 class StreamCounts:
-    """Count the translations of a stream whose input or length deserves a warning.
+    """Counts the translations of a stream whose input or length deserves a warning.
 
     Args:
         tags: If every source of the training text began with a tag, these tags.
         decoding: The search, whose length limit may cut translations; None for scored pairs.
+        banned: Phrases that no translation should contain.
     """
 
-    def __init__(self, tags: Sequence[str], decoding: DecodingConfig | None) -> None:
+    def __init__(
+        self,
+        tags: Sequence[str],
+        decoding: DecodingConfig | None,
+        banned: BannedPhrases | None = None,
+    ) -> None:
+        self.numbers: Counter[str] = Counter()
+        """They may be added to the numbers of another part of the stream."""
         self._tags = tuple(tags)
         self._decoding = decoding
-        self._counts: Counter[str] = Counter()
+        self._banned = banned
 
     def add(self, translation: Translation) -> None:
         """Count a translation."""
         source_ids, best = translation.source_ids, translation.best
         num_unknown = translation.num_unknown_tokens
         is_tagged = translation.source.lstrip().startswith(self._tags)
-        self._counts.update(
+        is_scored = self._decoding is None
+        self.numbers.update(
             sentences=1,
             tokens=len(source_ids),
             unknown=num_unknown,
             with_unknown=num_unknown > 0,
             untagged=bool(self._tags and source_ids and not is_tagged),
             cut=not best.finished,
-            one_sided=self._decoding is None and bool(source_ids) != bool(best.ids),
+            one_sided=is_scored and bool(source_ids) != bool(best.ids),
             target_tokens=len(best.ids),
-            target_unknown=best.ids.count(UNK) if self._decoding is None else 0,
+            target_unknown=best.ids.count(UNK) if is_scored else 0,
+            banned=self._banned is not None and self._banned.occur_in(translation),
         )
 
     def report(self) -> None:
         """Log a warning for each number above 0."""
-        counts = self._counts
-        if counts["unknown"]:
-            logger.warning(
-                "source tokens that are unknown to the model, which translates the rest: %d of %d, "
-                "sentences with them: %d of %d; check the language and the characters of the input",
-                counts["unknown"],
-                counts["tokens"],
-                counts["with_unknown"],
-                counts["sentences"],
-            )
-        if counts["target_unknown"]:
-            logger.warning(
-                "target tokens that are unknown to the model, and are scored as %s: %d of %d",
-                SPECIAL_TOKENS[UNK],
-                counts["target_unknown"],
-                counts["target_tokens"],
-            )
-        if counts["untagged"]:
-            logger.warning(
-                "sentences that do not begin with a tag of the training text (%s): %d of %d; put "
-                "the right one before each line",
-                ", ".join(self._tags),
-                counts["untagged"],
-                counts["sentences"],
-            )
-        if self._decoding is not None and counts["cut"]:
-            logger.warning(
-                "translations that reached the length limit: %d of %d; raise "
-                "decoding.max_length_ratio=%s or decoding.max_length_offset=%s for longer ones",
-                counts["cut"],
-                counts["sentences"],
-                self._decoding.max_length_ratio,
-                self._decoding.max_length_offset,
-            )
-        if counts["one_sided"]:
-            logger.warning(
-                "pairs with text on one side only: %d of %d; check that both sides are parallel",
-                counts["one_sided"],
-                counts["sentences"],
-            )
+        limits = {} if self._decoding is None else asdict(self._decoding)
+        values = {**limits, "tags": ", ".join(self._tags), "mark": SPECIAL_TOKENS[UNK]}
+        for name, warning in _WARNINGS.items():
+            if self.numbers[name]:
+                logger.warning(warning, values | self.numbers)
 
 
 _ROWS = 1024

@@ -5,9 +5,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -21,7 +19,7 @@ from seq2seq.files.links import Links
 from seq2seq.files.text import parallel
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixEncoder
-from seq2seq.inference.mbr import search_texts
+from seq2seq.inference.mbr import rank_by_text
 from seq2seq.inference.quantization import quantize
 from seq2seq.inference.results import (
     EncodedLine,
@@ -37,7 +35,7 @@ from seq2seq.inference.translation import (
     attention_links,
     score_targets,
 )
-from seq2seq.inference.windows import cut_windows, ignore, map_batches
+from seq2seq.inference.windows import cut_batches, cut_windows, ignore, in_order
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import (
@@ -48,24 +46,13 @@ from seq2seq.runtime.numerics import (
     memory_errors_named,
 )
 from seq2seq.search.config import DecodingConfig, GreedyConfig, Hypothesis
+from seq2seq.search.registry import search
 
 logger = logging.getLogger(__name__)
 
 
-Window = Sequence[tuple[str, str]]
-"""Pairs of a source line and a target text that are available together."""
 OnTranslation = Callable[[Translation], None]
-
-
-class WindowProcesses(Protocol):
-    """Processes that hold a copy of the translator each."""
-
-    def map(
-        self,
-        function: Callable[["Translator", list[EncodedPair]], Iterable[Translation]],
-        windows: Iterator[list[EncodedPair]],
-    ) -> Iterator[list[Translation]]:
-        """Apply a function to each window, and yield the results in order."""
+_MapBatches = Callable[..., Iterator[list[Translation]]]
 
 
 class Translator:
@@ -106,12 +93,15 @@ class Translator:
         numerics = numerics or choose_numerics(Device.auto, Precision.fp32)
         self.tokenizers = tokenizers
         self.decoding = decoding or GreedyConfig()
-        self._tags = tags
+        self.tags = tags
         self._num_parameters = count_parameters(model)  # int8 replaces some
         if numerics.precision is Precision.int8:
             quantize(model)
         self._numerics = numerics
         self._model = model.to(numerics.device).eval()
+        # On CUDA all threads would wait for the same stream.
+        self._map: _MapBatches = map_in_threads if numerics.device.type == "cpu" else map
+        self._empty = Hypothesis([], 0.0, 0.0, True, torch.zeros(self.num_heads, 1, 1), [0.0])
 
     def __repr__(self) -> str:
         source, target = map(len, self.tokenizers)
@@ -177,8 +167,9 @@ class Translator:
         *,
         batch_size: int = 64,
         prefixes: Iterable[str] | None = None,
-        banned_phrases: Sequence[str] = (),
+        banned_phrases: Sequence[str] | BannedPhrases = (),
         on_translation: OnTranslation = ignore,
+        counts: StreamCounts | None = None,
     ) -> Iterator[Translation]:
         """Yield the translation of each line, in order.
 
@@ -192,6 +183,8 @@ class Translator:
                 where a word ends; an empty prefix leaves the translation free.
             banned_phrases: Phrases that no translation may contain; see `BannedPhrases`.
             on_translation: Called with each translation as soon as it is known, in any order.
+            counts: Counts the translations, if the lines are part of a longer stream; None logs
+                the warnings about these lines at their end.
 
         Raises:
             ValueError: A prefix is too long, a phrase is empty, the numbers of lines and
@@ -202,82 +195,27 @@ class Translator:
         free = ((line, "") for line in lines)
         names = ("lines", "prefixes")
         pairs = free if prefixes is None else parallel(lines, prefixes, names=names)
-        return self.translate_windows(
-            cut_windows(pairs, batch_size),
-            decoding,
-            batch_size=batch_size,
-            banned_phrases=banned_phrases,
-            on_translation=on_translation,
-        )
-
-    def translate_windows(
-        self,
-        windows: Iterable[Window],
-        decoding: DecodingConfig | None = None,
-        *,
-        batch_size: int = 64,
-        banned_phrases: Sequence[str] = (),
-        on_translation: OnTranslation = ignore,
-        processes: WindowProcesses | None = None,
-    ) -> Iterator[Translation]:
-        """Like `translate`, for a stream that is read in windows.
-
-        Args:
-            windows: Lists of pairs of a line and its prefix, such as the lines of a pipe that
-                have arrived so far.
-            decoding: As in `translate`; so are the arguments that follow.
-            processes: They search the windows in place of this process.
-        """
         decoding = decoding or self.decoding
-        prefixes = PrefixEncoder(self.tokenizers.target, decoding)
-        banned = BannedPhrases(banned_phrases, self.tokenizers.target)
-        counts = StreamCounts(self._tags, decoding)
-
-        def encode(window: Window) -> list[EncodedPair]:
-            sources = encode_lines([line for line, _ in window], self.tokenizers.source)
-            targets = prefixes.encode([prefix for _, prefix in window], sources)
-            return list(map(EncodedPair, sources, targets))
-
-        search_window = partial(
-            Translator.search_window,
-            decoding=decoding,
-            banned_ids=banned.id_rows,
-            batch_size=batch_size,
-        )
-        # A loop would hold a window while the next one is read.
-        encoded = map(encode, windows)
-        if processes is None:
-            translate_window = partial(search_window, self, on_translation=on_translation)
-            found_windows: Iterator[Iterable[Translation]] = map(translate_window, encoded)
-        else:
-            found_windows = processes.map(search_window, encoded)
-        for found in chain.from_iterable(found_windows):
-            if processes is not None:
-                on_translation(found)
-            banned.check(found)
-            counts.add(found)
-            yield found
-        prefixes.report()
-        banned.report()
-        counts.report()
-
-    def search_window(
-        self,
-        pairs: list[EncodedPair],
-        *,
-        decoding: DecodingConfig,
-        banned_ids: Sequence[Sequence[int]],
-        batch_size: int,
-        on_translation: OnTranslation = ignore,
-    ) -> Iterator[Translation]:
-        """Yield the translations of a window of lines and prefixes that are encoded."""
+        banned = banned_phrases
+        if not isinstance(banned, BannedPhrases):
+            banned = BannedPhrases(banned, self.tokenizers.target)
+        known = counts or StreamCounts(self.tags, decoding, banned)
+        encoder = PrefixEncoder(self.tokenizers.target, decoding, known.numbers)
         search_batch = partial(
             self.search_batch,
             decoding=decoding,
-            banned_ids=banned_ids,
+            banned_ids=banned.id_rows,
             way_out=f"lower batch_size={batch_size}",
         )
-        return self._map_batches(search_batch, pairs, batch_size, on_translation)
+        for window in cut_windows(pairs, batch_size):
+            sources = encode_lines([line for line, _ in window], self.tokenizers.source)
+            targets = encoder.encode([prefix for _, prefix in window], sources)
+            encoded = list(map(EncodedPair, sources, targets))
+            for found in self._map_batches(search_batch, encoded, batch_size, on_translation):
+                known.add(found)
+                yield found
+        if counts is None:
+            known.report()
 
     def search_batch(
         self,
@@ -287,7 +225,7 @@ class Translator:
         banned_ids: Sequence[Sequence[int]] = (),
         way_out: str,
     ) -> list[Translation]:
-        """Translate lines with their prefixes at once.
+        """Translate lines with their prefixes at once; without any token, the model is not used.
 
         Args:
             batch: Encoded lines and prefixes.
@@ -295,15 +233,17 @@ class Translator:
             banned_ids: Token ids of the phrases that no translation may contain.
             way_out: What to do if the batch does not fit into the memory of a GPU.
         """
+        if not any(pair.length for pair in batch):
+            return [self._scored(pair, self._empty) for pair in batch]
         with self._computing(batch, way_out):
-            found = search_texts(
+            found = search(
                 self._model,
                 *self._pad([pair.source for pair in batch]),
                 decoding,
-                tokenizer=self.tokenizers.target,
                 prefixes=[pair.target.ids for pair in batch],
                 banned=banned_ids,
             )
+        found = rank_by_text(found, decoding, self.tokenizers.target)
         return [
             make_translation(pair.source, hypotheses, tokenizers=self.tokenizers)
             for pair, hypotheses in zip(batch, found, strict=True)
@@ -315,6 +255,7 @@ class Translator:
         *,
         batch_size: int = 64,
         on_translation: OnTranslation = ignore,
+        counts: StreamCounts | None = None,
     ) -> Iterator[Translation]:
         """Yield each pair's target as the only translation of its source, teacher-forced.
 
@@ -325,36 +266,24 @@ class Translator:
             pairs: Any number of pairs of a source and a target line.
             batch_size: Pairs scored together.
             on_translation: Called with each translation as soon as it is known, in any order.
+            counts: As in `translate`.
         """
-        return self.score_windows(
-            cut_windows(pairs, batch_size), batch_size=batch_size, on_translation=on_translation
-        )
-
-    def score_windows(
-        self,
-        windows: Iterable[Window],
-        *,
-        batch_size: int = 64,
-        on_translation: OnTranslation = ignore,
-    ) -> Iterator[Translation]:
-        """Like `score`, for a stream that is read in windows."""
-        counts = StreamCounts(self._tags, None)
-
+        known = counts or StreamCounts(self.tags, None)
         score_batch = partial(self.score_batch, way_out=f"lower batch_size={batch_size}")
-
-        def score_window(window: Window) -> Iterator[Translation]:
+        for window in cut_windows(pairs, batch_size):
             sources = encode_lines([source for source, _ in window], self.tokenizers.source)
             targets = encode_lines([target for _, target in window], self.tokenizers.target)
-            pairs = list(map(EncodedPair, sources, targets))
-            return self._map_batches(score_batch, pairs, batch_size, on_translation)
-
-        for scored in chain.from_iterable(map(score_window, windows)):
-            counts.add(scored)
-            yield scored
-        counts.report()
+            encoded = list(map(EncodedPair, sources, targets))
+            for scored in self._map_batches(score_batch, encoded, batch_size, on_translation):
+                known.add(scored)
+                yield scored
+        if counts is None:
+            known.report()
 
     def score_batch(self, batch: Sequence[EncodedPair], *, way_out: str) -> list[Translation]:
         """Score the targets of encoded pairs at once; see `search_batch`."""
+        if not any(pair.length for pair in batch):
+            return [self._scored(pair, self._empty) for pair in batch]
         with self._computing(batch, way_out):
             source_ids, source_mask = self._pad([pair.source for pair in batch])
             target_ids, target_mask = self._pad([pair.target for pair in batch])
@@ -379,20 +308,10 @@ class Translator:
         batch_size: int,
         on_translation: OnTranslation,
     ) -> Iterator[Translation]:
-        """Map the pairs of a window to translations; those without any token bypass the model."""
-        empty = Hypothesis([], 0.0, 0.0, True, torch.zeros(self.num_heads, 1, 1), [0.0])
-        return map_batches(
-            function,
-            pairs,
-            lengths=[pair.length for pair in pairs],
-            batch_size=batch_size,
-            known={
-                row: self._scored(pair, empty) for row, pair in enumerate(pairs) if pair.length == 0
-            },
-            on_result=on_translation,
-            # On CUDA all threads would wait for the same stream.
-            map_function=map_in_threads if self._numerics.device.type == "cpu" else map,
-        )
+        """Map the pairs of a window to translations, in batches."""
+        batches = cut_batches([pair.length for pair in pairs], batch_size)
+        translations = self._map(function, [[pairs[row] for row in rows] for rows in batches])
+        return in_order(batches, translations, on_translation)
 
     def _scored(self, pair: EncodedPair, target: Hypothesis) -> Translation:
         """Return the target of a pair as the only translation of its source."""

@@ -1,6 +1,7 @@
 """Replace unknown tokens by source words, copied or translated by a dictionary."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, groupby, islice
 
@@ -35,7 +36,8 @@ class UnknownWords:
             )
         self._source, self._target = translator.tokenizers
         self._dictionary = dictionary
-        self._num_translated = self._num_copied = self._num_kept = 0
+        self.counts = Counter[str]()
+        """Numbers of replaced and kept words."""
 
     def replace(self, translation: Translation) -> Translation:
         """Return the translation with the unknown tokens of all hypotheses replaced.
@@ -51,20 +53,20 @@ class UnknownWords:
 
     def report(self) -> None:
         """Log how many tokens were replaced and kept."""
-        num_replaced = self._num_translated + self._num_copied
-        if num_replaced:
+        translated, copied = self.counts["words_translated"], self.counts["words_copied"]
+        if translated + copied:
             logger.info(
                 "unknown words replaced: %d (by dictionary entries %d, by copies of "
                 "source words %d)",
-                num_replaced,
-                self._num_translated,
-                self._num_copied,
+                translated + copied,
+                translated,
+                copied,
             )
-        if self._num_kept:
+        if kept := self.counts["words_kept"]:
             logger.warning(
                 "unknown words kept as %s, because no source word has attention there: %d",
                 UNKNOWN_SURFACE,
-                self._num_kept,
+                kept,
             )
 
     def _replace(
@@ -103,7 +105,7 @@ class UnknownWords:
         words: list[str | None] = [None] * len(ids)
         for row in (row for row, token in enumerate(ids) if token == UNK):
             if by_word[row].max() <= 0:
-                self._num_kept += 1
+                self.counts["words_kept"] += 1
                 continue
             word = int(by_word[row].argmax())
             columns = [column for column, owner in enumerate(owners) if owner == word]
@@ -114,9 +116,9 @@ class UnknownWords:
     def _look_up(self, word: str) -> str:
         for form in (word, word.lower()):
             if form in self._dictionary:
-                self._num_translated += 1
+                self.counts["words_translated"] += 1
                 return self._dictionary[form]
-        self._num_copied += 1
+        self.counts["words_copied"] += 1
         return word
 
 

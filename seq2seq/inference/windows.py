@@ -1,8 +1,8 @@
 """Cut a stream into windows, and a window into batches of sentences of similar length."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TypeVar
 
 logger = logging.getLogger(__name__)
@@ -38,35 +38,18 @@ def ignore(result: object) -> None:
     """Do nothing with a result."""
 
 
-def map_batches(
-    function: Callable[[list[_Item]], Iterable[_Result]],
-    items: Sequence[_Item],
-    *,
-    lengths: Sequence[int],
-    batch_size: int,
-    known: Mapping[int, _Result],
-    on_result: Callable[[_Result], None] = ignore,
-    map_function: Callable[..., Iterator[Iterable[_Result]]] = map,
-) -> Iterator[_Result]:
-    """Process the items of a window in batches, short ones first, and yield results in order.
+def cut_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+    """Cut a window into batches of bounded size and area, and return the rows of each.
 
-    A result is yielded as soon as the results of all items before it are known.
+    Short rows come first. Rows without tokens have batches of their own, which need no model.
 
     Args:
-        function: Returns the results of a batch of items.
-        items: The items of the window.
-        lengths: Number of tokens of each item.
-        batch_size: Most items of a batch.
-        known: Results of items that need no processing, by index.
-        on_result: Called with each result as soon as it is known, before its turn.
-        map_function: Applies `function` to all batches, as `map` does.
+        lengths: Number of tokens of each row.
+        batch_size: Most rows of a batch.
 
     Example:
-        >>> def reverse(texts):
-        ...     return [text[::-1] for text in texts]
-        >>> texts = ["three", "a", "two"]
-        >>> list(map_batches(reverse, texts, lengths=[5, 1, 3], batch_size=2, known={}))
-        ['eerht', 'a', 'owt']
+        >>> cut_batches([5, 1, 0, 3], batch_size=2)
+        [[2], [1, 3], [0]]
     """
     if num_long := sum(length > VERY_LONG for length in lengths):
         logger.warning(
@@ -76,32 +59,43 @@ def map_batches(
             num_long,
             f"{max(lengths):,}",
         )
-    done = dict(known)
-    for result in known.values():
-        on_result(result)
-    rows = sorted(set(range(len(lengths))) - set(done), key=lambda row: (lengths[row], row))
-    batches = list(_batches(rows, lengths, batch_size))
+    batches: list[list[int]] = []
+    batch: list[int] = []
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        area = (len(batch) + 1) * lengths[row]
+        is_first_with_tokens = lengths[row] > 0 and batch and lengths[batch[0]] == 0
+        is_full = len(batch) == batch_size or area > batch_size * LONG_SENTENCE
+        if not batches or is_full or is_first_with_tokens:
+            batch = []
+            batches.append(batch)
+        batch.append(row)
+    return batches
+
+
+def in_order(
+    batches: Iterable[Sequence[int]],
+    results: Iterable[Iterable[_Result]],
+    on_result: Callable[[_Result], None] = ignore,
+) -> Iterator[_Result]:
+    """Yield the results of batches in the order of their rows.
+
+    A result is yielded as soon as the results of all rows before it are known.
+
+    Args:
+        batches: Rows of each batch.
+        results: Results of each batch.
+        on_result: Called with each result as soon as it is known, before its turn.
+
+    Example:
+        >>> list(in_order([[1, 2], [0]], ["bc", "a"]))
+        ['a', 'b', 'c']
+    """
+    done: dict[int, _Result] = {}
     following = 0
-    items_of_batches = [[items[row] for row in batch] for batch in batches]
-    results_of_batches = map_function(function, items_of_batches)
-    # The first, empty batch yields the known rows before anything is computed.
-    for batch, results in chain([((), ())], zip(batches, results_of_batches, strict=True)):
-        for row, result in zip(batch, results, strict=True):
+    for rows, found in zip(batches, results, strict=True):
+        for row, result in zip(rows, found, strict=True):
             done[row] = result
             on_result(result)
         while following in done:
             yield done.pop(following)
             following += 1
-
-
-def _batches(rows: Sequence[int], lengths: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Cut rows that are sorted by length into batches of bounded size and area."""
-    batch: list[int] = []
-    for row in rows:
-        if len(batch) == size or (len(batch) + 1) * lengths[row] > size * LONG_SENTENCE:
-            if batch:
-                yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch

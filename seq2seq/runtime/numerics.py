@@ -5,6 +5,7 @@ import functools
 import hashlib
 import json
 import platform
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -148,20 +149,33 @@ def onednn_is_faster() -> bool:
     return bool((product - exact).abs().max() < _LARGEST_ERROR)
 
 
+_onednn_lock = threading.Lock()
+_num_onednn_contexts = 0
+_precision_before = "none"
+
+
 @contextlib.contextmanager
 def onednn_products() -> Iterator[None]:
     """Return a context in which oneDNN multiplies fp32 matrices.
 
     torch leaves them to oneDNN if they may be rounded to bf16. oneDNN rounds them only with AMX;
-    `onednn_is_faster` checks that it does not.
+    `onednn_is_faster` checks that it does not. The setting is one of the process, so the last
+    thread that leaves the context restores it.
     """
+    global _num_onednn_contexts, _precision_before
     backend = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # since torch 2.9
-    before = backend.fp32_precision
-    backend.fp32_precision = "bf16"
+    with _onednn_lock:
+        if _num_onednn_contexts == 0:
+            _precision_before = backend.fp32_precision
+            backend.fp32_precision = "bf16"
+        _num_onednn_contexts += 1
     try:
         yield
     finally:
-        backend.fp32_precision = before
+        with _onednn_lock:
+            _num_onednn_contexts -= 1
+            if _num_onednn_contexts == 0:
+                backend.fp32_precision = _precision_before
 
 
 @contextlib.contextmanager

@@ -10,16 +10,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from typing import Annotated, NamedTuple
 
-import numpy as np
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
-from numpy.typing import ArrayLike
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from seq2seq.inference.batcher import ClosedError, DeadlineError, QueueFullError
-from seq2seq.inference.results import Translation
+from seq2seq.inference.results import Translation, as_json
 from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.serving.config import ServeConfig
 from seq2seq.serving.interface import (
@@ -212,9 +210,7 @@ class Service:
         translations = [
             {
                 "text": text,
-                "sentences": [
-                    _sentence(each, has_attention=fields.attention) for each in sentences
-                ],
+                "sentences": [as_json(each, has_attention=fields.attention) for each in sentences],
             }
             for text, sentences in zip(done.joined(0), done.translations, strict=True)
         ]
@@ -300,30 +296,6 @@ async def _unless_gone(
     finally:
         future.cancel()
         gone.cancel()
-
-
-def _sentence(translation: Translation, *, has_attention: bool) -> dict[str, object]:
-    return {
-        "source": translation.source,
-        "source_tokens": translation.source_tokens,
-        "unknown_tokens": translation.num_unknown_tokens,
-        "hypotheses": [
-            {
-                "text": found.text,
-                "score": found.score,
-                "log_probability": found.log_probability,
-                "finished": found.finished,
-                "tokens": found.tokens,
-                "token_log_probabilities": list(found.token_log_probabilities),
-            }
-            | ({"attention": _four_digits(found.attention_weights)} if has_attention else {})
-            for found in translation.hypotheses
-        ],
-    }
-
-
-def _four_digits(weights: ArrayLike) -> object:
-    return np.asarray(weights, dtype=np.float64).round(4).tolist()
 
 
 async def _error(request: Request, error: Exception) -> Response:

@@ -176,12 +176,6 @@ def test_a_file_becomes_a_file_of_as_many_lines(checkpoint, input_file, tmp_path
     assert lines[2] == lines[4] == ""
 
 
-def test_text_is_translated_instead_of_the_input(checkpoint, capfdbinary, expected):
-    translate(make_translate_config(checkpoint, text=SENTENCES[0]))
-
-    assert capfdbinary.readouterr().out.decode() == f"{expected[0].hypotheses[0].text}\n"
-
-
 def test_plain_kernels_translate_alike(checkpoint, input_file, tmp_path, expected):
     output = tmp_path / "output.txt"
 
@@ -200,22 +194,6 @@ def test_any_text_gets_a_line_for_each_of_its_lines(checkpoint, capfdbinary, tex
     translate(make_translate_config(checkpoint, text=text))
 
     assert capfdbinary.readouterr().out.count(b"\n") == num_lines
-
-
-def test_nbest_numbers_the_lines_and_ranks_the_hypotheses(
-    checkpoint, input_file, capfdbinary, expected
-):
-    translate(make_translate_config(checkpoint, input=input_file, output_format=OutputFormat.nbest))
-
-    rows = [line.split(" ||| ") for line in capfdbinary.readouterr().out.decode().splitlines()]
-    wanted = [
-        (str(index), found) for index, each in enumerate(expected) for found in each.hypotheses
-    ]
-    assert [(index, text) for index, text, _ in rows] == [
-        (index, found.text) for index, found in wanted
-    ]
-    for (_, _, score), (_, found) in zip(rows, wanted, strict=True):
-        assert float(score) == pytest.approx(found.score, abs=1e-5)
 
 
 def test_a_line_from_a_pipe_is_answered_before_the_next_one_arrives(
@@ -402,12 +380,3 @@ def test_a_prefix_that_is_too_long_is_refused_by_file_and_line(checkpoint, write
 def test_an_empty_phrase_is_refused_by_file_and_line(translated, write):
     with pytest.raises(ValueError, match=r"^banned_phrases=\S+banned:2: the line is empty"):
         translated("ja\n", banned_phrases=write("banned", "ab\n\ncd\n"))
-
-
-def test_json_has_the_probability_of_each_token(translated):
-    [line, _] = translated("ein hund\n\n", output_format=OutputFormat.json)
-
-    [hypothesis] = json.loads(line)["hypotheses"]
-    by_token = hypothesis["token_log_probabilities"]
-    assert len(by_token) == len(hypothesis["tokens"])
-    assert sum(by_token) == pytest.approx(hypothesis["log_probability"], abs=1e-4)

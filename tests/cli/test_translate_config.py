@@ -87,11 +87,10 @@ RESUMED = {"input": "i", "output": "o", "resume": True}
         ({"prefixes": "p", "output": "p"}, "output=p would overwrite the file of prefixes=p"),
         ({"banned_phrases": "p", "output": "p"}, "output=p would overwrite the file of banned"),
         ({"processes": 2}, "processes=2 needs an input of many lines; give input=FILE"),
-        ({**SCORED, "processes": 2}, "processes=2 searches, but reference=r is scored"),
-        ({"resume": True, "output": "o"}, "resume=True needs one input file; give input=FILE"),
-        ({"resume": True, "input": "i"}, "resume=true keeps lines .*; give output=FILE"),
-        ({**RESUMED, "alignments": "a"}, "alignments=a cannot be continued; remove it"),
-        ({**RESUMED, **SCORED}, "reference=r cannot be continued; remove it"),
+        ({"resume": True, "output": "o"}, "resume=true needs one input file; give input=FILE"),
+        ({"resume": True, "input": "i"}, "resume=true keeps parts .*; give output=FILE"),
+        ({**RESUMED, "attention_html": "a"}, "attention_html=a needs one process from start"),
+        ({**SCORED, "gold": "g", "processes": 2}, "gold=g needs one process from start to end"),
         ({"shard": "1/2"}, "shard=1/2 needs one input file; give input=FILE"),
         *(
             ({"input": "i", "shard": shard}, f"shard={shard} must be PART/NUMBER")

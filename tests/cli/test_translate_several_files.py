@@ -118,26 +118,6 @@ def test_reports_and_json_have_all_inputs(checkpoint, inputs, tmp_path):
     assert "line 8, log-probability" in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_crash_in_the_second_input_leaves_no_output(
-    checkpoint, inputs, tmp_path, monkeypatch, suffix
-):
-    original = Translator._map_batches
-
-    def crash(self, function, pairs, *arguments):
-        if pairs[0].source.text == SECOND[0]:
-            raise RuntimeError
-        return original(self, function, pairs, *arguments)
-
-    monkeypatch.setattr(Translator, "_map_batches", crash)
-    paths = [str(tmp_path / f"{name}.en{suffix}") for name in "ab"]
-
-    with pytest.raises(RuntimeError):
-        translate(make_translate_config(checkpoint, input=inputs, output=paths))
-
-    assert outputs(tmp_path) == []
-
-
 @pytest.mark.parametrize("failing", [1, 2, 3])
 def test_a_disk_that_is_full_at_the_end_leaves_no_output(
     checkpoint, inputs, tmp_path, monkeypatch, failing
@@ -195,7 +175,7 @@ def test_any_damaged_file_is_refused_with_its_key(checkpoint, inputs, tmp_path, 
 def test_a_missing_second_input_or_directory_stops_before_anything_is_translated(
     checkpoint, inputs, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(Translator, "_map_batches", None)
+    monkeypatch.setattr(Translator, "search_batch", None)
     paths = [str(tmp_path / "a.en"), str(tmp_path / "nowhere" / "b.en")]
 
     with pytest.raises(FileNotFoundError, match=r"input=nowhere\.de: no such file"):
@@ -233,21 +213,6 @@ def test_references_are_compared_file_by_file(checkpoint, inputs, tmp_path):
         translate(config)
 
     assert outputs(tmp_path) == []
-
-
-def test_a_closed_pipe_does_not_end_the_other_outputs(checkpoint, inputs, tmp_path, monkeypatch):
-    written = []
-
-    def stop(output, content):
-        written.append(output.name)
-        return False
-
-    monkeypatch.setattr("seq2seq.cli.translate.write", stop)
-    paths = [str(tmp_path / "a.en"), str(tmp_path / "b.en")]
-
-    translate(make_translate_config(checkpoint, input=inputs, output=paths))
-
-    assert len(written) == len(SENTENCES)
 
 
 def test_long_lines_are_split_by_choice(checkpoint, tmp_path, capfdbinary):

@@ -1,9 +1,7 @@
 import gzip
 import importlib.util
 import io
-import json
 import logging
-import math
 import os
 import select
 import subprocess
@@ -50,44 +48,41 @@ class Slow:
         return False
 
 
+def windows(inputs, size=9):
+    return [window.pairs for window in inputs.windows(size)]
+
+
 def test_windows_have_the_lines_of_all_inputs_and_their_companions():
     sources = [("a", "A1", "A2"), ("b",), ("c", "C1")]
     companions = [("d", "D1", "D2"), ("e",), ("f", "F1")]
 
-    alone = Inputs([reader(*each) for each in sources], [])
+    alone = Inputs([reader(*each) for each in sources])
     together = Inputs(*([reader(*e) for e in each] for each in (sources, companions)))
 
-    assert list(alone.windows(9)) == [[("A1", ""), ("A2", "")], [("C1", "")]]
-    assert list(together.windows(9)) == [[("A1", "D1"), ("A2", "D2")], [("C1", "F1")]]
+    assert windows(alone) == [[("A1", ""), ("A2", "")], [("C1", "")]]
+    first, last = together.windows(9)
+    assert (first.pairs, last.pairs) == ([("A1", "D1"), ("A2", "D2")], [("C1", "F1")])
+    assert (last.source, last.line, last.number) == (2, 0, 2)
+    assert [last.line_name(0), first.line_name(1, side=1)] == ["c:1", "d:2"]
 
 
-def test_a_window_has_a_largest_size():
-    inputs = Inputs([reader("a", *"12345")], [])
+def test_windows_of_a_shard_know_the_numbers_of_their_lines():
+    inputs = Inputs([reader("a", *"12345")], first=1, stop=4)
 
-    assert list(map(len, inputs.windows(2))) == [2, 2, 1]
+    found = list(inputs.windows(2))
+
+    assert [[line for line, _ in each.pairs] for each in found] == [["2", "3"], ["4"]]
+    assert [(each.line, each.number) for each in found] == [(1, 1), (3, 3)]
 
 
 def test_a_window_ends_where_the_next_line_has_not_arrived():
-    assert list(Inputs([Slow()], []).windows(9)) == [[("a", "")], [("b", "")]]
-
-
-def test_a_line_that_was_read_is_found_in_its_input():
-    inputs = Inputs(
-        [reader("input=a", "", ""), reader("input=b"), reader("input=c", "")],
-        [reader("prefixes=d", "", ""), reader("prefixes=e"), reader("prefixes=f", "")],
-    )
-
-    num_lines = sum(map(len, inputs.windows(9)))
-
-    found = list(map(inputs.find_line, range(num_lines)))
-    assert found == [(0, 0), (0, 1), (2, 0)]
-    assert list(map(inputs.companion_name, (1, 2))) == ["prefixes=d:2", "prefixes=f:1"]
+    assert windows(Inputs([Slow()])) == [[("a", "")], [("b", "")]]
 
 
 def test_the_lines_of_an_input_do_not_wait_for_the_next_input():
-    inputs = Inputs([reader("a", "A1", "A2", "A3"), Silent()], [])
+    inputs = Inputs([reader("a", "A1", "A2", "A3"), Silent()])
 
-    assert next(inputs.windows(9)) == [("A1", ""), ("A2", ""), ("A3", "")]
+    assert next(inputs.windows(9)).pairs == [("A1", ""), ("A2", ""), ("A3", "")]
 
 
 ROOT = Path(__file__).parents[3]
@@ -198,25 +193,6 @@ def test_nbest_has_the_input_line_the_text_and_the_score_of_each_hypothesis():
     assert content == b"4 ||| a b ||| -1.500000\n4 |||  ||| -2.500000\n"
 
 
-def test_json_is_one_line_with_all_values():
-    translation = make_translation("a\u2028b", "c")
-
-    content = formatted("json", translation, index=4)
-
-    assert content.count(b"\n") == 1
-    fields = json.loads(content)
-    assert fields["source"] == translation.source
-    assert fields["source_tokens"] == translation.source_tokens
-    assert fields["unknown_tokens"] == 1
-    first, second = fields["hypotheses"]
-    assert (first["text"], second["text"]) == ("a\u2028b", "c")
-    assert (first["score"], second["score"]) == (-1.5, -2.5)
-    assert first["finished"] is True
-    assert first["tokens"] == ["a", "</s>"]
-    assert first["attention"] == [[[0.25, 0.75, 0.0], [0.5, 0.5, 0.0]]]
-    assert math.isclose(first["log_probability"], -3.0)
-
-
 def test_the_text_of_a_scored_reference_is_its_log_probability():
     content = formatted("text", make_translation("ein B\xe4r"), index=4, reference="r")
 
@@ -246,7 +222,7 @@ def use_terminal(monkeypatch):
 def run(config, sentences):
     with open_progress(config) as progress:
         for sentence in sentences:
-            progress.advance(Translation(sentence, [], [], []))
+            progress.advance(sentence)
         progress.log_speed()
 
 
@@ -257,17 +233,7 @@ def file(tmp_path):
     return str(path)
 
 
-def test_the_bar_of_a_plain_file_reaches_100_percent(file, monkeypatch):
-    terminal = use_terminal(monkeypatch)
-    run(make_translate_config("run", input=file), ["ein B\xe4r", "ja"])
-
-    shown = terminal.getvalue()
-    assert "100%|" in shown
-    assert "2 sentences, " in shown
-    assert " sentences/s [" in shown
-
-
-@pytest.mark.parametrize(("first", "stop"), [(1, None), (1, 2), (0, 1)])
+@pytest.mark.parametrize(("first", "stop"), [(0, None), (1, None), (1, 2), (0, 1)])
 def test_the_bar_of_a_part_reaches_100_percent_at_its_end(tmp_path, monkeypatch, first, stop):
     lines = ["ein B\xe4r", "ja", "nein und ja"]
     (tmp_path / "a.de").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -277,10 +243,12 @@ def test_the_bar_of_a_part_reaches_100_percent_at_its_end(tmp_path, monkeypatch,
     with open_progress(config, first=first, stop=stop) as progress:
         for line in lines[first:stop]:
             assert "100%|" not in terminal.getvalue()
-            progress.advance(Translation(line, [], [], []))
+            progress.advance(line)
         progress.log_speed()
 
     assert "100%|" in terminal.getvalue()
+    assert f"{len(lines[first:stop])} sentence" in terminal.getvalue()
+    assert " sentences/s [" in terminal.getvalue()
 
 
 def test_without_a_known_size_only_sentences_are_counted(tmp_path, file, monkeypatch):
@@ -366,7 +334,7 @@ def test_no_speed_is_logged_after_an_interruption(caplog, monkeypatch):
     use_terminal(monkeypatch)
     with caplog.at_level(logging.INFO), open_progress(make_translate_config("run")) as progress:
         for _ in range(MANY):
-            progress.advance(Translation("ja", [], [], []))
+            progress.advance("ja")
 
     assert caplog.messages == []
 
@@ -377,7 +345,7 @@ def test_a_warning_does_not_mix_with_the_bar(monkeypatch):
     logging.getLogger().addHandler(handler)
     try:
         with open_progress(make_translate_config("run", progress=True)) as progress:
-            progress.advance(Translation("ja", [], [], []))
+            progress.advance("ja")
             logging.getLogger().warning("beware")
     finally:
         logging.getLogger().removeHandler(handler)

@@ -49,15 +49,6 @@ def test_each_line_gets_what_search_finds_for_it_alone(decoding):
             torch.testing.assert_close(found.attention_weights, hypothesis.attention_weights)
 
 
-def test_translations_come_in_the_order_of_the_lines():
-    translator = make_translator(seed=4)  # translates nearly every line differently
-
-    translations = list(translator.translate(SENTENCES, GREEDY, batch_size=2))
-
-    assert [translation.source for translation in translations] == SENTENCES
-    assert len(set(map(str, texts(translations)))) > 3
-
-
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM])
 def test_batch_size_and_neighbours_change_nothing(translator, decoding):
     alone = texts(translator.translate(SENTENCES, decoding, batch_size=1))
@@ -100,11 +91,6 @@ def test_links_join_words_of_both_sides(translator):
         assert all(i < len(source) and j < len(target) for i, j in links)
 
 
-def test_fewer_prefixes_than_lines_are_an_error(translator):
-    with pytest.raises(ValueError, match=r"^prefixes ends before line 2, which lines has; both "):
-        list(translator.translate(["ab", "c"], GREEDY, prefixes=["a"]))
-
-
 def test_links_without_attention_are_an_error():
     translator = make_translator("none")
     translations = translator.translate(SENTENCES, GREEDY, batch_size=8)
@@ -112,22 +98,6 @@ def test_links_without_attention_are_an_error():
     with pytest.raises(ValueError, match="without heads"):
         for translation in translations:
             translator.links(translation, translation.hypotheses[0])
-
-
-def test_a_window_is_translated_before_the_next_one_is_read(translator):
-    events = []
-
-    def windows():
-        for line in ("ja", "nein", ""):
-            events.append(f"read {line}")
-            yield [(line, "")]
-
-    for translation in translator.translate_windows(windows(), GREEDY, batch_size=9):
-        events.append(f"translated {translation.source}")
-
-    assert events == [
-        f"{event} {line}" for line in ("ja", "nein", "") for event in ("read", "translated")
-    ]
 
 
 class CountedLine(str):
@@ -144,17 +114,15 @@ class CountedLine(str):
         CountedLine.num_alive -= 1
 
 
-def echo(function, pairs, *arguments):
-    """Replace the model: each line is its own translation."""
-    for pair in pairs:
-        yield translated(str(pair.source.text), str(pair.source.text))
+def echo(batch, **arguments):
+    """Replace the search: each line is its own translation."""
+    return [translated(str(pair.source.text), str(pair.source.text)) for pair in batch]
 
 
-@pytest.mark.parametrize("is_cut", [True, False])
-def test_only_a_window_of_an_endless_stream_is_held(monkeypatch, is_cut):
+def test_only_two_windows_of_an_endless_stream_are_held(monkeypatch):
     translator = make_translator()
-    monkeypatch.setattr(translator, "_map_batches", echo)
-    window = 3 * BATCHES_PER_WINDOW if is_cut else 1
+    monkeypatch.setattr(translator, "search_batch", echo)
+    window = 3 * BATCHES_PER_WINDOW
     most = 0
 
     def endless():
@@ -163,15 +131,12 @@ def test_only_a_window_of_an_endless_stream_is_held(monkeypatch, is_cut):
             yield CountedLine(number)
             most = max(most, CountedLine.num_alive)
 
-    if is_cut:
-        translations = translator.translate(endless(), batch_size=3)
-    else:
-        translations = translator.translate_windows([(line, "")] for line in endless())
+    translations = translator.translate(endless(), batch_size=3)
     for number, translation in enumerate(islice(translations, 5 * window)):
         assert translation.text == str(number)
 
     # The stream itself holds one more line.
-    assert window - 1 <= most <= window + 1
+    assert window <= most <= 2 * window + 1
 
 
 def test_a_directory_means_its_best_checkpoint(tmp_path, translator):
@@ -255,7 +220,7 @@ def test_anything_but_a_list_of_strings_is_refused(translator, sentences):
 
 def test_a_single_text_is_not_taken_for_lines_of_one_letter(translator):
     with pytest.raises(TypeError, match=r"write translate\(\[line\]\)"):
-        translator.translate("ja")
+        next(translator.translate("ja"))
 
 
 @pytest.mark.parametrize("batch_size", [0, -1])

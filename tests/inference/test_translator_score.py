@@ -1,12 +1,10 @@
 import logging
 import math
-from itertools import count
 
 import pytest
 import torch
 from tiny_translator import BEAM, SENTENCES, make_translator
 
-from seq2seq.inference.windows import BATCHES_PER_WINDOW
 from seq2seq.special_tokens import UNK
 
 
@@ -104,14 +102,6 @@ def test_a_pair_without_text_has_probability_1_without_the_model(attention, monk
         assert found.attention_weights.shape == (translator.num_heads, 1, 1)
         assert translation.source_tokens == found.tokens == ["</s>"]
     assert caplog.records == []
-
-
-def test_an_endless_stream_of_pairs_is_read_one_window_at_a_time(translator):
-    numbers = count()
-
-    next(translator.score((("ja", "abc") for _ in numbers), batch_size=2))
-
-    assert next(numbers) == 2 * BATCHES_PER_WINDOW
 
 
 def test_probabilities_that_are_not_numbers_are_an_error():

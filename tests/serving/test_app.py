@@ -115,7 +115,7 @@ def test_details_have_tokens_scores_and_attention(live):
         "finished": True,
         "tokens": ["\u2581A", "</s>"],
         "token_log_probabilities": [-0.25, -0.75],
-        "attention": [[[0.75, 0.25], [0.1234, 0.8766]]],
+        "attention": [[[0.75, 0.25], [0.12344, 0.87656]]],
     }
 
 

@@ -1,7 +1,11 @@
 import pytest
 from tiny_translator import make_translator
 
-from seq2seq.inference.sentence_splitting import SentenceSplitter, split_sentences
+from seq2seq.inference.sentence_splitting import (
+    SentenceSplitter,
+    join_sentences,
+    split_sentences,
+)
 from seq2seq.serving.texts import SplitHtml, split_text
 
 
@@ -42,8 +46,9 @@ def test_an_empty_translation_leaves_no_space():
 def test_the_text_of_a_line_is_that_of_translating_with_split_lines():
     translator = make_translator()
     line = "ein hund rennt. Der schnee ist tief. Ja! nein und ja"
-    splitter = SentenceSplitter(4, split_length=1, num_tokens=translator.num_tokens)
-    [offline] = splitter.join(translator.translate_windows(splitter.split([[(line, "")]])))
+    splitter = SentenceSplitter(split_length=1, num_tokens=translator.num_tokens)
+    sentences, _ = splitter.split(line)
+    offline = join_sentences(line, translator(sentences))
 
     split = split_text(line, split_sentences)
 

@@ -110,14 +110,14 @@ def answers(monkeypatch):
             found.append(Hypothesis(ids[: target - 1], total, total, True, weights))
         return found
 
-    def search_texts(model, source_ids, source_mask, config, *, tokenizer, prefixes, banned):
+    def search(model, source_ids, source_mask, config, *, prefixes, banned):
         assert config is GREEDY
         lengths = source_mask.sum(1).tolist()
         ids = {4: [6, 7, 5], 2: [4]}  # "z y" and "x"
         return [[Hypothesis(ids[n], 0.0, 0.0, True, torch.zeros(1, 1, 1))] for n in lengths]
 
     monkeypatch.setattr(translator, "score_targets", known)
-    monkeypatch.setattr(translator, "search_texts", search_texts)
+    monkeypatch.setattr(translator, "search", search)
 
 
 def entropy(row: list[float]) -> float:

@@ -1,0 +1,215 @@
+"""Translate windows of lines as the configuration of translate.py says."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from seq2seq.cli.translate_config import TranslateConfig, UnknownTokens, Use, shown
+from seq2seq.cli.translate_streams import Window, format_translation
+from seq2seq.data.tokenizers.interface import leading_symbols
+from seq2seq.files.atomic import whole_file
+from seq2seq.files.links import format_links
+from seq2seq.files.paths import expand_home
+from seq2seq.files.text import open_lines
+from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixError
+from seq2seq.inference.results import Translation
+from seq2seq.inference.sentence_splitting import SentenceSplitter, join_sentences
+from seq2seq.inference.translation import StreamCounts
+from seq2seq.inference.translator import Translator
+from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
+from seq2seq.inference.windows import ignore
+from seq2seq.visualization.plots import attention_figure
+
+logger = logging.getLogger(__name__)
+
+
+class Notes(NamedTuple):
+    """What deserves a warning in some windows."""
+
+    numbers: Counter[str]
+    split_lines: list[str]
+    """Names of the lines that were too long."""
+
+
+class LineTranslator:
+    """Translates windows of lines and formats the translations; each of several processes has one.
+
+    Args:
+        config: The configuration of translate.py.
+        translator: The translator.
+
+    Raises:
+        ValueError: A file of phrases or words has a wrong line, or the model has no attention.
+        OSError: A file cannot be read, or the directory of pictures cannot be made.
+    """
+
+    def __init__(self, config: TranslateConfig, translator: Translator) -> None:
+        self.config = config
+        self.outputs = ["output", *(["alignments"] if config.alignments else [])]
+        """Keys of the outputs for which `translate` yields the content."""
+        self._translator = translator
+        for key, path in config.given(Use.attention).items():
+            if translator.num_heads == 0:
+                raise ValueError(
+                    f"{path} needs attention weights, but checkpoint={shown(config.checkpoint)} "
+                    f"has none; remove {key} or use another checkpoint"
+                )
+        self._plots = _directory_of_plots(config)
+        self._banned = BannedPhrases(_read_phrases(config), translator.tokenizers.target)
+        decoding = None if config.reference else config.decoding
+        self._counts = StreamCounts(translator.tags, decoding, self._banned)
+        self._unknown_words = _unknown_words(config, translator)
+        if self._unknown_words is not None:
+            self._unknown_words.counts = self._counts.numbers
+        self._splitter = SentenceSplitter(
+            split_length=config.most_tokens(),
+            num_tokens=translator.num_tokens,
+            leading_symbols=partial(leading_symbols, translator.tokenizers.source),
+        )
+        self._split_lines: list[str] = []
+
+    def translate(
+        self, window: Window, on_line: Callable[[str], None] = ignore
+    ) -> Iterator[tuple[int, Translation, dict[str, bytes]]]:
+        """Yield the index of each line, its translation, and what it adds to each output.
+
+        Args:
+            window: Lines of an input.
+            on_line: Called with each sentence as soon as it is translated, in any order.
+        """
+        # With an output for each input, the lines of each output are numbered from 0.
+        offset = window.line - window.number if len(self.config.output or ()) > 1 else 0
+        translations = self._score if self.config.reference else self._search
+        for number, translation in enumerate(translations(window, on_line), start=window.number):
+            if self._plots is not None:
+                _draw(translation, number, self._plots)
+            contents = {
+                "output": format_translation(self.config, translation, index=number + offset)
+            }
+            if self.config.alignments:
+                links = self._translator.links(translation, translation.best)
+                contents["alignments"] = f"{format_links(links)}\n".encode()
+            yield number, translation, contents
+
+    def take_notes(self) -> Notes:
+        """Return the notes since the last call."""
+        taken = Notes(self._counts.numbers.copy(), self._split_lines)
+        self._counts.numbers.clear()
+        self._split_lines = []
+        return taken
+
+    def add_notes(self, notes: Notes) -> None:
+        """Add the notes of a copy."""
+        self._counts.numbers.update(notes.numbers)
+        self._split_lines += notes.split_lines
+
+    def report(self) -> None:
+        """Log what deserves a warning."""
+        self._counts.report()
+        if self._split_lines:
+            logger.warning(
+                "lines of more than %s tokens that were split: %d, the first is %s; raise "
+                "split_length to keep such lines whole",
+                f"{self._splitter.most_tokens:,}",
+                len(self._split_lines),
+                self._split_lines[0],
+            )
+        if self._unknown_words is not None:
+            self._unknown_words.report()
+
+    def _score(self, window: Window, on_line: Callable[[str], None]) -> Iterator[Translation]:
+        return self._translator.score(
+            window.pairs,
+            batch_size=self.config.batch_size,
+            on_translation=lambda scored: on_line(scored.source),
+            counts=self._counts,
+        )
+
+    def _search(self, window: Window, on_line: Callable[[str], None]) -> Iterator[Translation]:
+        lines, prefixes = zip(*window.pairs, strict=True)
+        sentences = [self._split(line, window, index) for index, line in enumerate(lines)]
+        found = self._translator.translate(
+            chain.from_iterable(sentences),
+            self.config.decoding,
+            batch_size=self.config.batch_size,
+            prefixes=prefixes if self.config.prefixes else None,  # then no line is split
+            banned_phrases=self._banned,
+            on_translation=lambda found: on_line(found.source),
+            counts=self._counts,
+        )
+        if self._unknown_words is not None:
+            found = map(self._unknown_words.replace, found)
+        try:
+            for line, parts in zip(lines, sentences, strict=True):
+                yield join_sentences(line, list(islice(found, len(parts))))
+        except PrefixError as error:
+            raise ValueError(f"{window.line_name(error.index, side=1)} {error.reason}") from error
+
+    def _split(self, line: str, window: Window, index: int) -> list[str]:
+        """Return the sentences of a line of the window."""
+        sentences, was_too_long = self._splitter.split(line)
+        if len(sentences) > 1 and self.config.needs_whole_lines():
+            raise ValueError(
+                f"{window.line_name(index)}: the line has {self._translator.num_tokens(line):,} "
+                f"tokens, more than {self.config.most_tokens():,}; break it, or raise "
+                "split_length: time and memory grow with the square of the length"
+            )
+        if was_too_long:
+            self._split_lines.append(window.line_name(index))
+        return sentences
+
+
+def _read_phrases(config: TranslateConfig) -> list[str]:
+    """Return the banned phrases; raise ValueError for an empty one."""
+    if config.banned_phrases is None:
+        return []
+    with open_lines(config.banned_phrases, key="banned_phrases") as lines:
+        phrases = list(lines)
+        for number, phrase in enumerate(phrases, start=1):
+            if not phrase.strip():
+                raise ValueError(
+                    f"{lines.name}:{number}: the line is empty but must contain a phrase; remove it"
+                )
+    return phrases
+
+
+def _unknown_words(config: TranslateConfig, translator: Translator) -> UnknownWords | None:
+    """Return what replaces unknown words; None if they are kept.
+
+    Raises:
+        ValueError: The dictionary has a wrong line, or the model has no attention.
+        OSError: The dictionary cannot be read.
+    """
+    if config.unknown_words is UnknownTokens.keep:
+        return None
+    dictionary: dict[str, str] = {}
+    if config.dictionary is not None:
+        with open_lines(config.dictionary, key="dictionary") as lines:
+            dictionary = read_dictionary(lines, name=lines.name)
+    return UnknownWords(translator, dictionary=dictionary)
+
+
+def _directory_of_plots(config: TranslateConfig) -> Path | None:
+    """Return a directory for pictures, which exists; None if they are not wanted."""
+    if config.attention_plot is None:
+        return None
+    directory = expand_home(config.attention_plot, key="attention_plot")
+    if directory.is_file():
+        raise ValueError(f"attention_plot={directory} is a file; name a directory")
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def _draw(translation: Translation, number: int, directory: Path) -> None:
+    """Draw each hypothesis; the file names of all but the best contain their rank."""
+    if not translation.source_ids:
+        return
+    for rank, found in enumerate(translation.hypotheses):
+        figure = attention_figure(found.attention_weights, translation.source_tokens, found.tokens)
+        name = f"{number:06d}" if rank == 0 else f"{number:06d}-{rank + 1}"
+        with whole_file(directory / f"{name}.png") as file:
+            figure.savefig(file, format="png")
