@@ -115,12 +115,7 @@ class Attention(nn.Module, ABC):
             valid = torch.ones(keys.shape[:2], dtype=torch.bool, device=keys.device)
         elif valid.dtype != torch.bool:
             valid = lengths_to_mask(valid, keys.shape[1])
-        values = self.project_values(values)
-        device = values.device.type
-        if values.dtype == torch.float32 and torch.is_autocast_enabled(device):
-            # Otherwise each step of a decoder would convert them for its product.
-            values = values.to(torch.get_autocast_dtype(device))
-        return Memory(self.project_keys(keys), values, valid)
+        return Memory(self.project_keys(keys), self.project_values(values), valid)
 
     def project_keys(self, keys: Tensor) -> Tensor:
         """Project the keys for `score`: (B, S, K) -> (B, S, D)."""
@@ -128,6 +123,10 @@ class Attention(nn.Module, ABC):
 
     def project_values(self, values: Tensor) -> Tensor:
         """Project the values: (B, S, V) -> (B, S, C)."""
+        device = values.device.type
+        if values.dtype == torch.float32 and torch.is_autocast_enabled(device):
+            # Otherwise each step of a decoder would convert them for its product.
+            return values.to(torch.get_autocast_dtype(device))
         return values
 
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
