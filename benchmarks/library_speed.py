@@ -1,9 +1,9 @@
-"""Measure updates with the products of MKL, of oneDNN, and in bf16, one thread.
+"""Measure updates with the products of MKL, of oneDNN, and in bf16, with one thread.
 
-    python benchmarks/library_speed.py data.root=DIR
+    python benchmarks/library_speed.py data=multi30k data.root=DIR
 
 The kinds run in turn, batch by batch, and processor time is counted, so that other programs on the
-machine change little. Arguments with "=" are overrides of train.py.
+machine change little. torch 2.9 or newer is needed. Arguments with "=" are overrides of train.py.
 """
 
 import sys
@@ -16,28 +16,22 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import seq2seq.runtime.numerics as numerics
-from benchmarks.train_speed import FORMS, SIZES, Run, make_batches
+from benchmarks.train_speed import Run, make_batches
 from seq2seq.config.schema import load_config
 from seq2seq.runtime.process import keep_freed_memory
 from seq2seq.training.preparation import prepare_data
 
 NUM_BATCHES = 10
-MODELS: dict[str, tuple[str, ...]] = {
-    "bundled corpus": (),
-    "Multi30k": ("data=multi30k",),
-    "sizes of train_speed.py, luong": (*SIZES, *FORMS["luong"]),
-}
 KINDS = {"MKL": ("fp32", False), "oneDNN": ("fp32", True), "bf16": ("bf16", True)}
 
 
 def main(overrides: Sequence[str]) -> None:
     torch.set_num_threads(1)
     keep_freed_memory()
-    print(f"| | {' | '.join(KINDS)} |\n|---|{'--:|' * len(KINDS)}")
-    for name, model in MODELS.items():
-        seconds = measure(*model, *(each for each in overrides if model or "root" not in each))
-        shares = (f"{seconds['MKL'] / each:.2f}" for each in seconds.values())
-        print(f"| {name} | {' | '.join(shares)} |")
+    seconds = measure(*overrides)
+    print("| products | seconds | times as fast |\n|---|--:|--:|")
+    for kind, each in seconds.items():
+        print(f"| {kind} | {each:.2f} | {seconds['MKL'] / each:.2f} |")
 
 
 def measure(*overrides: str) -> dict[str, float]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from tiny_export import SENTENCES
 from tiny_training import ROOT, corpus_overrides, write_corpus
 from tiny_translator import write_checkpoint
@@ -58,6 +59,17 @@ def test_ingredients_are_compared_with_the_base(run, tmp_path):
     rows, _ = run("ingredient_speed", "--intervals=1", *sizes)
 
     assert [row[0] for row in rows] == list(INGREDIENTS)
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.backends.mkldnn, "matmul"), reason="torch cannot choose oneDNN"
+)
+def test_libraries_are_compared(run, small, monkeypatch):
+    monkeypatch.setattr("seq2seq.runtime.numerics.onednn_is_faster", lambda: False)
+
+    rows, _ = run("library_speed", *small)
+
+    assert [row[0] for row in rows] == ["MKL", "oneDNN", "bf16"]
 
 
 def test_processes_are_compared(run, small):
