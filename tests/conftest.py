@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +23,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture(autouse=True)
 def _state_of_the_process() -> Iterator[None]:
-    """Undo a choice of kernels, and what the service changes for its whole life."""
+    """Undo a choice of kernels, and what commands change for the life of their process."""
     yield
+    os.environ.pop("HYDRA_FULL_ERROR", None)  # set by train.py
     gc.enable()
     use_kernels(Kernels.fast)
     logging.getLogger("seq2seq.inference").setLevel(logging.NOTSET)
