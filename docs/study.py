@@ -12,10 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from seq2seq.inference.interventions import find_intervention
-from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.report import study_page
-from seq2seq.studies.runs import group_runs, read_runs
-from seq2seq.studies.study import find
+from seq2seq.studies.runs import read_runs
+from seq2seq.studies.study import find_differences
 from seq2seq.visualization.page import StudyPage, render_report
 
 KEPT = Path(__file__).parent / "study.json"
@@ -45,9 +44,6 @@ def _compact(value: object) -> str:
 
 if __name__ == "__main__":
     _, sweep, baseline, interventions = sys.argv
-    runs = read_runs([Path(sweep)])
-    groups = group_runs(runs)
-    comparisons = compare_with_baseline(groups, baseline)
-    found = find(groups, comparisons, list(map(find_intervention, interventions.split(","))))
-    page = study_page(runs, groups, comparisons, found, name=Path(sweep).name)
-    KEPT.write_text(to_json(page), encoding="utf-8")
+    changes = list(map(find_intervention, interventions.split(",")))
+    study = find_differences(read_runs([Path(sweep)]), baseline, changes)
+    KEPT.write_text(to_json(study_page(study, name=Path(sweep).name)), encoding="utf-8")

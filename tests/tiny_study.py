@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seq2seq.evaluation.measures import Sentences, measure
+from seq2seq.studies.comparison import compare_with_baseline
+from seq2seq.studies.report import Study
+from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.training.run_directory import RunDirectory
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
@@ -53,6 +56,12 @@ def change_results(path: Path, **values: object) -> None:
     """Replace values in the results of a run."""
     file = path / "results.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | values))
+
+
+def read_study(path: Path) -> Study:
+    """Read a study whose groups are compared in BLEU alone."""
+    runs = read_runs([path])
+    return Study(runs, compare_with_baseline(group_runs(runs), None), {}, (), ())
 
 
 def write_study(path: Path) -> Path:

@@ -10,8 +10,10 @@ from statistics import fmean
 
 import numpy as np
 
+from seq2seq.checks import counted
 from seq2seq.evaluation.metrics import Array
 from seq2seq.evaluation.significance import LEVEL, holm
+from seq2seq.studies.comparison import BaselineComparison
 from seq2seq.studies.runs import Group, StudyRun
 
 AGREEMENT = ("agreement_within", "agreement_between", "agreement_p", "agreement_seeds_needed")
@@ -105,32 +107,28 @@ def compare_attention(
 
 
 def add_agreement(
-    groups: Sequence[Group],
-    baselines: Sequence[Group | None],
-    agreement: Divergences,
-    rows: Sequence[dict[str, float]],
-    notes: list[str],
+    comparisons: Sequence[BaselineComparison], agreement: Divergences, notes: list[str]
 ) -> None:
-    """Add the `AGREEMENT` of each group and its baseline to its row of groups.csv.
+    """Add the `AGREEMENT` of each group and its baseline to its columns.
 
     A p-value that cannot be significant, given the number of runs and of comparisons, is left out.
     """
     tested: list[tuple[dict[str, float], float, float]] = []
-    for row, group, baseline in zip(rows, groups, baselines, strict=True):
+    for each in comparisons:
+        group, baseline = each.group, each.baseline
         if baseline is not None and (found := compare_attention(agreement, group, baseline)):
-            row |= dict(zip(AGREEMENT[:2], found, strict=False))
+            each.columns |= dict(zip(AGREEMENT[:2], found, strict=False))
             least = least_p_value(len(group.runs), len(baseline.runs))
-            tested.append((row, found[2], least))
-    able = [(row, p_value) for row, p_value, least in tested if len(tested) * least < LEVEL]
-    for (row, _), p_value in zip(able, holm([p_value for _, p_value in able]), strict=True):
-        row["agreement_p"] = p_value
-    if unable := [row for row, _, least in tested if len(tested) * least >= LEVEL]:
+            tested.append((each.columns, found[2], least))
+    able = [(columns, p_value) for columns, p_value, least in tested if len(tested) * least < LEVEL]
+    for (columns, _), p_value in zip(able, holm([p_value for _, p_value in able]), strict=True):
+        columns["agreement_p"] = p_value
+    if unable := [columns for columns, _, least in tested if len(tested) * least >= LEVEL]:
         number = seeds_needed(len(tested))
-        for row in unable:
-            row["agreement_seeds_needed"] = number
-        comparisons = "1 comparison" if len(tested) == 1 else f"{len(tested)} comparisons"
+        for columns in unable:
+            columns["agreement_seeds_needed"] = number
         notes.append(
             f"Whether attention differs from that of the baseline is not tested in {len(unable)} "
-            f"of {len(tested)} groups: for {comparisons}, p can be below {LEVEL} with {number} or "
-            "more seeds of each group."
+            f"of {len(tested)} groups: for {counted(len(tested), 'comparison')}, p can be below "
+            f"{LEVEL} with {number} or more seeds of each group."
         )

@@ -201,8 +201,7 @@ def _agreement_table(groups: Sequence[Group], agreement: Divergences) -> Table:
 def _aer_chart(groups: Sequence[Group]) -> list[Chart]:
     def points(group: Group) -> Iterator[tuple[float | None, float | None, str]]:
         for run in group.runs:
-            name = f"{group.label}, seed {run.seed}" if run.seed else run.name
-            yield run.measures.get("aer"), run.measures.get("bleu"), name
+            yield run.measures.get("aer"), run.measures.get("bleu"), group.name_of(run)
 
     title = "AER beside BLEU: a point for each run"
     return _points_chart(title, ("AER", "BLEU"), groups, points)

@@ -1,7 +1,7 @@
 """Compare the groups of a study with a baseline in test BLEU."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from seq2seq.evaluation.significance import (
     SENTENCES_ONLY,
@@ -16,14 +16,17 @@ STAR = f"* one run on a side: {SENTENCES_ONLY}"
 
 @dataclass(kw_only=True, slots=True)
 class BaselineComparison:
-    """A group's difference from the baseline in test BLEU."""
+    """A group's difference from the baseline, in test BLEU first."""
 
-    baseline: str = ""
-    """Label of the baseline; empty for the baseline itself and a group without one."""
-    result: GroupComparison | None = None
+    group: Group
+    baseline: Group | None = None
     """None for the baseline itself and for a group that cannot be compared."""
+    result: GroupComparison | None = None
+    """None without a baseline."""
     reason: str
     """Why there is no comparison; empty for the baseline itself."""
+    columns: dict[str, float] = field(default_factory=dict)
+    """More columns of groups.csv: the differences of other measures and of attention."""
 
     @property
     def is_of_sentences_only(self) -> bool:
@@ -57,15 +60,16 @@ def compare_with_baseline(
     if baseline is not None and not any(_fits(group, baseline) for group in groups):
         labels = ", ".join(group.label for group in groups)
         raise ValueError(f"baseline={baseline} is not a group of the study; one of: {labels}")
-    comparisons = [BaselineComparison(reason=_reason(group)) for group in groups]
+    comparisons = [BaselineComparison(group=each, reason=_reason(each)) for each in groups]
     for members in _by_test_set(groups):
         first = _find_baseline(groups, members, baseline)
         for i in members:
             if first is None:
                 comparisons[i].reason = "the baseline has another test set"
             elif i != first:
-                comparisons[i].baseline = groups[first].label
-                comparisons[i].result = _compare(groups[i], groups[first])
+                sides = [groups[each].statistics("bleu") for each in (i, first)]
+                comparisons[i].baseline = groups[first]
+                comparisons[i].result = compare_groups(*sides)
     results = {i: each.result for i, each in enumerate(comparisons) if each.result}
     for i, result in zip(results, correct(list(results.values())), strict=True):
         comparisons[i].result = result
@@ -120,7 +124,3 @@ def _reason(group: Group) -> str:
     if None in found:
         return "a run has no test.npz, test.hyp or test.ref"
     return "" if len(found) == 1 else "its runs have different test sets"
-
-
-def _compare(group: Group, baseline: Group) -> GroupComparison:
-    return compare_groups(group.statistics("bleu"), baseline.statistics("bleu"))

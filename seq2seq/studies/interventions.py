@@ -131,10 +131,7 @@ def _rows(group: Group, intervention: Intervention) -> list[tuple[str, Sequence[
     if isinstance(intervention, Other) and intervention.argument == group.label:
         return []
     if isinstance(intervention, OnHead) and any(len(run.heads) > 1 for run in group.runs):
-        return [
-            (f"{group.label}, seed {run.seed}" if run.seed else run.name, [run])
-            for run in group.runs
-        ]
+        return [(group.name_of(run), [run]) for run in group.runs]
     return [(group.label, group.runs)]
 
 

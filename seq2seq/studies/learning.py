@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from seq2seq.evaluation.measures import in_words
-from seq2seq.studies.runs import MEASURES, Group, StudyRun
+from seq2seq.studies.runs import MEASURES, Group
 from seq2seq.studies.tables import column, known_measures, number_cell, spread
 from seq2seq.visualization.page import Cell, Column, MapsOverTime, RunMaps, Section, Table
 
@@ -67,10 +67,6 @@ def _moment(group: Group, name: str) -> Cell:
     return Cell(" to ".join(texts) or "-", number_cell(group.spread(name), ".0f").value)
 
 
-def _name(group: Group, run: StudyRun) -> str:
-    return f"{group.label}, seed {run.seed}" if run.seed else run.name
-
-
 def maps_over_time(groups: Sequence[Group], notes: list[str]) -> MapsOverTime | None:
     """Return the kept maps of the runs; None if no run has any."""
     pairs: list[dict[str, object]] | None = None
@@ -97,7 +93,7 @@ def maps_over_time(groups: Sequence[Group], notes: list[str]) -> MapsOverTime | 
             shown.append(
                 {
                     "group": index,
-                    "name": _name(group, run),
+                    "name": group.name_of(run),
                     "validations": [
                         {"update": each["update"], "scores": in_words(each), "maps": each["maps"]}  # type: ignore[typeddict-item]  # of what a run wrote
                         for each in kept

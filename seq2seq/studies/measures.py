@@ -9,6 +9,7 @@ from seq2seq.data.corpus import load_corpora
 from seq2seq.evaluation.measures import MEASURES, Sentences, measure, total_scores
 from seq2seq.evaluation.metrics import ScoringRule, build_bleu
 from seq2seq.evaluation.significance import compare_groups, correct
+from seq2seq.studies.comparison import BaselineComparison
 from seq2seq.studies.runs import Group, StudyRun
 
 COMPARED = [name for name in MEASURES if name != "bleu"]
@@ -17,44 +18,39 @@ _FEWEST = 50
 """Number of rare words in the translations and references below which F1 is not tested."""
 
 
-def compare_measures(
-    groups: Sequence[Group], baselines: Sequence[Group | None], notes: list[str]
-) -> list[dict[str, float]]:
+def compare_measures(comparisons: Sequence[BaselineComparison], notes: list[str]) -> None:
     """Test the difference of each measure from the baseline by `compare_groups`.
 
-    Args:
-        groups: The groups.
-        baselines: The baseline of each group, one of the groups; None: it is not compared.
-        notes: Groups with too few rare words for a test add a line.
+    Each group gets the columns MEASURE_difference, MEASURE_low, MEASURE_high and MEASURE_p,
+    interval and p-value after Holm's correction, of the measures that it and its baseline have.
 
-    Returns:
-        For each group MEASURE_difference, MEASURE_low, MEASURE_high and MEASURE_p, interval and
-        p-value after Holm's correction, of the measures that it and its baseline have.
+    Args:
+        comparisons: The groups and their baselines.
+        notes: Groups with too few rare words for a test add a line.
     """
-    rows: list[dict[str, float]] = [{} for _ in groups]
     for name in COMPARED:
-        found, few = {}, []
-        for index, (group, baseline) in enumerate(zip(groups, baselines, strict=True)):
-            sides = [] if baseline is None else [group, baseline]
+        compared, found, few = [], [], []
+        for each in comparisons:
+            sides = [] if each.baseline is None else [each.group, each.baseline]
             if not sides or any(name not in run.statistics for side in sides for run in side.runs):
                 continue
             arrays = [side.statistics(name) for side in sides]
             if name == "rare_words":
-                number = int(min(each[..., 1:].sum(axis=(1, 2)).min() for each in arrays))
+                number = int(min(rows[..., 1:].sum(axis=(1, 2)).min() for rows in arrays))
                 if number < _FEWEST:
-                    few.append((number, group.label))
+                    few.append(number)
                     continue
-            found[index] = compare_groups(*arrays, score=MEASURES[name].score)
+            compared.append(each)
+            found.append(compare_groups(*arrays, score=MEASURES[name].score))
         if few:
             notes.append(
-                f"F1 of rare words is not tested in {len(few)} of {len(groups)} groups: a run's "
-                f"translations and the references have {min(few)[0]} rare words in all, and a test "
-                f"needs {_FEWEST}."
+                f"F1 of rare words is not tested in {len(few)} of {len(comparisons)} groups: a "
+                f"run's translations and the references have {min(few)} rare words in all, "
+                f"and a test needs {_FEWEST}."
             )
-        for index, each in zip(found, correct(list(found.values())), strict=True):
-            values = each.effect, *each.interval, each.p_corrected
-            rows[index] |= {f"{name}_{end}": v for end, v in zip(ENDINGS, values, strict=True)}
-    return rows
+        for each, result in zip(compared, correct(found), strict=True):
+            values = result.effect, *result.interval, result.p_corrected
+            each.columns |= {f"{name}_{end}": v for end, v in zip(ENDINGS, values, strict=True)}
 
 
 def count_rare_words(groups: Sequence[Group], notes: list[str]) -> None:

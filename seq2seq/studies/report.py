@@ -34,8 +34,6 @@ from seq2seq.visualization.page import (
     shown_attention,
 )
 
-_NOTABLE_RATIO = 1.25
-"""Ratio of the speeds of a group's runs from which the page warns; they do the same work."""
 _LOCAL = ("data.cache_dir",)
 """Keys that describe the machine and not the study."""
 NUM_SENTENCES = 12
@@ -45,49 +43,38 @@ _MAX_WEIGHTS = 1_500_000
 """Weights on the page, which bounds its size; each takes two to four bytes."""
 
 
-class Findings(NamedTuple):
-    """What a study finds beyond the measures of its runs."""
+class Study(NamedTuple):
+    """The runs of a study, and what a comparison of them finds."""
 
-    measures: Sequence[dict[str, float]] = ()
-    """More columns of each group in groups.csv."""
-    agreement: Divergences | None = None
+    runs: Sequence[StudyRun]
+    comparisons: Sequence[BaselineComparison]
+    """One for each group."""
+    agreement: Divergences
     """How far the attention of each two runs differs."""
-    losses: Sequence[Row] = ()
+    losses: Sequence[Row]
     """What each group loses by each intervention."""
-    notes: Sequence[str] = ()
+    notes: Sequence[str]
     """What is left out."""
 
+    @property
+    def groups(self) -> list[Group]:
+        return [each.group for each in self.comparisons]
 
-NOTHING = Findings()
 
-
-def write_report(
-    runs: Sequence[StudyRun],
-    groups: Sequence[Group],
-    comparisons: Sequence[BaselineComparison],
-    path: Path,
-    found: Findings = NOTHING,
-) -> None:
+def write_report(study: Study, path: Path) -> None:
     """Write the report; the study is called like the directory of the file."""
-    page = study_page(runs, groups, comparisons, found, name=path.resolve().parent.name)
+    page = study_page(study, name=path.resolve().parent.name)
     with whole_file(path) as file:
         file.write(render_report(page))
 
 
-def study_page(
-    runs: Sequence[StudyRun],
-    groups: Sequence[Group],
-    comparisons: Sequence[BaselineComparison],
-    found: Findings = NOTHING,
-    *,
-    name: str,
-) -> StudyPage:
+def study_page(study: Study, *, name: str) -> StudyPage:
     """Compose the report of a study with a name."""
-    missing = [*_missing(runs, groups, comparisons), *found.notes]
+    groups = study.groups
+    missing = [*_missing(study), *study.notes]
     curves = curves_section(groups, missing)
     learning, maps = learning_section(groups, missing)
     breakdowns = breakdown_section(groups, missing)
-    changed = interventions_section(found.losses)
     sentences = shown_sentences(groups, missing)
     translations = Section(title="Translations", has_sentences=True)
     if sentences:
@@ -100,14 +87,12 @@ def study_page(
     not_compared = Section(title="Not compared", items=missing)
     if not missing:
         not_compared.paragraphs = ["All runs ended, and all of them are compared."]
-    results = results_section(runs, groups, comparisons)
-    attention = attention_section(groups, found.agreement)
     sections = [
-        results,
+        results_section(study),
         curves,
         learning,
-        attention,
-        changed,
+        attention_section(groups, study.agreement),
+        interventions_section(study.losses),
         breakdowns,
         translations,
         not_compared,
@@ -121,10 +106,9 @@ def study_page(
     }
 
 
-def results_section(
-    runs: Sequence[StudyRun], groups: Sequence[Group], comparisons: Sequence[BaselineComparison]
-) -> Section:
+def results_section(study: Study) -> Section:
     """Return the summary in words, the table of the groups and that of the runs."""
+    runs, groups = study.runs, study.groups
     if not groups:
         return Section(title="Results", paragraphs=["No run has results."])
     num_failed = sum(run.failure is not None for run in runs)
@@ -136,25 +120,25 @@ def results_section(
         f"Best on the validation set: {best.label}, with "
         f"{spread(best, 'valid_bleu').text} BLEU there and {spread(best, 'bleu').text} on the "
         "test set.",
-        *_significance(groups, comparisons),
+        *_significance(study.comparisons),
         *_undertrained(groups),
         *_cost(groups),
     ]
-    tables = [group_table(groups, comparisons, ON_PAGE), _run_table(runs), *settings_table(runs)]
+    table = group_table(study.comparisons, ON_PAGE)
+    tables = [table, _run_table(runs), *settings_table(runs)]
     return Section(title="Results", paragraphs=texts, tables=tables)
 
 
-def _significance(
-    groups: Sequence[Group], comparisons: Sequence[BaselineComparison]
-) -> Iterator[str]:
+def _significance(comparisons: Sequence[BaselineComparison]) -> Iterator[str]:
     """Say which groups differ significantly from each baseline on the test set."""
-    for baseline in dict.fromkeys(each.baseline for each in comparisons if each.baseline):
+    for baseline in dict.fromkeys(each.baseline.label for each in comparisons if each.baseline):
         single = f"One run on a side, so p and interval are about {SENTENCES_ONLY}"
         kinds: dict[str, list[str]] = {
             kind: [] for kind in ("Better", "Worse", "No significant difference", single)
         }
-        for group, compared in zip(groups, comparisons, strict=True):
-            if compared.baseline != baseline or compared.result is None:
+        for compared in comparisons:
+            of_another = compared.baseline is None or compared.baseline.label != baseline
+            if of_another or compared.result is None:
                 continue
             effect = compared.result.effect
             kind = "Better" if effect > 0 else "Worse"
@@ -162,7 +146,7 @@ def _significance(
                 kind = single
             elif compared.result.p_corrected >= LEVEL:
                 kind = "No significant difference"
-            kinds[kind].append(f"{group.label} ({effect:+.2f} BLEU)")
+            kinds[kind].append(f"{compared.group.label} ({effect:+.2f} BLEU)")
         parts = [f"{kind}: {in_words(labels)}" for kind, labels in kinds.items() if labels]
         yield (
             f"BLEU on the test set compared with {baseline}; a difference is significant if "
@@ -186,7 +170,7 @@ def _undertrained(groups: Sequence[Group]) -> Iterator[str]:
 
 
 def _cost(groups: Sequence[Group]) -> Iterator[str]:
-    """Say what the best group costs beside the quickest and the slowest, and how sure that is."""
+    """Say what the best group costs beside the quickest and the slowest."""
     if len(groups) < 2:
         return
     best = groups[0]
@@ -199,18 +183,6 @@ def _cost(groups: Sequence[Group]) -> Iterator[str]:
     ]
     parameters = spread(best, "parameters").text
     yield f"Cost: {best.label} has {parameters} parameters and {'; '.join(times)}."
-    ratios = []
-    for group in groups:
-        speeds = [run.measures.get("tokens_per_second", 0.0) for run in group.runs]
-        if min(speeds) > 0:
-            ratios.append((max(speeds) / min(speeds), group.label))
-    ratio, label = max(ratios, default=(1.0, ""))
-    if ratio >= _NOTABLE_RATIO:
-        yield (
-            f"Times and speeds are uncertain: one run of {label} was {ratio:.1f} times as fast as "
-            "another, though they differ in the seed only. Other work on the machine is a likely "
-            "reason."
-        )
 
 
 def _run_table(runs: Sequence[StudyRun]) -> Table:
@@ -263,10 +235,9 @@ def _devices(runs: Sequence[StudyRun]) -> list[str]:
     return list(dict.fromkeys(run.device for run in runs if run.device))
 
 
-def _missing(
-    runs: Sequence[StudyRun], groups: Sequence[Group], comparisons: Sequence[BaselineComparison]
-) -> Iterator[str]:
+def _missing(study: Study) -> Iterator[str]:
     """Say which runs failed, which seeds are missing or repeated, and what is not compared."""
+    runs, groups = study.runs, study.groups
     yield from (f"{run.outcome}." for run in runs if run.failure is not None)
     seeds = sorted({run.seed for run in runs if run.seed}, key=lambda seed: (len(seed), seed))
     for group in groups:
@@ -275,14 +246,9 @@ def _missing(
             name = "seed" if len(absent) == 1 else "seeds"
             yield f"{group.label} has no results with {name} {in_words(absent)}."
     yield from describe_repeated_seeds(groups)
-    if any(compared.is_of_sentences_only for compared in comparisons):
-        yield (
-            "A comparison with a single run says nothing about other seeds; add seed=1,2,3 to the "
-            "sweep."
-        )
-    for group, compared in zip(groups, comparisons, strict=True):
+    for compared in study.comparisons:
         if compared.reason:
-            yield f"{group.label} is not compared with a baseline: {compared.reason}."
+            yield f"{compared.group.label} is not compared with a baseline: {compared.reason}."
     signatures = [run.signature for run in runs if run.signature]
     if len(set(signatures)) > 1:
         pairs = [

@@ -152,6 +152,10 @@ class Group:
             return self.runs[0].name if len(self.runs) == 1 else "all runs"
         return " ".join(f"{key}={value}" for key, value in self.swept.items())
 
+    def name_of(self, run: StudyRun) -> str:
+        """Return the name of one of the runs for a reader of the group."""
+        return f"{self.label}, seed {run.seed}" if run.seed else run.name
+
     @property
     def best(self) -> StudyRun:
         """Return the run with the best validation score."""
@@ -343,23 +347,20 @@ def _read_results(run: StudyRun) -> None:
     try:
         if missing := [key for key in _REQUIRED if key not in content]:
             raise ValueError(f"it has no {missing[0]}")
-        test = content["test"] or {}  # there may be no test set
-        if not isinstance(test, dict):
-            raise TypeError(f"test={test!r} is not a set of scores")
+        flat = flatten(content)
+        numbers = {name: flat.get(measure.path) for name, measure in MEASURES.items()}
+        measures = {name: float(value) for name, value in numbers.items() if value is not None}  # type: ignore[arg-type]
+        measures["minutes"] /= 60
         validations: list[dict[str, float]] = content.get("validations", [])  # type: ignore[assignment]
-        paths = {name: measure.path for name, measure in MEASURES.items()}
-        found = _numbers(flatten(content), paths)
-        diagonal = _numbers(flatten(content), {"aer": "valid.aer_of_diagonal"})["aer"]
         run.curve = {each["update"]: each["bleu"] for each in validations}
+        diagonal: float | None = flat.get("valid.aer_of_diagonal")  # type: ignore[assignment]
         if diagonal is not None and validations:
             is_aligned = {each["update"]: each["aer"] < diagonal for each in validations}
-            found["aligned_at"] = _first_update(is_aligned)
+            measures["aligned_at"] = _first_update(is_aligned)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise run.directory.damaged(run.directory.results, error) from error
-    run.measures = {name: value for name, value in found.items() if value is not None}
-    if "minutes" in run.measures:
-        run.measures["minutes"] /= 60
-    run.signature = str(test.get("signature", ""))
+    run.measures = measures
+    run.signature = str(flat.get("test.signature", ""))
     run.device = str(content.get("device", ""))
     run.is_best_at_end = content["best_update"] == content.get("updates")
     run.training_data = str(content.get("training_data", ""))
@@ -383,17 +384,6 @@ def _find_half_bleu(runs: Sequence[StudyRun]) -> None:
         if run.curve and half > 0:
             reached = {update: bleu >= half for update, bleu in run.curve.items()}
             run.measures["half_bleu_at"] = _first_update(reached)
-
-
-def _numbers(content: Mapping[str, object], keys: Mapping[str, str]) -> dict[str, float | None]:
-    """Return numbers of results.json by other names; None where there is none."""
-    found: dict[str, float | None] = {}
-    for name, key in keys.items():
-        value = content.get(key)
-        if not isinstance(value, int | float | None):
-            raise TypeError(f"{key}={value!r} is not a number")
-        found[name] = None if value is None else float(value)
-    return found
 
 
 def _find_swept_keys(runs: Sequence[StudyRun]) -> None:

@@ -13,8 +13,8 @@ from seq2seq.studies.agreement import AGREEMENT, add_agreement, divergences
 from seq2seq.studies.comparison import BaselineComparison, compare_with_baseline, explain_stars
 from seq2seq.studies.interventions import COLUMNS, measure_losses
 from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures, count_rare_words
-from seq2seq.studies.report import Findings, write_report
-from seq2seq.studies.runs import MEASURES, Group, StudyRun, describe_repeated_seeds, group_runs
+from seq2seq.studies.report import Study, write_report
+from seq2seq.studies.runs import MEASURES, StudyRun, describe_repeated_seeds, group_runs
 from seq2seq.studies.tables import IN_TERMINAL, group_table
 
 LEADERBOARD, GROUPS, LOSSES = "leaderboard.csv", "groups.csv", "interventions.csv"
@@ -52,9 +52,8 @@ def write_tables(
     Raises:
         ValueError: No group is called like the baseline.
     """
-    groups = group_runs(runs)
-    comparisons = compare_with_baseline(groups, baseline)
-    found = find(groups, comparisons, interventions)
+    study = find_differences(runs, baseline, interventions)
+    groups = study.groups
     directory.mkdir(parents=True, exist_ok=True)
     keys = list(runs[0].swept) if runs else []
     _write_csv(directory / LEADERBOARD, ["run", *keys, *MEASURES, "failure"], map(_run_row, runs))
@@ -64,21 +63,18 @@ def write_tables(
     _write_csv(
         directory / GROUPS,
         [*keys, "runs", "failed_runs", *measures, *_COMPARISON, *compared, *AGREEMENT],
-        (
-            _group_row(group, comparison) | row
-            for group, comparison, row in zip(groups, comparisons, found.measures, strict=True)
-        ),
+        map(_group_row, study.comparisons),
     )
     warnings = [f"warning: {text}" for text in describe_repeated_seeds(groups)]
     if interventions:
-        _write_csv(directory / LOSSES, COLUMNS, found.losses)
+        _write_csv(directory / LOSSES, COLUMNS, study.losses)
     elif (directory / LOSSES).exists():  # of other tables than these
         (directory / LOSSES).unlink()
         warnings.append(f"warning: removed the old {LOSSES}; interventions=... writes a new one")
-    write_report(runs, groups, comparisons, directory / REPORT, found)
+    write_report(study, directory / REPORT)
     shown = "no run has results"
     if groups:
-        table = group_table(groups, comparisons, IN_TERMINAL)
+        table = group_table(study.comparisons, IN_TERMINAL)
         shown = tabulate(
             [[cell.text for cell in row] for row in table.rows],
             headers=[column.label for column in table.columns],
@@ -87,23 +83,22 @@ def write_tables(
             colalign=["right" if column.is_numeric else "left" for column in table.columns],
         )
     failures = [run.outcome for run in runs if run.failure is not None]
-    return "\n".join([shown, *explain_stars(comparisons), *failures, *warnings])
+    return "\n".join([shown, *explain_stars(study.comparisons), *failures, *warnings])
 
 
-def find(
-    groups: Sequence[Group],
-    comparisons: Sequence[BaselineComparison],
-    interventions: Sequence[Intervention] = (),
-) -> Findings:
-    """Compare all measures and the attention of the groups, and intervene; see `Findings`."""
+def find_differences(
+    runs: Sequence[StudyRun], baseline: str | None, interventions: Sequence[Intervention] = ()
+) -> Study:
+    """Compare all measures and the attention of the groups, and intervene; see `write_tables`."""
+    groups = group_runs(runs)
+    comparisons = compare_with_baseline(groups, baseline)
     notes: list[str] = []
     count_rare_words(groups, notes)
-    by_label = {group.label: group for group in groups}
-    baselines = [by_label.get(each.baseline) for each in comparisons]
-    measures = compare_measures(groups, baselines, notes)
+    compare_measures(comparisons, notes)
     agreement = divergences([run for group in groups for run in group.runs])
-    add_agreement(groups, baselines, agreement, measures, notes)
-    return Findings(measures, agreement, measure_losses(groups, interventions, notes), notes)
+    add_agreement(comparisons, agreement, notes)
+    losses = measure_losses(groups, interventions, notes)
+    return Study(runs, comparisons, agreement, losses, notes)
 
 
 def list_files(directory: Path) -> str:
@@ -116,17 +111,18 @@ def _run_row(run: StudyRun) -> dict[str, object]:
     return {"run": run.name, **run.swept, **run.measures, "failure": run.failure}
 
 
-def _group_row(group: Group, compared: BaselineComparison) -> dict[str, object]:
-    row: dict[str, object] = {"runs": len(group.runs), "failed_runs": group.num_failed}
-    row |= group.swept
+def _group_row(compared: BaselineComparison) -> dict[str, object]:
+    group = compared.group
+    row = {"runs": len(group.runs), "failed_runs": group.num_failed, **group.swept}
+    row |= compared.columns
     for name in MEASURES:
         row[name], row[f"{name}_deviation"] = group.spread(name)
-    found = compared.result
-    if found is None:
-        return row | {"baseline": compared.baseline, "not_compared": compared.reason}
+    found, baseline = compared.result, compared.baseline
+    if found is None or baseline is None:
+        return row | {"not_compared": compared.reason}
     p_values = found.p_value, found.p_corrected
-    values = [compared.baseline, found.effect, *found.interval, *p_values, found.covers, None]
-    return row | dict(zip(_COMPARISON, values, strict=True))
+    values = [baseline.label, found.effect, *found.interval, *p_values, found.covers]
+    return row | dict(zip(_COMPARISON, values, strict=False))
 
 
 def _write_csv(path: Path, keys: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:

@@ -24,16 +24,14 @@ INTERVAL_HINT = (
 )
 
 
-def group_table(
-    groups: Sequence[Group], comparisons: Sequence[BaselineComparison], shown: Sequence[str]
-) -> Table:
+def group_table(comparisons: Sequence[BaselineComparison], shown: Sequence[str]) -> Table:
     """Return a row for each group: swept values, runs, measures and the comparison.
 
     Args:
-        groups: At least one.
-        comparisons: One for each group.
+        comparisons: Those of all groups; at least one.
         shown: The measures to show, as far as a group has them.
     """
+    groups = [each.group for each in comparisons]
     keys = list(groups[0].swept) or ["group"]
     names = known_measures(groups, shown)
     first = [name for name in names if name in FIRST]
@@ -49,7 +47,8 @@ def group_table(
         ]
     columns += map(column, later)
     rows = []
-    for group, compared in zip(groups, comparisons, strict=True):
+    for compared in comparisons:
+        group = compared.group
         row = [Cell(value or "-") for value in group.swept.values()] or [Cell(group.label)]
         row += [Cell(str(len(group.runs)), len(group.runs))]
         row += [spread(group, name) for name in first]

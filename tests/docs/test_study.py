@@ -4,11 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from tiny_study import write_study
+from tiny_study import read_study, write_study
 
-from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.report import study_page
-from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.visualization.page import render_report
 
 PATH = Path(__file__).parents[2] / "docs" / "study.py"
@@ -23,9 +21,7 @@ def study():
 
 
 def test_a_kept_report_is_the_report(study, tmp_path):
-    runs = read_runs([write_study(tmp_path)])
-    groups = group_runs(runs)
-    page = study_page(runs, groups, compare_with_baseline(groups, None), name="tiny")
+    page = study_page(read_study(write_study(tmp_path)), name="tiny")
 
     kept = json.loads(study.to_json(page))
 

@@ -2,9 +2,9 @@ import json
 import re
 
 import pytest
+from tiny_study import read_study
 from tiny_training import tiny_config
 
-from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.report import write_report
 from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.training.run import run_training
@@ -35,9 +35,7 @@ def report():
     """Return a function that writes the report of a study and returns its page and data."""
 
     def write(path):
-        runs = read_runs([path])
-        groups = group_runs(runs)
-        write_report(runs, groups, compare_with_baseline(groups, None), path / "report.html")
+        write_report(read_study(path), path / "report.html")
         page = (path / "report.html").read_text(encoding="utf-8")
         return page, json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
 

@@ -13,6 +13,7 @@ from seq2seq.studies.agreement import (
     mean_divergence,
     seeds_needed,
 )
+from seq2seq.studies.comparison import BaselineComparison
 from seq2seq.studies.runs import Group, StudyRun
 
 SHAPES = [(3, 4), (2, 5), (4, 2)]
@@ -138,10 +139,13 @@ def test_p_values_of_attention_are_corrected_for_the_number_of_groups():
         frozenset((one, other)): 0.1 if one.name[0] == other.name[0] else 0.9
         for one, other in combinations([run for group in groups for run in group.runs], 2)
     }
-    rows = [{} for _ in groups]
+    first, *others = [
+        BaselineComparison(group=group, baseline=groups[0] if number else None, reason="")
+        for number, group in enumerate(groups)
+    ]
 
-    add_agreement(groups, [None, groups[0], groups[0]], agreement, rows, notes := [])
+    add_agreement([first, *others], agreement, notes := [])
 
-    assert rows[0] == {}
-    assert [row["agreement_p"] for row in rows[1:]] == pytest.approx([2 * 2 / 252] * 2)
+    assert first.columns == {}
+    assert [each.columns["agreement_p"] for each in others] == pytest.approx([2 * 2 / 252] * 2)
     assert notes == []

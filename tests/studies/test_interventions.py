@@ -8,25 +8,21 @@ from seq2seq.analysis.run import load_run
 from seq2seq.evaluation.significance import SENTENCES_ONLY
 from seq2seq.inference.interventions import find_intervention
 from seq2seq.studies import interventions
-from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.interventions import interventions_section, measure_losses
 from seq2seq.studies.report import study_page
-from seq2seq.studies.runs import Group, StudyRun, group_runs, read_runs
-from seq2seq.studies.study import find, write_tables
+from seq2seq.studies.runs import Group, StudyRun, read_runs
+from seq2seq.studies.study import find_differences, write_tables
 
 
 @pytest.fixture(scope="module")
 def findings(trained):
-    """Return what two interventions find, and the groups."""
-    groups = group_runs(read_runs([trained]))
+    """Return what two interventions find."""
     interventions = [find_intervention("uniform"), find_intervention("drop_head:1")]
-    return find(groups, compare_with_baseline(groups, None), interventions), groups
+    return find_differences(read_runs([trained]), None, interventions)
 
 
 def test_each_group_and_intervention_has_a_row_with_intervals(findings):
-    found, _ = findings
-
-    rows = {(row["group"], row["intervention"]): row for row in found.losses}
+    rows = {(row["group"], row["intervention"]): row for row in findings.losses}
     assert {key: row["runs"] for key, row in rows.items()} == {
         ("none", "uniform"): 2,
         ("none", "drop_head:1"): 0,
@@ -43,15 +39,14 @@ def test_each_group_and_intervention_has_a_row_with_intervals(findings):
     for name in ("bleu_lost", "perplexity_factor", "changed_words"):
         assert changed[f"{name}_low"] <= changed[name] <= changed[f"{name}_high"]
     assert (
-        len([note for note in found.notes if "drop_head:1: the model has no such head" in note])
+        len([note for note in findings.notes if "drop_head:1: the model has no such head" in note])
         == 2
     )
 
 
 def test_losses_are_the_means_over_the_runs(findings):
-    found, groups = findings
-    [group] = [group for group in groups if group.label == "multihead"]
-    [row] = [row for row in found.losses if row["group"] == "multihead"][:1]
+    [group] = [group for group in findings.groups if group.label == "multihead"]
+    [row] = [row for row in findings.losses if row["group"] == "multihead"][:1]
 
     single = [load_run(run.directory.path, device="cpu").intervene("uniform") for run in group.runs]
 
@@ -63,21 +58,16 @@ def test_losses_are_the_means_over_the_runs(findings):
 
 
 def test_page_has_the_section_only_if_it_is_asked_for(findings):
-    found, groups = findings
-    comparisons = compare_with_baseline(groups, None)
-    runs = [run for group in groups for run in group.runs]
+    def titles(study):
+        return [each.title for each in study_page(study, name="x")["sections"]]
 
-    def titles(*found):
-        page = study_page(runs, groups, comparisons, *found, name="x")
-        return [each.title for each in page["sections"]]
-
-    assert "Interventions" not in titles()
-    assert "Interventions" in titles(found)
-    section = interventions_section(found.losses)
+    assert "Interventions" not in titles(findings._replace(losses=[]))
+    assert "Interventions" in titles(findings)
+    section = interventions_section(findings.losses)
     labels = [column.label for column in section.tables[0].columns]
     assert labels.count("Interval") == labels.count("p (Holm)") == 2
     assert all(len(row) == len(labels) for row in section.tables[0].rows)
-    dropped = section.tables[0].rows[[row["runs"] for row in found.losses].index(0)]
+    dropped = section.tables[0].rows[[row["runs"] for row in findings.losses].index(0)]
     assert {cell.text for cell in dropped[3:]} == {"-"}
 
 

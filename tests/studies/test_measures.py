@@ -7,6 +7,7 @@ from tiny_study import write_study
 
 from seq2seq.evaluation.measures import total_scores
 from seq2seq.studies import measures
+from seq2seq.studies.comparison import BaselineComparison
 from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures, count_rare_words
 from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.studies.study import write_tables
@@ -14,7 +15,12 @@ from seq2seq.studies.study import write_tables
 
 def compare(groups, baselines, notes=None):
     count_rare_words(groups, [])
-    return compare_measures(groups, baselines, [] if notes is None else notes)
+    comparisons = [
+        BaselineComparison(group=group, baseline=baseline, reason="")
+        for group, baseline in zip(groups, baselines, strict=True)
+    ]
+    compare_measures(comparisons, [] if notes is None else notes)
+    return [each.columns for each in comparisons]
 
 
 def test_differences_are_those_of_the_results(groups, monkeypatch):

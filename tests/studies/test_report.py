@@ -4,10 +4,16 @@ import shutil
 import numpy as np
 import pytest
 from plotly.offline import get_plotlyjs
-from tiny_study import SIGNATURE, change_results, record_failure, write_run, write_study
+from tiny_study import (
+    SIGNATURE,
+    change_results,
+    read_study,
+    record_failure,
+    write_run,
+    write_study,
+)
 
 from seq2seq.studies import report as module
-from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.report import (
     choose_sentences,
     results_section,
@@ -15,18 +21,16 @@ from seq2seq.studies.report import (
     settings_table,
     shown_sentences,
 )
-from seq2seq.studies.runs import group_runs, read_runs
+from seq2seq.studies.runs import read_runs
 
 
 def groups_on(page):
     return re.findall(r'class="mark".*?</span><span>(.*?)</span>', page, re.DOTALL)
 
 
-def section_of(path, baseline=None):
-    runs = read_runs([path])
-    groups = group_runs(runs)
-    comparisons = compare_with_baseline(groups, baseline)
-    return results_section(runs, groups, comparisons), comparisons
+def section_of(path):
+    study = read_study(path)
+    return results_section(study), study.comparisons
 
 
 def test_the_summary_says_which_group_is_best_and_what_is_significant(tmp_path):
@@ -70,18 +74,6 @@ def test_the_cost_of_the_best_group_stands_beside_the_quickest_and_the_slowest(t
     )
 
 
-def test_a_warning_says_that_equal_work_took_different_times(tmp_path):
-    write_study(tmp_path)
-    steady, _ = section_of(tmp_path)
-    change_results(tmp_path / "0-grammar-none-seed-1", target_tokens_per_second=1000.0)
-    change_results(tmp_path / "1-grammar-none-seed-2", target_tokens_per_second=500.0)
-
-    unsteady, _ = section_of(tmp_path)
-
-    assert not any("uncertain" in text for text in steady.paragraphs)
-    assert "one run of none was 2.0 times as fast as another" in unsteady.paragraphs[-1]
-
-
 def test_runs_that_were_best_at_their_end_are_named(tmp_path):
     write_study(tmp_path)
     change_results(tmp_path / "0-grammar-none-seed-1", updates=12)
@@ -93,7 +85,7 @@ def test_runs_that_were_best_at_their_end_are_named(tmp_path):
     assert text.endswith("may score higher: none (1 of 2).")
 
 
-def test_the_table_has_the_means_and_the_comparison(tmp_path):
+def test_the_tables_have_means_and_comparisons_and_a_row_for_every_run(tmp_path):
     section, comparisons = section_of(write_study(tmp_path))
 
     table = section.tables[0]
@@ -105,10 +97,6 @@ def test_the_table_has_the_means_and_the_comparison(tmp_path):
     assert none["p (Holm)"].value == comparisons[1].result.p_corrected
     assert none["Parameters"].text == "1,234"
     assert none["BLEU"].text == "10.00 \xb1 0.71"
-
-
-def test_every_run_has_a_row(tmp_path):
-    section, _ = section_of(write_study(tmp_path))
 
     names = [row[0].text for row in section.tables[1].rows]
     assert sorted(names) == sorted(path.name for path in tmp_path.iterdir())
@@ -150,31 +138,17 @@ def test_equal_settings_are_listed_without_those_of_the_machine(tmp_path):
     assert table.is_folded
 
 
-def test_scores_of_different_signatures_have_no_common_one(tmp_path):
+def test_a_device_is_listed_if_it_is_common_and_so_is_a_signature(tmp_path):
     for number in (0, 1):
         write_config(tmp_path / f"{number}", "data: {name: grammar}\n")
+        change_results(tmp_path / f"{number}", device="cpu, 2 threads")
     results = tmp_path / "1" / "results.json"
     results.write_text(results.read_text().replace("tok:13a", "tok:char"))
 
     [table] = settings_table(read_runs([tmp_path]))
+    write_run(tmp_path / "without-configuration")
 
-    assert rows_of(table) == {"data": "grammar"}
-
-
-def test_a_common_device_is_listed(tmp_path):
-    for number in (0, 1):
-        write_config(tmp_path / f"{number}", "data: {name: grammar}\n")
-        change_results(tmp_path / f"{number}", device="cpu, 2 threads")
-
-    [table] = settings_table(read_runs([tmp_path]))
-
-    assert rows_of(table)["device"] == "cpu, 2 threads"
-
-
-def test_a_run_without_a_configuration_leaves_the_table_out(tmp_path):
-    write_config(tmp_path / "0", "data: {name: grammar}\n")
-    write_run(tmp_path / "1")
-
+    assert rows_of(table) == {"data": "grammar", "device": "cpu, 2 threads"}
     assert settings_table(read_runs([tmp_path])) == []
 
 
@@ -195,7 +169,7 @@ def test_a_trained_study_is_reported_in_full(trained, report):
     assert len(page) - len(get_plotlyjs()) < 200_000
 
 
-def test_failures_missing_seeds_and_other_signatures_are_named(tmp_path, report):
+def test_failures_missing_seeds_other_signatures_and_devices_are_named(tmp_path, report):
     write_run(tmp_path / "0", "attention=dot", "seed=1")
     write_run(tmp_path / "1", "attention=dot", "seed=2")
     write_run(tmp_path / "2", "attention=none", "seed=1")
@@ -203,24 +177,18 @@ def test_failures_missing_seeds_and_other_signatures_are_named(tmp_path, report)
     results.write_text(results.read_text().replace("tok:13a", "tok:char"))
     record_failure(tmp_path / "3", "the loss is not finite", ["attention=none", "seed=2"])
 
+    for number, device in enumerate(("cpu, 1 thread", "NVIDIA H100")):
+        change_results(tmp_path / f"{number}", device=device)
+
     page, _ = report(tmp_path)
 
+    assert "times cannot be compared: cpu, 1 thread; NVIDIA H100.</li>" in page
     assert "<li>3 failed: the loss is not finite.</li>" in page
     assert "<li>none has no results with seed 2.</li>" in page
     assert "different signatures" in page
     assert SIGNATURE in page
     assert SIGNATURE.replace("13a", "char") in page
     assert "All runs ended" not in page
-
-
-def test_different_devices_are_named(tmp_path, report):
-    for number, device in enumerate(("cpu, 1 thread", "NVIDIA H100")):
-        write_run(tmp_path / f"{number}", f"attention={number}")
-        change_results(tmp_path / f"{number}", device=device)
-
-    page, _ = report(tmp_path)
-
-    assert "times cannot be compared: cpu, 1 thread; NVIDIA H100.</li>" in page
 
 
 def test_what_a_run_has_not_kept_is_named(tmp_path, report):
