@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 Target = Literal["reference", "translation"]
 
 
-@dataclass(kw_only=True, slots=True)
-class ScoredPair:
+class ScoredPair(NamedTuple):
     """A sentence of the validation or test set."""
 
     source: str
@@ -86,16 +85,11 @@ class Run:
         kinds = ("src", "hyp", "ref", *(["gold"] if path.exists() else []))
         texts = directory.read_texts(split, kinds)
         gold = read_links(str(path)) if path.exists() else [None] * len(texts[0])
-        pairs = []
-        for number, (source, translation, reference, links) in enumerate(
-            zip(*texts[:3], gold, strict=True), start=1
-        ):
-            if links is not None:
-                num_words = len(source.split()), len(reference.split())
-                check_links(links, *num_words, where=f"{path}:{number}")
-            pairs.append(
-                ScoredPair(source=source, translation=translation, reference=reference, gold=links)
-            )
+        pairs = list(map(ScoredPair, *texts[:3], gold))
+        for number, pair in enumerate(pairs, start=1):
+            if pair.gold is not None:
+                num_words = len(pair.source.split()), len(pair.reference.split())
+                check_links(pair.gold, *num_words, where=f"{path}:{number}")
         return pairs
 
     def attention(self, split: str = "test", *, target: Target = "reference") -> "CorpusAttention":

@@ -4,7 +4,7 @@ A function adds to `notes` what its section leaves out.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -168,7 +168,7 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
     return Section(
         title="Attention",
         paragraphs=[text],
-        charts=[*_aer_chart(groups), *_head_chart(groups)],
+        charts=_attention_charts(groups),
         tables=[
             table
             for table in (of_groups, _agreement_table(groups, agreement or {}), of_heads)
@@ -198,39 +198,41 @@ def _agreement_table(groups: Sequence[Group], agreement: Divergences) -> Table:
     return Table(caption=caption, columns=columns, rows=rows)
 
 
-def _aer_chart(groups: Sequence[Group]) -> list[Chart]:
-    def points(group: Group) -> Iterator[tuple[float | None, float | None, str]]:
-        for run in group.runs:
-            yield run.measures.get("aer"), run.measures.get("bleu"), group.name_of(run)
-
-    title = "AER beside BLEU: a point for each run"
-    return _points_chart(title, ("AER", "BLEU"), groups, points)
-
-
-def _head_chart(groups: Sequence[Group]) -> list[Chart]:
-    has_aer = any("aer" in head for group in groups for _, _, head in _heads(group))
+def _attention_charts(groups: Sequence[Group]) -> list[Chart]:
+    """Return a chart with a point for each run, and one with a point for each head."""
+    of_heads = [list(_heads(group)) for group in groups]
+    has_aer = any("aer" in head for heads in of_heads for _, _, head in heads)
     vertical = "aer" if has_aer else "sharpness"
-
-    def points(group: Group) -> Iterator[tuple[float | None, float | None, str]]:
-        for run, number, head in _heads(group):
-            yield head["entropy"], head.get(vertical), f"{run.name}, head {number}"
-
     label = MEASURES[vertical].title
-    title = f"Entropy and {label if has_aer else 'sharpness'}: a point for each head of each run"
-    return _points_chart(title, ("Entropy (nats)", label), groups, points)
+    run_points = [
+        [
+            (run.measures.get("aer"), run.measures.get("bleu"), group.name_of(run))
+            for run in group.runs
+        ]
+        for group in groups
+    ]
+    head_points = [
+        [(head["entropy"], head.get(vertical), f"{run.name}, head {n}") for run, n, head in heads]
+        for heads in of_heads
+    ]
+    title = f"Entropy and {label}: a point for each head of each run"
+    return [
+        *_points_chart("AER beside BLEU: a point for each run", "AER", "BLEU", groups, run_points),
+        *_points_chart(title, "Entropy (nats)", label, groups, head_points),
+    ]
 
 
 def _points_chart(
     title: str,
-    labels: tuple[str, str],
+    x_label: str,
+    y_label: str,
     groups: Sequence[Group],
-    points: Callable[[Group], Iterator[tuple[float | None, float | None, str]]],
+    points: Sequence[Sequence[tuple[float | None, float | None, str]]],
 ) -> list[Chart]:
-    """Draw points, which are x, y and a hint; those without x or y are left out."""
-    x_label, y_label = labels
+    """Draw the points of each group, which are x, y and a hint; none without x or y."""
     series = []
-    for index, group in enumerate(groups):
-        known = [(x, y, hint) for x, y, hint in points(group) if x is not None and y is not None]
+    for index, (group, of_group) in enumerate(zip(groups, points, strict=True)):
+        known = [(x, y, hint) for x, y, hint in of_group if x is not None and y is not None]
         if known:
             xs, ys, hints = zip(*known, strict=True)
             series.append(Series(index, group.label, x={x_label: xs}, y=ys, hints=hints))

@@ -62,31 +62,23 @@ def compare_with_baseline(
         raise ValueError(f"baseline={baseline} is not a group of the study; one of: {labels}")
     comparisons = [BaselineComparison(group=each, reason=_reason(each)) for each in groups]
     for members in _by_test_set(groups):
-        first = _find_baseline(groups, members, baseline)
+        fitting = [groups[i] for i in members if baseline is None or _fits(groups[i], baseline)]
+        if baseline is not None and len(fitting) > 1:
+            labels = "; ".join(group.label for group in fitting)
+            raise ValueError(
+                f"baseline={baseline} fits several groups: {labels}; give more key=value"
+            )
         for i in members:
-            if first is None:
+            if not fitting:
                 comparisons[i].reason = "the baseline has another test set"
-            elif i != first:
-                sides = [groups[each].statistics("bleu") for each in (i, first)]
-                comparisons[i].baseline = groups[first]
+            elif groups[i] is not fitting[0]:
+                sides = [group.statistics("bleu") for group in (groups[i], fitting[0])]
+                comparisons[i].baseline = fitting[0]
                 comparisons[i].result = compare_groups(*sides)
     results = {i: each.result for i, each in enumerate(comparisons) if each.result}
     for i, result in zip(results, correct(list(results.values())), strict=True):
         comparisons[i].result = result
     return comparisons
-
-
-def _find_baseline(
-    groups: Sequence[Group], members: Sequence[int], baseline: str | None
-) -> int | None:
-    """Return the index of the baseline among the members of one test set, the best first."""
-    if baseline is None:
-        return members[0]
-    fitting = [i for i in members if _fits(groups[i], baseline)]
-    if len(fitting) > 1:
-        labels = "; ".join(groups[i].label for i in fitting)
-        raise ValueError(f"baseline={baseline} fits several groups: {labels}; give more key=value")
-    return fitting[0] if fitting else None
 
 
 def _fits(group: Group, baseline: str) -> bool:

@@ -1,7 +1,6 @@
 """The report of a study: results in words and tables, charts, translations, and what is missing."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
@@ -11,7 +10,6 @@ from seq2seq.checks import counted
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.measures import MEASURES as OF_SENTENCES
 from seq2seq.evaluation.significance import LEVEL, SENTENCES_ONLY
-from seq2seq.files.atomic import whole_file
 from seq2seq.inference.interventions import changed_words
 from seq2seq.inference.results import Translation
 from seq2seq.inference.translator import Translator
@@ -20,8 +18,8 @@ from seq2seq.studies.charts import attention_section, breakdown_section, curves_
 from seq2seq.studies.comparison import BaselineComparison, groups_with_first_test_set
 from seq2seq.studies.interventions import Row, interventions_section
 from seq2seq.studies.learning import learning_section
-from seq2seq.studies.runs import MEASURES, SEED, Group, StudyRun, describe_repeated_seeds
-from seq2seq.studies.tables import ON_PAGE, column, group_table, in_words, number_cell, spread
+from seq2seq.studies.runs import MEASURES, Group, StudyRun, describe_repeated_seeds
+from seq2seq.studies.tables import ON_PAGE, column, group_table, number_cell, spread
 from seq2seq.visualization.page import (
     Cell,
     Column,
@@ -30,7 +28,6 @@ from seq2seq.visualization.page import (
     ShownTranslation,
     StudyPage,
     Table,
-    render_report,
     shown_attention,
 )
 
@@ -59,13 +56,6 @@ class Study(NamedTuple):
     @property
     def groups(self) -> list[Group]:
         return [each.group for each in self.comparisons]
-
-
-def write_report(study: Study, path: Path) -> None:
-    """Write the report; the study is called like the directory of the file."""
-    page = study_page(study, name=path.resolve().parent.name)
-    with whole_file(path) as file:
-        file.write(render_report(page))
 
 
 def study_page(study: Study, *, name: str) -> StudyPage:
@@ -112,7 +102,7 @@ def results_section(study: Study) -> Section:
     if not groups:
         return Section(title="Results", paragraphs=["No run has results."])
     num_failed = sum(run.failure is not None for run in runs)
-    by = f", which differ in {in_words(list(groups[0].swept))}" if groups[0].swept else ""
+    by = f", which differ in {', '.join(groups[0].swept)}" if groups[0].swept else ""
     failed = f"; {num_failed} without results" if num_failed else ""
     best = groups[0]
     texts = [
@@ -122,7 +112,6 @@ def results_section(study: Study) -> Section:
         "test set.",
         *_significance(study.comparisons),
         *_undertrained(groups),
-        *_cost(groups),
     ]
     table = group_table(study.comparisons, ON_PAGE)
     tables = [table, _run_table(runs), *settings_table(runs)]
@@ -147,7 +136,7 @@ def _significance(comparisons: Sequence[BaselineComparison]) -> Iterator[str]:
             elif compared.result.p_corrected >= LEVEL:
                 kind = "No significant difference"
             kinds[kind].append(f"{compared.group.label} ({effect:+.2f} BLEU)")
-        parts = [f"{kind}: {in_words(labels)}" for kind, labels in kinds.items() if labels]
+        parts = [f"{kind}: {', '.join(labels)}" for kind, labels in kinds.items() if labels]
         yield (
             f"BLEU on the test set compared with {baseline}; a difference is significant if "
             f"p < {LEVEL} after Holm's correction, and then its interval excludes 0. "
@@ -165,45 +154,21 @@ def _undertrained(groups: Sequence[Group]) -> Iterator[str]:
     if labels:
         yield (
             f"Best at their last validation, so longer training may score higher: "
-            f"{in_words(labels)}."
+            f"{', '.join(labels)}."
         )
-
-
-def _cost(groups: Sequence[Group]) -> Iterator[str]:
-    """Say what the best group costs beside the quickest and the slowest."""
-    if len(groups) < 2:
-        return
-    best = groups[0]
-    ordered = sorted(groups, key=lambda group: group.mean("minutes") or 0.0)
-    times = [f"trained in {spread(best, 'minutes').text} minutes"]
-    times += [
-        f"the {name} group, {group.label}, in {spread(group, 'minutes').text}"
-        for name, group in (("quickest", ordered[0]), ("slowest", ordered[-1]))
-        if group is not best
-    ]
-    parameters = spread(best, "parameters").text
-    yield f"Cost: {best.label} has {parameters} parameters and {'; '.join(times)}."
 
 
 def _run_table(runs: Sequence[StudyRun]) -> Table:
     measures = [name for name in MEASURES if any(name in run.measures for run in runs)]
     columns = [Column("Run", is_numeric=False)]
-    columns += [Column(key, is_numeric=key == SEED) for key in runs[0].swept]
+    columns += [Column(key, is_numeric=False) for key in runs[0].swept]
     columns += map(column, measures)
     rows = [
-        [Cell(run.name)]
-        + [Cell(value, _number(value)) for value in run.swept.values()]
+        [*map(Cell, (run.name, *run.swept.values()))]
         + [number_cell(run.measures.get(name), MEASURES[name].form) for name in measures]
         for run in runs
     ]
     return Table(caption=f"All runs ({len(runs)})", columns=columns, rows=rows, is_folded=True)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def settings_table(runs: Sequence[StudyRun]) -> list[Table]:
@@ -244,7 +209,7 @@ def _missing(study: Study) -> Iterator[str]:
         absent = [seed for seed in seeds if seed not in {run.seed for run in group.runs}]
         if absent:
             name = "seed" if len(absent) == 1 else "seeds"
-            yield f"{group.label} has no results with {name} {in_words(absent)}."
+            yield f"{group.label} has no results with {name} {', '.join(absent)}."
     yield from describe_repeated_seeds(groups)
     for compared in study.comparisons:
         if compared.reason:

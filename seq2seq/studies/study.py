@@ -13,9 +13,10 @@ from seq2seq.studies.agreement import AGREEMENT, add_agreement, divergences
 from seq2seq.studies.comparison import BaselineComparison, compare_with_baseline, explain_stars
 from seq2seq.studies.interventions import COLUMNS, measure_losses
 from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures, count_rare_words
-from seq2seq.studies.report import Study, write_report
+from seq2seq.studies.report import Study, study_page
 from seq2seq.studies.runs import MEASURES, StudyRun, describe_repeated_seeds, group_runs
 from seq2seq.studies.tables import IN_TERMINAL, group_table
+from seq2seq.visualization.page import render_report
 
 LEADERBOARD, GROUPS, LOSSES = "leaderboard.csv", "groups.csv", "interventions.csv"
 REPORT = "report.html"
@@ -71,7 +72,8 @@ def write_tables(
     elif (directory / LOSSES).exists():  # of other tables than these
         (directory / LOSSES).unlink()
         warnings.append(f"warning: removed the old {LOSSES}; interventions=... writes a new one")
-    write_report(study, directory / REPORT)
+    with whole_file(directory / REPORT) as file:
+        file.write(render_report(study_page(study, name=directory.resolve().name)))
     shown = "no run has results"
     if groups:
         table = group_table(study.comparisons, IN_TERMINAL)

@@ -89,17 +89,6 @@ def known_measures(groups: Sequence[Group], names: Sequence[str]) -> list[str]:
     return [name for name in names if any(group.mean(name) is not None for group in groups)]
 
 
-def in_words(values: Sequence[str]) -> str:
-    """Join with commas and "and".
-
-    Example:
-        >>> in_words(["dot", "none", "local"])
-        'dot, none and local'
-    """
-    *first, last = values
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 def _comparison(compared: BaselineComparison) -> list[Cell]:
     if compared.result is None:
         text = "not compared" if compared.reason else "baseline"

@@ -1,4 +1,3 @@
-import dataclasses
 import shutil
 
 import numpy as np
@@ -294,7 +293,7 @@ def test_weights_of_another_run_are_those_that_it_has_for_the_references(run, co
 
 def test_a_source_that_occurs_twice_is_read_with_the_weights_of_each_reference(run, monkeypatch):
     pair = run.pairs()[0]
-    unlinked = dataclasses.replace(pair, gold=GoldLinks(frozenset(), frozenset()))
+    unlinked = pair._replace(gold=GoldLinks(frozenset(), frozenset()))
 
     def log_probabilities(*pairs):
         monkeypatch.setattr(type(run), "pairs", lambda self, split: pairs)

@@ -5,10 +5,11 @@ import pytest
 from tiny_study import read_study
 from tiny_training import tiny_config
 
-from seq2seq.studies.report import write_report
+from seq2seq.studies.report import study_page
 from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.training.run import run_training
 from seq2seq.training.run_directory import RunDirectory
+from seq2seq.visualization.page import render_report
 
 
 @pytest.fixture(scope="session")
@@ -35,8 +36,7 @@ def report():
     """Return a function that writes the report of a study and returns its page and data."""
 
     def write(path):
-        write_report(read_study(path), path / "report.html")
-        page = (path / "report.html").read_text(encoding="utf-8")
+        page = render_report(study_page(read_study(path), name="tiny")).decode()
         return page, json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
 
     return write

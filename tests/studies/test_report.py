@@ -36,13 +36,12 @@ def section_of(path):
 def test_the_summary_says_which_group_is_best_and_what_is_significant(tmp_path):
     section, _ = section_of(write_study(tmp_path))
 
-    first, best, significance, cost = section.paragraphs
+    first, best, significance = section.paragraphs
     assert first == "4 runs in 2 groups, which differ in attention."
     assert best.startswith("Best on the validation set: dot, with 31.00 \xb1 1.41 BLEU")
     assert "compared with dot; a difference is significant if p < 0.05" in significance
     assert "and then its interval excludes 0" in significance
     assert "Worse: none" in significance
-    assert cost.startswith("Cost: dot has 1,234 parameters and trained in 1.5 \xb1 0.0 minutes")
 
 
 def test_a_single_run_is_neither_better_nor_worse(tmp_path):
@@ -59,19 +58,6 @@ def test_a_single_run_is_neither_better_nor_worse(tmp_path):
     assert table.caption.endswith("* one run on a side: these sentences only, not other seeds")
     position = [column.label for column in table.columns].index("p (Holm)")
     assert table.rows[1][position].text.endswith("*")
-
-
-def test_the_cost_of_the_best_group_stands_beside_the_quickest_and_the_slowest(tmp_path):
-    for name, minutes, bleu in (("dot", 2, 30.0), ("none", 1, 20.0), ("local", 4, 10.0)):
-        write_run(tmp_path / name, f"attention={name}", bleu=bleu)
-        change_results(tmp_path / name, seconds=60 * minutes)
-
-    section, _ = section_of(tmp_path)
-
-    assert section.paragraphs[-1] == (
-        "Cost: dot has 1,234 parameters and trained in 2.0 minutes; the quickest group, none, in "
-        "1.0; the slowest group, local, in 4.0."
-    )
 
 
 def test_runs_that_were_best_at_their_end_are_named(tmp_path):

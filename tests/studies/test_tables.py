@@ -4,7 +4,7 @@ import pytest
 from tiny_study import write_study
 
 from seq2seq.studies.runs import Spread, group_runs, read_runs
-from seq2seq.studies.tables import in_words, known_measures, number_cell, spread
+from seq2seq.studies.tables import known_measures, number_cell, spread
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,3 @@ def test_parameters_have_no_deviation_and_unknown_measures_are_left_out(tmp_path
 
     assert spread(groups[0], "parameters").text == "1,234"
     assert known_measures(groups, ["aer", "bleu"]) == ["bleu"]
-
-
-def test_values_are_joined_in_words():
-    assert in_words(["a"]) == "a"
-    assert in_words(["a", "b", "c"]) == "a, b and c"
