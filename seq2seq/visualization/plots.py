@@ -72,9 +72,9 @@ def attention_figure(
     assert (num_rows, num_columns) == (len(target_tokens), len(source_tokens)), (
         "one label for each row and column"
     )
-    fonts = Fonts([*source_tokens, *target_tokens])
+    families, boxes = choose_fonts([*source_tokens, *target_tokens])
     source, target = (
-        [fonts.clean(_shorten(token)) for token in tokens]
+        [_shorten(token).translate(boxes) for token in tokens]
         for tokens in (source_tokens, target_tokens)
     )
     columns = min(num_heads, MAX_COLUMNS)
@@ -103,7 +103,7 @@ def attention_figure(
         axes = panels[head]
         axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
         _label_tokens(axes, source, target)
-        axes.tick_params(labelfontfamily=fonts.families, labelsize=scale * FONT_SIZE)
+        axes.tick_params(labelfontfamily=families, labelsize=scale * FONT_SIZE)
         if num_heads > 1:
             axes.set_xlabel(f"head {head + 1}", fontsize=scale * FONT_SIZE)
     return figure
@@ -220,38 +220,29 @@ FALLBACK_FONTS = (
 )
 """Fonts that are used, if installed, for characters that the fonts before them lack."""
 _NAMED = 8
-"""Characters that the warning names."""
+"""Most characters that the warning names."""
 
 _has_warned = False
 """Whether this process has warned of missing characters."""
 
 
-class Fonts:
-    """The font families that draw the given labels.
+def choose_fonts(labels: Iterable[str]) -> tuple[list[str], dict[int, str]]:
+    """Return the font families that draw the labels, and what `str.translate` is to replace.
 
-    The first is matplotlib's setting `font.family`, which a file `matplotlibrc` can change.
-    Families that have other characters follow. A character that no installed font has is shown as
-    `MISSING`; the first time, one warning says so.
+    The first family is matplotlib's setting `font.family`, which a file `matplotlibrc` can change.
+    Families that have other characters follow. A character that no installed font has, or that
+    cannot be printed, is shown as `MISSING`; the first time that a font lacks, one warning says so.
     """
-
-    families: list[str]
-    """Names of the families, the preferred one first."""
-
-    def __init__(self, labels: Iterable[str]) -> None:
-        needed = {character for label in labels for character in label if character.isprintable()}
-        self.families, missing = _choose(needed)
-        if missing and _add_new_fonts():
-            self.families, missing = _choose(needed)
-        self._missing = missing
-        if missing:
-            _warn(missing)
-
-    def clean(self, label: str) -> str:
-        """Return a label with `MISSING` for every character that cannot be drawn."""
-        return "".join(
-            MISSING if character in self._missing or not character.isprintable() else character
-            for character in label
-        )
+    characters = set("".join(labels))
+    needed = set(filter(str.isprintable, characters))
+    families, missing = _choose(needed)
+    if missing:
+        _add_new_fonts()
+        families, missing = _choose(needed)
+    if missing:
+        _warn(missing)
+    boxes = dict.fromkeys(missing | (characters - needed), MISSING)
+    return families, str.maketrans(boxes)
 
 
 def _choose(needed: set[str]) -> tuple[list[str], set[str]]:
@@ -282,13 +273,10 @@ def _warn(missing: set[str]) -> None:
     if _has_warned:
         return
     _has_warned = True
-    named = [f"{character} (U+{ord(character):04X})" for character in sorted(missing)]
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     logger.warning(
-        "no installed font has %s%s; pictures show %s. Install one, for example with apt install "
+        "no installed font has %s; pictures show %s. Install one, for example with apt install "
         "fonts-noto-core fonts-noto-cjk, or set font.family in the file matplotlibrc",
-        " ".join(named[:_NAMED]),
-        more,
+        " ".join(f"{each} (U+{ord(each):04X})" for each in sorted(missing)[:_NAMED]),
         MISSING,
     )
 
@@ -306,17 +294,15 @@ def _characters(family: str) -> frozenset[str]:
 
 
 @functools.cache
-def _add_new_fonts() -> bool:
-    """Add fonts that were installed after matplotlib made its list; return whether there were any.
+def _add_new_fonts() -> None:
+    """Add fonts that were installed after matplotlib made its list.
 
     matplotlib keeps the list between processes.
     """
     from matplotlib import font_manager
 
-    fonts = font_manager.fontManager.ttflist
-    known = {Path(entry.fname) for entry in fonts}
+    known = {Path(entry.fname) for entry in font_manager.fontManager.ttflist}
     for path in sorted(set(map(Path, font_manager.findSystemFonts())) - known):
         with contextlib.suppress(OSError, RuntimeError):  # not a font that matplotlib reads
             font_manager.fontManager.addfont(path)
     _characters.cache_clear()
-    return len(fonts) > len(known)

@@ -103,20 +103,18 @@ def choose_head(browser, index):
     browser.find_elements(By.CSS_SELECTOR, ".heads input")[index].click()
 
 
-def test_pointing_at_a_target_token_shades_the_source_by_its_weights(show):
+def test_pointing_at_a_token_shades_the_other_side_by_its_weights(show):
     browser = show(make_sentence(GERMAN, ENGLISH, WEIGHTS))
+    selector = browser.find_element(By.CLASS_NAME, "heads")
     at_rest = shades(browser, "source")
 
     point_at(tokens(browser, "target")[1])
 
+    assert not selector.is_displayed()  # there is a single head
     assert at_rest == [0.0] * 5
     assert shades(browser, "source") == pytest.approx([0.0, 0.25, 0.75, 0.0, 0.0], abs=0.01)
     assert numbers(browser, "source") == ["", "25 %", "75 %", "", ""]
     assert shades(browser, "target") == [0.0] * 3
-
-
-def test_pointing_at_a_source_token_shades_the_target_that_looked_at_it(show):
-    browser = show(make_sentence(GERMAN, ENGLISH, WEIGHTS))
 
     point_at(tokens(browser, "source")[1])
 
@@ -155,12 +153,6 @@ def test_the_head_selector_changes_the_shades(show):
     assert mean == ["31 %", "31 %", "31 %", "4 %", "4 %"]
     assert first == ["84 %", "4 %", "4 %", "4 %", "4 %"]
     assert third == ["4 %", "4 %", "84 %", "4 %", "4 %"]
-
-
-def test_a_single_head_needs_no_selector(show):
-    browser = show(make_sentence(GERMAN, ENGLISH, num_heads=1))
-
-    assert not browser.find_element(By.CLASS_NAME, "heads").is_displayed()
 
 
 def test_keys_reach_tokens_and_sentences(show):

@@ -201,21 +201,6 @@ def test_the_list_of_groups_stays_in_sight(show):
     assert top[1] == pytest.approx(0, abs=1)
 
 
-def test_the_list_of_groups_has_the_colours_of_the_markers(show):
-    browser = show()
-
-    listed = browser.execute_script(
-        "return [...document.querySelectorAll('#groups .mark')].map((each) => each.style.color)"
-    )
-    drawn = browser.execute_script(
-        "return [...document.querySelector('.chart').querySelectorAll('.trace .point:first-child')]"
-        ".map((each) => each.style.fill)"
-    )
-
-    assert len(set(listed)) == 3
-    assert drawn == listed[:2]
-
-
 def test_a_finger_scrolls_the_page_over_a_chart(show, browser):
     browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
     try:
@@ -240,9 +225,19 @@ def test_a_finger_scrolls_the_page_over_a_chart(show, browser):
         browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
-def test_charts_are_drawn_and_a_translation_like_the_reference_is_marked(show):
+def test_charts_are_drawn_with_colours_and_a_translation_like_the_reference_is_marked(show):
     browser = show()
 
+    listed = browser.execute_script(
+        "return [...document.querySelectorAll('#groups .mark')].map((each) => each.style.color)"
+    )
+    drawn = browser.execute_script(
+        "return [...document.querySelector('.chart').querySelectorAll('.trace .point:first-child')]"
+        ".map((each) => each.style.fill)"
+    )
+
+    assert len(set(listed)) == 3
+    assert drawn == listed[:2]
     marked = browser.find_elements(By.CSS_SELECTOR, ".card:has(.same:not([hidden])) h3")
 
     assert [title.text for title in marked] == ["\u25a0additive"]
