@@ -86,15 +86,19 @@ def test_configuration_and_results_are_those_of_the_run(run, config):
     assert run.translator is run.translator
 
 
-def test_run_without_gold_links_says_so(tmp_path):
+def test_run_without_gold_links_a_test_set_or_the_same_tokens_says_so(run, tmp_path):
     tiny_run(tmp_path, "training.max_updates=1", "data.test=null")
-    run = load_run(tmp_path / "runs" / "tiny")
+    other = load_run(tmp_path / "runs" / "tiny")
 
-    assert {pair.gold for pair in run.pairs("valid")} == {None}
+    assert {pair.gold for pair in other.pairs("valid")} == {None}
     with pytest.raises(ValueError, match=r"tiny has no gold links of its valid set$"):
-        run.gold("valid")
+        other.gold("valid")
     with pytest.raises(FileNotFoundError, match=r"tiny has no test\.src; its sets are valid$"):
-        run.pairs("test")
+        other.pairs("test")
+    with pytest.raises(ValueError, match="intervention gold: the set has no gold links"):
+        other.intervene("gold", split="valid")
+    with pytest.raises(ValueError, match="that run has other tokens"):
+        run.intervene(f"other:{other.path}")
 
 
 def test_a_further_validation_set_is_found_by_its_name(tmp_path):
@@ -303,17 +307,3 @@ def test_a_source_that_occurs_twice_is_read_with_the_weights_of_each_reference(r
 
     assert linked != pytest.approx(own)
     assert log_probabilities(pair, unlinked, pair) == pytest.approx([linked, own, linked])
-
-
-def test_weights_for_other_tokens_are_refused(run, tmp_path):
-    tiny_run(tmp_path, "training.max_updates=1")
-
-    with pytest.raises(ValueError, match="that run has other tokens"):
-        run.intervene(f"other:{tmp_path}/runs/tiny")
-
-
-def test_gold_needs_links(tmp_path):
-    tiny_run(tmp_path, "training.max_updates=1")
-
-    with pytest.raises(ValueError, match="intervention gold: the set has no gold links"):
-        load_run(tmp_path / "runs" / "tiny").intervene("gold")

@@ -45,16 +45,13 @@ def test_mean_and_spread_are_those_of_the_runs():
     assert found.x == {"Updates": [2.0, 4.0], "Minutes": [1.5, 3.0], "Target tokens": [20.0, 40.0]}
 
 
-def test_a_line_ends_with_the_first_run_that_ended():
-    found = mean_curve([curves([4.0, 2.0], [1, 2]), curves([5.0], [1])], TAG, group=0, name="dot")
+def test_a_line_ends_with_the_first_run_that_ended_and_that_of_one_run_has_no_band():
+    runs = [curves([4.0, 2.0], [1, 2]), curves([5.0], [1])]
 
-    assert found.x["Updates"] == [2.0]
+    several, single = (mean_curve(runs[:number], TAG, group=0, name="dot") for number in (2, 1))
 
-
-def test_a_single_run_has_no_band():
-    found = mean_curve([curves([4.0, 2.0], [1, 2])], TAG, group=0, name="dot")
-
-    assert (found.y, found.low, found.high) == ([4.0, 2.0], (), ())
+    assert several.x["Updates"] == [2.0]
+    assert (single.y, single.low, single.high) == ([4.0, 2.0], (), ())
 
 
 def test_a_long_line_is_thinned_and_keeps_its_ends():

@@ -199,15 +199,6 @@ def test_a_damaged_checkpoint_leaves_out_its_translations_only(trained, tmp_path
     assert {groups[one["group"]] for one in translations} == {"multihead"}
 
 
-def test_a_study_without_results_has_a_report(tmp_path, report):
-    record_failure(tmp_path / "0", "no memory", ["attention=none"])
-
-    page, _ = report(tmp_path)
-
-    assert "No run has results." in page
-    assert "0 failed: no memory." in page
-
-
 def test_each_group_translates_the_same_sentences_with_its_best_run(groups, trained):
     notes = []
     sentences = shown_sentences(groups, notes)
@@ -221,11 +212,6 @@ def test_each_group_translates_the_same_sentences_with_its_best_run(groups, trai
             run = groups[each["group"]].best
             written = (run.directory.path / "test.hyp").read_text().splitlines()
             assert each["text"] == written[sources.index(sentence["source"])]
-
-
-def test_weights_are_thousandths_of_each_token(groups):
-    sentences = shown_sentences(groups, [])
-
     index = [group.label for group in groups].index("multihead")
     for sentence in sentences:
         found = sentence["translations"][index]["attention"]

@@ -141,6 +141,9 @@ def test_a_study_whose_runs_all_failed_says_so(tmp_path):
 
     assert text == "no run has results\n0-none failed: no such file"
     assert ([row["run"] for row in rows], groups) == (["0-none"], [])
+    page = (tmp_path / "report.html").read_text()
+    assert "No run has results." in page
+    assert "0-none failed: no such file." in page
 
 
 def test_a_single_run_is_compared_with_nothing(tmp_path):

@@ -18,21 +18,16 @@ def luminance(color):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_a_band_reaches_from_the_lowest_to_the_highest_run():
+def test_a_line_has_a_band_from_the_lowest_to_the_highest_run_on_each_axis():
     series = Series(1, "dot", x=X, y=[3.0, 4.0], low=[1.0, 2.0], high=[5.0, 6.0])
 
-    band, line = traces_of(draw_chart("BLEU", "BLEU", "lines", [series]))
+    chart = draw_chart("BLEU", "BLEU", "lines", [series])
+
+    band, line = traces_of(chart)
 
     assert (line["x"], line["y"], line["mode"]) == ([10.0, 20.0], [3.0, 4.0], "lines+markers")
     assert (band["x"], band["y"]) == ([10.0, 20.0, 20.0, 10.0], [5.0, 6.0, 2.0, 1.0])
     assert band["meta"] == line["meta"] == 1
-
-
-def test_each_axis_moves_the_points_and_names_them():
-    series = Series(0, "dot", x=X, y=[3.0, 4.0], low=[1.0, 2.0], high=[5.0, 6.0])
-
-    chart = draw_chart("BLEU", "BLEU", "lines", [series])
-
     assert list(chart["axes"]) == ["Updates", "Minutes"]
     traces, layout = chart["axes"]["Minutes"]
     assert list(map(list, traces["x"])) == [[1.5, 3.5, 3.5, 1.5], [1.5, 3.5]]
