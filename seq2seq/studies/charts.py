@@ -179,21 +179,20 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
 
 def _agreement_table(groups: Sequence[Group], agreement: Divergences) -> Table:
     """Return the mean divergence of the attention of the runs of each two groups."""
-    means = {
-        (a, b): mean_divergence(agreement, groups[a], groups[b])
-        for a in range(len(groups))
-        for b in range(len(groups))
-    }
     known = [
-        a for a in range(len(groups)) if any(means[a, b] is not None for b in range(len(groups)))
+        group
+        for group in groups
+        if any(mean_divergence(agreement, group, other) is not None for other in groups)
     ]
     caption = (
         "Jensen-Shannon divergence of the attention of two runs, in bits from 0 (equal) to 1; "
         "beside its own name that of a group's seeds"
     )
-    columns = [Column("Group", is_numeric=False), *(Column(groups[b].label) for b in known)]
+    columns = [Column("Group", is_numeric=False), *(Column(group.label) for group in known)]
     rows = [
-        [Cell(groups[a].label), *(number_cell(means[a, b], ".3f") for b in known)] for a in known
+        [Cell(group.label)]
+        + [number_cell(mean_divergence(agreement, group, other), ".3f") for other in known]
+        for group in known
     ]
     return Table(caption=caption, columns=columns, rows=rows)
 
@@ -285,9 +284,8 @@ def _by_length(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
         for index, group in groups.items()
     }
     counts = [f"({counted(sum(map(each.has, lengths)), 'sentence')})" for each in bins]
-    caption = "BLEU by source length in words"
     labels = "BLEU by source length", "Source words", "BLEU"
-    return _by_bin(labels, caption, groups, bins, counts, values, ".2f")
+    return _by_bin(labels, groups, bins, counts, values, ".2f")
 
 
 def _by_frequency(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
@@ -302,15 +300,13 @@ def _by_frequency(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
         index: [score(of_run)[used].tolist() for of_run in of_group]
         for index, of_group in sums.items()
     }
-    caption = "F1 of words by their occurrences in the training data"
     words = [f"({counted(counts[i], 'word')})" for i in used]
     labels = "F1 of words by training frequency", "Occurrences in the training data", "F1"
-    return _by_bin(labels, caption, groups, [FREQUENCY_BINS[i] for i in used], words, values, ".3f")
+    return _by_bin(labels, groups, [FREQUENCY_BINS[i] for i in used], words, values, ".3f")
 
 
 def _by_bin(
     labels: tuple[str, str, str],
-    caption: str,
     groups: Mapping[int, Group],
     bins: Sequence[Bin],
     counts: Sequence[str],
@@ -319,7 +315,7 @@ def _by_bin(
 ) -> tuple[Chart, Table]:
     """Return the chart of means and deviations over the runs, and its table.
 
-    `labels` are the title of the chart and the labels of its axes.
+    `labels` are the title of both and the labels of the chart's axes.
     """
     title, x_label, y_label = labels
     names = [each.label for each in bins]
@@ -336,5 +332,5 @@ def _by_bin(
         rows.append([Cell(label), *(number_cell(each, form) for each in spreads)])
     heads = [f"{name} {count}" for name, count in zip(names, counts, strict=True)]
     columns = [Column("Group", is_numeric=False), *map(Column, heads)]
-    table = Table(caption=caption, columns=columns, rows=rows, is_folded=True)
+    table = Table(caption=title, columns=columns, rows=rows, is_folded=True)
     return draw_chart(title, y_label, "bins", series), table

@@ -11,7 +11,6 @@ from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.measures import MEASURES as OF_SENTENCES
 from seq2seq.evaluation.significance import LEVEL, SENTENCES_ONLY
 from seq2seq.inference.interventions import changed_words
-from seq2seq.inference.results import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.agreement import Divergences
 from seq2seq.studies.charts import attention_section, breakdown_section, curves_section
@@ -268,7 +267,16 @@ def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSent
                 f"large: {len(chosen) - position} of {len(chosen)}."
             )
             break
-        shown = [_shown(index, each) for index, each in of_groups]
+        shown: list[ShownTranslation] = [
+            {
+                "group": index,
+                "text": each.best.text,
+                "attention": shown_attention(
+                    each.source_tokens, each.best.tokens, each.best.attention_weights
+                ),
+            }
+            for index, each in of_groups
+        ]
         of_line = {"Source words": float(len(sources[line].split()))}
         of_line |= {name: round(values[line], 3) for name, values in numbers.items()}
         sentences.append(
@@ -314,14 +322,3 @@ def choose_sentences(sources: Sequence[str], number: int) -> list[int]:
     ordered = sorted(known, key=lambda i: (len(sources[i].split()), i))
     number = min(number, len(ordered))
     return [ordered[(2 * k + 1) * len(ordered) // (2 * number)] for k in range(number)]
-
-
-def _shown(group: int, translation: Translation) -> ShownTranslation:
-    best = translation.best
-    return {
-        "group": group,
-        "text": best.text,
-        "attention": shown_attention(
-            translation.source_tokens, best.tokens, best.attention_weights
-        ),
-    }
