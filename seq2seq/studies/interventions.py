@@ -1,5 +1,6 @@
 """What the models of a study lose with other attention weights, tested over seeds and sentences."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -137,10 +138,21 @@ def _rows(group: Group, intervention: Intervention) -> list[tuple[str, Sequence[
 def _fill(row: Row, name: str, compared: GroupComparison) -> None:
     """Add a loss and its interval to a row."""
     interval = compared.interval
-    if name == "changed_words":  # a share
-        interval = max(interval[0], 0.0), min(interval[1], 1.0)
+    if name == "changed_words":
+        interval = share_interval(compared)
     numbers = map(_LOSSES[name].present, (compared.effect, *interval))
     row |= {name + end: value for end, value in zip(ENDINGS, numbers, strict=False)}
+
+
+def share_interval(compared: GroupComparison) -> tuple[float, float]:
+    """Return the interval of a share, computed for its logit so that it lies between 0 and 1."""
+    share, (low, high) = compared.effect, compared.interval
+    if not 0 < share < 1:
+        return share, share
+    half = (high - low) / 2 / (share * (1 - share))  # of the logit, by the delta method
+    middle = math.log(share / (1 - share))
+    # The logistic function of the ends; the hyperbolic tangent does not overflow.
+    return (1 + math.tanh((middle - half) / 2)) / 2, (1 + math.tanh((middle + half) / 2)) / 2
 
 
 def check_others(interventions: Sequence[Intervention], groups: Sequence[Group]) -> None:
