@@ -90,7 +90,8 @@ def _result_texts(checkpoint: Checkpoint, results: RunResults | None) -> dict[st
     index += [f"      {key}: {_quoted(data.name)}" for key in ("name", "type")]
     index += [f"      split: {results.split}", "    metrics:"]
     rows = []
-    for each in map(MEASURES.__getitem__, OF_TEXT):
+    # A run that was trained before a measure was added does not have it.
+    for each in (MEASURES[name] for name in OF_TEXT if name in scores):
         value = f"{scores[each.name]:{each.form}}"
         rows.append((each.title, value))
         index += [f"    - type: {each.name}", f"      name: {each.title}", f"      value: {value}"]
