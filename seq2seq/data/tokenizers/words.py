@@ -1,20 +1,15 @@
 """Words or characters as tokens, from a list of the frequent ones.
 
-Words are split and chosen by torchtext and joined by Moses. Both packages take a good part of a
-second to load, so the functions that need them import them.
+Words are split by torchtext and joined by Moses. Both packages take a good part of a second to
+load, so the functions that need them import them.
 """
 
-import contextlib
 import importlib.util
-import io
 import logging
 import re
-import ssl
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from tempfile import TemporaryDirectory
 from typing import NamedTuple, cast
 
 import torch
@@ -32,7 +27,7 @@ from seq2seq.data.tokenizers.interface import (
     train_plain,
     word_indices,
 )
-from seq2seq.files.paths import check_readable, expand_home
+from seq2seq.files.text import open_lines
 from seq2seq.special_tokens import SPECIAL_TOKENS, UNK
 
 logger = logging.getLogger(__name__)
@@ -178,32 +173,34 @@ def _train_characters(config: CharactersConfig, corpus: Corpus) -> TokenizerPair
 
 @train_plain.register
 def _train_words(config: WordsConfig, corpus: Corpus) -> TokenizerPair:
-    tokenizers = (config.source_tokenizer, config.target_tokenizer)
     build_source, build_target = (
-        partial(WordTokenizer, tokenizer=tokenizer, language=language, lowercase=config.lowercase)
-        for tokenizer, language in zip(tokenizers, _rule_languages(config), strict=True)
+        partial(
+            WordTokenizer,
+            tokenizer=tokenizer,
+            language=_rule_language(tokenizer, language),
+            lowercase=config.lowercase,
+        )
+        for tokenizer, language in (
+            (config.source_tokenizer, config.source_language),
+            (config.target_tokenizer, config.target_language),
+        )
     )
     splits = (build([])._split for build in (build_source, build_target))
     source, target = (_choose(config, counts, name) for name, counts in _count(corpus, *splits))
     return TokenizerPair(build_source(source), build_target(target))
 
 
-def _rule_languages(config: WordsConfig) -> tuple[str, str]:
-    """Return the languages whose rules apply: English for moses where it has no rules."""
-    unknown = []
-    languages = [config.source_language, config.target_language]
-    for side, tokenizer in enumerate((config.source_tokenizer, config.target_tokenizer)):
-        if tokenizer == "moses" and languages[side] not in _moses_languages():
-            unknown.append(languages[side])
-            languages[side] = "en"
-    if unknown:
-        logger.warning(
-            "tokenizer=words: moses has no rules for %s and splits words by its English rules; for "
-            "other rules set data.source and data.target to language codes such as de and fr, and "
-            "for text without spaces choose tokenizer=unigram",
-            " and ".join(map(repr, dict.fromkeys(unknown))),
-        )
-    return languages[0], languages[1]
+def _rule_language(tokenizer: str, language: str) -> str:
+    """Return the language whose rules apply: English for moses where it has no rules."""
+    if tokenizer != "moses" or language in _moses_languages():
+        return language
+    logger.warning(
+        "tokenizer=words: moses has no rules for %r and splits words by its English rules; for "
+        "other rules set data.source and data.target to language codes such as de and fr, and for "
+        "text without spaces choose tokenizer=unigram",
+        language,
+    )
+    return "en"
 
 
 def _count(
@@ -223,11 +220,9 @@ def _choose(config: CharactersConfig | WordsConfig, counts: Counter[str], label:
     if not counts:
         raise ValueError(f"{label}: no text to train a tokenizer on; give a corpus with pairs")
     limit = config.vocabulary_size - len(SPECIAL_TOKENS)
-    if isinstance(config, WordsConfig):
-        chosen = frequent_words(counts, limit=limit, min_frequency=config.min_frequency)
-    else:
-        frequent = [unit for unit, count in counts.items() if count >= config.min_frequency]
-        chosen = sorted(frequent, key=lambda unit: (-counts[unit], unit))[:limit]
+    frequent = [unit for unit in counts if counts[unit] >= config.min_frequency]
+    order = sorted(set(frequent).difference(SPECIAL_TOKENS), key=lambda each: (-counts[each], each))
+    chosen = order[:limit]
     logger.info(
         "%s: in the vocabulary: %d of %d different %s; unknown in the text: %d of %d",
         label,
@@ -238,17 +233,6 @@ def _choose(config: CharactersConfig | WordsConfig, counts: Counter[str], label:
         counts.total(),
     )
     return chosen
-
-
-def frequent_words(counts: Counter[str], *, limit: int, min_frequency: int) -> list[str]:
-    """Return up to `limit` words of this frequency, the most frequent first."""
-    from torchtext.vocab import Vocab
-
-    vocabulary = Vocab(
-        counts, max_size=limit, min_freq=min_frequency, specials=list(SPECIAL_TOKENS)
-    )
-    words: list[str] = vocabulary.itos[len(SPECIAL_TOKENS) :]
-    return words
 
 
 def _join(words: list[str]) -> str:
@@ -374,42 +358,37 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVector
         OSError: The file cannot be read.
         ValueError: The file does not contain word vectors, or vectors of another size.
     """
-    from torchtext.vocab import Vectors
-
-    found = expand_home(path, key="vectors")
-    check_readable(found, name=f"vectors={path}")
-    # torchtext caches by file name and would return an old file's vectors for a new file.
-    with _torchtext_contained(), TemporaryDirectory() as cache:
-        try:
-            vectors = Vectors(str(found), cache=cache)
-        except (RuntimeError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{path} is not a file of word vectors; each line must have a word and its "
-                f"numbers, equally many on all lines ({error})"
-            ) from error
-    if vectors.dim != size:
+    labels = tokenizer.tokens(range(len(tokenizer)))
+    wanted = {*labels, *map(str.lower, labels)}
+    vectors: dict[str, list[float]] = {}
+    sizes = set()
+    try:
+        with open_lines(path, key="vectors") as lines:
+            for number, line in enumerate(lines):
+                word, *numbers = line.rstrip().split(" ")
+                if number == 0 and len(numbers) == 1:
+                    continue
+                sizes.add(len(numbers))
+                if word in wanted:
+                    vectors.setdefault(word, list(map(float, numbers)))
+        if len(sizes) != 1 or 0 in sizes:
+            raise ValueError(f"numbers on a line: {sorted(sizes)}")
+    except ValueError as error:
         raise ValueError(
-            f"{path} has vectors of size {vectors.dim}, the embedding has {size}; "
-            f"set the embedding size to {vectors.dim} or give another file"
+            f"{path} is not a file of word vectors; each line must have a word and its numbers, "
+            f"equally many on all lines ({error})"
+        ) from error
+    [found_size] = sizes
+    if found_size != size:
+        raise ValueError(
+            f"{path} has vectors of size {found_size}, the embedding has {size}; "
+            f"set the embedding size to {found_size} or give another file"
         )
     matrix = torch.zeros(len(tokenizer), size)  # (V, E)
     num_found = 0
-    for i, token in enumerate(tokenizer.tokens(range(len(tokenizer)))):
-        row = vectors.stoi.get(token, vectors.stoi.get(token.lower()))
+    for i, label in enumerate(labels):
+        row = vectors.get(label, vectors.get(label.lower()))
         if row is not None:
-            matrix[i] = vectors.vectors[row]
+            matrix[i] = torch.tensor(row)
             num_found += 1
     return PretrainedVectors(matrix, num_found)
-
-
-@contextlib.contextmanager
-def _torchtext_contained() -> Iterator[None]:
-    """Keep the check of HTTPS certificates, which `Vectors` turns off for the process."""
-    create_context = ssl._create_default_https_context
-    # Only a terminal should show its progress bar.
-    stream = sys.stderr if sys.stderr.isatty() else io.StringIO()
-    try:
-        with contextlib.redirect_stderr(stream):
-            yield
-    finally:
-        ssl._create_default_https_context = create_context
