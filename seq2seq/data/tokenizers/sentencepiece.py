@@ -147,13 +147,19 @@ def _restrict_target(
     for label in ids.keys() & {labels[i] for i in used}:
         needed |= {ids[part] for part in _parts(label, ids, is_bpe=is_bpe) if part in ids}
     order = sorted(range(len(labels)), key=lambda i: i not in needed)  # a stable sort
-    pieces, others = _split_model(tokenizer.model)
-    ordered = [pieces[i] for i in order]
-    source, target = (
-        SentencePieceTokenizer(b"".join([*part, others]))
-        for part in (ordered, ordered[: len(needed)])
-    )
+    source, target = (_with_pieces(tokenizer.model, ids) for ids in (order, order[: len(needed)]))
     return TokenizerPair(source, target)
+
+
+def _with_pieces(model: bytes, ids: Sequence[int]) -> SentencePieceTokenizer:
+    """Return the tokenizer of a model that has only these pieces, in this order."""
+    # Only training needs it, and with it the package protobuf.
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto
+
+    whole, part = ModelProto.FromString(model), ModelProto.FromString(model)
+    del part.pieces[:]
+    part.pieces.extend(whole.pieces[i] for i in ids)
+    return SentencePieceTokenizer(part.SerializeToString())
 
 
 def _parts(label: str, ids: Mapping[str, int], *, is_bpe: bool) -> set[str]:
@@ -166,26 +172,6 @@ def _parts(label: str, ids: Mapping[str, int], *, is_bpe: bool) -> set[str]:
         parts[place : place + 2] = [pairs[place]]
         found.add(pairs[place])
     return found
-
-
-def _split_model(model: bytes) -> tuple[list[bytes], bytes]:
-    """Split a model into its pieces, in the order of their ids, and the rest.
-
-    A model is a message of Protocol Buffers whose fields are messages: a byte with the field's
-    number, the length as a varint, the content. Pieces have number 1.
-    """
-    pieces: list[bytes] = []
-    others: list[bytes] = []
-    start = 0
-    while start < len(model):
-        end, size, shift = start + 1, 0, 0
-        while shift == 0 or model[end - 1] & 0x80:
-            size |= (model[end] & 0x7F) << shift
-            end, shift = end + 1, shift + 7
-        end += size
-        (pieces if model[start] >> 3 == 1 else others).append(model[start:end])
-        start = end
-    return pieces, b"".join(others)
 
 
 def _train_side(
