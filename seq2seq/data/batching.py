@@ -472,8 +472,6 @@ def _merge_small(batches: dict[int, Numbers], *, min_rows: int) -> dict[int, Num
         batches: Batches by position in the epoch, sorted by length; a merged one gets the last.
         min_rows: Minimum number of rows of a batch.
     """
-    if min_rows == 1:
-        return batches
     merged: dict[int, Numbers] = {}
     waiting: list[Numbers] = []
     for position, batch in batches.items():

@@ -55,13 +55,9 @@ class ScoringRule(NamedTuple):
 DEFAULT_RULE = ScoringRule()
 
 _OF_LANGUAGES = {
-    "zh": "zh",
-    "zho": "zh",
-    "cmn": "zh",
-    "ja": "ja-mecab",
-    "jpn": "ja-mecab",
-    "ko": "ko-mecab",
-    "kor": "ko-mecab",
+    **dict.fromkeys(("zh", "zho", "cmn"), "zh"),
+    **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
+    **dict.fromkeys(("ko", "kor"), "ko-mecab"),
 }
 _EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}
 _SPLIT_AT_SPACES = (DEFAULT, "intl", "none")

@@ -221,22 +221,6 @@ def test_long_and_short_batches_are_mixed():
     assert longest != sorted(longest, reverse=True)
 
 
-@pytest.mark.parametrize("unit", list(BatchUnit))
-@pytest.mark.parametrize("world_size", [2, 3])
-def test_processes_share_the_batches_of_one_process(unit, world_size):
-    encoded = random_corpus(60)
-    alone = batches_of(encoded, size=150, unit=unit).epoch(5)
-    assert min(map(len, alone)) >= world_size
-
-    parts = [
-        batches_of(encoded, size=150, unit=unit, process=(rank, world_size)).epoch(5)
-        for rank in range(world_size)
-    ]
-
-    together = [sorted(np.concatenate(shares).tolist()) for shares in zip(*parts, strict=True)]
-    assert together == [sorted(batch.tolist()) for batch in alone]
-
-
 def test_merging_a_batch_keeps_the_order_of_the_others():
     encoded = random_corpus(200)
     alone = [

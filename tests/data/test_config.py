@@ -8,7 +8,6 @@ from tiny_data import shared
 
 from seq2seq.config.schema import load_config
 from seq2seq.data.config import (
-    CharactersConfig,
     FilesConfig,
     FileSet,
     GrammarConfig,
@@ -16,7 +15,6 @@ from seq2seq.data.config import (
     OnInvalid,
     SentencePieceConfig,
     TokenizerConfig,
-    WordsConfig,
     read_file_sets,
 )
 
@@ -47,12 +45,6 @@ def test_more_pairs_than_the_bundled_corpus_has_are_refused(key, most):
         dataclasses.replace(GRAMMAR, **{f"num_{key}": most + 1})
 
 
-def test_own_files_may_have_one_language_and_be_the_same_file():
-    config = dataclasses.replace(FILES, source="en", train=["a.en", "a.en"])
-
-    assert config.source == config.target
-
-
 @pytest.mark.parametrize("paths", [[], ["a", "b", "c", "d"], [""], ["a", " "]])
 @pytest.mark.parametrize("key", ["train", "valid", "test"])
 def test_other_than_one_to_three_paths_are_refused(key, paths):
@@ -60,10 +52,6 @@ def test_other_than_one_to_three_paths_are_refused(key, paths):
         ValueError, match=rf"data\.{key}=\[.*\] must contain one to three paths; give"
     ):
         dataclasses.replace(FILES, **{key: paths})
-
-
-def test_the_test_files_may_be_left_out():
-    assert dataclasses.replace(FILES, test=None).test is None
 
 
 def test_a_misspelt_key_cannot_be_set():
@@ -74,12 +62,6 @@ def test_a_misspelt_key_cannot_be_set():
 
 
 SEVERAL = {"news": {"files": ["a.de", "a.en"], "weight": 2, "tag": "<x>"}, "talks": ["b.tsv"]}
-
-
-def test_several_training_corpora_are_read():
-    config = dataclasses.replace(FILES, train=SEVERAL, temperature=2)
-
-    assert [each.key for each in config.train_sets()] == ["data.train.news", "data.train.talks"]
 
 
 @pytest.mark.parametrize(
@@ -103,33 +85,33 @@ def test_values_that_do_not_fit_several_corpora_are_refused(values, message):
 KEY = "data.train"
 
 
-def test_a_list_of_paths_is_one_corpus():
-    for paths in (["a.de", "a.en"], ["a.tsv"]):
-        assert read_file_sets(KEY, paths) == [FileSet(key=KEY, name="", paths=tuple(paths))]
-
-
-def test_files_with_a_tag_are_one_corpus():
-    [found] = read_file_sets(KEY, {"files": ["a.tsv"], "tag": "<2de>"})
-
-    assert found == FileSet(key=KEY, name="", paths=("a.tsv",), tag="<2de>")
-
-
-def test_a_dictionary_names_its_corpora():
-    found = read_file_sets(KEY, {"news": {"files": ["a", "b"], "weight": 2}, "talks": ["c.tsv"]})
-
-    assert found == [
-        FileSet(key=f"{KEY}.news", name="news", paths=("a", "b"), weight=2.0),
-        FileSet(key=f"{KEY}.talks", name="talks", paths=("c.tsv",)),
-    ]
-
-
-def test_a_list_of_corpora_numbers_them():
-    found = read_file_sets(KEY, [["a", "b"], {"files": ["c.tsv"], "weight": 0.5}])
-
-    assert [(each.key, each.name, each.weight) for each in found] == [
-        (f"{KEY}.1", "1", 1.0),
-        (f"{KEY}.2", "2", 0.5),
-    ]
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["a.de", "a.en"], [FileSet(key=KEY, name="", paths=("a.de", "a.en"))]),
+        (["a.tsv"], [FileSet(key=KEY, name="", paths=("a.tsv",))]),
+        (
+            {"files": ["a.tsv"], "tag": "<2de>"},
+            [FileSet(key=KEY, name="", paths=("a.tsv",), tag="<2de>")],
+        ),
+        (
+            {"news": {"files": ["a", "b"], "weight": 2}, "talks": ["c.tsv"]},
+            [
+                FileSet(key=f"{KEY}.news", name="news", paths=("a", "b"), weight=2.0),
+                FileSet(key=f"{KEY}.talks", name="talks", paths=("c.tsv",)),
+            ],
+        ),
+        (
+            [["a", "b"], {"files": ["c.tsv"], "weight": 0.5}],
+            [
+                FileSet(key=f"{KEY}.1", name="1", paths=("a", "b")),
+                FileSet(key=f"{KEY}.2", name="2", paths=("c.tsv",), weight=0.5),
+            ],
+        ),
+    ],
+)
+def test_one_corpus_or_several_are_read(value, expected):
+    assert read_file_sets(KEY, value) == expected
 
 
 @pytest.mark.parametrize(
@@ -174,19 +156,6 @@ NAMES = ("unigram", "bpe", "words", "characters")
 
 def config_of(name: str) -> TokenizerConfig:
     return load_config(f"tokenizer={name}").tokenizer
-
-
-@pytest.mark.parametrize(
-    ("name", "config_type"),
-    [
-        ("unigram", SentencePieceConfig),
-        ("bpe", SentencePieceConfig),
-        ("words", WordsConfig),
-        ("characters", CharactersConfig),
-    ],
-)
-def test_each_kind_has_its_type(name, config_type):
-    assert type(config_of(name)) is config_type
 
 
 @pytest.mark.parametrize("name", NAMES)

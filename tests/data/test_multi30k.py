@@ -176,18 +176,6 @@ def test_a_failed_download_is_one_line_and_leaves_no_file(tmp_path, base_url, st
     assert not (tmp_path / "new").exists()
 
 
-def test_a_download_that_cannot_be_written_leaves_no_file(tmp_path, base_url, monkeypatch):
-    def fsync(file):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", fsync)
-
-    with pytest.raises(OSError, match=r"No space left on device: .*a\.gz"):
-        fetch(base_url, tmp_path / "a.gz")
-
-    assert list(tmp_path.glob("*a.gz*")) == []
-
-
 @pytest.mark.parametrize(
     "values",
     [

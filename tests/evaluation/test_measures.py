@@ -8,19 +8,17 @@ import sacrebleu
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sacrebleu.metrics.bleu import BLEU
 
 from seq2seq.evaluation.measures import (
     MEASURES,
     Sentences,
     alignment_error_rate,
-    count_links,
     head_scores,
     measure,
     score_texts,
     total_scores,
 )
-from seq2seq.evaluation.metrics import FREQUENCY_BINS, ScoringRule, corpus_bleu
+from seq2seq.evaluation.metrics import FREQUENCY_BINS, ScoringRule
 from seq2seq.files.links import GoldLinks
 
 LINKS = st.frozensets(st.tuples(st.integers(0, 40), st.integers(0, 40)))
@@ -103,21 +101,6 @@ TRANSLATIONS = [
 ]
 
 
-def bleu_rows(translations, rule=ScoringRule()):  # noqa: B008 -- is immutable
-    sentences = Sentences(translations=translations, references=[SENTENCES], rule=rule)
-    return measure(sentences, ["bleu"])["bleu"]
-
-
-@pytest.mark.parametrize("tokenize", ["13a", "char"])
-@pytest.mark.parametrize("hypotheses", TRANSLATIONS)
-def test_bleu_of_summed_statistics_is_that_of_sacrebleu(hypotheses, tokenize):
-    rows = bleu_rows(hypotheses, ScoringRule(tokenize))
-
-    expected = BLEU(tokenize=tokenize).corpus_score(hypotheses, [SENTENCES]).score
-    assert rows.shape == (3, 1, 10)
-    assert corpus_bleu(rows[:, 0].sum(axis=0)) == pytest.approx(expected, abs=1e-9)
-
-
 @pytest.mark.parametrize("name", ["bleu", "chrf", "ter"])
 def test_many_sums_are_scored_at_once_and_by_several_references(name):
     sums = np.stack(
@@ -186,14 +169,6 @@ def test_error_rate_sums_over_the_corpus_before_it_divides():
 
     # |A & S| = 1 + 0, |A & P| = 2 + 0, |A| = 3 + 1, |S| = 1 + 2
     assert alignment_error_rate(predicted, gold) == pytest.approx(1 - 3 / 7)
-
-
-def test_links_are_counted_by_the_definitions():
-    sure, possible = frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})
-
-    found = count_links(frozenset({(0, 0), (1, 1), (2, 2)}), GoldLinks(sure, possible))
-
-    assert found == (3, 1, 1, 2)  # |A|, |S|, |A & S|, |A & P|
 
 
 def test_error_rate_counts_sure_links_as_possible():
@@ -266,24 +241,6 @@ def test_statistics_are_those_of_the_definitions_and_the_first_part_is_their_mea
     assert len({head["entropy"] for head in heads}) == NUM_HEADS
     for name, mean in total_scores(statistics).items():
         assert mean == pytest.approx(sum(head[name] for head in heads) / NUM_HEADS)
-
-
-@pytest.mark.parametrize(
-    ("weights", "wanted"),
-    [
-        (torch.eye(4), (0.0, 1.0, 1.0, 1 / 4, 0.0)),
-        (torch.full((3, 5), 0.2), (math.log(5), 3 / 5, 1 / 5, 1 / 5, 0.0)),
-        # One of three source tokens; EOS is none.
-        (torch.eye(4)[[1] * 6], (0.0, 1 / 3, 1.0, 0.0, 0.0)),
-        (torch.eye(4)[[3] * 3], (0.0, 0.0, 1.0, 1.0, 0.0)),
-        (torch.eye(3)[[1, 0, 2, 0]], (0.0, 1.0, 1.0, 1 / 4, 2 / 3)),
-    ],
-    ids=["diagonal", "uniform", "one token", "end", "to and fro"],
-)
-def test_simple_weights_have_known_statistics(weights, wanted):
-    [head] = head_scores(measure(Sentences(attention=[weights.double().unsqueeze(0).numpy()])))
-
-    assert list(head.values()) == pytest.approx(list(wanted))
 
 
 def test_low_precision_is_summed_up_in_double():

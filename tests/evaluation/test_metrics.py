@@ -211,12 +211,6 @@ def test_every_value_is_in_exactly_one_range_and_no_range_is_empty(values, num_b
     assert all(any(each.has(value) for value in values) for each in bins)
 
 
-def test_ranges_hold_equally_many_different_values():
-    bins = equal_bins(list(range(1, 101)), num_bins=5)
-
-    assert [each.label for each in bins] == ["1-20", "21-40", "41-60", "61-80", "81-100"]
-
-
 def test_frequency_ranges_cover_every_count_once():
     bins = FREQUENCY_BINS
 

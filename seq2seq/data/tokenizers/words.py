@@ -149,10 +149,6 @@ class WordTokenizer(_ListTokenizer):
         }
 
 
-def _restore_characters(state: TokenizerState) -> CharacterTokenizer:
-    return CharacterTokenizer(cast(list[str], state["characters"]))
-
-
 def _restore_words(state: TokenizerState) -> WordTokenizer:
     return WordTokenizer(
         cast(list[str], state["words"]),
@@ -162,7 +158,8 @@ def _restore_words(state: TokenizerState) -> WordTokenizer:
     )
 
 
-RESTORERS |= {_CHARACTERS: _restore_characters, _WORDS: _restore_words}
+RESTORERS[_CHARACTERS] = lambda state: CharacterTokenizer(cast(list[str], state["characters"]))
+RESTORERS[_WORDS] = _restore_words
 
 
 @train_plain.register

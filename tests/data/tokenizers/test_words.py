@@ -211,23 +211,6 @@ def test_languages_without_moses_rules_use_english_ones_with_a_warning(caplog):
         assert tokenizer.decode(tokenizer.encode([line])[0]) == line
 
 
-def test_only_moses_takes_english_rules_for_an_unknown_language():
-    config = replace(CONFIG, source_language="xx", source_tokenizer="basic_english")
-
-    with pytest.raises(ValueError, match="basic_english is for en, not xx"):
-        train_tokenizers(config, list_corpus([("a", "b")]))
-
-
-def test_moses_follows_the_rules_of_the_language():
-    line = "l'eau z.B. heute"
-
-    french = splitter("moses", language="fr", lowercase=False)(line)
-    german = splitter("moses", language="de", lowercase=False)(line)
-
-    assert french[:2] == ["l'", "eau"]
-    assert "z.B." in german
-
-
 def test_words_hold_no_markup():
     split = splitter("moses", language="en", lowercase=False)
 
