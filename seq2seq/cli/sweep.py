@@ -10,8 +10,9 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextvars import ContextVar
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
@@ -53,27 +54,20 @@ def run_job(path: Path, train: Callable[[], float]) -> float | None:
         if not isinstance(error, (*USER_ERRORS, LostProcessError)):
             traceback.print_exc()
         text = with_process_name(describe_error(error))
-        failure = _Failure(isinstance(error, LostProcessError), text)
+        failure = isinstance(error, LostProcessError), text
         # A directory that another process uses gets no file of this one.
         may_record = not isinstance(error, DirectoryInUseError)
     with process_group() as ranks:  # all processes begin the next job together
         failures = [each for each in ranks.gather_in_first(failure) if each is not None]
     if failures:
-        cause = min(failures, key=lambda each: each.is_consequence).text
+        # A process that only lost another one does not know the cause.
+        _, cause = min(failures, key=itemgetter(0))
         print(f"{path.name} failed: {cause}", file=sys.stderr)
         if may_record:
             RunDirectory(path).record_failure(cause, overrides)
     elif ranks.is_first:
         RunDirectory(path).record_overrides(overrides)
     return score
-
-
-class _Failure(NamedTuple):
-    """The error of a job in one process."""
-
-    is_consequence: bool
-    """Whether the process failed because another one did."""
-    text: str
 
 
 class StudySummary(Callback):
