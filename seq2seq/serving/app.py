@@ -16,9 +16,9 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from seq2seq.inference.batcher import ClosedError, DeadlineError, QueueFullError
 from seq2seq.inference.results import Translation, as_json
 from seq2seq.search.config import BeamConfig, DecodingConfig
+from seq2seq.serving.batcher import ClosedError, DeadlineError, QueueFullError
 from seq2seq.serving.config import ServeConfig
 from seq2seq.serving.interface import (
     DetailAnswer,

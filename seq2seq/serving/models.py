@@ -8,9 +8,9 @@ from functools import partial
 from typing import NamedTuple
 
 from seq2seq.config.composition import describe_error
-from seq2seq.inference.batcher import Batcher, Translate
 from seq2seq.inference.results import Translation
 from seq2seq.search.config import DecodingConfig
+from seq2seq.serving.batcher import Batcher, Translate
 from seq2seq.serving.config import ServeConfig
 from seq2seq.serving.metrics import Metrics
 from seq2seq.serving.texts import Split

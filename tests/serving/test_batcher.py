@@ -7,7 +7,7 @@ import pytest
 from tiny_service import wait_until
 from tiny_translator import BEAM, BEST, GREEDY, SENTENCES, make_translator
 
-from seq2seq.inference.batcher import Batcher, ClosedError, DeadlineError, QueueFullError
+from seq2seq.serving.batcher import Batcher, ClosedError, DeadlineError, QueueFullError
 
 
 class Recorder:
