@@ -104,7 +104,7 @@ def _translate(
             for report in reports:
                 report(translation, number)
             yield window, contents
-    lines.report()
+    lines.counts.report()
 
 
 def _write(contents: Contents, outputs: Outputs, *, has_reports: bool) -> bool:

@@ -1,12 +1,10 @@
 """Translate windows of lines as the configuration of translate.py says."""
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
 
 from seq2seq.cli.translate_config import TranslateConfig, UnknownTokens, Use, shown
 from seq2seq.cli.translate_streams import Window, format_translation
@@ -23,16 +21,6 @@ from seq2seq.inference.translator import Translator
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 from seq2seq.inference.windows import ignore
 from seq2seq.visualization.plots import attention_figure
-
-logger = logging.getLogger(__name__)
-
-
-class Notes(NamedTuple):
-    """What deserves a warning in some windows."""
-
-    numbers: Counter[str]
-    split_lines: list[str]
-    """Names of the lines that were too long."""
 
 
 class LineTranslator:
@@ -61,16 +49,14 @@ class LineTranslator:
         self._plots = _directory_of_plots(config)
         self._banned = BannedPhrases(_read_phrases(config), translator.tokenizers.target)
         decoding = None if config.reference else config.decoding
-        self._counts = StreamCounts(translator.tags, decoding, self._banned)
-        self._unknown_words = _unknown_words(config, translator)
-        if self._unknown_words is not None:
-            self._unknown_words.counts = self._counts.numbers
+        self.counts = StreamCounts(translator.tags, decoding, self._banned)
+        """What deserves a warning so far."""
+        self._unknown_words = _unknown_words(config, translator, self.counts.numbers)
         self._splitter = SentenceSplitter(
             split_length=config.most_tokens(),
             num_tokens=translator.num_tokens,
             leading_symbols=partial(leading_symbols, translator.tokenizers.source),
         )
-        self._split_lines: list[str] = []
 
     def translate(
         self, window: Window, on_line: Callable[[str], None] = ignore
@@ -95,38 +81,12 @@ class LineTranslator:
                 contents["alignments"] = f"{format_links(links)}\n".encode()
             yield number, translation, contents
 
-    def take_notes(self) -> Notes:
-        """Return the notes since the last call."""
-        taken = Notes(self._counts.numbers.copy(), self._split_lines)
-        self._counts.numbers.clear()
-        self._split_lines = []
-        return taken
-
-    def add_notes(self, notes: Notes) -> None:
-        """Add the notes of a copy."""
-        self._counts.numbers.update(notes.numbers)
-        self._split_lines += notes.split_lines
-
-    def report(self) -> None:
-        """Log what deserves a warning."""
-        self._counts.report()
-        if self._split_lines:
-            logger.warning(
-                "lines of more than %s tokens that were split: %d, the first is %s; raise "
-                "split_length to keep such lines whole",
-                f"{self._splitter.most_tokens:,}",
-                len(self._split_lines),
-                self._split_lines[0],
-            )
-        if self._unknown_words is not None:
-            self._unknown_words.report()
-
     def _score(self, window: Window, on_line: Callable[[str], None]) -> Iterator[Translation]:
         return self._translator.score(
             window.pairs,
             batch_size=self.config.batch_size,
             on_translation=lambda scored: on_line(scored.source),
-            counts=self._counts,
+            counts=self.counts,
         )
 
     def _search(self, window: Window, on_line: Callable[[str], None]) -> Iterator[Translation]:
@@ -139,7 +99,7 @@ class LineTranslator:
             prefixes=prefixes if self.config.prefixes else None,  # then no line is split
             banned_phrases=self._banned,
             on_translation=lambda found: on_line(found.source),
-            counts=self._counts,
+            counts=self.counts,
         )
         if self._unknown_words is not None:
             found = map(self._unknown_words.replace, found)
@@ -158,26 +118,20 @@ class LineTranslator:
                 f"tokens, more than {self.config.most_tokens():,}; break it, or raise "
                 "split_length: time and memory grow with the square of the length"
             )
-        if was_too_long:
-            self._split_lines.append(window.line_name(index))
+        self.counts.numbers["split"] += was_too_long
         return sentences
 
 
 def _read_phrases(config: TranslateConfig) -> list[str]:
-    """Return the banned phrases; raise ValueError for an empty one."""
     if config.banned_phrases is None:
         return []
     with open_lines(config.banned_phrases, key="banned_phrases") as lines:
-        phrases = list(lines)
-        for number, phrase in enumerate(phrases, start=1):
-            if not phrase.strip():
-                raise ValueError(
-                    f"{lines.name}:{number}: the line is empty but must contain a phrase; remove it"
-                )
-    return phrases
+        return list(lines)
 
 
-def _unknown_words(config: TranslateConfig, translator: Translator) -> UnknownWords | None:
+def _unknown_words(
+    config: TranslateConfig, translator: Translator, counts: Counter[str]
+) -> UnknownWords | None:
     """Return what replaces unknown words; None if they are kept.
 
     Raises:
@@ -190,7 +144,7 @@ def _unknown_words(config: TranslateConfig, translator: Translator) -> UnknownWo
     if config.dictionary is not None:
         with open_lines(config.dictionary, key="dictionary") as lines:
             dictionary = read_dictionary(lines, name=lines.name)
-    return UnknownWords(translator, dictionary=dictionary)
+    return UnknownWords(translator, dictionary=dictionary, counts=counts)
 
 
 def _directory_of_plots(config: TranslateConfig) -> Path | None:

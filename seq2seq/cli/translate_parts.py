@@ -9,7 +9,7 @@ import pickle
 import signal
 import tempfile
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -21,7 +21,7 @@ import torch
 from seq2seq.checks import counted, field_types
 from seq2seq.cli.outputs import check_output
 from seq2seq.cli.translate_config import TranslateConfig, Use
-from seq2seq.cli.translate_lines import LineTranslator, Notes
+from seq2seq.cli.translate_lines import LineTranslator
 from seq2seq.cli.translate_streams import TranslationProgress, Window
 from seq2seq.config.plugins import load_plugins
 from seq2seq.files.atomic import is_temporary, whole_file, whole_files
@@ -43,8 +43,8 @@ class _Part(NamedTuple):
 
     window: Window
     directory: Path
-    notes: Notes | None = None
-    """None if an earlier process has translated the part."""
+    numbers: Counter[str] | None = None
+    """What deserves a warning; None if an earlier process has translated the part."""
 
     def path(self, key: str) -> Path:
         """Return the file of the part for an output."""
@@ -76,16 +76,15 @@ def translate_parts(
         ChildProcessError: A process has died.
     """
     for part in _finished(lines, (_Part(window, directory) for window in windows)):
-        if part.notes is not None:
-            lines.add_notes(part.notes)
+        lines.counts.numbers.update(part.numbers or {})
         texts = (line for line, _ in part.window.pairs)
-        progress.advance(*texts, is_new=part.notes is not None)
+        progress.advance(*texts, is_new=part.numbers is not None)
         paths = {key: part.path(key) for key in lines.outputs}
         yield part.window, {key: path.read_bytes() for key, path in paths.items()}
         if not lines.config.resume:
             for path in paths.values():
                 path.unlink()
-    lines.report()
+    lines.counts.report()
 
 
 def _finished(lines: LineTranslator, parts: Iterator[_Part]) -> Iterator[_Part]:
@@ -113,7 +112,9 @@ def _translate(lines: LineTranslator, part: _Part) -> _Part:
         for _, _, contents in lines.translate(part.window):
             for key, content in contents.items():
                 files[key].write(content)
-    return part._replace(notes=lines.take_notes())
+    numbers = lines.counts.numbers.copy()
+    lines.counts.numbers.clear()
+    return part._replace(numbers=numbers)
 
 
 _lines: list[LineTranslator] = []

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE, TokenizerPair
 from seq2seq.evaluation.alignment import word_links
 from seq2seq.evaluation.measures import Sentences
 from seq2seq.files.links import GoldLinks, Links
@@ -85,7 +85,7 @@ def read_sentences(
     return found
 
 
-_WARNINGS = {
+_LINES = {
     "prefixes_unknown": (
         "prefixes with text outside the model's vocabulary, which becomes unknown tokens: "
         "%(prefixes_unknown)d of %(sentences)d; use other words"
@@ -120,8 +120,19 @@ _WARNINGS = {
         "pairs with text on one side only: %(one_sided)d of %(sentences)d; check that both sides "
         "are parallel"
     ),
+    "split": (
+        "very long lines that were split: %(split)d; raise split_length to keep such lines whole"
+    ),
+    "words_translated": "unknown words replaced by dictionary entries: %(words_translated)d",
+    "words_copied": "unknown words replaced by copies of source words: %(words_copied)d",
+    "words_kept": (
+        "unknown words kept as %(mark_of_unknown)s, because no source word has attention there: "
+        "%(words_kept)d"
+    ),
 }
-"""The warning for each number that is above 0."""
+"""The line for each number that is above 0."""
+_EXPECTED = ("words_translated", "words_copied")
+"""Numbers that are no reason for a warning."""
 
 
 class StreamCounts:
@@ -165,12 +176,14 @@ class StreamCounts:
         )
 
     def report(self) -> None:
-        """Log a warning for each number above 0."""
+        """Log a line for each number above 0."""
         limits = {} if self._decoding is None else asdict(self._decoding)
-        values = {**limits, "tags": ", ".join(self._tags), "mark": SPECIAL_TOKENS[UNK]}
-        for name, warning in _WARNINGS.items():
+        marks = {"mark": SPECIAL_TOKENS[UNK], "mark_of_unknown": UNKNOWN_SURFACE}
+        values = {**limits, **marks, "tags": ", ".join(self._tags)}
+        for name, line in _LINES.items():
             if self.numbers[name]:
-                logger.warning(warning, values | self.numbers)
+                level = logging.INFO if name in _EXPECTED else logging.WARNING
+                logger.log(level, line, values | self.numbers)
 
 
 _ROWS = 1024

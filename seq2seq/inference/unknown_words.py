@@ -1,6 +1,5 @@
 """Replace unknown tokens by source words, copied or translated by a dictionary."""
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, groupby, islice
@@ -10,8 +9,6 @@ from seq2seq.evaluation.alignment import word_weights
 from seq2seq.inference.results import TranslatedHypothesis, Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.special_tokens import UNK
-
-logger = logging.getLogger(__name__)
 
 
 class UnknownWords:
@@ -23,8 +20,15 @@ class UnknownWords:
     attention do not.
     """
 
-    def __init__(self, translator: Translator, *, dictionary: Mapping[str, str]) -> None:
-        """Use the tokenizers of a translator and a dictionary of source words to target words.
+    def __init__(
+        self, translator: Translator, *, dictionary: Mapping[str, str], counts: Counter[str]
+    ) -> None:
+        """Use the tokenizers of a translator.
+
+        Args:
+            translator: Its model needs attention.
+            dictionary: Source words with target words.
+            counts: Gets the numbers of replaced and kept words.
 
         Raises:
             ValueError: The model has no attention.
@@ -36,8 +40,7 @@ class UnknownWords:
             )
         self._source, self._target = translator.tokenizers
         self._dictionary = dictionary
-        self.counts = Counter[str]()
-        """Numbers of replaced and kept words."""
+        self._counts = counts
 
     def replace(self, translation: Translation) -> Translation:
         """Return the translation with the unknown tokens of all hypotheses replaced.
@@ -50,24 +53,6 @@ class UnknownWords:
             for found in translation.hypotheses
         ]
         return translation._replace(hypotheses=hypotheses)
-
-    def report(self) -> None:
-        """Log how many tokens were replaced and kept."""
-        translated, copied = self.counts["words_translated"], self.counts["words_copied"]
-        if translated + copied:
-            logger.info(
-                "unknown words replaced: %d (by dictionary entries %d, by copies of "
-                "source words %d)",
-                translated + copied,
-                translated,
-                copied,
-            )
-        if kept := self.counts["words_kept"]:
-            logger.warning(
-                "unknown words kept as %s, because no source word has attention there: %d",
-                UNKNOWN_SURFACE,
-                kept,
-            )
 
     def _replace(
         self, translation: Translation, found: TranslatedHypothesis
@@ -105,7 +90,7 @@ class UnknownWords:
         words: list[str | None] = [None] * len(ids)
         for row in (row for row, token in enumerate(ids) if token == UNK):
             if by_word[row].max() <= 0:
-                self.counts["words_kept"] += 1
+                self._counts["words_kept"] += 1
                 continue
             word = int(by_word[row].argmax())
             columns = [column for column, owner in enumerate(owners) if owner == word]
@@ -116,9 +101,9 @@ class UnknownWords:
     def _look_up(self, word: str) -> str:
         for form in (word, word.lower()):
             if form in self._dictionary:
-                self.counts["words_translated"] += 1
+                self._counts["words_translated"] += 1
                 return self._dictionary[form]
-        self.counts["words_copied"] += 1
+        self._counts["words_copied"] += 1
         return word
 
 

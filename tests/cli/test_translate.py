@@ -375,8 +375,3 @@ def test_a_prefix_that_is_too_long_is_refused_by_file_and_line(checkpoint, write
 
     with pytest.raises(ValueError, match=r"^prefixes=\S+b\.en:2 has 7 tokens, but the transl"):
         translate(make_translate_config(checkpoint, **files))
-
-
-def test_an_empty_phrase_is_refused_by_file_and_line(translated, write):
-    with pytest.raises(ValueError, match=r"^banned_phrases=\S+banned:2: the line is empty"):
-        translated("ja\n", banned_phrases=write("banned", "ab\n\ncd\n"))

@@ -19,22 +19,22 @@ def run(lines, *windows):
     return [contents["output"] for each in windows for *_, contents in lines.translate(each)]
 
 
-def test_copies_translate_as_one_and_their_notes_add_up(caplog):
+def test_copies_translate_as_one_and_their_counts_add_up(caplog):
     lines = LineTranslator(make_translate_config("run", **KEYS), make_translator())
     copies = [pickle.loads(pickle.dumps(lines)) for _ in range(2)]
     parts = [window(LINES[:4], 0), window(LINES[4:], 4)]
     whole = run(lines, *parts)
     with caplog.at_level(logging.INFO):
-        lines.report()
+        lines.counts.report()
     expected = caplog.messages[:]
     caplog.clear()
-    lines.take_notes()
+    lines.counts.numbers.clear()
 
     found = [text for each, part in zip(copies, parts, strict=True) for text in run(each, part)]
     for each in copies:
-        lines.add_notes(each.take_notes())
+        lines.counts.numbers.update(each.counts.numbers)
     with caplog.at_level(logging.INFO):
-        lines.report()
+        lines.counts.report()
 
     assert found == whole
     assert caplog.messages == expected

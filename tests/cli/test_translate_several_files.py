@@ -242,8 +242,7 @@ def test_a_line_of_very_many_tokens_is_split_with_a_warning(
 
     assert capfdbinary.readouterr().out.count(b"\n") == 3
     [warning] = [each for each in caplog.messages if "split" in each]
-    assert warning.startswith("lines of more than 1,000 tokens that were split: 1, the first is ")
-    assert "b.de:1; raise split_length" in warning
+    assert warning.startswith("very long lines that were split: 1; raise split_length")
 
 
 @pytest.mark.parametrize("name", ["output_format", "alignments", "prefixes"])

@@ -1,4 +1,5 @@
 import logging
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from tiny_translator import BEAM, make_translator
 from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE, TokenizerPair, train_tokenizers
 from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
 from seq2seq.inference.results import EncodedLine, make_translation
-from seq2seq.inference.translation import attention_links
+from seq2seq.inference.translation import StreamCounts, attention_links
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import EOS, UNK
@@ -25,8 +26,10 @@ TARGET = WordTokenizer(
 WORDS = TokenizerPair(SOURCE, TARGET)
 
 
-def unknown_words(tokenizers=WORDS, **dictionary):
-    return UnknownWords(SimpleNamespace(num_heads=1, tokenizers=tokenizers), dictionary=dictionary)
+def unknown_words(tokenizers=WORDS, counts=None, **dictionary):
+    translator = SimpleNamespace(num_heads=1, tokenizers=tokenizers)
+    counts = Counter() if counts is None else counts
+    return UnknownWords(translator, dictionary=dictionary, counts=counts)
 
 
 def translate(source, target_ids, attended, *, tokenizers=WORDS):
@@ -141,28 +144,32 @@ def test_a_known_token_that_looks_unknown_is_kept():
 def test_an_unknown_token_without_attention_is_kept_and_counted(caplog):
     translation = translate("Berg", target_ids("<unk>"), [-1])
     translation.best.attention_weights[0, 0, 0] = 0
-    rules = unknown_words()
+    counts = StreamCounts((), None)
 
     with caplog.at_level(logging.INFO):
-        replaced = rules.replace(translation)
-        rules.report()
+        replaced = unknown_words(counts=counts.numbers).replace(translation)
+        counts.report()
 
     assert replaced.text == UNKNOWN_SURFACE
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "no source word has attention there: 1" in caplog.text
 
 
-def test_replacements_are_counted_in_one_line(caplog):
-    rules = unknown_words(Berg="hill")
+def test_replacements_are_counted(caplog):
+    counts = StreamCounts((), None)
+    rules = unknown_words(counts=counts.numbers, Berg="hill")
 
     with caplog.at_level(logging.INFO):
         for _ in range(2):
             rules.replace(translate("Berg Watzmann", target_ids("<unk>", "<unk>"), [0, 1]))
             rules.replace(translate("Watzmann", target_ids("<unk>"), [0]))
-        rules.report()
+        counts.report()
 
-    [record] = caplog.records
-    assert record.getMessage().startswith("unknown words replaced: 6 (by dictionary entries 2,")
+    assert caplog.messages == [
+        "unknown words replaced by dictionary entries: 2",
+        "unknown words replaced by copies of source words: 4",
+    ]
+    assert {record.levelname for record in caplog.records} == {"INFO"}
 
 
 def test_sub_words_are_joined_to_their_word():
@@ -206,12 +213,12 @@ def test_any_source_and_attention_give_words_of_the_source(source, ids, tokenize
 
 def test_a_model_without_attention_is_refused():
     with pytest.raises(ValueError, match="unknown_words=copy needs a model with attention"):
-        UnknownWords(make_translator("none"), dictionary={})
+        UnknownWords(make_translator("none"), dictionary={}, counts=Counter())
 
 
 def test_unknown_tokens_of_a_translator_are_replaced():
     translator = make_translator(seed=5)
-    unknown = UnknownWords(translator, dictionary={})
+    unknown = UnknownWords(translator, dictionary={}, counts=Counter())
 
     translations = list(translator.translate(["ein hund"], BEAM, prefixes=["xyz"]))
 
