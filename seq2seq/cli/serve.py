@@ -13,7 +13,7 @@ with imports_in_one_line():
     from seq2seq.export.folder import RUNTIME, ExportPrecision, read_runtime
     from seq2seq.files.paths import expand_home
     from seq2seq.files.text import open_lines
-    from seq2seq.inference.sentence_splitting import split_line
+    from seq2seq.inference.sentence_splitting import SentenceSplitter
     from seq2seq.runtime.process import keep_freed_memory
     from seq2seq.search.config import (
         BeamConfig,
@@ -109,14 +109,13 @@ def _load_checkpoint(path: str, config: ServeConfig) -> LoadedModel:
         numerics=choose_numerics(config.device, config.precision),
         decoding=checkpoint.config.decoding,
     )
-    split = partial(
-        split_line,
+    splitter = SentenceSplitter(
         split_length=config.split_length,
         num_tokens=translator.num_tokens,
         leading_symbols=partial(leading_symbols, translator.tokenizers.source),
     )
     data = checkpoint.config.data
-    return LoadedModel((data.source, data.target), translator, split)
+    return LoadedModel((data.source, data.target), translator, splitter.sentences)
 
 
 def _load_exported(path: str, config: ServeConfig) -> LoadedModel:
@@ -128,8 +127,8 @@ def _load_exported(path: str, config: ServeConfig) -> LoadedModel:
     def num_tokens(line: str) -> int:
         return len(translator.source_tokenizer.encode([line])[0])
 
-    split = partial(split_line, split_length=config.split_length, num_tokens=num_tokens)
-    return LoadedModel((runtime.source, runtime.target), translator, split)
+    splitter = SentenceSplitter(split_length=config.split_length, num_tokens=num_tokens)
+    return LoadedModel((runtime.source, runtime.target), translator, splitter.sentences)
 
 
 _LOADERS = {

@@ -24,49 +24,42 @@ class PrefixError(ValueError):
         """The message without the name of the prefix."""
 
 
-class PrefixEncoder:
-    """Encodes the prefixes of a stream and counts those that have no effect or unknown tokens.
+def encode_prefixes(
+    prefixes: Sequence[str],
+    sources: Sequence[EncodedLine],
+    *,
+    tokenizer: Tokenizer,
+    decoding: DecodingConfig,
+    counts: Counter[str],
+    first: int,
+) -> list[EncodedLine]:
+    """Encode prefixes, without the whitespace around them.
 
     Args:
+        prefixes: One for each source; an empty one leaves its translation free.
+        sources: Source lines. The prefix of an empty line is dropped.
         tokenizer: The target tokenizer.
         decoding: The search, for its length limit.
-        counts: Numbers of the stream.
+        counts: Gets the numbers of prefixes that have no effect or unknown tokens.
+        first: Index of the first prefix in the stream.
+
+    Raises:
+        PrefixError: A prefix is longer than its translation may be.
     """
-
-    def __init__(
-        self, tokenizer: Tokenizer, decoding: DecodingConfig, counts: Counter[str]
-    ) -> None:
-        self._tokenizer = tokenizer
-        self._decoding = decoding
-        self._counts = counts
-        self._num_lines = 0
-
-    def encode(self, prefixes: Sequence[str], sources: Sequence[EncodedLine]) -> list[EncodedLine]:
-        """Encode prefixes, without the whitespace around them.
-
-        Args:
-            prefixes: One for each source; an empty one leaves its translation free.
-            sources: The next lines of the stream. The prefix of an empty line is dropped.
-
-        Raises:
-            PrefixError: A prefix is longer than its translation may be.
-        """
-        encoded = encode_lines([prefix.strip() for prefix in prefixes], self._tokenizer)
-        for row, (prefix, source) in enumerate(zip(encoded, sources, strict=True)):
-            longest = self._decoding.longest(len(source.ids) + 1)
-            if source.ids and len(prefix.ids) > longest:
-                raise PrefixError(
-                    self._num_lines + row,
-                    f"has {len(prefix.ids)} tokens, but the translation at most {longest}; "
-                    "shorten it, or raise "
-                    f"decoding.max_length_offset={self._decoding.max_length_offset}",
-                )
-            self._counts["prefixes_unknown"] += UNK in prefix.ids
-            if prefix.ids and not source.ids:
-                self._counts["prefixes_useless"] += 1
-                encoded[row] = EncodedLine("", [])
-        self._num_lines += len(encoded)
-        return encoded
+    encoded = encode_lines([prefix.strip() for prefix in prefixes], tokenizer)
+    for row, (prefix, source) in enumerate(zip(encoded, sources, strict=True)):
+        longest = decoding.longest(len(source.ids) + 1)
+        if source.ids and len(prefix.ids) > longest:
+            raise PrefixError(
+                first + row,
+                f"has {len(prefix.ids)} tokens, but the translation at most {longest}; shorten "
+                f"it, or raise decoding.max_length_offset={decoding.max_length_offset}",
+            )
+        counts["prefixes_unknown"] += UNK in prefix.ids
+        if prefix.ids and not source.ids:
+            counts["prefixes_useless"] += 1
+            encoded[row] = EncodedLine("", [])
+    return encoded
 
 
 class BannedPhrases:
@@ -94,8 +87,8 @@ class BannedPhrases:
         texts = [phrase.strip() for phrase in phrases]
         if "" in texts:
             raise ValueError(
-                f"banned phrase {texts.index('') + 1} is empty, and every translation contains "
-                "an empty phrase; remove it"
+                f"banned_phrases: phrase {texts.index('') + 1} is empty, and every translation "
+                "contains an empty phrase; remove it"
             )
         id_rows = tokenizer.encode(texts)
         self.id_rows = [ids for ids in id_rows if UNK not in ids]

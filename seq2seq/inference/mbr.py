@@ -6,16 +6,7 @@ import numpy as np
 
 from seq2seq.data.tokenizers.interface import Tokenizer
 from seq2seq.evaluation.metrics import chrf_of_each_other
-from seq2seq.search.config import DecodingConfig, Hypothesis, MbrConfig
-
-
-def rank_by_text(
-    found: list[list[Hypothesis]], config: DecodingConfig, tokenizer: Tokenizer
-) -> list[list[Hypothesis]]:
-    """Return the hypotheses of each sentence; with `decoding=mbr` their texts rank them."""
-    if not isinstance(config, MbrConfig):
-        return found
-    return [rank_by_utility(hypotheses, config, tokenizer) for hypotheses in found]
+from seq2seq.search.config import Hypothesis, MbrConfig
 
 
 def rank_by_utility(

@@ -46,24 +46,26 @@ class SentenceSplitter:
         num_tokens: Callable[[str], int],
         leading_symbols: Callable[[str], str] = lambda line: "",
     ) -> None:
-        self.most_tokens = max(split_length, VERY_LONG)
-        """Most tokens of a sentence."""
+        self._most_tokens = max(split_length, VERY_LONG)
         self._split_length = split_length
         self._num_tokens = num_tokens
         self._leading_symbols = leading_symbols
 
     def split(self, line: str) -> tuple[list[str], bool]:
         """Return the sentences of a line, and whether it was too long to translate."""
-        sentences = split_line(
-            line,
-            split_length=self._split_length,
-            num_tokens=self._num_tokens,
-            leading_symbols=self._leading_symbols,
-        )
-        parts = [part for each in sentences for part in self._cut(each, self.most_tokens)]
+        sentences = self.sentences(line)
+        parts = [part for each in sentences for part in self._cut(each, self._most_tokens)]
         has_long_sentence = len(parts) > len(sentences)
         was_whole = len(parts) == 1
         return parts, has_long_sentence or not (was_whole or self._split_length < VERY_LONG)
+
+    def sentences(self, line: str) -> list[str]:
+        """Return the sentences of a line of many tokens, whole ones, or the line."""
+        # Counting tokens takes time, and hardly any line has more tokens than characters.
+        if len(line) < self._split_length or self._num_tokens(line) <= self._split_length:
+            return [line]
+        start = self._leading_symbols(line)
+        return [start.lstrip() + sentence for sentence in split_sentences(line[len(start) :])]
 
     def _cut(self, sentence: str, most_tokens: int) -> list[str]:
         """Return a sentence, or parts of some words if it has too many tokens."""
@@ -75,21 +77,6 @@ class SentenceSplitter:
         middle = middle if middle > 0 else len(text) // 2
         halves = (text[:middle], text[middle:])
         return [part for half in halves for part in self._cut(start + half.strip(), _PART)]
-
-
-def split_line(
-    line: str,
-    *,
-    split_length: int,
-    num_tokens: Callable[[str], int],
-    leading_symbols: Callable[[str], str] = lambda line: "",
-) -> list[str]:
-    """Return the sentences of a line of many tokens, or the line; see `SentenceSplitter`."""
-    # Counting tokens takes time, and hardly any line has more tokens than characters.
-    if len(line) < split_length or num_tokens(line) <= split_length:
-        return [line]
-    start = leading_symbols(line)
-    return [start.lstrip() + sentence for sentence in split_sentences(line[len(start) :])]
 
 
 def split_sentences(text: str) -> list[str]:

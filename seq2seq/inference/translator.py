@@ -18,8 +18,8 @@ from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
 from seq2seq.files.links import Links
 from seq2seq.files.text import parallel
 from seq2seq.inference.ensemble import Ensemble, join_models
-from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixEncoder
-from seq2seq.inference.mbr import rank_by_text
+from seq2seq.inference.lexical_constraints import BannedPhrases, encode_prefixes
+from seq2seq.inference.mbr import rank_by_utility
 from seq2seq.inference.quantization import quantize
 from seq2seq.inference.results import (
     EncodedLine,
@@ -45,7 +45,7 @@ from seq2seq.runtime.numerics import (
     map_in_threads,
     memory_errors_named,
 )
-from seq2seq.search.config import DecodingConfig, GreedyConfig, Hypothesis
+from seq2seq.search.config import DecodingConfig, GreedyConfig, Hypothesis, MbrConfig
 from seq2seq.search.registry import search
 
 logger = logging.getLogger(__name__)
@@ -200,7 +200,7 @@ class Translator:
         if not isinstance(banned, BannedPhrases):
             banned = BannedPhrases(banned, self.tokenizers.target)
         known = counts or StreamCounts(self.tags, decoding, banned)
-        encoder = PrefixEncoder(self.tokenizers.target, decoding, known.numbers)
+        num_read = 0
         search_batch = partial(
             self.search_batch,
             decoding=decoding,
@@ -209,7 +209,15 @@ class Translator:
         )
         for window in cut_windows(pairs, batch_size):
             sources = encode_lines([line for line, _ in window], self.tokenizers.source)
-            targets = encoder.encode([prefix for _, prefix in window], sources)
+            targets = encode_prefixes(
+                [prefix for _, prefix in window],
+                sources,
+                tokenizer=self.tokenizers.target,
+                decoding=decoding,
+                counts=known.numbers,
+                first=num_read,
+            )
+            num_read += len(window)
             encoded = list(map(EncodedPair, sources, targets))
             for found in self._map_batches(search_batch, encoded, batch_size, on_translation):
                 known.add(found)
@@ -243,7 +251,8 @@ class Translator:
                 prefixes=[pair.target.ids for pair in batch],
                 banned=banned_ids,
             )
-        found = rank_by_text(found, decoding, self.tokenizers.target)
+        if isinstance(decoding, MbrConfig):
+            found = [rank_by_utility(each, decoding, self.tokenizers.target) for each in found]
         return [
             make_translation(pair.source, hypotheses, tokenizers=self.tokenizers)
             for pair, hypotheses in zip(batch, found, strict=True)

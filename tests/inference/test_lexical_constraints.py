@@ -151,5 +151,7 @@ def test_phrases_with_unknown_tokens_ban_nothing_and_are_counted(translator, cap
 
 
 def test_an_empty_phrase_is_refused_by_its_number(translator):
-    with pytest.raises(ValueError, match="banned phrase 2 is empty, and every translation"):
+    with pytest.raises(
+        ValueError, match="banned_phrases: phrase 2 is empty, and every translation"
+    ):
         BannedPhrases(["ab", " "], translator.tokenizers.target)
