@@ -1,6 +1,7 @@
 """Checkpoints: self-contained files of tensors and plain types; reading, writing and averaging."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict, cast
@@ -66,19 +67,29 @@ class Checkpoint:
         Raises:
             ValueError: The weights do not fit the model of the configuration.
         """
-        try:
+        with self.misfits_refused():
             model = build_model(  # a forged size may be more than memory holds
                 self.config,
                 source_vocabulary_size=len(self.tokenizers.source),
                 target_vocabulary_size=len(self.tokenizers.target),
             )
             model.load_state_dict(self.model_state)
-        except (RuntimeError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"{self.origin}: the weights do not fit the model of its configuration; the file "
-                "was changed: use another checkpoint"
-            ) from error
         return model.eval()
+
+    @contextlib.contextmanager
+    def misfits_refused(self) -> Iterator[None]:
+        """Turn the error of a state that does not fit a model into one that names the file."""
+        try:
+            yield
+        except torch.OutOfMemoryError:  # a RuntimeError, but the checkpoint is sound
+            raise
+        except (LookupError, TypeError, RuntimeError, AttributeError) as error:
+            is_resumed = self.training_state is not None
+            way_out = "start again with overwrite=true" if is_resumed else "use another one"
+            raise ValueError(
+                f"{self.origin} does not fit the model of the configuration; give the sizes of its "
+                f"model, restore the file or {way_out}"
+            ) from error
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:

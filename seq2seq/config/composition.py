@@ -45,7 +45,6 @@ USER_ERRORS = (
 ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
 
 _PLUGGED = ("attention", "decoding")
-_OF_EXTRA_SWEEP = ("hydra/launcher", "hydra/sweeper")
 _NOISE = ("full_key:", "reference_type=", "object_type=", "Set the environment")
 
 
@@ -150,8 +149,6 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, MissingConfigException) and error.options:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         hint = "; one of your own needs plugins=[FILE.py]" if group in _PLUGGED else ""
-        if group in _OF_EXTRA_SWEEP and error.options == ["basic"]:
-            hint = "; others come with the extra sweep"
         return f"unknown {group} {name!r}; one of: {', '.join(error.options)}{hint}"
     if isinstance(error, OverrideParseException):
         return _unreadable(error.override)

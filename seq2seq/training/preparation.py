@@ -68,13 +68,11 @@ class PreparedData:
     """Rows of an epoch, if training takes some corpora more often than others."""
     fingerprint: str
     """Hash of the training corpus."""
-    valid: EvaluationSet
+    sets: dict[str, EvaluationSet]
+    """By name: `valid`, which chooses the best checkpoint; `test`, unless the run has no test set;
+    and `valid.NAME` for further validation sets."""
     valid_fingerprint: str
     """Hash of the validation corpus that chooses the best checkpoint."""
-    test: EvaluationSet | None
-    """None if the run has no test set."""
-    other_valid: dict[str, EvaluationSet]
-    """Further validation sets by name, which are scored but choose nothing."""
 
 
 def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -> PreparedData:
@@ -125,11 +123,12 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         train = SampledCorpus(
             encoded, corpora.train, tokenizers, config=config.tokenizer, seed=config.seed
         )
-    valid = to_score(corpora.valid)
-    test = None if corpora.test is None else to_score(corpora.test)
-    references = {"the validation set": valid.references}
-    if test is not None:
-        references["the test set"] = test.references
+    scored = {"valid": corpora.valid}
+    if corpora.test is not None:
+        scored["test"] = corpora.test
+    scored |= {f"valid.{name}": corpus for name, corpus in corpora.other_valid.items()}
+    sets = {name: to_score(corpus) for name, corpus in scored.items()}
+    references = {f"data.{name}": each.references for name, each in sets.items()}
     if warning := describe_spacing(references, tokenize, key=_BLEU_KEY):
         logger.warning("%s", warning)
     return PreparedData(
@@ -138,10 +137,8 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         train_links=links,
         mixture=training_mixture(config.data, encoded),
         fingerprint=corpora.train.fingerprint,
-        valid=valid,
+        sets=sets,
         valid_fingerprint=corpora.valid.fingerprint,
-        test=test,
-        other_valid={name: to_score(corpus) for name, corpus in corpora.other_valid.items()},
     )
 
 
@@ -189,16 +186,9 @@ def _checksums(data: PreparedData) -> Iterator[tuple[str, str]]:
     yield "the tokenizers", digest(tokenizers_state(data.tokenizers))
     encoded = data.train.epoch(0)
     yield "the training ids", _ids_digest(encoded.source_rows, encoded.target_rows)
-    yield "the validation data", _set_digest(data.valid)
-    for name, other in data.other_valid.items():
-        yield f"the validation data {name}", _set_digest(other)
-    if data.test is not None:
-        yield "the test data", _set_digest(data.test)
-
-
-def _set_digest(data: EvaluationSet) -> str:
-    ids = _ids_digest(data.encoded.source_rows, data.encoded.target_rows)
-    return digest([ids, data.sources, data.references, *data.scoring_rule])
+    for name, each in data.sets.items():
+        ids = _ids_digest(each.encoded.source_rows, each.encoded.target_rows)
+        yield f"data.{name}", digest([ids, each.sources, each.references, *each.scoring_rule])
 
 
 def _ids_digest(*sides: IdRows) -> str:

@@ -4,19 +4,19 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.checks import counted
-from seq2seq.model.seq2seq import Seq2Seq, count_parameters
+from seq2seq.model.seq2seq import count_parameters
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.monitoring.tensorboard import draw_results
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.run_directory import RunDirectory
-from seq2seq.training.trainer import BestAverage, Trainer
-from seq2seq.training.validation import DIAGONAL, Evaluation
+from seq2seq.training.trainer import Trainer
+from seq2seq.training.validation import DIAGONAL, Evaluation, read_history
 
 logger = logging.getLogger(__name__)
 
@@ -30,16 +30,18 @@ _OF_RUN = ("parameters", "seconds", "target_tokens_per_second", "updates", "best
 class FinalScores(NamedTuple):
     """Evaluations of the best checkpoint."""
 
-    valid: Evaluation
-    test: Evaluation | None
-    """None if the run has no test set."""
-    other_valid: dict[str, Evaluation]
-    """On the further validation sets, by name."""
+    sets: dict[str, Evaluation]
+    """By the name of the set; see `PreparedData`."""
+
+    @property
+    def valid(self) -> Evaluation:
+        """The evaluation on the validation set that chooses the best checkpoint."""
+        return self.sets["valid"]
 
     @property
     def bleu(self) -> float:
         """BLEU on the test set, or on the validation set if there is no test set."""
-        return (self.test or self.valid).scores["bleu"]
+        return self.sets.get("test", self.valid).scores["bleu"]
 
 
 def write_results(trainer: Trainer) -> FinalScores:
@@ -50,30 +52,25 @@ def write_results(trainer: Trainer) -> FinalScores:
     average = trainer.average_best()
     best = trainer.ranks.compute_in_first(lambda: load_checkpoint(trainer.directory.best))
     model = best.build_model().to(trainer.numerics.device)
-    data = trainer.data
-    valid = _evaluate(trainer, model, data.valid)
-    test = None if data.test is None else _evaluate(trainer, model, data.test)
-    others = {name: _evaluate(trainer, model, each) for name, each in data.other_valid.items()}
-    found = FinalScores(valid, test, others)
+    scoring = replace(trainer.evaluator, decoding=trainer.config.decoding, num_samples=_NUM_MAPS)
+    found = FinalScores(
+        {
+            name: replace(scoring, data=data).evaluate(model, slow=True)
+            for name, data in trainer.data.sets.items()
+        }
+    )
     if trainer.ranks.is_first:
         _write(trainer, found, average)
     return found
 
 
-def _write(trainer: Trainer, found: FinalScores, average: BestAverage | None) -> None:
-    directory, data, test = trainer.directory, trainer.data, found.test
-    _write_texts(directory, "valid", data.valid, found.valid)
-    if data.test is not None and test is not None:
-        _write_texts(directory, "test", data.test, test)
-    for name, evaluation in found.other_valid.items():
-        _write_texts(directory, f"valid.{name}", data.other_valid[name], evaluation)
+def _write(trainer: Trainer, found: FinalScores, average: dict[str, object] | None) -> None:
+    directory = trainer.directory
+    for name, evaluation in found.sets.items():
+        _write_texts(directory, name, trainer.data.sets[name], evaluation)
     results = _results(trainer, found)
     if average is not None:
-        results["average"] = {
-            "updates": average.updates,
-            "is_best": average.is_best,
-            "valid": _summary(average.evaluation),
-        }
+        results["average"] = average
     directory.write(
         directory.results.name, json.dumps(results, indent=2, ensure_ascii=False) + "\n"
     )
@@ -83,22 +80,20 @@ def _write(trainer: Trainer, found: FinalScores, average: BestAverage | None) ->
 
 def log_results(trainer: Trainer, found: FinalScores) -> None:
     """Log the test scores and some translations."""
-    config, evaluation = trainer.config, found.test or found.valid
-    data = trainer.data.test or trainer.data.valid
-    lines = [
-        f"{'test' if found.test else 'validation'} {evaluation}",
-        f"  {evaluation.signature}",
-    ]
-    lines += [f"valid.{name} {each}" for name, each in found.other_valid.items()]
-    if found.test is None:
+    config = trainer.config.data
+    shown = "test" if "test" in found.sets else "valid"
+    data, evaluation = trainer.data.sets[shown], found.sets[shown]
+    lines = [f"{shown} {evaluation}", f"  {evaluation.signature}"]
+    lines += [f"{name} {each}" for name, each in found.sets.items() if name.startswith("valid.")]
+    if shown == "valid":
         lines.append("no test score, because data.test=null")
     if DIAGONAL in evaluation.scores:
         lines.append(f"AER of the diagonal {evaluation.scores[DIAGONAL]:.3f}")
     for index in range(min(NUM_SAMPLES, len(data.sources))):
         lines += [
             "",
-            f"  {config.data.source}  {data.sources[index]}",
-            f"  {config.data.target}  {evaluation.translations[index]}",
+            f"  {config.source}  {data.sources[index]}",
+            f"  {config.target}  {evaluation.translations[index]}",
         ]
     logger.info("%s", "\n".join(lines))
 
@@ -120,19 +115,17 @@ def _write_texts(
         directory.write(directory.text(name, suffix).name, "".join(f"{line}\n" for line in lines))
 
 
-def _evaluate(trainer: Trainer, model: Seq2Seq, data: EvaluationSet) -> Evaluation:
-    decoding = trainer.config.decoding
-    scoring = replace(trainer.evaluator, data=data, decoding=decoding, num_samples=_NUM_MAPS)
-    return scoring.evaluate(model, slow=True)
-
-
 def _results(trainer: Trainer, found: FinalScores) -> dict[str, object]:
     progress, numerics = trainer.progress, trainer.numerics
+    validations = read_history(trainer.directory)["validations"]
+    summaries = {name: each.summary() for name, each in found.sets.items()}
     return {
-        "valid": _summary(found.valid),
-        "test": None if found.test is None else _summary(found.test),
-        "other_valid": {name: _summary(each) for name, each in found.other_valid.items()},
-        "validations": trainer.history.scores,
+        "valid": summaries.pop("valid"),
+        "test": summaries.pop("test", None),
+        "other_valid": {name.removeprefix("valid."): each for name, each in summaries.items()},
+        "validations": [
+            {name: value for name, value in each.items() if name != "maps"} for each in validations
+        ],
         "updates": progress.update,
         "skipped_updates": progress.skipped_updates,
         "best_update": progress.best_update,
@@ -150,23 +143,14 @@ def _results(trainer: Trainer, found: FinalScores) -> dict[str, object]:
     }
 
 
-def _summary(evaluation: Evaluation) -> dict[str, object]:
-    return {
-        **evaluation.scores,
-        "signature": evaluation.signature,
-        "heads": evaluation.heads,
-    }
-
-
 def _measures(found: FinalScores, results: Mapping[str, object]) -> dict[str, float]:
     """Return the measures for the table of hyperparameters, by tag."""
-    test = {} if found.test is None else _summary(found.test)
-    named = {
+    test = found.sets["test"].scores if "test" in found.sets else {}
+    return {
         **{f"test/{name}": value for name, value in test.items()},
-        **{f"results/valid_{name}": value for name, value in _summary(found.valid).items()},
-        **{f"results/{name}": results[name] for name in _OF_RUN},
+        **{f"results/valid_{name}": value for name, value in found.valid.scores.items()},
+        **{f"results/{name}": cast(float, results[name]) for name in _OF_RUN},
     }
-    return {tag: float(value) for tag, value in named.items() if isinstance(value, int | float)}
 
 
 def _device_name(numerics: Numerics) -> str:

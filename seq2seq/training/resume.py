@@ -11,7 +11,7 @@ from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.checks import Mark, marks_of_keys
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import config_differences, flatten_config
-from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
+from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import load_vectors
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.training.progress import Progress
@@ -162,13 +162,6 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
             "which stand first: %s",
             ", ".join(unused),
         )
-    tags = required_tags(checkpoint.config.data)
-    if tags and not required_tags(config.data):
-        logger.warning(
-            "init_from: every training corpus of the checkpoint had a tag (%s), but data.train "
-            "has corpora without one; add the tag, unless the lines already contain it",
-            ", ".join(tags),
-        )
     return replace(checkpoint, training_state=None)
 
 
@@ -208,9 +201,3 @@ def load_embedding_vectors(config: TrainConfig, model: Seq2Seq, tokenizers: Toke
         logger.info(
             "model.%s.vectors: %d of %d tokens found", name, vectors.num_found, len(tokenizer)
         )
-
-
-def freeze_embeddings(model: Seq2Seq) -> None:
-    """Exclude the embeddings of source and target, and a tied output matrix, from training."""
-    for embedding in (model.encoder.embedding, model.decoder.embedding):
-        embedding.weight.requires_grad_(False)

@@ -24,7 +24,6 @@ from seq2seq.training.monitoring.log import RunLog
 from seq2seq.training.preparation import prepare_in_turn
 from seq2seq.training.results import FinalScores, log_results, write_results
 from seq2seq.training.resume import (
-    freeze_embeddings,
     keep_tokenizer,
     load_embedding_vectors,
     load_initial_checkpoint,
@@ -160,10 +159,11 @@ def _prepare(
         load_embedding_vectors(config, model, data.tokenizers)
     else:
         config = keep_tokenizer(config, start.config)
-        with _misfits_refused(start):
+        with start.misfits_refused():
             model.load_state_dict(start.model_state)
-    if training.freeze_embeddings:
-        freeze_embeddings(model)
+    if training.freeze_embeddings:  # and an output matrix that is tied to them
+        for embedding in (model.encoder.embedding, model.decoder.embedding):
+            embedding.weight.requires_grad_(False)
     if training.precision is Precision.auto:
         numerics = numerics.suited_to(count_shared_parameters(model))
     trainer = Trainer(
@@ -175,7 +175,7 @@ def _prepare(
         directory=directory,
     )
     if start is not None and start.training_state is not None:
-        with _misfits_refused(start):
+        with start.misfits_refused():
             trainer.load_state(start.training_state, saved=start.config)
     ranks.copy_from_first(trainer.model)
     return trainer
@@ -204,21 +204,6 @@ def _last_checkpoint(directory: RunDirectory) -> Checkpoint | None:
         )
     logger.info("resume=true: no checkpoint was written yet; the run starts again")
     return None
-
-
-@contextlib.contextmanager
-def _misfits_refused(checkpoint: Checkpoint) -> Iterator[None]:
-    """Turn the error of a state that does not fit the run into one that names the checkpoint."""
-    try:
-        yield
-    except torch.OutOfMemoryError:  # a RuntimeError, but the checkpoint is sound
-        raise
-    except (LookupError, TypeError, RuntimeError, AttributeError) as error:
-        key, advice = "init_from", "restore it, or name another"
-        if checkpoint.training_state is not None:
-            key, advice = "resume=true", f"give the run's model sizes, restore it, {_START_AGAIN}"
-        text = f"{key}: {checkpoint.origin} does not fit the run; {advice}"
-        raise ValueError(text) from error
 
 
 def log_start(trainer: Trainer) -> None:

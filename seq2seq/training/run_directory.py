@@ -3,40 +3,27 @@
 import contextlib
 import json
 import logging
-import math
-import os
 import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from torch import Tensor
 
-from seq2seq.checkpoints.checkpoint import (
-    Checkpoint,
-    TrainingState,
-    load_checkpoint,
-    save_checkpoint,
-)
+from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import is_saved_config, load_saved_config, save_config
-from seq2seq.data.config import is_set_name
-from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.evaluation.metrics import Array
 from seq2seq.files.atomic import is_temporary, whole_file
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
-from seq2seq.files.paths import expand_home, nearest_existing
+from seq2seq.files.paths import expand_home
 from seq2seq.files.text import read_lines
 from seq2seq.training.progress import Progress
 from seq2seq.training.resume import check_changes
 
 logger = logging.getLogger(__name__)
 
-_LARGEST_SHARE = 0.01
-"""Of the time of training, for saving between validations."""
 _OF_SETS = ("src", "hyp", "ref", "gold", "npz")
 """Kinds of the files of each scored set."""
 _WAY_OUT = "train the run again"
@@ -89,9 +76,8 @@ class RunDirectory:
         """Return the lock that a run holds from before `check` to its end.
 
         Raises:
-            ValueError: The directory cannot be created or written.
+            ValueError: A file is in its place.
         """
-        self._check_writable()
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{self.path} exists and is not a run; choose another run_name")
         advice = "wait until that run ends, stop it or choose another run_name"
@@ -103,13 +89,12 @@ class RunDirectory:
 
         Raises:
             ValueError: A run exists and neither resume nor overwrite was given, there is no run to
-                resume, the run has another configuration, or the directory is not writable.
+                resume, or the run has another configuration.
         """
         if config.resume and config.overwrite:
             raise ValueError("resume and overwrite=true exclude each other; choose one")
         if config.resume_changes and not config.resume:
             raise ValueError("resume_changes names keys to change in a run: add resume=true")
-        self._check_writable()
         if not self.has_run:
             if config.resume:
                 raise ValueError(f"resume=true: {self.path} has no run; remove resume=true")
@@ -249,27 +234,72 @@ class RunDirectory:
         """Return the error for a file of the run that cannot be read."""
         return ValueError(f"{file} is damaged ({describe_error(error)}); {_WAY_OUT}")
 
-    def next_best(self, update: int) -> Path:
-        """Return the path of the checkpoint of an update that becomes best.pt.
+    def keep_best(self, checkpoint: Checkpoint, progress: Progress) -> None:
+        """Write the next best.pt and, if several are kept, step-<n>.pt.
 
-        It is hidden, since a user may copy a checkpoint to a name such as best-100.pt.
+        The next best.pt is hidden, since a user may copy a checkpoint to a name like best-100.pt.
+
+        Args:
+            checkpoint: The weights that were validated last.
+            progress: The counters, with this validation. Checkpoints that are missing are removed
+                from its best ones, with a warning. The step-<n>.pt are recorded in it.
         """
-        return self.path / f".best-{update}.pt"
+        earlier = [update for _, update in progress.best if update != progress.update]
+        for update in _steps_to_keep(checkpoint.config, progress):
+            path = self.step(update)
+            if update == progress.update:
+                self.save(path, checkpoint)
+            elif not path.exists() and update == earlier[0]:
+                # The run kept one checkpoint before it was resumed.
+                self.save(path, load_checkpoint(self.best))
+            elif not path.exists():
+                progress.best = [each for each in progress.best if each[1] != update]
+                logger.warning("%s is missing; it no longer counts as one of the best", path)
+                continue
+            if update not in progress.steps:
+                progress.steps.append(update)
+        if progress.best_update == progress.update:
+            self.save(self.path / f".best-{progress.update}.pt", checkpoint)
 
-    def next_bests(self) -> list[tuple[Path, int]]:
-        """Return the checkpoints that have not become best.pt, and their updates."""
-        return self._numbered(".best")
+    def save_last(self, checkpoint: Checkpoint, progress: Progress) -> None:
+        """Write last.pt, from which the run can be resumed, and then best.pt if it is a new one.
 
-    def delete(self, *paths: Path) -> None:
-        """Delete files of the run that may be absent."""
+        Args:
+            checkpoint: The weights in training, and the state that resuming needs.
+            progress: The counters, whose best checkpoints are kept.
+        """
+        self.save(self.last, checkpoint)
+        self.finish_save(checkpoint.config, progress)
+
+    def finish_save(self, config: TrainConfig, progress: Progress) -> None:
+        """Do what follows writing last.pt, also for a run that was killed after it."""
+        self.replace_best(progress)
+        if progress.best:  # otherwise they were forgotten, and last.pt still names them
+            self.delete_steps(config, progress)
+
+    def replace_best(self, progress: Progress) -> None:
+        """Replace best.pt by the next one, when last.pt names its update.
+
+        The next one is deleted if last.pt names another update as the best: the process was killed
+        between writing the two, and the resumed run may take another course.
+        """
         with self._writing():
-            for path in paths:
-                path.unlink(missing_ok=True)
+            for path, update in self._numbered(".best"):
+                if progress.best and update == progress.best_update:
+                    path.replace(self.best)
+                else:
+                    path.unlink()
 
-    def replace_best(self, path: Path) -> None:
-        """Rename a checkpoint to best.pt."""
+    def delete_steps(self, config: TrainConfig, progress: Progress) -> None:
+        """Delete each step-<n>.pt of the run that is not among the best checkpoints.
+
+        They are deleted last, so that a killed run has all checkpoints that its last.pt names.
+        """
+        kept = _steps_to_keep(config, progress)
         with self._writing():
-            path.replace(self.best)
+            for update in {*progress.steps}.difference(kept):
+                self.step(update).unlink(missing_ok=True)
+        progress.steps = [update for update in progress.steps if update in kept]
 
     def save(self, path: Path, checkpoint: Checkpoint) -> None:
         """Write a checkpoint of the run; it is complete or absent."""
@@ -312,14 +342,6 @@ class RunDirectory:
         )
         return [(path, int(number)) for path, number in numbers if number.isdecimal()]
 
-    def _check_writable(self) -> None:
-        """Raise ValueError unless the directory can be created and written."""
-        existing = nearest_existing(self.path)
-        if existing != self.path and not existing.is_dir():
-            raise ValueError(f"{existing} is not a directory; choose another checkpoint_dir")
-        if not os.access(existing, os.W_OK):
-            raise ValueError(f"{existing} cannot be written to; choose another checkpoint_dir")
-
     def _is_free(self) -> bool:
         """Return whether the directory contains nothing but what a run may replace.
 
@@ -338,18 +360,11 @@ class RunDirectory:
         before = load_saved_config(self.config).resume_changes
         return list(dict.fromkeys([*before, *config.resume_changes]))
 
-    def _other_valid(self) -> list[str]:
-        """Return the names of the further validation sets, whose files a finished run has."""
-        try:
-            names = self.read_results().get("other_valid", {})
-        except (OSError, ValueError):  # not finished, or damaged
-            return []
-        return [each for each in names if is_set_name(each)] if isinstance(names, dict) else []
-
     def _clear(self) -> None:
         """Delete only the files of a run, the configuration last."""
         numbered = [path for name in (".best", "step") for path, _ in self._numbered(name)]
-        sets = ("test", "valid", *(f"valid.{name}" for name in self._other_valid()))
+        # A further validation set has statistics, and the other files of its name.
+        sets = ["test", "valid", *(path.stem for path in self.path.glob("valid.*.npz"))]
         texts = [self.text(name, kind) for name in sets for kind in _OF_SETS]
         named = [self.best, self.last, self.average, self.log, self.tensorboard]
         named += [self.failure, self.overrides, self.validations]
@@ -361,122 +376,7 @@ class RunDirectory:
                 path.unlink(missing_ok=True)
 
 
-class CheckpointWriter:
-    """Writes the checkpoints of a run into its directory."""
-
-    def __init__(
-        self, config: TrainConfig, *, tokenizers: TokenizerPair, directory: RunDirectory
-    ) -> None:
-        self._config = config
-        self._tokenizers = tokenizers
-        self._directory = directory
-
-    def keep_best(self, model_state: dict[str, Tensor], progress: Progress) -> None:
-        """Write the next best.pt and, if several are kept, step-<n>.pt.
-
-        Args:
-            model_state: The weights that were validated last.
-            progress: The counters, with this validation. Checkpoints that are missing are removed
-                from its best ones, with a warning. The step-<n>.pt are recorded in it.
-        """
-        checkpoint, directory = self._checkpoint(model_state, training_state=None), self._directory
-        earlier = [update for _, update in progress.best if update != progress.update]
-        for update in self._updates_to_keep(progress):
-            path = directory.step(update)
-            if update == progress.update:
-                directory.save(path, checkpoint)
-            elif not path.exists() and update == earlier[0]:
-                # The run kept one checkpoint before it was resumed.
-                directory.save(path, load_checkpoint(directory.best))
-            elif not path.exists():
-                progress.best = [each for each in progress.best if each[1] != update]
-                logger.warning("%s is missing; it no longer counts as one of the best", path)
-                continue
-            if update not in progress.steps:
-                progress.steps.append(update)
-        if progress.best_update == progress.update:
-            directory.save(directory.next_best(progress.update), checkpoint)
-
-    def replace_best(self, progress: Progress) -> None:
-        """Replace best.pt by the next one, when last.pt names its update.
-
-        The next one is deleted if last.pt names another update as the best: the process was killed
-        between writing the two, and the resumed run may take another course.
-        """
-        directory = self._directory
-        for path, update in directory.next_bests():
-            if progress.best and update == progress.best_update:
-                directory.replace_best(path)
-            else:
-                directory.delete(path)
-
-    def save_last(
-        self, model_state: dict[str, Tensor], training_state: TrainingState, progress: Progress
-    ) -> None:
-        """Write last.pt, from which the run can be resumed, and then best.pt if it is a new one.
-
-        step-<n>.pt that are no longer among the best are deleted last, so that a killed run has
-        all checkpoints that its last.pt names.
-
-        Args:
-            model_state: The weights in training.
-            training_state: The state that resuming needs.
-            progress: The counters, whose best checkpoints are kept.
-        """
-        checkpoint = self._checkpoint(model_state, training_state=training_state)
-        self._directory.save(self._directory.last, checkpoint)
-        self.replace_best(progress)
-        self.delete_others(progress)
-
-    def finish_save(self, progress: Progress) -> None:
-        """Do what a killed run could not do after it wrote the last.pt that is resumed."""
-        self.replace_best(progress)
-        if progress.best:  # otherwise they were forgotten, and last.pt still names them
-            self.delete_others(progress)
-
-    def delete_others(self, progress: Progress) -> None:
-        """Delete each step-<n>.pt of the run that is not among the best checkpoints."""
-        kept = self._updates_to_keep(progress)
-        doomed = [update for update in progress.steps if update not in kept]
-        self._directory.delete(*map(self._directory.step, doomed))
-        progress.steps = [update for update in progress.steps if update in kept]
-
-    def _updates_to_keep(self, progress: Progress) -> list[int]:
-        """Return the updates of the step-<n>.pt to keep; none if best.pt is the only one kept."""
-        is_alone = self._config.training.validation.keep_best == 1
-        return [] if is_alone else [update for _, update in progress.best]
-
-    def _checkpoint(
-        self, model_state: dict[str, Tensor], *, training_state: TrainingState | None
-    ) -> Checkpoint:
-        return Checkpoint(
-            config=self._config,
-            tokenizers=self._tokenizers,
-            model_state=model_state,
-            training_state=training_state,
-        )
-
-
-class SaveClock:
-    """Decides when last.pt is written between validations, from the time that a save takes."""
-
-    def __init__(self, every_minutes: float | None) -> None:
-        """Start the clock.
-
-        Args:
-            every_minutes: Minutes between saves; None: no save is due.
-        """
-        self._interval = math.inf if every_minutes is None else 60 * every_minutes
-        self._due = time.monotonic() + self._interval
-
-    def is_due(self) -> bool:
-        """Return whether a save is due."""
-        return time.monotonic() >= self._due
-
-    @contextlib.contextmanager
-    def saving(self) -> Iterator[None]:
-        """Measure a save in a context; slow saves are rarer, so that they cost at most 1%."""
-        started = time.monotonic()
-        yield
-        ended = time.monotonic()
-        self._due = ended + max(self._interval, (ended - started) / _LARGEST_SHARE)
+def _steps_to_keep(config: TrainConfig, progress: Progress) -> list[int]:
+    """Return the updates of the step-<n>.pt to keep; none if best.pt is the only one kept."""
+    is_alone = config.training.validation.keep_best == 1
+    return [] if is_alone else [update for _, update in progress.best]

@@ -6,11 +6,11 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 
 from seq2seq.checkpoints.checkpoint import (
+    Checkpoint,
     TrainingState,
     average_checkpoints,
     load_checkpoint,
@@ -33,26 +33,22 @@ from seq2seq.training.progress import (
     teacher_forcing_ratio,
 )
 from seq2seq.training.resume import check_same_data, forget_best
-from seq2seq.training.run_directory import CheckpointWriter, RunDirectory, SaveClock
+from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.updates import NonFiniteError, Updater
-from seq2seq.training.validation import Evaluation, Evaluator, count_zero_score, metric_value
-from seq2seq.training.validation_history import ValidationHistory
+from seq2seq.training.validation import (
+    Evaluation,
+    Evaluator,
+    add_to_history,
+    count_zero_score,
+    metric_value,
+)
 
 logger = logging.getLogger(__name__)
 
+_SAVING_SHARE = 0.01
+"""Largest share of the time of training that is used to save between validations."""
 _BUSY_SECONDS, _BUSY_SHARE = 10.0, 0.6
 """Seconds of updates after which a share of work below this shows a busy machine."""
-
-
-class BestAverage(NamedTuple):
-    """The average of the best checkpoints of a run."""
-
-    updates: list[int]
-    """Updates of the checkpoints, best first."""
-    evaluation: Evaluation
-    """On the validation set, with the search of the validations."""
-    is_best: bool
-    """Whether it is better than the best checkpoint and became best.pt."""
 
 
 class Trainer:
@@ -84,10 +80,8 @@ class Trainer:
             world_size=ranks.world_size,
             mixture=data.mixture,
         )
-        self.history = ValidationHistory(directory)
-        self.writer = CheckpointWriter(config, tokenizers=data.tokenizers, directory=directory)
         self.evaluator = Evaluator(
-            data=data.valid,
+            data=data.sets["valid"],
             tokenizers=data.tokenizers,
             decoding=config.decoding.as_greedy(),
             batch_size=config.training.validation.batch_size,
@@ -96,7 +90,9 @@ class Trainer:
             num_samples=config.training.validation.num_samples,
         )
         self._clock = time.monotonic()
-        self._save_clock = SaveClock(config.training.save_every_minutes)
+        minutes = config.training.save_every_minutes
+        self._save_interval = math.inf if minutes is None else 60 * minutes
+        self._save_due = self._clock + self._save_interval
         self._seconds = self._working_seconds = 0.0
 
     def train(self) -> None:
@@ -110,7 +106,7 @@ class Trainer:
         """
         training, progress, is_first = self.config.training, self.progress, self.ranks.is_first
         if is_first:
-            self.writer.finish_save(progress)
+            self.directory.finish_save(self.config, progress)
         self._clock = time.monotonic()
         first_update = progress.update + 1
         path = self.directory.tensorboard if is_first else None
@@ -120,7 +116,7 @@ class Trainer:
             ProgressDisplay(training, progress, quiet=not is_first) as display,
         ):
             for group in self._remaining_updates():
-                stop_signal = self._make_update(group, signals)
+                stop_signal = self._update(group, signals)
                 display.update(progress)
                 if progress.interval.updates >= training.log_every:
                     board.updates(
@@ -133,7 +129,7 @@ class Trainer:
                     progress.interval = Interval()
                 if progress.validation_is_due(training):
                     self._validate(board)
-                elif stop_signal or self._save_clock.is_due():
+                elif stop_signal or time.monotonic() >= self._save_due:
                     self._save_last(board)
                 if stop_signal:
                     raise Interrupted(stop_signal)
@@ -158,13 +154,12 @@ class Trainer:
             self.config, state["fingerprint"], self.data.fingerprint, last=self.directory.last
         )
         self.progress = Progress.from_dict(state["progress"])
-        self.history.load()
         forget_best(self.progress, saved, self.config, self.data.valid_fingerprint)
         self.updater.load_state(state["updater"])
         # Another number of processes, or of accumulated batches, makes other updates per epoch.
         self.progress.continue_epoch(len(self._groups_of_epoch()))
 
-    def average_best(self) -> BestAverage | None:
+    def average_best(self) -> dict[str, object] | None:
         """Write the average of the kept checkpoints as average.pt and score it.
 
         best.pt becomes the average if that is better by the metric of the validations, and
@@ -172,7 +167,8 @@ class Trainer:
         is resumed after its end comes to the same files.
 
         Returns:
-            The average, or None if none is asked for or fewer than two checkpoints were validated.
+            What results.json says of it: its updates, whether it became best.pt, and its scores;
+            None if no average is asked for or fewer than two checkpoints were validated.
         """
         config, directory, progress = self.config.training, self.directory, self.progress
         updates = [update for _, update in progress.best]
@@ -194,7 +190,7 @@ class Trainer:
             evaluation,
             "the average" if is_best else f"update {progress.best_update}",
         )
-        return BestAverage(updates, evaluation, is_best)
+        return {"updates": updates, "is_best": is_best, "valid": evaluation.summary()}
 
     def _remaining_updates(self) -> Iterator[list[Numbers]]:
         """Yield the rows of each batch of each update until the run is finished."""
@@ -213,7 +209,7 @@ class Trainer:
         size = self.config.training.accumulation
         return [batches[start : start + size] for start in range(0, len(batches), size)]
 
-    def _make_update(self, group: list[Numbers], signals: StopSignals) -> int:
+    def _update(self, group: list[Numbers], signals: StopSignals) -> int:
         """Make an update; return the signal that any process received, or 0."""
         started, worked = time.monotonic(), time.thread_time()
         progress, training = self.progress, self.config.training
@@ -316,7 +312,8 @@ class Trainer:
                 name: replace(self.evaluator, data=data, num_samples=0).evaluate(
                     self.model, slow=False
                 )
-                for name, data in self.data.other_valid.items()
+                for name, data in self.data.sets.items()
+                if name.startswith("valid.")
             }
             self._keep_best(evaluation)
         logger.info(
@@ -327,13 +324,13 @@ class Trainer:
             evaluation,
         )
         if self.ranks.is_first:
-            self.history.add(evaluation, update=progress.update)
+            add_to_history(self.directory, evaluation, update=progress.update)
         board.validation(evaluation, update=progress.update)
         board.position("valid", progress)
         board.samples(evaluation, update=progress.update)
         for name, other in others.items():
-            logger.info("update %d, valid.%s %s", progress.update, name, other)
-            board.other_validation(f"valid.{name}", other, update=progress.update)
+            logger.info("update %d, %s %s", progress.update, name, other)
+            board.other_validation(name, other, update=progress.update)
         self._save_last(board)
 
     def _keep_best(self, evaluation: Evaluation) -> None:
@@ -343,18 +340,28 @@ class Trainer:
         count_zero_score(progress, value, metric)
         progress.count_validation(value, self.config.training)
         if self.ranks.is_first:
-            self.writer.keep_best(self.model.state_dict(), progress)
+            self.directory.keep_best(self._checkpoint(None), progress)
         # The first process drops checkpoints whose files are missing.
         progress.best = self.ranks.share_from_first(progress.best)
 
     def _save_last(self, board: TensorBoard) -> None:
         if not self.ranks.is_first:
             return
-        with self._save_clock.saving():
-            board.flush()  # a resumed run draws no earlier points
-            state: TrainingState = {
-                "fingerprint": self.data.fingerprint,
-                "progress": self.progress.to_dict(),
-                "updater": self.updater.state(),
-            }
-            self.writer.save_last(self.model.state_dict(), state, self.progress)
+        started = time.monotonic()
+        board.flush()  # a resumed run draws no earlier points
+        state: TrainingState = {
+            "fingerprint": self.data.fingerprint,
+            "progress": self.progress.to_dict(),
+            "updater": self.updater.state(),
+        }
+        self.directory.save_last(self._checkpoint(state), self.progress)
+        ended = time.monotonic()
+        self._save_due = ended + max(self._save_interval, (ended - started) / _SAVING_SHARE)
+
+    def _checkpoint(self, state: TrainingState | None) -> Checkpoint:
+        return Checkpoint(
+            config=self.config,
+            tokenizers=self.data.tokenizers,
+            model_state=self.model.state_dict(),
+            training_state=state,
+        )

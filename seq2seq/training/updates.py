@@ -91,8 +91,9 @@ class Updater:
             if config.on_out_of_memory is OnOutOfMemory.stop:
                 raise DeviceMemoryError(shortage) from error
         if shortage:  # outside of the handler, because the error holds the tensors of its frames
-            logger.warning("%s; the update is skipped", shortage)
-            terms = self._forget_gradients()
+            self._model.zero_grad()
+            torch.cuda.empty_cache()
+            terms = torch.zeros(len(self._names), 2, device=self._numerics.device)
         sums = torch.cat((terms.flatten(), terms.new_full((1,), bool(shortage))))
         sum_over_processes([sums])
         sum_gradients(self._model)
@@ -100,7 +101,10 @@ class Updater:
         # The only time that the host waits for a GPU: all results in one read.
         *values, num_short, gradient_norm = torch.cat((sums, norm.unsqueeze(0))).tolist()
         if num_short:
-            self._leave_out(update, int(num_short))
+            shortage = shortage or f"update {update}: the memory of another GPU is too small"
+            logger.warning("%s; the update is skipped", shortage)
+            self._scaler.update(self._scaler.get_scale())  # neither a success nor an overflow
+            self._optimizer.zero_grad()
             return None
         pairs = zip(values[::2], values[1::2], strict=True)
         losses = dict(zip(self._names, pairs, strict=True))
@@ -156,12 +160,6 @@ class Updater:
             self._scaler.scale(loss.objective / num_tokens).backward()  # type: ignore[no-untyped-call]
         return loss
 
-    def _forget_gradients(self) -> Tensor:
-        """Drop the gradients of an update, and return losses of 0, (names, 2)."""
-        self._model.zero_grad()
-        torch.cuda.empty_cache()
-        return torch.zeros(len(self._names), 2, device=self._numerics.device)
-
     def _check_finite(self, loss: float, norm: float, *, update: int) -> None:
         """Raise NonFiniteError if the loss or the gradient is not finite."""
         if not math.isfinite(loss):
@@ -187,18 +185,6 @@ class Updater:
         self._optimizer.zero_grad()
         if self._average is not None:
             self._average.add()
-
-    def _leave_out(self, update: int, num_short: int) -> None:
-        """Forget the gradients of an update for which processes lacked memory."""
-        if self._ranks.world_size > 1:
-            logger.warning(
-                "update %d is skipped: memory was too small in %d of %d processes",
-                update,
-                num_short,
-                self._ranks.world_size,
-            )
-        self._scaler.update(self._scaler.get_scale())  # it is neither a success nor an overflow
-        self._optimizer.zero_grad()
 
 
 class BatchGradients(NamedTuple):

@@ -1,8 +1,11 @@
 """Score a model on a corpus, and turn its scores into a value that ranks checkpoints."""
 
+# T target length, S source length
+
+import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
@@ -33,6 +36,7 @@ from seq2seq.runtime.numerics import Numerics
 from seq2seq.search.config import DecodingConfig
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.progress import Progress
+from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.updates import NonFiniteError
 
 logger = logging.getLogger(__name__)
@@ -40,6 +44,10 @@ logger = logging.getLogger(__name__)
 _LEAST_SCORES = {Metric.bleu: 1.0, Metric.chrf: 0.005}
 """Lower scores do not show which model is better: such a BLEU counts chance matches, such a chrF
 prints as 0.00."""
+MAX_MAPS = 100
+"""Validations with maps; of more, every second one loses them."""
+_MAX_WEIGHTS = 4000
+"""Weights of a map; larger ones are left out."""
 DIAGONAL = "aer_of_diagonal"
 """Key of the alignment error rate of the diagonal, which needs no model."""
 
@@ -62,11 +70,10 @@ class Evaluation:
     """The measures of each attention head."""
     signature: str
     """sacreBLEU's signature of BLEU."""
-    # The other processes have only the scores, and not what follows.
-    statistics: Statistics = field(default_factory=dict)
+    statistics: Statistics
     """The statistics of each sentence."""
-    translations: list[str] = field(default_factory=list)
-    samples: list[Sample] = field(default_factory=list)
+    translations: list[str]
+    samples: list[Sample]
     """The first sentences, as many as the evaluator keeps."""
 
     @property
@@ -74,6 +81,10 @@ class Evaluation:
         """Return the weights (T, S) on the first references, the mean of the heads."""
         kept = self.samples if self.heads else []
         return [sample.reference.best.attention_weights.mean(0) for sample in kept]
+
+    def summary(self) -> dict[str, object]:
+        """Return what results.json says of it."""
+        return {**self.scores, "signature": self.signature, "heads": self.heads}
 
     def __str__(self) -> str:
         """Return the scores in a few words, for a log."""
@@ -105,7 +116,7 @@ class Evaluator:
             slow: Whether to compute the slow measures.
 
         Returns:
-            The scores, in every process; all else in the first one alone.
+            The same evaluation in every process.
         """
         was_training = model.training
         translator = Translator(
@@ -116,13 +127,9 @@ class Evaluator:
         read = [self._read(translator, rows) for rows in own]
         model.train(was_training)
         gathered = self.ranks.gather_in_first(read)
-        evaluation = shared = None
-        if self.ranks.is_first:
-            evaluation = self._join(list(chain.from_iterable(gathered)), slow=slow)
-            shared = replace(evaluation, statistics={}, translations=[], samples=[])
-        shared = self.ranks.share_from_first(shared)
-        assert shared is not None
-        return evaluation or shared
+        return self.ranks.compute_in_first(
+            lambda: self._join(list(chain.from_iterable(gathered)), slow=slow)
+        )
 
     def _read(self, translator: Translator, rows: Numbers) -> "_Batch":
         """Read the references of some rows, teacher-forced, and translate the sources."""
@@ -232,3 +239,41 @@ def count_zero_score(progress: Progress, value: float, metric: Metric) -> None:
             _LEAST_SCORES[metric],
             "chrf or loss" if metric is Metric.bleu else "loss",
         )
+
+
+def read_history(directory: RunDirectory) -> dict[str, list[dict[str, object]]]:
+    """Return the validations of a run so far; none, with a warning, if their file is damaged."""
+    try:
+        return directory.read_validations()
+    except FileNotFoundError:
+        pass
+    except ValueError as error:  # not worth a run
+        logger.warning("the history of the validations begins anew: %s", error)
+    return {"pairs": [], "validations": []}
+
+
+def add_to_history(directory: RunDirectory, evaluation: Evaluation, *, update: int) -> None:
+    """Add a validation to those of a run, in place of those from its update on.
+
+    It has the attention of the first reference pairs, teacher-forced. All runs with one validation
+    set have the maps of the same pairs, so that they compare.
+    """
+    content = read_history(directory)
+    # A run that was killed had validated later updates after its last checkpoint.
+    kept = [each for each in content["validations"] if each["update"] < update]  # type: ignore[operator]
+    kept.append({"update": update, **evaluation.scores})
+    if maps := evaluation.maps:
+        kept[-1]["maps"] = [
+            (100 * each).round().int().tolist() if each.numel() <= _MAX_WEIGHTS else []
+            for each in maps
+        ]
+        content["pairs"] = [
+            {"source": each.source_tokens, "target": each.best.tokens}
+            for _, each in evaluation.samples
+        ]
+    with_maps = [each for each in kept if "maps" in each]
+    for each in with_maps[-2::-2] if len(with_maps) > MAX_MAPS else []:
+        del each["maps"]
+    content["validations"] = kept
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    directory.write(directory.validations.name, text + "\n")

@@ -206,7 +206,7 @@ def test_invalid_tokenizers_are_an_error_that_names_the_file(path, edit, tokeniz
 def test_weights_of_another_model_are_refused(path, edit, weights):
     edit(model=weights)
 
-    with pytest.raises(ValueError, match=rf"^checkpoint={path}: the weights do not fit the model"):
+    with pytest.raises(ValueError, match=rf"^checkpoint={path} does not fit the model of the"):
         load_checkpoint(path).build_model()
 
 

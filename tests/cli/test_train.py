@@ -269,7 +269,7 @@ def test_an_unknown_choice_in_a_sweep_is_one_line_before_any_run(train, tmp_path
 
 
 def test_a_signal_stops_a_sweep_and_names_the_command_that_continues_it(train, corpus, monkeypatch):
-    original = trainer_module.Trainer._make_update
+    original = trainer_module.Trainer._update
 
     def update(self, *arguments):
         if self.progress.update == 2:
@@ -279,7 +279,7 @@ def test_a_signal_stops_a_sweep_and_names_the_command_that_continues_it(train, c
     arguments = [each for each in corpus if not each.startswith("attention.")]
     swept = ("attention=none,uniform", "hydra.sweep.dir='swept, two'")
     with monkeypatch.context() as patch:
-        patch.setattr(trainer_module.Trainer, "_make_update", update)
+        patch.setattr(trainer_module.Trainer, "_update", update)
         code, out, err = train("-m", *arguments, *swept)
 
     assert (code, out) == (130, "")

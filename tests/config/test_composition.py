@@ -5,7 +5,6 @@ from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import MissingConfigException
 from omegaconf import OmegaConf
 
 from seq2seq.config.composition import (
@@ -215,15 +214,6 @@ def test_an_error_of_the_system_names_its_file_without_a_number(tmp_path):
         (tmp_path / "file" / "run").mkdir()
 
     assert describe_error(refused.value) == f"{tmp_path}/file/run: not a directory"
-
-
-@pytest.mark.parametrize("options", [["basic"], ["basic", "joblib"]])
-def test_a_launcher_that_is_not_installed_names_the_extra(options):
-    error = MissingConfigException("", missing_cfg_file="hydra/launcher/slurm", options=options)
-
-    has_hint = describe_error(error).endswith("; others come with the extra sweep")
-
-    assert has_hint == (options == ["basic"])
 
 
 @pytest.mark.parametrize("values", [("[a,b]", "{x: [a,b]}"), ("{x: [a,b]}", "[a,b]")])

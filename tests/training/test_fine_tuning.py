@@ -1,5 +1,4 @@
 import json
-import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,7 +59,7 @@ def test_weights_that_do_not_fit_the_model_are_named(domain, general, tmp_path):
     damaged = tmp_path / "damaged.pt"
     torch.save(content, damaged)
 
-    with pytest.raises(ValueError, match=r"^init_from: .*damaged\.pt does not fit the run; "):
+    with pytest.raises(ValueError, match=r"^checkpoint=.*damaged\.pt does not fit the model"):
         tiny_run(domain, *GENERAL, f"init_from='{damaged}'")
 
 
@@ -262,17 +261,3 @@ def test_symbols_that_the_tokenizers_lack_are_refused(folder, general):
     with pytest.raises(ValueError, match=r"^tokenizer\.user_symbols: <z> is not a symbol"):
         run_training(config, folder / "runs" / "symbols")
     assert not (folder / "runs" / "symbols" / "config.yaml").exists()
-
-
-@pytest.mark.parametrize("tag", ["<2b>", None])
-def test_tags_that_are_missing_in_fine_tuning_are_said_in_a_warning(tmp_path, caplog, tag):
-    tagged = f"data.train={{files: ['{tmp_path}/a.train','{tmp_path}/b.train'], tag: '<2b>'}}"
-    tiny_run(tmp_path, tagged, "training.max_updates=1")
-    run = f"init_from='{tmp_path / 'runs' / 'tiny'}'"
-    caplog.clear()
-
-    with caplog.at_level(logging.WARNING):
-        load_initial_checkpoint(tiny_config(tmp_path, run, *[tagged] * (tag is not None)))
-
-    expected = "init_from: every training corpus of the checkpoint had a tag (<2b>), but data.train"
-    assert [each.startswith(expected) for each in caplog.messages] == [True] * (tag is None)

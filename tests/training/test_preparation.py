@@ -24,12 +24,14 @@ def test_rows_of_an_evaluation_set_are_the_lines_of_its_files(tmp_path):
 
     data = prepare_data(config)
 
+    valid = data.sets["valid"]
     sources = (tmp_path / "a.valid").read_text().splitlines()
-    assert data.valid.sources == sources
-    assert data.valid.references == [line[::-1] for line in sources]
-    assert data.valid.gold is None
+    assert valid.sources == sources
+    assert valid.references == [line[::-1] for line in sources]
+    assert valid.gold is None
     for row, line in enumerate(sources):
-        assert data.tokenizers.source.decode(data.valid.encoded.source_rows[row].tolist()) == line
+        ids = valid.encoded.source_rows[row].tolist()
+        assert data.tokenizers.source.decode(ids) == line
 
 
 def test_tokenizers_are_trained_only_on_training_text(tmp_path):
@@ -47,8 +49,8 @@ def test_long_pairs_are_left_out_only_of_training(tmp_path):
     data = prepare_data(config)
 
     assert 0 < len(data.train) < 22
-    assert len(data.valid.encoded) == len(data.valid.sources) == 5
-    assert len(data.test.encoded) == len(data.test.sources) == 3
+    assert len(data.sets["valid"].encoded) == len(data.sets["valid"].sources) == 5
+    assert len(data.sets["test"].encoded) == len(data.sets["test"].sources) == 3
 
 
 def test_given_tokenizers_are_used(tmp_path):
@@ -71,11 +73,11 @@ def test_the_bundled_corpus_has_gold_alignments_for_each_pair(tmp_path):
         f"data.cache_dir='{tmp_path}'",
     )
 
-    data = prepare_data(config)
+    valid = prepare_data(config).sets["valid"]
 
-    assert data.valid.gold is not None
-    assert len(data.valid.gold) == len(data.valid.sources) == 7
-    for (sure, possible), source in zip(data.valid.gold, data.valid.sources, strict=True):
+    assert valid.gold is not None
+    assert len(valid.gold) == len(valid.sources) == 7
+    for (sure, possible), source in zip(valid.gold, valid.sources, strict=True):
         assert sure == possible
         assert all(0 <= word < len(source.split()) for word, _ in sure)
 
@@ -94,7 +96,7 @@ def test_the_fingerprint_changes_with_the_training_text(tmp_path):
 def test_the_target_language_chooses_the_tokenizer_of_bleu(tmp_path):
     data = prepare_data(tiny_config(tmp_path, "data.target=zh"))
 
-    assert data.valid.scoring_rule == data.test.scoring_rule == ScoringRule("zh")
+    assert data.sets["valid"].scoring_rule == data.sets["test"].scoring_rule == ScoringRule("zh")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_scores_ignore_case_if_the_tokenizer_does(tmp_path, overrides, is_lower)
 
     data = prepare_data(tiny_config(tmp_path, *overrides, *sizes))
 
-    assert data.valid.scoring_rule == ScoringRule(lowercase=is_lower)
+    assert data.sets["valid"].scoring_rule == ScoringRule(lowercase=is_lower)
 
 
 def test_the_tokenizer_of_the_initial_weights_decides_on_case(tmp_path):
@@ -130,7 +132,7 @@ def test_the_tokenizer_of_the_initial_weights_decides_on_case(tmp_path):
 
     data = prepare_data(tiny_config(tmp_path), tokenizers)
 
-    assert data.valid.scoring_rule.lowercase
+    assert data.sets["valid"].scoring_rule.lowercase
 
 
 def test_a_run_without_a_test_set_says_so(tmp_path, capsys):
@@ -168,7 +170,7 @@ def test_references_without_spaces_are_reported_once(tmp_path, caplog):
 
     found = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     [warning] = [each for each in found if "unknown" not in each]
-    assert warning.startswith("the validation set has hardly any spaces, so")
+    assert warning.startswith("data.valid has hardly any spaces, so")
 
 
 def test_each_validation_set_and_the_test_set_are_prepared_with_their_tags(tmp_path):
@@ -184,14 +186,11 @@ def test_each_validation_set_and_the_test_set_are_prepared_with_their_tags(tmp_p
     data = prepare_data(config)
 
     words = {name: (tmp_path / f"a.{name}").read_text().split() for name in ("valid", "test")}
-    assert data.valid.sources == [f"<2b> {word}" for word in words["valid"]]
-    assert {name: each.sources for name, each in data.other_valid.items()} == {
-        "plain": words["test"]
-    }
-    assert data.test is not None
-    assert data.test.sources == [f"<2b> {word}" for word in words["test"]]
+    assert data.sets["valid"].sources == [f"<2b> {word}" for word in words["valid"]]
+    assert data.sets["valid.plain"].sources == words["test"]
+    assert data.sets["test"].sources == [f"<2b> {word}" for word in words["test"]]
     [tag] = data.tokenizers.source.encode(["<2b>"])[0]
-    assert [data.test.encoded.source_rows[row][0] for row in range(3)] == [tag] * 3
+    assert [data.sets["test"].encoded.source_rows[row][0] for row in range(3)] == [tag] * 3
 
 
 def test_a_tag_of_validation_that_training_lacks_is_refused(tmp_path):
@@ -238,8 +237,8 @@ def test_equal_data_are_accepted(tmp_path, second_process):
     ("name", "named"),
     [
         ("a.train", "the training data and the training ids"),
-        ("b.valid", "the validation data"),
-        ("a.test", "the test data"),
+        ("b.valid", "data.valid"),
+        ("a.test", "data.test"),
     ],
 )
 def test_data_that_differ_are_refused_and_named(tmp_path, second_process, name, named):

@@ -167,7 +167,7 @@ def test_a_damaged_last_checkpoint_is_refused_with_the_way_out(folder, run, dama
     content = last.read_bytes()
     damage(last)
 
-    with pytest.raises(ValueError, match=rf"resume=true: .*{last}.*overwrite=true"):
+    with pytest.raises(ValueError, match=rf"{last}.*overwrite=true$"):
         tiny_run(folder, *OVERRIDES, "training.max_epochs=3", "resume=true")
     last.write_bytes(content)
 

@@ -43,6 +43,8 @@ def sample(ids: list[int], weights: torch.Tensor) -> Sample:
 
 def evaluation(*, num_heads: int = 2) -> Evaluation:
     return Evaluation(
+        statistics={},
+        translations=[],
         scores=SCORES,
         heads=HEADS[:num_heads],
         signature="nrefs:1",
