@@ -109,7 +109,10 @@ def load_command(
             for key in given
             if key.startswith("decoding.")
         }
-        values["decoding"] = choices[chosen](**options)
+        try:
+            values["decoding"] = choices[chosen](**options)
+        except TypeError as error:  # an option of a plug-in's search without a default
+            raise ValueError(f"decoding={chosen}: {error}") from error
     return config_type(**values)
 
 

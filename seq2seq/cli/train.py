@@ -1,6 +1,7 @@
 """Train a translator, for example `train.py data=multi30k attention=dot`; `-m` sweeps."""
 
 import argparse
+import gc
 import os
 import shlex
 import sys
@@ -41,7 +42,10 @@ def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors instead of printing them
-    _load_and_train()
+    try:
+        _load_and_train()
+    finally:
+        gc.freeze()  # as in run_command
 
 
 @one_line_errors

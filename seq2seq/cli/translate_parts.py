@@ -9,10 +9,11 @@ import pickle
 import signal
 import tempfile
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from seq2seq.cli.translate_config import TranslateConfig, Use
 from seq2seq.cli.translate_lines import LineTranslator
 from seq2seq.cli.translate_streams import TranslationProgress, Window
 from seq2seq.config.plugins import load_plugins
-from seq2seq.files.atomic import is_temporary, whole_file, whole_files
+from seq2seq.files.atomic import DamagedFileError, is_temporary, whole_file, whole_files
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.files.paths import expand_home, file_sha256
 from seq2seq.kernels.products import use_kernels
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 _STATE = "state.json"
 _PART = "part-"
+_NUMBERS = "numbers"
+_DIGEST_SIZE = 32
 _READ_AHEAD = 2
 """Parts that each process has: the one that it translates, and the next one."""
 
@@ -43,12 +46,24 @@ class _Part(NamedTuple):
 
     window: Window
     directory: Path
-    numbers: Counter[str] | None = None
-    """What deserves a warning; None if an earlier process has translated the part."""
+    is_new: bool = False
+    """Whether this command has translated it, and not an earlier one."""
 
     def path(self, key: str) -> Path:
-        """Return the file of the part for an output."""
+        """Return the file of the part for an output, or for the numbers that deserve a warning."""
         return self.directory / f"{_PART}{self.window.number:012}.{key}"
+
+    def read(self, key: str) -> bytes:
+        """Return the content of a file, which begins with its digest.
+
+        Raises:
+            DamagedFileError: The file is not as it was written.
+            OSError: It is absent, or cannot be read.
+        """
+        content = self.path(key).read_bytes()
+        if content[:_DIGEST_SIZE] != sha256(content[_DIGEST_SIZE:]).digest():
+            raise DamagedFileError(self.path(key))
+        return content[_DIGEST_SIZE:]
 
 
 def prepare(config: TranslateConfig) -> None:
@@ -76,14 +91,13 @@ def translate_parts(
         ChildProcessError: A process has died.
     """
     for part in _finished(lines, (_Part(window, directory) for window in windows)):
-        lines.counts.numbers.update(part.numbers or {})
+        lines.counts.numbers.update(json.loads(part.read(_NUMBERS)))
         texts = (line for line, _ in part.window.pairs)
-        progress.advance(*texts, is_new=part.numbers is not None)
-        paths = {key: part.path(key) for key in lines.outputs}
-        yield part.window, {key: path.read_bytes() for key, path in paths.items()}
+        progress.advance(*texts, is_new=part.is_new)
+        yield part.window, {key: part.read(key) for key in lines.outputs}
         if not lines.config.resume:
-            for path in paths.values():
-                path.unlink()
+            for key in (*lines.outputs, _NUMBERS):
+                part.path(key).unlink()
     lines.counts.report()
 
 
@@ -104,17 +118,21 @@ def _finished(lines: LineTranslator, parts: Iterator[_Part]) -> Iterator[_Part]:
 
 
 def _translate(lines: LineTranslator, part: _Part) -> _Part:
-    """Write the files of a part, unless it has them."""
-    if all(part.path(key).exists() for key in lines.outputs):
+    """Write the files of a part, unless it has them as they were written."""
+    with contextlib.suppress(OSError, DamagedFileError):
+        for key in (*lines.outputs, _NUMBERS):
+            part.read(key)
         return part
-    with whole_files() as new_file:
-        files = {key: new_file(part.path(key)) for key in lines.outputs}
-        for _, _, contents in lines.translate(part.window):
-            for key, content in contents.items():
-                files[key].write(content)
-    numbers = lines.counts.numbers.copy()
+    written = {key: bytearray() for key in lines.outputs}
+    for _, _, contents in lines.translate(part.window):
+        for key, added in contents.items():
+            written[key] += added
+    written[_NUMBERS] = bytearray(json.dumps(lines.counts.numbers).encode("ascii"))
     lines.counts.numbers.clear()
-    return part._replace(numbers=numbers)
+    with whole_files() as new_file:
+        for key, content in written.items():
+            new_file(part.path(key)).write(sha256(content).digest() + content)
+    return part._replace(is_new=True)
 
 
 _lines: list[LineTranslator] = []

@@ -191,13 +191,14 @@ def read_arrays(folder: Path) -> tuple[dict[str, Integers], Counts]:
         arrays = {}
         for name, size in marker["sizes"].items():
             path = folder / f"{name}.npy"
-            if path.stat().st_size != size:
+            mapped = np.load(path, mmap_mode="r")
+            if not mapped.offset + mapped.nbytes == size == path.stat().st_size:
                 raise DamagedFileError(path)
             # As a plain array, since indexing a memmap takes several times as long.
-            arrays[name] = np.asarray(np.load(path, mmap_mode="r"))
-    except (OSError, ValueError) as error:
+            arrays[name] = np.asarray(mapped)
+        return arrays, marker["counts"]
+    except Exception as error:  # numpy and json raise many types
         raise DamagedFileError(folder) from error
-    return arrays, marker["counts"]
 
 
 def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) -> EncodedCorpus:

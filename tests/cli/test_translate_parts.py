@@ -120,7 +120,7 @@ def test_another_command_does_not_continue(make, kill_after, tmp_path, key):
     with pytest.raises(ValueError, match=rf"begun with another {key}; .*begin anew"):
         translate(make(plugins=[str(plugin)], **changes))
 
-    assert len(list((tmp_path / "big.en.partial").glob("part-*"))) == 1
+    assert len(list((tmp_path / "big.en.partial").glob("part-*.output"))) == 1
 
 
 @pytest.mark.parametrize("content", [b"1", b"\xff"])
@@ -165,6 +165,16 @@ def test_a_process_killed_as_it_deletes_the_parts_can_be_repeated(make, kill_aft
 
     assert (tmp_path / "big.en").read_bytes().count(b"\n") == len(LINES)
     assert [path.name for path in partial.iterdir()] == ["notes"]
+
+
+def test_a_damaged_part_is_translated_again(make, kill_after, tmp_path):
+    kill_after(8, make())
+    [part] = (tmp_path / "big.en.partial").glob("part-*.output")
+    part.write_bytes(part.read_bytes()[:-3])
+
+    translate(make())
+
+    assert (tmp_path / "big.en").read_bytes().count(b"\n") == len(LINES)
 
 
 @pytest.mark.parametrize("key", ["input", "dictionary"])
