@@ -28,7 +28,7 @@ _WORDS = {bool: "`true` or `false`", int: "integer", float: "number", str: "text
 
 
 class Key(NamedTuple):
-    """A key with one meaning; a key that means different things has several."""
+    """A key with one meaning; a key with several meanings has several entries."""
 
     key: str
     values: str
@@ -36,9 +36,9 @@ class Key(NamedTuple):
     default: str
     meaning: str
     needs: str = ""
-    """Choices that have the key; "" if all have it."""
+    """The choices with this key; "" if it belongs to every choice."""
     resume: str = ""
-    """Whether it may change when a run is resumed; "" for keys of other commands."""
+    """Whether the key may change when a run is resumed; "" for keys of other commands."""
 
 
 def reference_of_keys() -> str:
@@ -81,7 +81,7 @@ def _keys_of_training() -> list[Key]:
 
 
 def _command(path: Path) -> list[str]:
-    """Describe the command of a YAML file, whose module has the dataclass of its keys."""
+    """Describe the command of a YAML file; its module has the dataclass of the keys."""
     name = path.stem
     config_type = getattr(import_module(f"seq2seq.cli.{name}"), f"{name.title()}Config")
     values = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -111,7 +111,7 @@ def _keys_of(variants: dict[str, Config]) -> list[Key]:
 
 
 def _default(defaults: dict[str, str]) -> str:
-    """Write the usual default, and the choices with which it is another one."""
+    """Write the usual default, and the choices with another default."""
     overrides: dict[str, list[str]] = {}
     for override, default in defaults.items():
         overrides.setdefault(default, []).append(override)
@@ -158,7 +158,7 @@ def _plain(value: object) -> str:
 def _values(field_type: FieldType) -> str:
     """Write type, range and choices of a field."""
     optional = ", or `null`" if field_type.is_optional else ""
-    # A rule that is no range says all.
+    # A rule that is not a range says everything.
     if rules := [str(rule) for rule in field_type.rules if not isinstance(rule, Range)]:
         return ", ".join(rules) + optional
     words = [

@@ -21,7 +21,7 @@ KEPT = Path(__file__).parent / "study.json"
 
 
 def to_json(page: StudyPage) -> str:
-    """Return the content of a page, a section or sentence a line."""
+    """Return the content of a page, with one section or sentence per line."""
     content = page | {"sections": [asdict(each) for each in page["sections"]]}
     parts = [f"{json.dumps(key)}: {_lines(value)}" for key, value in content.items()]
     return "{" + ",\n".join(parts) + "}\n"

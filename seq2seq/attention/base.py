@@ -125,7 +125,7 @@ class Attention(nn.Module, ABC):
         """Project the values: (B, S, V) -> (B, S, C)."""
         device = values.device.type
         if values.dtype == torch.float32 and torch.is_autocast_enabled(device):
-            # Otherwise each step of a decoder would convert them for its product.
+            # Otherwise each decoder step would convert them again.
             return values.to(torch.get_autocast_dtype(device))
         return values
 

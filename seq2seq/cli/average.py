@@ -35,7 +35,7 @@ def average(config: AverageConfig) -> None:
     """Average the checkpoints.
 
     Raises:
-        ValueError: The checkpoints are not of one run, or the output exists.
+        ValueError: The checkpoints are from different runs, or the output exists.
         OSError: A file cannot be read or written.
     """
     paths = expand_patterns(config.checkpoints, key="checkpoints")

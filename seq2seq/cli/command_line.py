@@ -44,9 +44,9 @@ def run_command(
 
     Args:
         name: Name of the YAML file.
-        config_type: The configuration, which the function gets.
+        config_type: Type of the configuration that the function gets.
         function: Does the work.
-        searches: As of `load_command`.
+        searches: As in `load_command`.
     """
     log_to_stderr()
     with errors_in_one_line(), interrupts_in_one_line():
@@ -68,15 +68,15 @@ def load_command(
 ) -> _Config:
     """Return the configuration of a command: its YAML file, changed by `key=value` arguments.
 
-    A value is taken as it stands, so none needs quotes for this program. Several paths are [a,b],
-    where single quotes keep a comma. `null` leaves an optional key without a value, unless any
-    text is a value.
+    A value is taken literally, so it needs no quotes beyond the shell's. Several paths are [a,b];
+    single quotes protect a comma in a path. `null` leaves an optional key without a value, unless
+    the key accepts any text.
 
     Args:
         name: Name of the YAML file.
         config_type: The configuration.
         arguments: Arguments of the command.
-        searches: Returns the choices of `decoding`, after the plug-ins were loaded.
+        searches: Returns the choices of `decoding`; called after the plug-ins are loaded.
 
     Raises:
         ValueError: A key or a choice is unknown, or a value is missing, has the wrong type or is
@@ -102,7 +102,7 @@ def load_command(
         values[key] = _read(text, types[key])
     for key, value in values.items():
         if value == "???":
-            raise ValueError(f"{key} has no value; give it, {key}=...")
+            raise ValueError(f"{key} needs a value; give {key}=...")
     if choices:
         options = {
             key.removeprefix("decoding."): values.pop(key)
@@ -124,7 +124,7 @@ def _key_and_text(argument: str) -> tuple[str, str]:
 
 
 def _defaults(name: str) -> dict[str, object]:
-    """Return the values of a command's keys, and under `help` how it is called."""
+    """Return the values of a command's keys, and its help text under `help`."""
     text = (config_directory() / f"{name}.yaml").read_text(encoding="utf-8")
     content: dict[str, object] = yaml.safe_load(text)
     return content
@@ -155,7 +155,7 @@ def _read(text: str, field_type: FieldType) -> object:
 
 
 def _read_list(text: str) -> list[str]:
-    """Return the items of [a,b] or ['a,b',c], or the text as the only one."""
+    """Return the items of [a,b] or ['a,b',c]; any other text is the only item."""
     if not (text.startswith("[") and text.endswith("]")):
         return [text]
     rows = csv.reader(text[1:-1].splitlines(), quotechar="'", skipinitialspace=True)
@@ -163,7 +163,7 @@ def _read_list(text: str) -> list[str]:
 
 
 def _hint(key: str, types: Mapping[str, FieldType], choices: Mapping[str, type[Config]]) -> str:
-    """Return a hint at the key that may be meant."""
+    """Return a hint about the key that was probably meant."""
     field = key.removeprefix("decoding.")
     having = [name for name, each in choices.items() if field in each.__dataclass_fields__]
     if having and key != field:
@@ -189,10 +189,10 @@ def errors_in_one_line() -> Iterator[None]:
 
 
 def one_line_errors(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Decorate a function to end as in `errors_in_one_line`, and with one line at a signal.
+    """Decorate a function to report errors as `errors_in_one_line` does, and signals in one line.
 
-    Below `hydra.main` the decorator prevents the line that Hydra would print. Launchers pickle the
-    decorated function, which they could not with context managers as decorators.
+    Under `hydra.main`, the decorator replaces the line that Hydra would print. Launchers pickle the
+    decorated function, which would fail with context managers as decorators.
     """
 
     @functools.wraps(function)

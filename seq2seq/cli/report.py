@@ -23,12 +23,12 @@ class ReportConfig(Config):
     sweeps: FilePaths
     """Directories of sweeps or runs, or patterns such as checkpoints/sweep-*."""
     baseline: str | None
-    """The group to compare with: a swept value, or key=value pairs; None: the best by validation.
+    """The group to compare with: a swept value, or key=value pairs; None: best by validation.
     """
     output: FilePath | None
-    """Directory of the files; None: that of a single sweep."""
+    """Directory to write to; None: the directory of the sweep, if there is only one."""
     interventions: list[str]
-    """Other attention weights with which the test set is translated again: uniform, permuted,
+    """Other attention weights to translate the test set with again: uniform, permuted,
     strongest, without_end, frozen, drop_head:N, only_head:N (heads count from 1), gold, other:seed
     and other:GROUP."""
     plugins: list[str]
@@ -52,7 +52,7 @@ def report(config: ReportConfig) -> None:
     sweeps = [Path(each) for each in expand_patterns(config.sweeps, key="sweeps")]
     if config.output is None:
         if len(sweeps) > 1:
-            raise ValueError("several directories have no common place; add output=DIRECTORY")
+            raise ValueError("several directories were given; add output=DIRECTORY")
         if is_run(sweeps[0]):
             raise ValueError(f"{sweeps[0]} is a single run, not a sweep; add output=DIRECTORY")
     output = expand_home(config.output or sweeps[0], key="output")

@@ -33,7 +33,7 @@ _SHORTEST_KEY = 16
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
-    gc.disable()  # until the service answers: nearly all that is made before stays
+    gc.disable()  # until the service answers: nearly every object made before is kept
     run_command("serve", ServeConfig, serve, searches=_searches)
 
 
@@ -43,7 +43,7 @@ def load_serve_config(*arguments: str) -> ServeConfig:
 
 
 def _searches() -> dict[str, type[DecodingConfig]]:
-    """Return the searches; those of plug-ins are none of the service."""
+    """Return the searches; the service does not use searches of plug-ins."""
     return {each().name: each for each in (GreedyConfig, BeamConfig, MbrConfig, SamplingConfig)}
 
 

@@ -270,7 +270,7 @@ def stopped_sweeps_in_one_line() -> Iterator[None]:
             raise
         print(line, file=sys.stderr)
         sys.exit(code)
-    finally:  # an interrupted sweep does not get to its end
+    finally:  # an interrupted sweep does not reach its end
         _release_locks()
 
 

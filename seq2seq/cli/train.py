@@ -32,10 +32,10 @@ with imports_in_one_line():
 
 
 class _OneLineParser(argparse.ArgumentParser):
-    """A parser that raises its errors as ValueError, without the usage."""
+    """A parser that raises errors as ValueError, without the usage text."""
 
     def error(self, message: str) -> NoReturn:
-        raise ValueError(f"{message}; --help shows how the command is called")
+        raise ValueError(f"{message}; --help shows the usage")
 
 
 def main() -> None:
@@ -59,25 +59,25 @@ def _load_and_train() -> None:
 
 
 def options_first(arguments: Sequence[str]) -> list[str]:
-    """Put Hydra's options before the keys; its parser refuses keys on both sides of an option.
+    """Put Hydra's options before the keys, because its parser refuses keys on both sides of one.
 
     Raises:
-        ValueError: An option is unknown, such as a key with dashes.
+        ValueError: An option is unknown, for example a key with dashes.
 
     Example:
         >>> options_first(["seed=1,2", "-m", "attention=dot"])
         ['-m', 'seed=1,2', 'attention=dot']
         >>> options_first(["--seed", "3"])
         Traceback (most recent call last):
-        ValueError: unknown option --seed; a key is given as key=value (--help shows the keys)
+        ValueError: unknown option --seed; write keys as key=value (--help shows the keys)
     """
     parser = _OneLineParser(parents=[get_args_parser()], add_help=False)
     parsed, unknown = parser.parse_known_intermixed_args(arguments)
-    # argparse takes an option with a space for a key.
+    # argparse mistakes an option with a space for a key.
     unknown += [each for each in parsed.overrides if each.startswith("-")]
     if unknown:
         raise ValueError(
-            f"unknown option {unknown[0]}; a key is given as key=value (--help shows the keys)"
+            f"unknown option {unknown[0]}; write keys as key=value (--help shows the keys)"
         )
     return sorted(arguments, key=lambda each: each in parsed.overrides)
 
@@ -101,7 +101,7 @@ def _train(composed: DictConfig) -> float | None:
         if is_first_process():
             sweep = f"hydra.sweep.dir={hydra_config.sweep.dir} resume=auto"
             keys = sweep if is_job else "resume=true"
-            print(f"stopped: {stop}; the same command with {keys} continues", file=sys.stderr)
+            print(f"stopped: {stop}; run the same command with {keys} to continue", file=sys.stderr)
         sys.exit(stop.exit_code)
     if is_first_process():
         print(f"\n{_next_commands(config, path)}", file=sys.stderr)

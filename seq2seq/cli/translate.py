@@ -36,9 +36,9 @@ with imports_in_one_line():
 Report = Callable[[Translation, int], None]
 """Called with each translation and the index of its line."""
 Outputs = dict[str, Sequence[BinaryIO]]
-"""The files of each key: one for all inputs, or one for each."""
+"""The files of each key: one for all inputs, or one for each input."""
 Contents = Generator[tuple[Window, dict[str, bytes]], None, None]
-"""Windows, and what they add to the output of each key."""
+"""Windows, and the content that each adds to the output of each key."""
 
 
 def main() -> None:
@@ -98,7 +98,7 @@ def _translate(
     reports: Sequence[Report],
     progress: TranslationProgress,
 ) -> Contents:
-    """Yield what each translation adds to the outputs, when it is reported."""
+    """Yield what each translation adds to the outputs, after reporting the translation."""
     for window in windows:
         for number, translation, contents in lines.translate(window, progress.advance):
             for report in reports:
@@ -123,7 +123,7 @@ def _write(contents: Contents, outputs: Outputs, *, has_reports: bool) -> bool:
 def _open_reports(
     config: TranslateConfig, translator: Translator, stack: ExitStack, new_file: NewFile
 ) -> list[Report]:
-    """Open what is made of all translations together.
+    """Open the outputs that are made from all translations together.
 
     Raises:
         ValueError: Gold links do not fit the sentences.

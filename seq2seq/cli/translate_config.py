@@ -58,22 +58,22 @@ class UnknownTokens(Enum):
 
 
 class Use(Enum):
-    """The marks of keys: what a key stands for."""
+    """The marks of keys, which say what a key is for."""
 
     read = "read"
-    """A file is read, so a translation continues only with the same content."""
+    """The key names an input file; a translation continues only if its content is the same."""
     written = "written"
-    """A file is written."""
+    """The key names an output file."""
     free = "free"
-    """No translation depends on it: a translation continues with another value."""
+    """No translation depends on the key, so a translation may continue with another value."""
     constraint = "constraint"
-    """It constrains the search."""
+    """The key constrains the search."""
     whole_lines = "whole_lines"
-    """It needs a translation of each line, not of the line's sentences."""
+    """The key needs a translation of each whole line, not of its sentences."""
     whole_text = "whole_text"
-    """One process makes it of all translations."""
+    """The output is made by one process, from all translations."""
     attention = "attention"
-    """It shows the attention of the model."""
+    """The output shows the attention of the model."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -115,7 +115,7 @@ class TranslateConfig(Config):
     shard: str | None
     """Part of the lines of a large input to translate: 3/16 is the third of 16 equal parts."""
     resume: Annotated[bool, Use.free]
-    """Keep finished parts beside the output in OUTPUT.partial, and translate the others."""
+    """Keep finished parts beside the output, in OUTPUT.partial, and translate only the rest."""
     processes: Annotated[int, Range(1, 1_024), Use.free]
     """Processes that share the parts of 64 batches, and the CPU threads."""
     batch_size: Count
@@ -149,7 +149,7 @@ class TranslateConfig(Config):
         return {key: f"{key}={shown(names)}" for key, names in paths.items() if names}
 
     def paths(self, key: str) -> list[str]:
-        """Return the paths that a key names, which may be none."""
+        """Return the paths that a key names; there may be none."""
         value: list[str] | str | None = getattr(self, key)
         return [value] if isinstance(value, str) else value or []
 
@@ -217,7 +217,7 @@ class TranslateConfig(Config):
             yield "resume=true keeps parts beside the output; give output=FILE"
         if self.has_parts():
             for each in self.given(Use.whole_text).values():
-                yield f"{each} needs one process from start to end, without resume=true"
+                yield f"{each} needs a single process; leave out processes= and resume=true"
         if self.shard is not None:
             part, number = self.shards()
             if not 1 <= part <= number:

@@ -24,15 +24,15 @@ from seq2seq.visualization.plots import attention_figure
 
 
 class LineTranslator:
-    """Translates windows of lines and formats the translations; each of several processes has one.
+    """Translates windows of lines and formats the translations; each process has one translator.
 
     Args:
         config: The configuration of translate.py.
         translator: The translator.
 
     Raises:
-        ValueError: A file of phrases or words has a wrong line, or the model has no attention.
-        OSError: A file cannot be read, or the directory of pictures cannot be made.
+        ValueError: A file of phrases or words has an invalid line, or the model has no attention.
+        OSError: A file cannot be read, or the directory of plots cannot be created.
     """
 
     def __init__(self, config: TranslateConfig, translator: Translator) -> None:
@@ -115,7 +115,7 @@ class LineTranslator:
         if len(sentences) > 1 and self.config.needs_whole_lines():
             raise ValueError(
                 f"{window.line_name(index)}: the line has {self._translator.num_tokens(line):,} "
-                f"tokens, more than {self.config.most_tokens():,}; break it, or raise "
+                f"tokens, more than {self.config.most_tokens():,}; break the line, or raise "
                 "split_length: time and memory grow with the square of the length"
             )
         self.counts.numbers["split"] += was_too_long
@@ -135,7 +135,7 @@ def _unknown_words(
     """Return what replaces unknown words; None if they are kept.
 
     Raises:
-        ValueError: The dictionary has a wrong line, or the model has no attention.
+        ValueError: The dictionary has an invalid line, or the model has no attention.
         OSError: The dictionary cannot be read.
     """
     if config.unknown_words is UnknownTokens.keep:
@@ -148,7 +148,7 @@ def _unknown_words(
 
 
 def _directory_of_plots(config: TranslateConfig) -> Path | None:
-    """Return a directory for pictures, which exists; None if they are not wanted."""
+    """Return an existing directory for plots; None without `attention_plot`."""
     if config.attention_plot is None:
         return None
     directory = expand_home(config.attention_plot, key="attention_plot")

@@ -1,4 +1,4 @@
-"""Translate a large input in parts: in several processes, and without those that are finished."""
+"""Translate a large input in parts: in several processes, and without the finished parts."""
 
 import contextlib
 import json
@@ -38,11 +38,11 @@ _PART = "part-"
 _NUMBERS = "numbers"
 _DIGEST_SIZE = 32
 _READ_AHEAD = 2
-"""Parts that each process has: the one that it translates, and the next one."""
+"""Parts for each process: the part that it translates, and the next one."""
 
 
 class _Part(NamedTuple):
-    """A window whose translations are in files."""
+    """A window whose translations are written to files."""
 
     window: Window
     directory: Path
@@ -79,12 +79,12 @@ def translate_parts(
     directory: Path,
     progress: TranslationProgress,
 ) -> Generator[tuple[Window, dict[str, bytes]], None, None]:
-    """Yield each window and what it adds to each output, which has been in a file before.
+    """Yield each window and its content for each output, read from the files of the part.
 
     Args:
-        lines: Translates in this process, or several processes have a copy of it.
-        windows: The parts; some more are read for each process.
-        directory: Directory of the files; a part that has its files is not translated again.
+        lines: Translates in this process; several processes have a copy each.
+        windows: The parts; some are read ahead for each process.
+        directory: Directory of the files; a part whose files exist is not translated again.
         progress: Counts the lines.
 
     Raises:
@@ -102,7 +102,7 @@ def translate_parts(
 
 
 def _finished(lines: LineTranslator, parts: Iterator[_Part]) -> Iterator[_Part]:
-    """Yield the parts in order, each when it has its files."""
+    """Yield the parts in order, each as soon as its files exist."""
     number = lines.config.processes
     if number == 1:
         yield from (_translate(lines, part) for part in parts)
@@ -136,7 +136,7 @@ def _translate(lines: LineTranslator, part: _Part) -> _Part:
 
 
 _lines: list[LineTranslator] = []
-"""What this process translates with, if `_open_pool` started it."""
+"""The translator of this process, if `_open_pool` started the process."""
 
 
 def _translate_here(part: _Part) -> _Part:
@@ -146,10 +146,10 @@ def _translate_here(part: _Part) -> _Part:
 
 @contextlib.contextmanager
 def _open_pool(lines: LineTranslator) -> Iterator[ProcessPoolExecutor]:
-    """Start processes with a copy of the translator each, and end them with the block.
+    """Start processes, each with a copy of the translator, and end them with the block.
 
-    An error in the block, such as an interrupt, ends them at once, and so does the end of this
-    process, by whatever cause.
+    They end at once if the block ends with an error, such as an interrupt, or if this process ends
+    for any reason.
     """
     number = lines.config.processes
     threads = max(1, torch.get_num_threads() // number)
@@ -161,9 +161,9 @@ def _open_pool(lines: LineTranslator) -> Iterator[ProcessPoolExecutor]:
         initargs=(lines.config, threads, pickle.dumps(lines)),
     )
     try:
-        # A terminal sends Ctrl-C to the processes too, which leave it to this one.
+        # A terminal also sends Ctrl-C to these processes, which leave it to this process.
         handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for _ in range(number):  # a process is started where none is idle
+        for _ in range(number):  # each call starts a process if none is idle
             pool.submit(os.getpid)
         signal.signal(signal.SIGINT, handler)
         yield pool
@@ -172,7 +172,7 @@ def _open_pool(lines: LineTranslator) -> Iterator[ProcessPoolExecutor]:
             process.kill()
         if isinstance(error, BrokenProcessPool):
             raise ChildProcessError(
-                f"one of the processes={number} has died, as happens if memory runs out; use "
+                f"one of the processes={number} has died, perhaps because memory ran out; use "
                 "fewer processes or a smaller batch_size"
             ) from error
         raise
@@ -181,7 +181,7 @@ def _open_pool(lines: LineTranslator) -> Iterator[ProcessPoolExecutor]:
 
 
 def _begin(config: TranslateConfig, threads: int, pickled: bytes) -> None:
-    """Begin a process: it ends with the one that started it, and keeps the translator."""
+    """Prepare a new process: it keeps the translator, and ends with its parent process."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     keep_freed_memory()
     log_to_stderr()
@@ -193,21 +193,21 @@ def _begin(config: TranslateConfig, threads: int, pickled: bytes) -> None:
 
 def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
-    assert parent is not None, "a process that another one started"
+    assert parent is not None, "this process was started by another one"
     parent.join()
     os._exit(1)
 
 
 @contextlib.contextmanager
 def open_directory(config: TranslateConfig) -> Iterator[Path]:
-    """Open the directory of the parts: with resume=true `OUTPUT.partial`, else a temporary one.
+    """Open the directory of the parts: `OUTPUT.partial` with resume=true, else a temporary one.
 
-    `state.json` says what produces the parts of `OUTPUT.partial`: the keys of the command, and the
-    content of the files that it reads. When the block ends without an error, the directory is
+    `state.json` records what produced the parts in `OUTPUT.partial`: the keys of the command, and
+    the content of the files that it reads. When the block ends without an error, the directory is
     deleted.
 
     Raises:
-        ValueError: The directory is of another command or program, or in use.
+        ValueError: The directory belongs to another command or program, or is in use.
         OSError: A file cannot be read or written.
     """
     if not config.resume:
@@ -223,10 +223,10 @@ def open_directory(config: TranslateConfig) -> Iterator[Path]:
         state = directory / _STATE
         produced_by = _produced_by(config)
         _check(directory, produced_by)
-        with whole_file(state) as file:  # it marks the directory as one of this program
+        with whole_file(state) as file:  # it marks the directory as written by this program
             file.write(json.dumps(produced_by, indent=2).encode("ascii"))
         if finished := len(list(directory.glob(f"{_PART}*.output"))):
-            logger.info("%s has %s already", directory, counted(finished, "part"))
+            logger.info("%s already has %s", directory, counted(finished, "part"))
         yield directory
         hidden = [each for each in directory.iterdir() if is_temporary(each)]
         for each in (*hidden, *directory.glob(f"{_PART}*"), state):
@@ -236,7 +236,7 @@ def open_directory(config: TranslateConfig) -> Iterator[Path]:
 
 
 def _check(directory: Path, produced_by: dict[str, str]) -> None:
-    """Raise ValueError if the directory has parts of something else."""
+    """Raise ValueError if the directory has parts of a different command."""
     state = directory / _STATE
     if not state.exists():
         if any(each.name != LOCK_NAME and not is_temporary(each) for each in directory.iterdir()):
@@ -248,12 +248,12 @@ def _check(directory: Path, produced_by: dict[str, str]) -> None:
     try:
         before = dict(json.loads(state.read_bytes()))
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{state} is damaged; delete {directory} to begin anew") from error
+        raise ValueError(f"{state} is damaged; delete {directory} to start again") from error
     for key in sorted({*before, *produced_by}):
         if before.get(key) != produced_by.get(key):
             raise ValueError(
                 f"{directory} was begun with another {key}; use the same, choose another output, "
-                f"or delete {directory} to begin anew"
+                f"or delete {directory} to start again"
             )
 
 
@@ -270,15 +270,15 @@ def _produced_by(config: TranslateConfig) -> dict[str, str]:
 def _digest(name: str, *, key: str) -> str:
     """Return the SHA-256 of a file, of a run's best checkpoint, or of the files in a folder.
 
-    Of what is no path, such as a plug-in that is a module, the name is returned.
+    A name that does not exist as a path is returned unchanged.
     """
     path = expand_home(name, key=key)
     if not path.exists():
         return name
     if path.is_file():
         return file_sha256(path)
-    if not path.is_dir():  # a pipe gives its content once
-        raise ValueError(f"{key}={name} is read twice with resume=true; give a file")
+    if not path.is_dir():  # a pipe can be read only once
+        raise ValueError(f"{key}={name} must be read twice with resume=true; give a file")
     best = path / "best.pt"
     files = [best] if best.is_file() else sorted(each for each in path.iterdir() if each.is_file())
     return " ".join(map(file_sha256, files))

@@ -76,7 +76,7 @@ class Window(NamedTuple):
     """Lines of an input that are available together."""
 
     pairs: list[tuple[str, str]]
-    """Each line with its prefix or reference, or an empty text."""
+    """Each line with its prefix or reference, or with an empty text."""
     source: int
     """Index of the input."""
     line: int
@@ -84,28 +84,28 @@ class Window(NamedTuple):
     number: int
     """Index of the first line among the lines of all inputs."""
     names: tuple[str, str]
-    """Names of the input and of the file parallel to it."""
+    """Names of the input and of its parallel file."""
 
     def line_name(self, index: int, *, side: int = 0) -> str:
-        """Return file and line of a line of the window: `input=a.de:3`.
+        """Return the file and number of a line of the window: `input=a.de:3`.
 
         Args:
             index: Index in the window.
-            side: 0 names the input, 1 the file parallel to it.
+            side: 0 names the input, 1 its parallel file.
         """
         return f"{self.names[side]}:{self.line + index + 1}"
 
 
 class Inputs(NamedTuple):
-    """All inputs, one after another, and the prefixes or references parallel to them."""
+    """All inputs, one after another, and their prefixes or references."""
 
     sources: Sequence[LineReader | Prompt]
     companions: Sequence[LineReader] = ()
-    """A file of prefixes or references for each input, or none at all."""
+    """A file of prefixes or references for each input, or no files."""
     first: int = 0
-    """Lines to leave out at the start; 0, unless there is one input."""
+    """Lines to skip at the start; 0 if there are several inputs."""
     stop: int | None = None
-    """Index behind the last line to translate; None: all."""
+    """Index after the last line to translate; None: translate to the end."""
 
     def windows(self, size: int) -> Iterator[Window]:
         """Yield the lines of each input in windows.
@@ -179,7 +179,7 @@ def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
     [name] = config.input
     path = expand_home(name, key="input")
     if not path.is_file():
-        raise ValueError(f"input={name} is read twice with shard={config.shard}; give a file")
+        raise ValueError(f"input={name} must be read twice with shard={config.shard}; give a file")
     with open_text(path) as file:
         num_lines, last = 0, b"\n"
         while chunk := file.read(CHUNK):  # a line may be longer than the memory
@@ -226,7 +226,7 @@ class TranslationProgress:
 
         Args:
             lines: Their text.
-            is_new: Whether this process has translated them.
+            is_new: Whether this command has translated them.
         """
         self._num_sentences += is_new * len(lines)
         count, _, rate = self._figures()

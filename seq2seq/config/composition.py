@@ -60,7 +60,7 @@ def load_as(schema: type[_Config], name: str, overrides: Sequence[str]) -> _Conf
         ValueError: A key or a choice is unknown, or a value is missing, has the wrong type or is
             out of its range.
     """
-    # Hydra has one global state; a program that uses Hydra itself gets its own back.
+    # Hydra's state is global; restore it for programs that use Hydra themselves.
     outer = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
@@ -145,7 +145,7 @@ def describe_error(error: BaseException) -> str:
         hint = _choices_with(error.full_key) or _nearest_keys(error)
         return f"unknown key {error.full_key!r}{hint}"
     if isinstance(error, MissingMandatoryValue):
-        return f"{error.full_key} has no value; give it, {error.full_key}=..."
+        return f"{error.full_key} needs a value; give {error.full_key}=..."
     if isinstance(error, MissingConfigException) and error.options:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         hint = "; one of your own needs plugins=[FILE.py]" if group in _PLUGGED else ""

@@ -17,16 +17,16 @@ KEY = "plugins"
 
 
 def load_plugins(plugins: Sequence[str]) -> None:
-    """Load Python files that register attention types or searches; a second time changes nothing.
+    """Load Python files that register attention types or searches; each file is loaded once.
 
     Args:
-        plugins: Paths, which start from the current directory. A file imports its neighbours as
+        plugins: Paths, relative to the current directory. A file imports its neighbours with
             `from . import NAME`.
 
     Raises:
-        ValueError: A plug-in is not Python, raises an error or has the name of another one.
+        ValueError: A plug-in is not Python, raises an error or has the name of another plug-in.
         OSError: There is no such file.
-        TypeError: The plug-ins are one text.
+        TypeError: `plugins` is a text instead of a list.
 
     Example:
         >>> from pathlib import Path
@@ -49,7 +49,7 @@ def _load(plugin: str) -> None:
     check_readable(path, name=f"{KEY}={plugin}")
     if path.suffix != ".py" or not path.stem.isidentifier():
         raise ValueError(
-            f"{KEY}={plugin} must be a Python file whose name is a Python name, as cosine.py"
+            f"{KEY}={plugin} must be a Python file whose name is a Python name, such as cosine.py"
         )
     plugin_modules.add_folder(str(path.parent))
     importlib.invalidate_caches()  # Python may have listed the folder before the file was written
@@ -67,7 +67,7 @@ def _load(plugin: str) -> None:
 def load_plugins_of(overrides: Sequence[str]) -> None:
     """Load the plug-ins that `plugins=[...]` names among the overrides of a training.
 
-    Hydra's choices are the registered types, so the task function would come too late.
+    Hydra offers the registered types as choices, so loading in the task function would be too late.
     """
     given = [each for each in overrides if each.lstrip("+").startswith(f"{KEY}=")]
     if not given:

@@ -1,4 +1,4 @@
-"""Warn of text from which a model learns badly, and of scores that say nothing."""
+"""Warn about text that is bad for training, and about scores that mean nothing."""
 
 import hashlib
 import logging
@@ -11,16 +11,16 @@ from seq2seq.data.corpus import Pair
 
 logger = logging.getLogger(__name__)
 
-_FEW = 20  # equal pairs that are no reason for a warning
-_MOST_SHIFT = 3  # lines that one of two files may lack
+_FEW = 20  # so many equal pairs give no warning
+_MOST_SHIFT = 3  # largest number of missing lines that is detected
 _FEWEST, _MOST_BLOCKS = 200, 20  # pairs of a block; by chance their lengths correlate by 0.07
-_BETTER_FIT = 0.4  # gain in correlation by a shift above which a warning says so
+_BETTER_FIT = 0.4  # a shift that raises the correlation by more is reported
 
 _LOW_BITS = 0xFFFFF
 
 
 def warn_of_text(name: str, counts: Mapping[str, int], *, is_copying: bool) -> None:
-    """Warn of many unknown tokens and, unless a model shall copy, of many equal sides."""
+    """Warn about many unknown tokens and, unless the task is copying, many equal sides."""
     unknown, equal = counts["unknown_ids"], counts["equal_pairs"]
     if unknown > 0.1 * counts["ids"]:
         advice = "tokens are unknown; use sub-words (tokenizer=unigram) or a larger vocabulary"
@@ -31,7 +31,7 @@ def warn_of_text(name: str, counts: Mapping[str, int], *, is_copying: bool) -> N
 
 
 def warn_of_shift(name: str, encoded: EncodedCorpus) -> None:
-    """Warn of a block of pairs whose sources fit the targets of other pairs by their lengths."""
+    """Warn about a block of sources whose lengths fit the targets of other pairs better."""
     sources, targets = (
         np.log1p(rows.lengths) for rows in (encoded.source_rows, encoded.target_rows)
     )
@@ -39,7 +39,7 @@ def warn_of_shift(name: str, encoded: EncodedCorpus) -> None:
     last = len(encoded) - size - 2 * _MOST_SHIFT
     for first in np.linspace(0, last, _MOST_BLOCKS).astype(int) if last >= 0 else ():
         block = sources[first + _MOST_SHIFT :][:size]
-        with np.errstate(invalid="ignore"):  # lengths that are all equal
+        with np.errstate(invalid="ignore"):  # all lengths may be equal
             fits = [
                 np.corrcoef(block, targets[first + place :][:size])[0, 1]
                 for place in range(2 * _MOST_SHIFT + 1)
@@ -49,7 +49,7 @@ def warn_of_shift(name: str, encoded: EncodedCorpus) -> None:
             pair = int(encoded.indices[first + _MOST_SHIFT + size // 2]) + 1
             logger.warning(
                 "%s: by their lengths, the sources around pair %d fit the targets around pair %d "
-                "better than their own; look for a line that one side lacks",
+                "better than their own; look for a line that is missing on one side",
                 name,
                 pair,
                 pair + best - _MOST_SHIFT,
@@ -65,7 +65,7 @@ def hash_pair(pair: Pair) -> int:
 
 def warn_of_shared(name: str, encoded: EncodedCorpus, train: EncodedCorpus) -> None:
     """Warn if more than 1% of the pairs to score are also in the training text."""
-    # A table of the low bits leaves few hashes of a large text to search.
+    # The low bits leave only a few hashes of a large text to compare.
     low, known = encoded.hashes & _LOW_BITS, train.hashes & _LOW_BITS
     candidates = train.hashes[np.isin(known, low, kind="table")]
     shared = int(np.isin(encoded.hashes, candidates).sum())

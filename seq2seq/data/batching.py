@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 Numbers = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.integer]
-"""Ids have the smallest type that holds the vocabulary."""
+"""Ids have the smallest type that fits the vocabulary."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class EncodedCorpus:
     indices: Integers
     """Position of each pair in the iteration over the corpus, which may have more pairs."""
     hashes: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """Hash of the text of each pair, to find pairs of two corpora that are equal."""
+    """Hash of the text of each pair, to find pairs that two corpora share."""
     part_sizes: list[int] = field(default_factory=list)
     """Number of pairs of each part of a joined corpus, one after the other."""
 
@@ -89,13 +89,13 @@ class TrainingCorpus(Protocol):
         """Return the ids of an epoch, counted from 0."""
 
     def close(self) -> None:
-        """Stop what prepares the next epoch; there will be none."""
+        """Stop preparing the next epoch; there will be none."""
 
 
 class TokenLinks(IdRows):
     """Links between the tokens of all pairs of an encoded corpus.
 
-    A row has the target and the source token of each link of a pair, in turn.
+    A row alternates the target and the source token of each link of a pair.
     """
 
     def guide(self, rows: Numbers, *, size: tuple[int, int]) -> npt.NDArray[np.float32]:
@@ -131,7 +131,7 @@ def link_tokens(
 
     Returns:
         Target and source token of each link, (L, 2), and the number of links that are lost because
-        one of their words has no token of its own.
+        one of the words has no token of its own.
 
     Example:
         >>> tokens, num_lost = link_tokens([(0, 1)], source_words=[0, 0], target_words=[0, 1])

@@ -45,9 +45,9 @@ from seq2seq.special_tokens import UNK
 logger = logging.getLogger(__name__)
 
 _MARKER = "complete.json"
-"""File that is written last, with the sizes of the others."""
+"""File that is written last, with the sizes of the other files."""
 _ABANDONED_AFTER = 24 * 3600.0
-"""Seconds; no process fills a folder for so long."""
+"""Seconds after which a hidden path counts as abandoned; writing one never takes so long."""
 _FORMAT = 5
 _CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
 
@@ -85,7 +85,7 @@ def check_cache(cache_dir: str) -> None:
 def cached(
     path: Path, create: Callable[[Path], None], read: Callable[[Path], _Content]
 ) -> _Content:
-    """Return the content of a file or folder of the cache, which is complete or absent.
+    """Return the content of a file or folder in the cache, which is complete or absent.
 
     If several processes create the same one, the first to finish wins.
 
@@ -107,7 +107,7 @@ def cached(
         create(hidden)
         hidden.rename(path)
     except OSError:
-        # Another process may have been faster and have written the same.
+        # Another process may have been faster and have written the same content.
         if not path.exists():
             raise
     finally:
@@ -149,7 +149,7 @@ class ArrayWriter:
             file.close()
 
     def append(self, name: str, numbers: Integers) -> None:
-        """Append numbers to an array, which has the type of the first ones."""
+        """Append numbers to an array; the first numbers decide its type."""
         if name not in self._files:
             self._files[name] = create_file(self._folder / f"{name}.npy")
             self._types[name] = numbers.dtype.str
@@ -174,7 +174,7 @@ class ArrayWriter:
             file.write(json.dumps({"sizes": sizes, "counts": counts}).encode("ascii"))
 
     def _write_header(self, name: str) -> None:
-        """Write the header, which has as many bytes for any length."""
+        """Write the header, whose size is the same for any length."""
         shape = (self._lengths[name],)
         header = {"descr": self._types[name], "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(self._files[name], header)
@@ -311,7 +311,7 @@ def _encode_into(
             raise ValueError(f"{corpus.name}: the corpus has no pairs; give files with text")
         if counts["pairs"] == counts["long_pairs"]:
             raise ValueError(
-                f"{corpus.name}: no pair is left of {counts['pairs']}, because each has a side "
+                f"{corpus.name}: none of {counts['pairs']} pairs is left, because each has a side "
                 f"longer than data.max_length={config.max_length}; raise it"
             )
         sizes = [part_sizes[part] for part in range(max(part_sizes) + 1)]

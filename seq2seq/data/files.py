@@ -137,7 +137,7 @@ def join(name: str, parts: Sequence[tuple[Corpus, str | None]]) -> Corpus:
     """Return the pairs of several corpora, one corpus after the other, as one.
 
     Args:
-        name: Name of all of them.
+        name: Name of the joined corpus.
         parts: The corpora, each with the tag that is put before its sources, or None.
     """
 
@@ -236,8 +236,8 @@ def read_files(
 
     Args:
         name: Name of the corpus, as in `Corpus.name`.
-        paths: A source and a target file, and perhaps one of gold links; or one file of such
-            columns, with tabs between them.
+        paths: A source file, a target file and perhaps a file of gold links; or one file with
+            these columns, separated by tabs.
         empty_lines: Treatment of pairs with an empty side.
         invalid_utf8: Treatment of pairs that are not UTF-8.
         allow_tabs: Whether a line of a source or a target file may contain tabs.
@@ -280,7 +280,7 @@ class _Reader:
     allow_tabs: bool
     num_lines: int
     num_columns: int = 0
-    """Of the lines of one file; 0 before the first one is read."""
+    """Number of lines of a file; 0 before the first file is read."""
     has_reported: bool = False
 
     def lines(self) -> Iterator[Pair | None]:
@@ -298,7 +298,7 @@ class _Reader:
         label = f"data.{self.name}={','.join(map(str, self.paths))}"
         if num_skipped.total() == self.num_lines:
             raise ValueError(
-                f"{label}: no pair is left of {self.num_lines}, because each was skipped; check "
+                f"{label}: none of {self.num_lines} pairs is left, because each was skipped; check "
                 "that the files contain UTF-8 text on both sides"
             )
         if not self.has_reported:

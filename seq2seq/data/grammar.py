@@ -30,7 +30,7 @@ def load_grammar(config: GrammarConfig) -> Corpora:
 
 
 def _part(whole: Corpus, name: str, size: int, is_swapped: bool) -> Corpus:
-    """Return pairs of one part of the file, perhaps from English to German."""
+    """Return the pairs of one part of the file; `is_swapped` makes them English to German."""
 
     def lines() -> Iterator[Pair | None]:
         start = _NUM_LINES_BEFORE[name]

@@ -34,9 +34,8 @@ def samples_segmentations(config: TokenizerConfig) -> TypeGuard[SentencePieceCon
 class SampledCorpus:
     """Training pairs whose segmentations are drawn anew for each epoch.
 
-    The ids of an epoch depend only on the seed of the run and the number of the epoch. They are in
-    memory; a thread draws those of the next epoch, from the text in its files, during the current
-    one.
+    The ids of an epoch depend only on the seed of the run and the number of the epoch. They are
+    kept in memory. During an epoch, a thread reads the text again and draws the next epoch.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class SampledCorpus:
         return len(self._encoded)
 
     def epoch(self, number: int) -> EncodedCorpus:
-        """Return the ids of an epoch; the latest one is kept."""
+        """Return the ids of an epoch; the latest epoch is kept."""
         self._epochs = {
             each: self._epochs.get(each) or self._thread.submit(self._sample, each)
             for each in (number, number + 1)
@@ -83,7 +82,7 @@ class SampledCorpus:
         return self._epochs[number].result()
 
     def close(self) -> None:
-        """Stop drawing the next epoch, which a process that ends would wait for."""
+        """Stop drawing the next epoch, so that the end of the process does not wait for it."""
         self._closed = True
         self._thread.shutdown(cancel_futures=True)
 

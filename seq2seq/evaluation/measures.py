@@ -1,6 +1,6 @@
 """The table of measures: a row says how a measure is computed, named and shown everywhere.
 
-A new measure is a new row, a class below `Measure`. Validations, TensorBoard, results.json, the
+A new measure is a new row: a subclass of `Measure`. Validations, TensorBoard, results.json, the
 tables of a study and, for a measure of text, `seq2seq-score` read the table.
 """
 
@@ -33,10 +33,10 @@ Statistics = dict[str, Array]
 
 @dataclass(kw_only=True, slots=True)
 class Sentences:
-    """Sentences to measure. What is empty is not known."""
+    """Sentences to measure. An empty field is unknown."""
 
     references: Sequence[Sequence[str]] = ()
-    """One or more texts, each with a line for each sentence."""
+    """One or more texts, each with one line per sentence."""
     rule: ScoringRule = DEFAULT_RULE
     translations: Sequence[str] = ()
     losses: Sequence[tuple[float, int]] = ()
@@ -50,7 +50,7 @@ class Sentences:
 
 
 def ratio(statistics: Array) -> Array:
-    """Return the first statistic divided by the second; 0 of nothing."""
+    """Return the first statistic divided by the second; 0 / 0 gives 0."""
     return np.asarray(statistics[..., 0] / np.maximum(statistics[..., 1], np.nextafter(0, 1)))
 
 
@@ -59,7 +59,7 @@ MEASURES: dict[str, "Measure"] = {}
 
 
 class Measure(ABC):
-    """A row of the table; its docstring is the meaning of the number, for readers of tables."""
+    """A row of the table; its docstring explains the number to readers of tables."""
 
     name: ClassVar[str] = ""
     """Key in results.json and in tables, and tag in TensorBoard."""
@@ -67,15 +67,15 @@ class Measure(ABC):
     form: ClassVar[str] = ".3f"
     """Number format."""
     better: ClassVar[str] = ""
-    """`higher` or `lower`, if one of them is."""
+    """`higher` or `lower`; empty if neither is better."""
     needs: ClassVar[str]
-    """The part of `Sentences` without which the measure is not known."""
+    """The field of `Sentences` that the measure needs."""
     has_heads: ClassVar[bool] = False
-    """Whether each attention head has the measure too."""
+    """Whether the measure is also computed for each attention head."""
     is_slow: ClassVar[bool] = False
-    """Whether only the end of a training computes it."""
+    """Whether it is computed only at the end of training."""
     is_detail: ClassVar[bool] = False
-    """Whether only tables of details show it, and not a log."""
+    """Whether it is shown only in detailed tables, not in a log."""
 
     def __init_subclass__(cls) -> None:
         if cls.name:
@@ -85,8 +85,8 @@ class Measure(ABC):
     def rows(self, sentences: Sentences) -> ArrayLike:
         """Return the statistics (S, K) of each sentence, or (S, P, K).
 
-        The first part is the measure, the others are the same for each attention head or each range
-        of frequencies.
+        The first part is the measure; the other parts are the measure for each attention head or
+        each range of frequencies.
         """
 
     def score(self, statistics: Array) -> Array:
@@ -108,7 +108,7 @@ class OfSacrebleu(Measure):
         return rows
 
     def score(self, statistics: Array) -> Array:
-        metric = build_metrics(DEFAULT_RULE)[self.name]  # the rule matters to the statistics only
+        metric = build_metrics(DEFAULT_RULE)[self.name]  # the rule matters only for the statistics
 
         def score(row: Array) -> float:
             return clip_score(self.name, metric._compute_score_from_stats(row.tolist()).score)
@@ -149,7 +149,7 @@ class Loss(Measure):
 
 
 class Perplexity(Loss):
-    """of the references"""
+    """perplexity of the references"""
 
     name, title, form = "perplexity", "Perplexity", ".2f"
     is_detail = False
@@ -191,7 +191,7 @@ class OfHeads(Measure):
 
 
 class Entropy(OfHeads):
-    """of the weights of a target token, in nats"""
+    """entropy of the weights of a target token, in nats"""
 
     name, title, form = "entropy", "Entropy", ".2f"
 
@@ -201,7 +201,7 @@ class Entropy(OfHeads):
 
 
 class Coverage(OfHeads):
-    """weight that a source token gets in all, at most 1 (Wu et al. 2016, eq. 14)"""
+    """total weight that a source token receives, at most 1 (Wu et al. 2016, eq. 14)"""
 
     name, title = "coverage", "Coverage"
 
@@ -220,7 +220,7 @@ class Sharpness(OfHeads):
 
 
 class End(OfHeads):
-    """weight of the end of the source"""
+    """weight of the end-of-sentence token of the source"""
 
     name, title = "end", "</s>"
 
@@ -229,7 +229,7 @@ class End(OfHeads):
 
 
 class Backward(OfHeads):
-    """share of the steps that look to the left of the step before"""
+    """share of the steps that look to the left of the previous step"""
 
     name, title = "backward", "Backward"
 
@@ -244,10 +244,10 @@ class RareWords(Measure):
     name, title, better, needs = "rare_words", "Rare words", "higher", "frequencies"
 
     def rows(self, sentences: Sentences) -> ArrayLike:
-        """Return the right words, those of the translation and those of the reference, (S, P, 3).
+        """Return the numbers of correct words, translated words and reference words, (S, P, 3).
 
-        A word of a translation is right if its reference has it too; each occurrence counts once.
-        The first part is of the first two ranges, the others are of each range.
+        A translated word is correct if the reference contains it; each occurrence counts once.
+        The first part joins the first two ranges of frequencies; each other part is one range.
         """
         split = build_bleu(sentences.rule, key="training.validation.bleu_tokenize").tokenizer
         frequencies = sentences.frequencies or Counter()
@@ -274,7 +274,7 @@ OF_TEXT = [name for name, each in MEASURES.items() if each.needs == "translation
 
 
 def measure(sentences: Sentences, names: Iterable[str] = MEASURES) -> Statistics:
-    """Return the statistics of each of some measures that is known."""
+    """Return the statistics of the named measures whose data are known."""
     rows = {
         name: np.array(MEASURES[name].rows(sentences), dtype=np.float64)
         for name in names
@@ -288,7 +288,7 @@ def total_scores(statistics: Mapping[str, Array], *, part: int = 0) -> dict[str,
 
     Args:
         statistics: What `measure` returned.
-        part: A part that all of them have.
+        part: Index of a part that all measures have.
     """
     return {
         name: float(MEASURES[name].score(rows[:, part].sum(axis=0)))
@@ -318,7 +318,7 @@ def score_texts(
 
 
 def count_links(links: Links, gold: GoldLinks) -> tuple[int, int, int, int]:
-    """Count the predicted links, the sure gold links, and those found and possible.
+    """Count predicted and sure links, and how many of them agree.
 
     Returns:
         The numbers of predicted links, of sure gold links, of sure gold links that are predicted,
@@ -345,7 +345,7 @@ def alignment_error_rate(predicted: Iterable[Links], gold: Iterable[GoldLinks]) 
 
 
 def in_words(scores: Mapping[str, object]) -> str:
-    """Write the most important measures in a line.
+    """Write the most important measures on one line.
 
     Example:
         >>> in_words({"bleu": 12.345, "loss": 1.5, "aer": 0.25, "update": 3})

@@ -86,7 +86,8 @@ def build_metrics(rule: ScoringRule) -> "dict[str, Metric]":
 def signature(rule: ScoringRule, name: str = "bleu", *, num_references: int = 1) -> "Signature":
     """Return sacreBLEU's signature of a measure; only scores with equal signatures are comparable.
 
-    That of a measure of another origin has only the number of references and sacreBLEU's version.
+    For measures that sacreBLEU does not compute, it has only the number of references and the
+    version.
     """
     from sacrebleu.metrics.base import Signature
 

@@ -93,8 +93,8 @@ def compare_groups(
     Nothing is drawn from the translations, so the same runs give the same digits.
 
     Args:
-        group: (R, S, K), the statistics of a measure of each run.
-        baseline: Likewise, of the same sentences; the number of runs may differ.
+        group: The statistics of a measure for each run, (R, S, K).
+        baseline: Statistics for the same sentences; the number of runs may differ.
         score: Score of statistics (..., K) that are summed over the sentences.
         paired: Whether each run of the group is a run of the baseline after a change.
 
@@ -265,7 +265,7 @@ def compare_systems(
         number = len(references)
         signatures = {name: signature(rule, name, num_references=number) for name in OF_TEXT}
     else:
-        # A study is compared without this.
+        # Comparing a study does not need this import.
         from sacrebleu.significance import PairedTest
 
         measures = {name: cast("Metric", _TestedMeasure(name, rule)) for name in OF_TEXT}
@@ -283,7 +283,7 @@ def compare_systems(
 
 
 class _TestedMeasure:
-    """A measure of text with the methods of a metric that sacreBLEU's tests call."""
+    """A measure of text with the metric methods that sacreBLEU's tests call."""
 
     def __init__(self, name: str, rule: ScoringRule) -> None:
         self._name, self._rule = name, rule

@@ -103,7 +103,7 @@ class OnnxTranslator:
         empty = [Hypothesis([], 0.0, 0.0, True, weights, [0.0])]
 
         def translate_batch(batch: list[EncodedLine]) -> list[Translation]:
-            if not batch[0].ids:  # nor has any other line of the batch a token
+            if not batch[0].ids:  # then no line of the batch has a token
                 return [make(line, empty) for line in batch]
             found = search(self.graphs, [line.ids for line in batch], decoding)
             return list(map(make, batch, found))

@@ -29,9 +29,9 @@ def expand_home(path: str | Path, *, key: str) -> Path:
 
 
 def expand_patterns(paths: Iterable[str], *, key: str) -> list[str]:
-    """Replace each path whose name is a pattern, as `step-*.pt`, by the paths that it matches.
+    """Replace each pattern, such as `step-*.pt`, by the paths that it matches.
 
-    A pattern that matches nothing stays, and the error of a missing file names it.
+    A pattern without a match stays, so that the error about a missing file names it.
     """
     expanded = []
     for path in paths:

@@ -80,7 +80,7 @@ class Translation(NamedTuple):
 
 
 class TextTokenizer(Protocol):
-    """The methods of a tokenizer that translating needs; see `Tokenizer` in seq2seq.data."""
+    """The tokenizer methods that translating needs; see `Tokenizer` in seq2seq.data."""
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the ids of each line, without BOS and EOS."""
@@ -119,7 +119,7 @@ def encode_lines(lines: Sequence[str], tokenizer: TextTokenizer) -> list[Encoded
 
 
 def as_json(translation: Translation, *, has_attention: bool = True) -> dict[str, object]:
-    """Return a translation as a JSON object, with numbers of six digits.
+    """Return a translation as a JSON object, with numbers rounded to six digits.
 
     Args:
         translation: The translation.

@@ -30,13 +30,13 @@ _LAST_WORD = re.compile(r"\w*\.\Z")
 class SentenceSplitter:
     """Splits lines of many tokens at the ends of their sentences.
 
-    Sentences of more than `VERY_LONG` tokens are cut too.
+    Sentences of more than `VERY_LONG` tokens are also cut.
 
     Args:
-        split_length: Most tokens of a line that stays whole.
+        split_length: Maximum number of tokens of a line that stays whole.
         num_tokens: Returns the number of tokens of a line.
-        leading_symbols: Returns the start of a line that each of its sentences needs, such as the
-            tag of a language.
+        leading_symbols: Returns the start of a line that each of its sentences needs, such as a
+            language tag.
     """
 
     def __init__(

@@ -67,11 +67,11 @@ def read_sentences(
     tokenizers: TokenizerPair,
     gold: Sequence[GoldLinks] | None = None,
 ) -> Sentences:
-    """Return what a model shows while it reads references, to measure it.
+    """Return the data for measures of a model while it reads references.
 
     Args:
         scored: The references, as known translations.
-        tokenizers: Those of the model.
+        tokenizers: The tokenizers of the model.
         gold: Gold links of each reference; None without them.
     """
     found = Sentences(
@@ -109,7 +109,7 @@ _LINES = {
     ),
     "untagged": (
         "sentences that do not begin with a tag of the training text (%(tags)s): %(untagged)d of "
-        "%(sentences)d; put the right one before each line"
+        "%(sentences)d; put the right tag before each line"
     ),
     "cut": (
         "translations that reached the length limit: %(cut)d of %(sentences)d; raise "
@@ -151,7 +151,7 @@ class StreamCounts:
         banned: BannedPhrases | None = None,
     ) -> None:
         self.numbers: Counter[str] = Counter()
-        """They may be added to the numbers of another part of the stream."""
+        """The counts; they may be added to the counts of another part of the stream."""
         self._tags = tuple(tags)
         self._decoding = decoding
         self._banned = banned

@@ -179,12 +179,12 @@ class Translator:
             lines: Any number of lines; 64 batches at a time are read and sorted by length.
             decoding: Configuration of the search; None means the checkpoint's.
             batch_size: Sentences translated together.
-            prefixes: For each line the text that its translation begins with, which must end
-                where a word ends; an empty prefix leaves the translation free.
+            prefixes: The text that the translation of each line begins with, which must end at
+                the end of a word; an empty prefix leaves the translation free.
             banned_phrases: Phrases that no translation may contain; see `BannedPhrases`.
             on_translation: Called with each translation as soon as it is known, in any order.
-            counts: Counts the translations, if the lines are part of a longer stream; None logs
-                the warnings about these lines at their end.
+            counts: Counts of a longer stream that the lines are part of; with None, the warnings
+                about these lines are logged at the end.
 
         Raises:
             ValueError: A prefix is too long, a phrase is empty, the numbers of lines and
@@ -233,7 +233,7 @@ class Translator:
         banned_ids: Sequence[Sequence[int]] = (),
         way_out: str,
     ) -> list[Translation]:
-        """Translate lines with their prefixes at once; without any token, the model is not used.
+        """Translate lines with their prefixes together; without any token, the model is not used.
 
         Args:
             batch: Encoded lines and prefixes.
@@ -290,7 +290,7 @@ class Translator:
             known.report()
 
     def score_batch(self, batch: Sequence[EncodedPair], *, way_out: str) -> list[Translation]:
-        """Score the targets of encoded pairs at once; see `search_batch`."""
+        """Score the targets of encoded pairs together; see `search_batch`."""
         if not any(pair.length for pair in batch):
             return [self._scored(pair, self._empty) for pair in batch]
         with self._computing(batch, way_out):

@@ -45,7 +45,7 @@ def cut_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
 
     Args:
         lengths: Number of tokens of each row.
-        batch_size: Most rows of a batch.
+        batch_size: Maximum number of rows of a batch.
 
     Example:
         >>> cut_batches([5, 1, 0, 3], batch_size=2)
@@ -84,7 +84,7 @@ def in_order(
     Args:
         batches: Rows of each batch.
         results: Results of each batch.
-        on_result: Called with each result as soon as it is known, before its turn.
+        on_result: Called with each result as soon as it is known, in any order.
 
     Example:
         >>> list(in_order([[1, 2], [0]], ["bc", "a"]))

@@ -1,4 +1,4 @@
-"""Products with one matrix in a loop, and the choice between the fast kernels and torch's own."""
+"""Repeated products with one matrix, and the choice between fast kernels and torch's operations."""
 
 # M rows, I input, O output
 

@@ -128,14 +128,14 @@ def _read_number(name: str, *, default: int | None = None) -> int:
 def process_group(*, on_gpus: bool = False) -> Iterator[Ranks]:
     """Join the processes that torchrun started, and leave them at the end.
 
-    A process group that the caller has created is used, and kept.
+    A process group that the caller has created is used and left open.
 
     Args:
-        on_gpus: Whether the processes also exchange tensors of GPUs.
+        on_gpus: Whether the processes also exchange GPU tensors.
 
     Raises:
         LostProcessError: The processes cannot meet, or one has ended.
-        ValueError: torchrun has restarted the processes of one of several machines.
+        ValueError: torchrun has restarted processes of a run on several machines.
     """
     ranks = read_ranks()
     if ranks.world_size == 1:
@@ -158,12 +158,12 @@ def process_group(*, on_gpus: bool = False) -> Iterator[Ranks]:
 
 
 def _join(ranks: Ranks, backend: str) -> None:
-    # A group must not read what an earlier one, also before a restart, has left in the store.
+    # A group must not read what an earlier group, even before a restart, has left in the store.
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     if restart != "0" and os.environ.get("GROUP_WORLD_SIZE", "1") != "1":
         raise ValueError(
-            "torchrun does not restart a run on several machines, which count their restarts "
-            "differently; start it again with resume=true and --max-restarts=0"
+            "torchrun cannot restart a run on several machines, because each counts its own "
+            "restarts; start the run again with resume=true and --max-restarts=0"
         )
     store = PrefixStore(f"restart-{restart}/group-{next(_groups)}", _store())
     distributed.init_process_group(
@@ -173,7 +173,7 @@ def _join(ranks: Ranks, backend: str) -> None:
 
 @cache
 def _store() -> Store:
-    """Return the store of the processes; a second one would need another port."""
+    """Return the store of the processes; a second store would need another port."""
     store, _, _ = next(rendezvous("env://"))
     return cast(Store, store)
 

@@ -28,7 +28,7 @@ more time than bf16 products save (measured)."""
 _ALIGNMENT = 16
 """Bytes; every tensor starts at a multiple, as kernels that read four numbers at once need it."""
 _LARGEST_ERROR = 1e-3
-"""Of an element of a product of 256 by 256 normal numbers; rounding to bf16 makes errors of 0.1."""
+"""Error allowed in a product of 256 by 256 normal numbers; rounding to bf16 gives errors of 0.1."""
 _MOST_WORKERS = 8
 """Threads; more of them would mostly wait for the interpreter's lock."""
 
@@ -107,8 +107,8 @@ def choose_numerics(device: Device, precision: Precision, *, local_rank: int = 0
 def cpu_multiplies_bf16() -> bool:
     """Return whether this CPU trains faster in bf16 than in fp32.
 
-    Measured: with AMX it does, and so does an AMD EPYC with AVX-512 BF16 (1.5 times as fast as in
-    fp32). An Intel Xeon with AVX-512 BF16 but without AMX is half as fast.
+    Measured: CPUs with AMX do, and an AMD EPYC with AVX-512 BF16 is 1.5 times as fast as in fp32.
+    An Intel Xeon with AVX-512 BF16 but without AMX is half as fast.
     """
     return cpu_has_amx() or (cpu_is_amd() and _cpu_supports("avx512_bf16"))
 
@@ -125,7 +125,7 @@ def _cpu_supports(feature: str) -> bool:
 
 @functools.cache
 def cpu_is_amd() -> bool:
-    """Return whether the processor is one of AMD's."""
+    """Return whether the processor is made by AMD."""
     with contextlib.suppress(OSError):
         return "AuthenticAMD" in Path("/proc/cpuinfo").read_text(encoding="utf-8")
     return "AuthenticAMD" in platform.processor()
@@ -133,10 +133,10 @@ def cpu_is_amd() -> bool:
 
 @functools.cache
 def onednn_is_faster() -> bool:
-    """Return whether oneDNN multiplies fp32 matrices faster here than MKL, and as exactly.
+    """Return whether oneDNN multiplies fp32 matrices faster than MKL on this CPU, and as exactly.
 
-    MKL is slow on processors of AMD: an EPYC multiplies at 100 GFLOP/s with MKL and at 230 with
-    oneDNN, one thread each.
+    MKL is slow on AMD processors: one thread of an EPYC multiplies at 100 GFLOP/s with MKL and at
+    230 with oneDNN.
     """
     if not cpu_is_amd() or not hasattr(torch.backends.mkldnn, "matmul"):
         return False
@@ -159,8 +159,8 @@ def onednn_products() -> Iterator[None]:
     """Return a context in which oneDNN multiplies fp32 matrices.
 
     torch leaves them to oneDNN if they may be rounded to bf16. oneDNN rounds them only with AMX;
-    `onednn_is_faster` checks that it does not. The setting is one of the process, so the last
-    thread that leaves the context restores it.
+    `onednn_is_faster` checks that it does not round. The setting belongs to the process, so the
+    last thread that leaves the context restores it.
     """
     global _num_onednn_contexts, _precision_before
     backend = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # since torch 2.9
@@ -223,14 +223,14 @@ def derive_seed(seed: int, *purpose: str | int) -> int:
 
 @contextlib.contextmanager
 def memory_errors_named(work: str, way_out: str) -> Iterator[None]:
-    """Return a context that says what did not fit if the memory of a GPU is too small.
+    """Return a context whose error says what did not fit if the memory of a GPU is too small.
 
     Args:
         work: What is computed, for example `3 sentences`.
         way_out: What to do if it does not fit.
 
     Raises:
-        DeviceMemoryError: Memory is too small.
+        DeviceMemoryError: The memory is too small.
     """
     try:
         yield

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PRECEDENCE = 1.0
-"""Seconds after which the next process reports an error that all have. torchrun ends the others of
-a machine before."""
+"""Seconds that each further process waits before it reports an error that all processes have.
+torchrun ends the other processes of the same machine before that."""
 _TIME_OF_CAUSE = 3.0
 """Seconds to wait for a lost process to report the cause."""
 
@@ -38,17 +38,17 @@ def lost_processes_named() -> Iterator[None]:
 
 
 def with_process_name(text: str) -> str:
-    """Return an error with the number and the host of this process, if it is not the first."""
+    """Return an error with the number and host of this process, unless it is the first process."""
     if is_first_process():
         return text
     return f"process {os.environ['RANK']} on {socket.gethostname()}: {text}"
 
 
 def report_failure(text: str, *, is_consequence: bool) -> None:
-    """Print the error that ends this process, unless torchrun ends it for an earlier report.
+    """Print the error that ends this process, unless torchrun ends the process before.
 
-    The first process reports an error that all have, and a process that failed by itself reports
-    before those that lost it.
+    The first process reports an error that all processes have. A process that failed by itself
+    reports before the processes that lost contact with it.
 
     Args:
         text: The error in one line.

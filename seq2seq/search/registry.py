@@ -1,4 +1,4 @@
-"""The searches by their configurations, and the function `search` that finds one and runs it."""
+"""The registry of searches, and the function `search` that selects one and runs it."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -35,7 +35,7 @@ def register_search(
     """Register the decorated search for a type of config and the default of its field `name`.
 
     Raises:
-        ValueError: The config has no default name, or the name or the config is taken.
+        ValueError: The config has no default name, or its name or type is already registered.
     """
 
     def register(function: _Search[_ConfigType]) -> _Search[_ConfigType]:

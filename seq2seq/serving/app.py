@@ -131,11 +131,11 @@ class Service:
         await asyncio.to_thread(self.models.close)
 
     async def page(self) -> Response:
-        """Return the page to translate with."""
+        """Return the translation page."""
         return Response(self._page, media_type="text/html", headers=PAGE_HEADERS)
 
     async def health(self) -> dict[str, str]:
-        """Answer while the process works."""
+        """Answer as long as the process works."""
         return {"status": "ok"}
 
     async def ready(self) -> dict[str, str]:
@@ -145,11 +145,11 @@ class Service:
         return {"status": "ready"}
 
     async def metrics(self) -> Response:
-        """Return the measures for Prometheus."""
+        """Return the metrics for Prometheus."""
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def languages(self) -> list[Language]:
-        """Return the languages and those that each is translated into."""
+        """Return the source languages, each with its target languages."""
         pairs = self.models.pairs
         codes = sorted({code for pair in pairs for code in pair})
         targets = {code: [target for source, target in pairs if source == code] for code in codes}
@@ -217,7 +217,7 @@ class Service:
         return {"source": source, "target": target, "translations": translations}
 
     def _check_key(self, request: Request, fields: Fields) -> None:
-        """Refuse a request without one of the keys, if there are any."""
+        """Refuse a request without a valid key, if the service has keys."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         key = (token if scheme.lower() == "bearer" else fields.api_key).encode()
         # All keys are compared, so that the time does not tell how many were.

@@ -1,4 +1,4 @@
-"""The interface: the fields of requests and answers, and the dependency that reads a body."""
+"""The fields of requests and answers, and the dependency that reads a request body."""
 
 import asyncio
 import re
@@ -18,9 +18,9 @@ from seq2seq.serving.config import ServeConfig
 _JSON, _MULTIPART = "application/json", "multipart/form-data"
 _KINDS = (_JSON, "application/x-www-form-urlencoded", _MULTIPART)
 _MOST_FIELDS = 1000
-"""Fields of a form."""
+"""Maximum number of fields in a form."""
 _SHOWN = 60
-"""Characters of the name of a wrong field in a message."""
+"""Maximum number of characters of a field's name in a message."""
 
 Texts = str | Annotated[list[str], Field(fail_fast=True)]
 
@@ -29,8 +29,8 @@ class Fields(BaseModel):
     """The fields of each request; null counts as missing."""
 
     texts: Texts
-    source: Annotated[str, Field(description="auto: the only source of the target")]
-    target: Annotated[str, Field(description="the source: the texts stay")]
+    source: Annotated[str, Field(description="language; auto: the only source of the target")]
+    target: Annotated[str, Field(description="language; if it is the source, texts stay")]
     api_key: str = ""
 
     @model_validator(mode="before")
@@ -42,11 +42,11 @@ class Fields(BaseModel):
 
 
 class TranslateFields(Fields):
-    """The fields of LibreTranslate's interface; others are ignored."""
+    """The fields of LibreTranslate's interface; other fields are ignored."""
 
     texts: Annotated[Texts, Field(alias="q")]
     alternatives: Annotated[int, Field(ge=0)] = 0
-    format: Annotated[Literal["text", "html"], Field(description="html: tags and code stay")] = (
+    format: Annotated[Literal["text", "html"], Field(description="html keeps tags and code")] = (
         "text"
     )
 
@@ -69,7 +69,7 @@ class Error(BaseModel):
 
 
 class Language(BaseModel):
-    """A language and those that it is translated into."""
+    """A source language and its target languages."""
 
     code: str
     name: str
@@ -77,14 +77,14 @@ class Language(BaseModel):
 
 
 class Detected(BaseModel):
-    """The only source of a target, with source=auto."""
+    """The source language that source=auto selected."""
 
     confidence: float
     language: str
 
 
 class TranslateAnswer(BaseModel):
-    """A text for a text, a list for a list."""
+    """A text if the request has a text, a list if it has a list."""
 
     translatedText: Texts  # noqa: N815
     alternatives: list[str] | list[list[str]] | None = None
@@ -92,12 +92,12 @@ class TranslateAnswer(BaseModel):
 
 
 class Hypothesis(BaseModel):
-    """A translation of a sentence; its score ranks it among the others."""
+    """A translation of a sentence; translations are ranked by score."""
 
     text: str
     score: float
     log_probability: float
-    finished: Annotated[bool, Field(description="false: the length limit cut it")]
+    finished: Annotated[bool, Field(description="false if the length limit cut the translation")]
     tokens: list[str]
     token_log_probabilities: list[float]
     attention: list[list[list[float]]] | None = None
@@ -137,7 +137,7 @@ def described(fields: type[Fields]) -> dict[str, object]:
 
 
 def body(fields: type[_Fields]) -> Callable[[Request], Awaitable[_Fields]]:
-    """Return a dependency that reads a body of JSON, or a form of either kind, in UTF-8.
+    """Return a dependency that reads a body of JSON or a form of either kind, in UTF-8.
 
     It raises HTTPException if the body is too large, too slow or wrong, and ClientDisconnect if
     the client has gone.
@@ -160,7 +160,7 @@ def body(fields: type[_Fields]) -> Callable[[Request], Awaitable[_Fields]]:
             raise HTTPException(400, _describe(error)) from None
         except (ValueError, MultiPartException):
             raise HTTPException(
-                400, "the body is not a whole form in UTF-8 without files"
+                400, "the body is not a complete form in UTF-8 without files"
             ) from None
         texts = [read.texts] if isinstance(read.texts, str) else read.texts
         check_limit(len(texts), config.max_texts, "texts")
@@ -177,7 +177,7 @@ def check_limit(number: int, most: int, things: str) -> None:
 
 
 def _kind(headers: Headers) -> str:
-    """Return the type of a body."""
+    """Return the media type of a body."""
     kind, _, parameters = headers.get("content-type", "").lower().partition(";")
     if (kind := kind.strip()) not in _KINDS:
         raise HTTPException(415, f"send {', '.join(_KINDS)}")
@@ -202,13 +202,13 @@ async def _form(content: bytes, kind: str, headers: Headers) -> dict[str, object
     async def chunks() -> AsyncGenerator[bytes, None]:
         yield content
 
-    text = content.decode()  # what is not UTF-8 Starlette would read as Latin-1
+    text = content.decode()  # Starlette would read other encodings as Latin-1
     values: Mapping[str, Sequence[object]]
     if kind == _MULTIPART:
         limits = {"max_files": 0, "max_fields": _MOST_FIELDS, "max_part_size": len(content)}
         form = await MultiPartParser(headers, chunks(), **limits).parse()
         begin, _, _ = text.partition("\r\n")
-        if not text.rstrip().endswith(begin + "--"):  # the parser would ignore half a field
+        if not text.rstrip().endswith(begin + "--"):  # the parser would ignore an incomplete field
             raise ValueError("cut off")
         values = {name: form.getlist(name) for name in form}
     else:

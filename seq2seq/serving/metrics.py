@@ -45,7 +45,7 @@ class Metrics:
             "seq2seq_batch_seconds", "Time of a batch", ["pair"], buckets=_SECONDS
         )
         self.reloads = counter("seq2seq_reloads", "Reloads of the models", ["result"])
-        self.waiting = gauge("seq2seq_waiting_sentences", "Sentences that wait")
+        self.waiting = gauge("seq2seq_waiting_sentences", "Waiting sentences")
 
     def count_refused(self) -> None:
         """Count what came in place of a request and was not HTTP."""

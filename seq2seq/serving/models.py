@@ -37,8 +37,8 @@ class Models:
     """The models of the service.
 
     Args:
-        config: The paths of the models, the limits of their queues, and the search that a new
-            model is tried with before it answers requests.
+        config: The paths of the models, the limits of their queues, and the search for testing a
+            new model before it answers requests.
         load: Reads a model.
         metrics: Counts batches and reloads.
 
@@ -95,20 +95,20 @@ class Models:
     def reload(self) -> None:
         """Read all files again and use the new models from the next request on.
 
-        Requests that wait are translated by the model that they came for. After an error all
-        models are the old ones, and the log names it. It may be called in any thread.
+        Waiting requests are translated by the old models. After an error, the old models stay in
+        use, and the log names the error. This may be called in any thread.
         """
         with self._reloading:
             try:
                 loaded = self._load_all()
                 if loaded.keys() != self._models.keys():
                     raise ValueError(
-                        f"the models translate {_listed(loaded)} now, but the service began with "
+                        f"the models now translate {_listed(loaded)}, but the service started with "
                         f"{_listed(self._models)}; restart it"
                     )
             except BaseException as error:  # libraries raise classes of their own
                 reason = describe_error(error)
-                logger.error("the models were not reloaded, the old ones answer: %s", reason)
+                logger.error("the models were not reloaded, the old ones stay in use: %s", reason)
                 self._metrics.reloads.labels("failure").inc()
             else:
                 self._models = loaded
@@ -129,7 +129,7 @@ class Models:
                     f"checkpoint={path} translates {_listed([model.pair])}, as another one does; "
                     "give one model for each pair"
                 )
-            model.translate(["a"], self._config.decoding)  # the first is slow, or fails
+            model.translate(["a"], self._config.decoding)  # the first call is slow, or fails
             loaded[model.pair] = model
         return loaded
 

@@ -1,4 +1,4 @@
-"""The page at /, which asks nothing of other hosts."""
+"""The page at /, which sends no request to other hosts."""
 
 from pathlib import Path
 
@@ -13,5 +13,5 @@ PAGE_HEADERS = {
 
 
 def make_page() -> str:
-    """Return the page to translate with."""
+    """Return the translation page."""
     return render_page(Path(__file__).with_name("page.html"), {})

@@ -1,4 +1,4 @@
-"""The server: connections with a time limit, signals, and an end that loses no request."""
+"""The server: connections with a time limit, signals, and an orderly end."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from seq2seq.serving.config import ServeConfig
 logger = logging.getLogger(__name__)
 
 _HEAD_SECONDS = 10.0
-"""Time in which the headers of a request must arrive."""
+"""Seconds within which the headers of a request must arrive."""
 _IDLE_SECONDS = 60
 """Time after which a connection without requests is closed."""
 _LAST_SECONDS = 1.0
@@ -26,7 +26,7 @@ _LAST_SECONDS = 1.0
 
 
 class Connection(H11Protocol):
-    """A connection that ends if headers are too slow, and without losing a request."""
+    """A connection that ends if headers are too slow, and that never loses a request."""
 
     _timer: asyncio.TimerHandle | None = None
 
@@ -62,13 +62,13 @@ class Connection(H11Protocol):
             )
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP in JSON; the application counts it."""
+        """Answer requests that are not HTTP, in JSON; the application counts them."""
         self.app_state["count_refused"]()
         super().send_400_response(json.dumps({"error": msg}))
 
 
 class Server(uvicorn.Server):
-    """A server whose end tells each client to send nothing more on its connection."""
+    """A server that, before it ends, tells each client to send nothing more on its connection."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.server_state.default_headers.append((b"connection", b"close"))
@@ -85,7 +85,7 @@ def make_server(service: Service, config: ServeConfig) -> Server:
             loop="asyncio",
             lifespan="on",
             log_config=None,
-            # Its warnings tell of each request that is not HTTP, or that asks for a WebSocket.
+            # It would warn about each request that is not HTTP or asks for a WebSocket.
             log_level="error",
             access_log=False,
             proxy_headers=False,
@@ -99,7 +99,7 @@ def make_server(service: Service, config: ServeConfig) -> Server:
 def serve_until_stopped(service: Service, config: ServeConfig, bound: socket.socket) -> None:
     """Answer requests until SIGTERM or Ctrl-C; SIGHUP reloads the models."""
     server = make_server(service, config)
-    # uvicorn raises the signal again at the end, which must not end this process.
+    # uvicorn raises the signal again at its end, which must not kill this process.
     signal.signal(signal.SIGTERM, server.handle_exit)
     if sys.platform != "win32":
         signal.signal(
@@ -116,7 +116,7 @@ def bind(host: str, port: int) -> socket.socket:
     """Return a socket that listens on an address.
 
     Raises:
-        ValueError: The address is not one of this machine, or the port is in use.
+        ValueError: The address does not belong to this machine, or the port is in use.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -74,7 +74,7 @@ class SplitHtml:
     """
 
     def __init__(self, text: str, split: Split) -> None:
-        import bs4  # takes 0.15 s, which a service that is asked for no HTML saves
+        import bs4  # takes 0.15 s, which is wasted if no client sends HTML
 
         # Behind the last ">" is text only. The parser would search it for the end of each tag, in
         # quadratic time, and lose an "&" near the end.
@@ -83,7 +83,7 @@ class SplitHtml:
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore", bs4.UnusualUsageWarning
-            )  # it may look like XML or a path
+            )  # the text may look like XML or a path
             try:
                 self._soup = bs4.BeautifulSoup(markup, "html.parser")
             except bs4.ParserRejectedMarkup as error:

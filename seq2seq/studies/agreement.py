@@ -111,7 +111,7 @@ def add_agreement(
 ) -> None:
     """Add the `AGREEMENT` of each group and its baseline to its columns.
 
-    A p-value that cannot be significant, given the number of runs and of comparisons, is left out.
+    A p-value that cannot be significant, given the numbers of runs and comparisons, is left out.
     """
     tested: list[tuple[dict[str, float], float, float]] = []
     for each in comparisons:

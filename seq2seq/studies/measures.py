@@ -56,7 +56,7 @@ def compare_measures(comparisons: Sequence[BaselineComparison], notes: list[str]
 def count_rare_words(groups: Sequence[Group], notes: list[str]) -> None:
     """Add the measure of rare words to each run; the training data of a study are read once.
 
-    `notes` says whose words cannot be counted.
+    `notes` gets a line if the words of some runs cannot be counted.
     """
     known: dict[str, Counter[str] | None] = {}
     for run in (run for group in groups for run in group.runs if run.references):

@@ -73,7 +73,7 @@ MEASURES = {
         "first validation with half of the study's best validation BLEU; 0: before the first one",
     ),
 }
-"""By their keys in the tables. The measures of translations are those on the test set."""
+"""Measures by their keys in the tables. Translations are measured on the test set."""
 _REQUIRED = ("valid", "test", "parameters", "seconds", "target_tokens_per_second")
 """Keys that every run writes into results.json."""
 
@@ -101,7 +101,7 @@ class StudyRun:
     statistics: Statistics = field(default_factory=dict)
     """The statistics of each sentence of the test set."""
     maps: list[Array] = field(default_factory=list)
-    """The weights (T, S) of the first references, the mean of the heads; none without attention."""
+    """The weights (T, S) of the first references, averaged over heads; none without attention."""
     signature: str = ""
     """sacreBLEU's signature of BLEU."""
     device: str = ""

@@ -34,7 +34,7 @@ _FORMAT = 2
 
 
 def check_guided_attention(config: TrainConfig) -> None:
-    """Raise ValueError if the tokens of a pair change with each epoch, unlike its links."""
+    """Raise ValueError if the tokens of a pair change in each epoch, because its links do not."""
     weight = config.training.guided_attention.weight
     if weight > 0 and samples_segmentations(config.tokenizer):
         raise ValueError(
@@ -48,13 +48,13 @@ def read_token_links(
 ) -> TokenLinks:
     """Return the links between the tokens of a corpus, from the cache if possible.
 
-    They are the links between words that the corpus has; possible ones count like sure ones.
+    They come from the links between words of the corpus; possible links count like sure links.
 
     Args:
-        config: The configuration of the token ids.
+        config: The configuration that produced the token ids.
         corpus: The training text.
         encoded: The token ids of the corpus.
-        tokenizers: The tokenizers of the token ids.
+        tokenizers: The tokenizers that produced the token ids.
 
     Raises:
         ValueError: The corpus has no links.
@@ -96,7 +96,7 @@ def _linked_rows(
         if pair.links is None:
             raise ValueError(f"{_KEY}: pair {position + 1} has no links{_WAY_OUT}")
         if row == len(encoded) or encoded.indices[row] != position:
-            continue  # left out for its length
+            continue  # the pair was left out because of its length
         source_words = tokenizers.source.words(pair.source, encoded.source_rows[row].tolist())
         target_words = tokenizers.target.words(pair.target, encoded.target_rows[row].tolist())
         yield link_tokens(pair.links.possible, source_words, target_words)

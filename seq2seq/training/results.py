@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 NUM_SAMPLES = 3
 _NUM_MAPS = 200
-"""Sentences whose attention is kept, to compare that of several runs."""
+"""Number of sentences whose attention is kept, to compare several runs."""
 _OF_RUN = ("parameters", "seconds", "target_tokens_per_second", "updates", "best_update")
 """Measures of a run that are not scores."""
 
@@ -101,7 +101,7 @@ def log_results(trainer: Trainer, found: FinalScores) -> None:
 def _write_texts(
     directory: RunDirectory, name: str, data: EvaluationSet, evaluation: Evaluation
 ) -> None:
-    """Write the statistics of each sentence, and the texts, one sentence on each line."""
+    """Write the statistics of each sentence, and the texts, one sentence per line."""
     maps = {f"map_{row}": each.numpy() for row, each in enumerate(evaluation.maps)}
     directory.write_statistics(name, evaluation.statistics | maps)
     texts: dict[str, Iterable[str]] = {

@@ -75,13 +75,13 @@ def run_training(config: TrainConfig, path: str | Path) -> FinalScores:
             scores = write_results(trainer)
             if ranks.is_first:
                 log_results(trainer, scores)
-            ranks.barrier()  # an error of the first process, which writes alone, ends all of them
+            ranks.barrier()  # only the first process writes; its errors end all processes
             return scores
 
 
 @contextlib.contextmanager
 def _settings_of(training: TrainingConfig) -> Iterator[None]:
-    """Train with these kernels and CPU threads, and name the keys if the model is too large."""
+    """Train with these kernels and CPU threads; if memory is too small, name the keys to change."""
     num_threads = torch.get_num_threads()
     way_out = "choose a smaller model, or lower training.batching.size"
     memory_errors = memory_errors_named("the model and its optimizer", way_out)
@@ -112,11 +112,11 @@ def check_same_config(config: TrainConfig, ranks: Ranks) -> None:
 
 
 def _with_resume_decided(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> TrainConfig:
-    """Return the configuration with `resume=auto` replaced by what the directory asks for."""
+    """Return the configuration with `resume=auto` decided by the state of the directory."""
     if config.resume != "auto":
         return config
     has_run = ranks.share_from_first(directory.has_run or config.overwrite)
-    changes = config.resume_changes if has_run else []  # a new run has nothing to change
+    changes = config.resume_changes if has_run else []  # in a new run, there is nothing to change
     return replace(config, resume=has_run, resume_changes=changes)
 
 

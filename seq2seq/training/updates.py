@@ -199,7 +199,7 @@ class BatchGradients(NamedTuple):
 def batch_gradients(
     config: TrainConfig, *, model: Seq2Seq, batch: Batch, update: int = 1
 ) -> BatchGradients:
-    """Compute loss and gradients of a batch as an update of a training does, before clipping.
+    """Compute loss and gradients of a batch as a training update does, before clipping.
 
     Torch's generator is seeded as for the update, so that dropout draws the same. The gradients
     are also stored in the parameters (`parameter.grad`), in place of earlier ones.

@@ -57,7 +57,7 @@ class Sample(NamedTuple):
 
     translation: Translation
     reference: Translation
-    """The reference as a known translation."""
+    """The reference, scored as a known translation."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -78,7 +78,7 @@ class Evaluation:
 
     @property
     def maps(self) -> list[Tensor]:
-        """Return the weights (T, S) on the first references, the mean of the heads."""
+        """Return the weights (T, S) on the first references, averaged over the heads."""
         kept = self.samples if self.heads else []
         return [sample.reference.best.attention_weights.mean(0) for sample in kept]
 
@@ -95,8 +95,8 @@ class Evaluation:
 class Evaluator:
     """Scores models on one corpus with one search.
 
-    Several processes divide the batches. The first one adds the statistics up in the order of the
-    corpus, so that sums do not depend on the number of processes.
+    Several processes share the batches. The first process adds up the statistics in the order of
+    the corpus, so that sums do not depend on the number of processes.
     """
 
     data: EvaluationSet
@@ -194,17 +194,17 @@ class Evaluator:
 
 
 class _Batch(NamedTuple):
-    """What a batch shows, in the order of its rows."""
+    """The results of a batch, in the order of its rows."""
 
     rows: Numbers
     statistics: Statistics
     translations: list[str]
     samples: dict[int, Sample]
-    """By row."""
+    """The samples to keep, by row."""
 
 
 def _copied(translation: Translation) -> Translation:
-    """Return a translation whose weights are no view, which would be sent with its whole batch."""
+    """Return a translation whose weights are a copy; a view would be sent with its whole batch."""
     best = translation.best
     weights = best.attention_weights.clone()
     return translation._replace(hypotheses=[best._replace(attention_weights=weights)])

@@ -12,7 +12,7 @@ COLORS = (
     *("#1f6fd6", "#d1570a", "#12804a", "#c9372c", "#8a52d1"),
     *("#8a6100", "#0f7f8c", "#c2307c", "#65738a", "#5f7a00"),
 )
-"""All have a contrast of at least 3 to 1 to the paper of light and of dark pages."""
+"""Each has a contrast of at least 3 to 1 with the background of light and dark pages."""
 SHAPES = (
     ("circle", "\u25cf"),
     ("square", "\u25a0"),
@@ -26,9 +26,9 @@ SHAPES = (
     ("star", "\u2605"),
     ("hexagon", "\u2b22"),
 )
-"""Plotly's names, and characters that look alike; 110 groups differ in colour or shape."""
+"""Plotly's names, and characters that look the same; 110 groups differ in colour or shape."""
 DASHES = ("solid", "dash", "dot")
-"""For more groups than colours."""
+"""Dashes for further groups, if there are more groups than colours."""
 _NO_COLOR = "rgba(0,0,0,0)"
 _CONFIG = {
     "displaylogo": False,
@@ -47,7 +47,7 @@ class Series(NamedTuple):
     """Index of the group, which chooses colour and shape."""
     name: str
     x: Mapping[str, Sequence[float | str]]
-    """Positions of the points on each axis that a reader may choose, by its label."""
+    """Positions of the points on each axis that a reader may choose, by the label of the axis."""
     y: Sequence[float | None]
     low: Sequence[float] = ()
     """Lower end of the band at each point; empty: no band."""
@@ -63,26 +63,26 @@ class Chart(TypedDict):
 
     title: str
     figure: Mapping[str, object]
-    """What `Plotly.newPlot` gets."""
+    """The argument of `Plotly.newPlot`."""
     axes: Mapping[str, Sequence[object]]
-    """What `Plotly.update` gets when the axis of this label is chosen."""
+    """The arguments of `Plotly.update` when the axis with this label is chosen."""
 
 
 def draw_chart(title: str, y_label: str, kind: Kind, series: Sequence[Series]) -> Chart:
     """Draw lines with bands, bins of categories with error bars, or points.
 
-    The page's style has the colours of text and grid, which depend on the reader's scheme.
+    The page's style sets the colours of text and grid, which depend on the reader's colour scheme.
 
     Args:
-        title: Stands above the chart.
+        title: Text above the chart.
         y_label: Label of the vertical axis.
         kind: What is drawn.
-        series: At least one; all have the same axes, of which the first is drawn.
+        series: At least one; all have the same axes, and the first axis is drawn.
     """
     from plotly.graph_objects import Figure
 
     axes = list(series[0].x)
-    # One box for all groups would name one position for values of several.
+    # A box shared by all groups shows one position, but their positions may differ.
     is_shared = {axis: axis == axes[0] and kind != "points" for axis in axes}
     modes = {axis: "x unified" if is_shared[axis] else "closest" for axis in axes}
     traces = {}
@@ -123,7 +123,7 @@ def draw_chart(title: str, y_label: str, kind: Kind, series: Sequence[Series]) -
 
 
 def _traces(series: Series, axis: str, kind: Kind, place: str) -> list["Scatter"]:
-    """Return the points or line of a group, after its band; `place` stands before its values."""
+    """Return the points or line of a group, after its band; `place` is shown before its values."""
     from plotly.graph_objects import Scatter
 
     color = COLORS[series.group % len(COLORS)]

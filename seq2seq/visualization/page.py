@@ -30,8 +30,8 @@ def render_page(template: Path, values: Mapping[str, object]) -> str:
 
     Args:
         template: A Jinja2 template, commonly one that extends base.html. It finds other templates,
-            styles and scripts beside itself and beside this module.
-        values: What it shows. A `Markup` is not escaped.
+            styles and scripts in its own folder and in the folder of this module.
+        values: What the template shows. A `Markup` is not escaped.
     """
     environment = Environment(
         loader=FileSystemLoader([template.parent, _HERE]),
@@ -66,18 +66,18 @@ def _policy_hash(text: str) -> str:
 
 
 class ShownAttention(TypedDict):
-    """What the view of attention shows."""
+    """The data that the view of attention shows."""
 
     source_tokens: Sequence[str]
     target_tokens: Sequence[str]
     weights: Sequence[Sequence[Sequence[int]]]
-    """In parts of `FULL`: [head][target token][source token]; empty without attention."""
+    """Weights as parts of `FULL`: [head][target token][source token]; empty without attention."""
 
 
 def shown_attention(
     source_tokens: Sequence[str], target_tokens: Sequence[str], attention_weights: "Tensor"
 ) -> ShownAttention:
-    """Return what the view of attention shows of weights (N, T, S)."""
+    """Return the data that the view of attention shows for weights (N, T, S)."""
     weights = (FULL * attention_weights.double()).round().int().tolist()
     return {
         "source_tokens": list(source_tokens),
@@ -193,7 +193,7 @@ class Section:
     items: Sequence[str] = ()
     charts: Sequence[Chart] = ()
     axes: Sequence[str] = ()
-    """Labels of the horizontal axes that a reader may choose from, for charts that have several."""
+    """Labels of the horizontal axes to choose from, if charts have several axes."""
     tables: Sequence[Table] = ()
     has_sentences: bool = False
     """Whether the sentences of the report are shown here."""
@@ -224,9 +224,9 @@ class ShownValidation(TypedDict):
 
     update: int
     scores: str
-    """In words."""
+    """The scores in words."""
     maps: Sequence[Sequence[Sequence[int]]]
-    """In percent: [pair][target token][source token]; a large map is empty."""
+    """Weights in percent: [pair][target token][source token]; a map that is too large is empty."""
 
 
 class RunMaps(TypedDict):

@@ -112,7 +112,7 @@ def attention_figure(
 def head_figure(heads: Sequence[Mapping[str, float]]) -> "Figure":
     """Draw a panel for each measure of attention, with one bar for each head.
 
-    All panels but entropy have the same scale from 0 to 1 in every figure.
+    In every figure, all panels except entropy have the same scale from 0 to 1.
 
     Args:
         heads: The measures of the heads, which are numbered from 1.
@@ -246,10 +246,10 @@ def choose_fonts(labels: Iterable[str]) -> tuple[list[str], dict[int, str]]:
 
 
 def _choose(needed: set[str]) -> tuple[list[str], set[str]]:
-    """Return the families that draw the characters, and the characters that none has.
+    """Return the font families that draw the characters, and the characters that no family has.
 
-    matplotlib tries the families of a text in turn for each character. It loads all of them, and
-    warns of a character at each drawing, so the families are chosen here by their characters.
+    For each character, matplotlib tries the families of a text in turn. It would load all families,
+    and warn about a missing character at each drawing, so only the necessary families are chosen.
     """
     import matplotlib  # loaded on first use, as above
     from matplotlib.font_manager import get_font_names
@@ -283,7 +283,7 @@ def _warn(missing: set[str]) -> None:
 
 @functools.cache
 def _characters(family: str) -> frozenset[str]:
-    """Return the characters of the font of a family; none if it is not installed."""
+    """Return the characters that the font of a family has; none if it is not installed."""
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     try:

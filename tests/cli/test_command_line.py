@@ -122,7 +122,7 @@ def test_a_mistake_is_described_in_one_line(argument, line):
 
 
 def test_a_key_without_a_value_is_named():
-    with pytest.raises(ValueError, match=r"^reference has no value; give it, reference=\.\.\.$"):
+    with pytest.raises(ValueError, match=r"^reference needs a value; give reference=\.\.\.$"):
         load_command("score", ScoreConfig, ["hypotheses=a"])
 
 

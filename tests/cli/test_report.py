@@ -61,7 +61,7 @@ def test_several_sweeps_are_compared_in_a_new_place(run, tmp_path):
 def test_several_sweeps_need_a_place_for_the_files(run, tmp_path, capsys):
     line = refusal(run, capsys, f"sweeps=[{tmp_path}/a,{tmp_path}/b]")
 
-    assert line == "error: several directories have no common place; add output=DIRECTORY"
+    assert line == "error: several directories were given; add output=DIRECTORY"
 
 
 def test_a_single_run_needs_a_place_for_the_files_too(run, tmp_path, capsys):

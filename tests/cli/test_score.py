@@ -216,7 +216,7 @@ def test_a_closed_pipe_is_not_an_error():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["hypotheses=a.en"], "reference has no value; give it, reference=..."),
+        (["hypotheses=a.en"], "reference needs a value; give reference=..."),
         (["hypotheses=a.en", "reference=ref.en", "text=ja"], "unknown key 'text'"),
         (["hypotheses=a.en", "reference=ref.en", "output_format=nbest"], "output_format='nbest'"),
     ],

@@ -51,7 +51,7 @@ def test_each_checkpoint_is_a_model(run, monkeypatch, argument, paths):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "checkpoint has no value; give it, checkpoint=..."),
+        ([], "checkpoint needs a value; give checkpoint=..."),
         (["checkpoint=a", "prot=1"], "unknown key 'prot'; did you mean port"),
         (["checkpoint=a", "port=x"], "port='x' must be an integer"),
         (["checkpoint=a", "port=99999"], "port=99999 must be at least 0 and at most 65,535"),

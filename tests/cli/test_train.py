@@ -75,7 +75,7 @@ def test_options_may_stand_anywhere(arguments, expected):
     ],
 )
 def test_an_unknown_option_is_one_line(arguments, option):
-    with pytest.raises(ValueError, match=rf"^unknown option {option}; a key is given as key=value"):
+    with pytest.raises(ValueError, match=rf"^unknown option {option}; write keys as key=value"):
         options_first(arguments)
 
 
@@ -163,7 +163,7 @@ def test_a_stopped_run_saves_and_names_the_command_that_continues_it(train, corp
     assert out == ""
     # Some versions of torch add lines of their own when the interpreter ends.
     last = next(line for line in err.splitlines() if line.startswith("stopped: "))
-    assert last == "stopped: SIGTERM; the same command with resume=true continues"
+    assert last == "stopped: SIGTERM; run the same command with resume=true to continue"
     assert (tmp_path / "work" / "checkpoints" / "mine" / "last.pt").exists()
     code, out, err = train(*arguments, "resume=true", "training.max_updates=3")
     assert (code, out) == (0, "")
@@ -284,7 +284,7 @@ def test_a_signal_stops_a_sweep_and_names_the_command_that_continues_it(train, c
 
     assert (code, out) == (130, "")
     last = err.splitlines()[-1]
-    again = "the same command with hydra.sweep.dir=swept, two resume=auto continues"
+    again = "run the same command with hydra.sweep.dir=swept, two resume=auto to continue"
     assert last == f"stopped: SIGINT; {again}"
     assert "1-files-uniform" not in err
     code, out, err = train("-m", *arguments, *swept, "resume=auto")

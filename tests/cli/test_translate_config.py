@@ -89,8 +89,8 @@ RESUMED = {"input": "i", "output": "o", "resume": True}
         ({"processes": 2}, "processes=2 needs an input of many lines; give input=FILE"),
         ({"resume": True, "output": "o"}, "resume=true needs one input file; give input=FILE"),
         ({"resume": True, "input": "i"}, "resume=true keeps parts .*; give output=FILE"),
-        ({**RESUMED, "attention_html": "a"}, "attention_html=a needs one process from start"),
-        ({**SCORED, "gold": "g", "processes": 2}, "gold=g needs one process from start to end"),
+        ({**RESUMED, "attention_html": "a"}, "attention_html=a needs a single process"),
+        ({**SCORED, "gold": "g", "processes": 2}, "gold=g needs a single process"),
         ({"shard": "1/2"}, "shard=1/2 needs one input file; give input=FILE"),
         *(
             ({"input": "i", "shard": shard}, f"shard={shard} must be PART/NUMBER")

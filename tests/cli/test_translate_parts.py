@@ -99,7 +99,7 @@ def test_finished_parts_are_not_translated_again(make, kill_after, monkeypatch, 
     translate(make())
 
     assert firsts == [12, 18]
-    assert "big.en.partial has 2 parts already" in caplog.text
+    assert "big.en.partial already has 2 parts" in caplog.text
 
 
 @pytest.mark.parametrize("key", ["decoding", "batch_size", "shard", "input", "plugins"])
@@ -117,7 +117,7 @@ def test_another_command_does_not_continue(make, kill_after, tmp_path, key):
     elif key == "decoding":
         changes["decoding"] = make().decoding.as_greedy()
 
-    with pytest.raises(ValueError, match=rf"begun with another {key}; .*begin anew"):
+    with pytest.raises(ValueError, match=rf"begun with another {key}; .*start again"):
         translate(make(plugins=[str(plugin)], **changes))
 
     assert len(list((tmp_path / "big.en.partial").glob("part-*.output"))) == 1
@@ -185,7 +185,7 @@ def test_a_pipe_is_refused(make, tmp_path, key):
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(pipe.write_bytes, b"ein\teins\n")
-        with pytest.raises(ValueError, match=f"{key}=.*pipe is read twice with resume=true"):
+        with pytest.raises(ValueError, match=f"{key}=.*pipe must be read twice with resume=true"):
             translate(config)
 
 
@@ -356,7 +356,7 @@ def test_a_process_that_dies_ends_the_command_in_one_line(started):
 
     assert process.returncode == 2
     assert errors == (
-        "error: one of the processes=2 has died, as happens if memory runs out; use fewer "
+        "error: one of the processes=2 has died, perhaps because memory ran out; use fewer "
         "processes or a smaller batch_size\n"
     )
     wait_until(lambda: not is_running(first))

@@ -136,7 +136,7 @@ def error_of(*overrides: str) -> str:
             "training.precision=fp8",
             "training.precision: Invalid value 'fp8', expected one of [auto, fp32, tf32, ",
         ),
-        ("data=files", "data.train has no value; give it, data.train=..."),
+        ("data=files", "data.train needs a value; give data.train=..."),
         ("experiment=nope", "unknown experiment 'nope'; one of: multi30k, multi30k_best"),
         (
             "model.encoder.hidden_dropout=1.5",

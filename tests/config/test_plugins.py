@@ -152,8 +152,8 @@ def test_last_of_several_overrides_is_loaded_as_hydra_takes_it():
             METHODLESS,
             r", line 12: ValueError: attention 'plugged' must define score$",
         ),
-        ("text.txt", "x\n", r" must be a Python file whose name is a Python name, as cosine\.py"),
-        ("a-b.py", "x = 1\n", r" must be a Python file whose name is a Python name, as cosine\.py"),
+        ("text.txt", "x\n", r" must be a Python file .*, such as cosine\.py"),
+        ("a-b.py", "x = 1\n", r" must be a Python file .*, such as cosine\.py"),
     ],
 )
 def test_plugin_that_cannot_be_loaded_is_refused_with_its_line(name, text, message):

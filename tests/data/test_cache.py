@@ -279,7 +279,7 @@ def test_unknown_tokens_are_counted(config, caplog):
         ([], "valid: the corpus has no pairs; give files with text"),
         (
             [("ab", "a"), ("a", "bc")],
-            r"no pair is left of 2, because .* longer than data\.max_length=1;",
+            r"none of 2 pairs is left, because .* longer than data\.max_length=1;",
         ),
     ],
 )

@@ -304,7 +304,7 @@ def test_a_corpus_of_skipped_pairs_only_is_refused(tmp_path):
     corpus = make_corpus(table, empty_lines=OnInvalid.skip)
 
     with pytest.raises(
-        ValueError, match=r"b\.tsv: no pair is left of 2, because each was skipped; check"
+        ValueError, match=r"b\.tsv: none of 2 pairs is left, because each was skipped; check"
     ):
         list(corpus)
 

@@ -63,7 +63,7 @@ def test_a_multipart_form_is_read(live):
     assert several.content == {"translatedText": ["A", "M\u00c4DCHEN\r\n"]}
 
 
-NO_FORM = "the body is not a whole form in UTF-8 without files"
+NO_FORM = "the body is not a complete form in UTF-8 without files"
 MULTIPART_ERRORS = {
     "a file": (multipart(*PARTS, (b'"file"; filename="a.txt"', b"\xff")), 400, NO_FORM),
     "a text that is a file": (multipart((b'"q"; filename=""', b"a")), 400, NO_FORM),

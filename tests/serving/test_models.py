@@ -66,7 +66,10 @@ def fails(lines, decoding):
     [
         (OSError("no such file"), "no such file"),
         (ValueError("not a checkpoint"), "not a checkpoint"),
-        (LoadedModel(("de", "fr"), Shouter("new"), str.split), "the service began with de-en, en-"),
+        (
+            LoadedModel(("de", "fr"), Shouter("new"), str.split),
+            "the service started with de-en, en-",
+        ),
         (LoadedModel(("en", "de"), fails, str.split), "weights are NaN"),
     ],
 )

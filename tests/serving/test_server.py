@@ -314,7 +314,7 @@ def test_a_failed_reload_is_logged_and_counted_and_the_next_one_works(caplog, er
 
     assert answers == 2 * [{"translatedText": "JA."}]
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
-        f"the models were not reloaded, the old ones answer: {reason}"
+        f"the models were not reloaded, the old ones stay in use: {reason}"
     ]
     assert 'seq2seq_reloads_total{result="failure"} 1.0' in metrics
     assert 'seq2seq_reloads_total{result="success"} 1.0' in metrics

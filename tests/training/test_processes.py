@@ -191,6 +191,6 @@ def test_ctrl_c_stops_all_processes_with_one_line(text, whole):
     _, errors = process.communicate(timeout=60)
 
     [line] = re.findall(r"^stopped: .*$", errors, re.MULTILINE)
-    assert line == "stopped: SIGINT; the same command with resume=true continues"
+    assert line == "stopped: SIGINT; run the same command with resume=true to continue"
     state = torch.load(text / "runs" / "stopped" / "last.pt", weights_only=True)["training"]
     assert state["progress"]["update"] in (3, 4)

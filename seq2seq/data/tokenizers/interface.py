@@ -120,10 +120,10 @@ RESTORERS: dict[str, Callable[[TokenizerState], Tokenizer]] = {}
 
 @singledispatch
 def train_plain(config: TokenizerConfig, corpus: Corpus) -> TokenizerPair:
-    """Train tokenizers that have no symbols.
+    """Train tokenizers without symbols.
 
-    The type of the configuration selects the function: a new kind of tokenizer registers its own
-    with `@train_plain.register`, and adds to `RESTORERS`.
+    The type of the configuration selects the function. A new kind of tokenizer registers its
+    function with `@train_plain.register`, and adds an entry to `RESTORERS`.
     """
     raise TypeError(f"no tokenizer is registered for {type(config).__name__}")
 

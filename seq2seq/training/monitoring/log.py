@@ -1,4 +1,4 @@
-"""Show a run: lines on the console and in train.log, and how far it is."""
+"""Show a run: lines on the console and in train.log, and its progress."""
 
 import contextlib
 import copy
@@ -138,7 +138,7 @@ class ProgressDisplay:
         if self._is_quiet:
             return
         seconds = LINE_SECONDS if self._bar.disable else BAR_SECONDS
-        # It may be that every update was skipped.
+        # Every update may have been skipped.
         is_new = progress.target_tokens > self._shown.target_tokens
         now = time.monotonic()
         if is_new and now - self._shown_at >= seconds:

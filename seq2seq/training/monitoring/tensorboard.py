@@ -33,8 +33,8 @@ _RESULTS = ".results"
 class EventFile:
     """Events of one process, in a file that TensorBoard reads.
 
-    Unlike SummaryWriter it has no thread: an error of the disk is raised where it occurs, and no
-    traceback of the thread is printed beside it.
+    Unlike SummaryWriter it has no thread: a disk error is raised where it occurs, without an extra
+    traceback from a thread.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -136,11 +136,11 @@ class TensorBoard:
             self._file.add_image("valid/heads", head_figure(evaluation.heads), update)
 
     def other_validation(self, part: str, evaluation: Evaluation, *, update: int) -> None:
-        """Add the scores on a validation set to the curves of a part."""
+        """Add the scores on a validation set to its curves."""
         self._scalars({f"{part}/{name}": v for name, v in evaluation.scores.items()}, update)
 
     def samples(self, evaluation: Evaluation, *, update: int) -> None:
-        """Add the translations that are kept, each with a map of each head."""
+        """Add the kept translations, each with an attention map for each head."""
         for index, (translation, reference) in enumerate(evaluation.samples):
             best = translation.best
             shown = (
