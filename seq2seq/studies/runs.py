@@ -310,7 +310,7 @@ def _read_statistics(run: StudyRun) -> None:
     found = run.directory.read_statistics("test")
     run.statistics = {name: found.pop(name) for name in OF_SENTENCES if name in found}
     run.maps = list(found.values())
-    is_whole = "bleu" in run.statistics and all(
+    is_whole = all(
         rows.ndim == 3 and rows.dtype.kind == "f" and len(rows) == len(run.references)
         for rows in run.statistics.values()
     )

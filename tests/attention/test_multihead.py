@@ -11,6 +11,7 @@ from seq2seq.attention.multihead import (
     CrossAttention,
     MultiHeadAttention,
     MultiHeadConfig,
+    Past,
     SelfAttention,
 )
 
@@ -218,3 +219,10 @@ def test_step_projects_only_the_new_position():
     unroll(module, states)
 
     assert lengths == [1] * 4 * 5
+
+
+def test_selected_rows_keep_their_past():
+    past, rows = Past(torch.rand(3, 2, 4), torch.rand(3, 2, 5)), torch.tensor([2, 0, 2])
+
+    for selected, whole in zip(past.select(rows), past, strict=True):
+        assert torch.equal(selected, whole[rows])

@@ -259,6 +259,8 @@ def test_more_processes_than_pairs_are_refused():
     with pytest.raises(ValueError, match="3 pairs cannot be divided among 4 processes"):
         batches_of(corpus_of_lengths([1] * 3, [1] * 3), size=9, process=(0, 4))
 
+    batches_of(corpus_of_lengths([1] * 4, [1] * 4), size=9, process=(0, 4))  # a pair for each
+
 
 def test_batches_by_length_go_from_long_to_short_sources():
     encoded = corpus_of_lengths([3, 1, 4, 1, 5], [2, 2, 2, 3, 2])
