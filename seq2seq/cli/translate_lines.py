@@ -50,7 +50,7 @@ class LineTranslator:
         self._banned = BannedPhrases(_read_phrases(config), translator.tokenizers.target)
         decoding = None if config.reference else config.decoding
         self.counts = StreamCounts(translator.tags, decoding, self._banned)
-        """What deserves a warning so far."""
+        """Counts of everything that deserves a warning so far."""
         self._unknown_words = _unknown_words(config, translator, self.counts.numbers)
         self._splitter = SentenceSplitter(
             split_length=config.most_tokens(),

@@ -1,4 +1,4 @@
-"""What a parallel corpus is, and the function that opens the corpora of a configuration."""
+"""The contract of a parallel corpus, and the function that opens the corpora of a configuration."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What a process says when a run of several processes fails; torchrun then ends the others."""
+"""The error line of a process in a run of several processes; torchrun then ends the others."""
 
 import contextlib
 import json

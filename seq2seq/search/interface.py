@@ -1,4 +1,4 @@
-"""What a search needs: a model that steps, and the history of its hypotheses."""
+"""The parts that every search needs: a model that steps, and the history of its hypotheses."""
 
 # B sentences, W hypotheses of each, R rows of the model, S source length, T target length, N heads,
 # V vocabulary

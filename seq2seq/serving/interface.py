@@ -63,7 +63,7 @@ class DetailFields(Fields):
 
 
 class Error(BaseModel):
-    """What is wrong with a request, or with the service."""
+    """The error in a request or in the service."""
 
     error: str
 

@@ -48,9 +48,9 @@ class Study(NamedTuple):
     agreement: Divergences
     """How far the attention of each two runs differs."""
     losses: Sequence[Row]
-    """What each group loses by each intervention."""
+    """The losses of each group under each intervention."""
     notes: Sequence[str]
-    """What is left out."""
+    """Notes about everything that is left out."""
 
     @property
     def groups(self) -> list[Group]:
