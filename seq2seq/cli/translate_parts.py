@@ -9,7 +9,7 @@ import pickle
 import signal
 import tempfile
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -90,14 +90,16 @@ def translate_parts(
     Raises:
         ChildProcessError: A process has died.
     """
+    total = Counter[str]()
     for part in _finished(lines, (_Part(window, directory) for window in windows)):
-        lines.counts.numbers.update(json.loads(part.read(_NUMBERS)))
+        total.update(json.loads(part.read(_NUMBERS)))
         texts = (line for line, _ in part.window.pairs)
         progress.advance(*texts, is_new=part.is_new)
         yield part.window, {key: part.read(key) for key in lines.outputs}
         if not lines.config.resume:
             for key in (*lines.outputs, _NUMBERS):
                 part.path(key).unlink()
+    lines.counts.numbers.update(total)
     lines.counts.report()
 
 

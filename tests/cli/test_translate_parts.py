@@ -68,13 +68,17 @@ def kill_after(monkeypatch):
 
 
 @pytest.mark.parametrize("num_lines", [0, 5, 6, 23])
-def test_continued_outputs_equal_undisturbed_ones(make, kill_after, tmp_path, num_lines):
+def test_continued_outputs_equal_undisturbed_ones(make, kill_after, tmp_path, caplog, num_lines):
     names = {"output": "en.gz", "alignments": "links"}
     whole, continued = (
         {key: str(tmp_path / f"{which}.{name}") for key, name in names.items()}
         for which in ("whole", "big")
     )
+    (tmp_path / "big.de").write_text("".join(f"{line} \u03be\n" for line in LINES))
     translate(make(**whole, resume=False, output_format=OutputFormat.nbest))
+    warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert any("unknown to the model" in each for each in warnings)
+    caplog.clear()
     config = make(**continued, output_format=OutputFormat.nbest)
 
     kill_after(num_lines, config)
@@ -83,6 +87,7 @@ def test_continued_outputs_equal_undisturbed_ones(make, kill_after, tmp_path, nu
 
     for key in names:
         assert Path(continued[key]).read_bytes() == Path(whole[key]).read_bytes()
+    assert warnings == [e.getMessage() for e in caplog.records if e.levelname == "WARNING"]
     assert not list(tmp_path.glob("*.partial"))
 
 
