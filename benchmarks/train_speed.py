@@ -1,6 +1,7 @@
 """Measure training in target tokens per second, on this machine and against a peer.
 
-    python benchmarks/train_speed.py data.root=DIR --peer-command "python joeynmt_speed.py train"
+    python benchmarks/train_speed.py data.root=DIR \
+        --peer-command "python benchmarks/joeynmt.py train --data DIR"
 
 The table has one row per decoder form and attention type, one for torch's own operations
 (training.kernels=plain) and one for the loop of the usual tutorial (plain_loop.py). All models have

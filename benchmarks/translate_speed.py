@@ -1,7 +1,7 @@
 """Measure translation in sentences per second, against peers, and the costs of its parts.
 
     python benchmarks/translate_speed.py checkpoint=checkpoints/NAME \
-        --peer-command "python joeynmt_speed.py translate --model DIR --beam 5"
+        --peer-command "python benchmarks/joeynmt.py translate --data DIR --beam 5"
 
 Times are those of the translator in one process, without loading. The cases of a table run in
 turn, round by round, so that drifts of the machine's speed affect all of them; medians are printed.

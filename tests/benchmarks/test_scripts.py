@@ -150,3 +150,38 @@ def test_the_service_is_timed_and_answers_rightly(run, trained):
 
     assert [row[2] for row in rows] == ["no batching", "batching"]
     assert [row[-1] for row in rows] == ["0", "0"]
+
+
+STAND_IN = """#!/bin/sh
+case "$*" in
+    *SentencePiece*) printf 'a\\t-1\\nb\\t-2\\n' > sp.vocab ;;
+    *train*) grep -q 'voc_file: vocab.txt' "$4" && echo 'Tokens per Sec:  50, Lr: 1' ;;
+    *translate*) grep -q 'beam_size: 5' "$4" && tr a-z A-Z ;;
+esac
+"""
+"""An environment of JoeyNMT that translates by writing capitals."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["train"], "JoeyNMT: 50 target tokens/s\n"),
+        (["translate", "--beam=5"], r"JoeyNMT, beam 5: [\d.]+ sentences/s, BLEU 100.00\n"),
+    ],
+)
+def test_joeynmt_is_configured_and_its_results_are_read(run, tmp_path, arguments, expected):
+    python = tmp_path / "work" / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(STAND_IN)
+    python.chmod(0o755)
+    (tmp_path / "work" / "venv" / "ready").touch()
+    for part in ("train", "val", "test_2016_flickr"):
+        for language, text in (
+            ("de", b"ein hund und eine katze\n"),
+            ("en", b"EIN HUND UND EINE KATZE\n"),
+        ):
+            (tmp_path / f"{part}.{language}.gz").write_bytes(gzip.compress(text * 2))
+
+    _, printed = run("joeynmt", *arguments, f"--data={tmp_path}", f"--work={tmp_path}/work")
+
+    assert re.fullmatch(expected, printed)
