@@ -7,9 +7,10 @@
 
 `encoding` converts the training text to cached ids, with one core and with all available cores.
 `start` measures train.py from the command to the first update, with a filled cache. `large` does
-the same with a corpus that repeats a small one; its files stay in --directory. `padding` counts
-the padding of an epoch. Times are medians of --repeats runs; processor time is printed beside
-elapsed time, which other programs prolong. Arguments with "=" are those of train.py.
+the same with a corpus that repeats a small one, and measures the size of its cache and the order of
+an epoch; its files stay in --directory. `padding` counts the padding of an epoch. Times are medians
+of --repeats runs; processor time is printed beside elapsed time, which other programs prolong.
+Arguments with "=" are those of train.py.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from seq2seq.config.schema import TrainConfig, load_config
-from seq2seq.data.batching import Batches
+from seq2seq.data.batching import Batches, EncodedCorpus
 from seq2seq.data.cache import cached_tokenizers, encode_corpus
 from seq2seq.data.config import OnInvalid
 from seq2seq.data.corpus import Corpus, Pair, load_corpora
@@ -88,6 +89,7 @@ def main() -> None:
             num_pairs=arguments.pairs,
             options=overrides,
         )
+        measure_order(overrides, arguments.repeats)
         measure_start(overrides, arguments.repeats)
     else:
         measure_padding(overrides)
@@ -119,6 +121,32 @@ def encode_once(
         started, processor = time.perf_counter(), time.process_time()
         encode_corpus(corpus, tokenizers, config.data)
         return time.perf_counter() - started, time.process_time() - processor
+
+
+def measure_order(overrides: list[str], repeats: int) -> None:
+    """Print the size of the cached ids and the time in which an epoch is ordered."""
+    config = load_config(*overrides)
+    encoded = encode_train(config)
+    folders = Path(config.data.cache_dir).glob("train-*")
+    size = sum(path.stat().st_size for folder in folders for path in folder.iterdir())
+    batches = Batches(
+        encoded, config=config.training.batching, seed=config.seed, rank=0, world_size=1
+    )
+    times = []
+    for _ in range(repeats):
+        started = time.process_time()
+        batches.epoch(0)
+        times.append(time.process_time() - started)
+    print(
+        f"{len(encoded)} pairs: {size / 2**30:.2f} GB of cached ids, an epoch is ordered in "
+        f"{statistics.median(times):.2f} s of processor time"
+    )
+
+
+def encode_train(config: TrainConfig) -> EncodedCorpus:
+    corpus = load_corpora(config.data).train
+    tokenizers = cached_tokenizers(config.tokenizer, corpus, config.data.cache_dir)
+    return encode_corpus(corpus, tokenizers, config.data)
 
 
 def measure_start(overrides: list[str], repeats: int) -> None:
@@ -223,9 +251,7 @@ class CachingTokenizer:
 def measure_padding(overrides: list[str]) -> None:
     """Print the share of padding among all positions of an epoch, source and target."""
     config = load_config(*overrides)
-    corpus = load_corpora(config.data).train
-    tokenizers = cached_tokenizers(config.tokenizer, corpus, config.data.cache_dir)
-    encoded = encode_corpus(corpus, tokenizers, config.data)
+    encoded = encode_train(config)
     batching = config.training.batching
     batches = Batches(encoded, config=batching, seed=config.seed, rank=0, world_size=1).epoch(0)
     real = computed = 0

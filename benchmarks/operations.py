@@ -35,12 +35,12 @@ def count_operations(model: Seq2Seq, batch: Batch) -> float:
 
 def product_rate(numerics: Numerics, size: int = 2048) -> float:
     """Return the operations per second of a product of square matrices in this precision."""
-    with numerics.autocast():
-        dtype = product_dtype(torch.empty(0, device=numerics.device))
-    a = torch.randn(size, size, device=numerics.device).to(dtype)
+    a = torch.randn(size, size, device=numerics.device)
     times = []
-    for _ in range(4):
-        started = time.perf_counter()
-        (a @ a)[0, 0].item()
-        times.append(time.perf_counter() - started)
+    with numerics.autocast():
+        a = a.to(product_dtype(a))
+        for _ in range(4):
+            started = time.perf_counter()
+            (a @ a)[0, 0].item()
+            times.append(time.perf_counter() - started)
     return 2 * size**3 / min(times)
