@@ -257,8 +257,8 @@ def measure_padding(overrides: list[str]) -> None:
     real = computed = 0
     for rows in batches:
         for lengths in (
-            encoded.source_rows.lengths[rows] + 1,
-            encoded.target_rows.lengths[rows] + 1,
+            encoded.source_rows.lengths(rows) + 1,
+            encoded.target_rows.lengths(rows) + 1,
         ):  # EOS
             real += int(lengths.sum())
             computed += len(rows) * int(lengths.max())

@@ -17,6 +17,7 @@ _FEWEST, _MOST_BLOCKS = 200, 20  # pairs of a block; by chance their lengths cor
 _BETTER_FIT = 0.4  # a shift that raises the correlation by more is reported
 
 _LOW_BITS = 0xFFFFF
+_BLOCK = 1_000_000  # pairs of a large text that are in memory at once
 
 
 def warn_of_text(name: str, counts: Mapping[str, int], *, is_copying: bool) -> None:
@@ -32,16 +33,17 @@ def warn_of_text(name: str, counts: Mapping[str, int], *, is_copying: bool) -> N
 
 def warn_of_shift(name: str, encoded: EncodedCorpus) -> None:
     """Warn about a block of sources whose lengths fit the targets of other pairs better."""
-    sources, targets = (
-        np.log1p(rows.lengths) for rows in (encoded.source_rows, encoded.target_rows)
-    )
-    size = max(_FEWEST, len(encoded) // _MOST_BLOCKS)
+    size = min(max(_FEWEST, len(encoded) // _MOST_BLOCKS), _BLOCK)
     last = len(encoded) - size - 2 * _MOST_SHIFT
     for first in np.linspace(0, last, _MOST_BLOCKS).astype(int) if last >= 0 else ():
-        block = sources[first + _MOST_SHIFT :][:size]
+        pairs = slice(first, first + size + 2 * _MOST_SHIFT)
+        sources, targets = (
+            np.log1p(rows.lengths(pairs)) for rows in (encoded.source_rows, encoded.target_rows)
+        )
+        block = sources[_MOST_SHIFT:][:size]
         with np.errstate(invalid="ignore"):  # all lengths may be equal
             fits = [
-                np.corrcoef(block, targets[first + place :][:size])[0, 1]
+                np.corrcoef(block, targets[place:][:size])[0, 1]
                 for place in range(2 * _MOST_SHIFT + 1)
             ]
         best = int(np.argmax(np.nan_to_num(fits)))
@@ -66,9 +68,12 @@ def hash_pair(pair: Pair) -> int:
 def warn_of_shared(name: str, encoded: EncodedCorpus, train: EncodedCorpus) -> None:
     """Warn if more than 1% of the pairs to score are also in the training text."""
     # The low bits leave only a few hashes of a large text to compare.
-    low, known = encoded.hashes & _LOW_BITS, train.hashes & _LOW_BITS
-    candidates = train.hashes[np.isin(known, low, kind="table")]
-    shared = int(np.isin(encoded.hashes, candidates).sum())
+    low, is_shared = encoded.hashes & _LOW_BITS, np.zeros(len(encoded), dtype=np.bool_)
+    for start in range(0, len(train), _BLOCK):
+        known = train.hashes[start : start + _BLOCK]
+        candidates = known[np.isin(known & _LOW_BITS, low, kind="table")]
+        is_shared |= np.isin(encoded.hashes, candidates)
+    shared = int(is_shared.sum())
     if shared > 0.01 * len(encoded):
         advice = "pairs are also in the training text; scores on them say nothing about new text"
         logger.warning("%s: %d of %d %s", name, shared, len(encoded), advice)

@@ -32,27 +32,27 @@ class IdRows:
     """Rows of ids of different lengths, concatenated in a flat array."""
 
     ids: Integers
-    lengths: Integers
-    starts: Integers = field(init=False)
-    """Row i is ids[starts[i] : starts[i] + lengths[i]]."""
-
-    def __post_init__(self) -> None:
-        self.starts = np.cumsum(self.lengths) - self.lengths
+    offsets: Integers
+    """Row i is ids[offsets[i] : offsets[i + 1]]; there is one more offset than rows."""
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return len(self.offsets) - 1
 
     def __getitem__(self, row: int) -> Integers:
-        return self.ids[self.starts[row] : self.starts[row] + self.lengths[row]]
+        return self.ids[self.offsets[row] : self.offsets[row + 1]]
+
+    def lengths(self, rows: Numbers | slice = slice(None)) -> Numbers:
+        """Return the lengths of some rows, by default of all."""
+        return self.offsets[1:][rows] - self.offsets[:-1][rows]
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[int]], *, dtype: npt.DTypeLike = np.int32) -> "IdRows":
         """Return rows of ids in memory."""
-        ids, lengths = array(np.dtype(dtype).char), array("q")
+        ids, offsets = array(np.dtype(dtype).char), array("q", [0])
         for row in rows:
             ids.extend(row)
-            lengths.append(len(row))
-        return cls(np.asarray(ids), np.asarray(lengths))
+            offsets.append(len(ids))
+        return cls(np.asarray(ids), np.asarray(offsets))
 
 
 @dataclass
@@ -108,9 +108,9 @@ class TokenLinks(IdRows):
         Returns:
             Shares, (B, T, S); 0 for target tokens without a link, EOS and padding.
         """
-        counts = self.lengths[rows]
+        counts = self.lengths(rows)
         ends = counts.cumsum()
-        positions = np.arange(ends[-1]) + np.repeat(self.starts[rows] - ends + counts, counts)
+        positions = np.arange(ends[-1]) + np.repeat(self.offsets[rows] - ends + counts, counts)
         targets, sources = self.ids[positions].reshape(-1, 2).T  # (L,) each
         owners = np.repeat(np.arange(len(rows)), counts // 2)  # (L,)
         guide = np.zeros((len(rows), *size), dtype=np.float32)
@@ -402,7 +402,10 @@ class Batches:
         generator = np.random.default_rng(derive_seed(self.seed, "order", number))
         mixture = self.mixture
         rows = len(encoded) if mixture is None else mixture.rows(self.seed, number)
+        # The order of an epoch is all that takes memory for each pair: the arrays of the corpus
+        # are mapped from the disk.
         shuffled = generator.permutation(rows)
+        shuffled = shuffled.astype(np.min_scalar_type(-len(encoded)))
         batches = []
         for start in range(0, len(shuffled), self.config.pool_size):
             pool = _sort(encoded, shuffled[start : start + self.config.pool_size])
@@ -415,14 +418,14 @@ class Batches:
 
 def batches_by_length(encoded: EncodedCorpus, size: int) -> list[Numbers]:
     """Return all rows in batches of `size` pairs, the longest sources first."""
-    rows = np.lexsort((encoded.target_rows.lengths, encoded.source_rows.lengths))[::-1]
+    rows = np.lexsort((encoded.target_rows.lengths(), encoded.source_rows.lengths()))[::-1]
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def _sort(encoded: EncodedCorpus, pool: Numbers) -> Numbers:
     """Sort by target length, then source length; ties keep the order of the pool."""
-    target_lengths = encoded.target_rows.lengths[pool]
-    source_lengths = encoded.source_rows.lengths[pool]
+    target_lengths = encoded.target_rows.lengths(pool)
+    source_lengths = encoded.source_rows.lengths(pool)
     # Source lengths ascend for even and descend for odd target lengths: a batch with two
     # target lengths then has similar source lengths.
     winding = np.where(target_lengths % 2 == 0, source_lengths, -source_lengths)
@@ -438,7 +441,7 @@ def _cut(encoded: EncodedCorpus, pool: Numbers, config: BatchingConfig) -> list[
     size = config.size
     if config.unit is BatchUnit.sentences:
         return [pool[start : start + size] for start in range(0, len(pool), size)]
-    widths = encoded.target_rows.lengths[pool] + 1  # EOS
+    widths = encoded.target_rows.lengths(pool) + 1  # EOS
     counts = np.arange(1, len(pool) + 1)
     batches = []
     start = 0
@@ -455,9 +458,9 @@ def _cut(encoded: EncodedCorpus, pool: Numbers, config: BatchingConfig) -> list[
 
 def pad(id_rows: IdRows, rows: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
     """Return the rows with EOS as a matrix (B, T), and the mask of their real tokens."""
-    lengths = id_rows.lengths[rows][:, None]  # (B, 1)
+    lengths = id_rows.lengths(rows)[:, None]  # (B, 1)
     columns = np.arange(lengths.max() + 1)[None, :]
-    positions = id_rows.starts[rows][:, None] + columns
+    positions = id_rows.offsets[rows][:, None] + columns
     within = columns < lengths
     matrix = np.full(positions.shape, PAD, dtype=np.int64)
     matrix[within] = id_rows.ids[positions[within]]

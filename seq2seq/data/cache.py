@@ -48,7 +48,7 @@ _MARKER = "complete.json"
 """File that is written last, with the sizes of the other files."""
 _ABANDONED_AFTER = 24 * 3600.0
 """Seconds after which a hidden path counts as abandoned; writing one never takes so long."""
-_FORMAT = 5
+_FORMAT = 6
 _CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
 
 _Content = TypeVar("_Content")
@@ -158,9 +158,11 @@ class ArrayWriter:
         self._lengths[name] += len(numbers)
 
     def append_rows(self, name: str, rows: IdRows) -> None:
-        """Append rows of ids: to an array of ids and an array of lengths."""
+        """Append rows of ids: to an array of ids and an array of offsets."""
+        is_first = name not in self._files
+        offsets = self._lengths[name] + rows.offsets
         self.append(name, rows.ids)
-        self.append(f"{name}_lengths", rows.lengths)
+        self.append(f"{name}_offsets", offsets if is_first else offsets[1:])
 
     def finish(self, counts: Counts) -> None:
         """Complete the arrays and write the marker, which stores the counts too."""
@@ -220,8 +222,8 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
         read_arrays,
     )
     encoded = EncodedCorpus(
-        IdRows(arrays["source"], arrays["source_lengths"]),
-        IdRows(arrays["target"], arrays["target_lengths"]),
+        IdRows(arrays["source"], arrays["source_offsets"]),
+        IdRows(arrays["target"], arrays["target_offsets"]),
         arrays["indices"],
         arrays["hashes"],
         arrays["part_sizes"].tolist(),

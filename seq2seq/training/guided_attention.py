@@ -84,7 +84,7 @@ def read_token_links(
             name,
             counts["lost"],
         )
-    return TokenLinks(arrays["links"], arrays["links_lengths"])
+    return TokenLinks(arrays["links"], arrays["links_offsets"])
 
 
 def _linked_rows(

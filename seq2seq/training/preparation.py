@@ -192,4 +192,4 @@ def _checksums(data: PreparedData) -> Iterator[tuple[str, str]]:
 
 
 def _ids_digest(*sides: IdRows) -> str:
-    return digest([[zlib.crc32(rows.ids.data), zlib.crc32(rows.lengths.data)] for rows in sides])
+    return digest([[zlib.crc32(rows.ids.data), zlib.crc32(rows.offsets.data)] for rows in sides])

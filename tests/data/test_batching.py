@@ -86,7 +86,7 @@ def padding_share(masks: list[torch.Tensor]) -> float:
 
 
 def cost(encoded: EncodedCorpus, rows: Numbers) -> int:
-    return len(rows) * (int(encoded.target_rows.lengths[rows].max()) + 1)
+    return len(rows) * (int(encoded.target_rows.lengths(rows).max()) + 1)
 
 
 def test_rows_are_padded_and_end_with_eos_and_masks_are_true_before_padding():
@@ -182,8 +182,8 @@ def test_source_lengths_ascend_for_even_and_descend_for_odd_target_lengths():
 
     [batch] = batches_of(encoded, size=9, unit=BatchUnit.sentences).epoch(0)
 
-    assert encoded.target_rows.lengths[batch].tolist() == [1, 1, 1, 2, 2, 2, 3, 3, 3]
-    assert encoded.source_rows.lengths[batch].tolist() == [9, 4, 2, 2, 4, 9, 9, 4, 2]
+    assert encoded.target_rows.lengths(batch).tolist() == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert encoded.source_rows.lengths(batch).tolist() == [9, 4, 2, 2, 4, 9, 9, 4, 2]
 
 
 def test_pools_as_small_as_a_batch_mix_the_lengths():
@@ -216,7 +216,7 @@ def test_long_and_short_batches_are_mixed():
 
     epoch = batches_of(encoded, size=100).epoch(0)
 
-    longest = [int(encoded.target_rows.lengths[rows].max()) for rows in epoch]
+    longest = [int(encoded.target_rows.lengths(rows).max()) for rows in epoch]
     assert longest != sorted(longest)
     assert longest != sorted(longest, reverse=True)
 

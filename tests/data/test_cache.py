@@ -102,7 +102,8 @@ def write_arrays(folder: Path) -> None:
         writer.append("ids", np.array([7, 5], np.uint16))
         writer.append("ids", np.array([], np.uint16))
         writer.append("ids", np.array([9], np.uint16))
-        writer.append_rows("none", IdRows.of([[]]))
+        writer.append_rows("rows", IdRows.of([[]]))
+        writer.append_rows("rows", IdRows.of([[4], [6, 8]]))
         writer.finish({"pairs": 3})
 
 
@@ -113,8 +114,8 @@ def test_arrays_written_in_parts_are_mapped(tmp_path):
 
     assert {name: array.tolist() for name, array in arrays.items()} == {
         "ids": [7, 5, 9],
-        "none": [],
-        "none_lengths": [0],
+        "rows": [4, 6, 8],
+        "rows_offsets": [0, 0, 1, 3],
     }
     assert arrays["ids"].dtype == np.uint16
     assert type(arrays["ids"]) is np.ndarray

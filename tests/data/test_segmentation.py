@@ -187,7 +187,7 @@ def test_batches_fit_the_segmentations_of_their_epoch(name, data, world_size):
 
     for number in range(2):
         shares = [batches.epoch(number) for batches in ranks]
-        lengths = corpus.epoch(number).target_rows.lengths
+        lengths = corpus.epoch(number).target_rows.lengths()
         together = [np.concatenate(each) for each in zip(*shares, strict=True)]
         assert sorted(np.concatenate(together).tolist()) == list(range(len(corpus)))
         if world_size == 1:  # more processes merge small batches

@@ -260,7 +260,7 @@ def test_a_cache_with_other_ids_is_refused(tmp_path, second_process, monkeypatch
     rows = data.train.epoch(0).source_rows
     changed = rows.ids.copy()
     changed[3] += 1
-    encoded = replace(data.train.epoch(0), source_rows=IdRows(changed, rows.lengths))
+    encoded = replace(data.train.epoch(0), source_rows=IdRows(changed, rows.offsets))
     monkeypatch.setattr(preparation, "prepare_data", lambda *_: replace(data, train=encoded))
 
     with pytest.raises(ValueError, match=r"^the training ids differ from those of the first"):

@@ -99,7 +99,7 @@ def test_accumulation_joins_batches_and_counts_their_tokens(make, monkeypatch):
     trainer.train()
 
     assert [len(each["pairs"]) for each in made] == [4, 2]
-    lengths = trainer.data.train.target_rows.lengths
+    lengths = trainer.data.train.target_rows.lengths()
     for each in made:
         pairs = [pair for batch in each["pairs"] for pair in batch]
         assert each["num_tokens"] == sum(int(lengths[pair]) + 1 for pair in pairs)

@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
 
 def reversing_links(data: PreparedData) -> TokenLinks:
     """Link each character except the last to the same character of the reversed word."""
-    lengths = data.train.source_rows.lengths.tolist()
+    lengths = data.train.source_rows.lengths().tolist()
     rows = (([k, length - 1 - k] for k in range(length - 1)) for length in lengths)
     return TokenLinks.of(list(chain.from_iterable(row)) for row in rows)
 
