@@ -18,6 +18,8 @@ _LARGEST = 32 << 20
 """Bytes; the largest mmap threshold that glibc accepts."""
 _KEPT = (1 << 31) - 1
 """Bytes."""
+_ONEDNN_CACHES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256", "LRU_CACHE_CAPACITY": "16"}
+"""Numbers of shapes of which oneDNN and torch keep a kernel; the defaults are 1,024."""
 
 
 class DeviceMemoryError(MemoryError):
@@ -136,7 +138,13 @@ def keep_freed_memory() -> None:
 
     By default glibc returns every large block to the system, which clears its pages before they are
     used again; a training update uses a gigabyte of them. Other C libraries are not changed.
+
+    The caches of oneDNN get smaller, because batches have many shapes, and the cached kernels lie
+    between the freed blocks. This must be called before the first product; values that the
+    environment has already stay.
     """
+    for name, capacity in _ONEDNN_CACHES.items():
+        os.environ.setdefault(name, capacity)
     if not sys.platform.startswith("linux"):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
