@@ -6,9 +6,13 @@ PIP := -m pip install --quiet --disable-pip-version-check
 INSTALL := $(BIN)/python $(PIP) --constraint constraints.txt
 # onnxruntime-web, which a page that translates contains; the network is needed here and not later.
 WEB_RUNTIME := $(BIN)/python -m seq2seq.export.web_runtime data/cache
-# For example https://download.pytorch.org/whl/cpu, which has no CUDA libraries.
-TORCH_INDEX ?=
-TORCH_OPTIONS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+# Without an NVIDIA GPU, torch's CPU build saves gigabytes of CUDA libraries; its index may be blocked.
+CPU_INDEX := https://download.pytorch.org/whl/cpu
+ANSWERS := import sys, urllib.request as request; request.urlopen(sys.argv[1], timeout=5)
+TORCH_INDEX ?= $(shell command -v nvidia-smi >/dev/null || \
+	{ $(PYTHON) -c '$(ANSWERS)' $(CPU_INDEX)/torch/ 2>/dev/null && echo $(CPU_INDEX); })
+INSTALL_TORCH = index="$(TORCH_INDEX)"; \
+	echo "installing torch from $${index:-the default package index}"; $(1) $${index:+--index-url $$index}
 # The torch that test-newest installs, for example torch==2.6.
 TORCH ?= torch
 PYTEST := -m pytest --numprocesses auto --dist loadscope --no-loadscope-reorder
@@ -30,7 +34,7 @@ test-all: test  ## run the slow tests too: full trainings, kills, several proces
 
 test-newest:  ## run the tests with the newest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear .venv-newest
-	.venv-newest/bin/python $(PIP) $(TORCH_OPTIONS) $(TORCH)
+	@$(call INSTALL_TORCH,.venv-newest/bin/python $(PIP)) $(TORCH)
 	.venv-newest/bin/python $(PIP) --editable .[test]
 	OMP_NUM_THREADS=1 .venv-newest/bin/python $(PYTEST)
 
@@ -67,7 +71,7 @@ $(BIN)/python:
 
 # Torch goes first: pip takes a local build of the pinned version if there is one.
 $(VENV)/.train: $(BIN)/python pyproject.toml constraints.txt
-	$(INSTALL) $(TORCH_OPTIONS) torch
+	@$(call INSTALL_TORCH,$(INSTALL)) torch
 	$(INSTALL) --editable .
 	touch $@
 

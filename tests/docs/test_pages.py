@@ -80,6 +80,13 @@ def run_installation(workplace: Path, command: str) -> None:
         assert re.search(rf"^{extra} = \[", PYPROJECT, re.MULTILINE)
 
 
+def run_clone(workplace: Path, command: str) -> None:
+    """Compare the address with the one that the package names."""
+    address = shlex.split(command)[2]
+    assert f'Repository = "{address}"' in PYPROJECT
+    assert command.endswith(f"&& cd {Path(address).name}")
+
+
 def run_training(workplace: Path, command: str) -> None:
     arguments = quickened(shlex.split(command)[2:])
     given = {argument.partition("=")[0] for argument in arguments}
@@ -219,6 +226,7 @@ RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"pip install .*|source \.venv/bin/activate": run_installation,
     r"python train\.py .*hydra/launcher=.*": compose_sweep,
     r"python train\.py .*hparams_search=.*": run_search,
+    r"git clone .*": run_clone,
     rf"python train\.py{ARGUMENTS}": run_training,
     r"torchrun .*": run_processes,
     r"python translate\.py checkpoint=\S+": run_prompt,
@@ -226,7 +234,7 @@ RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"python -m seq2seq\.cli\.export .*format=web.*": run_page_export,
     r"python -m seq2seq\.cli\.(score|average|report|export) .*": run_command,
     r"tensorboard .*": run_tensorboard,
-    r"python benchmarks/\w+_speed\.py .*": run_measurement,
+    r"python benchmarks/(\w+_speed|joeynmt)\.py .*": run_measurement,
     r"eval .*": run_in_shell,
     r"seq2seq-serve .*": run_service,
     r"curl .*": run_curl,
