@@ -3,8 +3,15 @@ import urllib.error
 
 import pytest
 from libretranslatepy import LibreTranslateAPI
-from tiny_service import KEYS, Shouter, load_shouter, make_serve_config, running, wait_until
-from tiny_translator import SENTENCES, make_translator
+from tiny_service import (
+    KEYS,
+    Shouter,
+    ShutShouter,
+    load_shouter,
+    make_serve_config,
+    running,
+    wait_until,
+)
 
 from seq2seq.inference.sentence_splitting import split_sentences
 from seq2seq.search.config import BeamConfig, GreedyConfig
@@ -38,12 +45,6 @@ def test_a_text_gives_a_text_and_a_list_a_list(live):
     assert live.translate("ja").content == {"translatedText": "JA"}
     assert live.translate(["ja", "", "nein"]).content == {"translatedText": ["JA", "", "NEIN"]}
     assert live.translate([]).content == {"translatedText": []}
-
-
-def test_paragraphs_are_kept(live):
-    answer = live.translate("Ja. Nein.\n\n \r\nJa.\n")
-
-    assert answer.content == {"translatedText": "JA. NEIN.\n\n\r\nJA.\n"}
 
 
 def test_alternatives_follow_the_best_translation(live):
@@ -176,38 +177,6 @@ def test_a_request_chooses_the_beam_and_keeps_the_other_settings(decoding):
     ]
 
 
-def test_answers_under_load_are_those_of_the_translator():
-    translator = make_translator()
-    lines = [line for line in SENTENCES if line.strip()]
-    expected = {line: translator([line], BeamConfig(beam_size=2))[0].text for line in lines}
-    answers, sizes = [], []
-
-    def translate(batch, decoding):
-        sizes.append(len(batch))
-        return translator(batch, decoding)
-
-    def load(path):
-        return LoadedModel(("de", "en"), translate, split_sentences)
-
-    def ask(live, offset):
-        for number in range(10):
-            line = lines[(number + offset) % len(lines)]
-            answers.append((line, live.translate(line)))
-
-    with running(load=load) as live:
-        threads = [threading.Thread(target=ask, args=(live, index)) for index in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-
-    assert len(answers) == 60
-    assert [a.content for line, a in answers] == [
-        {"translatedText": expected[line]} for line, _ in answers
-    ]
-    assert max(sizes) > 1
-
-
 def test_languages_and_settings_are_libretranslates(live):
     assert live.ask("/languages").content[0] == {"code": "de", "name": "German", "targets": ["en"]}
     settings = live.ask("/frontend/settings").content
@@ -224,28 +193,18 @@ def test_a_language_without_a_name_is_named_by_its_code():
 
 
 def test_a_full_queue_is_answered_by_503_and_is_not_ready():
-    gate, entered = threading.Event(), threading.Event()
-
-    def load(path):
-        def wait(lines):
-            if lines != ["a"]:  # the first translation of a model
-                entered.set()
-                assert gate.wait(20)
-
-        return load_shouter(path)._replace(translate=Shouter(before=wait))
-
-    with running(make_serve_config(max_waiting=2), load=load) as live:
+    shut = ShutShouter()
+    with running(make_serve_config(max_waiting=2), load=shut.load) as live:
         assert live.ask("/ready").status == 200
-        threads = [threading.Thread(target=live.translate, args=("ja",))]
+        threads = [threading.Thread(target=live.translate, args=(text,)) for text in "xyz"]
         threads[0].start()
-        assert entered.wait(20)
-        for text in "bc":
-            threads.append(threading.Thread(target=live.translate, args=(text,)))
-            threads[-1].start()
+        wait_until(lambda: shut.begun)
+        for thread in threads[1:]:
+            thread.start()
         wait_until(lambda: live.service.models.num_waiting == 2)
         refused, ready, healthy = live.translate("ja"), live.ask("/ready"), live.ask("/health")
         metrics = live.ask("/metrics").content.decode()
-        gate.set()
+        shut.open()
         for thread in threads:
             thread.join(20)
 
@@ -257,16 +216,10 @@ def test_a_full_queue_is_answered_by_503_and_is_not_ready():
 
 
 def test_a_slow_translation_is_answered_by_504():
-    gate = threading.Event()
-
-    def load(path):
-        return load_shouter(path)._replace(
-            translate=Shouter(before=lambda lines: lines == ["a"] or gate.wait(20))
-        )
-
-    with running(make_serve_config(timeout=0.05), load=load) as live:
+    shut = ShutShouter()
+    with running(make_serve_config(timeout=0.05), load=shut.load) as live:
         answer = live.translate("ja")
-        gate.set()
+        shut.open()
 
     assert answer.status == 504
     assert answer.content == {"error": "the translation took too long"}

@@ -198,7 +198,7 @@ def test_lines_that_waited_too_long_are_not_translated(recorder):
     assert recorder.lines() == [["first"], ["a"]]
 
 
-def test_cancelled_requests_free_their_places_at_once(recorder):
+def test_a_cancelled_request_frees_its_places_at_once_and_is_not_translated(recorder):
     with Batcher(recorder, batch_size=1, max_waiting=2) as batcher:
         shut(recorder, batcher)
         cancelled = batcher.submit(["a", "b"], GREEDY)
@@ -209,7 +209,10 @@ def test_cancelled_requests_free_their_places_at_once(recorder):
         recorder.gate.set()
 
         assert future.result(timeout=10) == ["C", "D"]
+    with pytest.raises(CancelledError):
+        cancelled.result()
     assert batcher.num_waiting == 0
+    assert recorder.lines() == [["first"], ["c"], ["d"]]
 
 
 def test_a_request_may_be_repeated_when_it_is_overdue(recorder):
@@ -223,20 +226,6 @@ def test_a_request_may_be_repeated_when_it_is_overdue(recorder):
 
         assert other.result(timeout=10) == ["B"]
         assert repeated[0].result(timeout=10) == ["A"]
-
-
-def test_a_cancelled_request_is_not_translated(recorder):
-    with Batcher(recorder) as batcher:
-        shut(recorder, batcher)
-        future = batcher.submit(["gone", "away"], GREEDY)
-        assert future.cancel()
-        recorder.gate.set()
-
-        assert batcher.submit(["a"], GREEDY).result(10) == ["A"]
-        assert batcher.num_waiting == 0
-    with pytest.raises(CancelledError):
-        future.result()
-    assert recorder.lines() == [["first"], ["a"]]
 
 
 def test_a_request_without_lines_is_answered():

@@ -1,7 +1,5 @@
-import threading
-
 import pytest
-from tiny_service import Shouter, load_shouter, make_serve_config
+from tiny_service import Shouter, ShutShouter, load_shouter, make_serve_config, wait_until
 from tiny_translator import GREEDY
 
 from seq2seq.serving.metrics import Metrics
@@ -13,9 +11,9 @@ def make_models():
     """Return a function that makes models, which are closed at the end."""
     made = []
 
-    def make(*paths, load=load_shouter, max_waiting=50):
+    def make(*paths, load=load_shouter, max_waiting=50, metrics=None):
         config = make_serve_config(checkpoint=list(paths), max_waiting=max_waiting)
-        made.append(Models(config, load=load, metrics=Metrics()))
+        made.append(Models(config, load=load, metrics=metrics or Metrics()))
         return made[-1]
 
     yield make
@@ -42,19 +40,8 @@ def test_two_models_of_a_pair_are_refused(make_models):
         make_models("de-en", "de-en")
 
 
-def test_a_reload_replaces_all_models(make_models):
-    marks = iter("1234")
-    models = make_models(
-        "de-en",
-        "en-de",
-        load=lambda path: load_shouter(path)._replace(translate=Shouter(next(marks))),
-    )
-    before = [ask(models, pair) for pair in models.pairs]
-
-    models.reload()
-
-    assert before == ["A1", "A2"]
-    assert [ask(models, pair) for pair in models.pairs] == ["A3", "A4"]
+class PanicError(BaseException):
+    """An error of a library that is no Exception, as a panic of Rust."""
 
 
 def fails(lines, decoding):
@@ -65,31 +52,42 @@ def fails(lines, decoding):
     ("second", "error"),
     [
         (OSError("no such file"), "no such file"),
-        (ValueError("not a checkpoint"), "not a checkpoint"),
+        (PanicError("no\n session"), "no session"),
+        (StopIteration(), "StopIteration"),
         (
             LoadedModel(("de", "fr"), Shouter("new"), str.split),
-            "the service started with de-en, en-",
+            "the models now translate de-en, de-fr, but the service started with de-en, en-de; "
+            "restart it",
         ),
         (LoadedModel(("en", "de"), fails, str.split), "weights are NaN"),
     ],
 )
-def test_after_a_reload_that_failed_all_old_models_answer(make_models, caplog, second, error):
-    is_new = False
-
+def test_after_a_reload_that_failed_all_old_models_answer_until_the_next_one(
+    make_models, caplog, second, error
+):
     def load(path):
-        if is_new and path == "en-de":
-            if isinstance(second, Exception):
+        if state == "broken" and path == "en-de":
+            if isinstance(second, BaseException):
                 raise second
             return second
-        return load_shouter(path)._replace(translate=Shouter("new" if is_new else "old"))
+        return load_shouter(path)._replace(translate=Shouter(state))
 
-    models = make_models("de-en", "en-de", load=load)
-    is_new = True
+    def reload():
+        models.reload()
+        return [ask(models, pair) for pair in models.pairs]
 
-    models.reload()
+    state, metrics = "old", Metrics()
+    models = make_models("de-en", "en-de", load=load, metrics=metrics)
+    state = "broken"
+    after_failure = reload()
+    state = "new"
+    after_success = reload()
 
-    assert error in caplog.text
-    assert [ask(models, pair) for pair in models.pairs] == ["Aold", "Aold"]
+    assert (after_failure, after_success) == (["Aold", "Aold"], ["Anew", "Anew"])
+    [record] = caplog.records
+    assert record.message == f"the models were not reloaded, the old ones stay in use: {error}"
+    for result in ("failure", "success"):
+        assert f'seq2seq_reloads_total{{result="{result}"}} 1.0' in metrics.text().decode()
 
 
 def test_a_model_that_was_chosen_before_a_reload_answers_after_it(make_models):
@@ -106,26 +104,18 @@ def test_a_model_that_was_chosen_before_a_reload_answers_after_it(make_models):
 
 
 def test_models_are_ready_while_one_of_them_has_room(make_models):
-    gate, entered = threading.Event(), threading.Semaphore(0)
+    shut = ShutShouter()
+    models = make_models("de-en", "en-de", load=shut.load, max_waiting=1)
 
-    def wait(lines):
-        if lines != ["a"]:  # the first translation of a model
-            entered.release()
-            assert gate.wait(20)
-
-    models = make_models(
-        "de-en",
-        "en-de",
-        load=lambda path: load_shouter(path)._replace(translate=Shouter(before=wait)),
-        max_waiting=1,
-    )
-    are_ready = []
-    for pair in models.pairs:
+    def are_ready_with_full(pair):
+        number = len(shut.begun)
         models.submit(models[pair], ["b"], GREEDY, timeout=20)
-        assert entered.acquire(timeout=20)
+        wait_until(lambda: len(shut.begun) > number)
         models.submit(models[pair], ["c"], GREEDY, timeout=20)
-        are_ready.append(models.are_ready)
-    gate.set()
+        return models.are_ready
+
+    are_ready = [are_ready_with_full(pair) for pair in models.pairs]
+    shut.open()
 
     assert are_ready == [True, False]
 
