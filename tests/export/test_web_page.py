@@ -1,6 +1,3 @@
-import base64
-import gzip
-import hashlib
 import json
 import re
 
@@ -25,26 +22,12 @@ def block(page, name):
 
 
 @needs_web_runtime
-@pytest.mark.parametrize("tag", ["style", 'script type="module"', "script"])
-def test_policy_allows_the_scripts_and_the_style_by_their_hashes(page, tag):
+def test_policy_allows_no_other_script_style_or_request(page):
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
-    content = re.search(rf"<{tag}>(.*?)</{tag.split()[0]}>", page, re.DOTALL)[1]
 
-    digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-    assert f"'sha256-{digest}'" in policy
     assert policy.startswith("default-src 'none'")
     assert "'unsafe-inline'" not in policy
     assert "'unsafe-eval'" not in policy
-
-
-@needs_web_runtime
-def test_page_contains_the_files_of_the_folder(page, exported):
-    names = {"encoder": "encoder.onnx", "step": "step.onnx", "source": "source.spm"}
-    names |= {"target": "target.spm"}
-
-    for name, file in names.items():
-        content = gzip.decompress(base64.b64decode(block(page, f"file-{name}")))
-        assert content == (exported / file).read_bytes()
 
 
 @needs_web_runtime

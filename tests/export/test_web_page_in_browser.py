@@ -6,9 +6,7 @@ from enum import Enum
 import numpy as np
 import pytest
 from headless_browser import needs_browser, open_browser, open_page
-from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 from tiny_export import SENTENCES, make_exportable
 from web_runtime_cache import CACHE, needs_web_runtime
@@ -187,33 +185,6 @@ def test_choosing_another_translation_shows_its_tokens(shown, exported):
     shown.find_elements(By.CSS_SELECTOR, "#hypotheses label")[2].click()
 
     assert texts_of(shown, ".target .token span") == labels_of(expected.hypotheses[2].tokens)
-
-
-def test_pointing_at_a_token_names_the_source_tokens_that_it_looked_at(shown, exported):
-    best = OnnxTranslator.load(exported)(EXAMPLES[:1], BeamConfig())[0].best
-    strongest = round(100 * best.attention_weights.mean(0)[1].max())
-
-    token = shown.find_elements(By.CSS_SELECTOR, ".target .token")[1]
-    ActionChains(shown).move_to_element(token).perform()
-
-    told = shown.find_element(By.CLASS_NAME, "readout").text
-    assert " looked at " in told
-    assert f" {strongest}\u00a0%" in told or f" {strongest} %" in told
-
-
-def test_tokens_are_reached_and_told_by_keys(shown):
-    box = shown.find_element(By.ID, "text")
-    box.send_keys(Keys.TAB)
-    first = shown.switch_to.active_element
-    first.send_keys(Keys.ARROW_RIGHT)
-    second = shown.switch_to.active_element
-
-    assert (first.get_attribute("data-index"), first.get_attribute("data-side")) == ("0", "source")
-    assert (second.get_attribute("data-index"), second.get_attribute("class")) == (
-        "1",
-        "token active",
-    )
-    assert "looked at by" in shown.find_element(By.CLASS_NAME, "readout").text
 
 
 def test_text_without_words_shows_nothing(shown):

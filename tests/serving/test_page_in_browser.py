@@ -130,16 +130,6 @@ def test_a_pointer_shows_the_attention_of_each_head(page):
     assert page.find_element(By.CLASS_NAME, "readout").text == "A looked at ja 75 %, </s> 25 %"
 
 
-def test_keys_reach_every_token(page):
-    write(page, "ja", "JA")
-
-    page.execute_script("arguments[0].focus()", tokens(page, "target")[0])
-    ActionChains(page).send_keys(Keys.ARROW_RIGHT).perform()
-
-    assert page.switch_to.active_element == tokens(page, "target")[1]
-    assert page.find_element(By.CLASS_NAME, "readout").text == "</s> looked at </s> 75 %, ja 25 %"
-
-
 def test_swapping_exchanges_languages_and_texts(page):
     write(page, "ja", "JA")
 

@@ -2,24 +2,14 @@ import base64
 import hashlib
 import io
 import json
-import re
 from html.parser import HTMLParser
 
 import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from plotly.offline import get_plotlyjs
 
-from seq2seq.visualization.figures import Series, draw_chart
-from seq2seq.visualization.page import (
-    AttentionPage,
-    Cell,
-    Column,
-    Section,
-    Table,
-    render_report,
-)
+from seq2seq.visualization.page import AttentionPage, render_report
 
 SOURCE = ["\u2581Ein", "\u2581Hund", "\u2581renn", "t", "</s>"]
 TARGET = ["\u2581A", "\u2581dog", "</s>"]
@@ -182,81 +172,7 @@ def test_no_heads_are_an_error():
         page.add(**make_sentence(attention_weights=torch.zeros(0, 3, 5)))
 
 
-HOSTILE = "</script><script>window.hacked = 1</script>{{data}}\"'&"
+def test_a_lone_surrogate_of_a_report_is_replaced():
+    report = {"title": "a\udc80", "groups": [], "sections": [], "sentences": [], "maps": None}
 
-
-def make_page(text="dot"):
-    table = Table(
-        caption=text,
-        columns=[Column(text, is_numeric=False), Column("BLEU", hint=text)],
-        rows=[[Cell(text), Cell("31.5", 31.5)], [Cell("none"), Cell("-")]],
-    )
-    points = Series(0, text, x={text: [0.5]}, y=[31.5], hints=[text])
-    attention = {
-        "source_tokens": [text, "</s>"],
-        "target_tokens": [text],
-        "weights": [[[600, 400]]],
-    }
-    translations = [{"group": 0, "text": text, "attention": attention}]
-    section = Section(
-        title=text,
-        paragraphs=[text],
-        items=[text],
-        charts=[draw_chart(text, "BLEU", "points", [points])],
-        axes=[text],
-        tables=[table],
-        has_sentences=True,
-        has_maps=True,
-    )
-    validation = {"update": 1, "scores": text, "maps": [[[60, 40]]]}
-    run = {"group": 0, "name": text, "validations": [validation]}
-    sentence = {
-        "source": text,
-        "reference": text,
-        "translations": translations,
-        "numbers": {text: 1},
-    }
-    return {
-        "title": text,
-        "groups": [text],
-        "sections": [section],
-        "sentences": [sentence],
-        "maps": {"pairs": [{"source": [text, "</s>"], "target": [text]}], "runs": [run]},
-    }
-
-
-def write(page):
-    return render_report(page).decode()
-
-
-def data_of(page):
-    return json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
-
-
-def test_text_is_escaped_everywhere():
-    page = write(make_page(HOSTILE))
-
-    assert page.count("<script") == write(make_page()).count("<script")
-    assert page.count("</script>") == write(make_page()).count("</script>")
-    assert "window.hacked = 1</script>" not in page
-    assert data_of(page)["sentences"][0]["translations"][0]["text"] == HOSTILE
-    assert data_of(write(make_page("\udc80")))["sentences"][0]["source"] == "\udc80"
-
-
-def test_tables_have_captions_heads_and_values_to_sort_by():
-    page = write(make_page())
-
-    assert "<caption>dot</caption>" in page
-    assert page.count('<th scope="col"') == page.count('<th scope="row"') == 2
-    assert '<td class="number" data-value="31.5">31.5</td>' in page
-    assert '<td class="number">-</td>' in page
-
-
-def test_the_page_has_plotly_once_and_needs_nothing_else():
-    page = write(make_page())
-
-    assert page.count(get_plotlyjs()) == 1
-    assert len(page) < 6_000_000
-    own = page.replace(get_plotlyjs(), "")
-    assert re.findall(r'(?:src|href)="(?!#)', own) == []
-    assert "http" not in own.replace('http-equiv="Content-Security-Policy"', "")
+    assert b"<title>a?</title>" in render_report(report)

@@ -19,7 +19,7 @@ from seq2seq.visualization.figures import Series, draw_chart
 from seq2seq.visualization.page import Cell, Column, Section, Table, render_report
 
 pytestmark = needs_browser
-HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
+HOSTILE = "</script><script>window.hacked = 1</script>\"'><img src=x onerror='window.hacked = 1'>"
 START = "\u2581"
 SOURCE = [f"{START}Ein", f"{START}Hund", "</s>"]
 TARGET = [f"{START}A", f"{START}dog", "</s>"]
@@ -52,7 +52,7 @@ def write_and_open_page(browser, folder, page):
 
 
 def make_page(text):
-    columns = [Column("attention", is_numeric=False), Column("BLEU"), Column("Minutes")]
+    columns = [Column(text, is_numeric=False), Column("BLEU", hint=text), Column("Minutes")]
     columns += [Column(f"Measure {number}") for number in range(12)]
     rows = [
         [Cell(name), Cell("-" if bleu is None else f"{bleu:,.1f}", bleu), Cell("1", 1.0)]
@@ -69,7 +69,7 @@ def make_page(text):
     charts = [
         draw_chart("Validation BLEU", "BLEU", "lines", curves),
         draw_chart("Length", "BLEU", "bins", [bins]),
-        draw_chart("AER", "BLEU", "points", [points]),
+        draw_chart(text, "BLEU", "points", [points]),
     ]
     tokens = {"source_tokens": SOURCE, "target_tokens": TARGET}
     translations = [
@@ -77,9 +77,10 @@ def make_page(text):
         for group, (each, heads) in enumerate((("A dog", 2), (text, 1), ("Nothing", 0)))
     ]
     sections = [
-        Section(title="Results", tables=[Table(caption="Groups", columns=columns, rows=rows)]),
-        Section(title="Curves", charts=charts, axes=list(x)),
+        Section(title=text, tables=[Table(caption=text, columns=columns, rows=rows)]),
+        Section(title="Curves", paragraphs=[text], items=[text], charts=charts, axes=list(x)),
         Section(title="Translations", has_sentences=True),
+        Section(title="Maps", has_maps=True),
     ]
     sentences = [
         {
@@ -90,17 +91,19 @@ def make_page(text):
         }
         for number, each in enumerate((text, "Zwei Hunde"), start=1)
     ]
+    pair = {"source": [text, "</s>"], "target": [text]}
+    validations = [{"update": 1, "scores": text, "maps": [[[60, 40]]]}]
     return {
         "title": text,
         "groups": [text, "additive", "none"],
         "sections": sections,
         "sentences": sentences,
-        "maps": None,
+        "maps": {"pairs": [pair], "runs": [{"group": 0, "name": text, "validations": validations}]},
     }
 
 
 def names(browser):
-    return [each.text for each in browser.find_elements(By.CSS_SELECTOR, "tbody th")]
+    return [each.text for each in browser.find_elements(By.CSS_SELECTOR, "caption ~ tbody th")]
 
 
 def click_head(browser, index):
@@ -261,22 +264,6 @@ def test_pointing_at_tokens_shades_what_they_looked_at_and_what_looked_at_them(s
     assert len(tokens(browser, 3, "source")) == 0  # without attention
 
 
-def test_heads_tokens_and_sentences_can_be_chosen(show):
-    browser = show()
-
-    tokens(browser, 1, "target")[0].send_keys(Keys.ARROW_RIGHT)
-    mean = shades(browser, 1, "source")
-    browser.find_elements(By.CSS_SELECTOR, ".card .heads input")[2].click()
-    point_at(tokens(browser, 1, "target")[0])
-    head = shades(browser, 1, "source")
-    browser.find_element(By.ID, "next").click()
-
-    assert mean == pytest.approx([0.3, 0.7, 0.0], abs=0.01)
-    assert head == pytest.approx([0.5, 0.3, 0.2], abs=0.01)
-    assert browser.find_element(By.ID, "source").text == "Zwei Hunde"
-    assert not browser.find_element(By.ID, "next").is_enabled()
-
-
 def test_the_order_of_the_sentences_can_be_chosen(show):
     browser = show()
 
@@ -286,7 +273,9 @@ def test_the_order_of_the_sentences_can_be_chosen(show):
     assert listed() == ["1 (1): dot", "2 (2): Zwei Hunde"]
     browser.find_element(By.CSS_SELECTOR, "#order option:nth-child(2)").click()
     assert listed() == ["1 (0.2): Zwei Hunde", "2 (0.1): dot"]
-    assert browser.find_element(By.ID, "source").text == "Zwei Hunde"
+    browser.find_element(By.ID, "next").click()
+    assert browser.find_element(By.ID, "source").text == "dot"
+    assert not browser.find_element(By.ID, "next").is_enabled()
 
 
 @pytest.mark.parametrize("width", [1400, 400])
@@ -311,8 +300,8 @@ def test_text_is_shown_and_never_run(show):
 
     point_at(browser.find_element(By.CSS_SELECTOR, "figure:last-child .point"))
 
-    assert browser.find_element(By.TAG_NAME, "h1").text == HOSTILE
-    assert browser.find_element(By.ID, "source").text == HOSTILE
+    for place in ("h1", "h2", "caption", "li", "#source", ".map th"):
+        assert browser.find_element(By.CSS_SELECTOR, place).text == HOSTILE
     assert browser.execute_script("return window.hacked") is None
     assert browser.find_elements(By.TAG_NAME, "img") == []
 
