@@ -80,12 +80,6 @@ def test_attention_over_translations_reads_them_and_not_the_references(run):
     assert texts != [pair.reference for pair in run.pairs("test")]
 
 
-def test_configuration_and_results_are_those_of_the_run(run, config):
-    assert run.config.attention == config.attention
-    assert run.results["attention"] == "multihead"
-    assert run.translator is run.translator
-
-
 def test_run_without_gold_links_a_test_set_or_the_same_tokens_says_so(run, tmp_path):
     tiny_run(tmp_path, "training.max_updates=1", "data.test=null")
     other = load_run(tmp_path / "runs" / "tiny")
@@ -248,19 +242,6 @@ def test_intervention_translates_scores_and_keeps_the_model(run):
         run.attention().translations[0].best.attention_weights,
         uniform.references[0].best.attention_weights,
     )
-
-
-def test_intervention_that_the_model_cannot_have_is_an_error(run):
-    with pytest.raises(ValueError, match="drop_head:3: the model has no such head"):
-        run.intervene("drop_head:3")
-    with pytest.raises(ValueError, match=r"^unknown intervention 'None'; one of: uniform, "):
-        run.intervene(None)
-
-
-def test_both_heads_dropped_in_turn_change_the_scores(run):
-    found = [run.intervene(f"drop_head:{head}").perplexity for head in (1, 2)]
-
-    assert found[0] != found[1]
 
 
 def test_gold_weights_are_equal_on_the_tokens_of_the_linked_words(run):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from seq2seq.evaluation.alignment import argmax_links, diagonal_links, word_links, word_weights
+from seq2seq.evaluation.alignment import argmax_links, diagonal_links, word_weights
 
 
 def random_weights(num_heads, num_rows, num_columns):
@@ -70,22 +70,6 @@ def test_an_empty_translation_has_no_words():
 
     assert words.shape == (0, 2)
     assert argmax_links(words) == frozenset()
-
-
-def test_weights_without_heads_are_an_error():
-    with pytest.raises(ValueError, match="without heads"):
-        word_weights(torch.zeros(0, 2, 2), [0], [0], target_tokens=["a"])
-
-
-def test_word_links_are_those_of_the_highest_word_weights():
-    weights = random_weights(3, 5, 6)
-    words = {"source_words": [0, 0, 1, 2, 2], "target_words": [0, 1, 1, 2]}
-    labels = ["a", "b", ".", "c"]
-
-    links = word_links(weights, **words, target_tokens=labels)
-
-    assert links == argmax_links(word_weights(weights, **words, target_tokens=labels))
-    assert {target for _, target in links} == {0, 1, 2}
 
 
 def test_each_target_word_is_linked_to_its_highest_weight_and_the_first_of_equal_ones():

@@ -32,20 +32,6 @@ def test_runs_are_sorted_by_validation_and_failed_ones_come_last(tmp_path):
     ]
 
 
-def test_every_key_that_differs_is_a_swept_key(tmp_path):
-    found = swept(write_study(tmp_path))
-
-    assert found["0-grammar-none-seed-1"] == {"attention": "none", "seed": "1"}
-    assert found["3-grammar-dot-seed-2"] == {"attention": "dot", "seed": "2"}
-
-
-def test_a_failed_job_keeps_its_swept_values(tmp_path):
-    write_run(tmp_path / "0-none", "attention=none", "seed=1", "+model=luong")
-    record_failure(tmp_path / "1-dot", "no", ["attention=dot", "seed=1", "+model=luong"])
-
-    assert swept(tmp_path) == {"0-none": {"attention": "none"}, "1-dot": {"attention": "dot"}}
-
-
 def test_keys_that_say_how_a_run_starts_are_not_swept(tmp_path):
     write_run(tmp_path / "0", "seed=1", "overwrite=true", "run_name=a")
     write_run(tmp_path / "1", "seed=2", "resume=true", "run_name=b")

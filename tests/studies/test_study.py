@@ -4,7 +4,7 @@ import os
 import shutil
 
 import pytest
-from tiny_study import REFERENCES, record_failure, write_run, write_study
+from tiny_study import record_failure, write_run, write_study
 
 from seq2seq.studies.agreement import mean_divergence
 from seq2seq.studies.runs import group_runs, read_runs
@@ -106,24 +106,6 @@ def test_failures_are_named_below_the_table(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("seeds", [(1, 1), (1, 2), (2, 1)])
-def test_a_single_run_on_a_side_is_said_to_cover_the_sentences_only(tmp_path, seeds):
-    for name, number, lines in zip(
-        ("dot", "none"), seeds, (REFERENCES, ["A runs ."] * 30), strict=True
-    ):
-        for seed in range(number):
-            path = tmp_path / f"{name}{seed}"
-            write_run(path, f"attention={name}", f"seed={seed}", translations=lines)
-
-    text, _, rows = tables(tmp_path, baseline="dot")
-
-    [none] = [line for line in text.splitlines() if line.startswith("none")]
-    assert "* " in none
-    assert text.endswith("\n* one run on a side: these sentences only, not other seeds")
-    covers = {row["attention"]: row["p_value_covers"] for row in rows}
-    assert covers == {"dot": "", "none": "these sentences only, not other seeds"}
-
-
 def test_a_seed_that_a_group_has_twice_is_warned_of(tmp_path):
     for number, (name, seed) in enumerate([("dot", 1), ("dot", 1), ("none", 1), ("none", 2)]):
         write_run(tmp_path / f"{number}", f"attention={name}", f"seed={seed}")
@@ -166,13 +148,6 @@ def test_a_report_without_interventions_removes_those_of_an_earlier_one(tmp_path
         "\nwarning: removed the old interventions.csv; interventions=... writes a new one"
     )
     assert "interventions" not in list_files(tmp_path)
-
-
-def test_an_unknown_baseline_writes_nothing(tmp_path):
-    with pytest.raises(ValueError, match="baseline=odd is not a group"):
-        tables(write_study(tmp_path), baseline="odd")
-
-    assert not (tmp_path / "groups.csv").exists()
 
 
 def test_a_full_disk_leaves_the_tables_of_before(tmp_path, monkeypatch):
