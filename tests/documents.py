@@ -50,8 +50,9 @@ class Page:
         self.text = self._path.read_text(encoding="utf-8")
 
     def commands(self) -> list[str]:
-        """Return the lines of the shell blocks, in their order."""
-        return [line for block in self.blocks("sh") for line in block.splitlines()]
+        """Return the lines of the shell blocks, in their order; one that ends in `\\` goes on."""
+        blocks = [re.sub(r" \\\n +", " ", block) for block in self.blocks("sh")]
+        return [line for block in blocks for line in block.splitlines()]
 
     def run_example(self, number: int, workplace: Path) -> None:
         """Run one of the Python blocks."""
