@@ -1,5 +1,6 @@
 """Read the commands and examples of a page, and run them with sizes that make them quick."""
 
+import importlib.util
 import os
 import re
 import runpy
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -54,13 +56,12 @@ class Page:
         blocks = [re.sub(r" \\\n +", " ", block) for block in self.blocks("sh")]
         return [line for block in blocks for line in block.splitlines()]
 
-    def run_example(self, number: int, workplace: Path) -> None:
-        """Run one of the Python blocks."""
-        self._run(self.blocks("python")[number], workplace)
-
     def run_examples(self, workplace: Path) -> None:
         """Run all Python blocks as one program."""
-        self._run("\n".join(self.blocks("python")), workplace)
+        code = compile("\n".join(self.blocks("python")), f"<{self.name}>", "exec")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(workplace)
+            exec(code, {})
 
     def num_examples(self) -> int:
         return len(self.blocks("python"))
@@ -82,16 +83,20 @@ class Page:
         blocks = re.findall(form, self.text, re.MULTILINE | re.DOTALL)
         return [textwrap.dedent(text) for _, text in blocks]
 
-    def _run(self, code: str, workplace: Path) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(workplace)
-            exec(compile(code, f"<{self.name}>", "exec"), {})
-
 
 def pages() -> dict[str, Page]:
     """Return the pages of docs/ by their paths."""
     paths = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
     return {path: Page(path) for path in paths if "_build" not in path}
+
+
+def load_script(name: str) -> ModuleType:
+    """Import a script of docs/, which stands in no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def quickened(arguments: list[str]) -> list[str]:

@@ -1,6 +1,5 @@
 """Test the estimates of docs/kernel_regression.py, its command and the figures of its page."""
 
-import importlib.util
 import re
 import runpy
 import sys
@@ -10,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
-from documents import ROOT, Page
+from documents import ROOT, Page, load_script
 from numpy.typing import NDArray
 
 SCRIPT = ROOT / "docs" / "kernel_regression.py"
@@ -18,19 +17,10 @@ PAGE = Page("docs/tutorials/kernel-regression.md")
 ERROR = re.compile(r"^.+: error \d\.\d{3}$", flags=re.MULTILINE)
 
 
-def load_script() -> ModuleType:
-    """Import the example, which stands in no package."""
-    spec = importlib.util.spec_from_file_location("kernel_regression", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(sys, "path", sys.path.copy())
-    return load_script()
+    return load_script("kernel_regression")
 
 
 def nadaraya_watson(
@@ -72,14 +62,6 @@ def test_estimates_are_those_of_the_formula(example: ModuleType, kind: str, widt
     np.testing.assert_allclose(estimate.weights.detach().numpy(), expected_weights, atol=1e-12)
 
 
-def test_leave_one_out_error_is_that_of_the_formula(example: ModuleType) -> None:
-    x, y = example.make_points()
-
-    error = example.leave_one_out_error(example.make_gaussian(is_learned=False), x, y)
-
-    assert error.item() == pytest.approx(leave_one_out_error(x.numpy(), y.numpy(), 1.0), abs=1e-12)
-
-
 def test_learned_width_is_the_best_for_points_left_out(example: ModuleType) -> None:
     x, y = example.make_points()
     attention = example.make_gaussian(is_learned=True)
@@ -94,15 +76,6 @@ def test_learned_width_is_the_best_for_points_left_out(example: ModuleType) -> N
     assert after == pytest.approx(error(learned))
     assert after < before
     assert after < min(error(0.97 * learned), error(1.03 * learned))
-
-
-def test_point_that_sees_itself_asks_for_an_ever_sharper_kernel(example: ModuleType) -> None:
-    x, y = (points.numpy() for points in example.make_points())
-
-    seen = [nadaraya_watson(x, x, y, width)[0] for width in (1, 3, 10, 30, 100, 300)]
-
-    errors = [float(np.mean((estimates - y) ** 2)) for estimates in seen]
-    assert errors == sorted(errors, reverse=True)
 
 
 def test_each_estimate_is_drawn_above_its_weights(example: ModuleType) -> None:

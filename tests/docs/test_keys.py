@@ -1,10 +1,9 @@
 """The reference of all keys describes each key of each command."""
 
-import importlib.util
 import re
-from pathlib import Path
 
 import pytest
+from documents import load_script
 
 from seq2seq.checks import field_types
 from seq2seq.cli.score import ScoreConfig
@@ -12,7 +11,6 @@ from seq2seq.cli.translate_config import TranslateConfig
 from seq2seq.config.schema import config_groups, load_config
 from seq2seq.config.serialization import flatten_config
 
-PATH = Path(__file__).parents[2] / "docs" / "keys.py"
 ROW = re.compile(
     r"^\| `(?P<key>[^`]+)` \| (?P<values>.+?) \| (?P<default>.+?) \| "
     r"((?P<resume>yes|named|no) \| )?(?P<meaning>.*) \|$"
@@ -21,10 +19,7 @@ ROW = re.compile(
 
 @pytest.fixture(scope="module")
 def rows() -> list[re.Match[str]]:
-    spec = importlib.util.spec_from_file_location("keys", PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    lines = module.reference_of_keys().splitlines()
+    lines = load_script("keys").reference_of_keys().splitlines()
     return [found for line in lines if (found := ROW.match(line))]
 
 

@@ -93,17 +93,12 @@ for arguments in {parts!r}:
     return run(outside, "-c", runs + EXAMPLE).split("next part\n")
 
 
-def test_plugin_is_trained(printed: list[str], outside: Path) -> None:
+def test_plugin_is_trained_also_in_a_sweep_and_translates(
+    printed: list[str], outside: Path
+) -> None:
     assert (outside / "checkpoints/grammar-cosine/results.json").exists()
-    assert not (outside / "configs/attention/cosine.yaml").exists()
-
-
-def test_plugin_is_trained_in_a_sweep(printed: list[str], outside: Path) -> None:
     assert len(list(outside.glob("checkpoints/cosine/*/results.json"))) == 2
     assert list(outside.glob("checkpoints/cosine/*-cosine/results.json"))
-
-
-def test_checkpoint_is_translated_with_the_plugin(printed: list[str]) -> None:
     assert printed[-2].count("\n") == 1
 
 

@@ -30,11 +30,6 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def expected(lines: list[str] = LINES) -> list[str]:
-    found = Translator.load(RUN, device="cpu")(lines, BeamConfig(beam_size=5))
-    return [each.text for each in found]
-
-
 def run(*command: str | Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -53,7 +48,8 @@ def test_slurm_array_translates_parts_that_join_to_the_whole(
 
     run("bash", "-c", JOIN)
 
-    assert Path("my/large.en").read_text() == "".join(f"{text}\n" for text in expected())
+    expected = Translator.load(RUN, device="cpu")(LINES, BeamConfig(beam_size=5))
+    assert Path("my/large.en").read_text() == "".join(f"{each.text}\n" for each in expected)
 
 
 @pytest.mark.parametrize("script", PAGE.blocks("python"))

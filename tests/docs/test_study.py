@@ -1,23 +1,17 @@
-import importlib.util
 import json
 import re
-from pathlib import Path
 
 import pytest
+from documents import load_script
 from tiny_study import read_study, write_study
 
 from seq2seq.studies.report import study_page
 from seq2seq.visualization.page import render_report
 
-PATH = Path(__file__).parents[2] / "docs" / "study.py"
-
 
 @pytest.fixture(scope="module")
 def study():
-    spec = importlib.util.spec_from_file_location("study", PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("study")
 
 
 def test_a_kept_report_is_the_report(study, tmp_path):

@@ -1,12 +1,11 @@
 """The translator of the documentation's first page: its model, and the page in Chromium."""
 
-import importlib.util
 import itertools
 import os
 import re
-from pathlib import Path
 
 import pytest
+from documents import ROOT, load_script
 from headless_browser import needs_browser, open_browser, open_page
 from selenium.webdriver.support.ui import WebDriverWait
 from web_runtime_cache import CACHE, needs_web_runtime
@@ -17,7 +16,6 @@ from seq2seq.data.corpus import load_corpora
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.export.web_page import write_page
 
-PATH = Path(__file__).parents[2] / "docs" / "translator.py"
 NUM_SENTENCES = int(os.environ.get("PAGE_SENTENCES", "50"))
 """of the bundled test set; it has 500"""
 READY = "return main.getAttribute('aria-busy') === 'false' && !isBusy"
@@ -35,10 +33,7 @@ TRANSLATE = """const [lines, size, done] = arguments;
 
 @pytest.fixture(scope="module")
 def docs_translator():
-    spec = importlib.util.spec_from_file_location("docs_translator", PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("translator")
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +54,7 @@ def test_the_kept_model_is_small_and_knows_the_bundled_language(docs_translator,
 
 @pytest.mark.parametrize("page", ["how-to/exporting.md", "tutorials/in-the-browser.md"])
 def test_examples_are_translated_rightly(docs_translator, page):
-    [name] = re.findall(r" examples=\S+/(\w+)\.src", (PATH.parent / page).read_text())
+    [name] = re.findall(r" examples=\S+/(\w+)\.src", (ROOT / "docs" / page).read_text())
     corpus = getattr(load_corpora(load_config().data), name)
     offered = list(itertools.islice(corpus, 4))
 
@@ -70,7 +65,7 @@ def test_examples_are_translated_rightly(docs_translator, page):
 
 def test_keeping_an_export_leaves_its_float_weights_out(docs_translator, tmp_path, monkeypatch):
     monkeypatch.setattr(docs_translator, "KEPT", tmp_path / "kept")
-    original = PATH.with_suffix("")
+    original = ROOT / "docs" / "translator"
 
     docs_translator.keep(original)
 

@@ -62,10 +62,6 @@ def test_no_sentences_give_no_translations(translator):
     assert translator([]) == []
 
 
-def test_default_search_is_that_of_the_checkpoint(original, translator):
-    assert translator.decoding == original.decoding
-
-
 @pytest.mark.parametrize(
     ("decoding", "text"),
     [
