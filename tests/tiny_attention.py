@@ -17,6 +17,7 @@ from torch import Tensor
 from seq2seq.attention.base import (
     Attention,
     AttentionConfig,
+    PositionalAttention,
     attention_config_types,
     build_attention,
 )
@@ -89,6 +90,15 @@ def tiny_attention(config: AttentionConfig, *, dtype: torch.dtype = torch.float6
         config, query_size=query_size, key_size=key_size, value_size=VALUE_SIZE
     )
     return attention.to(dtype)
+
+
+class DiagonalAttention(PositionalAttention):
+    """Scores q k - (i - t)^2, with the sums q and k of the query and the key."""
+
+    def score_at(self, positions: Tensor, query: Tensor, keys: Tensor) -> Tensor:
+        distances = torch.arange(keys.shape[1], device=keys.device) - positions  # (B, T, S)
+        products = query.sum(-1, keepdim=True) * keys.sum(-1).unsqueeze(1)
+        return products - distances.square().to(products)
 
 
 class Sources(NamedTuple):

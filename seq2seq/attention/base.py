@@ -46,7 +46,7 @@ class AttentionConfig(Config, section="attention", marks=(Mark.named, Mark.model
 
 
 AttentionState = tuple[Tensor, ...]
-"""Tensors (R, ...) that a type passes from step to step; none unless it reads earlier weights."""
+"""Tensors (R, ...) that a type passes from step to step; none unless it needs earlier steps."""
 
 
 class Memory(NamedTuple):
@@ -145,7 +145,7 @@ class Attention(nn.Module, ABC):
         return self.average(weights, memory)
 
     def start(self, memory: Memory) -> AttentionState:
-        """Return the state before the first step; empty unless the type reads earlier weights."""
+        """Return the state before the first step; empty unless the type needs earlier steps."""
         return ()
 
     def step(
@@ -176,6 +176,59 @@ class Attention(nn.Module, ABC):
     @abstractmethod
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         """Score each projected key against each query: (B, T, Q), (B, S, D) -> (B, T, S)."""
+
+
+class PositionalAttention(Attention, ABC):
+    """Scores that depend on the position of the target token, counted from 0.
+
+    A type implements `score_at`. The state counts the steps of each row, so that a type needs no
+    state of its own.
+
+    Example:
+        >>> import torch
+        >>> from seq2seq.attention.base import PositionalAttention
+        >>> from seq2seq.attention.dot import DotConfig
+        >>> class DiagonalAttention(PositionalAttention):
+        ...     def score_at(self, positions, query, keys):
+        ...         source_positions = torch.arange(keys.shape[1], device=keys.device)
+        ...         return query @ keys.mT - (source_positions - positions).square()
+        >>> attention = DiagonalAttention(DotConfig(), query_size=4, key_size=4, value_size=4)
+        >>> memory = attention.prepare(torch.zeros(1, 3, 4))
+        >>> attention(torch.zeros(1, 3, 4), memory)[1].argmax(-1)
+        tensor([[[0, 1, 2]]])
+    """
+
+    @abstractmethod
+    def score_at(self, positions: Tensor, query: Tensor, keys: Tensor) -> Tensor:
+        """Score each projected key against each query, whose position is known.
+
+        Args:
+            positions: Position of the target token of each query, (B, T, 1) or (1, T, 1).
+            query: Queries, (B, T, Q).
+            keys: Projected keys, (B, S, D).
+
+        Returns:
+            Scores, (B, T, S).
+        """
+
+    def score(self, query: Tensor, keys: Tensor) -> Tensor:
+        positions = torch.arange(query.shape[1], dtype=torch.float32, device=query.device)
+        return self.score_at(positions.view(1, -1, 1), query, keys)
+
+    def start(self, memory: Memory) -> AttentionState:
+        # In single precision, like every state that an exported graph passes on.
+        return (memory.keys.new_zeros(memory.keys.shape[0], dtype=torch.float32),)
+
+    def step(
+        self, query: Tensor, memory: Memory, state: AttentionState
+    ) -> tuple[Tensor, Tensor, AttentionState]:
+        (steps,) = state
+        num_sources = memory.keys.shape[0]
+        queries = query.view(num_sources, -1, query.shape[-1])  # (B, K, Q)
+        scores = self.score_at(steps.view(num_sources, -1, 1), queries, memory.keys)
+        weights = self.normalize(scores, memory.source_mask)  # (B, K, S)
+        context, heads = self.average(weights, memory)
+        return context.flatten(0, 1), heads.transpose(1, 2).flatten(0, 1), (steps + 1,)
 
 
 _registry: Registry[AttentionConfig, type[Attention]] = Registry("attention")

@@ -1,7 +1,7 @@
 import onnx
 import pytest
 import torch
-from tiny_attention import VARIANTS
+from tiny_attention import VARIANTS, DiagonalAttention
 from tiny_export import make_exportable
 from tiny_models import FORMS
 
@@ -10,6 +10,7 @@ from seq2seq.attention.base import attention_config_types
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.export.exporting import export_model
 from seq2seq.export.graphs import write_graphs
+from seq2seq.model import seq2seq
 
 FORM_KEYS = {
     "bahdanau": ["model=bahdanau"],
@@ -70,6 +71,17 @@ def test_cases_name_every_type_normaliser_and_form():
     assert names == attention_config_types().keys()
     assert forms == {*FORMS}
     assert normalizers == {"softmax", "sparsemax", "entmax15"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+def test_score_that_sees_the_position_is_exported(monkeypatch, tmp_path, form):
+    monkeypatch.setattr(seq2seq, "build_attention", DiagonalAttention)
+    checkpoint = make_exportable(*FORM_KEYS[form])
+    assert isinstance(checkpoint.build_model().attention, DiagonalAttention)
+    save_checkpoint(tmp_path / "best.pt", checkpoint)
+
+    export_model(tmp_path, tmp_path / "exported")  # it compares the translations itself
 
 
 class ZetaAttention(AdditiveAttention):
