@@ -14,6 +14,7 @@ with imports_in_one_line():
     from seq2seq.studies.interventions import check_others
     from seq2seq.studies.runs import group_runs, is_run, read_runs
     from seq2seq.studies.study import list_files, write_tables
+    from seq2seq.visualization.paper import PaperFormat
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -31,6 +32,9 @@ class ReportConfig(Config):
     """Other attention weights to translate the test set with again: uniform, permuted,
     strongest, without_end, frozen, drop_head:N, only_head:N (heads count from 1), gold, other:seed
     and other:GROUP."""
+    format: PaperFormat | None
+    """Format of tables and figures for a paper, in the folder `paper` of the output directory; None
+    writes none."""
     plugins: list[str]
     """Python files that register the attention types of the runs."""
 
@@ -58,7 +62,10 @@ def report(config: ReportConfig) -> None:
     output = expand_home(config.output or sweeps[0], key="output")
     runs = read_runs(sweeps)
     check_others(interventions, group_runs(runs))
-    print(write_tables(runs, output, baseline=config.baseline, interventions=interventions))
+    shown = write_tables(
+        runs, output, baseline=config.baseline, interventions=interventions, paper=config.format
+    )
+    print(shown)
     print(f"\n{list_files(output)}", file=sys.stderr)
 
 

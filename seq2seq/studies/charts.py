@@ -185,7 +185,7 @@ def _agreement_table(groups: Sequence[Group], agreement: Divergences) -> Table:
         if any(mean_divergence(agreement, group, other) is not None for other in groups)
     ]
     caption = (
-        "Jensen-Shannon divergence of the attention of two runs, in bits from 0 (equal) to 1; "
+        "Jensen-Shannon divergence of the attention of two runs: bits from 0 (equal) to 1; "
         "beside its own name that of a group's seeds"
     )
     columns = [Column("Group", is_numeric=False), *(Column(group.label) for group in known)]

@@ -38,7 +38,7 @@ def learning_section(
         beside = [Column("Test AER", hint=MEASURES["aer"].hint), column("valid_bleu")]
         section.tables = [
             Table(
-                caption="Updates, from the earliest to the latest run, and scores at the end",
+                caption="Updates: from the earliest to the latest run, and scores at the end",
                 columns=[Column("Group", is_numeric=False), *map(column, names), *beside],
                 rows=[
                     [Cell(group.label), *(_moment(group, name) for name in names)]

@@ -1,11 +1,10 @@
-"""Write what a study found: leaderboard.csv, groups.csv, interventions.csv and report.html."""
+"""Write what a study found: tables in CSV, report.html, and tables and figures for a paper."""
 
 import csv
+import dataclasses
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-
-from tabulate import tabulate
 
 from seq2seq.files.atomic import whole_file
 from seq2seq.inference.interventions import Intervention
@@ -16,10 +15,11 @@ from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures, count_
 from seq2seq.studies.report import Study, study_page
 from seq2seq.studies.runs import MEASURES, StudyRun, describe_repeated_seeds, group_runs
 from seq2seq.studies.tables import IN_TERMINAL, group_table
-from seq2seq.visualization.page import render_report
+from seq2seq.visualization.page import Section, render_report
+from seq2seq.visualization.paper import PaperFormat, table_text, write_paper
 
 LEADERBOARD, GROUPS, LOSSES = "leaderboard.csv", "groups.csv", "interventions.csv"
-REPORT = "report.html"
+REPORT, PAPER = "report.html", "paper"
 _COMPARISON = (
     "baseline",
     "difference",
@@ -38,6 +38,7 @@ def write_tables(
     *,
     baseline: str | None,
     interventions: Sequence[Intervention] = (),
+    paper: PaperFormat | None = None,
 ) -> str:
     """Write leaderboard.csv, groups.csv, report.html and, with interventions, interventions.csv.
 
@@ -46,6 +47,8 @@ def write_tables(
         directory: Created if it does not exist.
         baseline: The group that the others are compared with; see `compare_with_baseline`.
         interventions: Changes of attention weights with which the test set is translated again.
+        paper: Format of a folder with every table and figure of the report, and a short table of
+            the groups; None writes no such folder.
 
     Returns:
         The table of the groups for a terminal, and what is to be known about it.
@@ -72,18 +75,17 @@ def write_tables(
     elif (directory / LOSSES).exists():  # of other tables than these
         (directory / LOSSES).unlink()
         warnings.append(f"warning: removed the old {LOSSES}; interventions=... writes a new one")
+    page = study_page(study, name=directory.resolve().name)
     with whole_file(directory / REPORT) as file:
-        file.write(render_report(study_page(study, name=directory.resolve().name)))
-    shown = "no run has results"
+        file.write(render_report(page))
+    shown, short = "no run has results", Section(title="Main measures")
     if groups:
         table = group_table(study.comparisons, IN_TERMINAL)
-        shown = tabulate(
-            [[cell.text for cell in row] for row in table.rows],
-            headers=[column.label for column in table.columns],
-            tablefmt="plain",
-            disable_numparse=True,
-            colalign=["right" if column.is_numeric else "left" for column in table.columns],
-        )
+        shown = table_text(table, "plain")
+        caption = f"{short.title}{table.caption.removeprefix('Groups')}"
+        short.tables = [dataclasses.replace(table, caption=caption)]
+    if paper is not None:
+        write_paper([*page["sections"], short], directory / PAPER, paper)
     failures = [run.outcome for run in runs if run.failure is not None]
     return "\n".join([shown, *explain_stars(study.comparisons), *failures, *warnings])
 
@@ -104,8 +106,8 @@ def find_differences(
 
 
 def list_files(directory: Path) -> str:
-    """Return the paths of the files that `write_tables` has written, one a line."""
-    paths = (directory / name for name in (LEADERBOARD, GROUPS, LOSSES, REPORT))
+    """Return the paths of what `write_tables` has written, one a line."""
+    paths = (directory / name for name in (LEADERBOARD, GROUPS, LOSSES, REPORT, PAPER))
     return "\n".join(str(path) for path in paths if path.exists())
 
 

@@ -54,7 +54,7 @@ def group_table(comparisons: Sequence[BaselineComparison], shown: Sequence[str])
         row += [spread(group, name) for name in first]
         row += _comparison(compared) if is_compared else []
         rows.append([*row, *(spread(group, name) for name in later)])
-    caption = "Groups: mean \xb1 standard deviation over the runs; click a column header to sort"
+    caption = "Groups: mean \xb1 standard deviation over the runs"
     caption = "; ".join([caption, *explain_stars(comparisons)])
     return Table(caption=caption, columns=columns, rows=rows)
 
