@@ -64,6 +64,14 @@ class ScheduleName(Enum):
     plateau = "plateau"
 
 
+class Monitor(Enum):
+    """A service that shows the curves of a run."""
+
+    tensorboard = "tensorboard"
+    wandb = "wandb"
+    mlflow = "mlflow"
+
+
 class TeacherForcingUnit(Enum):
     """Whether scheduled sampling draws for each token or once for each batch."""
 
@@ -219,6 +227,8 @@ class TrainingConfig(Config, section="training", marks=(Mark.named,)):
     """Weight of the attention to source tokens that were attended before; 0 disables this loss."""
     on_out_of_memory: OnOutOfMemory = OnOutOfMemory.stop
     """Stop, or skip the update, when the memory of a GPU is too small for a batch."""
+    monitor: Annotated[Monitor, Mark.free] = Monitor.tensorboard
+    """Service that gets the points of the curves; those of TensorBoard are always written."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)

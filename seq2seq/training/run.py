@@ -21,6 +21,7 @@ from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.distributed import Ranks, process_group
 from seq2seq.runtime.numerics import Numerics, choose_numerics, derive_seed, memory_errors_named
 from seq2seq.training.monitoring.log import RunLog
+from seq2seq.training.monitoring.trackers import check_monitor
 from seq2seq.training.preparation import prepare_in_turn
 from seq2seq.training.results import FinalScores, log_results, write_results
 from seq2seq.training.resume import (
@@ -65,6 +66,7 @@ def run_training(config: TrainConfig, path: str | Path) -> FinalScores:
         config = _with_resume_decided(config, directory, ranks)
         if ranks.is_first:
             directory.check(config)
+            check_monitor(training.monitor)
         trainer = _prepare(config, directory, numerics, ranks)
         with contextlib.closing(trainer.data.train):
             if ranks.is_first:

@@ -25,6 +25,7 @@ from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import Interrupted, StopSignals
 from seq2seq.training.monitoring.log import ProgressDisplay
 from seq2seq.training.monitoring.tensorboard import TensorBoard
+from seq2seq.training.monitoring.trackers import open_tracker
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import (
     Interval,
@@ -110,9 +111,10 @@ class Trainer:
         self._clock = time.monotonic()
         first_update = progress.update + 1
         path = self.directory.tensorboard if is_first else None
+        tracker = None if path is None else open_tracker(self.config, path)
         with (
             StopSignals() as signals,
-            TensorBoard(path, first_update=first_update) as board,
+            TensorBoard(path, first_update=first_update, tracker=tracker) as board,
             ProgressDisplay(training, progress, quiet=not is_first) as display,
         ):
             for group in self._remaining_updates():
@@ -355,6 +357,7 @@ class Trainer:
             "updater": self.updater.state(),
         }
         self.directory.save_last(self._checkpoint(state), self.progress)
+        board.tracker.send()
         ended = time.monotonic()
         self._save_due = ended + max(self._save_interval, (ended - started) / _SAVING_SHARE)
 

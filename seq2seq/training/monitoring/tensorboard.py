@@ -16,6 +16,7 @@ from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import flatten_config
 from seq2seq.files.atomic import create_file, whole_file
 from seq2seq.training.loss import perplexity
+from seq2seq.training.monitoring.trackers import Service, Tracker
 from seq2seq.training.progress import Progress
 from seq2seq.training.validation import Evaluation
 from seq2seq.visualization.plots import attention_figure, head_figure
@@ -77,14 +78,18 @@ class EventFile:
 class TensorBoard:
     """A context that writes the curves, translations and attention maps of a run."""
 
-    def __init__(self, path: Path | None, *, first_update: int) -> None:
+    def __init__(
+        self, path: Path | None, *, first_update: int, tracker: Tracker | None = None
+    ) -> None:
         """Open the curves.
 
         Args:
             path: Directory of the curves; None writes nothing, in processes that write no files.
             first_update: First update of this process. Later points, of a run that was stopped
                 after its last checkpoint, are replaced.
+            tracker: Gets the points, too.
         """
+        self.tracker = tracker or Tracker(Service())
         if path is None:
             self._file = EventFile(create_file(Path(os.devnull)))
         else:
@@ -97,6 +102,7 @@ class TensorBoard:
 
     def __exit__(self, *exception: object) -> None:
         self._file.close()
+        self.tracker.close()
 
     def flush(self) -> None:
         """Write all points, before a checkpoint with which a resumed run would not draw them."""
@@ -160,6 +166,7 @@ class TensorBoard:
     def _scalars(self, values: Mapping[str, float], update: int) -> None:
         for summary in _points(values):
             self._file.add(summary, update)
+        self.tracker.add(values, update)
 
 
 def draw_results(

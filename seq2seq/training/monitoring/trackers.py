@@ -1,0 +1,120 @@
+"""Send the points of a run's curves to a tracking service, besides the files of TensorBoard."""
+
+import importlib.util
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from seq2seq.config.schema import Monitor, TrainConfig
+from seq2seq.config.serialization import flatten_config
+from seq2seq.files.atomic import whole_file
+
+logger = logging.getLogger(__name__)
+
+
+class Service(NamedTuple):
+    """A run of a service; without arguments, nothing is sent."""
+
+    id: str = ""
+    """What the service calls the run."""
+    send: Callable[[Mapping[str, float], int], object] = lambda values, update: None
+    """Adds the points of an update, by tag."""
+    close: Callable[[], object] = lambda: None
+
+
+def _wandb(config: TrainConfig, name: str, known_id: str | None) -> Service:
+    run = importlib.import_module("wandb").init(
+        id=known_id, resume="allow", name=name, config=flatten_config(config)
+    )
+    return Service(run.id, lambda values, update: run.log(values, step=update), run.finish)
+
+
+def _mlflow(config: TrainConfig, name: str, known_id: str | None) -> Service:
+    mlflow = importlib.import_module("mlflow")
+    run = mlflow.start_run(run_id=known_id, run_name=name)
+    if known_id is None:
+        mlflow.log_params(flatten_config(config))
+    return Service(
+        run.info.run_id,
+        lambda values, update: mlflow.log_metrics(values, step=update),
+        mlflow.end_run,
+    )
+
+
+SERVICES: dict[Monitor, Callable[[TrainConfig, str, str | None], Service]] = {
+    Monitor.tensorboard: lambda config, name, known_id: Service(),
+    Monitor.wandb: _wandb,
+    Monitor.mlflow: _mlflow,
+}
+"""What begins a run of each service, or continues the known one; named like its package."""
+
+
+class Tracker:
+    """Keeps points until a checkpoint is written, so that a resumed run repeats none of them.
+
+    An error of the service ends the sending, and not the training.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._points: list[tuple[Mapping[str, float], int]] = []
+
+    def add(self, values: Mapping[str, float], update: int) -> None:
+        """Keep the points of an update."""
+        if self._service.id:
+            self._points.append((values, update))
+
+    def send(self) -> None:
+        """Send the points that were added."""
+        for point in self._points:
+            self._attempt(self._service.send, *point)
+        self._points.clear()
+
+    def close(self) -> None:
+        """End the run of the service."""
+        self._attempt(self._service.close)
+
+    def _attempt(self, call: Callable[..., object], *arguments: object) -> None:
+        try:
+            call(*arguments)
+        except Exception as error:  # any: it is the code of the service
+            logger.warning("training.monitor: no more points are sent: %s", _first_line(error))
+            self._service = Service()
+
+
+def check_monitor(monitor: Monitor) -> None:
+    """Raise ValueError if the package of a service is missing."""
+    if importlib.util.find_spec(monitor.name) is None:
+        raise ValueError(
+            f"training.monitor={monitor.name} needs the package {monitor.name}; run: pip install "
+            f"'attention-seq2seq[{monitor.name}]'"
+        )
+
+
+def open_tracker(config: TrainConfig, directory: Path) -> Tracker:
+    """Begin a run of the service, or continue the one whose id is known.
+
+    Args:
+        config: The configuration of the run.
+        directory: Directory of the curves, in that of the run; it keeps the id.
+
+    Raises:
+        ValueError: The service refuses it.
+    """
+    monitor = config.training.monitor
+    path = directory / f"{monitor.name}.id"
+    known_id = path.read_text(encoding="utf-8") if path.exists() else None
+    try:
+        service = SERVICES[monitor](config, directory.parent.name, known_id)
+    except Exception as error:  # any, as above
+        raise ValueError(f"training.monitor={monitor.name}: {_first_line(error)}") from error
+    if service.id:
+        directory.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as file:
+            file.write(service.id.encode())
+    return Tracker(service)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
