@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Memory
-from seq2seq.model.decoder import DecoderOutput
-from seq2seq.model.recurrence import DecoderState
+from seq2seq.model.recurrence import DecoderOutput, DecoderState
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.interface import Selectable
 
@@ -91,11 +90,11 @@ class Ensemble(nn.Module):
     def forward(
         self, source_ids: Tensor, source_mask: Tensor, previous_ids: Tensor
     ) -> DecoderOutput:
-        """Read known targets; readouts (B, T, F) and heads are concatenated over members."""
+        """Read known targets; readouts, heads and contexts are concatenated over members."""
         outputs = [member(source_ids, source_mask, previous_ids) for member in self.members]
+        readouts, weights, contexts = zip(*outputs, strict=True)
         return DecoderOutput(
-            torch.cat([output.readouts for output in outputs], dim=-1),
-            torch.cat([output.attention_weights for output in outputs], dim=1),
+            torch.cat(readouts, -1), torch.cat(weights, 1), torch.cat(contexts, -1)
         )
 
     def logits(self, readouts: Tensor) -> Tensor:

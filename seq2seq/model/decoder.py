@@ -12,12 +12,14 @@ from seq2seq.attention.base import Attention, Memory
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.model.config import DecoderConfig, DropoutMode
 from seq2seq.model.recurrence import (
+    DecoderOutput,
     DecoderState,
     DropoutFactors,
     Readout,
     RecurrenceStep,
     build_recurrence,
     drop,
+    join_steps,
     over_steps,
 )
 from seq2seq.special_tokens import NEVER_PREDICTED
@@ -29,13 +31,6 @@ class DecoderStep(NamedTuple):
     logits: Tensor  # (R, V)
     state: DecoderState
     attention_weights: Tensor  # (R, N, S)
-
-
-class DecoderOutput(NamedTuple):
-    """Result for a whole target; `AttnDecoderRNN.logits` turns the readouts into logits."""
-
-    readouts: Tensor  # (B, T, F), after dropout if the state has its factors
-    attention_weights: Tensor  # (B, N, T, S)
 
 
 class TiedOutput(nn.Linear):
@@ -108,11 +103,11 @@ class AttnDecoderRNN(nn.Module):
             memory: Memory of B sentences; R is a multiple of B, and the rows of a sentence are
                 adjacent.
         """
-        readout, state, weights = self._step(state, previous_ids, memory)
-        return DecoderStep(self.logits(readout), state, weights)
+        output, state = self._step(state, previous_ids, memory)
+        return DecoderStep(self.logits(output.readouts), state, output.attention_weights)
 
     def forward(self, previous_ids: Tensor, state: DecoderState, memory: Memory) -> DecoderOutput:
-        """Compute the readouts of a known target, feeding the true previous tokens.
+        """Read a known target, feeding the true previous tokens.
 
         Args:
             previous_ids: BOS, then the target without EOS, (B, T).
@@ -120,13 +115,14 @@ class AttnDecoderRNN(nn.Module):
             memory: Memory of the same B sentences.
         """
         embedded = self._embed(previous_ids, state)  # (B, T, E)
-        readouts, weights = self.recurrence.run(embedded, state, memory, self.readout)
-        return DecoderOutput(drop(readouts, over_steps(state.dropout.readout)), weights)
+        output = self.recurrence.run(embedded, state, memory, self.readout)
+        factors = over_steps(state.dropout.readout)
+        return output._replace(readouts=drop(output.readouts, factors))
 
     def sample_forward(
         self, previous_ids: Tensor, state: DecoderState, memory: Memory, *, forced_mask: Tensor
     ) -> DecoderOutput:
-        """Compute the readouts of a target, feeding some of the model's own best tokens.
+        """Read a target, feeding some of the model's own best tokens.
 
         Scheduled sampling (Bengio et al. 2015, 2.4). The first step always reads BOS. A predicted
         token is the one that greedy search would take, so never PAD or BOS.
@@ -137,20 +133,18 @@ class AttnDecoderRNN(nn.Module):
             memory: As in `forward`.
             forced_mask: (B, T) bool; True feeds the true token, False the predicted one.
         """
-        readouts: list[Tensor] = []
-        weights_of_steps: list[Tensor] = []
+        outputs: list[DecoderOutput] = []
         fed_ids = previous_ids[:, 0]
         for step, forced in enumerate(forced_mask.unbind(1)):
             if step > 0:
                 with torch.no_grad():
-                    logits = self.logits(readouts[-1])
+                    logits = self.logits(outputs[-1].readouts)
                     logits[:, NEVER_PREDICTED].fill_(-torch.inf)
                     predicted_ids = logits.argmax(-1)
                 fed_ids = torch.where(forced, previous_ids[:, step], predicted_ids)
-            readout, state, step_weights = self._step(state, fed_ids, memory)
-            readouts.append(readout)
-            weights_of_steps.append(step_weights)
-        return DecoderOutput(torch.stack(readouts, dim=1), torch.stack(weights_of_steps, dim=2))
+            output, state = self._step(state, fed_ids, memory)
+            outputs.append(output)
+        return join_steps(outputs)
 
     def logits(self, readouts: Tensor) -> Tensor:
         """Turn readouts (..., F) into logits (..., V)."""
@@ -183,13 +177,13 @@ class AttnDecoderRNN(nn.Module):
 
     def _step(
         self, state: DecoderState, previous_ids: Tensor, memory: Memory
-    ) -> tuple[Tensor, DecoderState, Tensor]:
-        """Return the readout (R, F), the new state and the weights (R, N, S) of a step."""
+    ) -> tuple[DecoderOutput, DecoderState]:
+        """Return the output of a step, without the axis T, and the new state."""
         embedded = self._embed(previous_ids.unsqueeze(1), state).squeeze(1)
-        output: RecurrenceStep = self.recurrence(self.recurrence.project(embedded), state, memory)
-        top = self.recurrence.top(output.hidden)
-        factors = state.dropout
-        readout, past = self.readout.step(top, output.context, embedded, state.past, factors.hidden)
+        step: RecurrenceStep = self.recurrence(self.recurrence.project(embedded), state, memory)
+        top, factors = self.recurrence.top(step.hidden), state.dropout
+        readout, past = self.readout.step(top, step.context, embedded, state.past, factors.hidden)
         feedback = self.recurrence.feedback(readout)
-        new_state = DecoderState(output.hidden, feedback, past, output.attended, factors)
-        return drop(readout, factors.readout), new_state, output.attention_weights
+        after = DecoderState(step.hidden, feedback, past, step.attended, factors)
+        dropped = drop(readout, factors.readout)
+        return DecoderOutput(dropped, step.attention_weights, step.context), after

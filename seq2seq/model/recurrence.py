@@ -149,6 +149,22 @@ class RecurrenceStep(NamedTuple):
     attended: AttentionState
 
 
+class DecoderOutput(NamedTuple):
+    """Result for a whole target; `AttnDecoderRNN.logits` turns the readouts into logits."""
+
+    readouts: Tensor  # (B, T, F), after dropout if the state has its factors
+    attention_weights: Tensor  # (B, N, T, S)
+    contexts: Tensor  # (B, T, C)
+
+
+def join_steps(outputs: Sequence[DecoderOutput]) -> DecoderOutput:
+    """Join the outputs of successive steps, which lack the axis T."""
+    readouts, weights, contexts = zip(*outputs, strict=True)
+    return DecoderOutput(
+        torch.stack(readouts, 1), torch.stack(weights, 2), torch.stack(contexts, 1)
+    )
+
+
 class Recurrence(nn.Module, ABC):
     """GRU layers and attention in one order; the part of the decoder before the readout.
 
@@ -187,8 +203,8 @@ class Recurrence(nn.Module, ABC):
 
     def run(
         self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
-    ) -> tuple[Tensor, Tensor]:
-        """Compute the readouts of a known target.
+    ) -> DecoderOutput:
+        """Read a known target.
 
         No step depends on a readout here; one call after the loop computes all readouts.
 
@@ -197,9 +213,6 @@ class Recurrence(nn.Module, ABC):
             state: State before the first step.
             memory: Memory of the same B sentences.
             readout: The decoder's readout.
-
-        Returns:
-            Readouts (B, T, F) and attention weights (B, N, T, S).
         """
         outputs: list[RecurrenceStep] = []
         projected = self.project(embedded)  # (B, T, 3H)
@@ -208,8 +221,9 @@ class Recurrence(nn.Module, ABC):
             state = state._replace(hidden=outputs[-1].hidden, attended=outputs[-1].attended)
         weights = torch.stack([output.attention_weights for output in outputs], dim=2)
         top = torch.stack([self.top(output.hidden) for output in outputs], dim=1)
-        context = torch.stack([output.context for output in outputs], dim=1)
-        return readout(top, context, embedded, state.dropout.hidden), weights
+        contexts = torch.stack([output.context for output in outputs], dim=1)
+        readouts = readout(top, contexts, embedded, state.dropout.hidden)
+        return DecoderOutput(readouts, weights, contexts)
 
     def feedback(self, readout: Tensor) -> Tensor:
         """Return the part of a readout (R, F) that the next step reads: none of it, (R, 0)."""
@@ -277,12 +291,12 @@ class LuongRecurrence(Recurrence):
 
     def run(
         self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
-    ) -> tuple[Tensor, Tensor]:
-        """Compute the readouts of a known target, as `Recurrence.run` does."""
-        projected = self.project(embedded)
-        top = self._unroll(projected, state)
-        context, weights = self._attend_at_once(top, memory)
-        return readout(top, context, embedded, state.dropout.hidden), weights
+    ) -> DecoderOutput:
+        """Read a known target, as `Recurrence.run` does."""
+        top = self._unroll(self.project(embedded), state)
+        contexts, weights = self._attend_at_once(top, memory)
+        readouts = readout(top, contexts, embedded, state.dropout.hidden)
+        return DecoderOutput(readouts, weights, contexts)
 
     def _unroll(self, projected: Tensor, state: DecoderState) -> Tensor:
         """Return the outputs of the layers over a known target, (B, T, 3H) -> (B, T, H)."""
@@ -315,18 +329,17 @@ class InputFeedingRecurrence(LuongRecurrence):
 
     def run(
         self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
-    ) -> tuple[Tensor, Tensor]:
-        """Compute the readouts of a known target in the loop, since each step reads the last."""
-        readouts, weights = [], []
+    ) -> DecoderOutput:
+        """Read a known target with the readouts in the loop, since each step reads the last."""
+        outputs: list[DecoderOutput] = []
         steps = zip(embedded.unbind(1), self.project(embedded).unbind(1), strict=True)
         for embedded_step, projected_step in steps:
             output = self(projected_step, state, memory)
             top, dropout = self.top(output.hidden), state.dropout
             fed, past = readout.step(top, output.context, embedded_step, state.past, dropout.hidden)
             state = DecoderState(output.hidden, fed, past, output.attended, dropout)
-            readouts.append(fed)
-            weights.append(output.attention_weights)
-        return torch.stack(readouts, dim=1), torch.stack(weights, dim=2)
+            outputs.append(DecoderOutput(fed, output.attention_weights, output.context))
+        return join_steps(outputs)
 
     def feedback(self, readout: Tensor) -> Tensor:
         """Return the part of a readout (R, F) that the next step reads: all of it."""

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from seq2seq.attention.base import AttentionConfig, Memory, build_attention
 from seq2seq.model.config import Bridge, ModelConfig, TiedEmbeddings
-from seq2seq.model.decoder import AttnDecoderRNN, DecoderOutput, TiedOutput
+from seq2seq.model.decoder import AttnDecoderRNN, TiedOutput
 from seq2seq.model.encoder import Encoder
 from seq2seq.model.gru import GRUCell
-from seq2seq.model.recurrence import DecoderState
+from seq2seq.model.recurrence import DecoderOutput, DecoderState
 from seq2seq.special_tokens import PAD
 
 OTHER_IDS = (
@@ -98,7 +98,7 @@ class Seq2Seq(nn.Module):
         previous_ids: Tensor,
         forced_mask: Tensor | None = None,
     ) -> DecoderOutput:
-        """Compute the readouts of known targets.
+        """Read known targets.
 
         Args:
             source_ids: Source token ids, (B, S).

@@ -1,6 +1,6 @@
 """Compute the training losses: smoothed cross-entropy, guided attention, coverage and R-Drop."""
 
-# B batch, N heads, T target length, S source length, V vocabulary, M real tokens of the batch
+# B batch, N heads, T target length, S source length, F readout, M real target tokens of the batch
 
 import math
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from torch.nn import functional
 from seq2seq.config.schema import TrainingConfig
 from seq2seq.data.batching import Batch
 from seq2seq.kernels.vocabulary_loss import token_divergence, vocabulary_loss
+from seq2seq.model.recurrence import DecoderOutput
 from seq2seq.model.seq2seq import Seq2Seq
 
 _MIN_WEIGHT = 1e-20
@@ -32,24 +33,22 @@ class Term(NamedTuple):
         return Term(total, total.new_full((), num_tokens))
 
 
-class SequenceLoss(NamedTuple):
-    """The cross-entropy of a batch, summed over its M real target tokens including EOS, in nats."""
+class Decoded(NamedTuple):
+    """A batch and all that the decoder computed for it; an auxiliary loss may read every part."""
 
-    smoothed: Tensor
-    """With label smoothing."""
-    cross_entropy: Tensor
-    """Without label smoothing, detached."""
+    model: Seq2Seq
+    batch: Batch
+    output: DecoderOutput
+    """For padding too."""
     readouts: Tensor
     """The inputs of the output layer for each real target token, (M, F)."""
-    attention_weights: Tensor
-    """(B, N, T, S)."""
 
 
 class AuxiliaryLoss(NamedTuple):
     """A loss that is added to the cross-entropy, if its weight is not 0."""
 
     weight: Callable[[TrainingConfig], float]
-    compute: Callable[[Seq2Seq, Batch, SequenceLoss], Term]
+    compute: Callable[[Decoded], Term]
 
 
 class TrainingLoss(NamedTuple):
@@ -79,52 +78,30 @@ def training_loss(
         model: The model.
         batch: Sources, targets and, for guided attention, the guide.
         config: Label smoothing and the weights of the auxiliary losses.
-        forced_mask: (B, T) bool; see `sequence_loss`.
+        forced_mask: (B, T) bool; True feeds the true previous token, False the predicted one. None
+            feeds every true token.
     """
     num_passes = 1
     if config.r_drop > 0:
         num_passes, batch = 2, repeat_rows(batch)
         forced_mask = None if forced_mask is None else forced_mask.repeat(2, 1)
-    loss = sequence_loss(
-        model, batch, label_smoothing=config.label_smoothing, forced_mask=forced_mask
-    )
-    objective = loss.smoothed
-    terms = [Term.over(loss.cross_entropy, batch.num_target_tokens)]
-    for auxiliary in AUXILIARY_LOSSES.values():
-        weight = auxiliary.weight(config)
-        if weight > 0:
-            term = auxiliary.compute(model, batch, loss)
-            objective = objective + weight * term.total
-            terms.append(term)
-    sums = torch.stack([torch.stack(term).detach() for term in terms])
-    return TrainingLoss(objective / num_passes, sums / num_passes)
-
-
-def sequence_loss(
-    model: Seq2Seq, batch: Batch, *, label_smoothing: float, forced_mask: Tensor | None = None
-) -> SequenceLoss:
-    """Compute the cross-entropy of a batch.
-
-    Args:
-        model: The model.
-        batch: Sources and targets.
-        label_smoothing: Probability that is spread over the vocabulary; see `vocabulary_loss`.
-        forced_mask: (B, T) bool; True feeds the true previous token, False the predicted one. None
-            feeds every true token.
-    """
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids, forced_mask)
     # Indices instead of the mask, whose gradient would be added element by element.
     real = batch.target_places
     readouts = model.decoder.readout_dropout(output.readouts.flatten(0, 1).index_select(0, real))
-    layer = model.decoder.output
-    smoothed, cross_entropy = vocabulary_loss(
-        readouts,
-        layer.weight,
-        layer.bias,
-        batch.target_ids.flatten().index_select(0, real),
-        label_smoothing=label_smoothing,
+    decoded = Decoded(model, batch, output, readouts)
+    auxiliary = [each for each in AUXILIARY_LOSSES.values() if each.weight(config) > 0]
+    terms = [each.compute(decoded) for each in auxiliary]
+    del output, decoded  # frees memory for the logits
+    layer, true_ids = model.decoder.output, batch.target_ids.flatten().index_select(0, real)
+    objective, cross_entropy = vocabulary_loss(
+        readouts, layer.weight, layer.bias, true_ids, label_smoothing=config.label_smoothing
     )
-    return SequenceLoss(smoothed, cross_entropy, readouts, output.attention_weights)
+    for each, term in zip(auxiliary, terms, strict=True):
+        objective = objective + each.weight(config) * term.total
+    terms.insert(0, Term.over(cross_entropy, batch.num_target_tokens))
+    sums = torch.stack([torch.stack(term).detach() for term in terms])
+    return TrainingLoss(objective / num_passes, sums / num_passes)
 
 
 def repeat_rows(batch: Batch) -> Batch:
@@ -175,20 +152,21 @@ def coverage_loss(weights: Tensor, target_mask: Tensor) -> Tensor:
     return torch.minimum(means, covered).sum(dim=-1).masked_fill(~target_mask, 0).sum()
 
 
-def _guided_term(model: Seq2Seq, batch: Batch, loss: SequenceLoss) -> Term:
-    assert batch.guide is not None, "guided attention needs the links of the training data"
-    return guided_loss(loss.attention_weights, batch.guide)
+def _guided_term(decoded: Decoded) -> Term:
+    guide = decoded.batch.guide
+    assert guide is not None, "guided attention needs the links of the training data"
+    return guided_loss(decoded.output.attention_weights, guide)
 
 
-def _divergence_term(model: Seq2Seq, batch: Batch, loss: SequenceLoss) -> Term:
-    layer = model.decoder.output
-    total = token_divergence(loss.readouts, layer.weight, layer.bias)
-    return Term.over(total, batch.num_target_tokens // 2)  # the tokens of one pass
+def _divergence_term(decoded: Decoded) -> Term:
+    layer = decoded.model.decoder.output
+    total = token_divergence(decoded.readouts, layer.weight, layer.bias)
+    return Term.over(total, decoded.batch.num_target_tokens // 2)  # the tokens of one pass
 
 
-def _coverage_term(model: Seq2Seq, batch: Batch, loss: SequenceLoss) -> Term:
-    total = coverage_loss(loss.attention_weights, batch.target_mask)
-    return Term.over(total, batch.num_target_tokens)
+def _coverage_term(decoded: Decoded) -> Term:
+    total = coverage_loss(decoded.output.attention_weights, decoded.batch.target_mask)
+    return Term.over(total, decoded.batch.num_target_tokens)
 
 
 AUXILIARY_LOSSES = {

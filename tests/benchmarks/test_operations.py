@@ -11,7 +11,7 @@ from seq2seq.data.batching import Batch
 from seq2seq.kernels.products import Kernels, use_kernels
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.numerics import Numerics
-from seq2seq.training.loss import sequence_loss
+from seq2seq.training.loss import training_loss
 
 NUM_SENTENCES, SOURCE_LENGTH, TARGET_LENGTH, VOCABULARY = 3, 6, 5, 40
 
@@ -42,7 +42,7 @@ def test_formula_agrees_with_counted_products(attention, batch):
     model = build_model(config, **sizes)
 
     with FlopCounterMode(display=False) as counter:
-        sequence_loss(model, batch, label_smoothing=0.1).smoothed.backward()
+        training_loss(model, batch, config.training).objective.backward()
 
     counted = counter.get_total_flops() / batch.target_mask.sum()
     assert count_operations(model, batch) == pytest.approx(float(counted), rel=0.05)

@@ -7,7 +7,7 @@ from tiny_training import tiny_config, tiny_numerics
 from benchmarks.plain_loop import PlainUpdater, plain_loss
 from seq2seq.config.schema import build_model
 from seq2seq.data.batching import collate
-from seq2seq.training.loss import sequence_loss
+from seq2seq.training.loss import training_loss
 from seq2seq.training.preparation import prepare_data
 
 
@@ -27,10 +27,10 @@ def model(config):
     return build_model(config, source_vocabulary_size=9, target_vocabulary_size=9)
 
 
-def test_loss_is_that_of_training(model, batch):
-    loss = plain_loss(model, batch, label_smoothing=0.1)
+def test_loss_is_that_of_training(config, model, batch):
+    loss = plain_loss(model, batch, label_smoothing=config.training.label_smoothing)
 
-    expected = sequence_loss(model, batch, label_smoothing=0.1).smoothed
+    expected = training_loss(model, batch, config.training).objective
     torch.testing.assert_close(loss, expected)
 
 

@@ -12,13 +12,15 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
 from seq2seq.attention.base import attention_config_types
+from seq2seq.config.schema import load_config
 from seq2seq.data.batching import Batch
 from seq2seq.model.config import Bridge
 from seq2seq.special_tokens import BOS, PAD
-from seq2seq.training.loss import sequence_loss
+from seq2seq.training.loss import training_loss
 
 # B=2: so few rows that the gradients of all matrices that a step multiplies by wait for its loop
 SMOOTHING = 0.1
+CONFIG = load_config(f"training.label_smoothing={SMOOTHING}").training
 BUILDS = {
     "plain": {},
     "two layers": {"num_layers": 2},
@@ -73,10 +75,8 @@ def batch_of_two():
 
 
 def fast_loss(model, batch, forced_mask=None):
-    loss = sequence_loss(
-        model, Batch(*batch, torch.arange(2)), label_smoothing=SMOOTHING, forced_mask=forced_mask
-    )
-    return loss.smoothed
+    rows = torch.arange(len(batch.source_ids))
+    return training_loss(model, Batch(*batch, rows), CONFIG, forced_mask=forced_mask).objective
 
 
 def plain_loss(model, batch, forced_mask=None):
@@ -191,7 +191,7 @@ def test_accumulated_batches_have_the_sum_of_their_gradients(form):
     single = [batch.row(row) for row in range(2)]
 
     for each in single:
-        sequence_loss(model, Batch(*each, torch.arange(1)), label_smoothing=SMOOTHING)[0].backward()
+        fast_loss(model, each).backward()
 
     found = {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
     expected = gradients_of(fast_loss(model, batch), model)

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 from tiny_attention import attention_config
-from tiny_models import TinyBatch, gradients_of, tiny_batch, tiny_model
+from tiny_models import TinyBatch, every_form, gradients_of, tiny_batch, tiny_model
 from torch import Tensor
 from torch.nn import functional
 
@@ -11,25 +11,38 @@ from seq2seq.config.schema import load_config
 from seq2seq.data.batching import Batch
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.training.loss import (
-    SequenceLoss,
+    AUXILIARY_LOSSES,
+    AuxiliaryLoss,
+    Decoded,
     Term,
+    TrainingLoss,
     coverage_loss,
     guided_loss,
     loss_names,
     perplexity,
     repeat_rows,
-    sequence_loss,
     training_loss,
 )
 
 
-def loss_of(model: Seq2Seq, batch: TinyBatch, *, label_smoothing: float = 0.0) -> SequenceLoss:
+def loss_of(
+    model: Seq2Seq,
+    batch: TinyBatch,
+    *,
+    label_smoothing: float = 0.0,
+    forced_mask: Tensor | None = None,
+) -> TrainingLoss:
     rows = torch.arange(batch.source_ids.shape[0])
-    return sequence_loss(model, Batch(*batch, rows), label_smoothing=label_smoothing)
+    config = load_config(f"training.label_smoothing={label_smoothing}").training
+    return training_loss(model, Batch(*batch, rows), config, forced_mask=forced_mask)
+
+
+def weights_of(model: Seq2Seq, batch: TinyBatch) -> Tensor:
+    return model(batch.source_ids, batch.source_mask, batch.previous_ids).attention_weights
 
 
 def guided_loss_of(model: Seq2Seq, batch: TinyBatch, guide: Tensor) -> Term:
-    return guided_loss(loss_of(model, batch).attention_weights, guide)
+    return guided_loss(weights_of(model, batch), guide)
 
 
 def tiny_guide(batch: TinyBatch) -> Tensor:
@@ -55,7 +68,7 @@ def test_both_cross_entropies_equal_those_of_torch(smoothing):
 
     readouts = model(batch.source_ids, batch.source_mask, batch.previous_ids).readouts
     logits = model.decoder.logits(readouts)[batch.target_mask]
-    for found, share in ((loss.smoothed, smoothing), (loss.cross_entropy, 0.0)):
+    for found, share in ((loss.objective, smoothing), (loss.terms[0, 0], 0.0)):
         expected = functional.cross_entropy(
             logits, batch.target_ids[batch.target_mask], label_smoothing=share, reduction="sum"
         )
@@ -67,7 +80,7 @@ def test_padding_changes_neither_loss_nor_gradients(smoothing):
     model = model_of()
 
     losses = [
-        loss_of(model, tiny_batch(extra=extra), label_smoothing=smoothing).smoothed
+        loss_of(model, tiny_batch(extra=extra), label_smoothing=smoothing).objective
         for extra in (0, 3)
     ]
 
@@ -84,10 +97,8 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_pairs(name):
     together = loss_of(model, batch, label_smoothing=0.1)
 
     alone = [loss_of(model, batch.row(i), label_smoothing=0.1) for i in range(3)]
-    torch.testing.assert_close(together.smoothed, sum(each.smoothed for each in alone))
-    torch.testing.assert_close(
-        together.cross_entropy, torch.stack([each.cross_entropy for each in alone]).sum()
-    )
+    torch.testing.assert_close(together.objective, sum(each.objective for each in alone))
+    torch.testing.assert_close(together.terms, torch.stack([each.terms for each in alone]).sum(0))
 
 
 def test_the_cross_entropy_without_smoothing_carries_no_gradient():
@@ -95,23 +106,21 @@ def test_the_cross_entropy_without_smoothing_carries_no_gradient():
 
     loss = loss_of(model, batch)
 
-    assert loss.attention_weights.shape == (3, model.attention.num_heads, 4, 5)
-    assert not loss.cross_entropy.requires_grad
+    assert loss.objective.requires_grad and not loss.terms.requires_grad
 
 
 def test_an_unforced_position_gets_the_predicted_token():
     model, batch = model_of(), tiny_batch()
-    rows = torch.arange(3)
     unforced = torch.zeros_like(batch.target_mask)
 
-    free = sequence_loss(model, Batch(*batch, rows), label_smoothing=0.0, forced_mask=unforced)
+    free = loss_of(model, batch, forced_mask=unforced).objective
 
     other = batch._replace(
         previous_ids=torch.cat((batch.previous_ids[:, :1], batch.previous_ids[:, 1:] * 0 + 5), 1)
     )
-    same = sequence_loss(model, Batch(*other, rows), label_smoothing=0.0, forced_mask=unforced)
-    assert torch.equal(free.smoothed, same.smoothed)
-    assert not torch.equal(free.smoothed, loss_of(model, batch).smoothed)
+    same = loss_of(model, other, forced_mask=unforced).objective
+    assert torch.equal(free, same)
+    assert not torch.equal(free, loss_of(model, batch).objective)
 
 
 def test_guided_loss_is_the_cross_entropy_of_the_mean_of_the_heads():
@@ -204,7 +213,7 @@ def test_guided_loss_is_finite_for_vanishing_weights(dtype):
 
 
 def coverage_loss_of(model: Seq2Seq, batch: TinyBatch) -> Tensor:
-    return coverage_loss(loss_of(model, batch).attention_weights, batch.target_mask)
+    return coverage_loss(weights_of(model, batch), batch.target_mask)
 
 
 def repeated_attention(weights: Tensor, target_mask: Tensor) -> float:
@@ -253,17 +262,16 @@ def test_an_auxiliary_loss_is_added_with_its_weight(key, free):
 
     found = training_loss(model, read, config, forced_mask=forced_mask)
 
-    loss = sequence_loss(
-        model, read, label_smoothing=config.label_smoothing, forced_mask=forced_mask
-    )
-    weights, num_tokens = loss.attention_weights, batch.target_mask.sum().double()
+    alone = loss_of(model, batch, label_smoothing=config.label_smoothing, forced_mask=forced_mask)
+    weights = model(*batch[:3], forced_mask).attention_weights
+    num_tokens = batch.target_mask.sum().double()
     terms = {
         "guided_attention.weight": guided_loss(weights, read.guide),
         "coverage_loss": Term(coverage_loss(weights, batch.target_mask), num_tokens),
     }
     total, count = terms[key]
-    torch.testing.assert_close(found.objective, loss.smoothed + 0.7 * total)
-    expected = [loss.cross_entropy.item(), num_tokens.item(), total.item(), count.item()]
+    torch.testing.assert_close(found.objective, alone.objective + 0.7 * total)
+    expected = [*alone.terms.flatten().tolist(), total.item(), count.item()]
     assert found.terms.flatten().tolist() == pytest.approx(expected, rel=1e-6)
     assert gradients_of(found.objective, model)["attention.key_projection.weight"].any()
 
@@ -278,18 +286,49 @@ def test_r_drop_averages_two_passes_and_adds_their_divergence():
 
     torch.manual_seed(5)
     twice = repeat_rows(rows)
-    loss = sequence_loss(model, twice, label_smoothing=config.label_smoothing)
-    log_p, log_q = model.decoder.output(loss.readouts).log_softmax(-1).chunk(2)
+    output, layer = model(*twice[:3]), model.decoder.output
+    readouts = model.decoder.readout_dropout(output.readouts.flatten(0, 1)[twice.target_places])
+    logits, true_ids = layer(readouts), twice.target_ids[twice.target_mask]
+    smoothed, cross_entropy = (
+        functional.cross_entropy(logits, true_ids, label_smoothing=share, reduction="sum")
+        for share in (config.label_smoothing, 0.0)
+    )
+    log_p, log_q = logits.log_softmax(-1).chunk(2)
     divergence = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum() / 2
-    coverage = coverage_loss(loss.attention_weights, twice.target_mask)
-    expected = (loss.smoothed + 0.7 * divergence + 0.3 * coverage) / 2
+    coverage = coverage_loss(output.attention_weights, twice.target_mask)
+    expected = (smoothed + 0.7 * divergence + 0.3 * coverage) / 2
     torch.testing.assert_close(found.objective, expected, check_dtype=False)
     num_tokens = batch.target_mask.sum().item()
     sums, counts = found.terms.double().T
-    means = torch.stack((loss.cross_entropy / 2, divergence, coverage / 2)) / num_tokens
+    means = torch.stack((cross_entropy / 2, divergence, coverage / 2)) / num_tokens
     torch.testing.assert_close(sums / counts, means.detach().double())
-    assert sums[0].item() == pytest.approx(loss.cross_entropy.item() / 2)
+    assert sums[0].item() == pytest.approx(cross_entropy.item() / 2)
     assert loss_names(config) == ["loss", "r_drop_divergence", "coverage_loss"]
+
+
+@every_form
+@pytest.mark.parametrize("free", [False, True])
+def test_a_new_loss_is_one_entry_that_reads_the_contexts(form, free, monkeypatch):
+    model, batch = tiny_model(attention_config("additive"), form).eval(), tiny_batch()
+    forced_mask = torch.zeros_like(batch.target_mask) if free else None
+
+    def penalty(decoded: Decoded) -> Term:
+        norms = decoded.output.contexts.norm(dim=-1)[decoded.batch.target_mask]
+        return Term.over(norms.sum(), decoded.batch.num_target_tokens)
+
+    monkeypatch.setitem(AUXILIARY_LOSSES, "context_norm", AuxiliaryLoss(lambda _: 0.7, penalty))
+    config = load_config("training.label_smoothing=0").training
+
+    found = training_loss(model, Batch(*batch, torch.arange(3)), config, forced_mask=forced_mask)
+
+    memory, _ = model.encode(batch.source_ids, batch.source_mask)
+    weights = model(*batch[:3], forced_mask).attention_weights.squeeze(1)  # (B, T, S)
+    norms = (weights @ memory.values).norm(dim=-1)[batch.target_mask]
+    cross_entropy, total = found.terms[:, 0]
+    torch.testing.assert_close(total, norms.sum().detach(), check_dtype=False)
+    torch.testing.assert_close(found.objective, cross_entropy + 0.7 * total, check_dtype=False)
+    assert gradients_of(found.objective, model)["attention.key_projection.weight"].any()
+    assert loss_names(config) == ["loss", "context_norm"]
 
 
 def test_a_loss_beyond_floats_has_a_perplexity() -> None:
