@@ -12,7 +12,6 @@ from seq2seq.search.registry import search
 from seq2seq.special_tokens import EOS
 
 SOURCES = [[4, 5, EOS], [5, EOS], [5, 4, 4, 5, EOS], [4, EOS]]
-VOCABULARY_SIZE = 6
 
 
 @pytest.fixture
@@ -56,19 +55,6 @@ def test_search_stops_when_nothing_can_improve(config):
     search(model, *tools.pad([[4, EOS]]), config(beam_size=3, ratio=8.0))
 
     assert model.rows_stepped == [1]
-
-
-def test_finished_sentences_leave_the_batch(config):
-    model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=0)
-    settings = config(beam_size=3, ratio=2.0)
-
-    search(model, *tools.pad(SOURCES), settings)
-    together, model.rows_stepped = model.rows_stepped, []
-    for source in SOURCES:
-        search(model, *tools.pad([source]), settings)
-
-    assert together[-1] < together[1]
-    assert sum(together) == sum(model.rows_stepped)
 
 
 def test_the_first_stop_ends_when_beam_size_hypotheses_are_finished(config):

@@ -57,11 +57,3 @@ def test_the_gnmt_penalty_has_the_published_values():
     values = [config.penalty(length) for length in range(1, 6)]
 
     assert values == pytest.approx([1, 1.0969, 1.1884, 1.2754, 1.3587], abs=1e-4)
-
-
-def test_the_average_divides_by_the_length():
-    config = tools.decoding(
-        "beam", length_penalty=1.0, length_penalty_form=LengthPenaltyForm.average
-    )
-
-    assert [config.penalty(length) for length in range(1, 6)] == [1, 2, 3, 4, 5]

@@ -2,9 +2,7 @@
 
 import pytest
 import tiny_search as tools
-import torch
 
-from seq2seq.search.constraints import Constraints, build_constraints
 from seq2seq.search.registry import search
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
@@ -26,15 +24,6 @@ def model():
 
 def outputs(found):
     return [tools.with_end(hypothesis) for hypotheses in found for hypothesis in hypotheses]
-
-
-def test_without_constraints_nothing_is_computed():
-    _, mask = tools.pad(SOURCES)
-    config = tools.decoding("greedy", min_length=1)
-
-    constraints = build_constraints(config, mask, prefixes=[[]] * 4, banned=[])
-
-    assert type(constraints) is Constraints
 
 
 def test_no_translation_ends_before_its_minimum_length(decoding):
@@ -75,15 +64,6 @@ def test_an_id_outside_the_vocabulary_is_refused(decoding, model, constraints):
         search(model, *tools.pad([[4, EOS]]), decoding(), **constraints)
 
 
-def test_a_prefix_with_eos_is_the_whole_hypothesis_with_its_score(decoding, model):
-    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), decoding(), prefixes=[[6, 5, EOS]])
-
-    known = tools.score_known(model, [4, EOS], [6, 5, EOS])
-    assert tools.with_end(hypothesis) == [6, 5, EOS]
-    assert hypothesis.log_probability == pytest.approx(known.log_probability, abs=1e-4)
-    torch.testing.assert_close(hypothesis.attention_weights, known.attention_weights)
-
-
 def test_other_constraints_do_not_apply_to_prefixes(decoding, model):
     config = decoding(no_repeat_ngram=1, min_length=4, max_length_offset=4)
     source = tools.pad([[4, EOS]])
@@ -115,20 +95,6 @@ def test_the_most_probable_token_that_is_not_banned_comes_next(banned, expected)
     assert hypothesis.ids == expected
 
 
-def test_a_hypothesis_without_an_allowed_token_ends_with_a_warning(caplog):
-    model = tools.TableModel([[-9.0, 0.5, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
-    config = tools.decoding("greedy", no_repeat_ngram=1, min_length=9, max_length_offset=9)
-
-    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config)
-
-    assert tools.with_end(hypothesis) == [4, 5, 6, UNK, EOS]
-    assert hypothesis.log_probability == pytest.approx(
-        tools.score_known(model, [4, EOS], [4, 5, 6, UNK, EOS]).log_probability, abs=1e-4
-    )
-    [record] = caplog.records
-    assert record.getMessage().startswith("hypotheses that ended because no token was allowed: 1;")
-
-
 def test_ended_hypotheses_are_not_counted_in_the_warning(caplog):
     model = tools.TableModel([[-99.0, -99.0, -99.0, 1.0, 1.0]] + [[-99.0] * 4 + [1.0]] * 9)
     config = tools.decoding("sampling", num_samples=9, n_best=9, max_length_offset=4)
@@ -140,14 +106,17 @@ def test_ended_hypotheses_are_not_counted_in_the_warning(caplog):
     assert caplog.records == []
 
 
-def test_one_warning_counts_all_hypotheses_without_an_allowed_token(caplog):
+def test_hypotheses_without_an_allowed_token_end_and_are_counted_in_one_warning(caplog):
     model = tools.TableModel([[-9.0, 0.5, -9.0, -2.0, 1.0, 0.9]] * 20)
     config = tools.decoding("greedy", no_repeat_ngram=1, min_length=9, max_length_offset=9)
     prefixes = [[4, 4], [4, EOS], []]
 
     found = search(model, *tools.pad([[4, EOS]] * 3), config, prefixes=prefixes)
 
-    assert [len(hypothesis.ids) for [hypothesis] in found] == [4, 1, 3]
+    ends = [[4, 4, 5, UNK, EOS], [4, EOS], [4, 5, UNK, EOS]]
+    assert [tools.with_end(hypothesis) for [hypothesis] in found] == ends
+    known = tools.score_known(model, [4, EOS], ends[2])
+    assert found[2][0].log_probability == pytest.approx(known.log_probability, abs=1e-4)
     [record] = caplog.records
     assert record.getMessage().startswith("hypotheses that ended because no token was allowed: 2;")
 

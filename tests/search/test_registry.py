@@ -6,8 +6,8 @@ import pytest
 import tiny_search as tools
 import torch
 
-from seq2seq.search.config import DecodingConfig, EarlyStopping, GreedyConfig
-from seq2seq.search.registry import decoding_config_types, register_search, search
+from seq2seq.search.config import EarlyStopping
+from seq2seq.search.registry import search
 from seq2seq.special_tokens import EOS
 
 SEARCHES = ["greedy", "beam", "sampling"]
@@ -67,6 +67,21 @@ def test_neither_the_batch_nor_padding_changes_a_translation(model, sources, con
 
 
 @pytest.mark.parametrize("name", SEARCHES)
+def test_finished_sentences_leave_the_batch(name):
+    model = tools.FakeModel(vocabulary_size=6, seed=0)
+    sources = [[4, 5, EOS], [5, EOS], [5, 4, 4, 5, EOS], [4, EOS]]
+    config = tools.decoding(name, max_length_ratio=2.0)
+
+    search(model, *tools.pad(sources), config)
+    together, model.rows_stepped = model.rows_stepped, []
+    for source in sources:
+        search(model, *tools.pad([source]), config)
+
+    assert together[-1] < together[1]
+    assert sum(together) == sum(model.rows_stepped)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
 def test_an_empty_batch_gives_nothing(name):
     model = tools.FakeModel(vocabulary_size=7, seed=0)
     ids = torch.empty(0, 3, dtype=torch.long)
@@ -89,7 +104,7 @@ def test_nan_probabilities_are_an_error(name):
     model = tools.TableModel([[0.0, 0.0, 0.0, 0.0, torch.nan]] * 9)
 
     with pytest.raises(ValueError, match="not numbers"):
-        search(model, *tools.pad([[4, EOS]]), tools.decoding(name))
+        search(model, *tools.pad([[4, EOS]] * 5), tools.decoding(name))
 
 
 def logits(**possible):
@@ -145,15 +160,3 @@ def test_a_model_in_training_mode_is_refused():
 
     with pytest.raises(AssertionError, match="dropout"):
         search(model, *tools.pad([[4, EOS]]), tools.decoding("greedy"))
-
-
-def test_every_name_has_its_own_config_type():
-    types = decoding_config_types()
-
-    assert types["greedy"] is GreedyConfig
-    assert all(issubclass(config_type, DecodingConfig) for config_type in types.values())
-
-
-def test_a_name_that_is_taken_is_refused():
-    with pytest.raises(ValueError, match="'greedy' or its config GreedyConfig is taken"):
-        register_search(GreedyConfig)(lambda *arguments: [])

@@ -1,4 +1,4 @@
-"""A stepwise search appends what is chosen, and each sentence leaves when its hypotheses end."""
+"""Greedy search takes the most probable token, sampling draws from the distribution."""
 
 import math
 from collections import Counter
@@ -9,83 +9,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.search.constraints import Constraints
 from seq2seq.search.registry import search
-from seq2seq.search.stepwise import stable_max, stable_topk, stepwise_search
+from seq2seq.search.stepwise import stable_max, stable_topk
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
-SCRIPTED_SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, EOS]]
 SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]
 VOCABULARY_SIZE = 7
-
-
-class Script:
-    """Chooses tokens by a script: for each sentence the outputs of its hypotheses."""
-
-    def __init__(self, outputs):
-        self.width = len(outputs[0])
-        self.calls = []
-        self._outputs = outputs
-
-    def __call__(self, log_probabilities, sentences, length):
-        self.calls.append((sentences.tolist(), length))
-        tokens = torch.tensor(
-            [
-                output[length - 1] if length <= len(output) else 4
-                for sentence in sentences.tolist()
-                for output in self._outputs[sentence]
-            ]
-        )
-        return log_probabilities.gather(1, tokens[:, None]).squeeze(1), tokens
-
-
-def run(script, *, limits):
-    model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=3)
-    found = stepwise_search(
-        model,
-        *tools.pad(SCRIPTED_SOURCES),
-        Constraints(),
-        limits=limits,
-        width=script.width,
-        choose=script,
-    )
-    return model, found
-
-
-SCRIPT = [[[4, 5, EOS], [6, EOS]], [[EOS], [EOS]], [[5, 5, 5, 5], [4, EOS]]]
-
-
-def test_hypotheses_are_the_chosen_tokens_in_the_order_of_the_chooser():
-    _, found = run(Script(SCRIPT), limits=[9, 9, 4])
-
-    assert [[each.ids for each in of] for of in found] == [
-        [[4, 5], [6]],
-        [[], []],
-        [[5, 5, 5, 5], [4]],
-    ]
-    assert [[each.finished for each in of] for of in found] == [
-        [True, True],
-        [True, True],
-        [False, True],
-    ]
-
-
-def test_a_sentence_leaves_the_batch_when_all_of_its_hypotheses_have_ended():
-    script = Script(SCRIPT)
-
-    model, _ = run(script, limits=[9, 9, 4])
-
-    assert script.calls == [([0, 1, 2], 1), ([0, 2], 2), ([0, 2], 3), ([2], 4)]
-    assert model.rows_stepped == [6, 4, 4, 2]
-
-
-def test_a_hypothesis_ends_at_the_limit_of_its_sentence():
-    endless = [[[4] * 9], [[5] * 9], [[6] * 9]]
-
-    _, found = run(Script(endless), limits=[2, 5, 3])
-
-    assert [each.ids for [each] in found] == [[4] * 2, [5] * 5, [6] * 3]
-    assert not any(each.finished for [each] in found)
 
 
 @pytest.fixture
@@ -118,16 +47,6 @@ def test_each_token_is_the_most_probable_one(config, seed):
     for source, [hypothesis] in zip(SOURCES, found, strict=True):
         limit = 2 * len(source) + 3
         assert tools.with_end(hypothesis) == best_one_by_one(model, source, limit)
-
-
-def test_an_output_that_ends_at_once_is_empty_and_finished(config):
-    model = tools.TableModel([[0.0, 0.0, 0.0, 5.0, 0.0]])
-
-    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config())
-
-    assert hypothesis.ids == []
-    assert hypothesis.finished
-    assert hypothesis.attention_weights.shape == (2, 1, 2)
 
 
 def test_pad_and_bos_are_never_produced_but_unk_may_be(config):
@@ -277,6 +196,7 @@ def test_the_best_distinct_samples_are_returned_finished_ones_first():
 
     ranks = [(not hypothesis.finished, -hypothesis.score) for hypothesis in every]
     assert ranks == sorted(ranks)
+    assert all(hypothesis.score == hypothesis.log_probability for hypothesis in every)
     assert len({tuple(tools.with_end(hypothesis)) for hypothesis in every}) == len(every) < 40
     assert {hypothesis.finished for hypothesis in every} == {True, False}
     assert [hypothesis.ids for hypothesis in best] == [hypothesis.ids for hypothesis in every[:5]]
@@ -348,10 +268,3 @@ def test_max_takes_the_first_of_equal_values(num_copies, values):
 
     assert largest.tolist() == [max(row) for row in rows.tolist()]
     assert indices.tolist() == [row.index(max(row)) for row in rows.tolist()]
-
-
-@pytest.mark.parametrize("num_rows", [1, 5])
-def test_max_of_nan_is_nan(num_rows):
-    largest, _ = stable_max(torch.tensor([[0.0, math.nan, 1.0]] * num_rows))
-
-    assert largest.isnan().all()
