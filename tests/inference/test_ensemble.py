@@ -97,30 +97,6 @@ def test_an_ensemble_of_one_is_the_model():
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda decoding: decoding.name)
-def test_copies_of_a_model_find_what_it_finds(decoding):
-    model = make_members()[1]
-
-    together = search(join_models([model] * 3).eval(), *BATCH[:2], decoding)
-
-    for found, expected in zip(together, search(model, *BATCH[:2], decoding), strict=True):
-        assert [each.ids for each in found] == [each.ids for each in expected]
-        for one, other in zip(found, expected, strict=True):
-            assert one.score == pytest.approx(other.score, rel=1e-6, abs=1e-6)
-            copies = other.attention_weights.repeat(3, 1, 1)
-            torch.testing.assert_close(one.attention_weights, copies, rtol=0, atol=1e-6)
-
-
-def test_copies_of_a_model_score_a_target_as_it_does():
-    model = make_members()[1]
-
-    together = score_batch(join_models([model] * 3).eval())
-
-    for scored, expected in zip(together, score_batch(model), strict=True):
-        log_probability = expected.log_probability
-        assert scored.log_probability == pytest.approx(log_probability, rel=1e-6, abs=1e-6)
-
-
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda decoding: decoding.name)
 def test_a_found_translation_scores_the_same_when_it_is_known(decoding):
     ensemble = make_ensemble()
 

@@ -101,11 +101,6 @@ def test_a_prefix_beyond_the_length_limit_is_refused_by_its_number(translator):
         list(translator.translate(["ja"] * 3, GREEDY, batch_size=1, prefixes=prefixes))
 
 
-def test_a_missing_prefix_is_an_error(translator):
-    with pytest.raises(ValueError, match="prefixes ends before line 2, which lines has"):
-        list(translator.translate(["ja", "nein"], GREEDY, prefixes=["a"]))
-
-
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM])
 def test_no_translation_contains_the_tokens_of_a_banned_phrase(sub_words, decoding):
     tokenizer = sub_words.tokenizers.target

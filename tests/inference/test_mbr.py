@@ -4,12 +4,10 @@ from dataclasses import replace
 import pytest
 import torch
 from sacrebleu import sentence_chrf
-from tiny_translator import SENTENCES, make_translator, write_checkpoint
+from tiny_translator import SENTENCES, make_translator
 
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.inference.mbr import rank_by_utility
-from seq2seq.inference.translator import Translator
-from seq2seq.runtime.devices import Device
 from seq2seq.search.config import BeamConfig, Hypothesis, MbrConfig
 
 MBR = MbrConfig(max_length_ratio=1.0, max_length_offset=3, beam_size=6, n_best=6)
@@ -61,16 +59,6 @@ def test_neighbours_and_padding_change_no_translation():
     assert [[each.text for each in found.hypotheses] for found in together] == [
         [each.text for each in found.hypotheses] for found in alone
     ]
-
-
-def test_an_ensemble_ranks_by_its_own_probabilities(tmp_path):
-    runs = [write_checkpoint(tmp_path / name, name) for name in ("additive", "multihead")]
-    translator = Translator.load(runs, device=Device.cpu)
-
-    [mbr] = translator(["ein hund rennt"], MBR)
-
-    [beam] = translator(["ein hund rennt"], EVERY)
-    assert texts_and_scores(mbr) == by_two_loops(beam.hypotheses, MBR)
 
 
 def hypothesis(ids, probability, *, finished=True):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny_attention import VARIANTS
 from tiny_models import FORMS, tiny_batch, tiny_model, unroll
-from tiny_translator import BEAM, GREEDY, SENTENCES, make_checkpoint, write_checkpoint
+from tiny_translator import make_checkpoint, write_checkpoint
 from torch import nn
 
 from seq2seq.checkpoints.checkpoint import save_checkpoint
@@ -79,15 +79,6 @@ def test_a_layer_without_bias_and_with_a_row_of_zeros_is_quantized():
     assert (outputs[:, 1] == 0).all()
 
 
-@torch.no_grad()
-def test_the_weight_is_dequantized(layer):
-    units = layer.weight.abs().amax(-1, keepdim=True) / 127
-
-    assert (
-        (Int8Linear(layer.weight, layer.bias).weight - layer.weight).abs() <= units / 2 + 1e-7
-    ).all()
-
-
 def test_wide_layers_are_replaced_and_a_shared_embedding_stays():
     embedding = nn.Embedding(FEWEST_OUTPUTS, 5)
     output = nn.Linear(5, FEWEST_OUTPUTS)
@@ -148,22 +139,6 @@ def test_a_known_target_has_the_logits_of_its_steps(form):
 
     steps, _ = unroll(model, batch)
     torch.testing.assert_close(found, steps, atol=1e-4, rtol=1e-4)
-
-
-@pytest.mark.usefixtures("all_layers")
-@pytest.mark.parametrize("decoding", [GREEDY, BEAM])
-def test_batch_size_and_neighbours_change_no_text_in_int8(tmp_path, decoding):
-    translator = Translator.load(write_checkpoint(tmp_path / "run"), device="cpu", precision="int8")
-
-    alone = translator(SENTENCES, decoding, batch_size=1)
-    together = translator(SENTENCES[::-1], decoding, batch_size=7)[::-1]
-
-    assert any(each.text for each in alone)
-    for one, other in zip(alone, together, strict=True):
-        assert [found.text for found in one.hypotheses] == [
-            found.text for found in other.hypotheses
-        ]
-        assert one.score == pytest.approx(other.score, abs=1e-5)
 
 
 @pytest.mark.usefixtures("all_layers")

@@ -41,18 +41,6 @@ def test_a_translation_is_one_line():
     assert translation.text == "y e"
 
 
-def test_a_scored_target_is_the_only_translation():
-    weights = torch.ones(2, 3, 3)
-    scored = Hypothesis([4, 5], -4.0, -4.0, True, weights, [-1.0, -1.0, -2.0])
-
-    translation = make_translation(SOURCE, [scored], tokenizers=TOKENIZERS, texts=["y e"])
-
-    [hypothesis] = translation.hypotheses
-    assert (hypothesis.text, hypothesis.ids, hypothesis.finished) == ("y e", [4, 5], True)
-    assert hypothesis.score == hypothesis.log_probability == sum(hypothesis.token_log_probabilities)
-    assert translation.source_tokens == ["j", "a", "</s>"]
-
-
 @pytest.mark.parametrize("line", ["", " ", "\t\u3000"])
 def test_a_line_without_text_has_no_tokens(line):
     assert encode_lines(["ja", line], TOKENIZERS.source) == [SOURCE, EncodedLine(line, [])]
@@ -97,17 +85,6 @@ def test_a_target_is_as_probable_as_the_steps_that_lead_to_it(attention, form):
             torch.testing.assert_close(scored.attention_weights, weights.float(), rtol=0, atol=1e-6)
 
 
-def test_neighbours_and_padding_change_nothing_but_rounding():
-    model = tiny_model(VARIANTS["additive"], dtype=torch.float32)
-
-    together = score_batch(model, tiny_batch(extra=2))
-
-    for row, scored in enumerate(together):
-        [alone] = score_batch(model, tiny_batch().row(row))
-        assert scored.log_probability == pytest.approx(alone.log_probability, abs=1e-5)
-        torch.testing.assert_close(scored.attention_weights, alone.attention_weights)
-
-
 def test_probabilities_do_not_depend_on_how_many_are_held_at_once(monkeypatch):
     model = tiny_model(VARIANTS["dot"])
     at_once = score_batch(model, tiny_batch())
@@ -117,16 +94,6 @@ def test_probabilities_do_not_depend_on_how_many_are_held_at_once(monkeypatch):
     in_parts = score_batch(model, tiny_batch())
     for whole, part in zip(at_once, in_parts, strict=True):
         assert part.log_probability == pytest.approx(whole.log_probability, abs=1e-6)
-
-
-def test_a_target_is_a_finished_hypothesis_without_its_last_token():
-    batch = tiny_batch(extra=2)
-
-    for row, scored in enumerate(score_batch(tiny_model(VARIANTS["dot"]), batch)):
-        *ids, _ = batch.target_ids[row][batch.target_mask[row]].tolist()
-        assert (scored.ids, scored.finished) == (ids, True)
-        assert scored.score == scored.log_probability
-        assert len(scored.token_log_probabilities) == len(ids) + 1
 
 
 def test_weights_do_not_keep_the_batch_in_memory():

@@ -3,8 +3,6 @@ from itertools import count, islice
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tiny_translator import (
     BEAM,
     GREEDY,
@@ -69,15 +67,6 @@ def test_a_line_without_text_gets_an_empty_translation_without_the_model(attenti
         assert (found.text, found.score, found.finished) == ("", 0.0, True)
         assert found.attention_weights.shape == (translator.num_heads, 1, 1)
         assert translation.source_tokens == found.tokens == ["</s>"]
-
-
-@settings(max_examples=15)
-@given(lines=st.lists(st.text(max_size=12), max_size=6))
-def test_any_line_gets_one_line(translator, lines):
-    translations = list(translator.translate(lines, GREEDY, batch_size=4))
-
-    assert [translation.source for translation in translations] == lines
-    assert not any("\n" in translation.hypotheses[0].text for translation in translations)
 
 
 def test_links_join_words_of_both_sides(translator):
@@ -180,17 +169,6 @@ def test_a_list_becomes_the_list_that_translate_yields(translator):
     assert isinstance(called, list)
     assert [each.text for each in called] == [each.hypotheses[0].text for each in expected]
     assert [each.score for each in called] == [each.hypotheses[0].score for each in expected]
-
-
-def test_a_translation_has_scores_attention_and_links(translator):
-    [translation] = translator(["nein und ja"], BEAM)
-
-    best = translation.best
-    rows, columns = len(best.tokens), len(translation.source_tokens)
-    assert best is translation.hypotheses[0]
-    assert best.attention_weights.shape == (1, rows, columns)
-    assert len(best.token_log_probabilities) == rows
-    assert all(source < 3 for source, _ in translator.links(translation, best))
 
 
 def test_the_search_of_the_checkpoint_is_used_and_can_be_changed(translator):

@@ -1,9 +1,6 @@
-"""Several checkpoints as one translator: from Python, and from the command line."""
+"""Several checkpoints as one translator."""
 
 import dataclasses
-import runpy
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,8 +12,6 @@ from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device
 from seq2seq.special_tokens import BOS, EOS
-
-SCRIPT = Path(__file__).parents[2] / "translate.py"
 
 
 @pytest.fixture(scope="module")
@@ -69,30 +64,3 @@ def test_other_tokenizers_are_refused_with_both_names(runs, tmp_path):
 def test_no_checkpoint_at_all_is_refused():
     with pytest.raises(ValueError, match="no checkpoint is given"):
         Translator.load([], device=Device.cpu)
-
-
-@pytest.fixture
-def run_script(tmp_path, monkeypatch, capfd):
-    """Return what runs translate.py in this process, in an empty directory."""
-    monkeypatch.chdir(tmp_path)
-    # The script asks Hydra for whole errors; the tests after this one need them as they were.
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", [str(SCRIPT), "device=cpu", *arguments])
-        code = 0
-        try:
-            runpy.run_path(str(SCRIPT), run_name="__main__")
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
-        return code, *capfd.readouterr()
-
-    return run
-
-
-def test_the_script_takes_one_checkpoint_or_several(runs, run_script):
-    for paths, given in ((runs, f"[{runs[0]}, {runs[1]}]"), (runs[:1], runs[0])):
-        code, out, err = run_script(f"checkpoint={given}", "text=ein hund", "decoding.n_best=1")
-
-        [translation] = Translator.load(paths, device=Device.cpu).translate(["ein hund"])
-        assert (code, out) == (0, f"{translation.hypotheses[0].text}\n"), err

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_data import list_corpus, unigram_config
-from tiny_translator import BEAM, make_translator
+from tiny_translator import make_translator
 
 from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE, TokenizerPair, train_tokenizers
 from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
@@ -15,7 +15,7 @@ from seq2seq.inference.results import EncodedLine, make_translation
 from seq2seq.inference.translation import StreamCounts, attention_links
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 from seq2seq.search.config import Hypothesis
-from seq2seq.special_tokens import EOS, UNK
+from seq2seq.special_tokens import UNK
 
 SOURCE = WordTokenizer(
     ["Der", "Berg", "ist", "Hoch", ",", ".", "/"], tokenizer="moses", language="de", lowercase=False
@@ -214,18 +214,6 @@ def test_any_source_and_attention_give_words_of_the_source(source, ids, tokenize
 def test_a_model_without_attention_is_refused():
     with pytest.raises(ValueError, match="unknown_words=copy needs a model with attention"):
         UnknownWords(make_translator("none"), dictionary={}, counts=Counter())
-
-
-def test_unknown_tokens_of_a_translator_are_replaced():
-    translator = make_translator(seed=5)
-    unknown = UnknownWords(translator, dictionary={}, counts=Counter())
-
-    translations = list(translator.translate(["ein hund"], BEAM, prefixes=["xyz"]))
-
-    [translation] = translations
-    assert UNK in translation.best.ids
-    assert UNKNOWN_SURFACE not in unknown.replace(translation).text
-    assert EOS not in translation.best.ids
 
 
 def test_a_dictionary_is_read_line_by_line():

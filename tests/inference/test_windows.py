@@ -1,5 +1,3 @@
-from itertools import count, islice
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,17 +19,6 @@ def test_a_window_holds_many_batches_and_the_last_one_the_rest():
 
     assert [len(window) for window in found] == [full, full, 1]
     assert [item for window in found for item in window] == list(range(2 * full + 1))
-
-
-def test_no_items_make_no_window():
-    assert list(cut_windows([], 2)) == []
-
-
-def test_an_endless_stream_is_read_a_window_at_a_time():
-    numbers = count()
-
-    assert list(islice(cut_windows(numbers, 1), 1)) == [list(range(BATCHES_PER_WINDOW))]
-    assert next(numbers) == BATCHES_PER_WINDOW
 
 
 @given(
