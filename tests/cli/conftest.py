@@ -1,5 +1,6 @@
 import runpy
 import sys
+from functools import partial
 
 import pytest
 from tiny_training import ROOT, SMALL, corpus_overrides, write_corpus
@@ -13,24 +14,46 @@ def checkpoint(tmp_path_factory):
 
 
 @pytest.fixture
-def train(tmp_path, monkeypatch, capsys):
-    """Return what runs train.py in this process, in an empty directory."""
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    # The script asks Hydra for whole errors; the tests after this one need them as they were.
+def run(tmp_path, monkeypatch, capfd):
+    """Return what runs a command in this process and in the test's directory.
+
+    It returns the exit code and what standard output and standard error got.
+    """
+    monkeypatch.chdir(tmp_path)
+    # The scripts ask Hydra for whole errors; the tests after this one need them as they were.
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
 
-    def run(*arguments: str) -> tuple[int, str, str]:
+    def run_command(main, *arguments):
         monkeypatch.setattr(sys, "argv", [str(ROOT / "train.py"), *arguments])
         code = 0
         try:
-            runpy.run_path(str(ROOT / "train.py"), run_name="__main__")
+            main()
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
-        out, err = capsys.readouterr()
-        return code, out, err
+        return code, *capfd.readouterr()
 
-    return run
+    return run_command
+
+
+@pytest.fixture
+def refusal(run):
+    """Return what runs a command that must refuse its arguments, and returns the line it writes."""
+
+    def refused(main, *arguments):
+        code, out, err = run(main, *arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1), err
+        assert err.startswith("error: ")
+        return err.removeprefix("error: ").removesuffix("\n")
+
+    return refused
+
+
+@pytest.fixture
+def train(run, tmp_path, monkeypatch):
+    """Return what runs train.py in this process, in an empty directory."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return partial(run, partial(runpy.run_path, str(ROOT / "train.py"), run_name="__main__"))
 
 
 @pytest.fixture

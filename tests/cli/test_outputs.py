@@ -25,18 +25,6 @@ def opened(path, key="output"):
         yield file
 
 
-def test_a_file_gets_its_name_only_when_it_is_complete(tmp_path):
-    path = tmp_path / "out.txt"
-
-    with opened(str(path)) as file:
-        file.write(b"a\n")
-        file.flush()
-        assert not path.exists()
-
-    assert [each.name for each in tmp_path.iterdir()] == ["out.txt"]
-    assert path.read_bytes() == b"a\n"
-
-
 def test_the_target_of_a_link_is_replaced_and_the_link_kept(tmp_path):
     (tmp_path / "out.txt").write_bytes(b"before")
     (tmp_path / "link").symlink_to("out.txt")
@@ -106,11 +94,6 @@ def test_a_closed_pipe_is_not_an_error(tmp_path):
         after = write(file, b"b\n")
 
     assert (before, after) == (True, False)
-
-
-def test_no_path_means_standard_output(capfdbinary):
-    with opened(None) as file:
-        assert file is sys.stdout.buffer
 
 
 def test_closed_standard_output_is_an_error_with_the_way_out(monkeypatch):

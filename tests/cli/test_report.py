@@ -1,7 +1,5 @@
 import csv
-import sys
 
-import pytest
 from tiny_study import write_run, write_study
 
 from seq2seq.cli.report import main
@@ -12,32 +10,11 @@ def read(path):
         return list(csv.DictReader(file))
 
 
-@pytest.fixture
-def run(monkeypatch):
-    """Return what runs the command in this process."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["seq2seq-report", *arguments])
-        main()
-
-    return run
-
-
-def refusal(run, capsys, *arguments):
-    with pytest.raises(SystemExit) as end:
-        run(*arguments)
-
-    assert end.value.code == 2
-    [line] = capsys.readouterr().err.splitlines()
-    return line
-
-
-def test_the_tables_of_a_sweep_are_written_again(run, tmp_path, capsys):
+def test_the_tables_of_a_sweep_are_written_again(run, tmp_path):
     write_study(tmp_path)
 
-    run(f"sweeps={tmp_path}", "baseline=none")
+    _, out, err = run(main, f"sweeps={tmp_path}", "baseline=none")
 
-    out, err = capsys.readouterr()
     assert "baseline" in out
     names = ("leaderboard.csv", "groups.csv", "report.html")
     assert err == "".join(f"\n{tmp_path}/{name}" for name in names) + "\n"
@@ -70,7 +47,7 @@ def test_several_sweeps_are_compared_in_a_new_place(run, tmp_path):
     write_study(tmp_path / "first")
     write_run(tmp_path / "second" / "0-grammar-gaussian", "attention=gaussian", "seed=1")
 
-    run(f"sweeps=[{tmp_path}/first,{tmp_path}/second]", f"output={tmp_path / 'all'}")
+    run(main, f"sweeps=[{tmp_path}/first,{tmp_path}/second]", f"output={tmp_path / 'all'}")
 
     rows = read(tmp_path / "all" / "leaderboard.csv")
     assert "second/0-grammar-gaussian" in [row["run"] for row in rows]
@@ -78,51 +55,50 @@ def test_several_sweeps_are_compared_in_a_new_place(run, tmp_path):
     assert not (tmp_path / "first" / "groups.csv").exists()
 
 
-def test_several_sweeps_need_a_place_for_the_files(run, tmp_path, capsys):
-    line = refusal(run, capsys, f"sweeps=[{tmp_path}/a,{tmp_path}/b]")
+def test_several_sweeps_need_a_place_for_the_files(refusal, tmp_path):
+    line = refusal(main, f"sweeps=[{tmp_path}/a,{tmp_path}/b]")
 
-    assert line == "error: several directories were given; add output=DIRECTORY"
+    assert line == "several directories were given; add output=DIRECTORY"
 
 
-def test_a_single_run_needs_a_place_for_the_files_too(run, tmp_path, capsys):
+def test_a_single_run_needs_a_place_for_the_files_too(refusal, tmp_path):
     path = write_run(tmp_path / "run")
     before = sorted(path.iterdir())
 
-    line = refusal(run, capsys, f"sweeps={path}")
+    line = refusal(main, f"sweeps={path}")
 
-    assert line == f"error: {path} is a single run, not a sweep; add output=DIRECTORY"
+    assert line == f"{path} is a single run, not a sweep; add output=DIRECTORY"
     assert sorted(path.iterdir()) == before
 
 
-def test_a_mistake_is_one_line(run, tmp_path, capsys):
-    assert "no such directory" in refusal(run, capsys, f"sweeps={tmp_path}/absent")
-    line = refusal(run, capsys, f"sweeps={write_study(tmp_path / 'a')}", "baseline=odd")
-    assert line.startswith("error: baseline=odd is not a group")
+def test_a_mistake_is_one_line(refusal, tmp_path):
+    assert "no such directory" in refusal(main, f"sweeps={tmp_path}/absent")
+    line = refusal(main, f"sweeps={write_study(tmp_path / 'a')}", "baseline=odd")
+    assert line.startswith("baseline=odd is not a group")
 
 
 def test_the_output_may_be_in_the_home_directory(run, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
 
-    run(f"sweeps={write_study(tmp_path / 'a')}", "output=~/new")
+    run(main, f"sweeps={write_study(tmp_path / 'a')}", "output=~/new")
 
     assert (tmp_path / "new" / "groups.csv").exists()
     assert not (tmp_path / "~").exists()
 
 
-def test_unknown_intervention_is_refused_before_anything_is_read(run, tmp_path, capsys):
-    line = refusal(run, capsys, f"sweeps={tmp_path}/missing", "interventions=[uniform,unifrom]")
+def test_unknown_intervention_is_refused_before_anything_is_read(refusal, tmp_path):
+    line = refusal(main, f"sweeps={tmp_path}/missing", "interventions=[uniform,unifrom]")
 
-    assert line.startswith("error: unknown intervention 'unifrom'; one of: uniform, permuted, ")
+    assert line.startswith("unknown intervention 'unifrom'; one of: uniform, permuted, ")
 
 
-def test_an_unknown_other_run_is_refused_before_the_runs_translate(run, tmp_path, capsys):
+def test_an_unknown_other_run_is_refused_before_the_runs_translate(refusal, tmp_path):
     sweep = write_study(tmp_path / "a")
 
-    line = refusal(run, capsys, f"sweeps={sweep}", "interventions=other:nowhere")
+    line = refusal(main, f"sweeps={sweep}", "interventions=other:nowhere")
 
     assert line == (
-        "error: intervention other:nowhere: nowhere is neither a group nor a run; name the "
+        "intervention other:nowhere: nowhere is neither a group nor a run; name the "
         "directory of a run or one of: seed, dot, none"
     )
     assert not (tmp_path / "a" / "groups.csv").exists()

@@ -14,23 +14,6 @@ from seq2seq.inference.translator import Translator
 from seq2seq.search.config import BeamConfig, GreedyConfig
 
 
-@pytest.fixture
-def run(monkeypatch, tmp_path, capsys):
-    """Return a function that runs the command and returns its exit code and its stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run_command(*arguments):
-        monkeypatch.setattr(sys, "argv", ["seq2seq-serve", *arguments])
-        try:
-            serve.main()
-            code = 0
-        except SystemExit as end:
-            code = end.code
-        return code, capsys.readouterr().err
-
-    return run_command
-
-
 @pytest.mark.parametrize(
     ("argument", "paths"),
     [
@@ -42,7 +25,7 @@ def test_each_checkpoint_is_a_model(run, monkeypatch, argument, paths):
     served = []
     monkeypatch.setattr(serve, "serve", served.append)
 
-    assert run(argument, "decoding=greedy", "port=0") == (0, "")
+    assert run(serve.main, argument, "decoding=greedy", "port=0") == (0, "", "")
     [config] = served
     assert config.checkpoint == paths
     assert (config.host, config.port, config.decoding) == ("127.0.0.1", 0, GreedyConfig())
@@ -52,33 +35,23 @@ def test_each_checkpoint_is_a_model(run, monkeypatch, argument, paths):
     ("arguments", "message"),
     [
         ([], "checkpoint needs a value; give checkpoint=..."),
-        (["checkpoint=a", "prot=1"], "unknown key 'prot'; did you mean port"),
-        (["checkpoint=a", "port=x"], "port='x' must be an integer"),
         (["checkpoint=a", "port=99999"], "port=99999 must be at least 0 and at most 65,535"),
         (["checkpoint=a", "decoding=sampling"], "decoding=sampling: the service searches with"),
         (["checkpoint=a", "decoding=mbr"], "decoding=mbr: the service searches with"),
-        (["checkpoint=a", "--port", "1"], "'--port' is not key=value; --help shows the keys"),
         (["checkpoint=a", "port=0"], "checkpoint=a: no such file; train one with train.py"),
         (["checkpoint=a", "api_keys=k", "port=0"], "api_keys=k: no such file"),
         (["checkpoint=a", "host=192.0.2.1"], "host=192.0.2.1 port=5000: "),
     ],
 )
-def test_a_wrong_argument_is_one_line(run, arguments, message):
-    code, error = run(*arguments)
-
-    assert code == 2
-    assert error.startswith(f"error: {message}")
-    assert error.count("\n") == 1
+def test_a_wrong_argument_is_one_line(refusal, arguments, message):
+    assert refusal(serve.main, *arguments).startswith(message)
 
 
-def test_a_service_without_its_packages_is_refused_in_one_line(run, monkeypatch):
+def test_a_service_without_its_packages_is_refused_in_one_line(refusal, monkeypatch):
     monkeypatch.setitem(sys.modules, "seq2seq.serving.app", None)
     monkeypatch.delitem(sys.modules, "seq2seq.serving.server", raising=False)
 
-    code, error = run("checkpoint=a")
-
-    assert code == 2
-    assert "pip install 'attention-seq2seq[serve]'" in error
+    assert "pip install 'attention-seq2seq[serve]'" in refusal(serve.main, "checkpoint=a")
 
 
 def test_a_checkpoint_gives_its_languages_and_sentences(checkpoint):

@@ -8,7 +8,6 @@ from tiny_study import record_failure, write_run, write_study
 from seq2seq.cli import sweep
 from seq2seq.cli.sweep import StudySummary, job_name, run_job, unnamed_keys
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
-from seq2seq.runtime.process import Interrupted
 
 
 @pytest.fixture(autouse=True)
@@ -57,13 +56,6 @@ def test_a_job_leaves_no_trace_in_the_directory_of_a_live_run(tmp_path, capsys):
 
         assert [path.name for path in (tmp_path / "0-dot").iterdir()] == [LOCK_NAME]
     assert "0-dot failed: " in capsys.readouterr().err
-
-
-def test_an_interrupt_ends_the_sweep(tmp_path):
-    with pytest.raises(Interrupted):
-        run_job(tmp_path / "0-dot", fail_with(Interrupted(2)))
-
-    assert not (tmp_path / "0-dot" / "failed.txt").exists()
 
 
 def sweep_config(path, *, resume=False, overwrite=False):

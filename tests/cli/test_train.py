@@ -1,31 +1,15 @@
 """train.py answers a mistake with one line and leaves no trace; a stopped run says how to go on."""
 
-import csv
 import json
 import os
-import re
 import signal
-import subprocess
-import sys
 
 import pytest
 from tiny_training import ROOT
+from worker_processes import start_python
 
 from seq2seq.cli.train import options_first
 from seq2seq.training import trainer as trainer_module
-
-SCRIPT = ROOT / "train.py"
-
-
-def start(*arguments: str, cwd) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, str(SCRIPT), *arguments],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HYDRA_FULL_ERROR": "0"},
-    )
 
 
 @pytest.mark.parametrize(
@@ -84,16 +68,6 @@ def test_a_wrong_value_of_an_option_is_an_error_without_usage():
         options_first(["--cfg", "everything"])
 
 
-def test_a_mistake_in_a_real_process_is_one_line_too(tmp_path):
-    process = start("attention=multihead", "attention.num_heads=3", cwd=tmp_path)
-    out, err = process.communicate()
-
-    assert process.returncode == 2
-    assert out == ""
-    assert err == "error: attention.num_heads=3 must divide attention.size=256\n"
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_runs_may_be_in_the_home_directory(train, corpus, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
@@ -133,25 +107,9 @@ def test_a_directory_that_holds_a_run_is_refused_unless_told_what_to_do(train, c
     assert train(*arguments, "overwrite=true")[0] == 0
 
 
-def test_a_run_that_explodes_is_one_line_that_names_the_update(train, corpus):
-    code, out, err = train(
-        *corpus,
-        "training.optimizer.name=sgd",
-        "training.optimizer.learning_rate=1e38",
-        "training.optimizer.clip_norm=0",
-        "training.schedule.warmup_updates=0",
-    )
-
-    assert (code, out) == (2, "")
-    last = err.splitlines()[-1]
-    assert re.match(r"error: update [2-6]: the loss is (nan|inf); training pairs \d+, ", last)
-    assert "Traceback" not in err
-    assert "Error executing job" not in err
-
-
 def test_a_stopped_run_saves_and_names_the_command_that_continues_it(train, corpus, tmp_path):
     arguments = [*corpus, "training.max_epochs=100000", "run_name=mine"]
-    process = start(*arguments, cwd=tmp_path / "work")
+    process = start_python([ROOT / "train.py", *arguments], cwd=tmp_path / "work")
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("update "):
@@ -179,25 +137,16 @@ def test_an_interrupt_while_data_are_read_is_one_line(train, corpus, monkeypatch
     assert train(*corpus) == (130, "", "stopped by Ctrl-C\n")
 
 
-def read_csv(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 SHORT = ("training.max_updates=2", "hydra.sweep.dir=swept")
 SWEEP = ("attention=none,dot,general", *SHORT)
 
 
-@pytest.fixture
-def swept(train, corpus, tmp_path):
-    """Sweep over three types, of which dot does not fit these sizes."""
-    # attention.size is additive's alone.
+def test_a_sweep_goes_on_after_a_failure_and_compares_the_runs(train, corpus, tmp_path):
+    # attention.size is additive's alone; dot does not fit these sizes.
     arguments = [each for each in corpus if not each.startswith("attention.")]
-    return train("-m", *arguments, *SWEEP), tmp_path / "work" / "swept", arguments
+    path = tmp_path / "work" / "swept"
 
-
-def test_a_sweep_goes_on_after_a_failure_and_compares_the_runs(swept, train):
-    (code, out, err), path, arguments = swept
+    code, out, err = train("-m", *arguments, *SWEEP)
 
     assert (code, out) == (1, "")
     table = err[err.index("attention   ") :].splitlines()
@@ -219,29 +168,6 @@ def test_a_sweep_goes_on_after_a_failure_and_compares_the_runs(swept, train):
     assert (code, out) == (0, "")
     assert "failed" not in err
     assert len((path / "leaderboard.csv").read_text().splitlines()) == 4
-
-
-def test_seeds_are_grouped_and_every_swept_key_is_in_name_and_row(train, corpus, tmp_path):
-    arguments = [each for each in corpus if not each.startswith("model.decoder.hidden_size")]
-    swept_keys = ("seed=1,2", "model.decoder.hidden_size=8,10")
-    code, out, err = train("-m", *arguments, *swept_keys, *SHORT)
-
-    assert (code, out) == (0, "")
-    rows = read_csv(tmp_path / "work" / "swept" / "leaderboard.csv")
-    names = {
-        f"files-additive-seed-{row['seed']}"
-        f"-model.decoder.hidden_size-{row['model.decoder.hidden_size']}"
-        for row in rows
-    }
-    assert {"-".join(sorted(row["run"].split("-")[1:])) for row in rows} == {
-        "-".join(sorted(name.split("-"))) for name in names
-    }
-    assert len(names) == 4
-    groups = read_csv(tmp_path / "work" / "swept" / "groups.csv")
-    assert [row["runs"] for row in groups] == ["2"] * 2
-    assert "seed" not in groups[0]
-    assert [bool(row["baseline"]) for row in groups] == [False, True]
-    assert "\nmodel.decoder.hidden_size  " in err
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf", "loss"])

@@ -1,5 +1,4 @@
 import io
-import json
 import os
 import select
 import signal
@@ -10,37 +9,36 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tiny_translator import BEAM, GREEDY, SENTENCES, make_translate_config
+from tiny_translator import (
+    BEAM,
+    BEST,
+    GREEDY,
+    SENTENCES,
+    make_translate_config,
+    write_checkpoint,
+)
 
-from seq2seq.cli.score import main as score_main
 from seq2seq.cli.translate import main, translate
 from seq2seq.cli.translate_config import LongLines, OutputFormat, UnknownTokens
 from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE
 from seq2seq.inference.translator import Translator
-from seq2seq.inference.unknown_words import UnknownWords
 from seq2seq.kernels.products import Kernels, kernels_are_fast
 from seq2seq.runtime.devices import Device, Precision
 
 ROOT = Path(__file__).parents[2]
 
 
-def run_script(*arguments, content=b"", cwd):
-    command = [sys.executable, str(ROOT / "translate.py"), "device=cpu", *map(str, arguments)]
-    return subprocess.run(
-        command,
-        input=content,
-        capture_output=True,
-        cwd=cwd,
-        timeout=100,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
-
-
 def test_the_script_answers_bytes_on_standard_input_and_leaves_no_traces(checkpoint, tmp_path):
     content = b"\xef\xbb\xbfein hund\n\nzwei \xff hunde\xe2\x80\xa8\r\nja"
 
-    done = run_script(f"checkpoint={checkpoint}", content=content, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, ROOT / "translate.py", "device=cpu", f"checkpoint={checkpoint}"],
+        input=content,
+        capture_output=True,
+        cwd=tmp_path,
+        timeout=100,
+        check=False,
+    )
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(b"\n") == 4
@@ -49,38 +47,15 @@ def test_the_script_answers_bytes_on_standard_input_and_leaves_no_traces(checkpo
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch, capfd):
-    """Return what runs a command in this process, in an empty directory."""
-    monkeypatch.chdir(tmp_path)
-    # The script asks Hydra for whole errors; the tests after this one need them as they were.
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
-
-    def run_command(main, *arguments):
-        monkeypatch.setattr(sys, "argv", [str(ROOT / "translate.py"), *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code
-        return code, *capfd.readouterr()
-
-    return run_command
-
-
 @pytest.mark.parametrize(
-    ("main", "arguments", "line"),
+    ("arguments", "line"),
     [
-        (main, ["modle=dot"], "unknown key 'modle'; --help shows the keys\n"),
-        (main, ["checkpoint=nowhere", "text=Zwei M\xe4nner, 1"], "checkpoint=nowhere"),
-        (score_main, ["-m", "lowercase=true"], "'-m' is not key=value; --help shows the keys\n"),
+        (["modle=dot"], "unknown key 'modle'; --help shows the keys"),
+        (["checkpoint=nowhere", "text=Zwei M\xe4nner, 1"], "checkpoint=nowhere"),
     ],
 )
-def test_a_mistake_is_one_line_and_leaves_no_traces(run, tmp_path, main, arguments, line):
-    code, out, err = run(main, *arguments)
-
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith(f"error: {line}")
+def test_a_mistake_is_one_line_and_leaves_no_traces(refusal, tmp_path, arguments, line):
+    assert refusal(main, *arguments).startswith(line)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -134,22 +109,6 @@ def test_ctrl_c_while_a_script_starts_is_one_line(tmp_path, script):
     assert (done.returncode, done.stderr) == (128 + signal.SIGINT, b"stopped by Ctrl-C\n")
 
 
-def test_the_script_compares_the_links_of_a_reference_with_gold_ones(run, checkpoint, tmp_path):
-    for name, line in (("a, b.de", "ein hund"), ("a.en", "ab cd"), ("a.align", "1-1 2p2")):
-        (tmp_path / name).write_text(f"{line}\n")
-
-    code, out, err = run(
-        main,
-        *("device=cpu", f"checkpoint={checkpoint}", "input=a, b.de", "reference=a.en"),
-        *("gold=a.align", "gold_base=1", "alignments=out.txt"),
-    )
-
-    assert code == 0, err
-    assert float(out) < 0
-    assert err.startswith("alignment: precision ")
-    assert (tmp_path / "out.txt").read_text().count("-") == 2
-
-
 TEXT = "".join(f"{line}\n" for line in SENTENCES).encode()
 
 
@@ -174,6 +133,17 @@ def test_a_file_becomes_a_file_of_as_many_lines(checkpoint, input_file, tmp_path
     lines = output.read_bytes().decode().split("\n")
     assert lines == [*(translation.hypotheses[0].text for translation in expected), ""]
     assert lines[2] == lines[4] == ""
+
+
+def test_several_checkpoints_translate_together(checkpoint, tmp_path, capfdbinary):
+    checkpoints = [str(checkpoint), str(write_checkpoint(tmp_path / "other", "multihead"))]
+
+    nbest = {"decoding": BEST, "output_format": OutputFormat.nbest}
+    translate(make_translate_config(checkpoints, text="ein hund", **nbest))
+
+    [expected] = Translator.load(checkpoints, device=Device.cpu)(["ein hund"], BEST)
+    found = capfdbinary.readouterr().out.decode()
+    assert found == f"0 ||| {expected.text} ||| {expected.score:.6f}\n"
 
 
 def test_plain_kernels_translate_alike(checkpoint, input_file, tmp_path, expected):
@@ -240,49 +210,6 @@ def test_each_line_at_the_prompt_is_answered_at_once(
     assert answers == ["", *(f"{expected[i].hypotheses[0].text}\n" for i in range(2))]
 
 
-REFERENCES = ["abc", "a.", "", "hgfe dcb", "", "ab cd", "c", "e f"]
-
-
-@pytest.fixture
-def reference_file(tmp_path):
-    path = tmp_path / "reference.txt"
-    path.write_text("".join(f"{line}\n" for line in REFERENCES))
-    return str(path)
-
-
-@pytest.fixture(scope="module")
-def log_probabilities(checkpoint):
-    translator = Translator.load(checkpoint, device=Device.cpu, precision=Precision.fp32)
-    pairs = zip(SENTENCES, REFERENCES, strict=True)
-    return [each.hypotheses[0].log_probability for each in translator.score(pairs, batch_size=1)]
-
-
-def test_a_reference_is_scored_line_by_line(
-    checkpoint, input_file, reference_file, capfdbinary, log_probabilities
-):
-    translate(make_translate_config(checkpoint, input=input_file, reference=reference_file))
-
-    lines = capfdbinary.readouterr().out.decode().splitlines()
-    assert list(map(float, lines)) == pytest.approx(log_probabilities, abs=2e-4)
-    assert all(len(line.partition(".")[2]) == 4 for line in lines)
-
-
-def test_a_reference_is_the_only_hypothesis_in_nbest_and_json(
-    checkpoint, input_file, reference_file, capfdbinary, log_probabilities
-):
-    files = {"input": input_file, "reference": reference_file}
-    translate(make_translate_config(checkpoint, **files, output_format=OutputFormat.nbest))
-    nbest = [line.split(" ||| ") for line in capfdbinary.readouterr().out.decode().splitlines()]
-    translate(make_translate_config(checkpoint, **files, output_format=OutputFormat.json))
-    objects = [json.loads(line) for line in capfdbinary.readouterr().out.decode().splitlines()]
-
-    assert [line[:2] for line in nbest] == [[str(i), text] for i, text in enumerate(REFERENCES)]
-    assert [float(line[2]) for line in nbest] == pytest.approx(log_probabilities, abs=1e-4)
-    assert [each["source"] for each in objects] == SENTENCES
-    assert [each["hypotheses"][0]["text"] for each in objects] == REFERENCES
-    assert all(len(each["hypotheses"]) == 1 for each in objects)
-
-
 def test_a_reference_is_refused_at_a_prompt(monkeypatch):
     monkeypatch.setattr(sys, "stdin", Terminal())
 
@@ -309,17 +236,6 @@ def translated(checkpoint, write, capfdbinary):
     return translate_lines
 
 
-def test_translations_begin_with_the_lines_of_prefixes(translated, write):
-    prefixes = write("prefixes", "ab\n\nc d\r\n")
-
-    free = translated("ja\nnein\nein hund\n")
-    lines = translated("ja\nnein\nein hund\n", prefixes=prefixes)
-
-    assert lines[0].startswith("ab")
-    assert lines[1] == free[1]
-    assert lines[2].startswith("c d")
-
-
 @pytest.mark.parametrize("changes", [{}, {"long_lines": LongLines.split}])
 def test_banned_phrases_are_not_written(translated, write, changes):
     text = "".join(f"{sentence}\n" for sentence in SENTENCES)
@@ -343,19 +259,6 @@ def test_unknown_tokens_are_kept_copied_or_translated(translated, write):
     assert kept.startswith(UNKNOWN_SURFACE * 3)
     assert copied == kept.replace(UNKNOWN_SURFACE, "ja")
     assert translated == kept.replace(UNKNOWN_SURFACE, "yes")
-
-
-def test_the_sentences_of_a_split_line_are_replaced_one_by_one(translated, monkeypatch):
-    monkeypatch.setattr(
-        UnknownWords,
-        "replace",
-        lambda self, each: each._replace(hypotheses=[each.best._replace(text="X")]),
-    )
-    options = {"unknown_words": UnknownTokens.copy, "long_lines": LongLines.split}
-
-    [line] = translated("Ja ja. Nein  nein.\n", split_length=5, **options)
-
-    assert line == "X X"
 
 
 def test_a_bad_dictionary_is_refused_by_file_and_line(translated, write):

@@ -13,21 +13,12 @@ RESUMED = {"input": "i", "output": "o", "resume": True}
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"batch_size": 0}, "^batch_size=0"),
-        ({"threads": 0}, "^threads=0"),
         ({"text": "ja", "input": "a.txt"}, "exclude each other"),
         ({"text": "ja", "reference": "a.en"}, "reference=a.en exclude each other; give input="),
         ({"gold": "a.align"}, "gold=a.align contains the links of a reference; give reference="),
-        ({"reference": "a.en", "gold": "a.align", "gold_base": 2}, "gold_base=2 must be at"),
         ({"input": "a", "output": "./a"}, r"output=\./a would overwrite the file of input=a"),
         ({"output": "./run"}, r"output=\./run would overwrite the file of checkpoint=run"),
         ({"output": "a", "alignments": "a"}, "alignments=a would overwrite the file of output=a"),
-        *(
-            ({key: ""}, f"^{key}='' must be a path, or null$")
-            for key in ("alignments", "attention_plot", "attention_html", "banned_phrases")
-        ),
-        ({"input": []}, r"input=\[\] must be a file, or several: \[a,b\]"),
-        ({"output": ["a", ""]}, r"output=\['a', ''\] must be a file"),
         (
             {"input": ["a", "b"], "output": ["c", "d", "e"]},
             r"output=\[c,d,e\] names 3 files; give 1 or 2, because the number of inputs is 2$",
@@ -48,7 +39,6 @@ RESUMED = {"input": "i", "output": "o", "resume": True}
             {"input": ["a", "b"], "output": ["c", "c"]},
             "output=c would overwrite the file of output=c",
         ),
-        ({"split_length": 0}, "^split_length=0"),
         *(
             ({key: "~nobodyatall/a"}, f"^{key}=~nobodyatall/a: ~nobodyatall is not a home")
             for key in (

@@ -1,41 +1,21 @@
-import logging
-import pickle
-
-from tiny_translator import SENTENCES, make_translate_config, make_translator
+from tiny_translator import GREEDY, make_translate_config, make_translator
 
 from seq2seq.cli.translate_config import LongLines, UnknownTokens
 from seq2seq.cli.translate_lines import LineTranslator
 from seq2seq.cli.translate_streams import Window
-
-LINES = [*SENTENCES, "\u65e5", "ja. Nein. " * 200]
-KEYS = {"long_lines": LongLines.split, "unknown_words": UnknownTokens.copy}
+from seq2seq.inference.unknown_words import UnknownWords
 
 
-def window(lines, first):
-    return Window([(line, "") for line in lines], 0, first, first, ("input=a.de", ""))
+def test_the_sentences_of_a_split_line_are_replaced_one_by_one(monkeypatch):
+    monkeypatch.setattr(
+        UnknownWords,
+        "replace",
+        lambda self, each: each._replace(hypotheses=[each.best._replace(text="X")]),
+    )
+    keys = {"unknown_words": UnknownTokens.copy, "long_lines": LongLines.split, "split_length": 5}
+    config = make_translate_config("run", decoding=GREEDY, **keys)
+    window = Window([("Ja ja. Nein  nein.", "")], 0, 0, 0, ("input=a.de", ""))
 
+    [(_, translation, _)] = LineTranslator(config, make_translator()).translate(window)
 
-def run(lines, *windows):
-    return [contents["output"] for each in windows for *_, contents in lines.translate(each)]
-
-
-def test_copies_translate_as_one_and_their_counts_add_up(caplog):
-    lines = LineTranslator(make_translate_config("run", **KEYS), make_translator())
-    copies = [pickle.loads(pickle.dumps(lines)) for _ in range(2)]
-    parts = [window(LINES[:4], 0), window(LINES[4:], 4)]
-    whole = run(lines, *parts)
-    with caplog.at_level(logging.INFO):
-        lines.counts.report()
-    expected = caplog.messages[:]
-    caplog.clear()
-    lines.counts.numbers.clear()
-
-    found = [text for each, part in zip(copies, parts, strict=True) for text in run(each, part)]
-    for each in copies:
-        lines.counts.numbers.update(each.counts.numbers)
-    with caplog.at_level(logging.INFO):
-        lines.counts.report()
-
-    assert found == whole
-    assert caplog.messages == expected
-    assert len(expected) > 1
+    assert translation.text == "X X"

@@ -1,10 +1,10 @@
 import resource
 
 import pytest
-from tiny_translator import BEST, GREEDY, SENTENCES, make_translate_config, write_checkpoint
+from tiny_translator import SENTENCES, make_translate_config, write_checkpoint
 
 from seq2seq.cli.translate import translate
-from seq2seq.files.links import format_links, read_links
+from seq2seq.files.links import format_links
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device, Precision
 
@@ -39,24 +39,6 @@ def write_gold(directory, lines):
     path = directory / "gold.align"
     path.write_text("".join(f"{line}\n" for line in lines))
     return str(path)
-
-
-@pytest.mark.parametrize("decoding", [GREEDY, BEST])
-def test_alignments_have_a_line_of_links_for_each_line(
-    checkpoint, input_file, tmp_path, capfdbinary, decoding
-):
-    path = tmp_path / "links.txt"
-
-    translate(
-        make_translate_config(checkpoint, input=input_file, alignments=str(path), decoding=decoding)
-    )
-
-    links = [gold.sure for gold in read_links(str(path))]
-    translations = capfdbinary.readouterr().out.decode().splitlines()
-    assert len(links) == len(translations) == len(SENTENCES)
-    for text, its_links in zip(translations, links, strict=True):
-        assert {target for _, target in its_links} <= set(range(len(text.split())))
-    assert any(links)
 
 
 def test_each_hypothesis_with_text_gets_a_picture(checkpoint, tmp_path, capfdbinary):
@@ -146,22 +128,6 @@ def test_the_page_has_the_best_translation_of_each_line_with_text(
     assert page.count(b'"note":') == len(notes)
 
 
-@pytest.mark.parametrize("base", [0, 1])
-def test_gold_links_equal_to_those_of_attention_agree_completely(
-    checkpoint, files, tmp_path, capfd, links, base
-):
-    gold = write_gold(
-        tmp_path, [format_links((i + base, j + base) for i, j in each) for each in links]
-    )
-
-    translate(make_translate_config(checkpoint, **files, gold=gold, gold_base=base))
-
-    num_links = sum(map(len, links))
-    assert capfd.readouterr().err.splitlines()[-1] == (
-        f"alignment: precision 1.000, recall 1.000, AER 0.000 (8 sentences, {num_links} links)"
-    )
-
-
 def test_precision_recall_and_error_rate_are_those_of_sure_and_possible_links(
     checkpoint, files, tmp_path, capfd, links
 ):
@@ -204,13 +170,3 @@ def test_gold_links_that_do_not_fit_are_an_error_and_leave_no_file(
     assert "alignment:" not in capfd.readouterr().err
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["gold.align", "input.txt", "reference.txt"]
-
-
-@pytest.mark.parametrize("key", ["reference", "gold"])
-def test_a_missing_file_is_an_error_with_its_path(checkpoint, files, tmp_path, key):
-    paths = {**files, key: str(tmp_path / "nowhere.txt"), "output": str(tmp_path / "out.txt")}
-
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.txt"):
-        translate(make_translate_config(checkpoint, **paths))
-
-    assert not (tmp_path / "out.txt").exists()

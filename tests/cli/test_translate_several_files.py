@@ -5,16 +5,15 @@ import logging
 import os
 
 import pytest
-import torch
 from tiny_translator import (
     GREEDY,
     SENTENCES,
-    make_checkpoint,
+    TOKENIZERS,
     make_translate_config,
     make_translator,
+    write_checkpoint,
 )
 
-from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli.translate import translate
 from seq2seq.cli.translate_config import LongLines, OutputFormat
 from seq2seq.data.tokenizers.interface import SymbolTokenizer
@@ -52,12 +51,6 @@ def expected(checkpoint, inputs, capfdbinary):
 
 def outputs(tmp_path):
     return sorted(path.name for path in tmp_path.iterdir() if path.is_file())
-
-
-def test_inputs_are_translated_one_after_another(checkpoint, inputs, capfdbinary, expected):
-    translate(make_translate_config(checkpoint, input=inputs))
-
-    assert capfdbinary.readouterr().out.decode().splitlines() == [*expected[0], *expected[1]]
 
 
 def test_each_input_gets_its_own_output(checkpoint, inputs, tmp_path, expected):
@@ -215,23 +208,6 @@ def test_references_are_compared_file_by_file(checkpoint, inputs, tmp_path):
     assert outputs(tmp_path) == []
 
 
-def test_long_lines_are_split_by_choice(checkpoint, tmp_path, capfdbinary):
-    lines = ["ein hund. Zwei. Drei kinder", "ja. Nein"]
-    parts = ["ein hund.", "Zwei.", "Drei kinder", "ja. Nein"]
-    path = write(tmp_path / "a.de", lines)
-    config = make_translate_config(
-        checkpoint, input=path, long_lines=LongLines.split, split_length=9
-    )
-    texts = [
-        each.hypotheses[0].text for each in make_translator().translate(parts, config.decoding)
-    ]
-
-    translate(config)
-
-    found = capfdbinary.readouterr().out.decode().splitlines()
-    assert found == [" ".join(text for text in texts[:3] if text), texts[3]]
-
-
 def test_a_line_of_very_many_tokens_is_split_with_a_warning(
     checkpoint, tmp_path, capfdbinary, caplog
 ):
@@ -259,26 +235,14 @@ def test_a_line_of_very_many_tokens_is_refused_where_it_must_be_whole(checkpoint
 
 
 def test_each_sentence_of_a_split_line_gets_its_tag(tmp_path, capfdbinary):
-    checkpoint = make_checkpoint()
-    source = SymbolTokenizer(checkpoint.tokenizers.source, ["<2b>"])
-    row = checkpoint.model_state["encoder.embedding.weight"][4:5]
-    tagged = dataclasses.replace(
-        checkpoint,
-        tokenizers=checkpoint.tokenizers._replace(source=source),
-        model_state=checkpoint.model_state
-        | {
-            "encoder.embedding.weight": torch.cat(
-                [checkpoint.model_state["encoder.embedding.weight"], -row]
-            )
-        },
-    )
-    save_checkpoint(tmp_path / "best.pt", tagged)
+    tagged = SymbolTokenizer(TOKENIZERS.source, ["<2b>"])
+    checkpoint = write_checkpoint(tmp_path / "run", tokenizers=TOKENIZERS._replace(source=tagged))
     path = write(tmp_path / "a.de", ["<2b> ein hund. Zwei.", "ja"])
     config = make_translate_config(
-        tmp_path / "best.pt", input=path, long_lines=LongLines.split, split_length=9
+        checkpoint, input=path, long_lines=LongLines.split, split_length=9
     )
     parts = ["<2b> ein hund.", "<2b> Zwei.", "ja"]
-    translator = Translator.load(tmp_path / "best.pt", device="cpu")
+    translator = Translator.load(checkpoint, device="cpu")
     texts = [each.text for each in translator.translate(parts, config.decoding)]
 
     translate(config)

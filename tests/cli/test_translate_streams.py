@@ -181,12 +181,6 @@ def make_translation(*texts):
     return Translation("Bär \u2028 x", [4, UNK], ["B", "x", "</s>"], hypotheses)
 
 
-def test_text_is_the_best_hypothesis():
-    content = formatted("text", make_translation("ein B\xe4r", "x"), index=4)
-
-    assert content == "ein B\xe4r\n".encode()
-
-
 def test_nbest_has_the_input_line_the_text_and_the_score_of_each_hypothesis():
     content = formatted("nbest", make_translation("a b", ""), index=4)
 
@@ -265,52 +259,32 @@ def test_without_a_known_size_only_sentences_are_counted(tmp_path, file, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("changes", "stdin"),
+    ("changes", "terminals", "is_shown"),
     [
-        pytest.param({"text": "ja"}, io.StringIO(), id="for a text"),
-        pytest.param({"progress": False}, io.StringIO(), id="if it is not wanted"),
-        pytest.param({"progress": True}, Terminal(), id="at a prompt"),
+        pytest.param({}, "stderr", True, id="on a terminal"),
+        pytest.param({"text": "ja"}, "stderr", False, id="for a text"),
+        pytest.param({"progress": False}, "stderr", False, id="if it is not wanted"),
+        pytest.param({"progress": True}, "stderr stdin", False, id="at a prompt"),
+        pytest.param({}, "stderr stdout", False, id="between translations"),
+        pytest.param({"output": "out.txt"}, "stderr stdout", True, id="beside a file"),
+        pytest.param({"progress": True}, "stderr stdout", True, id="if it is wanted"),
+        pytest.param({}, "", False, id="in a file"),
+        pytest.param({"progress": True}, "", True, id="in a file if it is wanted"),
     ],
 )
-def test_there_is_no_bar(changes, stdin, monkeypatch):
-    terminal = use_terminal(monkeypatch)
-    monkeypatch.setattr(sys, "stdin", stdin)
+def test_a_bar_shows(changes, terminals, is_shown, monkeypatch):
+    for name in ("stderr", "stdin", "stdout"):
+        monkeypatch.setattr(sys, name, Terminal() if name in terminals else io.StringIO())
 
     run(make_translate_config("run", **changes), ["ja"])
 
-    assert terminal.getvalue() == ""
+    assert ("1 sentence, " in sys.stderr.getvalue()) == is_shown
 
 
 def test_closed_standard_error_gets_no_bar(file, monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
 
     run(make_translate_config("run", input=file), ["ein B\xe4r", "ja"])
-
-
-def test_a_bar_on_the_terminal_of_the_translations_must_be_asked_for(monkeypatch):
-    terminal = use_terminal(monkeypatch)
-    monkeypatch.setattr(sys, "stdout", Terminal())
-
-    run(make_translate_config("run"), ["ja"])
-    by_itself = terminal.getvalue()
-    run(make_translate_config("run", output="out.txt"), ["ja"])
-    run(make_translate_config("run", progress=True), ["ja"])
-
-    assert by_itself == ""
-    assert terminal.getvalue().count("1 sentence, ") == 2
-
-
-def test_a_bar_in_a_file_must_be_asked_for(monkeypatch):
-    log = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", log)
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
-
-    run(make_translate_config("run"), ["ja"])
-    by_itself = log.getvalue()
-    run(make_translate_config("run", progress=True), ["ja"])
-
-    assert by_itself == ""
-    assert "1 sentence" in log.getvalue()
 
 
 @pytest.mark.parametrize(("num_sentences", "num_lines"), [(MANY - 1, 0), (MANY, 1)])
@@ -328,15 +302,6 @@ def test_the_speed_of_many_sentences_is_logged_at_the_end(
         assert count == f"{num_sentences:,} sentences"
         assert float(seconds) >= 0
         assert rate.endswith(" sentences/s)")
-
-
-def test_no_speed_is_logged_after_an_interruption(caplog, monkeypatch):
-    use_terminal(monkeypatch)
-    with caplog.at_level(logging.INFO), open_progress(make_translate_config("run")) as progress:
-        for _ in range(MANY):
-            progress.advance("ja")
-
-    assert caplog.messages == []
 
 
 def test_a_warning_does_not_mix_with_the_bar(monkeypatch):
