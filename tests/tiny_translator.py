@@ -4,10 +4,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import torch
-from pytest import MonkeyPatch
-from torch import Tensor
 
-from seq2seq.attention.base import Memory
 from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.checks import field_types
 from seq2seq.cli.translate_config import LongLines, OutputFormat, TranslateConfig, UnknownTokens
@@ -16,7 +13,6 @@ from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.inference.results import TranslatedHypothesis, Translation
 from seq2seq.inference.translator import Translator
-from seq2seq.model.recurrence import DecoderState
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.search.config import BeamConfig
@@ -127,16 +123,3 @@ def translated(source: str, text: str) -> Translation:
         attention_weights=torch.zeros(0),
     )
     return Translation(source, [], [], [hypothesis])
-
-
-def record_shapes(translator: Translator, monkeypatch: MonkeyPatch) -> list[tuple[int, ...]]:
-    """Return a list to which the shape of each batch that the model reads is appended."""
-    shapes = []
-    encode = translator._model.encode
-
-    def recorded(source_ids: Tensor, source_mask: Tensor) -> tuple[Memory, DecoderState]:
-        shapes.append(tuple(source_ids.shape))
-        return encode(source_ids, source_mask)
-
-    monkeypatch.setattr(translator._model, "encode", recorded)
-    return shapes

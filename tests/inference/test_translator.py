@@ -162,15 +162,6 @@ def test_repr_is_one_line_with_the_size_and_the_device():
     )
 
 
-def test_a_list_becomes_the_list_that_translate_yields(translator):
-    called = translator(SENTENCES, BEAM, batch_size=3)
-
-    expected = list(translator.translate(SENTENCES, BEAM, batch_size=3))
-    assert isinstance(called, list)
-    assert [each.text for each in called] == [each.hypotheses[0].text for each in expected]
-    assert [each.score for each in called] == [each.hypotheses[0].score for each in expected]
-
-
 def test_the_search_of_the_checkpoint_is_used_and_can_be_changed(translator):
     shorter = dataclasses.replace(
         translator.decoding, max_length_ratio=0.0, max_length_offset=1, min_length=0

@@ -12,7 +12,6 @@ from tiny_translator import (
     SENTENCES,
     make_checkpoint,
     make_translator,
-    record_shapes,
 )
 
 from seq2seq.checkpoints.checkpoint import save_checkpoint
@@ -71,7 +70,13 @@ def test_each_batch_has_a_thread(translator, threads, monkeypatch, scored):
 
 
 def test_long_targets_share_smaller_batches_too(translator, monkeypatch):
-    shapes = record_shapes(translator, monkeypatch)
+    shapes, encode = [], translator._model.encode
+
+    def record(source_ids, source_mask):
+        shapes.append(tuple(source_ids.shape))
+        return encode(source_ids, source_mask)
+
+    monkeypatch.setattr(translator._model, "encode", record)
     pairs = [("a", "b" * LONG_SENTENCE * 3), ("bb", "c"), ("d", "e" * LONG_SENTENCE * 3)]
 
     list(translator.score(pairs, batch_size=4))
