@@ -221,27 +221,6 @@ def test_long_and_short_batches_are_mixed():
     assert longest != sorted(longest, reverse=True)
 
 
-def test_merging_a_batch_keeps_the_order_of_the_others():
-    encoded = random_corpus(200)
-    alone = [
-        sorted(batch.tolist())
-        for batch in batches_of(encoded, size=7, unit=BatchUnit.sentences).epoch(0)
-    ]
-    small = next(batch for batch in alone if len(batch) == 200 % 7)
-
-    parts = [
-        batches_of(encoded, size=7, unit=BatchUnit.sentences, process=(rank, 7)).epoch(0)
-        for rank in range(7)
-    ]
-
-    together = [sorted(np.concatenate(shares).tolist()) for shares in zip(*parts, strict=True)]
-    (joint,) = [batch for batch in together if batch not in alone]
-    assert set(small) < set(joint)
-    assert [batch for batch in together if batch != joint] == [
-        batch for batch in alone if not set(batch) <= set(joint)
-    ]
-
-
 def test_a_small_batch_is_merged_with_one_of_similar_length():
     encoded = corpus_of_lengths([1] * 5, [1, 1, 8, 20, 21])
 

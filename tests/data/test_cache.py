@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -45,31 +44,6 @@ def test_a_file_cannot_be_a_cache(tmp_path, below):
         check_cache(cache_dir)
 
     assert (tmp_path / "notes").read_text() == "kept"
-
-
-@pytest.mark.parametrize("cache_dir", ["", "there", "there/not/yet"])
-def test_an_existing_or_missing_folder_can_be_a_cache(tmp_path, cache_dir):
-    (tmp_path / "there").mkdir()
-
-    check_cache(str(tmp_path / cache_dir))
-
-    assert names(tmp_path) == ["there"]
-
-
-@pytest.mark.parametrize("number", [0, 7])
-def test_what_is_missing_is_created_once(tmp_path, number):
-    path, created = tmp_path / "cache" / "number", []
-
-    def create(hidden: Path) -> None:
-        assert not path.exists()
-        created.append(hidden)
-        hidden.write_text(str(number))
-
-    for _ in range(2):
-        assert cached(path, create, lambda path: int(path.read_text())) == number
-
-    assert len(created) == 1
-    assert names(path.parent) == ["number"]
 
 
 def test_an_interrupt_leaves_nothing(tmp_path):
@@ -307,16 +281,6 @@ def test_a_slower_process_uses_the_arrays_of_the_first(config):
     assert len(folders(config)) == 1
 
 
-def test_a_rename_that_fails_otherwise_is_an_error(config, monkeypatch):
-    def refuse(self: Path, target: Path) -> Path:
-        raise PermissionError(f"no right to write {target.name}")
-
-    monkeypatch.setattr(Path, "rename", refuse)
-
-    with pytest.raises(PermissionError, match="no right to write valid-"):
-        encode_corpus(corpus_of(), TOKENIZERS, config)
-
-
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
 def test_damaged_tokenizers_are_trained_again(config, caplog, share):
     cached_tokenizers(CHARACTERS, corpus_of(), config.cache_dir)
@@ -369,16 +333,3 @@ def test_relevant_changes_train_new_tokenizers(config):
         cached_tokenizers(tokenizer, corpus, config.cache_dir)
 
     assert len(folders(config)) == len(calls)
-
-
-def test_tokenizers_that_cannot_be_written_leave_nothing_behind(config, monkeypatch):
-    def fail(state: object, file: BinaryIO) -> None:
-        file.write(b"half")
-        raise OSError("disk full")
-
-    monkeypatch.setattr("torch.save", fail)
-
-    with pytest.raises(OSError, match="disk full"):
-        cached_tokenizers(CHARACTERS, corpus_of(), config.cache_dir)
-
-    assert folders(config) == []

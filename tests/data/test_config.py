@@ -54,13 +54,6 @@ def test_other_than_one_to_three_paths_are_refused(key, paths):
         dataclasses.replace(FILES, **{key: paths})
 
 
-def test_a_misspelt_key_cannot_be_set():
-    config = dataclasses.replace(FILES)
-
-    with pytest.raises(AttributeError):
-        config.max_lenght = 7  # type: ignore[attr-defined]  # the misspelling is the point
-
-
 SEVERAL = {"news": {"files": ["a.de", "a.en"], "weight": 2, "tag": "<x>"}, "talks": ["b.tsv"]}
 
 

@@ -1,21 +1,7 @@
-"""The type of a configuration selects its loader."""
+"""Pairs in memory are a corpus."""
 
-import pytest
-from tiny_data import BASE
-
-from seq2seq.data.config import DataConfig, FilesConfig, GrammarConfig, Multi30kConfig
-from seq2seq.data.corpus import Corpus, Pair, load_corpora
+from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.files.links import parse_links
-
-
-def test_a_type_without_a_loader_is_refused():
-    with pytest.raises(TypeError, match="no corpus is registered for DataConf"):
-        load_corpora(BASE)
-
-
-@pytest.mark.parametrize("config_type", [FilesConfig, GrammarConfig, Multi30kConfig])
-def test_importing_the_package_registers_the_loader(config_type):
-    assert load_corpora.dispatch(config_type) is not load_corpora.dispatch(DataConfig)
 
 
 def test_pairs_in_memory_are_a_corpus():

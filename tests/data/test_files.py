@@ -184,15 +184,6 @@ def test_lines_end_at_a_line_feed_and_keep_their_text(tmp_path, suffix):
     assert texts(make_corpus(source, target)) == [(" ein\u2028Hund ", "dog"), ("\ufeffb", "cat\r")]
 
 
-def test_a_corpus_can_be_read_again_and_left_early(tmp_path):
-    corpus = make_corpus(write(tmp_path / "b.tsv", b"ja\tyes\nnein\tno\n"))
-
-    first = next(iter(corpus))
-
-    assert (first.source, first.target) == ("ja", "yes")
-    assert list(corpus) == list(corpus)
-
-
 def test_different_line_counts_are_refused_before_reading_pairs(tmp_path):
     source = write(tmp_path / "a.de", b"Hund\nKatze\nMaus\n")
     target = write(tmp_path / "a.en.gz", b"dog\ncat\n")

@@ -9,7 +9,7 @@ import torch
 from tiny_data import BASE, list_corpus, unigram_config, words_config
 from tiny_training import tiny_config
 
-from seq2seq.data.config import CharactersConfig, FilesConfig, SentencePieceModel, TokenizerConfig
+from seq2seq.data.config import CharactersConfig, FilesConfig, SentencePieceModel
 from seq2seq.data.corpus import load_corpora
 from seq2seq.data.tokenizers.interface import (
     SymbolTokenizer,
@@ -99,18 +99,6 @@ def test_unknown_characters_do_not_shift_the_words(tokenizers):
     assert set(together[1].replace(" ", "")) == {"\u2047"}
 
 
-def test_words_of_decoded_text_are_found_for_any_segmentation(tokenizers):
-    first, second = tokenizers.source.encode(["Ein Hund", "läuft,"])
-    ids = [*first, UNK, *second]
-    text = tokenizers.source.decode(ids)
-
-    words = tokenizers.source.words(text, ids)
-
-    assert words[0] == 0
-    assert words == sorted(words)
-    assert words[-1] == len(text.split()) - 1
-
-
 @pytest.mark.parametrize("symbols", [[], ["<2de>"]])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_state_survives_a_safe_load(name, symbols, tmp_path):
@@ -169,13 +157,6 @@ def test_a_corpus_without_text_is_refused(name):
 )
 def test_tokens_are_traced_through_the_text(text, surfaces, expected):
     assert word_indices(text, surfaces) == expected
-
-
-def test_a_configuration_without_a_trainer_is_refused():
-    config = TokenizerConfig(name="mine", vocabulary_size=9)
-
-    with pytest.raises(TypeError, match="no tokenizer is registered for TokenizerConfig"):
-        train_tokenizers(config, list_corpus([]))
 
 
 def test_an_unknown_kind_of_state_is_refused():

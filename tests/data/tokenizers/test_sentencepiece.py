@@ -66,19 +66,6 @@ def test_any_text_at_all_has_a_word_for_each_id(tokenizer, text):
     assert set(words) <= set(range(max(1, len(text.split()))))
 
 
-@pytest.mark.parametrize("tokenizer", [UNIGRAM, BPE])
-@settings(SETTINGS)
-@given(words=st.lists(st.text(alphabet="abehnuäü.", min_size=1, max_size=7), min_size=1))
-def test_the_ids_of_a_word_make_up_that_word(tokenizer, words):
-    text = "  ".join(words)
-    ids = tokenizer.encode([text])[0]
-    owners = tokenizer.words(text, ids)
-
-    for index, word in enumerate(words):
-        own = [i for i, owner in zip(ids, owners, strict=True) if owner == index]
-        assert tokenizer.decode(own).strip() == word
-
-
 @pytest.mark.parametrize("model_type", MODEL_TYPES)
 @pytest.mark.parametrize(
     ("normalization", "text"),
@@ -109,18 +96,6 @@ def test_the_ids_of_normalised_words_belong_to_the_words_of_the_text():
         [i for i, owner in zip(ids, owners, strict=True) if owner == index] for index in range(5)
     ]
     assert [FOLDED.decode(word).strip() for word in words] == ["hund", "", "haus", "fi", "ab"]
-
-
-@pytest.mark.parametrize("tokenizer", [UNIGRAM, BPE])
-@settings(SETTINGS)
-@given(text=st.text(alphabet=CHARACTERS, max_size=20), seed=st.integers(0, (1 << 32) - 1))
-def test_a_random_segmentation_has_the_same_text(tokenizer, text, seed):
-    first, second = (
-        tokenizer.sample([text, text], seed=seed, alpha=0.3, nbest=-1) for _ in range(2)
-    )
-
-    assert first == second
-    assert [tokenizer.decode(ids) for ids in first] == [text, text]
 
 
 def test_random_segmentations_follow_alpha():

@@ -61,20 +61,6 @@ def test_the_most_frequent_units_are_the_vocabulary(config, lines, expected):
 
 
 @pytest.mark.parametrize(
-    ("config", "source", "target"),
-    [
-        (replace(CONFIG, target_tokenizer="basic_english"), ["Ein", "Hund"], ["a", "dog"]),
-        (CHARACTERS, ["n", " "], [" ", "A"]),
-    ],
-)
-def test_each_side_has_its_own_units(config, source, target):
-    tokenizers = train_tokenizers(config, list_corpus([("Ein Hund", "A Dog")]))
-
-    labels = [tokenizer.tokens([4, 5]) for tokenizer in tokenizers]
-    assert labels == [[text.replace(" ", "\u2581") for text in side] for side in (source, target)]
-
-
-@pytest.mark.parametrize(
     ("config", "lines", "kind"),
     [(CONFIG, ("a a b", "c a"), "words"), (CHARACTERS, ("aab", "ca"), "characters")],
 )
