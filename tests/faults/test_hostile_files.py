@@ -1,7 +1,6 @@
 """Crafted files run no code, exhaust no memory, block nothing and end in one line."""
 
 import functools
-import gzip
 import operator
 import os
 import pickle
@@ -11,12 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_training import tiny_config, tiny_run
+from tiny_training import tiny_run
 from tiny_translator import make_checkpoint
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
-from seq2seq.files.text import open_lines
-from seq2seq.training.preparation import prepare_data
 
 
 class Touch:
@@ -135,17 +132,3 @@ def test_a_crafted_last_checkpoint_is_refused_when_a_run_is_resumed(
         tiny_run(tmp_path, "training.max_updates=2", "resume=true")
 
     assert not (tmp_path / "proof").exists()
-
-
-def test_a_bomb_of_one_line_is_refused_in_input_and_data(tmp_path: Path) -> None:
-    bomb = tmp_path / "bomb.gz"
-    bomb.write_bytes(gzip.compress(b"x" * 50_000_000, compresslevel=1))
-
-    with (
-        open_lines(str(bomb), key="input") as lines,
-        pytest.raises(ValueError, match="1: the line has more than 1,048,576 bytes"),
-    ):
-        next(iter(lines))
-    config = tiny_config(tmp_path, f"data.train=['{bomb}','{bomb}']", "data.target=a")
-    with pytest.raises(ValueError, match=r"bomb\.gz:1: the line has more than 1,048,576 bytes"):
-        prepare_data(config)

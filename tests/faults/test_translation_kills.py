@@ -1,8 +1,7 @@
 """A translation killed by SIGKILL at random moments and continued equals an undisturbed one.
 
-FAULTS_KILLS is the number of kills; FAULTS_CHECKPOINT and FAULTS_TEXT are a model and its input in
-place of tiny ones. Half of the kills come at a random time, half at a random change of a file. A
-kill that comes after the output is complete disturbs nothing, so it is not counted.
+FAULTS_KILLS is the number of kills. Half of them come at a random time, half at a random change of
+a file. A kill that comes after the output is complete disturbs nothing, so it is not counted.
 """
 
 import os
@@ -27,9 +26,8 @@ def test_killed_translations_equal_an_undisturbed_one(tmp_path: Path, num_proces
     log = tmp_path / "log"
     place = tmp_path / "place"
     place.mkdir()
-    checkpoint = os.environ.get("FAULTS_CHECKPOINT") or write_checkpoint(tmp_path / "run")
-    text = os.environ.get("FAULTS_TEXT") or tmp_path / "a.de"
-    (tmp_path / "a.de").write_text("".join(f"{line}\n" for line in SENTENCES * 100))
+    checkpoint, text = write_checkpoint(tmp_path / "run"), tmp_path / "a.de"
+    text.write_text("".join(f"{line}\n" for line in SENTENCES * 100))
     given = [f"checkpoint={checkpoint}", f"input={text}", "decoding=greedy", "batch_size=4"]
     given += ["device=cpu", "threads=1", f"processes={num_processes}", "progress=false"]
 

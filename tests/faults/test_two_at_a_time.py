@@ -3,7 +3,8 @@
 import hashlib
 import multiprocessing
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -53,24 +54,16 @@ def test_two_runs_fill_one_cache_at_a_time(tmp_path: Path, corpus: Path) -> None
     assert len(list((tmp_path / "cache").iterdir())) == 4  # tokenizers and three corpora
 
 
-class _Site(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(CONTENT)))
-        self.end_headers()
-        self.wfile.write(CONTENT)
-
-    def log_message(self, *arguments: object) -> None:
-        pass
-
-
 def _download(url: str, path: Path) -> None:
     fetch(url, path=path, sha256=hashlib.sha256(CONTENT).hexdigest())
 
 
 @pytest.mark.slow
 def test_two_processes_download_one_file_at_a_time(tmp_path: Path) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Site) as server:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "a.gz").write_bytes(CONTENT)
+    site = partial(SimpleHTTPRequestHandler, directory=tmp_path / "site")
+    with ThreadingHTTPServer(("127.0.0.1", 0), site) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/a.gz"
         processes = [

@@ -140,14 +140,6 @@ def test_an_error_while_writing_names_the_file():
     assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, "a.txt")
 
 
-def test_a_file_can_be_continued(tmp_path):
-    for content in (b"one\n", b"two\n"):
-        with create_file(tmp_path / "a.txt", append=True) as file:
-            file.write(content)
-
-    assert contents(tmp_path) == {"a.txt": b"one\ntwo\n"}
-
-
 CONTENT = {"name": "mine", "weights": torch.arange(40.0), "nested": [{"x": torch.ones(2, 3)}]}
 
 

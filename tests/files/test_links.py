@@ -22,12 +22,6 @@ def test_formatted_links_are_parsed_back(sure, others):
     assert parse_links(format_links(sure), where="a:1") == GoldLinks(sure, sure)
 
 
-@pytest.mark.parametrize("item", ["0-1", "1p0", "00-2"])
-def test_a_number_below_the_base_is_an_error_with_its_place(item):
-    with pytest.raises(ValueError, match=f"a:7: '{item}' does not count from 1.*gold_base=0"):
-        parse_links(f"1-1 {item}", where="a:7", base=1)
-
-
 @pytest.mark.parametrize(
     "item", ["1_2", "1-", "-1-2", "1-2-3", "a-b", "1P2", "\u0661-2", "1 - 2", "\udcff"]
 )

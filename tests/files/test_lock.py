@@ -97,13 +97,6 @@ def test_released_locks_leave_no_files_and_no_new_directories(tmp_path):
     assert [path.name for path in tmp_path.rglob("*")] == ["there"]
 
 
-def test_directories_with_files_stay(tmp_path):
-    with locked(tmp_path / "mine"):
-        (tmp_path / "mine" / "config.yaml").write_text("x")
-
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["config.yaml"]
-
-
 @posix
 def test_a_file_system_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, caplog):
     def flock(file, operation):

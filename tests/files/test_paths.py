@@ -40,12 +40,6 @@ def test_the_nearest_existing_path_is_itself_or_a_parent(tmp_path, monkeypatch, 
     assert nearest_existing(Path(name)).absolute() == tmp_path / nearest
 
 
-def test_a_file_can_be_read(tmp_path):
-    (tmp_path / "a.txt").touch()
-
-    check_readable(tmp_path / "a.txt", name="input=a.txt")
-
-
 def test_a_missing_file_and_a_directory_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"^input=/\S+b: no such file; correct the path$"):
         check_readable(tmp_path / "b", name=f"input={tmp_path}/b")
