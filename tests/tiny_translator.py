@@ -73,8 +73,10 @@ def write_checkpoint(
     return directory
 
 
-def make_translator(attention: str = "additive", *, seed: int = 3) -> Translator:
-    checkpoint = make_checkpoint(attention, seed=seed)
+def make_translator(
+    attention: str = "additive", *, seed: int = 3, tokenizers: TokenizerPair = TOKENIZERS
+) -> Translator:
+    checkpoint = make_checkpoint(attention, seed=seed, tokenizers=tokenizers)
     return Translator(
         checkpoint.build_model(),
         tokenizers=checkpoint.tokenizers,

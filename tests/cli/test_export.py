@@ -1,7 +1,7 @@
 import re
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 from tiny_export import make_exportable
@@ -9,23 +9,16 @@ from web_runtime_cache import CACHE, needs_web_runtime
 
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli import export
-from seq2seq.cli.export import ExportConfig, ExportFormat
-from seq2seq.export.folder import ExportPrecision
+from seq2seq.cli.command_line import load_command
+from seq2seq.cli.export import ExportConfig
 
 
-def make_export_config(tmp_path, **changes):
-    values = {
-        "checkpoint": str(tmp_path / "run"),
-        "plugins": [],
-        "output": str(tmp_path / "folder"),
-        "format": ExportFormat.onnx,
-        "precision": ExportPrecision.fp32,
-        "examples": None,
-        "cache_dir": str(tmp_path / "cache"),
-        "license": None,
-        "overwrite": False,
-    }
-    return ExportConfig(**values | changes)
+def export_page(tmp_path, **changes):
+    """Export run to page.html, or as the changed keys say."""
+    places = {"checkpoint": tmp_path / "run", "output": tmp_path / "page.html", "cache_dir": CACHE}
+    given = {**places, "format": "web", **changes}
+    arguments = [f"{key}={value}" for key, value in given.items()]
+    export.export(load_command("export", ExportConfig, arguments))
 
 
 def test_command_writes_a_folder(tmp_path):
@@ -74,12 +67,7 @@ def test_missing_extra_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(export, "_PACKAGES", ("onnx_that_is_missing",))
 
     with pytest.raises(ValueError, match=r"onnx_that_is_missing; run: pip install 'attention-seq2"):
-        export.export(make_export_config(tmp_path))
-
-
-def make_page_config(tmp_path, **changes):
-    page = {"output": str(tmp_path / "page.html"), "format": ExportFormat.web}
-    return replace(make_export_config(tmp_path), **{**page, "cache_dir": str(CACHE), **changes})
+        export_page(tmp_path)
 
 
 @needs_web_runtime
@@ -88,7 +76,7 @@ def test_page_has_the_first_lines_of_the_examples(tmp_path):
     examples = tmp_path / "examples.de"
     examples.write_text("eins\n\n zwei \ndrei\nvier\n\u00fcnf\n", encoding="utf-8")
 
-    export.export(make_page_config(tmp_path, examples=str(examples)))
+    export_page(tmp_path, examples=str(examples))
 
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert '"examples":["eins","zwei","drei","vier"]' in page
@@ -99,7 +87,7 @@ def test_page_that_exists_is_kept(tmp_path):
     (tmp_path / "page.html").write_text("mine")
 
     with pytest.raises(FileExistsError, match="overwrite=true"):
-        export.export(make_page_config(tmp_path))
+        export_page(tmp_path)
 
     assert (tmp_path / "page.html").read_text() == "mine"
 
@@ -107,10 +95,10 @@ def test_page_that_exists_is_kept(tmp_path):
 @pytest.mark.parametrize("name", ["folder", "page.htm"])
 def test_page_needs_the_name_of_an_html_file(tmp_path, name):
     with pytest.raises(ValueError, match=r"must be a file that ends in \.html"):
-        export.export(make_page_config(tmp_path, output=str(tmp_path / name)))
+        export_page(tmp_path, output=str(tmp_path / name))
 
 
 @needs_web_runtime
 def test_missing_examples_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="examples="):
-        export.export(make_page_config(tmp_path, examples=str(tmp_path / "no.de")))
+        export_page(tmp_path, examples=str(tmp_path / "no.de"))

@@ -11,20 +11,12 @@ import pytest
 import torch
 from fault_processes import CountChanges, FailAt, LimitFileSize, arguments, train
 from same_run import assert_same_run
-from tiny_training import write_corpus
 
 from seq2seq.files.atomic import is_temporary
 
 NUM_PLACES = int(os.environ.get("FAULTS_DISK", "2"))
 SIZES = (2_000, 8_000, 20_000, 40_000)
 """Bytes of the largest file: more than the output of a run has, and less than a checkpoint."""
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    write_corpus(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,6 @@ from fault_processes import (
     start_several,
 )
 from same_run import assert_same_run
-from tiny_training import write_corpus
 
 from seq2seq.files.atomic import is_temporary
 from seq2seq.files.lock import LOCK_NAME
@@ -76,13 +75,6 @@ class Disturbed:
     def finish(self, prepare: Prepare | None = None) -> None:
         code = finish_several(self.start(prepare))
         assert code == 0, (self.place / f"output{self.num_starts}").read_text()
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    write_corpus(folder)
-    return folder
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one process", "two processes"])

@@ -10,17 +10,10 @@ from pathlib import Path
 import pytest
 from fault_processes import arguments, finish, start, train
 from same_run import assert_same_run
-from tiny_training import write_corpus
 
 from seq2seq.data.multi30k import fetch
 
 CONTENT = bytes(range(256)) * 4000
-
-
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    write_corpus(tmp_path / "corpus")
-    return tmp_path / "corpus"
 
 
 @pytest.mark.slow

@@ -10,13 +10,10 @@ import threading
 import tracemalloc
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from seq2seq.files.text import (
     CHUNK,
     MAX_LINE,
-    UTF16_MARKS,
     LineReader,
     open_lines,
     open_standard_input,
@@ -54,19 +51,6 @@ def test_lines_end_at_line_feeds_alone(tmp_path, content, lines):
     path.write_bytes(content)
 
     assert read(path) == lines
-
-
-@given(
-    content=st.binary(max_size=60)
-    .filter(lambda content: not content.startswith(UTF16_MARKS))
-    .map(lambda content: content.replace(b"A", b"\n"))
-)
-def test_any_bytes_have_as_many_lines_as_line_feeds(tmp_path_factory, content):
-    path = tmp_path_factory.mktemp("any") / "a.txt"
-    path.write_bytes(content)
-
-    is_unended = bool(content) and not content.endswith(b"\n")
-    assert len(read(path)) == content.count(b"\n") + is_unended
 
 
 def test_bytes_that_are_not_utf8_are_replaced_and_counted_in_one_warning(tmp_path, caplog):

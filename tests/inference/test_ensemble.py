@@ -1,5 +1,3 @@
-import dataclasses
-
 import pytest
 import torch
 from tiny_attention import VARIANTS
@@ -13,10 +11,9 @@ from seq2seq.search.registry import search
 from seq2seq.special_tokens import EOS
 
 SAMPLING = SamplingConfig(
-    **{field.name: getattr(GREEDY, field.name) for field in dataclasses.fields(GREEDY)}
-    | {"name": "sampling"},
+    max_length_ratio=1.0,
+    max_length_offset=3,
     temperature=1.2,
-    top_k=0,
     top_p=0.9,
     num_samples=3,
     n_best=2,
@@ -46,16 +43,6 @@ def make_ensemble():
 def steps_of(model, previous_ids):
     memory, state = model.encode(BATCH.source_ids, BATCH.source_mask)
     return model.decoder.step(state, previous_ids, memory)
-
-
-def score_batch(model, batch=BATCH):
-    return score_targets(
-        model,
-        batch.source_ids,
-        batch.source_mask,
-        target_ids=batch.target_ids,
-        target_mask=batch.target_mask,
-    )
 
 
 def test_a_step_averages_the_probabilities_of_the_members():
@@ -109,8 +96,8 @@ def test_a_found_translation_scores_the_same_when_it_is_known(decoding):
                 continue
             num_finished += 1
             ids = torch.tensor([[*hypothesis.ids, EOS]])
-            pair = BATCH.row(row)._replace(target_ids=ids, target_mask=ids > 0)
-            [scored] = score_batch(ensemble, pair)
+            source = BATCH.row(row)[:2]
+            [scored] = score_targets(ensemble, *source, target_ids=ids, target_mask=ids > 0)
             log_probability = pytest.approx(scored.log_probability, abs=1e-5)
             assert hypothesis.log_probability == log_probability
             torch.testing.assert_close(

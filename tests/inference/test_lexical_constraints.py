@@ -2,19 +2,14 @@ import dataclasses
 import logging
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_data import list_corpus, unigram_config
-from tiny_translator import BEAM, GREEDY, SENTENCES, make_config, make_translator
+from tiny_translator import BEAM, GREEDY, SENTENCES, make_translator
 
-from seq2seq.config.schema import build_model
 from seq2seq.data.config import SentencePieceModel
 from seq2seq.data.tokenizers.interface import TokenizerPair, train_tokenizers
 from seq2seq.inference.lexical_constraints import BannedPhrases
-from seq2seq.inference.translator import Translator
-from seq2seq.runtime.devices import Precision
-from seq2seq.runtime.numerics import Numerics
 from seq2seq.special_tokens import UNK
 
 TEXT = "ein hund rennt der schnee ist tief a dog runs through the snow ."
@@ -35,17 +30,7 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def sub_words(tokenizer):
     """Return a translator of SentencePiece's tokens, of random weights."""
-    config, tokenizers = make_config(), TokenizerPair(tokenizer, tokenizer)
-    torch.manual_seed(1)
-    model = build_model(
-        config,
-        source_vocabulary_size=len(tokenizers.source),
-        target_vocabulary_size=len(tokenizers.target),
-    )
-    for parameter in model.parameters():
-        parameter.data.mul_(4)
-    numerics = Numerics(torch.device("cpu"), Precision.fp32)
-    return Translator(model, tokenizers=tokenizers, numerics=numerics, decoding=config.decoding)
+    return make_translator(seed=1, tokenizers=TokenizerPair(tokenizer, tokenizer))
 
 
 @settings(max_examples=25)

@@ -1,13 +1,10 @@
 """Several checkpoints as one translator."""
 
-import dataclasses
-
 import pytest
 import torch
-from tiny_translator import make_checkpoint, write_checkpoint
+from tiny_translator import TOKENIZERS, write_checkpoint
 
-from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
-from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device
@@ -22,13 +19,6 @@ def runs(tmp_path_factory):
         write_checkpoint(directory / "first"),
         write_checkpoint(directory / "m\xfcller = 2", "multihead"),
     ]
-
-
-def other_tokenizers(path):
-    source = make_checkpoint().tokenizers.source
-    tokenizers = TokenizerPair(source, CharacterTokenizer("abcdefgh !"))
-    save_checkpoint(path, dataclasses.replace(make_checkpoint(), tokenizers=tokenizers))
-    return path
 
 
 def log_probability_by_hand(runs, source, target):
@@ -55,9 +45,10 @@ def test_several_checkpoints_are_loaded_as_an_ensemble(runs):
 
 
 def test_other_tokenizers_are_refused_with_both_names(runs, tmp_path):
-    other = other_tokenizers(tmp_path / "other.pt")
+    tokenizers = TOKENIZERS._replace(target=CharacterTokenizer("abcdefgh !"))
+    other = write_checkpoint(tmp_path / "other", tokenizers=tokenizers)
 
-    with pytest.raises(ValueError, match=r"other\.pt has other tokenizers than \S+first; only"):
+    with pytest.raises(ValueError, match=r"other has other tokenizers than \S+first; only"):
         Translator.load([runs[0], other], device=Device.cpu)
 
 
