@@ -23,24 +23,18 @@ def test_the_tables_of_a_sweep_are_written_again(run, tmp_path):
     assert [row["baseline"] for row in read(tmp_path / "groups.csv")] == ["none", ""]
 
 
-def test_tables_and_figures_for_a_paper_are_written(run, tmp_path, capsys):
+def test_tables_and_figures_for_a_paper_are_written(run, tmp_path):
     write_study(tmp_path)
 
-    run(f"sweeps={tmp_path}", "baseline=none", "format=latex")
+    _, _, err = run(main, f"sweeps={tmp_path}", "baseline=none", "format=latex")
 
-    assert capsys.readouterr().err.splitlines()[-1] == str(tmp_path / "paper")
+    assert err.splitlines()[-1] == str(tmp_path / "paper")
     names = {path.name for path in (tmp_path / "paper").iterdir()}
     assert names == {"main-measures.tex", "groups.tex", "all-runs.tex"}
     text = (tmp_path / "paper" / "main-measures.tex").read_text(encoding="utf-8")
     assert text.startswith("% Main measures: mean \xb1 standard deviation over the runs\n")
     assert "31.00 \xb1 1.41" in text
     assert "+99.45 to +99.45" in text
-
-
-def test_unknown_format_is_one_line(run, capsys):
-    line = refusal(run, capsys, "sweeps=checkpoints", "format=word")
-
-    assert "format='word' must be one of: latex, markdown, or null" in line
 
 
 def test_several_sweeps_are_compared_in_a_new_place(run, tmp_path):
@@ -75,6 +69,8 @@ def test_a_mistake_is_one_line(refusal, tmp_path):
     assert "no such directory" in refusal(main, f"sweeps={tmp_path}/absent")
     line = refusal(main, f"sweeps={write_study(tmp_path / 'a')}", "baseline=odd")
     assert line.startswith("baseline=odd is not a group")
+    line = refusal(main, f"sweeps={tmp_path / 'a'}", "format=word")
+    assert "format='word' must be one of: latex, markdown, or null" in line
 
 
 def test_the_output_may_be_in_the_home_directory(run, tmp_path, monkeypatch):
