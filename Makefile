@@ -18,13 +18,24 @@ TORCH ?= torch
 PYTEST := -m pytest --numprocesses auto --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-all test-newest faults check docs wheel bench gpu clean
+.PHONY: help train sample test test-all test-newest faults check docs wheel bench gpu clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 train: $(VENV)/.train  ## train on the bundled corpus or continue, score, and print the next commands
 	$(BIN)/python train.py resume=auto
+
+# A line of the corpus is German, English and word links.
+sample:  ## write 1,000 sentence pairs into my/, for the commands of the documentation
+	mkdir -p my
+	gzip -cd data/german-english.tsv.gz | head -n 1000 | awk -F '\t' -v OFS='\t' '{ \
+		name = "my/" (NR > 500 ? "train" : NR > 250 ? "test" : "valid"); \
+		print $$1 > (name ".de"); \
+		print $$2 > (name ".en"); \
+		print $$1, $$2 > (name ".tsv"); \
+		print $$3 > (name ".align"); \
+	}'
 
 test: $(VENV)/.test  ## run the tests that are not marked slow, in about five minutes
 	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "not slow"
