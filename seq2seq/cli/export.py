@@ -71,7 +71,7 @@ def export(config: ExportConfig) -> None:
     if missing:
         raise ValueError(
             f"format={config.format.name} needs the packages {', '.join(missing)}; run: pip "
-            "install 'attention-seq2seq[onnx]'"
+            "install '.[onnx]' in a checkout"
         )
     export_as = _export_page if config.format is ExportFormat.web else _export_folder
     export_as(config)

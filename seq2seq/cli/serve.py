@@ -59,7 +59,7 @@ def serve(config: ServeConfig) -> None:
         from seq2seq.serving.server import bind, raise_file_limit, serve_until_stopped
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"the service needs {error.name}; pip install 'attention-seq2seq[serve]'"
+            f"the service needs {error.name}; pip install '.[serve]' in a checkout"
         ) from error
     # Warnings that count lines are for one who translates files; a request gets the counts.
     logging.getLogger("seq2seq.inference").setLevel(logging.ERROR)
@@ -82,7 +82,7 @@ def load_model(path: str, config: ServeConfig) -> LoadedModel:
     except ModuleNotFoundError as error:
         raise ValueError(
             f"engine={config.engine.name} needs {error.name}; "
-            f"pip install 'attention-seq2seq[{extras}]'"
+            f"pip install '.[{extras}]' in a checkout"
         ) from error
 
 

@@ -177,7 +177,7 @@ def build_bleu(rule: ScoringRule, *, key: str) -> "BLEU":
     except (RuntimeError, ImportError, OSError) as error:
         reason = f"{' '.join(str(error).split())}; "
         if extra := _EXTRAS.get(tokenize):
-            reason = f"packages are missing; pip install 'attention-seq2seq[{extra}]', or "
+            reason = f"packages are missing; pip install '.[{extra}]' in a checkout, or "
         raise ValueError(f"BLEU cannot use {key}={tokenize}: {reason}set {key}=char") from error
 
 

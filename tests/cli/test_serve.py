@@ -51,7 +51,7 @@ def test_a_service_without_its_packages_is_refused_in_one_line(refusal, monkeypa
     monkeypatch.setitem(sys.modules, "seq2seq.serving.app", None)
     monkeypatch.delitem(sys.modules, "seq2seq.serving.server", raising=False)
 
-    assert "pip install 'attention-seq2seq[serve]'" in refusal(serve.main, "checkpoint=a")
+    assert "pip install '.[serve]' in a checkout" in refusal(serve.main, "checkpoint=a")
 
 
 def test_a_checkpoint_gives_its_languages_and_sentences(checkpoint):

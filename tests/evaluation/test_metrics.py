@@ -146,7 +146,7 @@ def test_a_missing_extra_is_named(monkeypatch, tokenize, module, extra):
 
     assert str(caught.value) == (
         f"BLEU cannot use {KEY}={tokenize}: packages are missing; "
-        f"pip install 'attention-seq2seq[{extra}]', or set {KEY}=char"
+        f"pip install '.[{extra}]' in a checkout, or set {KEY}=char"
     )
     monkeypatch.delitem(sys.modules, tokenizer_module, raising=False)
 
