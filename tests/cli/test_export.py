@@ -66,7 +66,7 @@ def test_wrong_arguments_are_one_line(tmp_path, refusal, arguments, text):
 def test_missing_extra_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(export, "_PACKAGES", ("onnx_that_is_missing",))
 
-    with pytest.raises(ValueError, match=r"onnx_that_is_missing; run: pip install '\.\[onnx\"):
+    with pytest.raises(ValueError, match=r"onnx_that_is_missing; run: pip install '\.\[onnx"):
         export_page(tmp_path)
 
 

@@ -87,8 +87,8 @@ def check_monitor(monitor: Monitor) -> None:
     """Raise ValueError if the package of a service is missing."""
     if importlib.util.find_spec(monitor.name) is None:
         raise ValueError(
-            f"training.monitor={monitor.name} needs the package {monitor.name}; run: pip install "
-            f"'attention-seq2seq[{monitor.name}]'"
+            f"training.monitor={monitor.name} needs the package {monitor.name}; pip install "
+            f"{monitor.name}"
         )
 
 
