@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from seq2seq.version import __version__
 
 if TYPE_CHECKING:
+    from seq2seq.analysis.interventions import Intervention, register_intervention
     from seq2seq.analysis.run import load_run
     from seq2seq.attention.base import (
         Attention,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from seq2seq.data.corpus import Pair
     from seq2seq.data.tokenizers.interface import train_tokenizers
     from seq2seq.export.translator import OnnxTranslator
-    from seq2seq.inference.interventions import Intervention, register_intervention
     from seq2seq.inference.results import TranslatedHypothesis, Translation
     from seq2seq.inference.translator import Translator
     from seq2seq.model.seq2seq import Seq2Seq
@@ -68,6 +68,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "seq2seq.analysis.interventions": ("Intervention", "register_intervention"),
     "seq2seq.analysis.run": ("load_run",),
     "seq2seq.attention.base": (
         "Attention",
@@ -83,7 +84,6 @@ _MODULES = {
     "seq2seq.data.corpus": ("Pair",),
     "seq2seq.data.tokenizers.interface": ("train_tokenizers",),
     "seq2seq.export.translator": ("OnnxTranslator",),
-    "seq2seq.inference.interventions": ("Intervention", "register_intervention"),
     "seq2seq.inference.results": ("TranslatedHypothesis", "Translation"),
     "seq2seq.inference.translator": ("Translator",),
     "seq2seq.model.seq2seq": ("Seq2Seq",),

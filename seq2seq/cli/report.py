@@ -7,10 +7,10 @@ from pathlib import Path
 from seq2seq.runtime.process import imports_in_one_line
 
 with imports_in_one_line():
+    from seq2seq.analysis.interventions import find_intervention
     from seq2seq.checks import Config, FilePath, FilePaths
     from seq2seq.cli.command_line import run_command
     from seq2seq.files.paths import expand_home, expand_patterns
-    from seq2seq.inference.interventions import find_intervention
     from seq2seq.studies.interventions import check_others
     from seq2seq.studies.runs import group_runs, is_run, read_runs
     from seq2seq.studies.study import list_files, write_tables

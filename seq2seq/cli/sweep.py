@@ -33,7 +33,7 @@ from seq2seq.training.monitoring.log import labelled_lines
 from seq2seq.training.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from seq2seq.inference.interventions import Intervention
+    from seq2seq.analysis.interventions import Intervention
 
 
 def run_job(path: Path, train: Callable[[], float]) -> float | None:
@@ -137,7 +137,7 @@ class StudySummary(Callback):
 
     def _find_interventions(self) -> "list[Intervention]":
         # Imported here because a training needs no translator before the end of its sweep.
-        from seq2seq.inference.interventions import find_intervention
+        from seq2seq.analysis.interventions import find_intervention
 
         return list(map(find_intervention, self.interventions))
 

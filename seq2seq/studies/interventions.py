@@ -8,6 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seq2seq.analysis.interventions import (
+    Intervention,
+    OnHead,
+    Other,
+    count_changed_words,
+    intervene,
+)
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.measures import ratio
 from seq2seq.evaluation.metrics import Array, ScoringRule, corpus_bleu
@@ -20,13 +27,6 @@ from seq2seq.evaluation.significance import (
     p_text,
 )
 from seq2seq.files.links import read_links
-from seq2seq.inference.interventions import (
-    Intervention,
-    OnHead,
-    Other,
-    count_changed_words,
-    intervene,
-)
 from seq2seq.studies.comparison import STAR
 from seq2seq.studies.runs import Group, StudyRun
 from seq2seq.studies.tables import INTERVAL_HINT

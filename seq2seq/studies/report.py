@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seq2seq.analysis.interventions import changed_words
 from seq2seq.checks import counted
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.measures import MEASURES as OF_SENTENCES
 from seq2seq.evaluation.significance import LEVEL, SENTENCES_ONLY
-from seq2seq.inference.interventions import changed_words
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.agreement import Divergences
 from seq2seq.studies.charts import attention_section, breakdown_section, curves_section

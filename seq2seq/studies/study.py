@@ -6,8 +6,8 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from seq2seq.analysis.interventions import Intervention
 from seq2seq.files.atomic import whole_file
-from seq2seq.inference.interventions import Intervention
 from seq2seq.studies.agreement import AGREEMENT, add_agreement, divergences
 from seq2seq.studies.comparison import BaselineComparison, compare_with_baseline, explain_stars
 from seq2seq.studies.interventions import COLUMNS, measure_losses

@@ -7,10 +7,10 @@ import torch
 from omegaconf import OmegaConf
 from tiny_training import ROOT
 
+from seq2seq.analysis.interventions import intervention_types
 from seq2seq.attention.base import attention_config_types
 from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.config.schema import TrainConfig, build_model, load_config
-from seq2seq.inference.interventions import intervention_types
 from seq2seq.model.config import DropoutMode
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.registry import decoding_config_types

@@ -4,9 +4,9 @@ import math
 import numpy as np
 import pytest
 
+from seq2seq.analysis.interventions import find_intervention
 from seq2seq.analysis.run import load_run
 from seq2seq.evaluation.significance import SENTENCES_ONLY
-from seq2seq.inference.interventions import find_intervention
 from seq2seq.studies import interventions
 from seq2seq.studies.interventions import interventions_section, measure_losses
 from seq2seq.studies.report import study_page

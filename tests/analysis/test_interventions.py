@@ -3,10 +3,7 @@ import torch
 from tiny_attention import VARIANTS, attend, attention_config, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
-from seq2seq.attention.base import attention_config_types
-from seq2seq.attention.dot import DotAttention, DotConfig
-from seq2seq.attention.normalizers import Normalizer
-from seq2seq.inference.interventions import (
+from seq2seq.analysis.interventions import (
     ChangedAttention,
     Other,
     Uniform,
@@ -14,6 +11,9 @@ from seq2seq.inference.interventions import (
     find_intervention,
     intervention_types,
 )
+from seq2seq.attention.base import attention_config_types
+from seq2seq.attention.dot import DotAttention, DotConfig
+from seq2seq.attention.normalizers import Normalizer
 
 # B=3, T=4, S=5, lengths 5, 2 and 3
 TYPES = [name for name in attention_config_types() if name != "none"]
