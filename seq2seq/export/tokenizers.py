@@ -5,9 +5,6 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
-SENTENCEPIECE = "sentencepiece"
-"""Kind of the tokenizers that an exported model can have."""
-
 
 class SubwordTokenizer:
     """Text to token ids and back; see `Tokenizer` in seq2seq.data."""
