@@ -44,7 +44,8 @@ def draw_valid(kind, shape, generator):
 @given(
     shape=st.tuples(*[st.integers(1, 4)] * 2, st.integers(1, 9)),
     kind=st.sampled_from(["lengths", "step_lengths", "mask", "step_mask"]),
-    largest=st.sampled_from([1.0, 1e2, LARGEST_SCORE]) | st.floats(0, LARGEST_SCORE),
+    # Of queries near 0, rounding moves the predicted position over the edge of a window.
+    largest=st.sampled_from([1.0, 1e2, LARGEST_SCORE]) | st.floats(0.01, LARGEST_SCORE),
     balance=st.sampled_from([1 / 8, 1.0, 8.0]),
     dtype=st.sampled_from(list(ROUNDING)),
     seed=st.integers(0, 2**32 - 1),
