@@ -126,8 +126,6 @@ def attend(attention: Attention, sources: Sources) -> tuple[Tensor, Tensor]:
     return context, weights
 
 
-Score = Callable[[list[float], list[float]], float]
-"""The score of a query and a key."""
 RowScores = Callable[[list[float], list[list[float]], list[bool], list[list[float]]], list[float]]
 """The scores of a query and all keys, given the real positions and earlier queries' weights."""
 
@@ -159,7 +157,7 @@ BY_LOOP: dict[Normalizer, Callable[[list[float]], list[float]]] = {
 
 
 def mix_by_loop(
-    score: Score,
+    score_row: RowScores,
     query: Tensor,
     keys: Tensor,
     values: Tensor,
@@ -170,29 +168,8 @@ def mix_by_loop(
     """Compute context and weights (B, T, S) from the definition, one number at a time.
 
     No code of the modules is used; scores are computed from lists of Python floats. The mask is
-    (B, T, S); a row without a real position gives zeros.
-    """
-
-    def score_row(
-        asked: list[float], row: list[list[float]], real: list[bool], past: list[list[float]]
-    ) -> list[float]:
-        return [score(asked, key) for key in row]
-
-    return mix_rows_by_loop(score_row, query, keys, values, mask, normalizer=normalizer)
-
-
-def mix_rows_by_loop(
-    score_row: RowScores,
-    query: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    mask: Tensor,
-    *,
-    normalizer: Normalizer = Normalizer.softmax,
-) -> tuple[Tensor, Tensor]:
-    """Compute what `mix_by_loop` does, for scores that depend on positions or earlier weights.
-
-    A score of minus infinity stands for a position that the query does not look at.
+    (B, T, S); a row without a real position gives zeros. A score of minus infinity stands for a
+    position that the query does not look at.
     """
     context = torch.zeros(*query.shape[:2], values.shape[-1], dtype=torch.float64)
     weights = torch.zeros(*query.shape[:2], keys.shape[1], dtype=torch.float64)

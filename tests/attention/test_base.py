@@ -2,19 +2,10 @@ import pytest
 import torch
 from tiny_attention import DiagonalAttention
 
-from seq2seq.attention.base import Memory, build_attention
+from seq2seq.attention.base import build_attention
 from seq2seq.attention.contract import check_attention
 from seq2seq.attention.dot import DotConfig
 from seq2seq.attention.normalizers import Normalizer
-
-
-def test_memory_select_returns_the_given_sentences_in_order():
-    memory = Memory(torch.randn(3, 5, 4), torch.randn(3, 5, 6), torch.rand(3, 5) < 0.5)
-
-    selected = memory.select(torch.tensor([2, 0, 2, 2]))
-
-    for part, original in zip(selected, memory, strict=True):
-        assert torch.equal(part, torch.stack([original[2], original[0], original[2], original[2]]))
 
 
 def test_values_are_converted_for_the_products_of_all_steps_at_once():

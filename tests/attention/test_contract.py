@@ -304,9 +304,3 @@ def test_dropout_drops_weights_of_the_context_and_scales_the_others_in_training_
     assert_close(context[kept], full[kept] / 0.8)
     if attention.num_heads > 0:
         assert_close(kept.double().mean().item(), 0.8, atol=0.05, rtol=0)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_unknown_config_field_is_an_error(name):
-    with pytest.raises(AttributeError):
-        VARIANTS[name].misspelt = 1

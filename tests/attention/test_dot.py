@@ -1,6 +1,5 @@
 import pytest
 import torch
-from tiny_attention import attention_config, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
 from seq2seq.attention.dot import DotAttention, DotConfig
@@ -36,15 +35,3 @@ def test_large_scores_in_half_precision_do_not_overflow():
 
     # The product 102400 overflows fp16; the quotient by sqrt(1024), 3200, does not.
     assert_close(weights.float(), torch.full((1, 1, 1, 3), 1 / 3), atol=1e-3, rtol=0)
-
-
-def test_a_type_without_a_state_hands_on_an_empty_one():
-    attention, sources = (
-        tiny_attention(attention_config("dot")),
-        tiny_sources(attention_config("dot")),
-    )
-    memory = attention.prepare(sources.keys, sources.mask)
-
-    *_, state = attention.step(sources.query[:, 0], memory, attention.start(memory))
-
-    assert attention.start(memory) == state == ()

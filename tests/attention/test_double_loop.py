@@ -10,7 +10,6 @@ from tiny_attention import (
     Sources,
     attend,
     mix_by_loop,
-    mix_rows_by_loop,
     tiny_attention,
     tiny_sources,
 )
@@ -87,7 +86,7 @@ def single_head(attention, config, sources):
     """Return context (B, T, V) and weights (B, 1, T, S)."""
     equation = SCORES.get(config.name, of_module)
     context, weights = mix_by_loop(
-        lambda query, key: equation(attention, config, query, key),
+        lambda query, keys, *_: [equation(attention, config, query, key) for key in keys],
         *sources,
         normalizer=config.normalizer,
     )
@@ -107,7 +106,7 @@ def multihead(attention, config, sources):
     ]
     heads = [
         mix_by_loop(
-            lambda q, k: inner(q, k) / math.sqrt(size),
+            lambda query, keys, *_: [inner(query, key) / math.sqrt(size) for key in keys],
             *part,
             sources.mask,
             normalizer=config.normalizer,
@@ -164,7 +163,7 @@ ROW_SCORES = {"local": local, "location": location, "coverage": coverage}
 def of_row(attention, config, sources):
     """Return context and weights of a type that scores all positions together."""
     equation = ROW_SCORES[config.name]
-    context, weights = mix_rows_by_loop(
+    context, weights = mix_by_loop(
         lambda *row: equation(attention, config, *row), *sources, normalizer=config.normalizer
     )
     return context, weights.unsqueeze(1)

@@ -67,11 +67,3 @@ def test_autocast_computes_distances_in_single_precision():
         context, _ = attend(attention, sources)
 
     assert_close(context.float(), expected, atol=0.03, rtol=0)
-
-
-def test_fixed_width_is_no_parameter():
-    learned, fixed = tiny_attention(LEARNED), tiny_attention(FIXED)
-
-    assert "inverse_width" in dict(learned.named_parameters())
-    assert "inverse_width" not in fixed.state_dict()
-    assert fixed.float().inverse_width.dtype == torch.float32

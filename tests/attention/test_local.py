@@ -1,7 +1,7 @@
 import dataclasses
 
 import torch
-from tiny_attention import attend, attention_config, tiny_attention, tiny_sources
+from tiny_attention import attention_config, tiny_attention
 from torch.testing import assert_close
 
 CONFIG = attention_config("local")
@@ -28,16 +28,6 @@ def test_weights_without_content_are_a_truncated_gaussian():
     gaussian = torch.tensor([0, -2, -0.5, 0, -0.5, -2, 0, 0]).double().exp()
     gaussian[[0, 6, 7]] = 0
     assert_close(weights[0, 0, 0], gaussian / gaussian.sum())
-
-
-def test_position_gets_a_gradient():
-    attention, sources = tiny_attention(CONFIG), tiny_sources(CONFIG)
-
-    _, weights = attend(attention, sources)
-    (weights * torch.arange(5)).sum().backward()
-
-    assert attention.position_projection.weight.grad.abs().min() > 0
-    assert attention.position_score.weight.grad.abs().min() > 0
 
 
 def test_positions_of_long_sources_are_exact_in_half_precision():

@@ -11,7 +11,6 @@ from seq2seq.attention.multihead import (
     CrossAttention,
     MultiHeadAttention,
     MultiHeadConfig,
-    Past,
     SelfAttention,
 )
 
@@ -206,23 +205,3 @@ def test_steps_equal_the_whole_in_values_and_gradients(num_heads, dtype, toleran
 
     assert_close(steps, whole, atol=tolerance, rtol=0)
     assert_close(gradients[1], gradients[0], atol=tolerance, rtol=0)
-
-
-def test_step_projects_only_the_new_position():
-    module, (states,) = sequence_attention(CausalSelfAttention), draw_sequences(CausalSelfAttention)
-    lengths = []
-    for name in ("query_projection", "key_projection", "value_projection", "output_projection"):
-        getattr(module.attention, name).register_forward_hook(
-            lambda _, inputs, __: lengths.append(inputs[0].shape[1])
-        )
-
-    unroll(module, states)
-
-    assert lengths == [1] * 4 * 5
-
-
-def test_selected_rows_keep_their_past():
-    past, rows = Past(torch.rand(3, 2, 4), torch.rand(3, 2, 5)), torch.tensor([2, 0, 2])
-
-    for selected, whole in zip(past.select(rows), past, strict=True):
-        assert torch.equal(selected, whole[rows])

@@ -13,7 +13,3 @@ def test_published_averages():
     context, _ = attention(torch.randn(2, 1, 3), attention.prepare(values, mask))
 
     assert_close(context, torch.tensor([[[2.0, 3, 4, 5]], [[10.0, 11, 12, 13]]]))
-
-
-def test_there_are_no_parameters():
-    assert list(tiny_attention(CONFIG).parameters()) == []
