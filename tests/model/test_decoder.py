@@ -32,20 +32,19 @@ def loss_of(logits, weights):
 
 @every_type_and_form
 def test_forward_equals_unrolled_steps(attention, form):
-    """training/test_fast_path.py does so with the parts of WHOLE alone."""
-    model = tiny_model(attention, form, **WHOLE)
-    batch = tiny_batch()
+    model, batch = tiny_model(attention, form, **WHOLE), tiny_batch()
 
-    output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
-    logits = model.decoder.logits(output.readouts)
-    step_logits, step_weights = unroll(model, batch)
+    logits = assert_forward_equals_steps(model, batch)
 
     assert logits.shape == (3, 4, TARGET_VOCABULARY_SIZE)
-    assert_close(logits, step_logits, atol=1e-12, rtol=0)
-    assert_close(output.attention_weights, step_weights, atol=1e-12, rtol=0)
-    gradients = gradients_of(loss_of(logits, output.attention_weights), model)
-    step_gradients = gradients_of(loss_of(step_logits, step_weights), model)
-    assert_gradients_close(gradients, step_gradients, tolerance=1e-12)
+
+
+@every_form
+@pytest.mark.parametrize("part", WHOLE)
+def test_forward_equals_unrolled_steps_with_each_part_alone(form, part):
+    options = {"num_layers": 2, part: WHOLE[part]}
+
+    assert_forward_equals_steps(tiny_model(attention_config("dot"), form, **options), tiny_batch())
 
 
 @some_types
@@ -53,26 +52,26 @@ def test_forward_equals_unrolled_steps(attention, form):
 def test_forward_equals_unrolled_steps_in_training_if_dropout_is_that_of_the_sequence(
     attention, form
 ):
-    model = sequence_dropout_model(attention, form)
-    batch = tiny_batch()
+    model, batch = sequence_dropout_model(attention, form), tiny_batch()
 
-    def run(compute):
-        torch.manual_seed(7)
-        return compute()
+    logits = assert_forward_equals_steps(model, batch)
 
-    def forward():
-        output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
-        return model.decoder.logits(output.readouts), output.attention_weights
+    assert not torch.allclose(logits, assert_forward_equals_steps(model.eval(), batch))
 
-    logits, weights = run(forward)
-    step_logits, step_weights = run(lambda: unroll(model, batch))
 
+def assert_forward_equals_steps(model, batch):
+    """Compare values and gradients; return the logits."""
+    torch.manual_seed(7)
+    output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
+    logits = model.decoder.logits(output.readouts)
+    torch.manual_seed(7)
+    step_logits, step_weights = unroll(model, batch)
     assert_close(logits, step_logits, atol=1e-12, rtol=0)
-    assert_close(weights, step_weights, atol=1e-12, rtol=0)
-    gradients = gradients_of(loss_of(logits, weights), model)
+    assert_close(output.attention_weights, step_weights, atol=1e-12, rtol=0)
+    gradients = gradients_of(loss_of(logits, output.attention_weights), model)
     step_gradients = gradients_of(loss_of(step_logits, step_weights), model)
     assert_gradients_close(gradients, step_gradients, tolerance=1e-12)
-    assert not torch.allclose(logits, model.eval() and forward()[0])
+    return logits
 
 
 def sequence_dropout_model(attention, form):
@@ -116,21 +115,6 @@ def test_a_model_without_dropout_or_in_evaluation_draws_nothing(dropout_mode):
         assert torch.equal(torch.get_rng_state(), before)
 
 
-@every_form
-def test_each_step_hands_the_state_of_attention_to_the_next(form):
-    """Coverage adds up the weights of all steps."""
-    model, batch = tiny_model(attention_config("coverage"), form), tiny_batch()
-    memory, state = model.encode(batch.source_ids, batch.source_mask)
-    weights = []
-
-    for previous_ids in batch.previous_ids.unbind(1):
-        step = model.decoder.step(state, previous_ids, memory)
-        weights.append(step.attention_weights)
-        state = step.state
-
-    assert_close(state.attended[0], torch.cat(weights, dim=1).sum(1))
-
-
 @every_type
 def test_attention_calls_over_some_sentences_equal_one_call(attention, monkeypatch):
     model, batch = tiny_model(attention, "luong"), tiny_batch()
@@ -169,37 +153,6 @@ def test_rows_of_a_beam_equal_separate_rows(attention, form):
 
 
 @every_form
-def test_selected_rows_continue_with_their_own_state(form):
-    model = tiny_model(attention_config("additive"), form, num_layers=2, self_attention=True)
-    batch = tiny_batch()
-    memory, state = model.encode(batch.source_ids, batch.source_mask)
-    order = torch.tensor([2, 0])
-    step = model.decoder.step(state, batch.previous_ids[:, 0], memory)
-
-    after = model.decoder.step(step.state, batch.previous_ids[:, 1], memory)
-    selected = model.decoder.step(
-        step.state.select(order), batch.previous_ids[order, 1], memory.select(order)
-    )
-
-    assert_close(selected.logits, after.logits[order])
-    assert_close(selected.attention_weights, after.attention_weights[order])
-
-
-@some_types
-@every_form
-def test_forcing_every_token_equals_the_plain_forward(attention, form):
-    model, batch = sequence_dropout_model(attention, form), tiny_batch()
-    inputs = (batch.source_ids, batch.source_mask, batch.previous_ids)
-
-    torch.manual_seed(7)
-    plain = model(*inputs)
-    torch.manual_seed(7)
-    forced = model(*inputs, torch.ones(3, 4, dtype=torch.bool))
-
-    assert_close(forced, plain)
-
-
-@every_form
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_a_token_that_is_not_forced_is_the_best_one_that_a_search_may_take(form, share):
     model, batch = tiny_model(attention_config("dot"), form), tiny_batch()
@@ -215,18 +168,6 @@ def test_a_token_that_is_not_forced_is_the_best_one_that_a_search_may_take(form,
     fed = torch.where(mask, batch.previous_ids, torch.nn.functional.pad(best, (1, 0))[:, :4])
     assert not torch.equal(fed, batch.previous_ids)
     assert_close(mixed, model(*inputs, fed))
-
-
-def test_choice_of_a_predicted_token_has_no_gradient():
-    model, batch = tiny_model(attention_config("dot")), tiny_batch()
-    output = model(
-        batch.source_ids, batch.source_mask, batch.previous_ids, torch.zeros(3, 4).bool()
-    )
-
-    gradients = gradients_of(output.readouts.sum(), model)
-
-    assert torch.equal(gradients["decoder.output.weight"], torch.zeros(13, 9).double())
-    assert gradients["decoder.readout.projection.weight"].abs().max() > 0
 
 
 def test_input_feeding_starts_from_a_zero_readout():

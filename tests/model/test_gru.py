@@ -15,7 +15,6 @@ from seq2seq.model.gru import (
     GRUCell,
     direction_parameters,
     flatten_direction,
-    run_direction,
 )
 
 # T=5 steps, B=4 rows, I=3, H=2 of one direction
@@ -106,23 +105,6 @@ def test_state_of_a_cell_keeps_its_precision_under_autocast(layer_norm, dtype):
     assert state.dtype == dtype
 
 
-def test_cell_equals_the_gru_of_torch():
-    torch.manual_seed(1)
-    cell = GRUCell(7, 6, layer_norm=False).double()
-    theirs = nn.GRU(7, 6, batch_first=True, dtype=torch.float64)
-    theirs.weight_ih_l0.data = cell.input_projection.weight.data
-    theirs.bias_ih_l0.data = cell.input_projection.bias.data
-    theirs.weight_hh_l0.data = cell.hidden_projection.weight.data
-    theirs.bias_hh_l0.data = cell.hidden_projection.bias.data
-    inputs, hidden = torch.randn(2, 5, 7).double(), torch.randn(2, 6).double()
-
-    expected, _ = theirs(inputs, hidden.unsqueeze(0))
-
-    for step in range(5):
-        hidden = cell(cell.input_projection(inputs[:, step]), hidden)
-        assert_close(hidden, expected[:, step])
-
-
 def test_cell_with_layer_norm_normalises_both_projections():
     torch.manual_seed(1)
     cell = GRUCell(7, 6, layer_norm=True).double()
@@ -163,16 +145,6 @@ def test_cuda_gives_the_states_and_gradients_of_the_cpu_and_waits_for_nothing(nu
             (*found, *found_gradients), (*expected, *expected_gradients), strict=True
         ):
             assert_close(one.cpu(), other, rtol=1e-10, atol=1e-10)
-
-
-def test_the_forward_direction_of_cuda_keeps_its_last_state_at_padding():
-    parameters = direction_parameters(bidirectional(1), "l0")
-
-    states = run_direction(torch.randn(5, 4, 3).double(), ~MASK.t(), parameters, reverse=False)
-
-    for row, length in enumerate(LENGTHS):
-        kept = states[length - 1, row].expand(5 - length, 2) if length else torch.zeros(5, 2)
-        assert_close(states[length:, row], kept.double(), rtol=0, atol=0)
 
 
 def test_flattening_changes_no_parameter_and_draws_no_number():

@@ -25,33 +25,6 @@ from seq2seq.model.seq2seq import Seq2Seq
 
 
 @every_type_and_form
-def test_more_padding_changes_neither_values_nor_gradients(attention, form):
-    assert_padding_changes_nothing(attention, form, dtype=torch.float64, tolerance=1e-13)
-
-
-@every_form
-def test_more_padding_changes_fp32_by_rounding(form):
-    """More positions add up in another order: 15 roundings of 6e-8 were seen, with any type."""
-    assert_padding_changes_nothing(
-        attention_config("additive"), form, dtype=torch.float32, tolerance=5e-6
-    )
-
-
-def assert_padding_changes_nothing(attention, form, *, dtype, tolerance):
-    model = tiny_model(
-        attention, form, num_layers=2, layer_norm=True, self_attention=True, dtype=dtype
-    )
-    narrow, wide = tiny_batch(), tiny_batch(extra=3)
-
-    readouts = model(narrow.source_ids, narrow.source_mask, narrow.previous_ids).readouts
-    wide_readouts = model(wide.source_ids, wide.source_mask, wide.previous_ids).readouts
-
-    assert_close(wide_readouts[:, :4], readouts, atol=tolerance, rtol=0)
-    gradients = [gradients_of(summed_loss(model, batch), model) for batch in (narrow, wide)]
-    assert_gradients_close(*gradients, tolerance=tolerance)
-
-
-@every_type_and_form
 def test_pairs_are_independent_of_their_neighbours(attention, form):
     model = tiny_model(attention, form, layer_norm=True, self_attention=True)
     batch = tiny_batch()
@@ -107,29 +80,6 @@ def test_every_parameter_that_can_learn_gets_a_gradient(attention, form):
 
 
 @every_form
-def test_gradients_are_those_of_finite_differences(form):
-    options = {"num_layers": 2, "layer_norm": True, "self_attention": True}
-    model, batch = tiny_model(attention_config("location"), form, **options), tiny_batch()
-    generator = torch.Generator().manual_seed(5)
-    parameters = dict(model.named_parameters())
-    steps = {
-        name: 1e-6 * torch.randn(each.shape, generator=generator, dtype=each.dtype)
-        for name, each in parameters.items()
-    }
-
-    gradients = gradients_of(summed_loss(model, batch), model)
-
-    losses = []
-    for size in (1, -2):  # one step forth, and from there two back
-        with torch.no_grad():
-            for name, each in parameters.items():
-                each += size * steps[name]
-        losses.append(summed_loss(model, batch).item())
-    expected = 2 * sum((gradients[name] * step).sum().item() for name, step in steps.items())
-    assert losses[0] - losses[1] == pytest.approx(expected, rel=1e-6)
-
-
-@every_form
 def test_calls_store_nothing_on_the_model(form):
     model, batch = tiny_model(attention_config("additive"), form), tiny_batch()
     before = [dict(vars(module)) for module in model.modules()]
@@ -180,12 +130,15 @@ def test_zero_bridge_starts_from_zeros_without_parameters():
 
 
 @every_bridge
-def test_bridge_of_an_empty_source_is_finite(bridge):
-    model = tiny_model(attention_config("additive"), bridge=bridge)
+@pytest.mark.parametrize("is_rounded", [False, True])
+def test_bridge_of_an_empty_source_is_finite_in_single_precision(bridge, is_rounded):
+    model = tiny_model(attention_config("additive"), bridge=bridge, dtype=torch.float32)
 
-    _, state = model.encode(torch.zeros(2, 3).long(), torch.zeros(2, 3).bool())
+    with torch.autocast("cpu", torch.bfloat16, enabled=is_rounded):
+        _, state = model.encode(torch.zeros(2, 3).long(), torch.zeros(2, 3).bool())
 
     assert state.hidden[0].isfinite().all()
+    assert state.hidden[0].dtype == torch.float32
 
 
 # B=3, S=5, T=4
@@ -309,9 +262,3 @@ def test_embedding_of_padding_gets_no_gradient():
 
     for side in ("encoder", "decoder"):
         assert torch.equal(gradients[f"{side}.embedding.weight"][0], torch.zeros(8))
-
-
-def test_building_without_attention_gives_no_warning():
-    model = build(model_config(), attention="none")
-
-    assert model.decoder.recurrence.context_projection.weight.shape == (18, 0)

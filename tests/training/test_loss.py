@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 from tiny_attention import attention_config
+from tiny_graphs import node_counts
 from tiny_models import TinyBatch, every_form, gradients_of, tiny_batch, tiny_model
 from torch import Tensor
 from torch.nn import functional
@@ -121,6 +122,15 @@ def test_an_unforced_position_gets_the_predicted_token():
     same = loss_of(model, other, forced_mask=unforced).objective
     assert torch.equal(free, same)
     assert not torch.equal(free, loss_of(model, batch).objective)
+
+
+def test_the_loss_is_computed_by_the_fast_kernels():
+    model, batch = tiny_model(attention_config("additive"), "luong"), tiny_batch()
+
+    nodes = node_counts(loss_of(model, batch).objective)
+
+    assert nodes["_VocabularyLossBackward"] == 1
+    assert nodes["_UnrollBackward"] == 3  # both directions of the encoder, and the decoder
 
 
 def test_guided_loss_is_the_cross_entropy_of_the_mean_of_the_heads():
