@@ -140,10 +140,3 @@ def test_parts_that_do_not_fit_together_are_refused(overrides, message):
 
     with pytest.raises(ValueError, match=message):
         check_model(config)
-
-
-@pytest.mark.parametrize(
-    "overrides", [["attention=dot", GUIDED], ["attention=gaussian", GUIDED], ["attention=none"]]
-)
-def test_parts_that_fit_together_are_accepted(overrides):
-    check_model(load_config(*overrides))

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from seq2seq.runtime.process import (
-    Interrupted,
     StopSignals,
     interrupts_in_one_line,
     keep_freed_memory,
@@ -100,16 +99,6 @@ def test_handlers_are_restored_after_an_error():
         raise RuntimeError
 
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
-
-
-@pytest.mark.parametrize(
-    ("number", "name", "code"), [(signal.SIGINT, "SIGINT", 130), (signal.SIGTERM, "SIGTERM", 143)]
-)
-def test_an_interruption_has_the_name_and_exit_code_of_its_signal(number, name, code):
-    interrupted = Interrupted(number)
-
-    assert str(interrupted) == name
-    assert interrupted.exit_code == code
 
 
 def test_signals_are_left_alone_in_another_thread():

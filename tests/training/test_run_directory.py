@@ -256,27 +256,6 @@ def test_written_text_is_utf8_with_plain_line_ends(directory):
     assert (directory.path / "test.hyp").read_bytes() == b"M\xc3\xa4nner\nja\n"
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        *(lambda whole, share=share: whole[: int(share * len(whole))] for share in (0, 0.3, 0.9)),
-        lambda _: b"attention:\n  name: unheard\n",
-        lambda _: b"\xff\xfe",
-        lambda _: b"a: b: c\n",
-        lambda _: b"- 1\n",
-        lambda _: b"\x00\x00",
-    ],
-)
-def test_a_damaged_configuration_is_refused_by_name_with_the_way_out(directory, damage):
-    path = directory.path / "config.yaml"
-    path.write_bytes(damage(path.read_bytes()))
-
-    with pytest.raises(
-        ValueError, match=rf"^{path}: .*; restore the file or delete its directory$"
-    ):
-        directory.check(config("resume=true"))
-
-
 def test_the_saved_configuration_has_no_interpolations(directory):
     text = (directory.path / "config.yaml").read_text()
 
