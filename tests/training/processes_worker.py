@@ -56,8 +56,6 @@ def prepare(patch: pytest.MonkeyPatch, step: dict) -> None:
     patch.setattr(trainer, "_SAVING_SHARE", 1e9)
     if step.get("bad_data") and rank == 1:
         patch.setattr(preparation, "prepare_data", fail)
-    if step.get("folders"):
-        patch.chdir(step["folders"][rank])
     if step.get("no_device") and rank == 1:
         error = ValueError("no device for the second process")
         patch.setattr(
