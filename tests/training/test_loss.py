@@ -91,39 +91,6 @@ def test_padding_changes_neither_loss_nor_gradients(smoothing):
         torch.testing.assert_close(gradient, second[name], rtol=1e-6, atol=1e-6, msg=name)
 
 
-@pytest.mark.parametrize("name", ["none", "dot", "multihead"])
-def test_the_loss_of_a_batch_is_the_sum_over_its_pairs(name):
-    model, batch = model_of(name), tiny_batch()
-
-    together = loss_of(model, batch, label_smoothing=0.1)
-
-    alone = [loss_of(model, batch.row(i), label_smoothing=0.1) for i in range(3)]
-    torch.testing.assert_close(together.objective, sum(each.objective for each in alone))
-    torch.testing.assert_close(together.terms, torch.stack([each.terms for each in alone]).sum(0))
-
-
-def test_the_cross_entropy_without_smoothing_carries_no_gradient():
-    model, batch = model_of("multihead"), tiny_batch()
-
-    loss = loss_of(model, batch)
-
-    assert loss.objective.requires_grad and not loss.terms.requires_grad
-
-
-def test_an_unforced_position_gets_the_predicted_token():
-    model, batch = model_of(), tiny_batch()
-    unforced = torch.zeros_like(batch.target_mask)
-
-    free = loss_of(model, batch, forced_mask=unforced).objective
-
-    other = batch._replace(
-        previous_ids=torch.cat((batch.previous_ids[:, :1], batch.previous_ids[:, 1:] * 0 + 5), 1)
-    )
-    same = loss_of(model, other, forced_mask=unforced).objective
-    assert torch.equal(free, same)
-    assert not torch.equal(free, loss_of(model, batch).objective)
-
-
 def test_the_loss_is_computed_by_the_fast_kernels():
     model, batch = tiny_model(attention_config("additive"), "luong"), tiny_batch()
 
@@ -167,20 +134,6 @@ def test_guided_loss_has_the_gradient_of_its_definition():
         return guided_loss(scores.softmax(-1), guide).total
 
     assert torch.autograd.gradcheck(lose, scores)
-
-
-@pytest.mark.parametrize("name", ["dot", "coverage", "multihead", "gaussian"])
-@pytest.mark.parametrize("is_guided", [True, False])
-def test_losses_of_attention_move_its_parameters(name, is_guided):
-    model, batch = model_of(name), tiny_batch()
-    guided = guided_loss_of(model, batch, tiny_guide(batch)).total
-
-    total = guided if is_guided else coverage_loss_of(model, batch)
-
-    gradients = gradients_of(total, model)
-    assert any(gradient.any() for name, gradient in gradients.items() if "encoder" in name)
-    keys = [gradient for name, gradient in gradients.items() if name.startswith("attention.key")]
-    assert all(gradient.any() for gradient in keys)
 
 
 def test_losses_of_attention_are_the_sum_over_pairs_without_padding():

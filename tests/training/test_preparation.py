@@ -1,4 +1,3 @@
-import dataclasses
 import json
 import sys
 from dataclasses import replace
@@ -7,7 +6,6 @@ import pytest
 import torch
 from tiny_training import tiny_config, tiny_run, write_corpus
 
-from seq2seq.config.schema import load_config
 from seq2seq.data.batching import IdRows
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.evaluation.metrics import ScoringRule
@@ -17,21 +15,6 @@ from seq2seq.training import preparation
 from seq2seq.training.preparation import prepare_data, prepare_in_turn
 
 LOWERCASE = "training.validation.lowercase="
-
-
-def test_rows_of_an_evaluation_set_are_the_lines_of_its_files(tmp_path):
-    config = tiny_config(tmp_path)
-
-    data = prepare_data(config)
-
-    valid = data.sets["valid"]
-    sources = (tmp_path / "a.valid").read_text().splitlines()
-    assert valid.sources == sources
-    assert valid.references == [line[::-1] for line in sources]
-    assert valid.gold is None
-    for row, line in enumerate(sources):
-        ids = valid.encoded.source_rows[row].tolist()
-        assert data.tokenizers.source.decode(ids) == line
 
 
 def test_tokenizers_are_trained_only_on_training_text(tmp_path):
@@ -51,35 +34,6 @@ def test_long_pairs_are_left_out_only_of_training(tmp_path):
     assert 0 < len(data.train) < 22
     assert len(data.sets["valid"].encoded) == len(data.sets["valid"].sources) == 5
     assert len(data.sets["test"].encoded) == len(data.sets["test"].sources) == 3
-
-
-def test_given_tokenizers_are_used(tmp_path):
-    config = tiny_config(tmp_path)
-    first = prepare_data(config)
-    other = dataclasses.replace(config.data, cache_dir=str(tmp_path / "elsewhere"))
-
-    again = prepare_data(dataclasses.replace(config, data=other), first.tokenizers)
-
-    assert again.tokenizers is first.tokenizers
-    assert not list((tmp_path / "elsewhere").glob("tokenizers*"))
-
-
-def test_the_bundled_corpus_has_gold_alignments_for_each_pair(tmp_path):
-    config = load_config(
-        "data.num_train=40",
-        "data.num_valid=7",
-        "data.num_test=5",
-        "tokenizer=characters",
-        f"data.cache_dir='{tmp_path}'",
-    )
-
-    valid = prepare_data(config).sets["valid"]
-
-    assert valid.gold is not None
-    assert len(valid.gold) == len(valid.sources) == 7
-    for (sure, possible), source in zip(valid.gold, valid.sources, strict=True):
-        assert sure == possible
-        assert all(0 <= word < len(source.split()) for word, _ in sure)
 
 
 def test_the_fingerprint_changes_with_the_training_text(tmp_path):

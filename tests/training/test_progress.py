@@ -69,15 +69,6 @@ def test_an_update_counts_in_total_and_in_the_interval():
     assert interval.target_tokens_per_second == 28
 
 
-@pytest.mark.parametrize(("every", "due"), [(None, [5, 10]), (4, [4, 8])])
-def test_validation_is_due_after_epochs_or_every_so_many_updates(every, due):
-    config = load_config().training
-    validation = dataclasses.replace(config.validation, every_updates=every)
-    config = dataclasses.replace(config, validation=validation)
-
-    assert [n for n in range(1, 11) if after(n).validation_is_due(config)] == due
-
-
 @pytest.mark.parametrize(
     ("budget", "expected"),
     [
@@ -96,33 +87,6 @@ def test_the_share_is_the_largest_of_all_budgets(budget, expected):
     config = training(**budget)
     assert progress.share(config) == pytest.approx(expected)
     assert progress.is_finished(config) == (expected == 1)
-
-
-@pytest.mark.parametrize(
-    ("values", "finished"),
-    [((1.0, 3.0, 2.0, 3.0), [False, False, False, True]), ((1.0, 0.5, 1.5, 1.0), [False] * 4)],
-)
-def test_patience_ends_a_run_and_a_best_resets_it(values, finished):
-    config, progress = training(max_updates=99, patience=2), Progress()
-
-    found = []
-    for value in values:
-        progress.count_validation(value, config)
-        found.append(progress.is_finished(config))
-
-    assert found == finished
-
-
-def test_the_best_are_kept_in_order_and_of_equal_values_the_later_is_better():
-    progress, config = Progress(), training(max_updates=99, keep_best=2)
-
-    kept = []
-    for progress.update, value in ((2, 1.0), (4, 5.0), (6, 3.0), (8, 5.0), (10, 6.0)):
-        progress.count_validation(value, config)
-        kept.append([update for _, update in progress.best])
-
-    assert kept == [[2], [4, 2], [4, 6], [8, 4], [10, 8]]
-    assert progress.validated_update == 10
 
 
 def test_plateaus_are_counted():

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from tiny_training import read_scalars, read_tags, tiny_config, tiny_run
+from tiny_training import read_scalars, tiny_run
 
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
@@ -14,30 +14,8 @@ from seq2seq.inference.translator import Translator
 from seq2seq.training.run import run_training
 from seq2seq.training.run_directory import RunDirectory
 
-OVERRIDES = ("training.max_epochs=2", "training.validation.num_samples=0")
 ATTENTION = {"entropy", "coverage", "sharpness", "end", "backward"}
 """Keys of the statistics of attention."""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("run")
-
-
-@pytest.fixture(scope="module")
-def log_lines(folder):
-    """Train once; return the lines on stderr."""
-    with pytest.MonkeyPatch.context() as patch:
-        lines: list[str] = []
-        patch.setattr("tqdm.tqdm.write", lambda text, file: lines.append(text))
-        config = tiny_config(folder, *OVERRIDES)
-        run_training(config, folder / "runs" / "tiny")
-    return "\n".join(lines)
-
-
-@pytest.fixture
-def run(folder, log_lines):
-    return folder / "runs" / "tiny"
 
 
 def test_results_have_all_measurements(run):
@@ -161,12 +139,3 @@ def test_a_small_model_uses_bf16_only_on_request(tmp_path, monkeypatch, asked, t
 
     results = json.loads((tmp_path / "runs" / "tiny" / "results.json").read_text())
     assert results["precision"] == taken
-
-
-def test_results_without_attention_have_no_statistics_of_it(tmp_path):
-    tiny_run(tmp_path, "attention=none", "training.max_updates=1")
-
-    results = json.loads((tmp_path / "runs" / "tiny" / "results.json").read_text())
-    assert results["attention"] == "none"
-    assert results["valid"].keys().isdisjoint(ATTENTION)
-    assert "valid/heads" not in read_tags(tmp_path / "runs" / "tiny" / "tensorboard")

@@ -1,6 +1,5 @@
 """A run that was stopped and resumed is, to the bit, the run that never was."""
 
-import json
 import os
 import shutil
 import signal
@@ -280,15 +279,6 @@ def test_other_sizes_of_the_model_are_refused(folder, run):
 
     with pytest.raises(ValueError, match=r"last\.pt does not fit the model of the configuration"):
         train(folder, "resume=true", *change)
-
-
-def test_a_longer_budget_continues_a_finished_run(folder, run):
-    constant = ("training.schedule.name=constant", "training.max_epochs=1")
-    train(folder, *constant)
-
-    train(folder, *constant, "training.max_epochs=2", "resume=true")
-
-    assert json.loads((run / "results.json").read_text())["updates"] == 12
 
 
 def test_best_is_the_one_that_last_names_if_a_killed_run_goes_on_differently(

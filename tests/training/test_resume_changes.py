@@ -130,18 +130,6 @@ def test_scores_that_cannot_be_compared_are_forgotten(override, is_forgotten) ->
     assert (progress.best, progress.since_best, progress.validated_update) == expected
 
 
-@pytest.mark.parametrize(("before", "is_forgotten"), [("old", True), ("new", False), ("", False)])
-def test_scores_on_other_validation_data_are_forgotten(before, is_forgotten, caplog) -> None:
-    progress = Progress(best=[(3.0, 8)], update=9, valid_fingerprint=before)
-
-    forget_best(progress, load_config(), load_config(), "new")
-
-    assert (progress.best == []) == is_forgotten
-    assert progress.valid_fingerprint == "new"
-    expected = "the best checkpoint is chosen anew, because the validation data changed"
-    assert caplog.messages == [expected] * is_forgotten
-
-
 def test_a_changed_validation_file_is_noticed_when_the_run_is_resumed(tmp_path) -> None:
     tiny_run(tmp_path, *SHORT, "training.validation.metric=loss")
     for side in ("a", "b"):

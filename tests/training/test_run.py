@@ -13,28 +13,6 @@ from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.training.run import check_same_config, run_training
 from seq2seq.training.updates import Updater
 
-OVERRIDES = ("training.max_epochs=2", "training.validation.num_samples=2")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("run")
-
-
-@pytest.fixture(scope="module")
-def log_lines(folder):
-    """Train once; return the lines on stderr."""
-    with pytest.MonkeyPatch.context() as patch:
-        lines: list[str] = []
-        patch.setattr("tqdm.tqdm.write", lambda text, file: lines.append(text))
-        tiny_run(folder, *OVERRIDES)
-    return "\n".join(lines)
-
-
-@pytest.fixture
-def run(folder, log_lines):
-    return folder / "runs" / "tiny"
-
 
 def test_a_run_directory_has_its_files(run):
     names = {path.name for path in run.iterdir()}
@@ -168,7 +146,7 @@ def test_a_damaged_last_checkpoint_is_refused_with_the_way_out(folder, run, dama
     damage(last)
 
     with pytest.raises(ValueError, match=rf"{last}.*overwrite=true$"):
-        tiny_run(folder, *OVERRIDES, "training.max_epochs=3", "resume=true")
+        tiny_run(folder, "training.max_epochs=3", "resume=true")
     last.write_bytes(content)
 
 

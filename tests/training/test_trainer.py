@@ -182,21 +182,13 @@ def test_a_bleu_that_stays_near_zero_is_said_once_and_the_loss_chooses(make, mon
     assert warning.startswith("validation bleu is below 1, so the loss chooses the best checkpoint")
 
 
-@pytest.mark.parametrize(
-    ("metric", "scores", "best"),
-    [
-        ("bleu", [0.9, 1.1, 1.3, 1.2], (1.3, 3)),  # from 1 on, it beats the loss of a lower one
-        ("chrf", [30.0, 50.0, 50.0, 40.0], (50.0, 3)),
-    ],
-)
-def test_the_metric_chooses_the_best_checkpoint(make, monkeypatch, caplog, metric, scores, best):
-    score_as(monkeypatch, **{metric: scores}, loss=[1.0, 2.0, 3.0, 4.0])
-    trainer = make(*EVERY_UPDATE, f"training.validation.metric={metric}")
+def test_the_metric_chooses_the_best_checkpoint(make, monkeypatch):
+    score_as(monkeypatch, chrf=[30.0, 50.0, 50.0, 40.0], loss=[1.0, 2.0, 3.0, 4.0])
+    trainer = make(*EVERY_UPDATE, "training.validation.metric=chrf")
 
     trainer.train()
 
-    assert trainer.progress.best == [best]
-    assert "the loss chooses" not in caplog.text
+    assert trainer.progress.best == [(50.0, 3)]
 
 
 def test_the_average_of_the_weights_is_validated_and_kept_and_the_raw_ones_continue(
@@ -306,7 +298,7 @@ def test_a_loss_that_is_not_finite_stops_with_update_and_pairs(make, monkeypatch
         trainer.train()
 
     pairs = ", ".join(str(pair + 1) for batch in made[-1]["pairs"] for pair in batch)
-    assert str(stop.value).startswith(f"update {update}: ")
+    assert str(stop.value).startswith(f"update {update}: the loss is nan; ")
     first = trainer.data.tokenizers.source.decode(
         trainer.data.train.source_rows[made[-1]["pairs"][0][0]].tolist()
     )

@@ -216,22 +216,6 @@ def test_dropout_depends_on_seed_update_and_process_alone(folder):
     assert not any(is_equal(weights[0], others) for others in weights[2:])
 
 
-@pytest.mark.parametrize("number", ["nan", "inf"])
-def test_a_loss_that_is_not_finite_stops_before_the_step(folder, number):
-    subject = setup(folder)
-    subject.make(subject.batch(0, 1), update=1)
-    subject.model.decoder.output.bias.data[5] = float(number)
-    before, state = subject.weights(), copy.deepcopy(subject.updater.state())
-
-    with pytest.raises(NonFiniteError, match=r"^update 2: the loss is nan"):
-        subject.make(subject.batch(2, 3), update=2)
-
-    for name, value in subject.weights().items():
-        torch.testing.assert_close(value, before[name], rtol=0, atol=0, equal_nan=True)
-    old, new = (each["optimizer"]["state"] for each in (state, subject.updater.state()))
-    assert all(torch.equal(old[i]["exp_avg"], new[i]["exp_avg"]) for i in old)
-
-
 def test_a_gradient_that_is_not_finite_stops_before_the_step(folder):
     subject = setup(folder)
     before = subject.weights()

@@ -8,7 +8,6 @@ import pytest
 import torch
 from tiny_training import (
     read_scalars,
-    tiny_config,
     tiny_numerics,
     tiny_run,
     tiny_trainer,
@@ -17,7 +16,7 @@ from tiny_training import (
 from tiny_translator import GREEDY
 
 from seq2seq.analysis.run import attend
-from seq2seq.config.schema import Metric, build_model, load_config
+from seq2seq.config.schema import Metric, load_config
 from seq2seq.data.cache import encode_corpus
 from seq2seq.data.corpus import Pair
 from seq2seq.data.tokenizers.interface import TokenizerPair
@@ -30,14 +29,11 @@ from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.search.config import Hypothesis
 from seq2seq.training import validation
 from seq2seq.training.monitoring.tensorboard import TensorBoard
-from seq2seq.training.preparation import EvaluationSet, prepare_data
-from seq2seq.training.progress import Progress
+from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.updates import NonFiniteError
 from seq2seq.training.validation import (
-    Evaluation,
     Evaluator,
     add_to_history,
-    count_zero_score,
     metric_value,
     read_history,
 )
@@ -198,35 +194,6 @@ def test_without_heads_or_gold_alignments_there_is_no_error_rate(tmp_path, answe
     assert ["aer" in head for head in found.heads] == [False, False]
 
 
-def evaluate_tiny(folder, *, batch_size: int) -> Evaluation:
-    config = tiny_config(folder)
-    data = prepare_data(config)
-    torch.manual_seed(2)
-    model = build_model(
-        config,
-        source_vocabulary_size=len(data.tokenizers.source),
-        target_vocabulary_size=len(data.tokenizers.target),
-    )
-    for parameter in model.parameters():
-        parameter.data.normal_(std=0.7)
-    return Evaluator(
-        data=data.sets["valid"],
-        tokenizers=data.tokenizers,
-        decoding=GREEDY,
-        batch_size=batch_size,
-        numerics=tiny_numerics(config),
-    ).evaluate(model, slow=True)
-
-
-def test_the_batch_size_changes_no_score(tmp_path):
-    alone, together = (evaluate_tiny(tmp_path, batch_size=size) for size in (1, 4))
-
-    assert alone.translations == together.translations
-    assert alone.scores == pytest.approx(together.scores, rel=1e-5)
-    [one], [other] = alone.heads, together.heads
-    assert one == pytest.approx(other, rel=1e-5)
-
-
 def test_too_little_memory_of_a_gpu_names_the_batch_and_the_key(tmp_path, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
@@ -261,14 +228,6 @@ def trainer(tmp_path):
 def validate(trainer) -> None:
     with TensorBoard(None, first_update=1) as board:
         trainer._validate(board)
-
-
-def test_the_validation_is_counted_and_the_weights_are_kept(trainer):
-    validate(trainer)
-
-    assert trainer.progress.validated_update == 5
-    assert trainer.progress.best_update == 5
-    assert trainer.directory.best.exists()
 
 
 def test_another_process_counts_and_writes_nothing(trainer, monkeypatch):
@@ -348,20 +307,6 @@ def test_a_score_near_zero_is_ranked_by_loss_below_every_other_score(metric, lea
 
     assert values == sorted(values)
     assert values == [-7.0, -3.0, -2.0, least]
-
-
-def test_the_warning_comes_with_the_second_zero_and_no_other(caplog):
-    progress, lengths = Progress(), []
-
-    for value in (-3.0, 5.0, -2.0, -1.0):
-        count_zero_score(progress, value, Metric.chrf)
-        lengths.append(len(caplog.records))
-
-    assert lengths == [0, 0, 1, 1]
-    assert "chrf is below 0.005" in caplog.text
-    assert caplog.text.rstrip().endswith("set training.validation.metric=loss")
-    count_zero_score(progress, -2.0, Metric.loss)  # is no score of zero
-    assert progress.zero_scores == 3
 
 
 def test_a_loss_that_is_not_a_number_names_the_way_out(trainer):

@@ -23,13 +23,6 @@ def test_the_file_gets_earlier_lines_too(tmp_path, capsys):
     assert capsys.readouterr().err == "first 1\nwarning: second\n"
 
 
-def test_nothing_goes_to_standard_output(tmp_path, capsys):
-    with RunLog(quiet=False):
-        logger.info("first")
-
-    assert capsys.readouterr().out == ""
-
-
 def test_a_quiet_log_writes_only_to_the_file(tmp_path, capsys):
     with RunLog(quiet=True) as log:
         log.open(tmp_path / "train.log")
@@ -37,15 +30,6 @@ def test_a_quiet_log_writes_only_to_the_file(tmp_path, capsys):
 
     assert capsys.readouterr().err == ""
     assert "first" in (tmp_path / "train.log").read_text()
-
-
-def test_lines_after_the_run_are_not_logged(tmp_path, capsys):
-    with RunLog(quiet=False) as log:
-        log.open(tmp_path / "train.log")
-    logger.info("too late")
-
-    assert capsys.readouterr().err == ""
-    assert (tmp_path / "train.log").read_text() == ""
 
 
 def test_an_existing_file_is_continued(tmp_path):

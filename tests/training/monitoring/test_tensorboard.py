@@ -93,16 +93,6 @@ def test_an_interval_draws_its_means(tmp_path, num_guided, overflows):
     assert points == pytest.approx(expected)
 
 
-def test_points_from_the_first_update_on_are_replaced(tmp_path):
-    for first, updates in ((1, (1, 2, 3)), (3, (3, 4))):
-        with TensorBoard(tmp_path, first_update=first) as board:
-            for update in updates:
-                draw(board, first + update / 10, update=update)
-
-    points = read_scalars(tmp_path)["train/loss"]
-    assert points == pytest.approx({1: 1.1, 2: 1.2, 3: 3.3, 4: 3.4})
-
-
 def test_the_results_of_a_later_end_replace_those_of_an_earlier_one(tmp_path):
     path = tmp_path / "board"
     with TensorBoard(path, first_update=1) as board:
@@ -116,18 +106,6 @@ def test_the_results_of_a_later_end_replace_those_of_an_earlier_one(tmp_path):
     assert tags.count("test/bleu") == tags.count("_hparams_/session_start_info") == 1
     points = read_scalars(path)
     assert (points["test/bleu"], points["train/loss"]) == ({2: 12.5}, {1: 0.5})
-
-
-def test_without_a_path_nothing_is_written(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    with TensorBoard(None, first_update=1) as board:
-        draw(board, 0.5, update=1)
-        board.validation(evaluation(), update=1)
-        board.samples(evaluation(), update=1)
-        board.flush()
-
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("num_heads", [0, 1, 3])
