@@ -5,7 +5,6 @@ import torch
 from tiny_attention import (
     VALUE_SIZE,
     VARIANTS,
-    attend,
     attention_sizes,
     tiny_attention,
     tiny_sources,
@@ -247,20 +246,6 @@ def test_check_leaves_the_random_numbers_of_the_caller():
     check_attention(DotAttention, DotConfig)
 
     assert torch.equal(torch.get_rng_state(), before)
-
-
-@every_type
-def test_keys_are_the_default_values(config):
-    query_size, key_size = attention_sizes(config)
-    attention = build_attention(
-        config, query_size=query_size, key_size=key_size, value_size=key_size
-    ).double()
-    sources = tiny_sources(config)
-
-    alone = attention(sources.query, attention.prepare(sources.keys, sources.mask))
-    given = attend(attention, sources._replace(values=sources.keys))
-
-    assert_close(alone, given, atol=0, rtol=0)
 
 
 @every_type

@@ -104,18 +104,6 @@ def test_weights_under_autocast_are_in_single_precision(normalize):
     assert halved.grad.dtype == torch.bfloat16
 
 
-def test_published_values_of_two_scores():
-    for score in (-3.0, -2.0, -1.0, -0.5, 0.0, 0.3, 1.0, 2.0, 5.0):
-        # Martins and Astudillo 2016, section 2.3: scores t and 0 give (t + 1) / 2 in [-1, 1].
-        sparsemax = min(max((score + 1) / 2, 0), 1)
-        # Entmax gives (t + sqrt(8 - t^2))^2 / 16 for |t| <= 2, solved by hand.
-        inside = min(max(score, -2.0), 2.0)
-        entmax15 = (inside + (8 - inside**2) ** 0.5) ** 2 / 16
-        for normalize, expected in ((masked_sparsemax, sparsemax), (masked_entmax15, entmax15)):
-            found = normalize(torch.tensor([[[score, 0.0]]]).double(), torch.tensor([2]))
-            assert found.flatten().tolist() == pytest.approx([expected, 1 - expected])
-
-
 @every_normalizer
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.0])
 def test_gradient_equals_finite_differences(normalize, scale):

@@ -2,7 +2,7 @@ import pytest
 
 from seq2seq.attention.base import attention_config_types
 from seq2seq.checks import Mark, marks_of_keys
-from seq2seq.config.schema import build_model, check_model, load_config
+from seq2seq.config.schema import check_model, load_config
 from seq2seq.search.registry import decoding_config_types
 
 GUIDED = "training.guided_attention.weight=0.5"
@@ -93,18 +93,6 @@ def test_every_key_says_whether_it_may_change_when_a_run_is_resumed():
 
     assert len(marks) > 100
     assert without == []
-
-
-def test_the_model_has_the_sizes_of_configuration_and_vocabularies():
-    config = load_config("attention=dot")
-
-    model = build_model(config, source_vocabulary_size=5, target_vocabulary_size=7)
-
-    assert model.encoder.embedding.num_embeddings == 5
-    assert model.decoder.embedding.num_embeddings == 7
-    assert model.attention.context_size == model.encoder.states_size
-    assert model.decoder.output.out_features == 7
-    assert model.training
 
 
 @pytest.mark.parametrize(

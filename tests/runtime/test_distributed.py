@@ -12,11 +12,8 @@ from tiny_training import read_scalars, tiny_config, tiny_run
 from worker_processes import COMPARABLE, start_python
 
 from seq2seq.runtime.distributed import (
-    Ranks,
     process_group,
     read_ranks,
-    sum_gradients,
-    sum_over_processes,
 )
 
 OVERRIDES = (
@@ -139,25 +136,6 @@ def test_gradients_are_summed_if_a_process_has_none(folder, rank):
     assert not unused_weight.any()
     assert not unused_bias.any()
     assert frozen == [None, None]
-
-
-def test_a_single_process_exchanges_nothing(monkeypatch):
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
-    value, layer = torch.tensor([2.0]), torch.nn.Linear(2, 3)
-
-    with process_group() as ranks:
-        sum_over_processes([value])
-        sum_gradients(layer)
-        ranks.copy_from_first(layer)
-        ranks.check_equal_weights(layer)
-        ranks.barrier()
-
-    assert ranks == Ranks(0, 0, 1)
-    assert ranks.is_first
-    assert value.item() == 2.0
-    assert layer.weight.grad is None
-    assert ranks.share_from_first("mine") == "mine"
-    assert ranks.gather_in_first("mine") == ["mine"]
 
 
 @pytest.mark.parametrize(("name", "value"), [("WORLD_SIZE", "two"), ("RANK", "")])

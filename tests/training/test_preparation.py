@@ -180,13 +180,6 @@ def second_process(monkeypatch):
     return shared
 
 
-def test_equal_data_are_accepted(tmp_path, second_process):
-    config = tiny_config(tmp_path)
-    second_process.append(checksums(config))
-
-    prepare_in_turn(config, None, SECOND)
-
-
 @pytest.mark.parametrize(
     ("name", "named"),
     [

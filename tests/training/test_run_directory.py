@@ -256,13 +256,6 @@ def test_written_text_is_utf8_with_plain_line_ends(directory):
     assert (directory.path / "test.hyp").read_bytes() == b"M\xc3\xa4nner\nja\n"
 
 
-def test_the_saved_configuration_has_no_interpolations(directory):
-    text = (directory.path / "config.yaml").read_text()
-
-    assert "run_name: grammar-additive" in text
-    assert "${" not in text
-
-
 @pytest.mark.parametrize("options", [{"resume": True}, {"overwrite": True}, {}])
 def test_a_named_pipe_in_place_of_the_configuration_is_not_awaited(tmp_path, options):
     os.mkfifo(tmp_path / "config.yaml")
