@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from seq2seq.analysis.interventions import Intervened, Intervention, find_intervention, intervene
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import load_saved_config
+from seq2seq.evaluation.attribution import Attribution
 from seq2seq.evaluation.measures import alignment_error_rate, head_scores, measure
 from seq2seq.evaluation.metrics import ScoringRule
 from seq2seq.files.links import GoldLinks, Links, check_links, read_links
 from seq2seq.files.paths import expand_home
+from seq2seq.inference.attribution import attribute
 from seq2seq.inference.results import Translation
 from seq2seq.inference.translation import attention_links, read_sentences
 from seq2seq.inference.translator import Translator
@@ -104,10 +106,32 @@ class Run:
             FileNotFoundError: The run has no such set.
             ValueError: The target is unknown.
         """
+        return attend(self.translator, self._read_by_decoder(split, target))
+
+    def attributions(
+        self, split: str = "test", *, target: Target = "reference"
+    ) -> list[Attribution]:
+        """Measure by three methods how much the target words depend on the source words.
+
+        Args:
+            split: The set; see `pairs`.
+            target: As of `attention`.
+
+        Returns:
+            For each pair the matrices of `attention`, `erasure` and `gradient`, and the
+            correlations `tau_erasure`, `tau_gradient` and `tau_methods`.
+
+        Raises:
+            FileNotFoundError: The run has no such set.
+            ValueError: The target is unknown.
+        """
+        return attribute(self.path, self._read_by_decoder(split, target), device=self._device)
+
+    def _read_by_decoder(self, split: str, target: Target) -> list[tuple[str, str]]:
+        """Return the source and the chosen target of each pair."""
         if target not in get_args(Target):
             raise ValueError(f"target={target} is unknown; choose {' or '.join(get_args(Target))}")
-        pairs = self.pairs(split)
-        return attend(self.translator, [(pair.source, getattr(pair, target)) for pair in pairs])
+        return [(pair.source, getattr(pair, target)) for pair in self.pairs(split)]
 
     def intervene(self, intervention: Intervention | str, *, split: str = "test") -> Intervened:
         """Translate and score a set with other attention weights; the model stays as it is.

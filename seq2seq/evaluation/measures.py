@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from seq2seq.evaluation.attribution import Attribution
 from seq2seq.evaluation.metrics import (
     DEFAULT_RULE,
     FREQUENCY_BINS,
@@ -47,6 +48,8 @@ class Sentences:
     """Gold links, and links by the mean of the heads and by each head."""
     frequencies: Counter[str] | None = None
     """How often each word occurs in the target side of the training data."""
+    attributions: Sequence[Attribution] = ()
+    """What the words of each reference depend on."""
 
 
 def ratio(statistics: Array) -> Array:
@@ -267,6 +270,29 @@ class RareWords(Measure):
     def score(self, statistics: Array) -> Array:
         right, found, wanted = np.moveaxis(statistics, -1, 0)
         return ratio(np.stack([2 * right, found + wanted], axis=-1))
+
+
+class TauErasure(Measure):
+    """Kendall's tau of attention and the effect of removing a word, the mean over target words"""
+
+    name, title, form, needs = "tau_erasure", "Tau, erasure", ".2f", "attributions"
+    is_detail = True
+
+    def rows(self, sentences: Sentences) -> ArrayLike:
+        taus = [getattr(each, self.name) for each in sentences.attributions]
+        return [(np.nansum(each), np.isfinite(each).sum()) for each in taus]
+
+
+class TauGradient(TauErasure):
+    """Kendall's tau of attention and gradient times input, the mean over target words"""
+
+    name, title = "tau_gradient", "Tau, gradient"
+
+
+class TauMethods(TauErasure):
+    """Kendall's tau of removing a word and gradient times input, the mean over target words"""
+
+    name, title = "tau_methods", "Tau, both methods"
 
 
 OF_TEXT = [name for name, each in MEASURES.items() if each.needs == "translations"]

@@ -11,6 +11,7 @@ from torch.testing import assert_close
 from seq2seq.analysis.run import attend, load_run
 from seq2seq.config.schema import load_config
 from seq2seq.data.corpus import load_corpora
+from seq2seq.evaluation.alignment import argmax_links
 from seq2seq.evaluation.measures import alignment_error_rate
 from seq2seq.files.links import GoldLinks
 from seq2seq.training.run import run_training
@@ -78,6 +79,23 @@ def test_attention_over_translations_reads_them_and_not_the_references(run):
     texts = [each.text for each in attention.translations]
     assert texts == [pair.translation for pair in run.pairs("test")]
     assert texts != [pair.reference for pair in run.pairs("test")]
+
+
+def test_attributions_have_the_words_of_each_pair_and_the_weights_of_the_results(run):
+    found = run.attributions("test")
+
+    pairs, attention = run.pairs("test"), run.attention("test")
+    assert [each.source_words for each in found] == [pair.source.split() for pair in pairs]
+    assert [each.target_words for each in found] == [pair.reference.split() for pair in pairs]
+    links = [argmax_links(torch.from_numpy(each.attention)) for each in found]
+    assert links == attention.links()
+    assert {each.tau_erasure.shape for each in found} == {
+        (len(pair.reference.split()),) for pair in pairs
+    }
+    of_translations = run.attributions("test", target="translation")
+    assert [" ".join(each.target_words) for each in of_translations] == [
+        " ".join(pair.translation.split()) for pair in pairs
+    ]
 
 
 def test_run_without_gold_links_a_test_set_or_the_same_tokens_says_so(run, tmp_path):

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seq2seq.evaluation.attribution import Attribution
 from seq2seq.evaluation.measures import (
     MEASURES,
     Sentences,
@@ -249,3 +250,16 @@ def test_low_precision_is_summed_up_in_double():
     [head] = head_scores(measure(Sentences(attention=[weights])))
 
     assert head["entropy"] == pytest.approx(math.log(4), rel=1e-12)
+
+
+def test_taus_are_averaged_over_the_target_words_that_have_one():
+    ranks, ties = np.array([[1.0, 2.0, 3.0], [2.0, 3.0, 1.0]]), np.ones((1, 3))
+    several = Attribution(["a", "b", "c"], ["x", "y"], ranks, ranks, ranks[::-1])
+    without = Attribution(["a", "b", "c"], ["z"], ties, ranks[:1], ranks[:1])
+
+    statistics = measure(Sentences(attributions=[several, without]))
+
+    assert statistics["tau_erasure"][:, 0].tolist() == [[2, 2], [0, 0]]
+    scores = total_scores(statistics)
+    assert (scores["tau_erasure"], scores["tau_methods"]) == (1, pytest.approx((1 - 2 / 3) / 3))
+    assert scores["tau_gradient"] == pytest.approx(-1 / 3)

@@ -1,0 +1,142 @@
+"""Measure what the words of a translation depend on: attention, erasure and gradient."""
+
+# B batch, T target tokens, S source tokens, W source words, N heads; T and S include EOS
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from seq2seq.checkpoints.checkpoint import load_checkpoints
+from seq2seq.data.batching import IdRows, pad
+from seq2seq.data.tokenizers.interface import Tokenizer
+from seq2seq.evaluation.alignment import word_weights
+from seq2seq.evaluation.attribution import Attribution
+from seq2seq.inference.results import encode_lines
+from seq2seq.inference.translation import score_targets
+from seq2seq.inference.windows import cut_batches, in_order
+from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.devices import Device, Precision
+from seq2seq.runtime.numerics import choose_numerics
+from seq2seq.special_tokens import BOS, PAD
+
+
+class _Line(NamedTuple):
+    """A line and its tokens, without EOS."""
+
+    text: str
+    ids: list[int]
+    words: list[int]
+    """The index of the word of each token."""
+    labels: list[str]
+
+    @classmethod
+    def of(cls, text: str, tokenizer: Tokenizer) -> "_Line":
+        [(_, ids)] = encode_lines([text], tokenizer)
+        return cls(text, ids, tokenizer.words(text, ids), tokenizer.tokens(ids))
+
+    @property
+    def num_words(self) -> int:
+        return max(self.words, default=-1) + 1
+
+    def word_texts(self) -> list[str]:
+        """Return the text of each word."""
+        return self.text.split()[: self.num_words]
+
+    def without(self, word: int) -> list[int]:
+        """Return the ids without those of a word."""
+        return [i for i, own in zip(self.ids, self.words, strict=True) if own != word]
+
+
+def attribute(
+    path: Path,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    batch_size: int = 64,
+    device: Device | str = Device.auto,
+) -> list[Attribution]:
+    """Measure by three methods how much each word of a translation depends on each source word.
+
+    Erasure removes a word with all its tokens from the source and takes the difference of the
+    log-probabilities (Li et al. 2016, introduction). For the gradient, that of the log-probability
+    with respect to the embedding of a source token is multiplied by the embedding. Jain and Wallace
+    (2019) do both, and keep the gradient from passing through the attention. Here it takes the
+    whole path from the source to the prediction, which is what Bastings and Filippova (2020) count
+    in favour of such methods. Values of tokens become those of words as in `word_weights`.
+
+    A sentence costs a forward pass for each source word and a backward pass for each target token.
+    Neither padding nor the other sentences change a result by more than rounding in fp32.
+
+    Args:
+        path: A checkpoint or a run directory.
+        pairs: Sources and their translations: references, or the translations of any system.
+        batch_size: Pairs processed together.
+        device: Device to run on.
+    """
+    [checkpoint] = load_checkpoints([path])
+    numerics = choose_numerics(Device(device), Precision.fp32)
+    model = checkpoint.build_model().to(numerics.device).eval().requires_grad_(False)
+    source, target = checkpoint.tokenizers
+    lines = [(_Line.of(one, source), _Line.of(other, target)) for one, other in pairs]
+    batches = cut_batches([max(len(s.ids), len(t.ids)) for s, t in lines], batch_size)
+    found = (_attribute(model, [lines[row] for row in rows]) for rows in batches)
+    return list(in_order(batches, found))
+
+
+def _attribute(model: Seq2Seq, batch: Sequence[tuple[_Line, _Line]]) -> Iterator[Attribution]:
+    """Yield the attribution of each pair of a batch."""
+    sources, targets = zip(*batch, strict=True)
+    source_ids, source_mask = _pad(model, [source.ids for source in sources])
+    target_ids, target_mask = _pad(model, [target.ids for target in targets])
+    score = partial(score_targets, model, target_ids=target_ids, target_mask=target_mask)
+    scored = score(source_ids, source_mask)
+    num_words = max(source.num_words for source in sources)
+    erased = [score(*_pad(model, [s.without(word) for s in sources])) for word in range(num_words)]
+    gradients = _gradients(model, source_ids, source_mask, target_ids)
+    for row, (source, target) in enumerate(batch):
+        # The last one is unchanged, for a column of EOS.
+        known = [scored, *erased[: source.num_words], scored]
+        values = torch.tensor([each[row].token_log_probabilities for each in known])
+        erasure = (values[0] - values[1:]).T.unsqueeze(0)  # (1, T, W + 1)
+        gradient = gradients[row : row + 1, : len(target.ids) + 1, : len(source.ids) + 1]
+        weights = scored[row].attention_weights  # (N, T, S)
+        attention = weights if len(weights) else torch.full_like(gradient, torch.nan)
+        columns = source.words, list(range(source.num_words)), source.words
+        matrices = [
+            word_weights(tokens, words, target.words, target_tokens=target.labels).double().numpy()
+            for tokens, words in zip((attention, erasure, gradient), columns, strict=True)
+        ]
+        yield Attribution(source.word_texts(), target.word_texts(), *matrices)
+
+
+def _pad(model: Seq2Seq, id_rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Return ids with EOS, (B, S), and their mask, (B, S), on the device of the model."""
+    device = model.decoder.output.bias.device
+    ids, mask = pad(IdRows.of(id_rows), np.arange(len(id_rows)))
+    return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
+
+
+def _gradients(model: Seq2Seq, source_ids: Tensor, mask: Tensor, target_ids: Tensor) -> Tensor:
+    """Return the gradient of each log-probability times each source embedding, (B, T, S)."""
+    leaves: list[Tensor] = []
+
+    def keep(module: object, inputs: object, embedded: Tensor) -> Tensor:
+        leaves.append(embedded.detach().requires_grad_())
+        return leaves[0]
+
+    previous_ids = functional.pad(target_ids[:, :-1], (1, 0), value=BOS)
+    with model.encoder.word_dropout.register_forward_hook(keep):
+        readouts = model(source_ids, mask, previous_ids).readouts
+    [embedded] = leaves  # (B, S, E)
+    products = []
+    for readout, ids in zip(readouts.unbind(1), target_ids.unbind(1), strict=True):
+        logits = model.decoder.logits(readout).float()
+        loss = functional.cross_entropy(logits, ids, reduction="sum", ignore_index=PAD)
+        [gradient] = torch.autograd.grad(-loss, embedded, retain_graph=True)
+        products.append((gradient * embedded).sum(-1))
+    return torch.stack(products, dim=1).detach().cpu()
