@@ -11,6 +11,7 @@ with imports_in_one_line():
     from seq2seq.checks import Config, FilePath, FilePaths
     from seq2seq.cli.command_line import run_command
     from seq2seq.files.paths import expand_home, expand_patterns
+    from seq2seq.studies.attribution import measure_attributions
     from seq2seq.studies.interventions import check_others
     from seq2seq.studies.runs import group_runs, is_run, read_runs
     from seq2seq.studies.study import list_files, write_tables
@@ -32,6 +33,8 @@ class ReportConfig(Config):
     """Other attention weights to translate the test set with again: uniform, permuted,
     strongest, without_end, frozen, drop_head:N, only_head:N (heads count from 1), gold, other:seed
     and other:GROUP."""
+    attributions: bool
+    """Whether attention is compared with erasure and gradient on the test set."""
     format: PaperFormat | None
     """Format of tables and figures for a paper, in the folder `paper` of the output directory; None
     writes none."""
@@ -62,6 +65,8 @@ def report(config: ReportConfig) -> None:
     output = expand_home(config.output or sweeps[0], key="output")
     runs = read_runs(sweeps)
     check_others(interventions, group_runs(runs))
+    if config.attributions:
+        measure_attributions(runs)
     shown = write_tables(
         runs, output, baseline=config.baseline, interventions=interventions, paper=config.format
     )

@@ -26,6 +26,7 @@ from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
 from seq2seq.runtime.distributed import process_group
 from seq2seq.runtime.process import Interrupted
 from seq2seq.runtime.torchrun import LostProcessError, is_first_process, with_process_name
+from seq2seq.studies.attribution import measure_attributions
 from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.runs import as_typed, group_runs, has_begun, read_runs
 from seq2seq.studies.study import list_files, write_tables
@@ -73,16 +74,20 @@ def run_job(path: Path, train: Callable[[], float]) -> float | None:
 class StudySummary(Callback):
     """Name the runs of a sweep by their swept keys, and compare the runs when all have ended."""
 
-    def __init__(self, baseline: object = None, interventions: Sequence[str] = ()) -> None:
+    def __init__(
+        self, baseline: object = None, interventions: Sequence[str] = (), attributions: bool = False
+    ) -> None:
         """Store the options.
 
         Args:
             baseline: The group that the others are compared with, a text, number or truth value;
                 None: the best by validation.
             interventions: Changes of attention weights with which the test set is translated again.
+            attributions: Whether attention is compared with erasure and gradient.
         """
         self.baseline = None if baseline is None else as_typed(baseline)
         self.interventions = list(interventions)
+        self.attributions = attributions
 
     def on_multirun_start(self, config: DictConfig, **_: object) -> None:
         """Lock the sweep's directory, and name the runs.
@@ -129,6 +134,8 @@ class StudySummary(Callback):
                 print(f"warning: {error}", file=sys.stderr)
                 baseline = None
             interventions = self._find_interventions()
+            if self.attributions:
+                measure_attributions(runs)
             table = write_tables(runs, sweep, baseline=baseline, interventions=interventions)
         print(f"\n{table}\n\n{list_files(sweep)}", file=sys.stderr)
         _release_locks()

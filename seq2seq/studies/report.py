@@ -13,6 +13,7 @@ from seq2seq.evaluation.measures import MEASURES as OF_SENTENCES
 from seq2seq.evaluation.significance import LEVEL, SENTENCES_ONLY
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.agreement import Divergences
+from seq2seq.studies.attribution import attribution_section
 from seq2seq.studies.charts import attention_section, breakdown_section, curves_section
 from seq2seq.studies.comparison import BaselineComparison, groups_with_first_test_set
 from seq2seq.studies.interventions import Row, interventions_section
@@ -82,6 +83,7 @@ def study_page(study: Study, *, name: str) -> StudyPage:
         learning,
         attention_section(groups, study.agreement),
         interventions_section(study.losses),
+        attribution_section(groups),
         breakdowns,
         translations,
         not_compared,

@@ -88,6 +88,13 @@ def test_unknown_intervention_is_refused_before_anything_is_read(refusal, tmp_pa
     assert line.startswith("unknown intervention 'unifrom'; one of: uniform, permuted, ")
 
 
+def test_runs_without_a_model_have_no_attributions(run, tmp_path, caplog):
+    for asked in (False, True):
+        run(main, f"sweeps={write_study(tmp_path / str(asked))}", f"attributions={asked}".lower())
+
+        assert len([text for text in caplog.messages if "no attributions: " in text]) == 4 * asked
+
+
 def test_an_unknown_other_run_is_refused_before_the_runs_translate(refusal, tmp_path):
     sweep = write_study(tmp_path / "a")
 

@@ -191,6 +191,14 @@ def test_the_summary_tells_what_interventions_cost(tmp_path, capsys):
     assert rows[1].startswith("dot,uniform,0,,")
 
 
+def test_the_summary_compares_attention_with_other_methods_if_it_is_asked_to(tmp_path, caplog):
+    write_study(tmp_path)
+    for asked in (False, True):
+        summarise(tmp_path, attributions=asked)
+        # These runs have no checkpoints.
+        assert len([text for text in caplog.messages if "no attributions: " in text]) == 4 * asked
+
+
 def test_the_summary_fails_if_a_run_failed(tmp_path, capsys):
     write_study(tmp_path)
     (tmp_path / "0-grammar-none-seed-1" / "failed.txt").write_text("a b\nattention=none\nseed=1\n")
