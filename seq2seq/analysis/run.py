@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from seq2seq.analysis.attribution import attribute
 from seq2seq.analysis.interventions import Intervened, Intervention, find_intervention, intervene
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import load_saved_config
@@ -19,7 +20,6 @@ from seq2seq.evaluation.measures import alignment_error_rate, head_scores, measu
 from seq2seq.evaluation.metrics import ScoringRule
 from seq2seq.files.links import GoldLinks, Links, check_links, read_links
 from seq2seq.files.paths import expand_home
-from seq2seq.inference.attribution import attribute
 from seq2seq.inference.results import Translation
 from seq2seq.inference.translation import attention_links, read_sentences
 from seq2seq.inference.translator import Translator

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from seq2seq.analysis.attribution import attribute
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.measures import MEASURES, Sentences, measure, ratio, total_scores
 from seq2seq.evaluation.significance import compare_groups
-from seq2seq.inference.attribution import attribute
 from seq2seq.studies.runs import Group, StudyRun
 from seq2seq.studies.tables import column, number_cell
 from seq2seq.visualization.page import Cell, Column, Section, Table
