@@ -49,7 +49,7 @@ test-newest:  ## run the tests with the newest versions that pyproject.toml allo
 	.venv-newest/bin/python $(PIP) --editable .[test]
 	OMP_NUM_THREADS=1 .venv-newest/bin/python $(PYTEST)
 
-faults: $(VENV)/.test  ## kill runs, fill the disk and damage files for an hour; see docs/explanation/reliability.md
+faults: $(VENV)/.test  ## kill runs, fill the disk and damage files for an hour; see tests/faults/README.md
 	OMP_NUM_THREADS=1 FAULTS_KILLS=100 FAULTS_DISK=50 FAULTS_LINES=250000 \
 		$(BIN)/python -m pytest -s tests/faults
 

@@ -22,7 +22,7 @@ from seq2seq.runtime.process import DeviceMemoryError
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-_WORTH_BF16 = 2_000_000
+_WORTH_BF16 = 1_000_000
 """Parameters of encoder, embeddings and output layer. With fewer, conversions to bf16 cost a CPU
 more time than bf16 products save (measured)."""
 _ALIGNMENT = 16
