@@ -215,7 +215,7 @@ def _intervene(run: StudyRun, intervention: Intervention) -> dict[str, tuple[Arr
 
 
 def interventions_section(rows: Sequence[Row]) -> Section:
-    """Return the table of the losses; empty without rows."""
+    """Return a short table of the losses and one with all figures; empty without rows."""
     if not rows:
         return Section(title="Interventions")
     columns = [Column("Group", is_numeric=False), Column("Intervention", is_numeric=False)]
@@ -238,9 +238,34 @@ def interventions_section(rows: Sequence[Row]) -> Section:
         "a row of its own; drop_head:1 removes the whole context of a model with one head."
     )
     stars = [STAR] if any(row.get("p_covers") == SENTENCES_ONLY for row in rows) else []
-    caption = "; ".join(["Other attention weights", *stars])
-    table = Table(caption=caption, columns=columns, rows=[_cells(row) for row in rows])
-    return Section(title="Interventions", paragraphs=[text], tables=[table])
+    caption = "; ".join(["Other attention weights: all figures", *stars])
+    cells = [_cells(row) for row in rows]
+    table = Table(caption=caption, columns=columns, rows=cells, is_folded=True)
+    return Section(title="Interventions", paragraphs=[text], tables=[_short_table(rows), table])
+
+
+def _short_table(rows: Sequence[Row]) -> Table:
+    """Return a row for each group and a column for each intervention."""
+    names = list(dict.fromkeys(str(row["intervention"]) for row in rows))
+    labels = list(dict.fromkeys(str(row["group"]) for row in rows))
+    found = {(row["group"], row["intervention"]): row for row in rows}
+    return Table(
+        caption="BLEU lost with other weights, or what the perplexity is multiplied with (\xd7)",
+        columns=[Column("Group", is_numeric=False), *map(Column, names)],
+        rows=[
+            [Cell(label), *(_short_cell(found.get((label, name), {})) for name in names)]
+            for label in labels
+        ],
+    )
+
+
+def _short_cell(row: Row) -> Cell:
+    name = next((each for each in ("bleu_lost", "perplexity_factor") if each in row), None)
+    if name is None:
+        return Cell("-")
+    value, low, high = (float(row[name + end]) for end in ENDINGS[:3])
+    sign = "" if name == "bleu_lost" else "\xd7 "
+    return Cell(f"{sign}{value:.2f} ({low:.2f} to {high:.2f})", value)
 
 
 def _cells(row: Row) -> list[Cell]:

@@ -41,7 +41,7 @@ def learning_section(
                 caption="Updates: from the earliest to the latest run, and scores at the end",
                 columns=[Column("Group", is_numeric=False), *map(column, names), *beside],
                 rows=[
-                    [Cell(group.label), *(_moment(group, name) for name in names)]
+                    [Cell(group.label), *(moment(group, name) for name in names)]
                     + [spread(group, name) for name in ("aer", "valid_bleu")]
                     for group in groups
                 ],
@@ -57,7 +57,7 @@ def learning_section(
     return section, maps
 
 
-def _moment(group: Group, name: str) -> Cell:
+def moment(group: Group, name: str) -> Cell:
     """Return the updates of the earliest and the latest run; before the first validation is 0."""
     values = sorted(run.measures[name] for run in group.runs if name in run.measures)
     texts = [

@@ -13,6 +13,7 @@ from seq2seq.evaluation.measures import MEASURES as OF_SENTENCES
 from seq2seq.evaluation.significance import LEVEL, SENTENCES_ONLY
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.agreement import Divergences
+from seq2seq.studies.answers import answers_section
 from seq2seq.studies.attribution import attribution_section
 from seq2seq.studies.charts import attention_section, breakdown_section, curves_section
 from seq2seq.studies.comparison import BaselineComparison, groups_with_first_test_set
@@ -79,6 +80,7 @@ def study_page(study: Study, *, name: str) -> StudyPage:
         not_compared.paragraphs = ["All runs ended, and all of them are compared."]
     sections = [
         results_section(study),
+        answers_section(study.comparisons, study.losses),
         curves,
         learning,
         attention_section(groups, study.agreement),

@@ -64,10 +64,17 @@ def test_page_has_the_section_only_if_it_is_asked_for(findings):
     assert "Interventions" not in titles(findings._replace(losses=[]))
     assert "Interventions" in titles(findings)
     section = interventions_section(findings.losses)
-    labels = [column.label for column in section.tables[0].columns]
+    short, table = section.tables
+    labels = [column.label for column in table.columns]
     assert labels.count("Interval") == labels.count("p (Holm)") == 2
-    assert all(len(row) == len(labels) for row in section.tables[0].rows)
-    dropped = section.tables[0].rows[[row["runs"] for row in findings.losses].index(0)]
+    assert all(len(row) == len(labels) for row in table.rows)
+    assert all(len(row) == len(short.columns) for row in short.rows)
+    by_group = {row[0].text: row[1:] for row in short.rows}
+    for row in findings.losses:
+        position = [column.label for column in short.columns[1:]].index(row["intervention"])
+        shown = by_group[row["group"]][position]
+        assert shown.value == row.get("bleu_lost", row.get("perplexity_factor"))
+    dropped = table.rows[[row["runs"] for row in findings.losses].index(0)]
     assert {cell.text for cell in dropped[3:]} == {"-"}
 
 
@@ -160,6 +167,6 @@ def test_p_values_of_a_single_run_are_said_to_cover_the_sentences_only(monkeypat
     )
 
     assert (single["p_covers"], several["p_covers"]) == (SENTENCES_ONLY, "seeds and sentences")
-    table = interventions_section([single]).tables[0]
+    table = interventions_section([single]).tables[1]
     assert table.caption.endswith(f"* one run on a side: {SENTENCES_ONLY}")
     assert "<0.001*" in [cell.text for cell in table.rows[0]]

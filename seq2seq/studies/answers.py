@@ -1,0 +1,123 @@
+"""Answer the questions of a study for each group: in a table, and measure by measure."""
+
+from collections.abc import Iterator, Sequence
+
+from seq2seq.evaluation.measures import MEASURES
+from seq2seq.evaluation.significance import LEVEL, p_text
+from seq2seq.studies.comparison import BaselineComparison
+from seq2seq.studies.interventions import Row
+from seq2seq.studies.learning import moment
+from seq2seq.studies.measures import COMPARED, ENDINGS
+from seq2seq.studies.tables import INTERVAL_HINT
+from seq2seq.visualization.page import Cell, Column, Section, Table
+
+TITLE = "Answers"
+
+
+def answers_section(comparisons: Sequence[BaselineComparison], losses: Sequence[Row]) -> Section:
+    """Return what is known of each group, beside its baseline; empty without a comparison.
+
+    Args:
+        comparisons: The groups, with the columns that `compare_measures` and `add_agreement` add.
+        losses: The losses of each group under each intervention.
+    """
+    if all(each.result is None for each in comparisons):
+        return Section(title=TITLE)
+    uniform = {str(row["group"]): row for row in losses if row["intervention"] == "uniform"}
+    columns = [
+        Column("Group", is_numeric=False),
+        Column("Other BLEU?", hint="test BLEU minus that of the baseline"),
+        Column("Looks elsewhere?", hint="divergence from the attention of the baseline, in bits"),
+        Column("Do its weights matter?", hint="BLEU lost with uniform weights"),
+        Column("Aligned at", hint="updates until attention aligns better than the diagonal"),
+        Column("True of", is_numeric=False, hint="what the answers can be generalized to"),
+    ]
+    rows = [
+        [
+            Cell(each.group.label),
+            _other_bleu(each),
+            _elsewhere(each),
+            _matters(uniform.get(each.group.label)),
+            moment(each.group, "aligned_at"),
+            Cell(_covers(each, uniform.get(each.group.label))),
+        ]
+        for each in comparisons
+    ]
+    text = (
+        "Yes: p is below 0.05 after Holm's correction. Not shown: it is not, which does not prove "
+        "that there is no difference. Intervals are at the level of the correction. Attention "
+        "that looks elsewhere differs from the baseline's by more than two seeds differ."
+    )
+    tables = [Table(caption="Each group beside its baseline", columns=columns, rows=rows)]
+    details = list(_differences(comparisons))
+    if details:
+        tables.append(_measures_table(details))
+    return Section(title=TITLE, paragraphs=[text], tables=tables)
+
+
+def _answer(p_value: float) -> str:
+    return "yes" if p_value < LEVEL else "not shown"
+
+
+def _other_bleu(compared: BaselineComparison) -> Cell:
+    found = compared.result
+    if found is None:
+        return Cell("-" if compared.reason else "baseline")
+    low, high = found.interval
+    interval = f"{found.effect:+.2f} ({low:+.2f} to {high:+.2f})"
+    return Cell(f"{_answer(found.p_corrected)}: {interval}", found.effect)
+
+
+def _elsewhere(compared: BaselineComparison) -> Cell:
+    """Return the divergence from the baseline beside the divergence of the group's seeds."""
+    columns = compared.columns
+    if "agreement_between" not in columns:
+        return Cell("-")
+    between, within = columns["agreement_between"], columns["agreement_within"]
+    answer = (
+        _answer(columns["agreement_p"])
+        if "agreement_p" in columns
+        else f"needs {columns['agreement_seeds_needed']:.0f} seeds"
+    )
+    return Cell(f"{answer}: {between:.3f}, its seeds {within:.3f}", between)
+
+
+def _matters(row: Row | None) -> Cell:
+    if row is None or "bleu_lost" not in row:
+        return Cell("-")
+    lost, low, high = (float(row[f"bleu_lost{end}"]) for end in ("", "_low", "_high"))
+    answer = _answer(float(row["bleu_lost_p"])) if "bleu_lost_p" in row else "nothing changes"
+    return Cell(f"{answer}: {lost:.2f} ({low:.2f} to {high:.2f})", lost)
+
+
+def _covers(compared: BaselineComparison, row: Row | None) -> str:
+    return compared.result.covers if compared.result else str((row or {}).get("p_covers", "-"))
+
+
+def _differences(comparisons: Sequence[BaselineComparison]) -> Iterator[list[Cell]]:
+    """Yield the difference of each measure from the baseline, its interval and p."""
+    for compared in comparisons:
+        if compared.result is None:
+            continue
+        for name in (each for each in COMPARED if f"{each}_p" in compared.columns):
+            effect, low, high, p_value = (compared.columns[f"{name}_{end}"] for end in ENDINGS)
+            form = MEASURES[name].form
+            yield [
+                Cell(compared.group.label),
+                Cell(MEASURES[name].title),
+                Cell(f"{effect:+{form}}", effect),
+                Cell(f"{low:+{form}} to {high:+{form}}", low),
+                Cell(p_text(p_value, compared.result.covers), p_value),
+            ]
+
+
+def _measures_table(rows: list[list[Cell]]) -> Table:
+    columns = [
+        Column("Group", is_numeric=False),
+        Column("Measure", is_numeric=False),
+        Column("Difference"),
+        Column("Interval", hint=INTERVAL_HINT),
+        Column("p (Holm)", hint="corrected over the groups"),
+    ]
+    caption = "Differences from the baseline: every measure"
+    return Table(caption=caption, columns=columns, rows=rows, is_folded=True)
