@@ -166,7 +166,7 @@ esac
     ("arguments", "expected"),
     [
         (["train"], "JoeyNMT: 50 target tokens/s\n"),
-        (["translate", "--beam=5"], r"JoeyNMT, beam 5: [\d.]+ sentences/s, BLEU 100.00\n"),
+        (["translate", "--beam=5"], r"JoeyNMT, beam 5: -?[\d.]+ sentences/s, BLEU 100.00\n"),
     ],
 )
 def test_joeynmt_is_configured_and_its_results_are_read(run, tmp_path, arguments, expected):
