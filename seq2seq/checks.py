@@ -43,7 +43,7 @@ class Range:
     above: float | None = None
     below: float | None = None
     hint: str = ""
-    """Text after the range in messages: another way to what the user may want."""
+    """Text after the range in messages, which suggests an alternative to the user."""
 
     def allows(self, value: object) -> bool:
         """Return whether a number lies in the range."""
@@ -109,35 +109,38 @@ class Mark(Enum):
     """The meaning of a change of a key; each key of a training has one of the first three."""
 
     free = "free"
-    """A resumed run may have another value: it changes neither an update nor the choice of the best
-    checkpoint, or is a budget. A new budget moves the end of the cosine schedule."""
+    """A resumed run may have another value: the key changes neither an update nor the choice of the
+    best checkpoint, or it is a budget. A new budget moves the end of the cosine schedule."""
     named = "named"
     """A resumed run may have another value if `resume_changes` names the key."""
     fixed = "fixed"
-    """A resumed run has the same value: last.pt contains what it describes."""
+    """A resumed run must have the same value, because last.pt contains what the key describes."""
     data = "data"
-    """The key stands for the training data: `resume_changes` allows other data by its name."""
+    """The key describes the training data; `resume_changes` must name it before the data may
+    change."""
     scores = "scores"
-    """Validation scores depend on it: those of before a change are not compared with later ones."""
+    """Validation scores depend on the key; scores from before a change are not compared with later
+    scores."""
     model = "model"
-    """Weights compute with it: a training that begins with them has the same value."""
+    """The meaning of the weights depends on the key; a run that starts from them must have the same
+    value."""
     initial = "initial"
-    """The first weights depend on it: only checkpoints with the same value are averaged."""
+    """The initial weights depend on the key; only checkpoints with the same value are averaged."""
     machine = "machine"
     """Each process of a run may have its own value."""
     start = "start"
-    """It says where and how a run starts: a study does not compare it."""
+    """The key says where and how a run starts; a study does not compare it."""
 
 
 Count = Annotated[int, Range(1)]
 Size = Annotated[int, Range(1, 20_000)]
-"""A size of a model; the limit keeps a forged file from asking for more."""
+"""Size of a part of a model; the limit stops a forged file from requesting more memory."""
 VocabularySize = Annotated[int, Range(1, 1_000_000)]
 Layers = Annotated[int, Range(1, 100)]
 Threads = Annotated[int, Range(1, 1_024)]
 Probability = Annotated[float, Range(0, below=1)]
 Dropout = Annotated[Probability, Mark.named]
-"""Also in a section of the model, it concerns only the training of the weights."""
+"""Probability of dropping a value; it affects only training, even as a key of the model."""
 Weight = Annotated[float, Range(0)]
 Positive = Annotated[float, Range(above=0)]
 Name = Annotated[str, Filled("a name")]
@@ -149,11 +152,11 @@ class FieldType(NamedTuple):
     """The type of a field, taken apart."""
 
     bases: tuple[type, ...]
-    """The type, or several alternatives; without None, and `list` for any list."""
+    """The type or its alternatives, without None; `list` stands for any list."""
     is_optional: bool
     rules: tuple[Rule, ...]
     marks: frozenset[Enum]
-    """Members of `Mark`, or of another enumeration, whose meaning belongs to one command."""
+    """Members of `Mark` or of an enumeration that only one command uses."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -169,12 +172,12 @@ class Config:
     section: ClassVar[str] = ""
     """Key of the configuration; "" if its fields are top-level keys."""
     marks: ClassVar[tuple[Mark, ...]] = ()
-    """Marks of the fields that have none of their own."""
+    """Marks of the fields that have no marks themselves."""
 
     def __init_subclass__(
         cls, *, section: str | None = None, marks: tuple[Mark, ...] | None = None
     ) -> None:
-        # Both are None in a derived class, and when slots=True creates the class again.
+        # Both are None for a derived class, and when slots=True creates the class again.
         cls.section = cls.section if section is None else section
         cls.marks = cls.marks if marks is None else marks
 
@@ -256,7 +259,7 @@ _MEANINGS: dict[type, tuple[type, str]] = {
     list: (list, "a list"),
     dict: (dict, "a dictionary"),
 }
-"""The classes of the values of a type, and the words for them in messages."""
+"""Classes that count as each type, and the word for the type in messages."""
 
 
 def _take_apart(hint: object) -> FieldType:
@@ -304,7 +307,7 @@ def _check(key: str, value: object, field_type: FieldType) -> object:
 def _has_type(value: object, base: type) -> bool:
     if isinstance(value, bool) and base in (int, float):
         return False
-    if base is int:  # no tensor holds more
+    if base is int:  # the range of int64 tensors
         return isinstance(value, Integral) and -(2**63) <= int(value) < 2**63
     if base in _MEANINGS:
         return isinstance(value, _MEANINGS[base][0])

@@ -41,7 +41,7 @@ USER_ERRORS = (
 )
 """Errors that the user can correct; any other error is a bug."""
 
-# Hydra only reads the store, but copies it with every list of sources: for --help a hundred times.
+# Hydra only reads the store but copies it often, a hundred times for --help.
 ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
 
 _PLUGGED = ("attention", "decoding")
@@ -68,7 +68,7 @@ def load_as(schema: type[_Config], name: str, overrides: Sequence[str]) -> _Conf
         with initialize_config_dir(version_base="1.3", config_dir=str(config_directory())):
             return to_dataclass(compose(name, overrides=list(overrides)), schema)
     except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
-        raise ValueError(describe_error(error)) from None  # the chain has only Hydra's internals
+        raise ValueError(describe_error(error)) from None  # the chain shows Hydra's internals
     finally:
         GlobalHydra.instance().hydra = outer
 
@@ -90,7 +90,7 @@ def to_dataclass(composed: DictConfig, schema: type[_Config]) -> _Config:
 def _added_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
     """Yield the keys that "+key=value" added and no schema has."""
     schema_type = OmegaConf.get_type(config)
-    if not is_dataclass(schema_type):  # data.train may be a dictionary without a schema
+    if not is_dataclass(schema_type):  # data.train may be a dictionary, which has no schema
         return
     known = {field.name for field in fields(schema_type)}
     for key in map(str, config):
@@ -117,7 +117,7 @@ def check_repeated_keys(overrides: Iterable[str]) -> None:
     for override in overrides:
         key, equals, value = override.partition("=")
         name = key.lstrip("+")
-        # -o and ~key are no values; =a,b of a sweep is one value here.
+        # -o and ~key set no value; the list a,b of a sweep counts as one value here.
         if equals and not key.startswith(("-", "~")):
             if values.get(name, value) != value:
                 repeated[name] = value
@@ -125,8 +125,8 @@ def check_repeated_keys(overrides: Iterable[str]) -> None:
         if "{" not in value:
             continue
         try:
-            OmegaConf.create(re.sub(r":(?=\S)", ": ", value))  # YAML needs the space, Hydra not
-        except YAMLError as error:  # any other mistake is Hydra's to report
+            OmegaConf.create(re.sub(r":(?=\S)", ": ", value))  # only YAML needs the space
+        except YAMLError as error:  # Hydra reports any other mistake
             found = re.match("found duplicate key (.*)", getattr(error, "problem", None) or "")
             if found:
                 raise ValueError(
@@ -153,7 +153,7 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, OverrideParseException):
         return _unreadable(error.override)
     if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark):
-        file = "" if mark.name.startswith("<") else f"{mark.name}: "  # a text has no file
+        file = "" if mark.name.startswith("<") else f"{mark.name}: "  # a string has no file
         return f"{file}line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror.lower()}{_way_out(error.errno)}"
@@ -210,12 +210,12 @@ def _nearest_keys(error: OmegaConfBaseException) -> str:
     if not isinstance(parent, DictConfig):
         return ""
     keys = [str(key) for key in parent]
-    # The key itself may stand one level down: kernels is training.kernels.
+    # The key may exist one level deeper: kernels is training.kernels.
     near = [f"{key}.{error.key}" for key in keys if _has_key(parent, key, str(error.key))]
     near += difflib.get_close_matches(str(error.key), keys)
     if near:
         return f"; did you mean {' or '.join(near)}?"
-    if OmegaConf.get_type(parent) is dict:  # such as the corpora of data.train, without a schema
+    if OmegaConf.get_type(parent) is dict:  # without a schema, such as data.train
         return f"; write +{error.full_key}=... to add it to {', '.join(keys)}"
     return f"; one of: {', '.join(sorted(keys))}"
 

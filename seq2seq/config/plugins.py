@@ -58,7 +58,7 @@ def _load(plugin: str) -> None:
     except (Exception, SystemExit) as error:  # a plug-in may raise anything
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-        place = f", line {lines[-1]}" if lines else ""  # a SyntaxError names its own
+        place = f", line {lines[-1]}" if lines else ""  # a SyntaxError names its line itself
         raise ValueError(f"{KEY}={plugin}{place}: {type(error).__name__}: {error}") from error
     if module.__file__ != str(path):
         raise ValueError(f"{KEY}={plugin} has the name of the plug-in {module.__file__}; rename it")

@@ -102,7 +102,7 @@ class OnOutOfMemory(Enum):
     stop = "stop"
     """End the training with an error; last.pt has not changed."""
     skip = "skip"
-    """Make no update of this batch, and go on with the next one."""
+    """Skip the update of this batch, and go on with the next batch."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -110,13 +110,13 @@ class OptimizerConfig(Config, section="training.optimizer", marks=(Mark.named,))
     """Optimizer, highest learning rate and gradient clipping."""
 
     name: Annotated[OptimizerName, Mark.fixed]
-    """Rule of the updates."""
+    """Name of the optimizer."""
     learning_rate: Positive
     """Highest learning rate of the schedule."""
     weight_decay: Weight
     """Factor of the weight decay; adam and sgd add it to the gradient as an L2 penalty."""
     clip_norm: Weight
-    """Largest gradient norm; longer gradients are scaled down, 0 disables clipping."""
+    """Maximum gradient norm; larger gradients are scaled down. 0 disables clipping."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -124,15 +124,15 @@ class ScheduleConfig(Config, section="training.schedule", marks=(Mark.named,)):
     """The schedule of the learning rate."""
 
     name: ScheduleName
-    """Course of the learning rate after warm-up."""
+    """Shape of the learning rate schedule after warm-up."""
     warmup_updates: Annotated[int, Range(0)]
-    """Updates in which the rate rises linearly from 0."""
+    """Number of updates in which the learning rate rises linearly from 0."""
     minimum_ratio: Probability
-    """Lowest rate of cosine and plateau, as a share of the highest."""
+    """Lowest learning rate of cosine and plateau, as a share of the highest."""
     plateau_factor: Probability
-    """Factor of the rate at each plateau."""
+    """Factor that multiplies the learning rate at each plateau."""
     plateau_patience: Count
-    """Validations without a new best that make a plateau."""
+    """Number of validations without a new best value that count as a plateau."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -140,15 +140,15 @@ class TeacherForcingConfig(Config, section="training.teacher_forcing", marks=(Ma
     """The share of steps that get the true previous token instead of the predicted one."""
 
     unit: TeacherForcingUnit
-    """Whether it is drawn for each token or for each batch."""
+    """Whether teacher forcing is drawn for each token or for each batch."""
     schedule: TeacherForcingSchedule
-    """Course of the share from `start` to `end`."""
+    """Shape of the curve from `start` to `end`."""
     start: Annotated[float, Range(0, 1)]
     """Share of true previous tokens at the beginning."""
     end: Annotated[float, Range(0, 1)]
     """Share of true previous tokens at the end."""
     updates: Count
-    """Updates that the schedule takes from start to end."""
+    """Number of updates from `start` to `end`."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -164,17 +164,18 @@ class ValidationConfig(Config, section="training.validation", marks=(Mark.named,
     """Intervals of validation, and the use of its results."""
 
     every_updates: Count | None
-    """Updates between validations; None validates at the end of every epoch."""
+    """Number of updates between validations; None: validate at the end of every epoch."""
     metric: Annotated[Metric, Mark.named, Mark.scores]
-    """Metric of the best checkpoint."""
+    """Metric that chooses the best checkpoint."""
     patience: Count | None
-    """Validations without an improvement after which training stops; None never stops it."""
+    """Number of validations without an improvement after which training stops; None: no such
+    stop."""
     keep_best: Count
-    """Number of best checkpoints to keep; if more than one, as step-<n>.pt beside best.pt."""
+    """Number of best checkpoints to keep; above 1, each is also kept as step-<n>.pt."""
     num_samples: Annotated[int, Range(0), Mark.free]
     """Number of sentences whose translations and attention maps go to TensorBoard."""
     batch_size: Annotated[Count, Mark.free]
-    """Sentences translated together."""
+    """Number of sentences translated together."""
     bleu_tokenize: Annotated[str, OneOf(CHOICES), Mark.named, Mark.scores] = AUTO
     """sacreBLEU's tokenizer for BLEU, in validation and results; auto: by the target language."""
     lowercase: Annotated[bool | None, Mark.named, Mark.scores] = None
@@ -186,16 +187,16 @@ class TrainingConfig(Config, section="training", marks=(Mark.named,)):
     """The training configuration; training ends when the first budget is used up."""
 
     name: str
-    """Name of the file of values."""
+    """Name of the YAML file that the values come from."""
     max_epochs: Annotated[Count | None, Mark.free]
-    """Most passes over the training text."""
+    """Maximum number of passes over the training text."""
     max_updates: Annotated[Count | None, Mark.free]
-    """Most updates of the weights."""
+    """Maximum number of updates of the weights."""
     max_minutes: Annotated[Positive | None, Mark.free]
-    """Minutes of training and validation, summed over resumed runs."""
+    """Maximum minutes of training and validation, summed over resumed runs."""
     batching: BatchingConfig
     accumulation: Count
-    """Batches per update."""
+    """Number of batches per update."""
     label_smoothing: Probability
     """Share of the probability that the loss spreads over all tokens."""
     guided_attention: GuidedAttentionConfig
@@ -204,31 +205,33 @@ class TrainingConfig(Config, section="training", marks=(Mark.named,)):
     teacher_forcing: TeacherForcingConfig
     validation: ValidationConfig
     precision: Precision
-    """Type of matrix products; auto: bf16 where that is fast."""
+    """Number format of matrix products; auto: bf16 where it is fast."""
     kernels: Kernels
     device: Annotated[Device, Mark.free]
-    """Device that trains; auto: CUDA if there is one."""
+    """Device to train on; auto: CUDA if available."""
     threads: Annotated[Threads | None, Mark.free]
-    """CPU threads; None uses torch's default."""
+    """Number of CPU threads; None: torch's default."""
     log_every: Annotated[Count, Mark.free]
-    """Updates between two points of the TensorBoard curves."""
-    # Off, or the usual value, unless they are given.
+    """Number of updates between two points of the TensorBoard curves."""
+    # Optional keys, which are off or have the usual value by default.
     ema_decay: Annotated[Probability | None, Mark.fixed] = None
     """Decay of the moving average of the weights that is validated and kept; None: no average."""
     freeze_embeddings: Annotated[bool, Mark.fixed] = False
     """Exclude the embeddings, and an output matrix tied to them, from training."""
     average_best: bool = False
-    """Average the `validation.keep_best` best checkpoints at the end; best.pt if that is better."""
+    """Average the `validation.keep_best` best checkpoints at the end; the average becomes best.pt
+    if it is better."""
     r_drop: Weight = 0.0
     """Weight of the divergence between two passes with different dropout; 0: one pass."""
     save_every_minutes: Annotated[Positive | None, Mark.free] = None
-    """Minutes between saves of last.pt besides those of validations; None: no others."""
+    """Minutes between saves of last.pt; None: save only at validations."""
     coverage_loss: Weight = 0.0
-    """Weight of the attention to source tokens that were attended before; 0 disables this loss."""
+    """Weight of the coverage loss, which penalizes repeated attention to a source token; 0: no such
+    loss."""
     on_out_of_memory: OnOutOfMemory = OnOutOfMemory.stop
-    """Stop, or skip the update, when the memory of a GPU is too small for a batch."""
+    """Whether to stop or to skip the update when a batch does not fit into GPU memory."""
     monitor: Annotated[Monitor, Mark.free] = Monitor.tensorboard
-    """Service that gets the points of the curves; those of TensorBoard are always written."""
+    """Service that also receives the training curves; TensorBoard files are always written."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
@@ -257,9 +260,9 @@ class TrainConfig(Config):
     run_name: Annotated[str, Mark.free, Mark.start]
     """Name of the run directory."""
     checkpoint_dir: Annotated[FilePath, Mark.free, Mark.start, Mark.machine]
-    """Contains one directory per run."""
+    """Directory that contains the run directories."""
     resume: Annotated[bool | str, OneOf((True, False, "auto")), Mark.free, Mark.start]
-    """Continue the run in the run directory; "auto": continue it if there is one, else begin."""
+    """Continue the run in the run directory; "auto": continue if there is a run, else begin one."""
     overwrite: Annotated[bool, Mark.free, Mark.start]
     """Delete the run in the run directory and start again."""
     seed: Annotated[int, Mark.named, Mark.initial]
@@ -270,12 +273,12 @@ class TrainConfig(Config):
     model: ModelConfig
     training: TrainingConfig
     decoding: DecodingConfig
-    # Off, or the usual value, unless they are given.
+    # Optional keys, which are off or have the usual value by default.
     init_from: Annotated[FilePath | None, Mark.fixed, Mark.initial] = None
-    """Checkpoint, or run directory, whose weights and tokenizers the training begins with."""
+    """Checkpoint or run directory that provides the initial weights and the tokenizers."""
     resume_changes: Annotated[list[str], Mark.free] = field(default_factory=list)
     """Keys, or groups of keys, that may change when the run is resumed."""
-    # A plug-in is found by the name of its type, wherever its file is now.
+    # A plug-in is found by the name of its type, even if its file has moved.
     plugins: Annotated[list[str], Mark.free, Mark.start] = field(default_factory=list)
     """Python files that register attention types and searches; see `load_plugins`."""
 
@@ -320,16 +323,17 @@ def config_groups() -> dict[str, dict[str, type]]:
 
 def _language_of_files(side: str, *, _parent_: DictConfig) -> str:
     """Return the language of `source` or `target` that the names of the files end in."""
-    data = OmegaConf.to_container(_parent_)  # unresolved, because names may contain the languages
+    data = OmegaConf.to_container(_parent_)  # unresolved: file names may refer to the languages
     assert isinstance(data, dict)
     values = [data[key] for key in ("train", "valid", "test") if data[key] is not None]
     try:
         return languages_of_files(*values)[side]
-    except ValueError:  # the configuration reports a wrong value with its key
+    except ValueError:  # the check of the configuration reports the wrong value
         return side
 
 
-# Here, because a sweep's processes resolve configurations that another one composed.
+# Registered here, because the processes of a sweep resolve configurations composed by another
+# process.
 OmegaConf.register_new_resolver("language_of_files", _language_of_files, replace=True)
 
 
@@ -340,7 +344,7 @@ def register_schemas() -> None:
     for group, types in config_groups().items():
         for name, config_type in types.items():
             store.store(group=f"schema/{group}", name=name, node=config_type)
-            if not (config_directory() / group / f"{name}.yaml").exists():  # of a plug-in
+            if not (config_directory() / group / f"{name}.yaml").exists():  # the type is a plug-in
                 store.store(group=group, name=name, node=config_type)
 
 

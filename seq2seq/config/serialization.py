@@ -52,7 +52,7 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
         KeyError,
         TypeError,
         AttributeError,
-        RecursionError,  # of a dictionary that contains itself
+        RecursionError,  # a dictionary contains itself
     ) as error:
         raise ValueError(
             f"this version cannot read the configuration: {describe_error(error)}"
@@ -71,7 +71,7 @@ class Difference(NamedTuple):
     first: object
     second: object
     marks: frozenset[Mark]
-    """The meaning of a change of its value."""
+    """Meaning of a change of the value."""
 
     def __str__(self) -> str:
         return f"{self.key} ({as_yaml(self.first)} -> {as_yaml(self.second)})"
@@ -92,7 +92,7 @@ def config_differences(first: TrainConfig, second: TrainConfig, *wanted: Mark) -
         before, after = (part.get(key, "absent") for part in flat)
         if before != after:
             field = key
-            while field not in marks:  # data.train.news belongs to data.train
+            while field not in marks:  # data.train.news counts as data.train
                 field = field.rpartition(".")[0]
             differences.append(Difference(key, before, after, marks[field]))
     return [each for each in differences if not wanted or each.marks & {*wanted}]
