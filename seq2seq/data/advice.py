@@ -11,10 +11,10 @@ from seq2seq.data.corpus import Pair
 
 logger = logging.getLogger(__name__)
 
-_FEW = 20  # so many equal pairs give no warning
+_FEW = 20  # number of equal pairs that gives no warning
 _MOST_SHIFT = 3  # largest number of missing lines that is detected
 _FEWEST, _MOST_BLOCKS = 200, 20  # pairs of a block; by chance their lengths correlate by 0.07
-_BETTER_FIT = 0.4  # a shift that raises the correlation by more is reported
+_BETTER_FIT = 0.4  # a shift that improves the correlation by more is reported
 
 _LOW_BITS = 0xFFFFF
 _BLOCK = 1_000_000  # pairs of a large text that are in memory at once
@@ -67,7 +67,7 @@ def hash_pair(pair: Pair) -> int:
 
 def warn_of_shared(name: str, encoded: EncodedCorpus, train: EncodedCorpus) -> None:
     """Warn if more than 1% of the pairs to score are also in the training text."""
-    # The low bits leave only a few hashes of a large text to compare.
+    # Comparing the low bits first leaves only a few hashes of a large text to compare.
     low, is_shared = encoded.hashes & _LOW_BITS, np.zeros(len(encoded), dtype=np.bool_)
     for start in range(0, len(train), _BLOCK):
         known = train.hashes[start : start + _BLOCK]

@@ -62,11 +62,11 @@ class EncodedCorpus:
     source_rows: IdRows
     target_rows: IdRows
     indices: Integers
-    """Position of each pair in the iteration over the corpus, which may have more pairs."""
+    """Index of each pair in the iteration over the corpus, which may have more pairs."""
     hashes: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Hash of the text of each pair, to find pairs that two corpora share."""
     part_sizes: list[int] = field(default_factory=list)
-    """Number of pairs of each part of a joined corpus, one after the other."""
+    """Number of pairs in each part of a joined corpus, in order."""
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -154,9 +154,9 @@ class Mixture:
     """Corpora joined one after the other, and the number of pairs an epoch draws from each."""
 
     sizes: tuple[int, ...]
-    """Pairs of each corpus."""
+    """Number of pairs in each corpus."""
     counts: tuple[int, ...]
-    """Pairs drawn from each corpus per epoch; they add up to the size of all corpora."""
+    """Number of pairs drawn from each corpus per epoch; the sum is the size of all corpora."""
 
     def rows(self, seed: int, epoch: int) -> Numbers:
         """Return the rows of an epoch.
@@ -248,9 +248,9 @@ class BatchUnit(Enum):
     """Unit in which the size of a batch is measured."""
 
     tokens = "tokens"
-    """Target tokens with EOS and padding: number of rows times length of the longest."""
+    """Target tokens with EOS and padding: number of rows times length of the longest row."""
     sentences = "sentences"
-    """Pairs."""
+    """Sentence pairs."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -268,21 +268,22 @@ class Batch(NamedTuple):
     """Padded token ids of some pairs; masks are True at real tokens."""
 
     source_ids: Tensor
-    """Source and EOS, (B, S)."""
+    """Source ids with EOS, (B, S)."""
     source_mask: Tensor
     """(B, S)."""
     previous_ids: Tensor
-    """BOS and target, the input of the decoder, (B, T)."""
+    """BOS and target ids, the input of the decoder, (B, T)."""
     target_ids: Tensor
-    """Target and EOS, (B, T)."""
+    """Target ids with EOS, (B, T)."""
     target_mask: Tensor
     """(B, T)."""
     target_places: Tensor
-    """Places of the M real target tokens in `target_ids.flatten()`, ascending, (M,)."""
+    """Indices of the M real target tokens in `target_ids.flatten()`, ascending, (M,)."""
     indices: Tensor
-    """Positions of the pairs in the iteration over the corpus, (B,)."""
+    """Indices of the pairs in the iteration over the corpus, (B,)."""
     guide: Tensor | None = None
-    """Gold attention, (B, T, S): sums to 1 for aligned target tokens, 0 for others; or None."""
+    """Gold attention, (B, T, S), or None; sums to 1 for aligned target tokens, to 0 for all
+    others."""
 
     @property
     def num_target_tokens(self) -> int:
@@ -402,8 +403,8 @@ class Batches:
         generator = np.random.default_rng(derive_seed(self.seed, "order", number))
         mixture = self.mixture
         rows = len(encoded) if mixture is None else mixture.rows(self.seed, number)
-        # The order of an epoch is all that takes memory for each pair: the arrays of the corpus
-        # are mapped from the disk.
+        # Only the order of an epoch takes memory for each pair; the arrays of the corpus are mapped
+        # from disk.
         shuffled = generator.permutation(rows)
         shuffled = shuffled.astype(np.min_scalar_type(-len(encoded)))
         batches = []

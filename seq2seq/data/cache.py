@@ -125,7 +125,7 @@ def _remove(path: Path) -> None:
 def _remove_abandoned(cache: Path) -> None:
     """Delete hidden files and folders that killed processes left more than a day ago."""
     for path in filter(is_temporary, cache.glob(".*")):
-        with contextlib.suppress(FileNotFoundError):  # its process has just renamed it
+        with contextlib.suppress(FileNotFoundError):  # another process has just renamed it
             if path.stat().st_mtime < time.time() - _ABANDONED_AFTER:
                 _remove(path)
 
@@ -196,10 +196,10 @@ def read_arrays(folder: Path) -> tuple[dict[str, Integers], Counts]:
             mapped = np.load(path, mmap_mode="r")
             if not mapped.offset + mapped.nbytes == size == path.stat().st_size:
                 raise DamagedFileError(path)
-            # As a plain array, since indexing a memmap takes several times as long.
+            # A plain array, since indexing a memmap takes several times as long.
             arrays[name] = np.asarray(mapped)
         return arrays, marker["counts"]
-    except Exception as error:  # numpy and json raise many types
+    except Exception as error:  # numpy and json raise many types of errors
         raise DamagedFileError(folder) from error
 
 

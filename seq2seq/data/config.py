@@ -41,7 +41,7 @@ class OnInvalid(Enum):
     error = "error"
     """Stop with a message that names the file and the line."""
     skip = "skip"
-    """Skip the pair; one warning for each corpus counts them."""
+    """Skip the pair; one warning per corpus counts the skipped pairs."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -59,18 +59,18 @@ class DataConfig(Config, section="data", marks=(Mark.named,)):
     target: Annotated[Name, Mark.named, Mark.scores]
     """Language code of the target; data=files takes it from the endings of the files."""
     cache_dir: Annotated[FilePath, Mark.free, Mark.machine]
-    """Directory of tokenizers and token ids."""
-    # A resumed run compares the keys that refer to these five.
+    """Directory that caches tokenizers and token ids."""
+    # A resumed run compares the keys that refer to the next five values.
     vocabulary_size: Annotated[VocabularySize, Mark.free]
-    """Number of tokens."""
+    """Number of tokens in a vocabulary."""
     max_epochs: Annotated[Count, Mark.free]
     """Number of passes over the training text."""
     batch_tokens: Annotated[Count, Mark.free]
-    """Target tokens per batch."""
+    """Number of target tokens per batch."""
     learning_rate: Annotated[Positive, Mark.free]
-    """Highest learning rate."""
+    """Highest learning rate of the schedule."""
     dropout: Annotated[Probability, Mark.free]
-    """Dropout of encoder and decoder."""
+    """Dropout probability in encoder and decoder."""
     max_length: Count
     """Maximum number of tokens on a side, without EOS."""
     empty_lines: OnInvalid
@@ -130,9 +130,10 @@ class FileSet:
     name: str
     """Name of the corpus; "" if it is the only one."""
     paths: tuple[str, ...]
-    """A source and a target file, and perhaps one of gold links; or one file of such columns."""
+    """A source file, a target file and optionally a file of gold links; or one file with these as
+    columns."""
     weight: float = 1.0
-    """Factor of the corpus's share of an epoch; see `mix`."""
+    """Factor that multiplies the share of the corpus in an epoch; see `mix`."""
     tag: str | None = None
     """Symbol that is put before each source."""
 
@@ -148,16 +149,17 @@ class FilesConfig(DataConfig):
     """
 
     train: Annotated[FileSets, Mark.named, Mark.data]
-    """Training files."""
+    """Files of the training set."""
     valid: FileSets
-    """Validation files."""
+    """Files of the validation set."""
     test: Annotated[FileSets, Mark.free]
-    """None: the run has no test set."""
-    # Off, or the usual value, unless they are given.
+    """Files of the test set; None: no test set."""
+    # Optional keys, which are off or have the usual value by default.
     root: Annotated[FilePath, Mark.free, Mark.machine] = "."
     """Directory that relative paths start from."""
     temperature: Annotated[float, Range(1)] = 1.0
-    """Above 1, an epoch takes more of small corpora: n pairs count as n ** (1 / temperature)."""
+    """Sampling temperature: a corpus of n pairs counts as n ** (1 / temperature). Above 1, small
+    corpora get a larger share of an epoch."""
     allow_tabs: Annotated[bool, Mark.free] = False
     """Whether lines of a source or a target file may contain tabs."""
 
@@ -275,11 +277,12 @@ class Normalization(Enum):
     """Change of the characters of a text before it is split, by SentencePiece's rules."""
 
     identity = "identity"
-    """None: decoding restores the text exactly."""
+    """No change; decoding restores the text exactly."""
     nmt_nfkc = "nmt_nfkc"
-    """Unicode NFKC, and spaces for other white space: full-width letters become ordinary ones."""
+    """Unicode NFKC, with spaces for other white space; full-width letters become ordinary
+    letters."""
     nmt_nfkc_cf = "nmt_nfkc_cf"
-    """The same and case folding, which makes the text lower case."""
+    """`nmt_nfkc` with case folding, which makes the text lower case."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -290,9 +293,9 @@ class TokenizerConfig(Config, section="tokenizer", marks=(Mark.fixed,)):
     """Kind of tokenizer: "bpe", "characters", "unigram" or "words"."""
     vocabulary_size: VocabularySize
     """Maximum number of tokens in a vocabulary, including the special ones and symbols."""
-    # Off unless given.
+    # Optional keys, which are off by default.
     user_symbols: list[str] = field(default_factory=list)
-    """Texts that are one token each wherever they stand, such as "<2de>"."""
+    """Texts that are always one token, such as "<2de>"."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
@@ -325,27 +328,25 @@ class SentencePieceConfig(TokenizerConfig):
     """Sub-words by SentencePiece, which restore the text exactly unless it is normalised."""
 
     model_type: SentencePieceModel
-    """Set by the choice of the tokenizer."""
+    """Segmentation model, set by the choice of the tokenizer."""
     joint: bool
-    """One vocabulary for both languages."""
+    """Whether both languages share one vocabulary."""
     character_coverage: Annotated[float, _COVERAGE]
-    """Share of the characters of the text that get a token of their own, in [0.98, 1]."""
+    """Share of the text's characters that the vocabulary covers, in [0.98, 1]."""
     max_training_lines: Annotated[int, Range(1, 1_000_000_000)]
-    """A longer text is sampled at random down to this number of lines."""
-    # Off unless given.
+    """Maximum number of lines to train the tokenizer on; a longer text is sampled at random."""
+    # Optional keys, which are off by default.
     restrict_target: bool = False
     """Give the target only those tokens of a joint vocabulary that its training text needs.
 
     The output layer then computes no others. Tokens keep their ids in both languages.
     """
     normalization: Normalization = Normalization.identity
-    """Change of the characters of source and target."""
+    """Unicode normalization of source and target."""
     sampling_alpha: Annotated[Weight, Mark.named] = 0.0
-    """Segmentations of the training text are drawn anew for each epoch if it is above 0.
-
-    BPE: probability of leaving out a merge. Unigram: exponent of the probabilities of the
-    segmentations; the smaller it is, the more they vary.
-    """
+    """Strength of segmentation sampling; above 0, each epoch segments the training text
+    differently. BPE: probability of leaving out a merge. Unigram: exponent of the segmentations'
+    probabilities; smaller values give more variety. """
     sampling_nbest: Annotated[int, Mark.named] = -1
     """Number of best segmentations to draw from, for unigram models; -1 draws from all."""
 
@@ -374,15 +375,15 @@ class WordsConfig(TokenizerConfig):
     """Words as torchtext's `get_tokenizer` splits them."""
 
     source_tokenizer: str
-    """Name of a tokenizer: "basic_english", "moses", "spacy" or "toktok"."""
+    """Source tokenizer: "basic_english", "moses", "spacy" or "toktok"."""
     target_tokenizer: str
-    """See `source_tokenizer`."""
+    """Target tokenizer; see `source_tokenizer`."""
     source_language: str
-    """Language code; moses uses its English rules for a language that it has none for."""
+    """Language code of the source; moses uses its English rules for a language without rules."""
     target_language: str
-    """See `source_language`."""
+    """Language code of the target; see `source_language`."""
     min_frequency: Count
-    """Rarer words are unknown."""
+    """Minimum number of occurrences in the training text; rarer words are unknown."""
     lowercase: bool
     """Make the text lower case."""
 
@@ -392,4 +393,4 @@ class CharactersConfig(TokenizerConfig):
     """Single characters."""
 
     min_frequency: Count
-    """Rarer characters are unknown."""
+    """Minimum number of occurrences in the training text; rarer characters are unknown."""

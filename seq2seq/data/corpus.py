@@ -25,7 +25,7 @@ class Pair(NamedTuple):
     links: GoldLinks | None = None
     """Gold links between words, as `text.split()` counts them; None if unknown."""
     part: int = 0
-    """Index of the corpus that it comes from, if several are joined."""
+    """Index of the pair's corpus, if several corpora are joined."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +33,13 @@ class Corpus:
     """Pairs that can be iterated over repeatedly in the same order, without storing them all."""
 
     name: str
-    """For messages: "train", "valid" or "test", or "train.news" for one of several."""
+    """Name in messages: "train", "valid" or "test", or "train.news" for one of several corpora."""
     num_lines: int
     """Number of lines, including skipped ones."""
     fingerprint: str
     """SHA-256, in hex, of everything that determines the pairs."""
     lines: Callable[[], Iterator[Pair | None]]
-    """Yields the pair of each line, or None for a skipped line."""
+    """Function that yields the pair of each line, or None for a skipped line."""
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield the pairs."""
@@ -69,9 +69,9 @@ class Corpora(NamedTuple):
     train: Corpus
     valid: Corpus
     test: Corpus | None
-    """None if a run has no test set."""
+    """Test set; None: no test set."""
     other_valid: "Mapping[str, Corpus]" = MappingProxyType({})
-    """Further validation sets by name, which are scored but choose nothing."""
+    """Further validation sets by name; they are scored but do not choose the best checkpoint."""
 
 
 @singledispatch

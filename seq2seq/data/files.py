@@ -18,9 +18,10 @@ from seq2seq.files.text import MAX_LINE, UTF16_MARKS, decode_line, is_gzip, open
 logger = logging.getLogger(__name__)
 
 _CHUNK_SIZE = MAX_LINE
-"""Bytes; at most the limit of a line, so that only a line across two chunks can exceed it."""
+"""Size in bytes; at most the limit of a line, so that only a line across two chunks can exceed the
+limit."""
 _LANGUAGE = re.compile("(?!src|tgt|trg|txt|tsv|csv|ref|hyp|tok|raw)[a-z]{2,3}([-_][A-Za-z0-9]+)*")
-"""A language code, such as de, deu or zh-Hant, and no usual ending of a file."""
+"""Pattern of a language code, such as de, deu or zh-Hant, but not of a usual file extension."""
 _UTF16_SHARE = 0.4
 """Smallest share of zero bytes that shows UTF-16 without a byte order mark."""
 
@@ -56,7 +57,7 @@ def check_files(name: str, paths: Sequence[Path]) -> int:
 
 def _count_lines(name: str, path: Path) -> int:
     """Return the number of lines; splitting the text into lines would take ten times as long."""
-    num_ends, begun = 0, 0  # bytes of the line that goes on in the next chunk
+    num_ends, begun = 0, 0  # bytes of a line that continues in the next chunk
     with open_text(path) as file:
         start = chunk = file.read(_CHUNK_SIZE)
         if start.startswith(UTF16_MARKS) or start.count(0) > _UTF16_SHARE * len(start):
@@ -280,7 +281,7 @@ class _Reader:
     allow_tabs: bool
     num_lines: int
     num_columns: int = 0
-    """Number of lines of a file; 0 before the first file is read."""
+    """Number of lines in a file; 0 before the first file is read."""
     has_reported: bool = False
 
     def lines(self) -> Iterator[Pair | None]:

@@ -16,11 +16,11 @@ from seq2seq.files.paths import expand_home, file_sha256
 logger = logging.getLogger(__name__)
 
 _TIMEOUT = 30.0
-"""Seconds to connect, and between two parts of the answer."""
+"""Maximum seconds to connect, and between two parts of the answer."""
 
 _CHECKSUMS = Path(__file__).with_suffix(".sha256").read_text(encoding="ascii")
 SHA256 = {name: sha256 for sha256, name in map(str.split, _CHECKSUMS.splitlines())}
-"""Hash of each file that exists at the source."""
+"""SHA-256 of each file that the source offers."""
 
 
 @load_corpora.register
@@ -50,7 +50,7 @@ def _load_part(config: Multi30kConfig, *, name: str, prefix: str) -> Corpus:
         paths=[root / file_name for file_name in file_names],
         empty_lines=config.empty_lines,
         invalid_utf8=config.invalid_utf8,
-        allow_tabs=True,  # one caption has one
+        allow_tabs=True,  # one caption contains a tab
     )
 
 
@@ -77,7 +77,7 @@ def fetch(url: str, *, path: Path, sha256: str) -> None:
             content = answer.read()
     except (OSError, HTTPException) as error:
         if isinstance(error, HTTPError):
-            error.close()  # it keeps the connection open
+            error.close()  # otherwise it keeps the connection open
         raise ConnectionError(f"{url}: {error}; run again, {way_out}") from error
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:

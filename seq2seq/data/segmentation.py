@@ -23,7 +23,7 @@ from seq2seq.data.tokenizers.interface import (
 from seq2seq.runtime.numerics import derive_seed
 
 _BLOCK = 100
-"""Lines that share a seed; another number would give other segmentations."""
+"""Number of lines that share a seed; another number would give other segmentations."""
 
 
 def samples_segmentations(config: TokenizerConfig) -> TypeGuard[SentencePieceConfig]:
@@ -104,7 +104,7 @@ class SampledCorpus:
         pairs = compress(self._corpus, self._is_kept)
         texts = (pair.target if side else pair.source for pair in pairs)
         generator = np.random.default_rng(derive_seed(self._seed, "segmentation", number, side))
-        seeds = generator.integers(1 << 32, size=-(-len(self) // _BLOCK))  # one for each block
+        seeds = generator.integers(1 << 32, size=-(-len(self) // _BLOCK))  # one seed for each block
         for seed in seeds.tolist():
             if self._closed:
                 raise CancelledError

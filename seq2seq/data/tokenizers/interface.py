@@ -107,7 +107,8 @@ def word_indices(text: str, surfaces: Sequence[str | None]) -> list[int]:
         start = position if found < 0 else found
         indices.append(owners[min(start, len(owners) - 1)])
         if visible is None:
-            # An unknown token covers one character or more; the next known one resynchronises.
+            # An unknown token covers at least one character; the next known token finds the
+            # position again.
             position += 1
         elif found >= 0:
             position = found + len(visible)
@@ -188,7 +189,7 @@ class SymbolTokenizer:
         groups, symbols = self._split(ids)
         matches = list(self.pattern.finditer(text))
         if [self._ids[match[1]] for match in matches] != symbols:
-            # Tokens of the other tokenizer spell a symbol.
+            # Tokens of the inner tokenizer spell a symbol.
             return word_indices(text, [None if i == UNK else self.decode([i]) for i in ids])
         indices = []
         start = 0
@@ -208,7 +209,7 @@ class SymbolTokenizer:
     def _encode(
         self, lines: Sequence[str], encode: Callable[[Sequence[str]], list[list[int]]]
     ) -> list[list[int]]:
-        # Texts are at even places, symbols between them.
+        # Even indices hold texts, odd indices the symbols between them.
         split = [self.pattern.split(line) for line in lines]
         texts = [text for parts in split for text in parts[::2] if text]
         encoded = iter(encode(texts))

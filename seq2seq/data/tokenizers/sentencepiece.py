@@ -34,7 +34,7 @@ KIND = "sentencepiece"
 # The number of threads changes the rounding of unigram training, so it is fixed.
 _NUM_THREADS = 4
 _SAMPLE_SEED = 1
-_LONGEST_LINE = 1 << 30  # bytes, the most that SentencePiece accepts
+_LONGEST_LINE = 1 << 30  # maximum number of bytes that SentencePiece accepts
 _ERRORS_ONLY = 2
 _SAMPLING = threading.Lock()
 _FULL_WIDTH = "\uff21"
@@ -69,8 +69,8 @@ class SentencePieceTokenizer:
     def sample(
         self, lines: Sequence[str], *, seed: int, alpha: float, nbest: int
     ) -> list[list[int]]:
-        # The seed is global to the process. With one thread, a call begins the seed's sequence of
-        # random numbers anew.
+        # The seed is global to the process. With one thread, each call restarts the seed's sequence
+        # of random numbers.
         with _SAMPLING:
             set_random_generator_seed(seed)
             ids: list[list[int]] = self._processor.encode(
@@ -146,14 +146,14 @@ def _restrict_target(
     needed = set(range(len(SPECIAL_TOKENS)))
     for label in ids.keys() & {labels[i] for i in used}:
         needed |= {ids[part] for part in _parts(label, ids, is_bpe=is_bpe) if part in ids}
-    order = sorted(range(len(labels)), key=lambda i: i not in needed)  # a stable sort
+    order = sorted(range(len(labels)), key=lambda i: i not in needed)  # the sort is stable
     source, target = (_with_pieces(tokenizer.model, ids) for ids in (order, order[: len(needed)]))
     return TokenizerPair(source, target)
 
 
 def _with_pieces(model: bytes, ids: Sequence[int]) -> SentencePieceTokenizer:
     """Return the tokenizer of a model that has only these pieces, in this order."""
-    # Only training needs it, and with it the package protobuf.
+    # Only training needs this import, which needs the package protobuf.
     from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
     whole, part = ModelProto.FromString(model), ModelProto.FromString(model)
@@ -166,7 +166,8 @@ def _parts(label: str, ids: Mapping[str, int], *, is_bpe: bool) -> set[str]:
     """Return a token, its characters, and with BPE the tokens that it is merged from."""
     parts, found = list(label), {label, *label}
     while is_bpe and len(parts) > 1:
-        # The earliest merge, which has the lowest id, comes first; of equal ones the leftmost.
+        # The earliest merge, which has the lowest id, comes first; among equal merges, the
+        # leftmost.
         pairs = list(map("".join, pairwise(parts)))
         place = min(range(len(pairs)), key=lambda i: ids.get(pairs[i], len(ids) + len(label)))
         parts[place : place + 2] = [pairs[place]]
@@ -213,7 +214,7 @@ def _train_side(
 
 def _sample(lines: Iterable[str], *, limit: int, label: str) -> list[str]:
     """Return all lines, or a uniform random sample if there are more than `limit`."""
-    # Reservoir sampling: after n lines, each is in the sample with probability limit / n.
+    # Reservoir sampling: after n lines, each line is in the sample with probability limit / n.
     generator = random.Random(derive_seed(_SAMPLE_SEED, "tokenizer sample"))
     sample: list[str] = []
     num_lines = 0

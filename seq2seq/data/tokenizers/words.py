@@ -33,9 +33,9 @@ from seq2seq.special_tokens import SPECIAL_TOKENS, UNK
 logger = logging.getLogger(__name__)
 
 Split = Callable[[str], list[str]]
-"""Splits a line into words."""
+"""Function that splits a line into words."""
 Join = Callable[[list[str]], str]
-"""Joins words to a sentence."""
+"""Function that joins words into a sentence."""
 
 _CHARACTERS, _WORDS = "characters", "words"
 _ENDINGS = "s|t|re|ve|ll|d|m"
@@ -44,7 +44,7 @@ _SPACING = (
     (re.compile(rf" (?=(?:[.,;:!?%)\]}}]|n't|'(?:{_ENDINGS}))(?: |$))"), ""),
     (re.compile(r"(?<=[(\[{]) "), ""),
 )
-"""Patterns in words joined by spaces, and their replacements."""
+"""Patterns in text whose words are joined by spaces, and their replacements."""
 
 
 class _ListTokenizer:
@@ -54,7 +54,7 @@ class _ListTokenizer:
         self._units = list(units)
         self._split = split
         self._join = join
-        # Text of each id; PAD, BOS and EOS have none.
+        # Text of each id; PAD, BOS and EOS have no text.
         self._surfaces = ["", UNKNOWN_SURFACE, "", "", *self._units]
         self._ids = {unit: i for i, unit in enumerate(self._units, start=len(SPECIAL_TOKENS))}
 
@@ -337,7 +337,7 @@ class PretrainedVectors(NamedTuple):
 
     # V vocabulary, E embedding size
     matrix: Tensor
-    """(V, E); rows of words without a vector are 0."""
+    """Vector of each word, (V, E); rows of words without a vector are 0."""
     num_found: int
     """Number of words with a vector."""
 
