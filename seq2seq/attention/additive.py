@@ -67,7 +67,7 @@ class AdditiveAttention(Attention):
     def score_sums(self, sums: Tensor) -> Tensor:
         """Score the inputs of the hidden layer and overwrite them: (B, T, S, D) -> (B, T, S)."""
         features = sums.tanh_()
-        # A low precision would not speed up this product; converting the features costs time.
+        # Low precision would not speed up this product, and converting the features costs time.
         with torch.autocast(sums.device.type, enabled=False):
             scores: Tensor = self.score_projection(features).squeeze(-1)
         return scores

@@ -46,7 +46,8 @@ class AttentionConfig(Config, section="attention", marks=(Mark.named, Mark.model
 
 
 AttentionState = tuple[Tensor, ...]
-"""Tensors (R, ...) that a type passes from step to step; none unless it needs earlier steps."""
+"""Tensors (R, ...) that a type passes from step to step; empty unless the type needs earlier
+steps."""
 
 
 class Memory(NamedTuple):
@@ -80,9 +81,9 @@ class Attention(nn.Module, ABC):
     num_heads: int = 1
     """Number of heads, N."""
     learns_weights: bool = True
-    """Whether the weights depend on anything that is trained."""
+    """Whether the weights depend on trained parameters."""
     context_size: int
-    """Size of a context, C."""
+    """Size of a context vector, C."""
 
     def __init__(
         self, config: AttentionConfig, *, query_size: int, key_size: int, value_size: int
@@ -125,7 +126,7 @@ class Attention(nn.Module, ABC):
         """Project the values: (B, S, V) -> (B, S, C)."""
         device = values.device.type
         if values.dtype == torch.float32 and torch.is_autocast_enabled(device):
-            # Otherwise each decoder step would convert them again.
+            # Otherwise each decoder step would convert the keys again.
             return values.to(torch.get_autocast_dtype(device))
         return values
 
@@ -216,7 +217,7 @@ class PositionalAttention(Attention, ABC):
         return self.score_at(positions.view(1, -1, 1), query, keys)
 
     def start(self, memory: Memory) -> AttentionState:
-        # In single precision, like every state that an exported graph passes on.
+        # Every state of an exported graph is in single precision.
         return (memory.keys.new_zeros(memory.keys.shape[0], dtype=torch.float32),)
 
     def step(

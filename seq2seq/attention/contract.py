@@ -62,7 +62,7 @@ def check_attention(
         for rule, check in _RULES.items():
             try:
                 check(copy.deepcopy(attention), _random_sources(*sizes))
-            except Exception as error:  # any: the type is another's code
+            except Exception as error:  # any error: the type is foreign code
                 found = " ".join(str(error).split()) or type(error).__name__
                 raise AssertionError(f"{attention_type.__name__}: {rule}; {found}") from error
 
@@ -141,7 +141,7 @@ def _check_shapes(attention: Attention, sources: _Sources) -> None:
 
 def _check_storing(attention: Attention, sources: _Sources) -> None:
     def stored() -> list[dict[str, str]]:
-        # As text, which shows a list, a dictionary or a tensor that is changed in place.
+        # Text shows whether a list, a dictionary or a tensor was changed in place.
         stores = [
             {**vars(type(module)), **vars(module), **module._buffers}
             for module in attention.modules()
@@ -171,7 +171,7 @@ def _check_weights(attention: Attention, sources: _Sources) -> None:
 def _check_context(attention: Attention, sources: _Sources) -> None:
     if attention.num_heads == 0:
         return
-    size = 1, attention.num_heads + 5  # more places than heads, for the equations below
+    size = 1, attention.num_heads + 5  # more positions than heads, for the equations below
     keys, values = (part.new_empty(*size, part.shape[-1]).normal_() for part in sources[1:3])
     memory = attention.prepare(keys, values=values)
     memory = memory._replace(values=memory.values.detach().requires_grad_())
@@ -179,7 +179,7 @@ def _check_context(attention: Attention, sources: _Sources) -> None:
     for step, result in enumerate((context[0] * torch.randn_like(context[0])).sum(-1)):
         result = result + 0 * memory.values.sum()
         [slopes] = torch.autograd.grad(result, memory.values, retain_graph=True)  # (1, S, C)
-        # What each head adds to the slopes is its weight times a vector of the head.
+        # Each head adds its weight, times a vector of the head, to the slopes.
         of_heads = weights[0, :, step].detach().to(slopes).mT  # (S, N)
         assert_close(slopes[0], of_heads @ (torch.linalg.pinv(of_heads) @ slopes[0]))
         assert torch.equal(slopes[0].any(-1), of_heads.any(-1)), "a value is not read"
@@ -214,7 +214,7 @@ def _check_more_padding(attention: Attention, sources: _Sources) -> None:
 
 def _check_query_masks(attention: Attention, sources: _Sources) -> None:
     is_hidden = torch.zeros(3, 4, 5, dtype=torch.bool)
-    # What a type remembers of earlier queries has a gradient of its own.
+    # A type that remembers earlier queries passes on gradients through that state too.
     remembers = bool(attention.start(attention.prepare(sources.keys, values=sources.values)))
     is_hidden[:, 0 if remembers else 2 : 3, 1:4] = is_hidden[1, 3] = True
     context, weights = _attend(attention, sources._replace(mask=~is_hidden))
@@ -301,7 +301,7 @@ def _check_gradients(attention: Attention, sources: _Sources) -> None:
         return context, weights
 
     variables = *(part.requires_grad_() for part in inputs), *attention.parameters()
-    # Only the fast mode bears thousands of parameters.
+    # Only the fast mode can handle thousands of parameters.
     torch.autograd.gradcheck(outputs, variables, fast_mode=sum(p.numel() for p in variables) > 1000)
 
 

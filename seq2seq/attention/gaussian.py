@@ -72,7 +72,8 @@ class GaussianAttention(Attention):
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         queries: Tensor = self.query_projection(query)
         # |q|^2 - 2 q.k + |k|^2 is cheaper but inexact for q and k far from 0. torch computes
-        # distances in single and double precision only; lower ones round large scores too much.
+        # distances in single and double precision only; lower precision rounds large scores too
+        # much.
         exact = torch.promote_types(queries.dtype, torch.float32)
         distances = torch.cdist(
             queries.to(exact), keys.to(exact), compute_mode="donot_use_mm_for_euclid_dist"

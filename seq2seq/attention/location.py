@@ -57,12 +57,12 @@ class LocationAttention(RememberingAttention):
             value_size=value_size,
             num_features=config.num_filters,
         )
-        # Each output of a linear layer over the window of a position is one filter.
+        # Each output of a linear layer over the window around a position is one filter.
         self.filters = nn.Linear(config.filter_width, config.num_filters, bias=False)
 
     def features(self, state: Tensor) -> Tensor:
         width = self.filters.in_features
-        # One position more, because `unfold` needs a whole window even for an empty source.
+        # One extra position, because `unfold` needs a whole window even for an empty source.
         padded = functional.pad(state, (width // 2, width // 2 + 1))
         windows = padded.unfold(-1, width, 1)[..., : state.shape[-1], :]  # (B, K, S, width)
         found: Tensor = self.filters(windows)

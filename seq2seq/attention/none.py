@@ -57,7 +57,7 @@ class NoAttention(Attention):
         self, query: Tensor, memory: Memory, state: AttentionState
     ) -> tuple[Tensor, Tensor, AttentionState]:
         """Return an empty context (R, 0) and empty weights (R, 0, S)."""
-        # ONNX cannot join the axes of an empty tensor, as the step of the base class does.
+        # The step of the base class joins axes, which ONNX cannot do for an empty tensor.
         rows, source_length = query.shape[0], memory.keys.shape[1]
         return query.new_zeros(rows, 0), query.new_zeros(rows, 0, source_length), state
 

@@ -38,7 +38,7 @@ def masked_softmax(scores: Tensor, valid: Tensor) -> Tensor:
     """
     mask = fit_mask(valid, scores.shape)
     weights = torch.where(mask, with_autocast_precision(scores), -torch.inf).softmax(dim=-1)
-    # A row without a real position is NaN here; in other rows padding is already 0.
+    # A row without a real position is NaN here; in all other rows padding is already 0.
     return torch.where(mask, weights, 0.0)
 
 
@@ -142,7 +142,7 @@ def masked_entmax15(scores: Tensor, valid: Tensor) -> Tensor:
 def _normalize(scores: Tensor, valid: Tensor, *, alpha: float) -> Tensor:
     mask = fit_mask(valid, scores.shape)
     if scores.shape[-1] == 0:
-        return scores  # an empty row has no highest score
+        return scores  # an empty row has no maximum
     scores = with_autocast_precision(scores)
     weights: Tensor = _Entmax.apply(scores, mask, alpha)  # type: ignore[no-untyped-call]
     return weights
@@ -155,8 +155,9 @@ class _Entmax(Function):
     def forward(ctx: FunctionCtx, scores: Tensor, mask: Tensor, alpha: float) -> Tensor:
         exact = scores.to(torch.promote_types(scores.dtype, torch.float32))
         highest = torch.where(mask, exact, -torch.inf).amax(-1, keepdim=True)
-        # The threshold is at most 1 below the highest score. Padding and far scores are put 2
-        # below: 1 below, rounding of the threshold would decide whether they have weight.
+        # The threshold is at most 1 below the highest score. Padding and far scores are set to 2
+        # below the highest score. At 1 below, rounding of the threshold would decide whether they
+        # get weight.
         gaps = torch.where(mask, (alpha - 1) * (exact - highest), -2.0).clamp_(min=-2)
         threshold = _sparsemax_threshold(gaps) if alpha == 2 else _entmax15_threshold(gaps)
         # A row without a real position has equal gaps and would get equal weights.
@@ -186,7 +187,7 @@ def _entmax15_threshold(gaps: Tensor) -> Tensor:
     """Return tau with sum(max(0, z - tau)^2) = 1 for each row z."""
     ordered, sizes = _in_order(gaps)
     means = ordered.cumsum(-1) / sizes
-    # The sum of squared distances from the mean, of the largest 1, 2, ... numbers.
+    # Sums of squared distances from the mean, for the largest 1, 2, ... numbers.
     squares = ordered.square().cumsum(-1) - sizes * means.square()
     thresholds = means - ((1 - squares) / sizes).clamp(min=0).sqrt()
     return _last(thresholds, of=thresholds <= ordered)
@@ -218,4 +219,4 @@ NORMALIZERS: dict[Normalizer, Callable[[Tensor, Tensor], Tensor]] = {
     Normalizer.sparsemax: masked_sparsemax,
     Normalizer.entmax15: masked_entmax15,
 }
-"""A function of scores and of lengths or a mask, with the arguments of `masked_softmax`."""
+"""Functions that turn scores into weights, with the arguments of `masked_softmax`."""

@@ -51,6 +51,7 @@ class Dropout(nn.Module):
         draws = inputs.new_empty(-(-inputs.numel() // 4), dtype=torch.int64)
         draws.random_(-(1 << 63), None)
         levels = draws.view(torch.int16)[: inputs.numel()].view(inputs.shape)  # from -32768
-        # The factors have the type of the inputs; booleans would be converted before the product.
+        # The factors have the type of the inputs, because booleans would be converted before the
+        # product.
         factors = torch.ge(levels, num_dropped - _LEVELS // 2, out=torch.empty_like(inputs))
         return inputs * factors.mul_(_LEVELS / (_LEVELS - num_dropped))

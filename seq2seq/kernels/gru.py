@@ -87,7 +87,7 @@ class GRURun(NamedTuple):
 
     states: Tensor  # (T, B, H)
     gates: Tensor  # (T, B, 3H): r, z and U_n h + b of each step
-    candidates: Tensor  # (T, B, H): n of each step
+    candidates: Tensor  # (T, B, H): candidates n of each step
 
 
 def run_gru(
@@ -116,7 +116,7 @@ def run_gru(
         all_gates[:, : 2 * size].add_(x[:, : 2 * size]).sigmoid_()
         reset, update, u = all_gates.chunk(3, dim=1)
         if padding is not None:
-            update.masked_fill_(padding[step].unsqueeze(1), 1.0)  # keeps the state
+            update.masked_fill_(padding[step].unsqueeze(1), 1.0)  # padding keeps the state
         new = torch.addcmul(x[:, 2 * size :], reset, u, out=candidates[step]).tanh_()
         hidden = torch.lerp(new, hidden, update, out=states[step])
     return GRURun(states, gates, candidates)

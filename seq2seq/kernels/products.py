@@ -23,7 +23,7 @@ class Kernels(Enum):
 
 
 _chosen: Kernels | None = None
-"""None until the first use."""
+"""Chosen kernels; None until the first use."""
 
 
 def use_kernels(kernels: Kernels) -> None:
@@ -76,7 +76,8 @@ def _missing_functions() -> list[str]:
 
 
 _WORTH_PACKING = 4
-"""Uses; packing costs about one product and makes each a quarter faster (measured)."""
+"""Number of uses from which packing pays; it costs about one product and makes each product a
+quarter faster (measured)."""
 
 
 def product_with(weight: Tensor, *, num_rows: int, num_uses: int) -> Callable[[Tensor], Tensor]:
@@ -90,7 +91,7 @@ def product_with(weight: Tensor, *, num_rows: int, num_uses: int) -> Callable[[T
         num_rows: M, the same in every use.
         num_uses: Approximate number of uses.
     """
-    # The product of a single row reads the matrix once, in any order.
+    # The product of a single row reads the matrix only once, so its order does not matter.
     is_worth_packing = num_rows > 1 and num_uses >= _WORTH_PACKING
     if is_worth_packing and weight.device.type == "cpu" and kernels_are_fast():
         is_float = weight.dtype == torch.float32

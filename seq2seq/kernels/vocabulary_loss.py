@@ -13,13 +13,13 @@ from torch.nn import functional
 from seq2seq.kernels.products import kernels_are_fast, product_dtype
 
 _CHUNK = 32 << 20
-"""Bytes of logits per product: enough rows for fast products."""
+"""Bytes of logits per product; enough rows for fast products."""
 _BLOCK = 1 << 18
-"""Logits that a CPU scores at once, few enough to stay in its cache."""
+"""Number of logits that a CPU scores at once; few enough to stay in its cache."""
 _PAIR_CHUNK = 1 << 20
-"""Logits of both passes that a CPU has at a time; few enough to stay near its caches."""
+"""Number of logits of both passes that a CPU holds at a time; few enough for its caches."""
 _PAIR_CHUNK_ON_GPU = 1 << 24
-"""The same on a GPU, which needs large products."""
+"""Number of logits of both passes that a GPU, which needs large products, holds at a time."""
 
 
 def vocabulary_loss(
@@ -46,7 +46,7 @@ def vocabulary_loss(
     factors = (readouts, weight, bias)
     needs_grad = torch.is_grad_enabled() and any(each.requires_grad for each in factors)
     dtype = product_dtype(weight)
-    with torch.autocast(readouts.device.type, enabled=False):  # the function casts by itself
+    with torch.autocast(readouts.device.type, enabled=False):  # the function does its own casts
         smoothed, cross_entropy = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
             *factors, true_ids.unsqueeze(1), label_smoothing, dtype, needs_grad
         )
@@ -129,7 +129,7 @@ def _score(
     losses = bias.new_zeros(2)
     for block, ids in zip(torch.split(logits, size), torch.split(true_ids, size), strict=True):
         exact = block.to(bias.dtype).add_(bias)
-        exact -= exact.amax(1, keepdim=True)  # for small rounding errors
+        exact -= exact.amax(1, keepdim=True)  # keeps rounding errors small
         scored = torch.cat((exact.gather(1, ids), exact.mean(1, keepdim=True)), dim=1)
         weights = exact.exp_()
         totals = weights.sum(1, keepdim=True)
@@ -147,7 +147,7 @@ def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
     if a.dtype == total.dtype:
         total.addmm_(a, b)
         return
-    # Adding converts a copy; in parts it stays in the cache.
+    # Adding makes a converted copy, which stays in the cache if it is made in parts.
     parts = (torch.split(each, _block_rows(total)) for each in (total, torch.mm(a, b)))
     for part, product in zip(*parts, strict=True):
         part.add_(product)

@@ -11,9 +11,9 @@ class DropoutMode(Enum):
     """Number of masks that dropout draws for a sequence."""
 
     step = "step"
-    """One at every step."""
+    """A new mask at every step."""
     sequence = "sequence"
-    """One for all steps."""
+    """One mask for all steps of a sequence."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -23,27 +23,27 @@ class SideConfig(Config, marks=(Mark.named, Mark.model)):
     embedding_size: Size
     """Size of a token embedding."""
     hidden_size: Size
-    """Size of the state."""
+    """Size of the hidden state."""
     num_layers: Layers = 1
     """Number of GRU layers."""
     residual: bool = False
     """Add the input of each layer above the first to its output (Wu et al. 2016)."""
     layer_norm: bool = False
-    """Normalise the GRU's states."""
+    """Normalize the states of the GRU."""
     self_attention: bool = False
     """Refine the GRU's states by attention to all states of the sentence."""
     self_attention_heads: Size = 4
-    """Number of heads; must divide the size of a state."""
+    """Number of heads of the self-attention; must divide the size of a state."""
     word_dropout: Dropout = 0.0
     """Probability of dropping the whole embedding of a token."""
     embedding_dropout: Dropout = 0.0
-    """Dropout of embeddings."""
+    """Dropout probability of the embeddings."""
     hidden_dropout: Dropout = 0.0
-    """Dropout between layers and on the states that attention or the readout reads."""
+    """Dropout probability between layers, and of the states that attention or the readout reads."""
     vectors: Annotated[FilePath | None, Mark.fixed, Mark.initial] = None
-    """Path of the pretrained word vectors that initialise the embedding."""
+    """Path of the pretrained word vectors that initialize the embedding."""
     dropout_mode: Annotated[DropoutMode, Mark.named] = DropoutMode.step
-    """Whether dropout draws anew at each step or once for all steps of a sequence."""
+    """Whether a dropout mask is drawn for each step or once for all steps of a sequence."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
@@ -59,7 +59,7 @@ class EncoderConfig(SideConfig, section="model.encoder"):
     """The encoder's sizes and dropout."""
 
     hidden_size: Size
-    """Size of one direction; a source state has twice this size."""
+    """Size of the hidden state of one direction; a source state has twice this size."""
 
     def __post_init__(self) -> None:
         SideConfig.__post_init__(self)
@@ -83,17 +83,17 @@ class DecoderConfig(SideConfig, section="model.decoder"):
     """The decoder's form, sizes and dropout."""
 
     form: DecoderForm = DecoderForm.bahdanau
-    """Order of state update and attention in a step."""
+    """Order of the state update and attention in a step."""
     input_feeding: bool = False
     """Feed the previous readout to the GRU together with the embedding; form `luong` only."""
     readout_size: Size
     """Input size of the output layer; equals the embedding size if embeddings are tied."""
     layer_norm: bool = False
-    """Normalise the projections inside the GRU cells and the readout."""
+    """Normalize the projections inside the GRU cells and the readout."""
     self_attention: bool = False
     """Refine the state by attention to the decoder's own past states before the readout."""
     readout_dropout: Dropout = 0.0
-    """Dropout of the readout."""
+    """Dropout probability of the readout."""
 
     def __post_init__(self) -> None:
         SideConfig.__post_init__(self)

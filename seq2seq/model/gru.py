@@ -39,7 +39,7 @@ class GRUCell(nn.Module):
     def unroll(self, projected: Tensor, hidden: Tensor) -> Tensor:
         """Return the state after each step, (T, B, 3H) -> (T, B, H), from a first state (B, H)."""
         projection = self.hidden_projection
-        # A quantized projection multiplies by itself, as in a search.
+        # A quantized projection has its own product, as in a search.
         if isinstance(projection, nn.Linear) and isinstance(self.hidden_norm, nn.Identity):
             return unroll_gru(projected, hidden, projection.weight, projection.bias)
         states = []
@@ -111,7 +111,7 @@ class BidirectionalGRU(nn.GRU):
         """Run one direction of a layer on CUDA, as `run_bidirectional` calls it."""
         assert padding is not None
         parameters = direction_parameters(self, suffix)
-        # Autocast would run cuDNN, and with it the states, in fp16 even if its type is bf16.
+        # Autocast would run cuDNN, and so the states, in fp16 even if autocast's type is bf16.
         with torch.autocast("cuda", enabled=False):
             return run_direction(inputs, padding, parameters, reverse=suffix.endswith("reverse"))
 
@@ -148,7 +148,7 @@ def run_bidirectional(
         The results of `BidirectionalGRU.forward`.
     """
     outputs = inputs.transpose(0, 1)  # (T, B, I)
-    # Only a CPU asks whether there is padding; the question would make the host wait for a GPU.
+    # Only a CPU checks whether there is padding; the check would make the host wait for a GPU.
     padding = None if mask.device.type == "cpu" and mask.all() else ~mask.t()
     for layer in range(num_layers):
         layer_inputs = between(outputs) if layer else outputs

@@ -19,7 +19,8 @@ from seq2seq.model.encoder import CausalSelfAttentionLayer, NoSelfAttention
 from seq2seq.model.gru import GRUCell
 
 _SENTENCES_PER_CALL = 32
-"""Sentences per attention call on a CPU; keeps the score buffer small enough to be reused."""
+"""Number of sentences per attention call on a CPU; keeps the score buffer small enough to be
+reused."""
 
 
 class DropoutFactors(NamedTuple):
@@ -63,8 +64,8 @@ class DecoderState(NamedTuple):
 
     hidden: tuple[Tensor, ...]  # one (R, H) per layer, the top layer last
     feedback: Tensor  # the previous readout (R, F) with input feeding, else (R, 0)
-    past: Past  # of the decoder's self-attention, (R, t, H), else (R, 0, 0)
-    attended: AttentionState  # of the attention: (R, ...) each, none for most types
+    past: Past  # past states (R, t, H) for self-attention, else (R, 0, 0)
+    attended: AttentionState  # state of the attention, (R, ...) each; empty for most types
     dropout: DropoutFactors = DropoutFactors()  # the same at every step; empty for most models
 
     def select(self, rows: Tensor) -> "DecoderState":
@@ -354,6 +355,6 @@ def build_recurrence(config: DecoderConfig, *, attention: Attention) -> Recurren
         DecoderForm.luong: InputFeedingRecurrence if config.input_feeding else LuongRecurrence,
     }
     with warnings.catch_warnings():
-        # Without attention the context has size 0, and so have the weights that read it.
+        # Without attention the context, and so the weights that read it, have size 0.
         warnings.filterwarnings("ignore", message="Initializing zero-element tensors")
         return forms[config.form](config, attention=attention)

@@ -18,7 +18,7 @@ OTHER_IDS = (
     "model.tied_embeddings=all needs one vocabulary for both languages; set tokenizer.joint=true "
     "(with symbols or tags, also tokenizer.restrict_target=false) or model.tied_embeddings=decoder"
 )
-"""Message for vocabularies that give the target's tokens other ids than the source's."""
+"""Message for source and target vocabularies that give the same token different ids."""
 
 
 class Seq2Seq(nn.Module):
