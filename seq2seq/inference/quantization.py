@@ -18,15 +18,18 @@ from seq2seq.runtime.numerics import cpu_has_amx
 logger = logging.getLogger(__name__)
 
 _LARGEST = 127
-"""Largest 8-bit value; -128 is not used, which keeps the range symmetric."""
+"""Largest 8-bit value of a weight; -128 is not used, which keeps the range symmetric."""
 _LARGEST_INPUTS = (_LARGEST, 63)
-"""Largest value of an input; kernels that add pairs of products in 16 bits are exact up to 63."""
+"""Largest 8-bit value of an input; kernels that add pairs of products in 16 bits are exact up to
+63."""
 _SMALLEST = 1e-30
 """Smallest scale of a row, to avoid division by zero."""
 _MANY_ROWS = 16
-"""Fewest rows for which oneDNN is faster than FBGEMM on AMX, by up to three times (measured)."""
+"""Minimum number of rows for which oneDNN is faster than FBGEMM on AMX, by up to three times
+(measured)."""
 FEWEST_OUTPUTS = 512
-"""Fewest outputs for which a layer gains more than quantizing its inputs costs (measured)."""
+"""Minimum number of outputs for which a layer gains more than quantizing its inputs costs
+(measured)."""
 
 
 class Int8Linear(nn.Module):
@@ -81,7 +84,7 @@ class Int8GRU(nn.Module):
         self.num_layers, self.hidden_size = gru.num_layers, gru.hidden_size
         self.residual = gru.residual
         weights = dict(gru.named_parameters())
-        # torch's names without "weight_": ih projects the input, hh the state.
+        # The names are torch's without "weight_": ih projects the input, hh projects the state.
         self.projections = nn.ModuleDict(
             {
                 name.removeprefix("weight_"): Int8Linear(
@@ -170,7 +173,7 @@ def _fbgemm_product_with(
     integers: Tensor, scales: Tensor, largest_input: int
 ) -> Callable[[Tensor], Tensor]:
     with warnings.catch_warnings():
-        # Its announced replacement is slower without AMX, and for few rows.
+        # The replacement that the warning announces is slower without AMX, and for few rows.
         warnings.filterwarnings("ignore", message="torch.quantize_per_tensor")
         weight = torch._make_per_channel_quantized_tensor(
             integers, scales.double(), torch.zeros_like(scales, dtype=torch.int64), 0
@@ -192,7 +195,7 @@ def _onednn_product_with(integers: Tensor, scales: Tensor) -> Callable[[Tensor],
     offsets = torch.zeros_like(scales, dtype=torch.int64)
 
     def multiply(rows: Tensor) -> Tensor:
-        # oneDNN compiles a kernel for each number of rows; padding limits their number.
+        # oneDNN compiles a kernel for each number of rows; padding limits the number of kernels.
         padded = functional.pad(rows.to(torch.int8), (0, 0, 0, -len(rows) % _MANY_ROWS))
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
             padded, 1.0, 0, packed, scales, offsets, None, 1.0, 0, torch.float32, "none", [], ""

@@ -16,23 +16,24 @@ class TranslatedHypothesis(NamedTuple):
     """One translation of a sentence."""
 
     text: str
-    """Detokenised, on one line."""
+    """Detokenized translation, on one line."""
     score: float
-    """Ranks the hypotheses: the log-probability, normalised as the search is configured."""
+    """Value that ranks the hypotheses: the log-probability, normalized as the search is
+    configured."""
     log_probability: float
-    """Sum over all tokens and, if finished, EOS."""
+    """Log-probability of all tokens and, if finished, EOS."""
     finished: bool
-    """True if it ended with EOS, False if it reached the length limit."""
+    """True if the hypothesis ended with EOS, False if it reached the length limit."""
     ids: list[int]
     """Token ids without EOS."""
     tokens: list[str]
     """Label of each row of the attention weights; the last is EOS if finished."""
     attention_weights: "Tensor | Any"
-    """(N, T, S) on the CPU: a tensor, or of an exported model an array of numpy, without torch."""
+    """Attention weights (N, T, S): a tensor on the CPU, or a NumPy array from an exported model."""
     token_log_probabilities: Sequence[float] = ()
     """Log-probability of each of `tokens`."""
     words: Sequence[int] | None = None
-    """Index of the word of the text for each id; None: as the tokenizer finds it."""
+    """Index of the word in the text for each id; None: the tokenizer finds the words."""
 
     def __repr__(self) -> str:
         return (
@@ -50,7 +51,7 @@ class Translation(NamedTuple):
     source_tokens: list[str]
     """Label of each column of the attention weights, EOS last."""
     hypotheses: list[TranslatedHypothesis]
-    """Best first; never empty."""
+    """Hypotheses, best first; never empty."""
 
     def __repr__(self) -> str:
         return (

@@ -7,13 +7,13 @@ from seq2seq.inference.results import Translation
 from seq2seq.inference.windows import VERY_LONG
 
 _STOPS = ".!?\u2026\u061f\u06d4\u0964\u1362"
-"""Marks that end a sentence if a space follows: . ! ? and their counterparts in other scripts."""
+"""Marks that end a sentence if a space follows: . ! ? and their equivalents in other scripts."""
 _CLOSING = "\"'\u00bb\u2019\u201c\u201d)]"
-"""Marks that may stand between the stop and the space."""
+"""Marks that may occur between the stop and the space."""
 _PART = 100
-"""Most tokens of the parts into which a sentence of more than `VERY_LONG` tokens is cut."""
+"""Maximum number of tokens in each part when a sentence of more than `VERY_LONG` tokens is cut."""
 _CONTEXT = 20
-"""Characters before a space that are inspected."""
+"""Number of characters before a space that are inspected."""
 ABBREVIATIONS = frozenset(
     (
         *("bzw", "ca", "dr", "etc", "evtl", "fr", "ggf", "hr", "inc", "jr", "mr", "mrs", "ms"),
@@ -21,7 +21,7 @@ ABBREVIATIONS = frozenset(
     )
 )
 
-# Chinese and Japanese stops need no space behind them. No position is tried twice, which keeps
+# Chinese and Japanese stops need no space after them. No position is tried twice, which keeps
 # the time linear in the length of the text.
 _GAP = re.compile(r"[\u3002\uff01\uff1f]+[\u300d\u300f\uff09\u201d]*\s*|(?P<spaces>\s+)")
 _LAST_WORD = re.compile(r"\w*\.\Z")

@@ -130,9 +130,9 @@ _LINES = {
         "%(words_kept)d"
     ),
 }
-"""The line for each number that is above 0."""
+"""Log line for each number that is above 0."""
 _EXPECTED = ("words_translated", "words_copied")
-"""Numbers that are no reason for a warning."""
+"""Names of the numbers that are logged without a warning."""
 
 
 class StreamCounts:
@@ -187,7 +187,7 @@ class StreamCounts:
 
 
 _ROWS = 1024
-"""Tokens whose logits over the vocabulary are held at once."""
+"""Number of tokens whose logits over the vocabulary are held at once."""
 
 
 @torch.inference_mode()
@@ -212,7 +212,7 @@ def score_targets(
         target_mask: (B, T) bool, True = real token.
     """
     assert not model.training, "dropout would make log-probabilities random"
-    # A CUDA device makes the host wait for each copy, so ids and lengths come in one.
+    # Each copy from a CUDA device makes the host wait, so ids and lengths come in one copy.
     lengths = (mask.sum(dim=1, keepdim=True) for mask in (source_mask, target_mask))
     known = torch.cat((*lengths, target_ids), dim=1).tolist()
     previous_ids = functional.pad(target_ids[:, :-1], (1, 0), value=BOS)
@@ -226,7 +226,7 @@ def score_targets(
             score=total,
             log_probability=total,
             finished=True,
-            # A clone, because a view would keep the whole batch in memory.
+            # Cloned, because a view would keep the whole batch in memory.
             attention_weights=weights[:, :target_length, :source_length].clone(),
             token_log_probabilities=values[:target_length],
         )

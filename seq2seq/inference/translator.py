@@ -94,7 +94,7 @@ class Translator:
         self.tokenizers = tokenizers
         self.decoding = decoding or GreedyConfig()
         self.tags = tags
-        self._num_parameters = count_parameters(model)  # int8 replaces some
+        self._num_parameters = count_parameters(model)  # int8 replaces parameters
         if numerics.precision is Precision.int8:
             quantize(model)
         self._numerics = numerics

@@ -58,7 +58,7 @@ class UnknownWords:
         self, translation: Translation, found: TranslatedHypothesis
     ) -> TranslatedHypothesis:
         words = self._attended_words(translation, found)
-        # A known token may contain the mark of an unknown one.
+        # The text of a known token may contain the mark of an unknown token.
         labels = self._target.tokens(found.ids)
         marks: list[str | None] = []
         for token, label, word in zip(found.ids, labels, words, strict=True):

@@ -11,11 +11,11 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 VERY_LONG = 1000
-"""Tokens; the time and memory of longer sentences grow with the square of their length."""
+"""Number of tokens; beyond it, time and memory grow with the square of the length of a sentence."""
 LONG_SENTENCE = 100
-"""Tokens; a batch of longer sentences holds fewer of them, to bound memory."""
+"""Number of tokens; a batch of longer sentences holds fewer sentences, to bound memory."""
 BATCHES_PER_WINDOW = 64
-"""Batches whose sentences are sorted by length together."""
+"""Number of batches whose sentences are sorted by length together."""
 
 
 def cut_windows(items: Iterable[_Item], batch_size: int) -> Iterator[list[_Item]]:

@@ -96,12 +96,12 @@ class _Beam(NamedTuple):
     """The hypotheses of each sentence after a step."""
 
     sentences: Tensor  # (B,) indices in the batch
-    limits: Tensor  # (B,) largest lengths of the hypotheses
+    limits: Tensor  # (B,) maximum lengths of the hypotheses
     tokens: Tensor  # (B, W) last token of each hypothesis
     cells: Tensor  # (B, W)
     log_probabilities: Tensor  # (B, W); -inf: finished or impossible, not extended
     scores: Tensor  # (B, W)
-    coverage: Tensor  # (B, W, S) attention that each source token received; (B, W, 0): not needed
+    coverage: Tensor  # (B, W, S) total attention to each source token, or (B, W, 0)
     best_scores: Tensor  # (B, Q) scores of finished hypotheses, best first; -inf: none yet
     best_cells: Tensor  # (B, Q)
 
@@ -151,7 +151,8 @@ def beam_search(
         beam = _finish(beam._replace(coverage=coverage, scores=scores))
         live = goes_on(beam, ranking) & (beam.limits > length)
         if not live.all():
-            # A mask would make the host wait for its count at each use, indices wait once.
+            # A mask would make the host wait for a count at each use; computing indices waits only
+            # once.
             _store_best(beam.select((~live).nonzero().squeeze(1)), endings, n_best=config.n_best)
             kept = live.nonzero().squeeze(1)
             if not len(kept):

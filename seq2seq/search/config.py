@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_LENGTH = 1_000_000
-"""Limit of `max_length_offset` and `max_length_ratio`."""
+"""Upper limit of `max_length_offset` and `max_length_ratio`."""
 MAX_HYPOTHESES = 10_000
-"""Limit of `beam_size` and `num_samples`."""
+"""Upper limit of `beam_size` and `num_samples`."""
 _TEMPERATURE = Range(above=0, hint="for the most probable token choose decoding=greedy")
 _NotNegative = Annotated[int, Range(0)]
 _NumHypotheses = Annotated[int, Range(1, MAX_HYPOTHESES)]
@@ -34,9 +34,9 @@ class EarlyStopping(Enum):
     """Rule for ending the search of a sentence before the length limit."""
 
     exact = "exact"
-    """End when no hypothesis can still enter the `n_best`; changes no result."""
+    """End when no unfinished hypothesis can enter the `n_best`; this never changes the result."""
     first = "first"
-    """End when `beam_size` hypotheses are finished; faster, but may miss better ones."""
+    """End when `beam_size` hypotheses are finished; faster, but may miss better hypotheses."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -50,19 +50,21 @@ class DecodingConfig(Config, section="decoding", marks=(Mark.free,)):
     name: str
     """Name of the search in the registry, as in `decoding=beam`."""
     min_length: Annotated[_NotNegative, Mark.named, Mark.scores] = 0
-    """Minimum number of tokens of a translation."""
+    """Minimum number of tokens in a translation."""
     min_length_ratio: Annotated[Weight, Mark.named, Mark.scores] = 0.0
     """Minimum number of tokens per source token."""
     max_length_ratio: Annotated[float, Range(0, MAX_LENGTH), Mark.named, Mark.scores] = 2.0
-    """A translation has at most max_length_ratio * source length + max_length_offset tokens."""
+    """Factor of the maximum number of tokens: max_length_ratio * source length +
+    max_length_offset."""
     max_length_offset: Annotated[int, Range(1, MAX_LENGTH), Mark.named, Mark.scores] = 10
-    """See `max_length_ratio`; at least `min_length`."""
+    """Constant part of the maximum number of tokens, at least `min_length`; see
+    `max_length_ratio`."""
     no_repeat_ngram: Annotated[_NotNegative, Mark.named, Mark.scores] = 0
-    """Length of token sequences that may not occur twice (Paulus et al. 2017); 0: off."""
+    """Length of token sequences that must not occur twice (Paulus et al. 2017); 0: no such rule."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
-        # Both together keep the minimum length within the maximum length for every source.
+        # Both rules together keep the minimum length within the maximum length for every source.
         if self.min_length > self.max_length_offset:
             raise ValueError(
                 f"decoding.min_length={self.min_length} must be at most "
@@ -111,14 +113,14 @@ class BeamConfig(DecodingConfig):
 
     name: str = "beam"
     beam_size: _NumHypotheses = 5
-    """Number of hypotheses kept at each step."""
+    """Number of hypotheses to keep at each step."""
     n_best: Count = 1
     """Number of hypotheses to return, at most `beam_size`."""
-    length_penalty: Annotated[float, Range(0, 40)] = 1.0  # the penalty of MAX_LENGTH is finite
-    """Exponent of the length penalty; 0: none."""
+    length_penalty: Annotated[float, Range(0, 40)] = 1.0  # MAX_LENGTH ** 40 is finite
+    """Exponent of the length penalty; 0: no penalty."""
     length_penalty_form: LengthPenaltyForm = LengthPenaltyForm.gnmt
     coverage_penalty: Weight = 0.0
-    """Weight of the coverage penalty (Wu et al. 2016, eq. 14); 0: none."""
+    """Weight of the coverage penalty (Wu et al. 2016, eq. 14); 0: no penalty."""
     early_stopping: EarlyStopping = EarlyStopping.exact
 
     def __post_init__(self) -> None:
@@ -151,9 +153,10 @@ class MbrConfig(BeamConfig):
 
     name: str = "mbr"
     beam_size: _NumHypotheses = 8
-    """Number of hypotheses kept at each step and, in the end, compared."""
+    """Number of hypotheses to keep at each step and to compare at the end."""
     sharpness: Weight = 1.0
-    """Exponent of the probabilities that weight the hypotheses compared with; 0: all alike."""
+    """Exponent of the hypotheses' probabilities, which are their weights in the comparison; 0:
+    equal weights."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -162,17 +165,18 @@ class SamplingConfig(DecodingConfig):
 
     name: str = "sampling"
     temperature: Annotated[float, _TEMPERATURE] = 1.0
-    """Divisor of log-probabilities before sampling; below 1, probable tokens become more so."""
+    """Divisor of log-probabilities before sampling; below 1, probable tokens become more
+    probable."""
     top_k: _NotNegative = 0
-    """Sample from this number of most probable tokens (Fan et al. 2018); 0: from all."""
+    """Number of most probable tokens to sample from (Fan et al. 2018); 0: all tokens."""
     top_p: Annotated[float, Range(above=0, most=1, hint="1 samples from all tokens")] = 1.0
-    """Sample from the fewest tokens that reach this probability (Holtzman et al. 2020)."""
+    """Total probability of the most probable tokens to sample from (Holtzman et al. 2020)."""
     num_samples: _NumHypotheses = 1
-    """Number of samples of each sentence."""
+    """Number of samples to draw for each sentence."""
     n_best: Count = 1
     """Maximum number of distinct hypotheses to return, at most `num_samples`."""
     seed: int = 1
-    """Seed of the random numbers, together with the ids of the sentence."""
+    """Seed of the random numbers, which also depend on the ids of the sentence."""
 
     def __post_init__(self) -> None:
         DecodingConfig.__post_init__(self)
@@ -195,14 +199,14 @@ class Hypothesis(NamedTuple):
     ids: list[int]
     """Token ids without BOS and EOS."""
     score: float
-    """Value that hypotheses are ranked by: the log-probability, in a beam divided by the length
-    penalty and added to the coverage penalty."""
+    """Value that ranks the hypotheses: the log-probability. Beam search divides it by the length
+    penalty and adds the coverage penalty."""
     log_probability: float
     """Natural logarithm of the probability of all tokens and, if finished, EOS."""
     finished: bool
     """True if the hypothesis ended with EOS, False if it reached the length limit."""
     attention_weights: "Tensor | Any"
-    """(N, T, S), where T and S count EOS, except T of an unfinished hypothesis. A tensor on the
-    CPU, or an array of numpy if an exported model found it."""
+    """Attention weights (N, T, S). S counts EOS, and so does T if the hypothesis is finished. A
+    tensor on the CPU, or a NumPy array if an exported model found the hypothesis."""
     token_log_probabilities: Sequence[float] = ()
     """Log-probability of each token and, if finished, EOS."""

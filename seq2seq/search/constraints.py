@@ -117,8 +117,8 @@ class _ActiveConstraints(Constraints):
         self._shortest = shortest  # (R,)
         self._banned = banned  # (F, n) for each length n
         self._no_repeat_ngram = no_repeat_ngram
-        self._ids = ids  # of prefixes and banned sequences, sorted
-        self._stuck_counts: list[int] = []  # live rows without an allowed token, per step
+        self._ids = ids  # ids in prefixes and banned sequences, sorted
+        self._stuck_counts: list[int] = []  # number of live rows without an allowed token, per step
 
     def apply(self, log_probabilities: Tensor, *, live: Tensor) -> Tensor:
         self._check_ids(log_probabilities.shape[1])

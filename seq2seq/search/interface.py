@@ -95,7 +95,7 @@ class History:
     def __init__(self) -> None:
         self._links: list[Tensor] = []  # per step (3, B * W): tokens, parent cells, weight rows
         self._log_probabilities: list[Tensor] = []  # per step (B * W,)
-        self._weights: list[Tensor] = []  # per step (R, N, S), the latest steps
+        self._weights: list[Tensor] = []  # per step (R, N, S), for the latest steps
         self._joined_weights: list[Tensor] = []  # earlier steps
         self._num_cells = 0
         self._num_rows = 0
@@ -124,8 +124,8 @@ class History:
         links = torch.stack((tokens, parents, rows + self._num_rows))
         self._links.append(links.flatten(1))
         self._log_probabilities.append(log_probabilities.flatten())
-        # Many small tensors between the large ones that each step frees fragment memory (600 MB in
-        # a sentence of 1,044 tokens), so they are joined from time to time.
+        # Each step frees large tensors; many small tensors between them would fragment memory (600
+        # MB in a sentence of 1,044 tokens), so the small tensors are joined from time to time.
         self._weights.append(attention_weights)
         if len(self._weights) == JOINED_STEPS:
             self._joined_weights.append(torch.cat(self._weights))
@@ -201,6 +201,6 @@ def _trace(cell: int, parents: list[int]) -> list[int]:
 
 def _differences(totals: Tensor, parents: Tensor) -> Tensor:
     """Return the total of each cell minus its parent's; its error is 1e-7 of the total."""
-    # ROOT is -1, so it finds the appended last value: 0, the total without any token.
+    # ROOT is -1, so it selects the appended last value: 0, the total without any token.
     padded = torch.nn.functional.pad(totals.double(), (0, 1))
     return padded[:-1] - padded[parents]

@@ -29,7 +29,7 @@ class _Progress(NamedTuple):
     """The hypotheses of each sentence after a step."""
 
     sentences: Tensor  # (B,) indices in the batch
-    limits: Tensor  # (B,) largest lengths of the hypotheses
+    limits: Tensor  # (B,) maximum lengths of the hypotheses
     tokens: Tensor  # (B, W) last token of each hypothesis
     cells: Tensor  # (B, W)
     log_probabilities: Tensor  # (B, W)
@@ -78,7 +78,8 @@ def stepwise_search(
         state, constraints = step.state, constraints.extend(progress.tokens.flatten())
         stays = progress.live.any(dim=1) & (progress.limits > length)
         if not stays.all():
-            # A mask would make the host wait for its count at each use, indices wait once.
+            # A mask would make the host wait for a count at each use; computing indices waits only
+            # once.
             _store_endings(progress.select((~stays).nonzero().squeeze(1)), endings)
             kept = stays.nonzero().squeeze(1)
             if not len(kept):
@@ -217,7 +218,7 @@ def _draw(
     probabilities, candidates = _candidates(config, log_probabilities)
     cumulative = probabilities.cumsum(dim=1)
     numbers = uniforms[sentences, :, length - 1].flatten().unsqueeze(1)  # (R, 1)
-    # The numbers are above 0, so the first candidate that reaches one has a probability above 0.
+    # Each number is above 0, so the candidate where the sum reaches it has a probability above 0.
     places = torch.searchsorted(cumulative, numbers * cumulative[:, -1:])
     # The index is out of range only if probabilities are NaN; the history then raises.
     tokens = candidates.gather(1, places.clamp(max=cumulative.shape[1] - 1))
@@ -230,7 +231,7 @@ def _candidates(config: SamplingConfig, log_probabilities: Tensor) -> tuple[Tens
     The temperature is applied first, then top k, then top p to the rest.
     """
     vocabulary_size = log_probabilities.shape[1]
-    # The largest value becomes 0: no temperature can make all values -inf.
+    # The largest value becomes 0, so no temperature can make all values -inf.
     values = log_probabilities.double() - log_probabilities.amax(dim=1, keepdim=True)
     values = values / config.temperature
     candidates = torch.arange(vocabulary_size, device=values.device).expand_as(values)
@@ -278,7 +279,7 @@ def stable_max(values: Tensor) -> tuple[Tensor, Tensor]:
         return values.max(dim=1)
     blocks = block_maxima(values.unsqueeze(1)).max(dim=2).indices  # (B, 1)
     places = blocks * BLOCK + torch.arange(BLOCK, device=values.device)
-    # Places beyond the end repeat the last value; the first of equal values is taken.
+    # Indices beyond the end repeat the last value; among equal values, the first is taken.
     places = places.clamp_(max=values.shape[1] - 1)
     largest, order = values.gather(1, places).max(dim=1, keepdim=True)
     return largest.squeeze(1), places.gather(1, order).squeeze(1)
@@ -299,7 +300,7 @@ def stable_topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """
     if k >= values.shape[1]:
         return values.sort(dim=1, descending=True, stable=True)
-    # One value more shows whether equal values lie on both sides of the border.
+    # The value after the last one shows whether equal values lie on both sides of the cut.
     largest, indices = values.topk(k + 1)
     torn = (largest[:, k - 1] == largest[:, k]) & (largest[:, k] > -torch.inf)
     indices = indices[:, :k].sort(dim=1).values
