@@ -19,9 +19,9 @@ class AverageConfig(Config):
     """The configuration of the command."""
 
     checkpoints: FilePaths
-    """Files, patterns such as step-*.pt, or directories that contain best.pt."""
+    """Checkpoint files, patterns such as step-*.pt, or directories that contain best.pt."""
     output: FilePath
-    """The file to write; it must not exist yet."""
+    """File to write; it must not exist yet."""
     plugins: list[str]
     """Python files that register the attention type in use."""
 

@@ -54,7 +54,7 @@ def run_command(
             print(_help(name), end="")
         else:
             function(load_command(name, config_type, sys.argv[1:], searches=searches))
-    # The process ends soon, and collecting garbage among all of torch's objects would take longer
+    # The process ends soon, and collecting garbage among all objects of torch would take longer
     # than translating a sentence.
     gc.freeze()
 
@@ -111,7 +111,7 @@ def load_command(
         }
         try:
             values["decoding"] = choices[chosen](**options)
-        except TypeError as error:  # an option of a plug-in's search without a default
+        except TypeError as error:  # a plug-in's search may have an option without a default
             raise ValueError(f"decoding={chosen}: {error}") from error
     return config_type(**values)
 

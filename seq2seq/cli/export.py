@@ -19,7 +19,7 @@ with imports_in_one_line():
 logger = logging.getLogger(__name__)
 
 _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
-"""Packages of the extra `onnx`."""
+"""Packages that the extra `onnx` installs."""
 _NUM_EXAMPLES = 4
 
 
@@ -27,7 +27,7 @@ class ExportFormat(Enum):
     """The format of an exported model."""
 
     onnx = "onnx"
-    """A folder with two graphs of ONNX."""
+    """A folder with two ONNX graphs."""
     web = "web"
     """An HTML file that translates in the browser, without a network."""
 
@@ -37,21 +37,21 @@ class ExportConfig(Config):
     """The configuration of the command."""
 
     checkpoint: FilePath
-    """A file, or a directory that contains best.pt."""
+    """Checkpoint file, or a directory that contains best.pt."""
     plugins: list[str]
     """Python files that register the attention type in use."""
     output: FilePath
-    """The folder to write, or with format=web the HTML file."""
+    """Folder to write, or the HTML file with format=web."""
     format: ExportFormat
     precision: ExportPrecision
     examples: FilePath | None
-    """Text whose first lines a page offers as examples."""
+    """Text file whose first lines the page offers as examples."""
     cache_dir: FilePath
-    """Directory that keeps onnxruntime-web, which a page needs; it is downloaded once."""
+    """Directory that keeps onnxruntime-web, which the page needs; it is downloaded once."""
     license: Name | None
-    """The licence that the model card names; None: the card names none."""
+    """License that the model card names; None: no license."""
     overwrite: bool
-    """Replace a folder that was exported before."""
+    """Whether to replace an earlier export."""
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def export(config: ExportConfig) -> None:
 
 
 def _export_folder(config: ExportConfig) -> None:
-    from seq2seq.export.exporting import export_model  # it imports the packages above
+    from seq2seq.export.exporting import export_model  # needs the packages that were just checked
 
     export_model(
         config.checkpoint,
@@ -101,7 +101,7 @@ def _export_page(config: ExportConfig) -> None:
         raise ValueError(f"output={output} must be a file that ends in .html with format=web")
     check_output(output, is_ours=True, overwrite=config.overwrite)
     cache_dir = expand_home(config.cache_dir, key="cache_dir")
-    load_web_runtime(cache_dir)  # an error comes before the work
+    load_web_runtime(cache_dir)  # fails before the work
     examples = [] if config.examples is None else _first_lines(config.examples)
     with TemporaryDirectory() as directory:
         folder = Path(directory, "model")

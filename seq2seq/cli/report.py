@@ -25,14 +25,14 @@ class ReportConfig(Config):
     sweeps: FilePaths
     """Directories of sweeps or runs, or patterns such as checkpoints/sweep-*."""
     baseline: str | None
-    """The group to compare with: a swept value, or key=value pairs; None: best by validation.
-    """
+    """Swept value, or key=value pairs, of the group to compare with; None: the best group on the
+    validation set."""
     output: FilePath | None
     """Directory to write to; None: the directory of the sweep, if there is only one."""
     interventions: list[str]
-    """Other attention weights to translate the test set with again: uniform, permuted,
-    strongest, without_end, frozen, drop_head:N, only_head:N (heads count from 1), gold, other:seed
-    and other:GROUP."""
+    """Changes of the attention weights, with each of which the test set is translated again:
+    uniform, permuted, strongest, without_end, frozen, drop_head:N, only_head:N (heads count from
+    1), gold, other:seed and other:GROUP."""
     attributions: bool
     """Whether attention is compared with erasure and gradient on the test set."""
     format: PaperFormat | None

@@ -40,9 +40,9 @@ class ScoreFormat(Enum):
     """The format of the scores."""
 
     text = "text"
-    """A table and the signatures."""
+    """A table of the scores, and their signatures."""
     json = "json"
-    """One object with the same numbers, not rounded."""
+    """A JSON object with the same numbers, not rounded."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -50,19 +50,20 @@ class ScoreConfig(Config):
     """The configuration of the command."""
 
     hypotheses: FilePaths
-    """A file for each system; the others are compared with the first."""
+    """One file for each system; each further system is compared with the first."""
     reference: FilePaths
-    """Files of reference translations, line for line; several are alternatives."""
+    """Files of reference translations, line for line; several files are alternatives."""
     bleu_tokenize: Annotated[str, OneOf(CHOICES)]
-    """sacreBLEU's tokenizer for BLEU; auto: by the language that ends the name of the reference."""
+    """sacreBLEU's tokenizer for BLEU; auto: chosen by the language in the name of the reference
+    file."""
     lowercase: bool
     """Ignore the case of letters in BLEU and chrF2; TER always does."""
     output: FilePath | None
-    """None: standard output."""
+    """File for the scores; None: standard output."""
     output_format: ScoreFormat
     significance: Significance
     significance_samples: Count | None
-    """None: sacreBLEU's default."""
+    """Number of samples of the significance test; None: sacreBLEU's default."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)

@@ -7,7 +7,8 @@ from functools import partial
 from seq2seq.checks import counted
 from seq2seq.runtime.process import imports_in_one_line
 
-# Neither here nor below does engine=onnx load torch, which an exported model does without.
+# With engine=onnx, no import here or below may load torch, because an exported model does not need
+# it.
 with imports_in_one_line():
     from seq2seq.cli.command_line import load_command, run_command
     from seq2seq.export.folder import RUNTIME, ExportPrecision, read_runtime
@@ -33,7 +34,7 @@ _SHORTEST_KEY = 16
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
-    gc.disable()  # until the service answers: nearly every object made before is kept
+    gc.disable()  # until the service answers: nearly all objects made before stay in use
     run_command("serve", ServeConfig, serve, searches=_searches)
 
 
@@ -61,7 +62,8 @@ def serve(config: ServeConfig) -> None:
         raise ValueError(
             f"the service needs {error.name}; pip install '.[serve]' in a checkout"
         ) from error
-    # Warnings that count lines are for one who translates files; a request gets the counts.
+    # Warnings with counts of lines are for translating files; a request gets the counts in its
+    # answer.
     logging.getLogger("seq2seq.inference").setLevel(logging.ERROR)
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of damaged bodies
     raise_file_limit()
@@ -135,7 +137,7 @@ _LOADERS = {
     Engine.torch: (_load_checkpoint, "serve"),
     Engine.onnx: (_load_exported, "onnx,serve"),
 }
-"""How the models of an engine are loaded, and the extras that this takes."""
+"""Function that loads the models of each engine, and the extras that it needs."""
 
 
 def read_keys(path: str) -> list[str]:

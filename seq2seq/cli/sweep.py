@@ -56,12 +56,12 @@ def run_job(path: Path, train: Callable[[], float]) -> float | None:
             traceback.print_exc()
         text = with_process_name(describe_error(error))
         failure = isinstance(error, LostProcessError), text
-        # A directory that another process uses gets no file of this one.
+        # Write nothing into a directory that another process uses.
         may_record = not isinstance(error, DirectoryInUseError)
     with process_group() as ranks:  # all processes begin the next job together
         failures = [each for each in ranks.gather_in_first(failure) if each is not None]
     if failures:
-        # A process that only lost another one does not know the cause.
+        # A process that only lost contact with another process does not know the cause.
         _, cause = min(failures, key=itemgetter(0))
         print(f"{path.name} failed: {cause}", file=sys.stderr)
         if may_record:
@@ -112,7 +112,8 @@ class StudySummary(Callback):
                 _LOCKS.append(lock)
                 if not (content["resume"] or content["overwrite"]):
                     _check_has_no_runs(Path(sweep))
-        # Each process composes its jobs, where a directory that names the time would differ again.
+        # Each process composes its jobs itself; a directory with the time in its name would differ
+        # between processes.
         directory = f"hydra.sweep.dir={quote_value(sweep)}"
         keys = unnamed_keys(list(config.hydra.overrides.task), str(content["run_name"]))
         option = f"hydra.job.config.override_dirname.exclude_keys=[{','.join(keys)}]"
@@ -130,7 +131,7 @@ class StudySummary(Callback):
             runs, baseline = read_runs([sweep]), self.baseline
             try:
                 compare_with_baseline(group_runs(runs), baseline)
-            except ValueError as error:  # a bad baseline must not cost the tables
+            except ValueError as error:  # write the tables despite a bad baseline
                 print(f"warning: {error}", file=sys.stderr)
                 baseline = None
             interventions = self._find_interventions()
@@ -189,14 +190,15 @@ def job_name(run_name: object, override_dirname: str) -> str:
     return str(run_name).replace("/", "_") + (f"-{suffix}" if suffix else "")
 
 
-# configs/train.yaml uses it; in a process of a launcher too, which imports this module.
+# configs/train.yaml uses this resolver, also in the processes of a launcher, which import this
+# module.
 OmegaConf.register_new_resolver("job_name", job_name, replace=True)
 
 
 _BASIC, _JOBLIB, _SUBMITIT_LOCAL = "basic", "joblib", "submitit_local"
 _POLL_SECONDS = 1.0
 _LOCKS: list[DirectoryLock] = []
-"""Of the sweeps of this process."""
+"""Locks of the sweeps of this process."""
 _SWEEP: ContextVar[Path | None] = ContextVar("sweep", default=None)
 """Directory of the sweep that this process runs, if it runs one."""
 
@@ -248,7 +250,7 @@ def _stopping_with_parent() -> Iterator[None]:
     finally:
         has_ended.set()
         if os.getppid() != parent:
-            os._exit(128 + signal.SIGTERM)  # joblib's process would wait for its parent for ever
+            os._exit(128 + signal.SIGTERM)  # joblib would wait for its parent forever
 
 
 @contextlib.contextmanager
@@ -277,7 +279,7 @@ def stopped_sweeps_in_one_line() -> Iterator[None]:
             raise
         print(line, file=sys.stderr)
         sys.exit(code)
-    finally:  # an interrupted sweep does not reach its end
+    finally:  # an interrupted sweep skips `on_multirun_end`
         _release_locks()
 
 

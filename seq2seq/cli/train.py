@@ -73,7 +73,7 @@ def options_first(arguments: Sequence[str]) -> list[str]:
     """
     parser = _OneLineParser(parents=[get_args_parser()], add_help=False)
     parsed, unknown = parser.parse_known_intermixed_args(arguments)
-    # argparse mistakes an option with a space for a key.
+    # argparse takes an option with a space for a key.
     unknown += [each for each in parsed.overrides if each.startswith("-")]
     if unknown:
         raise ValueError(
@@ -87,7 +87,7 @@ def options_first(arguments: Sequence[str]) -> list[str]:
 def _train(composed: DictConfig) -> float | None:
     """Train once, or one job of a sweep; return the value for a sweeper to maximise."""
     hydra_config = HydraConfig.get()
-    load_plugins(composed.plugins)  # a launcher's process has not read the command line
+    load_plugins(composed.plugins)  # a launched process has not read the command line
     is_job = hydra_config.mode is RunMode.MULTIRUN
     try:
         if is_job:
@@ -109,7 +109,7 @@ def _train(composed: DictConfig) -> float | None:
 
 
 def _train_job(config: TrainConfig, path: Path) -> float:
-    # A resumed sweep continues the jobs that were begun and starts the others.
+    # A resumed sweep continues the jobs that were begun and starts the remaining jobs.
     return _train_into(replace(config, resume="auto" if config.resume else False), path)
 
 

@@ -34,11 +34,11 @@ with imports_in_one_line():
     from seq2seq.visualization.page import AttentionPage
 
 Report = Callable[[Translation, int], None]
-"""Called with each translation and the index of its line."""
+"""Function that is called with each translation and the index of its line."""
 Outputs = dict[str, Sequence[BinaryIO]]
 """The files of each key: one for all inputs, or one for each input."""
 Contents = Generator[tuple[Window, dict[str, bytes]], None, None]
-"""Windows, and the content that each adds to the output of each key."""
+"""Windows, each with the content that it adds to the output of each key."""
 
 
 def main() -> None:

@@ -32,29 +32,30 @@ class OutputFormat(Enum):
     """The output for each input line."""
 
     text = "text"
-    """The best translation."""
+    """The best translation of each line."""
     nbest = "nbest"
     """Moses' `id ||| translation ||| score`, one line for each hypothesis."""
     json = "json"
-    """One object with source, hypotheses, scores, tokens and attention."""
+    """A JSON object for each line, with source, hypotheses, scores, tokens and attention."""
 
 
 class LongLines(Enum):
     """The treatment of lines of many tokens."""
 
     whole = "whole"
-    """Translate the line as one sentence, if it is not extremely long."""
+    """Translate the line as one sentence, unless it is extremely long."""
     split = "split"
-    """Split it into sentences, and join their translations with spaces."""
+    """Split the line into sentences, and join their translations with spaces."""
 
 
 class UnknownTokens(Enum):
     """The treatment of unknown tokens."""
 
     keep = "keep"
-    """Write them as a mark."""
+    """Write a mark for each unknown word."""
     copy = "copy"
-    """Replace them by the source word with the most attention, or its entry in a dictionary."""
+    """Replace each unknown word with the source word that has the most attention, or with that
+    word's dictionary entry."""
 
 
 class Use(Enum):
@@ -71,7 +72,7 @@ class Use(Enum):
     whole_lines = "whole_lines"
     """The key needs a translation of each whole line, not of its sentences."""
     whole_text = "whole_text"
-    """The output is made by one process, from all translations."""
+    """One process makes the output from all translations."""
     attention = "attention"
     """The output shows the attention of the model."""
 
@@ -81,56 +82,61 @@ class TranslateConfig(Config):
     """The configuration of translate.py."""
 
     checkpoint: Annotated[FilePaths, Use.read]
-    """A file, or a directory that contains best.pt; several make an ensemble."""
+    """Checkpoint file, or a directory that contains best.pt; several checkpoints make an
+    ensemble."""
     plugins: Annotated[list[str], Use.read]
     """Python files that register the attention types and searches in use."""
     text: str | None
-    """Text to translate in place of an input."""
+    """Text to translate instead of an input file."""
     input: Annotated[FilePaths | None, Use.read]
     """Files to translate; None: standard input."""
     reference: Annotated[FilePaths | None, Use.read, Use.whole_lines]
-    """Files parallel to the input, scored as its translations; no search runs."""
+    """Files of reference translations, parallel to the input, to score instead of searching."""
     prefixes: Annotated[FilePaths | None, Use.read, Use.whole_lines, Use.constraint]
-    """Files parallel to the input: the text each translation begins with, or an empty line."""
+    """Files of prefixes, parallel to the input; each translation begins with its prefix, which may
+    be empty."""
     banned_phrases: Annotated[FilePath | None, Use.read, Use.constraint]
-    """A file of phrases, one on each line, that no translation may contain."""
+    """File of phrases, one on each line, that no translation may contain."""
     unknown_words: UnknownTokens
     dictionary: Annotated[FilePath | None, Use.read]
-    """A file of source word, tab and target word, to translate unknown words."""
+    """File that translates unknown words; each line is a source word, a tab and a target word."""
     output: Annotated[FilePaths | None, Use.written, Use.free]
-    """A file for all inputs, or one for each; None: standard output."""
+    """One output file for all inputs, or one for each input; None: standard output."""
     output_format: OutputFormat
     alignments: Annotated[FilePath | None, Use.written, Use.free, Use.whole_lines, Use.attention]
-    """A file for the word links of the best translations, in Pharaoh format."""
+    """File for the word links of the best translations, in Pharaoh format."""
     attention_plot: Annotated[FilePath | None, Use.whole_lines, Use.attention]
-    """A directory for a picture of each translation's attention."""
+    """Directory for an image of the attention of each translation."""
     attention_html: Annotated[
         FilePath | None, Use.written, Use.whole_lines, Use.whole_text, Use.attention
     ]
-    """A file for a page that shows the attention of the best translations."""
+    """HTML file to write, which shows the attention of the best translations."""
     gold: Annotated[FilePath | None, Use.read, Use.whole_text, Use.attention]
-    """A file of gold links in Pharaoh format, to compare with the links of the reference."""
+    """File of gold links in Pharaoh format, to compare with the links of the reference."""
     gold_base: Annotated[int, Range(0, 1)]
     """Number of the first word in gold: 0 or 1."""
     shard: str | None
-    """Part of the lines of a large input to translate: 3/16 is the third of 16 equal parts."""
+    """Part of a large input to translate: 3/16 is the third of 16 equal parts of the lines."""
     resume: Annotated[bool, Use.free]
     """Keep finished parts beside the output, in OUTPUT.partial, and translate only the rest."""
     processes: Annotated[int, Range(1, 1_024), Use.free]
-    """Processes that share the parts of 64 batches, and the CPU threads."""
+    """Number of processes, which share the CPU threads; each process translates parts of 64
+    batches."""
     batch_size: Count
-    """Sentences translated together."""
+    """Number of sentences translated together."""
     progress: Annotated[bool | None, Use.free]
-    """Show a bar on stderr; None: if stderr is a terminal and the translations go elsewhere."""
+    """Whether to show a progress bar on stderr; None: if stderr is a terminal and the translations
+    go elsewhere."""
     long_lines: LongLines
     split_length: Count | None
-    """Most tokens of a line that stays whole; None: 100 with long_lines=split, else 1,000."""
+    """Maximum number of tokens in a line that stays whole; None: 100 with long_lines=split, else
+    1,000."""
     device: Device
-    """Device that translates; auto: CUDA if there is one."""
+    """Device to translate on; auto: CUDA if available."""
     precision: Precision
     kernels: Kernels
     threads: Threads | None
-    """CPU threads; None: as many as torch chooses."""
+    """Number of CPU threads; None: torch's default."""
     decoding: DecodingConfig
 
     def __post_init__(self) -> None:
@@ -194,7 +200,7 @@ class TranslateConfig(Config):
                     f"{each} needs long_lines=whole; a split line has a text, but no prefix, "
                     "score or attention of its own"
                 )
-        n_best = getattr(self.decoding, "n_best", 1)  # greedy search has none
+        n_best = getattr(self.decoding, "n_best", 1)  # greedy search has no n_best
         if n_best > 1 and not (shows_all or self.reference or self.attention_plot):
             yield (
                 f"decoding.n_best={n_best} asks for several translations, but output_format=text "

@@ -67,7 +67,7 @@ class LineTranslator:
             window: Lines of an input.
             on_line: Called with each sentence as soon as it is translated, in any order.
         """
-        # With an output for each input, the lines of each output are numbered from 0.
+        # If each input has its own output, the lines of each output are numbered from 0.
         offset = window.line - window.number if len(self.config.output or ()) > 1 else 0
         translations = self._score if self.config.reference else self._search
         for number, translation in enumerate(translations(window, on_line), start=window.number):
@@ -96,7 +96,7 @@ class LineTranslator:
             chain.from_iterable(sentences),
             self.config.decoding,
             batch_size=self.config.batch_size,
-            prefixes=prefixes if self.config.prefixes else None,  # then no line is split
+            prefixes=prefixes if self.config.prefixes else None,  # with prefixes, no line is split
             banned_phrases=self._banned,
             on_translation=lambda found: on_line(found.source),
             counts=self.counts,

@@ -38,7 +38,7 @@ _PART = "part-"
 _NUMBERS = "numbers"
 _DIGEST_SIZE = 32
 _READ_AHEAD = 2
-"""Parts for each process: the part that it translates, and the next one."""
+"""Number of parts for each process: the part that it translates, and the next part."""
 
 
 class _Part(NamedTuple):
@@ -47,7 +47,7 @@ class _Part(NamedTuple):
     window: Window
     directory: Path
     is_new: bool = False
-    """Whether this command has translated it, and not an earlier one."""
+    """Whether this command translated the part, not an earlier command."""
 
     def path(self, key: str) -> Path:
         """Return the file of the part for an output, or for the numbers that deserve a warning."""
@@ -163,7 +163,8 @@ def _open_pool(lines: LineTranslator) -> Iterator[ProcessPoolExecutor]:
         initargs=(lines.config, threads, pickle.dumps(lines)),
     )
     try:
-        # A terminal also sends Ctrl-C to these processes, which leave it to this process.
+        # A terminal also sends Ctrl-C to the new processes, which ignore it and leave it to this
+        # process.
         handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
         for _ in range(number):  # each call starts a process if none is idle
             pool.submit(os.getpid)
@@ -233,7 +234,7 @@ def open_directory(config: TranslateConfig) -> Iterator[Path]:
         hidden = [each for each in directory.iterdir() if is_temporary(each)]
         for each in (*hidden, *directory.glob(f"{_PART}*"), state):
             each.unlink()
-    with contextlib.suppress(OSError):  # gone with the lock, or in use again
+    with contextlib.suppress(OSError):  # it was deleted with the lock, or is in use again
         directory.rmdir()
 
 

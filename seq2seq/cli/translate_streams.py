@@ -34,7 +34,7 @@ from seq2seq.inference.results import Translation, as_json
 logger = logging.getLogger(__name__)
 
 MANY = 100
-"""Fewest sentences for which the speed is logged."""
+"""Minimum number of sentences for which the speed is logged."""
 _MARK = "> "
 _BAR = "{percentage:3.0f}%|{bar}| {desc} [{elapsed}<{remaining}]"
 _COUNT = "{desc} [{elapsed}]"  # if the size of the input is unknown
@@ -78,7 +78,7 @@ class Window(NamedTuple):
     pairs: list[tuple[str, str]]
     """Each line with its prefix or reference, or with an empty text."""
     source: int
-    """Index of the input."""
+    """Index of the input that the lines come from."""
     line: int
     """Index of the first line in its input."""
     number: int
@@ -101,11 +101,11 @@ class Inputs(NamedTuple):
 
     sources: Sequence[LineReader | Prompt]
     companions: Sequence[LineReader] = ()
-    """A file of prefixes or references for each input, or no files."""
+    """File of prefixes or references for each input, or no files."""
     first: int = 0
     """Lines to skip at the start; 0 if there are several inputs."""
     stop: int | None = None
-    """Index after the last line to translate; None: translate to the end."""
+    """Index of the line after the last line to translate; None: translate to the end."""
 
     def windows(self, size: int) -> Iterator[Window]:
         """Yield the lines of each input in windows.
@@ -123,7 +123,7 @@ class Inputs(NamedTuple):
             if self.companions:
                 names = (source.name, self.companions[index].name)
                 pairs = parallel(source, self.companions[index], names=names)
-            start = number - self.first  # the lines of earlier inputs
+            start = number - self.first  # number of lines in earlier inputs
             window: list[tuple[str, str]] = []
             for pair in islice(pairs, self.first, self.stop):
                 window.append(pair)
@@ -131,7 +131,7 @@ class Inputs(NamedTuple):
                     yield Window(window, index, number - start, number, names)
                     number += len(window)
                     window = []
-            if window:  # more lines follow, which are not to be translated
+            if window:  # more lines follow, but they are not to be translated
                 yield Window(window, index, number - start, number, names)
                 number += len(window)
             is_wanted = self.stop != 0 and not isinstance(source, Prompt)
@@ -182,10 +182,10 @@ def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
         raise ValueError(f"input={name} must be read twice with shard={config.shard}; give a file")
     with open_text(path) as file:
         num_lines, last = 0, b"\n"
-        while chunk := file.read(CHUNK):  # a line may be longer than the memory
+        while chunk := file.read(CHUNK):  # a line may not fit into memory
             num_lines, last = num_lines + chunk.count(b"\n"), chunk
     num_lines += not last.endswith(b"\n")
-    # The last part has no end, so that a longer file of prefixes is found out.
+    # The last part is read to the end, so that a file of prefixes with too many lines is noticed.
     stop = None if part == number else part * num_lines // number
     return (part - 1) * num_lines // number, stop
 
@@ -267,7 +267,7 @@ def open_progress(
     if is_shown and is_known and (first or stop is not None):
         with open_text(files[0]) as lines:
             total = sum(map(len, islice(lines, first, stop)))
-    tqdm.set_lock(threading.RLock())  # its own lock would start a process to look after it
+    tqdm.set_lock(threading.RLock())  # tqdm's own lock would start an extra process
     with (
         logging_redirect_tqdm() if is_shown else contextlib.nullcontext(),
         tqdm(
@@ -275,7 +275,7 @@ def open_progress(
             bar_format=_BAR if is_known else _COUNT,
             disable=not is_shown,
             file=sys.stderr,
-            smoothing=0,  # windows begin with short sentences, so the speed swings
+            smoothing=0,  # windows begin with short sentences, so the speed varies
         ) as bar,
     ):
         yield TranslationProgress(bar)
@@ -286,7 +286,7 @@ def _shows_bar(config: TranslateConfig) -> bool:
         return False
     if config.progress is not None:
         return config.progress
-    # On one terminal the bar would mix with the translations.
+    # On the same terminal, the bar would mix with the translations.
     if sys.stderr is None or not sys.stderr.isatty():  # None: closed
         return False
     return config.output is not None or not sys.stdout.isatty()
