@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{8,16}", re.DOTALL)
 
 NewFile = Callable[[Path], BinaryIO]
-"""Opens a file for writing, which appears at the path later."""
+"""Function that opens a file for writing, which appears at the path later."""
 
 
 class _NamedFile(io.FileIO):
@@ -130,12 +130,12 @@ def load_archive(path: Path) -> object:
         MemoryError: The file is larger than the memory.
         DamagedFileError: A checksum is wrong, or torch.save did not write the file.
     """
-    import torch  # loads slowly, and scoring needs none of it
+    import torch  # loads slowly, and scoring does not need it
 
-    path.stat()  # a missing file is not a damaged one
-    if not path.is_file():  # a named pipe would be awaited for ever
+    path.stat()  # a missing file is not a damaged file
+    if not path.is_file():  # reading a named pipe could wait forever
         raise DamagedFileError(path)
-    with path.open("rb") as file:  # an error here is not one of the content
+    with path.open("rb") as file:  # an error here does not mean damaged content
         try:
             with zipfile.ZipFile(file) as archive:
                 # torch.save does not compress. It writes checksums, which torch.load ignores.

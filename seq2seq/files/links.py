@@ -17,7 +17,7 @@ class GoldLinks(NamedTuple):
     sure: Links
     """Unambiguous links."""
     possible: Links
-    """Ambiguous links and the sure ones."""
+    """Ambiguous links and all sure links."""
 
     def __str__(self) -> str:
         """Return Pharaoh text in ascending order, as `parse_links` reads it."""
@@ -72,7 +72,8 @@ def read_links(path: str, *, base: int = 0) -> Iterator[GoldLinks]:
     """Yield the links on each line of a file of Pharaoh text, plain or .gz; see `parse_links`."""
     with open_text(Path(path)) as file:
         for number, line in enumerate(file, start=1):
-            # Invalid UTF-8 is not a link either; replaced, it gets the error with its line number.
+            # Invalid UTF-8 is not a link either; the replacement characters cause the error with
+            # the line number.
             yield parse_links(line.decode(errors="replace"), where=f"{path}:{number}", base=base)
 
 

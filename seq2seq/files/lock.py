@@ -15,9 +15,9 @@ from seq2seq.files.paths import nearest_existing, remove_empty
 logger = logging.getLogger(__name__)
 
 LOCK_NAME = ".seq2seq.lock"
-"""Name of the lock file; a killed process leaves one behind, which locks nothing."""
+"""Name of the lock file; a killed process leaves its file behind, which locks nothing."""
 _HAS_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-"""Errors of a file system without locks."""
+"""Error numbers of a file system without locks."""
 
 
 class DirectoryInUseError(ValueError):
@@ -90,7 +90,7 @@ class DirectoryLock:
         if self._held is None:
             return
         if self._is_in_place(self._held):
-            with contextlib.suppress(OSError):  # Windows deletes no open file; filelock does later
+            with contextlib.suppress(OSError):  # Windows cannot delete an open file; filelock will
                 self._path.unlink()
         self._lock.release()
         remove_empty(self._directory, keep=self._existing)

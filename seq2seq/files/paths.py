@@ -7,7 +7,7 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).parents[1]
 _HASH_CHUNK = 1 << 20
-"""Bytes that are hashed at once."""
+"""Number of bytes that are hashed at once."""
 
 
 def expand_home(path: str | Path, *, key: str) -> Path:
@@ -81,7 +81,7 @@ def remove_empty(directory: Path, *, keep: Path) -> None:
     for each in (directory.absolute(), *directory.absolute().parents):
         if each == keep.absolute():
             break
-        with contextlib.suppress(OSError):  # it has files
+        with contextlib.suppress(OSError):  # the directory has files
             each.rmdir()
 
 

@@ -22,13 +22,13 @@ BYTE_ORDER_MARK = "\ufeff"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks of UTF-16, neither of which occurs in UTF-8."""
 MAX_LINE = 1 << 20
-"""Bytes; a longer line is refused, since memory grows with it."""
+"""Maximum number of bytes in a line; a longer line is refused, since memory grows with it."""
 CHUNK = 1 << 16
-"""Bytes read at once."""
+"""Number of bytes that are read at once."""
 PATIENCE = 0.02
 """Seconds without new bytes after which a pipe counts as paused."""
 _DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
-"""Errors of gzip files that are cut off, damaged or not gzipped."""
+"""Errors of gzip files that are truncated, damaged or not compressed."""
 
 
 @contextlib.contextmanager
@@ -102,7 +102,7 @@ class LineReader:
         """Read from an unbuffered or packed file; `name` stands for it in messages."""
         self.name = name
         self._file = file
-        # Windows can only wait for sockets.
+        # Windows can wait for sockets only.
         self._can_wait = os.name != "nt" and isinstance(file, io.FileIO)
         self._lines: deque[bytes] = deque()
         self._partial = bytearray()
@@ -145,7 +145,7 @@ class LineReader:
         """Wait until the file can be read, or return False after `patience` seconds."""
         if not self._can_wait:
             return True
-        waiting = select.poll()  # unlike select.select, it takes any number of open files
+        waiting = select.poll()  # unlike select.select, it works with any number of open files
         waiting.register(self._file, select.POLLIN)
         return bool(waiting.poll(None if patience is None else 1000 * patience))
 

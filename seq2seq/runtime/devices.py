@@ -8,13 +8,14 @@ class Precision(Enum):
 
     auto = "auto"
     fp32 = "fp32"
-    """Full fp32, on CUDA too, where torch's default would run the encoder's GRU in TF32."""
+    """Full fp32. It also applies to CUDA, where torch would run the encoder's GRU in TF32 by
+    default."""
     tf32 = "tf32"
-    """CUDA only: factors of products are rounded to 10 bits after the binary point."""
+    """fp32 whose products round their factors to 10 bits after the binary point; CUDA only."""
     bf16 = "bf16"
     fp16 = "fp16"
     int8 = "int8"
-    """Only to translate, on a CPU; see `seq2seq.inference.quantization`."""
+    """8-bit integers, only for translating on a CPU; see `seq2seq.inference.quantization`."""
 
 
 class Device(Enum):

@@ -20,9 +20,7 @@ from seq2seq.runtime.torchrun import lost_processes_named
 _Value = TypeVar("_Value")
 
 _PATIENCE = timedelta(days=7)
-"""Time to wait for the first process, which prepares data alone.
-
-The death of a process ends the wait at once.
+"""Time to wait for rank 0, which prepares the data alone. If a process dies, the wait ends at once.
 """
 _groups = itertools.count()
 _patient_groups: list[distributed.ProcessGroup] = []
@@ -153,12 +151,13 @@ def process_group(*, on_gpus: bool = False) -> Iterator[Ranks]:
         _patient_groups.remove(patient_group)
         distributed.destroy_process_group(None if is_own else patient_group)
         del patient_group
-        # The group's remaining objects hold threads, which must end before the interpreter does.
+        # The remaining objects of the group hold threads, which must end before the interpreter
+        # ends.
         gc.collect()
 
 
 def _join(ranks: Ranks, backend: str) -> None:
-    # A group must not read what an earlier group, even before a restart, has left in the store.
+    # A group must not read entries that an earlier group, even before a restart, left in the store.
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     if restart != "0" and os.environ.get("GROUP_WORLD_SIZE", "1") != "1":
         raise ValueError(
@@ -180,7 +179,7 @@ def _store() -> Store:
 
 def sum_over_processes(tensors: Iterable[Tensor]) -> None:
     """Replace each tensor by its sum over all processes, in place."""
-    # A caller's group of one process may have no backend for the CPU.
+    # A process group that the caller created for one process may have no backend for the CPU.
     if distributed.is_initialized() and distributed.get_world_size() > 1:
         with lost_processes_named():
             for tensor in tensors:

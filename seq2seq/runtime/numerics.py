@@ -23,14 +23,15 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 _WORTH_BF16 = 1_000_000
-"""Parameters of encoder, embeddings and output layer. With fewer, conversions to bf16 cost a CPU
-more time than bf16 products save (measured)."""
+"""Number of parameters of encoder, embeddings and output layer. With fewer parameters, conversions
+to bf16 cost a CPU more time than bf16 products save (measured)."""
 _ALIGNMENT = 16
-"""Bytes; every tensor starts at a multiple, as kernels that read four numbers at once need it."""
+"""Number of bytes; every tensor starts at a multiple of it, because kernels read four numbers at
+once."""
 _LARGEST_ERROR = 1e-3
-"""Error allowed in a product of 256 by 256 normal numbers; rounding to bf16 gives errors of 0.1."""
+"""Maximum error in a product of 256 by 256 normal numbers; rounding to bf16 gives errors of 0.1."""
 _MOST_WORKERS = 8
-"""Threads; more of them would mostly wait for the interpreter's lock."""
+"""Maximum number of worker threads; more threads would mostly wait for the interpreter's lock."""
 
 
 _DTYPES = {Precision.bf16: torch.bfloat16, Precision.fp16: torch.float16}
@@ -119,7 +120,7 @@ def cpu_has_amx() -> bool:
 
 
 def _cpu_supports(feature: str) -> bool:
-    supports = getattr(torch.cpu, f"_is_{feature}_supported", None)  # private: it may disappear
+    supports = getattr(torch.cpu, f"_is_{feature}_supported", None)  # private, so it may disappear
     return supports is not None and bool(supports())
 
 

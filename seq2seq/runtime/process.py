@@ -13,13 +13,13 @@ from typing import NoReturn
 
 from seq2seq.runtime.torchrun import is_first_process
 
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt(3), from malloc.h
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # for mallopt(3), from malloc.h
 _LARGEST = 32 << 20
-"""Bytes; the largest mmap threshold that glibc accepts."""
+"""Largest mmap threshold that glibc accepts, in bytes."""
 _KEPT = (1 << 31) - 1
-"""Bytes."""
+"""Number of freed bytes that the process keeps."""
 _ONEDNN_CACHES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256", "LRU_CACHE_CAPACITY": "16"}
-"""Numbers of shapes of which oneDNN and torch keep a kernel; the defaults are 1,024."""
+"""Numbers of shapes for which oneDNN and torch keep a kernel; the defaults are 1,024."""
 
 
 class DeviceMemoryError(MemoryError):
@@ -49,14 +49,14 @@ def imports_in_one_line() -> Iterator[None]:
         try:
             yield
         except ModuleNotFoundError as error:
-            # An environment may have the packages of some commands only.
+            # An environment may have the packages for only some of the commands.
             text = f"error: this command needs the package {error.name}; install it with pip"
             print(text, file=sys.stderr)
             sys.exit(2)
 
 
 def _end(number: int, frame: FrameType | None = None) -> NoReturn:
-    # print would turn to standard output if stderr is closed
+    # print would use standard output if stderr is closed
     if sys.stderr is not None and is_first_process():
         print(f"stopped by {_name(number)}", file=sys.stderr)
     sys.exit(128 + number)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PRECEDENCE = 1.0
-"""Seconds that each further process waits before it reports an error that all processes have.
-torchrun ends the other processes of the same machine before that."""
+"""Seconds that the processes after rank 0 wait before they report an error that all processes have.
+By then, torchrun has ended the other processes on the machine."""
 _TIME_OF_CAUSE = 3.0
 """Seconds to wait for a lost process to report the cause."""
 
@@ -63,6 +63,6 @@ def report_failure(text: str, *, is_consequence: bool) -> None:
     text = with_process_name(text)
     print(f"error: {text}", file=sys.stderr)
     if path := os.environ.get("TORCHELASTIC_ERROR_FILE"):
-        # torchrun repeats the text at its end; its own @record would write a traceback.
+        # torchrun repeats the text when it ends; its own @record would write a traceback.
         content = {"message": text, "timestamp": int(time.time())}
         Path(path).write_text(json.dumps(content), encoding="utf-8")
