@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 _KEY = "training.guided_attention.weight"
 _WAY_OUT = "; give word links in a third file, 'data.train=[my/a.de,my/a.en,my/a.align]'"
 _FORMAT = 2
-"""Version of the cached links; it changes when words are mapped to tokens differently."""
+"""Version of the cached links; it changes when the mapping from words to tokens changes."""
 
 
 def check_guided_attention(config: TrainConfig) -> None:

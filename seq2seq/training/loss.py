@@ -17,8 +17,8 @@ from seq2seq.model.recurrence import DecoderOutput
 from seq2seq.model.seq2seq import Seq2Seq
 
 _MIN_WEIGHT = 1e-20
-"""Smallest attention weight that a logarithm is taken of. The gradient 1 / weight times fp16's loss
-scale must stay within fp32; the gradient of smaller weights hardly moves them."""
+"""Minimum attention weight in a logarithm; smaller weights are replaced by it. The gradient 1 /
+weight times fp16's loss scale must stay within fp32, and smaller weights would hardly change."""
 
 
 class Term(NamedTuple):
@@ -39,7 +39,7 @@ class Decoded(NamedTuple):
     model: Seq2Seq
     batch: Batch
     output: DecoderOutput
-    """For padding too."""
+    """Outputs of the decoder, including padding."""
     readouts: Tensor
     """The inputs of the output layer for each real target token, (M, F)."""
 
@@ -57,7 +57,7 @@ class TrainingLoss(NamedTuple):
     objective: Tensor
     """The weighted sum of all losses, summed over target tokens."""
     terms: Tensor
-    """Total and number of tokens of each of `loss_names`, detached, (names, 2)."""
+    """Total of each loss in `loss_names` and its number of tokens, detached, (names, 2)."""
 
 
 def loss_names(config: TrainingConfig) -> list[str]:
@@ -86,7 +86,7 @@ def training_loss(
         num_passes, batch = 2, repeat_rows(batch)
         forced_mask = None if forced_mask is None else forced_mask.repeat(2, 1)
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids, forced_mask)
-    # Indices instead of the mask, whose gradient would be added element by element.
+    # Indices, because the gradient of a mask would be added element by element.
     real = batch.target_places
     readouts = model.decoder.readout_dropout(output.readouts.flatten(0, 1).index_select(0, real))
     decoded = Decoded(model, batch, output, readouts)
@@ -176,7 +176,7 @@ AUXILIARY_LOSSES = {
     "r_drop_divergence": AuxiliaryLoss(lambda config: config.r_drop, _divergence_term),
     "coverage_loss": AuxiliaryLoss(lambda config: config.coverage_loss, _coverage_term),
 }
-"""The auxiliary losses by the name of their curve; a new one is an entry here and its weight."""
+"""Auxiliary losses by the name of their curve; a new loss needs an entry here and a weight."""
 
 
 def perplexity(loss: float) -> float:

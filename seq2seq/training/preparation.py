@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 _BLEU_KEY = "training.validation.bleu_tokenize"
 UNLIMITED = 2**31 - 1
-"""Tokens; validation and test sentences of any length are scored."""
+"""Maximum number of tokens in validation and test sentences; all lengths are scored."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -51,9 +51,9 @@ class EvaluationSet:
     sources: list[str]
     references: list[str]
     gold: list[GoldLinks] | None
-    """None if a sentence has no gold alignment."""
+    """Gold links of each pair; None if a sentence has no gold alignment."""
     scoring_rule: ScoringRule = DEFAULT_RULE
-    """Tokenizer and case of BLEU on the references."""
+    """Tokenizer and case sensitivity of BLEU."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -63,14 +63,14 @@ class PreparedData:
     tokenizers: TokenizerPair
     train: TrainingCorpus
     train_links: TokenLinks | None
-    """Links for guided attention; None without it."""
+    """Links for guided attention; None without guided attention."""
     mixture: Mixture | None
-    """Rows of an epoch, if training takes some corpora more often than others."""
+    """Rows of an epoch, if training uses some corpora more often than others."""
     fingerprint: str
     """Hash of the training corpus."""
     sets: dict[str, EvaluationSet]
-    """By name: `valid`, which chooses the best checkpoint; `test`, unless the run has no test set;
-    and `valid.NAME` for further validation sets."""
+    """Scored sets by name: `valid`, which chooses the best checkpoint; `test`, unless the run has
+    no test set; and `valid.NAME` for further validation sets."""
     valid_fingerprint: str
     """Hash of the validation corpus that chooses the best checkpoint."""
 

@@ -23,7 +23,7 @@ class UpdateResult(NamedTuple):
     losses: dict[str, tuple[float, float]]
     """Sum and number of tokens of each loss."""
     gradient_norm: float
-    """Before clipping."""
+    """Norm of all gradients before clipping."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -34,7 +34,7 @@ class Interval:
     target_tokens: int = 0
     gradient_norm: float = 0.0
     overflows: int = 0
-    """Updates whose fp16 gradients overflowed; they have no norm."""
+    """Number of updates whose fp16 gradients overflowed; they have no norm."""
     losses: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Sum and number of tokens of each loss."""
     seconds: float = 0.0
@@ -53,32 +53,33 @@ class Progress:
     """Counters of a run since its first update."""
 
     update: int = 0
-    """Updates, including skipped ones; schedules and seeds count them."""
+    """Number of updates, including skipped updates; schedules and seeds depend on it."""
     epoch: int = 0
-    """Epochs finished."""
+    """Number of finished epochs."""
     updates_of_epoch: int = 0
-    """Updates made in the current epoch."""
+    """Number of updates made in the current epoch."""
     updates_per_epoch: int = 1
-    """Updates of the current epoch, made and to come."""
+    """Number of all updates in the current epoch, made and to come."""
     target_tokens: int = 0
     cross_entropy: float = 0.0
-    """Sum over the target tokens, in nats."""
+    """Sum of the cross-entropy over the target tokens, in nats."""
     seconds: float = 0.0
-    """Time of training and validation."""
+    """Seconds of training and validation."""
     update_seconds: float = 0.0
-    """Time of the updates and their batches, without validation."""
+    """Seconds spent on updates and their batches, without validation."""
     skipped_updates: int = 0
-    """Updates that were not made because a GPU had too little memory."""
+    """Number of updates that were skipped because a GPU had too little memory."""
     plateaus: int = 0
-    """Times that validation did not improve for `plateau_patience` validations."""
+    """Number of times that `plateau_patience` validations passed without an improvement."""
     since_best: int = 0
-    """Validations since the last improvement; an equal value is not an improvement."""
+    """Number of validations since the last improvement; an equal value is not an improvement."""
     zero_scores: int = 0
-    """Validations whose BLEU or chrF was too close to 0 to rank checkpoints."""
+    """Number of validations whose BLEU or chrF was too close to 0 to rank checkpoints."""
     best: list[tuple[float, int]] = field(default_factory=list)
     """(value, update) of the checkpoints to keep, best first."""
     steps: list[int] = field(default_factory=list)
-    """Updates whose step-<n>.pt the run has written and not deleted; others are the user's."""
+    """Updates whose step-<n>.pt the run has written and not deleted; other such files belong to the
+    user."""
     validated_update: int = 0
     """Update of the last validation."""
     valid_fingerprint: str = ""

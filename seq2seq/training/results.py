@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 NUM_SAMPLES = 3
 _NUM_MAPS = 200
-"""Number of sentences whose attention is kept, to compare several runs."""
+"""Number of sentences whose attention is kept for comparing several runs."""
 _OF_RUN = ("parameters", "seconds", "target_tokens_per_second", "updates", "best_update")
 """Measures of a run that are not scores."""
 
@@ -31,7 +31,7 @@ class FinalScores(NamedTuple):
     """Evaluations of the best checkpoint."""
 
     sets: dict[str, Evaluation]
-    """By the name of the set; see `PreparedData`."""
+    """Scores by the name of the set; see `PreparedData`."""
 
     @property
     def valid(self) -> Evaluation:

@@ -110,7 +110,7 @@ def forget_best(
     if not is_other_data and not keys:
         return
     progress.best, progress.since_best, progress.zero_scores = [], 0, 0
-    progress.validated_update = 0  # a run that was complete is validated again
+    progress.validated_update = 0  # a complete run is validated again
     reason = ", ".join([*["the validation data"] * is_other_data, *keys])
     logger.warning("the best checkpoint is chosen anew, because %s changed", reason)
 

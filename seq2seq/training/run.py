@@ -77,7 +77,7 @@ def run_training(config: TrainConfig, path: str | Path) -> FinalScores:
             scores = write_results(trainer)
             if ranks.is_first:
                 log_results(trainer, scores)
-            ranks.barrier()  # only the first process writes; its errors end all processes
+            ranks.barrier()  # only rank 0 writes; its errors end all processes
             return scores
 
 
@@ -141,7 +141,7 @@ def _prepare(
     """Build the trainer; nothing is written to the run directory yet."""
     training = config.training
     check_model(config)
-    # The other processes may be on machines that do not share the disk of the first one.
+    # The other processes may be on machines without access to the disk of rank 0.
     start = ranks.compute_in_first(
         lambda: (
             (_last_checkpoint(directory) if config.resume else None)
@@ -163,7 +163,7 @@ def _prepare(
         config = keep_tokenizer(config, start.config)
         with start.misfits_refused():
             model.load_state_dict(start.model_state)
-    if training.freeze_embeddings:  # and an output matrix that is tied to them
+    if training.freeze_embeddings:  # and the output matrix, if it is tied to them
         for embedding in (model.encoder.embedding, model.decoder.embedding):
             embedding.weight.requires_grad_(False)
     if training.precision is Precision.auto:

@@ -25,7 +25,7 @@ from seq2seq.training.resume import check_changes
 logger = logging.getLogger(__name__)
 
 _OF_SETS = ("src", "hyp", "ref", "gold", "npz")
-"""Kinds of the files of each scored set."""
+"""Kinds of files that each scored set has."""
 _WAY_OUT = "train the run again"
 
 
@@ -109,7 +109,7 @@ class RunDirectory:
                 f"{self.path} has a run already; continue it with resume=true, replace it with "
                 "overwrite=true or choose another run_name"
             )
-        elif not is_saved_config(self.config):  # that of another program
+        elif not is_saved_config(self.config):  # the configuration of another program
             raise ValueError(
                 f"overwrite=true: {self.config} is not the configuration of a run; choose "
                 "another run_name"
@@ -131,7 +131,7 @@ class RunDirectory:
                 self._clear()
             self.path.mkdir(parents=True, exist_ok=True)
             for path in self.path.iterdir():
-                if is_temporary(path) and path.is_file():  # of a killed process
+                if is_temporary(path) and path.is_file():  # left by a killed process
                     path.unlink()
             self.failure.unlink(missing_ok=True)
             # resume and overwrite say how a run starts; they do not describe the run.
@@ -226,7 +226,7 @@ class RunDirectory:
             try:
                 with np.load(opened, allow_pickle=False) as content:
                     return dict(content)
-            except Exception as error:  # zipfile and numpy raise many types
+            except Exception as error:  # zipfile and numpy raise many types of errors
                 raise self.damaged(file, error) from error
 
     @staticmethod
@@ -274,7 +274,7 @@ class RunDirectory:
     def finish_save(self, config: TrainConfig, progress: Progress) -> None:
         """Do what follows writing last.pt, also for a run that was killed after it."""
         self.replace_best(progress)
-        if progress.best:  # otherwise they were forgotten, and last.pt still names them
+        if progress.best:  # else the list was reset, but last.pt still names the files
             self.delete_steps(config, progress)
 
     def replace_best(self, progress: Progress) -> None:
@@ -321,7 +321,7 @@ class RunDirectory:
         self._check_lock()
         try:
             yield
-        except OSError:  # of an unfinished file, if the directory has just been moved
+        except OSError:  # an unfinished file, if the directory has just been moved
             self._check_lock()
             raise
 
@@ -363,7 +363,7 @@ class RunDirectory:
     def _clear(self) -> None:
         """Delete only the files of a run, the configuration last."""
         numbered = [path for name in (".best", "step") for path, _ in self._numbered(name)]
-        # A further validation set has statistics, and the other files of its name.
+        # A further validation set has a file of statistics and other files with the same name.
         sets = ["test", "valid", *(path.stem for path in self.path.glob("valid.*.npz"))]
         texts = [self.text(name, kind) for name in sets for kind in _OF_SETS]
         named = [self.best, self.last, self.average, self.log, self.tensorboard]

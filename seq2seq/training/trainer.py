@@ -47,9 +47,9 @@ from seq2seq.training.validation import (
 logger = logging.getLogger(__name__)
 
 _SAVING_SHARE = 0.01
-"""Largest share of the time of training that is used to save between validations."""
+"""Maximum share of the training time that saves between validations may take."""
 _BUSY_SECONDS, _BUSY_SHARE = 10.0, 0.6
-"""Seconds of updates after which a share of work below this shows a busy machine."""
+"""After `_BUSY_SECONDS` of updates, a share of work below `_BUSY_SHARE` shows a busy machine."""
 
 
 class Trainer:
@@ -158,7 +158,8 @@ class Trainer:
         self.progress = Progress.from_dict(state["progress"])
         forget_best(self.progress, saved, self.config, self.data.valid_fingerprint)
         self.updater.load_state(state["updater"])
-        # Another number of processes, or of accumulated batches, makes other updates per epoch.
+        # Another number of processes or of accumulated batches changes the number of updates per
+        # epoch.
         self.progress.continue_epoch(len(self._groups_of_epoch()))
 
     def average_best(self) -> dict[str, object] | None:
@@ -343,14 +344,14 @@ class Trainer:
         progress.count_validation(value, self.config.training)
         if self.ranks.is_first:
             self.directory.keep_best(self._checkpoint(None), progress)
-        # The first process drops checkpoints whose files are missing.
+        # Rank 0 drops checkpoints whose files are missing.
         progress.best = self.ranks.share_from_first(progress.best)
 
     def _save_last(self, board: TensorBoard) -> None:
         if not self.ranks.is_first:
             return
         started = time.monotonic()
-        board.flush()  # a resumed run draws no earlier points
+        board.flush()  # a resumed run does not write earlier points again
         state: TrainingState = {
             "fingerprint": self.data.fingerprint,
             "progress": self.progress.to_dict(),

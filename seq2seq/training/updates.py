@@ -47,7 +47,7 @@ class Updater:
         self._scaler = torch.amp.GradScaler(
             numerics.device.type, enabled=numerics.precision is Precision.fp16
         )
-        # Makes the scale, which the first update needs even if memory is too short to make it.
+        # Creates the scale, which the first update needs even if it then runs out of memory.
         self._scaler.scale(torch.zeros((), device=numerics.device))
         self._names = loss_names(config.training)
         decay = config.training.ema_decay
@@ -90,7 +90,7 @@ class Updater:
             shortage = _describe_shortage(batches, update, config)
             if config.on_out_of_memory is OnOutOfMemory.stop:
                 raise DeviceMemoryError(shortage) from error
-        if shortage:  # outside of the handler, because the error holds the tensors of its frames
+        if shortage:  # outside the handler, because the error holds the tensors of its frames
             self._model.zero_grad()
             torch.cuda.empty_cache()
             terms = torch.zeros(len(self._names), 2, device=self._numerics.device)
@@ -98,7 +98,7 @@ class Updater:
         sum_over_processes([sums])
         sum_gradients(self._model)
         norm = self._clip()
-        # The only time that the host waits for a GPU: all results in one read.
+        # The host waits for a GPU only here, where it reads all results at once.
         *values, num_short, gradient_norm = torch.cat((sums, norm.unsqueeze(0))).tolist()
         if num_short:
             shortage = shortage or f"update {update}: the memory of another GPU is too small"
@@ -191,7 +191,8 @@ class BatchGradients(NamedTuple):
     """The training loss of a batch and its gradients."""
 
     loss: float
-    """Mean over target tokens, in nats; with label smoothing and the auxiliary losses, if any."""
+    """Mean loss over target tokens, in nats; includes label smoothing and auxiliary losses, if
+    any."""
     gradients: dict[str, Tensor]
     """Gradient for each parameter that has one, by name."""
 
@@ -248,7 +249,8 @@ def build_optimizer(config: OptimizerConfig, model: Seq2Seq) -> torch.optim.Opti
         {"params": vectors, "weight_decay": 0.0},
     ]
     if config.name is OptimizerName.sgd:
-        # On a GPU the fused form skips an fp16 overflow by itself; the host need not ask for it.
+        # On a GPU the fused optimizer skips an fp16 overflow by itself, so the host need not check
+        # for it.
         is_fused = any(parameter.is_cuda for parameter in trained) or None
         return torch.optim.SGD(groups, lr=config.learning_rate, fused=is_fused)
     if config.name is OptimizerName.adamw:

@@ -42,12 +42,12 @@ from seq2seq.training.updates import NonFiniteError
 logger = logging.getLogger(__name__)
 
 _LEAST_SCORES = {Metric.bleu: 1.0, Metric.chrf: 0.005}
-"""Lower scores do not show which model is better: such a BLEU counts chance matches, such a chrF
-prints as 0.00."""
+"""Scores below these do not show which model is better: BLEU counts chance matches, and chrF prints
+as 0.00."""
 MAX_MAPS = 100
-"""Validations with maps; of more, every second one loses them."""
+"""Maximum number of validations with maps; beyond it, every second validation loses its maps."""
 _MAX_WEIGHTS = 4000
-"""Weights of a map; larger ones are left out."""
+"""Maximum number of weights in a map; larger maps are left out."""
 DIAGONAL = "aer_of_diagonal"
 """Key of the alignment error rate of the diagonal, which needs no model."""
 
@@ -65,7 +65,7 @@ class Evaluation:
     """The scores of a model on a corpus."""
 
     scores: dict[str, float]
-    """The known `MEASURES`, and with gold links the `DIAGONAL`."""
+    """Values of the known `MEASURES`, and `DIAGONAL` if there are gold links."""
     heads: list[dict[str, float]]
     """The measures of each attention head."""
     signature: str
@@ -74,7 +74,7 @@ class Evaluation:
     """The statistics of each sentence."""
     translations: list[str]
     samples: list[Sample]
-    """The first sentences, as many as the evaluator keeps."""
+    """The first `Evaluator.num_samples` sentences."""
 
     @property
     def maps(self) -> list[Tensor]:
@@ -106,7 +106,7 @@ class Evaluator:
     numerics: Numerics
     ranks: Ranks = SINGLE_PROCESS
     num_samples: int = 0
-    """Sentences to keep, with their attention weights."""
+    """Number of sentences to keep, with their attention weights."""
 
     def evaluate(self, model: Seq2Seq, *, slow: bool) -> Evaluation:
         """Score a model.
@@ -247,7 +247,7 @@ def read_history(directory: RunDirectory) -> dict[str, list[dict[str, object]]]:
         return directory.read_validations()
     except FileNotFoundError:
         pass
-    except ValueError as error:  # not worth a run
+    except ValueError as error:  # no reason to stop the run
         logger.warning("the history of the validations begins anew: %s", error)
     return {"pairs": [], "validations": []}
 
@@ -259,7 +259,7 @@ def add_to_history(directory: RunDirectory, evaluation: Evaluation, *, update: i
     set have the maps of the same pairs, so that they compare.
     """
     content = read_history(directory)
-    # A run that was killed had validated later updates after its last checkpoint.
+    # A killed run may have validated later updates after its last checkpoint.
     kept = [each for each in content["validations"] if each["update"] < update]  # type: ignore[operator]
     kept.append({"update": update, **evaluation.scores})
     if maps := evaluation.maps:

@@ -21,7 +21,7 @@ from seq2seq.training.progress import Progress
 logger = logging.getLogger(__name__)
 
 BAR_SECONDS, LINE_SECONDS = 2.0, 30.0
-"""Seconds between two states of the bar, and between two lines."""
+"""Seconds between two updates of the bar, and between two lines of the log."""
 _LABEL: ContextVar[str] = ContextVar("label", default="")
 
 
@@ -53,7 +53,8 @@ class RunLog:
         self._level = self._package.level
 
     def __enter__(self) -> "RunLog":
-        # tqdm's own lock is one between processes; at a kill, Python warns that it leaked.
+        # tqdm's own lock is shared between processes; if this process is killed, Python warns of a
+        # leak.
         tqdm.set_lock(threading.RLock())
         self._package.setLevel(logging.INFO)
         for handler in self._handlers:
@@ -62,7 +63,7 @@ class RunLog:
 
     def __exit__(self, *exception: object) -> None:
         self._package.setLevel(self._level)
-        with contextlib.ExitStack() as stack:  # on a full disk, closing a file is an error too
+        with contextlib.ExitStack() as stack:  # on a full disk, closing a file fails too
             for handler in reversed(self._handlers):
                 self._package.removeHandler(handler)
                 stack.callback(handler.close)
@@ -71,7 +72,7 @@ class RunLog:
         """Append all lines to a file, those from before this call first."""
         file = _FileHandler(path)
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        self._handlers.append(file)  # closed after the memory, which passes its lines on
+        self._handlers.append(file)  # closed after the memory handler, which passes its lines on
         self._memory.setTarget(file)
         self._memory.flush()
         self._memory.capacity = 1
@@ -138,7 +139,7 @@ class ProgressDisplay:
         if self._is_quiet:
             return
         seconds = LINE_SECONDS if self._bar.disable else BAR_SECONDS
-        # Every update may have been skipped.
+        # All updates may have been skipped.
         is_new = progress.target_tokens > self._shown.target_tokens
         now = time.monotonic()
         if is_new and now - self._shown_at >= seconds:

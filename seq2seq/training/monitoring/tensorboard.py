@@ -28,7 +28,7 @@ MINUTES, TARGET_TOKENS = "minutes", "target_tokens"
 TRAIN_LOSS = "train/loss"
 
 _RESULTS = ".results"
-"""End of the name of the file with the test scores."""
+"""Suffix of the event file with the test scores."""
 
 
 class EventFile:
@@ -186,12 +186,12 @@ def draw_results(
         key: value if isinstance(value, int | float | str) else str(value)
         for key, value in flatten_config(config).items()
     }
-    for earlier in path.glob(f"*{_RESULTS}*"):  # also a hidden one, of a killed process
+    for earlier in path.glob(f"*{_RESULTS}*"):  # also a hidden file of a killed process
         earlier.unlink()
     with whole_file(path / event_file_name(_RESULTS)) as content:
         file = EventFile(content)
-        # Without a description of the experiment, which is of this run alone, TensorBoard collects
-        # the keys and measures of all runs, and knows which keys differ.
+        # A description of the experiment would cover only this run. Without it, TensorBoard
+        # collects the keys and measures of all runs, and knows which keys differ.
         _, start, end = hparams(values, dict(measures))  # type: ignore[no-untyped-call]
         for summary in (start, end, *_points(measures)):
             file.add(summary, update)

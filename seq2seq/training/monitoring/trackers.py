@@ -17,9 +17,9 @@ class Service(NamedTuple):
     """A run of a service; without arguments, nothing is sent."""
 
     id: str = ""
-    """What the service calls the run."""
+    """Identifier of the run at the service."""
     send: Callable[[Mapping[str, float], int], object] = lambda values, update: None
-    """Adds the points of an update, by tag."""
+    """Function that adds the points of an update, by tag."""
     close: Callable[[], object] = lambda: None
 
 
@@ -47,7 +47,8 @@ SERVICES: dict[Monitor, Callable[[TrainConfig, str, str | None], Service]] = {
     Monitor.wandb: _wandb,
     Monitor.mlflow: _mlflow,
 }
-"""What begins a run of each service, or continues the known one; named like its package."""
+"""Function of each service that begins a run, or continues the run whose id is known. A service has
+the name of its package."""
 
 
 class Tracker:
@@ -78,7 +79,7 @@ class Tracker:
     def _attempt(self, call: Callable[..., object], *arguments: object) -> None:
         try:
             call(*arguments)
-        except Exception as error:  # any: it is the code of the service
+        except Exception as error:  # any error: this is the code of the service
             logger.warning("training.monitor: no more points are sent: %s", _first_line(error))
             self._service = Service()
 
@@ -107,7 +108,7 @@ def open_tracker(config: TrainConfig, directory: Path) -> Tracker:
     known_id = path.read_text(encoding="utf-8") if path.exists() else None
     try:
         service = SERVICES[monitor](config, directory.parent.name, known_id)
-    except Exception as error:  # any, as above
+    except Exception as error:  # any error of the service
         raise ValueError(f"training.monitor={monitor.name}: {_first_line(error)}") from error
     if service.id:
         directory.mkdir(parents=True, exist_ok=True)
