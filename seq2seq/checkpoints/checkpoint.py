@@ -31,7 +31,7 @@ class TrainingState(TypedDict):
     """The state that resuming a run needs besides the weights, of tensors and plain types."""
 
     fingerprint: str
-    """Of the training corpus."""
+    """Fingerprint of the training corpus."""
     progress: dict[str, object]
     updater: dict[str, dict[str, object]]
 
@@ -41,7 +41,7 @@ class _Content(TypedDict):
 
     format: int
     version: str
-    """Of the program that wrote the file."""
+    """Version of the program that wrote the file."""
     config: dict[str, dict[str, str]]
     tokenizers: dict[str, TokenizerState]
     model: dict[str, Tensor]
@@ -55,11 +55,11 @@ class Checkpoint:
     config: TrainConfig
     tokenizers: TokenizerPair
     model_state: dict[str, Tensor]
-    """Of `Seq2Seq.state_dict`."""
+    """Weights from `Seq2Seq.state_dict`."""
     training_state: TrainingState | None
-    """None in a file that is only for translating."""
+    """State to resume the training from; None in a file that is only for translating."""
     origin: str = "the checkpoint"
-    """The file it was read from, for messages."""
+    """File that the checkpoint was read from, for messages."""
 
     def build_model(self) -> Seq2Seq:
         """Build the model with the checkpoint's weights, in evaluation mode.
@@ -68,7 +68,7 @@ class Checkpoint:
             ValueError: The weights do not fit the model of the configuration.
         """
         with self.misfits_refused():
-            model = build_model(  # a forged size may be more than memory holds
+            model = build_model(  # a forged size may not fit into memory
                 self.config,
                 source_vocabulary_size=len(self.tokenizers.source),
                 target_vocabulary_size=len(self.tokenizers.target),
@@ -150,7 +150,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         raise ValueError(f"checkpoint={path}: {error}{_versions(content)}") from error
     try:
         tokenizers = tokenizers_from_state(content["tokenizers"])
-    except Exception as error:  # each tokenizer, and SentencePiece, has its own
+    except Exception as error:  # each tokenizer, and SentencePiece, raises its own type
         raise ValueError(_refusal(path)) from error
     return Checkpoint(
         config=config,
@@ -202,7 +202,7 @@ def average_files(paths: Sequence[str | Path], *, output: str | Path) -> None:
     """
     target = expand_home(output, key="output")
     if target.exists():
-        # If the output is forgotten on the command line, the first checkpoint takes its place.
+        # If the output is missing from the command line, the first checkpoint is taken for it.
         raise FileExistsError(f"output {output} exists already; delete it or give another name")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"output {output}: there is no directory {target.parent}; make it")
@@ -241,7 +241,7 @@ def average_checkpoints(checkpoints: Sequence[Checkpoint]) -> Checkpoint:
     """
     first = checkpoints[0]
     states = [checkpoint.model_state for checkpoint in checkpoints]
-    # The model's own state stores tied weights once.
+    # The state of the model stores tied weights only once.
     model = first.build_model()
     model.load_state_dict({name: _mean([state[name] for state in states]) for name in states[0]})
     return replace(first, model_state=model.state_dict(), training_state=None)
