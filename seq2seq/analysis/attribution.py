@@ -32,7 +32,7 @@ class _Line(NamedTuple):
     text: str
     ids: list[int]
     words: list[int]
-    """The index of the word of each token."""
+    """Index of the word that each token belongs to."""
     labels: list[str]
 
     @classmethod
@@ -99,7 +99,7 @@ def _attribute(model: Seq2Seq, batch: Sequence[tuple[_Line, _Line]]) -> Iterator
     erased = [score(*_pad(model, [s.without(word) for s in sources])) for word in range(num_words)]
     gradients = _gradients(model, source_ids, source_mask, target_ids)
     for row, (source, target) in enumerate(batch):
-        # The last one is unchanged, for a column of EOS.
+        # The last entry is unchanged; it makes the column of EOS.
         known = [scored, *erased[: source.num_words], scored]
         values = torch.tensor([each[row].token_log_probabilities for each in known])
         erasure = (values[0] - values[1:]).T.unsqueeze(0)  # (1, T, W + 1)

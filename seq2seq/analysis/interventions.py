@@ -36,9 +36,9 @@ class Pairs(NamedTuple):
     sources: Sequence[str]
     references: Sequence[str]
     gold: Sequence[GoldLinks] | None
-    """Gold links of each pair; None without them."""
+    """Gold links of each pair; None without gold links."""
     tokenizers: TokenizerPair
-    """Those of the model."""
+    """Tokenizers of the model."""
 
     def encode(self) -> list[EncodedPair]:
         """Return the tokens of each pair."""
@@ -51,10 +51,10 @@ class Intervention(ABC):
     """A change of attention weights; a type derives a dataclass and gives `name` a default."""
 
     needs: ClassVar[str] = ""
-    """What `argument` is, for messages; empty: it has none."""
+    """Description of `argument` in messages; empty: no argument."""
     name: str
     argument: str = ""
-    """What stands behind the name and a colon."""
+    """Text after the name and a colon."""
 
     def __post_init__(self) -> None:
         if bool(self.argument) != bool(self.needs):
@@ -277,7 +277,7 @@ class ChangedAttention(Attention):
     """
 
     given: Tensor | None = None
-    """Weights (T, S) that are given for the steps of the only sentence of a batch."""
+    """Weights (T, S) that replace the model's weights in each step; for a batch of one sentence."""
 
     def __init__(self, attention: Attention, intervention: Intervention) -> None:
         torch.nn.Module.__init__(self)
@@ -320,7 +320,7 @@ class ChangedAttention(Attention):
             heads = weights if weights.dim() == 4 else weights.unsqueeze(1)
             return self.intervention.change(heads, mask, known.to(weights)).view_as(weights)
 
-        # A copy, which shares the parameters, since several threads may be here.
+        # A copy that shares the parameters, since several threads may run this.
         changed = copy.copy(self.attention)
         changed.normalize = normalize
         context, weights, after = changed.step(query, memory, tuple(own))
@@ -349,21 +349,22 @@ class Intervened(NamedTuple):
     """What a model does with other attention weights, and what it loses by them."""
 
     translations: list[Translation]
-    """Of the sources, by the model's own search; none if the weights belong to the references."""
+    """Translations of the sources by the model's own search; empty if the weights belong to the
+    references."""
     references: list[Translation]
-    """The references as known translations, with their log-probabilities and the weights."""
+    """References as known translations, with their log-probabilities and the weights."""
     statistics: Statistics
-    """The statistics of each sentence: `loss`, `perplexity` and, with translations, `bleu`."""
+    """Statistics of each sentence: `loss`, `perplexity` and, with translations, `bleu`."""
     bleu: float | None
-    """None without translations."""
+    """BLEU of the translations; None without translations."""
     bleu_lost: float | None
-    """BLEU of the unchanged model minus this one."""
+    """BLEU of the unchanged model minus `bleu`."""
     perplexity: float
-    """Of the references."""
+    """Perplexity of the references."""
     perplexity_factor: float
-    """This perplexity divided by that of the unchanged model."""
+    """`perplexity` divided by the perplexity of the unchanged model."""
     changed_words: float | None
-    """Share of the words that differ between the translations and those of the unchanged model."""
+    """Share of the words that differ from the translations of the unchanged model."""
 
 
 def intervene(

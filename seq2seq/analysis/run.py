@@ -38,7 +38,7 @@ class ScoredPair(NamedTuple):
 
     source: str
     translation: str
-    """Of the best checkpoint, found by the run's own search."""
+    """Translation of the best checkpoint by the run's own search."""
     reference: str
     gold: GoldLinks | None
     """Gold links between the words of source and reference; None if the corpus has none."""
@@ -203,7 +203,7 @@ class CorpusAttention:
 
     translator: Translator
     translations: list[Translation]
-    """Each pair as a source and its known translation."""
+    """Pairs, each as a source and its known translation."""
 
     @property
     def weights(self) -> list[NDArray[np.float32]]:

@@ -9,7 +9,7 @@ import numpy as np
 from seq2seq.evaluation.metrics import Array
 
 _DECIMALS = 5
-"""fp32 cannot tell values apart that differ less, so they count as ties."""
+"""Number of decimals; fp32 cannot distinguish values that differ by less, so they count as ties."""
 
 
 class Attribution(NamedTuple):
@@ -24,9 +24,10 @@ class Attribution(NamedTuple):
     source_words: list[str]
     target_words: list[str]
     attention: Array
-    """Weights, the mean of the heads, (T, S); NaN if the model has no attention."""
+    """Attention weights, averaged over the heads, (T, S); NaN if the model has no attention."""
     erasure: Array
-    """Log-probability of the target word minus that without the source word, (T, S)."""
+    """Log-probability of the target word minus its log-probability without the source word, (T,
+    S)."""
     gradient: Array
     """Gradient of the log-probability times the embedding of the source word, (T, S)."""
 

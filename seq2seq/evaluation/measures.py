@@ -29,7 +29,7 @@ from seq2seq.evaluation.metrics import (
 from seq2seq.files.links import GoldLinks, Links
 
 Statistics = dict[str, Array]
-"""The statistics (S, P, K) of each known measure."""
+"""Statistics (S, P, K) of each known measure."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -45,11 +45,11 @@ class Sentences:
     attention: Sequence[NDArray[np.float32]] = ()
     """The weights (N, T, S) while each reference is read; T and S include EOS."""
     links: Sequence[tuple[GoldLinks, Sequence[Links]]] = ()
-    """Gold links, and links by the mean of the heads and by each head."""
+    """Gold links, and the links from the mean of the heads and from each head."""
     frequencies: Counter[str] | None = None
-    """How often each word occurs in the target side of the training data."""
+    """Number of times that each word occurs in the target side of the training data."""
     attributions: Sequence[Attribution] = ()
-    """What the words of each reference depend on."""
+    """Dependence of the words of each reference on the source words."""
 
 
 def ratio(statistics: Array) -> Array:
@@ -68,7 +68,7 @@ class Measure(ABC):
     """Key in results.json and in tables, and tag in TensorBoard."""
     title: ClassVar[str]
     form: ClassVar[str] = ".3f"
-    """Number format."""
+    """Format of the number."""
     better: ClassVar[str] = ""
     """`higher` or `lower`; empty if neither is better."""
     needs: ClassVar[str]
@@ -296,7 +296,7 @@ class TauMethods(TauErasure):
 
 
 OF_TEXT = [name for name, each in MEASURES.items() if each.needs == "translations"]
-"""The measures that need only translations and references."""
+"""Names of the measures that need only translations and references."""
 
 
 def measure(sentences: Sentences, names: Iterable[str] = MEASURES) -> Statistics:

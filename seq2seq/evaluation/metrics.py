@@ -26,14 +26,14 @@ Array = NDArray[np.float64]
 AUTO = "auto"
 DEFAULT = "13a"
 CHOICES = (AUTO, DEFAULT, "intl", "zh", "ja-mecab", "ko-mecab", "char", "flores200", "none")
-"""sacreBLEU's tokenizers to choose from; "auto" takes the one for the language."""
+"""sacreBLEU's tokenizers to choose from; "auto" uses the tokenizer for the language."""
 
 
 class ScoringRule(NamedTuple):
     """Tokenizer and case of sacreBLEU's scores; their signatures name both."""
 
     bleu_tokenize: str = DEFAULT
-    """Tokenizer of BLEU: one of `CHOICES` but "auto"."""
+    """Tokenizer of BLEU: one of `CHOICES` except "auto"."""
     lowercase: bool = False
     """Whether the case of letters is ignored."""
 
@@ -64,7 +64,7 @@ _SPLIT_AT_SPACES = (DEFAULT, "intl", "none")
 _LONGEST_WORDS = 12
 """Mean number of characters between spaces above which a text is not split into words."""
 _IDEOGRAM_TER = ("char", "flores200", "ja-mecab", "zh")
-"""Tokenizers of BLEU with which TER takes each ideogram as a word; kana and other scripts without
+"""Tokenizers of BLEU with which TER counts each ideogram as a word; kana and other scripts without
 spaces stay whole."""
 _ORDERS = 4
 
@@ -77,7 +77,7 @@ def build_metrics(rule: ScoringRule) -> "dict[str, Metric]":
     from sacrebleu.metrics.ter import TER
 
     bleu = build_bleu(rule, key="bleu_tokenize")
-    # TER splits ideograms only if it normalises the text.
+    # TER splits ideograms only if it normalizes the text.
     splits_ideograms = rule.bleu_tokenize in _IDEOGRAM_TER
     ter = TER(normalized=splits_ideograms, asian_support=splits_ideograms)
     return {"bleu": bleu, "chrf": CHRF(lowercase=rule.lowercase), "ter": ter}
@@ -216,7 +216,7 @@ def corpus_bleu(statistics: Array) -> Array:
     """
     length, reference_length = statistics[..., 0], statistics[..., 1]
     matches, totals = statistics[..., 2 : 2 + _ORDERS], statistics[..., 2 + _ORDERS :]
-    # An order without matches counts as half a match, the next such order as a quarter.
+    # The first order without matches counts as half a match, the next as a quarter.
     smoothing = 0.5 ** np.cumsum(matches == 0, axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         precisions = np.where(matches > 0, matches, smoothing) / totals
@@ -231,7 +231,7 @@ class Bin(NamedTuple):
 
     low: int
     high: int | None
-    """None: no limit."""
+    """Upper limit; None: no limit."""
 
     @property
     def label(self) -> str:
@@ -246,7 +246,7 @@ class Bin(NamedTuple):
 
 
 FREQUENCY_BINS = (Bin(0, 0), Bin(1, 9), Bin(10, 99), Bin(100, 999), Bin(1000, None))
-"""Numbers of occurrences in the training data."""
+"""Ranges of the number of occurrences in the training data."""
 
 
 def equal_bins(values: Sequence[int], *, num_bins: int) -> list[Bin]:

@@ -44,17 +44,17 @@ class GroupComparison(NamedTuple):
     """A group of runs compared with a baseline group on one test set."""
 
     effect: float
-    """Mean score of the group minus that of the baseline."""
+    """Mean score of the group minus the mean score of the baseline."""
     error: float
     """Standard error of the effect over seeds and sentences."""
     degrees: float
     """Degrees of freedom of the error."""
     num_runs: int
-    """Number of runs of the smaller group."""
+    """Number of runs in the smaller group."""
     p_value: float
     """Two-sided p-value of the effect."""
     p_corrected: float
-    """p-value after `correct`; before it, `p_value`."""
+    """p-value after `correct`; equals `p_value` before the correction."""
     interval: tuple[float, float]
     """Confidence interval of the effect: 95% before `correct`."""
 
@@ -112,7 +112,7 @@ def compare_groups(
     effect = float(sum(scores.mean() for scores, _ in sides))
     variance, degrees = _variance(sides)
     error = float(np.sqrt(variance))
-    # No effect without an error is no difference; any other is a certain one.
+    # With an error of 0, an effect of 0 is no difference, and any other effect is certain.
     ratio = 0.0 if abs(effect) < 1e-9 else abs(effect) / max(error, 1e-9)
     p_value = 2 * float(stdtr(degrees, -ratio))
     num_runs = min(len(scores) for scores, _ in sides)
@@ -189,7 +189,7 @@ def _variance(sides: Sequence[tuple[Array, ...]]) -> tuple[float, float]:
         return variance, 1
     parts = zip([*of_seeds, shared], [*runs, num_sentences], strict=True)
     squares = sum(part**2 / max(1, number - 1) for part, number in parts)
-    least = min(runs) - 1  # rounding may take the quotient below it
+    least = min(runs) - 1  # rounding may bring the quotient below this
     return variance, max(least, variance**2 // squares) if squares else least
 
 
@@ -208,11 +208,11 @@ class MetricScore(NamedTuple):
     score: float
     """Score of the whole text."""
     mean: float | None
-    """Mean over bootstrap resamples; None without them."""
+    """Mean over bootstrap resamples; None without resamples."""
     interval: float | None
     """Half the width of the 95% confidence interval around the mean; None without resamples."""
     p_value: float | None
-    """p-value of the difference from the first system; None for the first."""
+    """p-value of the difference from the first system; None for the first system."""
 
 
 class SystemScores(NamedTuple):
@@ -265,7 +265,7 @@ def compare_systems(
         number = len(references)
         signatures = {name: signature(rule, name, num_references=number) for name in OF_TEXT}
     else:
-        # Comparing a study does not need this import.
+        # The comparison of a study does not need this import.
         from sacrebleu.significance import PairedTest
 
         measures = {name: cast("Metric", _TestedMeasure(name, rule)) for name in OF_TEXT}

@@ -17,9 +17,9 @@ from seq2seq.studies.comparison import BaselineComparison
 from seq2seq.studies.runs import Group, StudyRun
 
 AGREEMENT = ("agreement_within", "agreement_between", "agreement_p", "agreement_seeds_needed")
-"""Columns of groups.csv."""
+"""Columns of groups.csv about agreement."""
 Divergences = dict[frozenset[StudyRun], float]
-"""By pair of runs."""
+"""Divergence of the attention of two runs, by pair of runs."""
 
 
 def divergences(runs: Sequence[StudyRun]) -> Divergences:

@@ -37,13 +37,13 @@ _TITLES = {
     },
 }
 _MAX_POINTS = 400
-"""Points of a line, which bounds the size of the page."""
+"""Maximum number of points of a line, which bounds the size of the page."""
 Curves = Mapping[str, Mapping[int, float]]
-"""The value of each curve, by its tag, at each update."""
+"""Value of each curve at each update, by the tag of the curve."""
 _OF_ATTENTION = [name for name, each in measures.MEASURES.items() if each.has_heads]
 _NUM_LENGTHS = 5
 Values = Sequence[Sequence[float | None]]
-"""A value for each range of each run of a group."""
+"""Value of each run of a group in each range."""
 
 
 def curves_section(groups: Sequence[Group], notes: list[str]) -> Section:
@@ -84,10 +84,10 @@ def read_curves(path: Path) -> dict[str, dict[int, float]]:
     # Imported here because TensorBoard takes long to load.
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    # 0 keeps all points; of the figures and texts, one each is enough.
+    # 0 keeps all points; one figure and one text are enough.
     kinds = {"scalars": 0, "images": 1, "tensors": 1, "histograms": 1, "audio": 1}
     events = EventAccumulator(str(path), size_guidance=kinds)
-    # It warns of points that a resumed run has replaced, which is what the run asked for.
+    # TensorBoard would warn of the points that a resumed run replaced on purpose.
     logging.getLogger("tensorboard").setLevel(logging.ERROR)
     events.Reload()
     axes = {f"{part}/{name}" for part in ("train", "valid") for name in (MINUTES, TARGET_TOKENS)}

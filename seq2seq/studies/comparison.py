@@ -20,13 +20,14 @@ class BaselineComparison:
 
     group: Group
     baseline: Group | None = None
-    """None for the baseline itself and for a group that cannot be compared."""
+    """Group to compare with; None for the baseline itself and for a group that cannot be
+    compared."""
     result: GroupComparison | None = None
-    """None without a baseline."""
+    """Result of the comparison; None without a baseline."""
     reason: str
-    """Why there is no comparison; empty for the baseline itself."""
+    """Reason why there is no comparison; empty for the baseline itself."""
     columns: dict[str, float] = field(default_factory=dict)
-    """More columns of groups.csv: the differences of other measures and of attention."""
+    """Further columns of groups.csv: the differences in other measures and in attention."""
 
     @property
     def is_of_sentences_only(self) -> bool:

@@ -43,7 +43,7 @@ class _Loss(NamedTuple):
     hint: str
     score: Score
     present: Callable[[float], float] = float
-    """Turns the difference of the scores into the number."""
+    """Function that turns the difference of the scores into the number."""
 
 
 _LOSSES = {
@@ -65,7 +65,7 @@ _LOSSES = {
     ),
 }
 COLUMNS = ["group", "intervention", "runs", *(name + end for name in _LOSSES for end in ENDINGS)]
-COLUMNS.remove("changed_words_p")  # no word changes by chance
+COLUMNS.remove("changed_words_p")  # no word changes by chance, so there is no p-value
 COLUMNS.append("p_covers")
 
 Row = dict[str, float | str]
@@ -149,9 +149,9 @@ def share_interval(compared: GroupComparison) -> tuple[float, float]:
     share, (low, high) = compared.effect, compared.interval
     if not 0 < share < 1:
         return share, share
-    half = (high - low) / 2 / (share * (1 - share))  # of the logit, by the delta method
+    half = (high - low) / 2 / (share * (1 - share))  # for the logit, by the delta method
     middle = math.log(share / (1 - share))
-    # The logistic function of the ends; the hyperbolic tangent does not overflow.
+    # The logistic function of both ends, written with tanh, which does not overflow.
     return (1 + math.tanh((middle - half) / 2)) / 2, (1 + math.tanh((middle + half) / 2)) / 2
 
 

@@ -9,7 +9,8 @@ from seq2seq.visualization.page import Cell, Column, MapsOverTime, RunMaps, Sect
 
 MOMENTS = ("aligned_at", "half_bleu_at")
 _MAX_WEIGHTS = 600_000
-"""Weights on the page, which bounds its size; each takes two to three bytes."""
+"""Maximum number of weights on the page, which bounds its size; each weight takes two to three
+bytes."""
 TITLE = "When it learns to look"
 
 
@@ -108,6 +109,6 @@ def maps_over_time(groups: Sequence[Group], notes: list[str]) -> MapsOverTime | 
     step = -(-num_weights // _MAX_WEIGHTS)
     if step > 1:
         notes.append(f"Of the maps, one of {step} validations is shown, to keep the page small.")
-        for each in shown:  # the last one, too
+        for each in shown:  # keeps the last validation
             each["validations"] = each["validations"][(len(each["validations"]) - 1) % step :: step]
     return {"pairs": pairs, "runs": shown}

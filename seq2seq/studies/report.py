@@ -33,12 +33,14 @@ from seq2seq.visualization.page import (
 )
 
 _LOCAL = ("data.cache_dir",)
-"""Keys that describe the machine and not the study."""
+"""Keys that describe the machine, not the study."""
 NUM_SENTENCES = 12
-"""Of all lengths; those with the highest of each other number join them."""
+"""Number of sentences of all lengths; the sentences with the highest value of each other number are
+added."""
 NUM_EXTREME = 4
 _MAX_WEIGHTS = 1_500_000
-"""Weights on the page, which bounds its size; each takes two to four bytes."""
+"""Maximum number of weights on the page, which bounds its size; each weight takes two to four
+bytes."""
 
 
 class Study(NamedTuple):
@@ -46,13 +48,13 @@ class Study(NamedTuple):
 
     runs: Sequence[StudyRun]
     comparisons: Sequence[BaselineComparison]
-    """One for each group."""
+    """Comparison of each group with the baseline."""
     agreement: Divergences
-    """How far the attention of each two runs differs."""
+    """Divergence of the attention of each pair of runs."""
     losses: Sequence[Row]
     """The losses of each group under each intervention."""
     notes: Sequence[str]
-    """Notes about everything that is left out."""
+    """Notes that say what is left out."""
 
     @property
     def groups(self) -> list[Group]:

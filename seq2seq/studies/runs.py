@@ -26,7 +26,7 @@ SEED = "seed"
 _NOT_STUDIED = {
     key for key, field_type in field_types(TrainConfig).items() if Mark.start in field_type.marks
 }
-"""Keys that say where and how a run is started; they do not describe it."""
+"""Keys that say where and how a run is started; they do not describe the run."""
 
 
 class Measure(NamedTuple):
@@ -34,7 +34,7 @@ class Measure(NamedTuple):
 
     title: str
     form: str
-    """Number format."""
+    """Format of the number."""
     path: str
     """Dotted key in results.json; empty: computed from the validations."""
     hint: str = ""
@@ -73,7 +73,7 @@ MEASURES = {
         "first validation with half of the study's best validation BLEU; 0: before the first one",
     ),
 }
-"""Measures by their keys in the tables. Translations are measured on the test set."""
+"""Measures by their keys in the tables; measures of translations refer to the test set."""
 _REQUIRED = ("valid", "test", "parameters", "seconds", "target_tokens_per_second")
 """Keys that every run writes into results.json."""
 
@@ -85,23 +85,23 @@ class StudyRun:
     name: str
     directory: RunDirectory
     failure: str | None = None
-    """Why the run has no results."""
+    """Reason why the run has no results."""
     was_stopped: bool = False
-    """Whether it has no results because it did not come to its end."""
+    """Whether the run has no results because it was stopped before its end."""
     overrides: dict[str, str] = field(default_factory=dict)
-    """Of a sweep's job. Equal values are equal texts, however they were typed."""
+    """Overrides of a sweep's job. Equal values are equal texts, however they were typed."""
     config: dict[str, str] = field(default_factory=dict)
-    """The saved configuration, with dotted keys; the name of a part stands under the part's key."""
+    """Saved configuration, with dotted keys; the key of a part maps to its name."""
     swept: dict[str, str] = field(default_factory=dict)
-    """The value of each key that differs between the runs of the study."""
+    """Value of each key that differs between the runs of the study."""
     measures: dict[str, float] = field(default_factory=dict)
-    """Those of `MEASURES` that the run has."""
+    """Values of the `MEASURES` that the run has."""
     curve: dict[float, float] = field(default_factory=dict)
-    """BLEU of each validation, by its update."""
+    """BLEU of each validation, by the update."""
     statistics: Statistics = field(default_factory=dict)
-    """The statistics of each sentence of the test set."""
+    """Statistics of each sentence in the test set."""
     maps: list[Array] = field(default_factory=list)
-    """The weights (T, S) of the first references, averaged over heads; none without attention."""
+    """Weights (T, S) of the first references, averaged over heads; empty without attention."""
     signature: str = ""
     """sacreBLEU's signature of BLEU."""
     device: str = ""
@@ -110,7 +110,7 @@ class StudyRun:
     is_best_at_end: bool = False
     """Whether the last validation was the best."""
     translations: list[str] = field(default_factory=list)
-    """Of the test set; empty if the run has not kept translations and references."""
+    """Translations of the test set; empty if the run has not kept translations and references."""
     references: list[str] = field(default_factory=list)
 
     @property
@@ -138,7 +138,7 @@ class Group:
     """Runs that agree in every swept key but the seed."""
 
     swept: dict[str, str]
-    """The value of each swept key but the seed."""
+    """Value of each swept key except the seed."""
     runs: list[StudyRun]
     """The runs that have results, by seed."""
     num_failed: int
@@ -178,9 +178,10 @@ class Spread(NamedTuple):
     """A number of several runs."""
 
     mean: float | None
-    """None without runs."""
+    """Mean over the runs; None without runs."""
     deviation: float | None
-    """The standard deviation over the runs; None of fewer than two, or if a value is infinite."""
+    """Standard deviation over the runs; None with fewer than two runs, or if a value is
+    infinite."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
@@ -204,7 +205,7 @@ def read_runs(paths: Sequence[Path]) -> list[StudyRun]:
     if not found:
         raise ValueError(f"{', '.join(map(str, paths))}: no runs; name a sweep or a run directory")
     runs: dict[Path, StudyRun] = {}
-    # A run of which there is a link too counts once, under its own name.
+    # A run with a symbolic link to it counts once, under its own name.
     for path, sweep in sorted(found, key=lambda each: each[0].is_symlink()):
         if (place := path.resolve()) not in runs:
             is_ambiguous = len(paths) > 1 and path != sweep
@@ -327,7 +328,7 @@ def _typed_overrides(lines: Sequence[str]) -> dict[str, str]:
 def _typed(key: str, text: str) -> str:
     try:
         return as_typed(OverridesParser.create().parse_override(f"{key}={text}").value())
-    except HydraException:  # of a damaged file
+    except HydraException:  # the file is damaged
         return text
 
 
@@ -398,7 +399,7 @@ def _find_swept_keys(runs: Sequence[StudyRun]) -> None:
     else:
         keys = list(dict.fromkeys(key for run in known for key in run.overrides))
     for key in keys:
-        # The configuration first: it has 0.0 where 0 was typed.
+        # The configuration comes first, because it has 0.0 where 0 was typed.
         values = [run.config.get(key, run.overrides.get(key, "")) for run in runs]
         of_known = {value for run, value in zip(runs, values, strict=True) if run in known}
         if len(of_known) > 1:

@@ -72,7 +72,7 @@ def write_tables(
     warnings = [f"warning: {text}" for text in describe_repeated_seeds(groups)]
     if interventions:
         _write_csv(directory / LOSSES, COLUMNS, study.losses)
-    elif (directory / LOSSES).exists():  # of other tables than these
+    elif (directory / LOSSES).exists():  # left from other tables
         (directory / LOSSES).unlink()
         warnings.append(f"warning: removed the old {LOSSES}; interventions=... writes a new one")
     page = study_page(study, name=directory.resolve().name)

@@ -67,7 +67,7 @@ def column(measure: str) -> Column:
 def spread(group: Group, measure: str) -> Cell:
     """Return the mean of a measure, with its standard deviation over the runs."""
     found = group.spread(measure)
-    if measure == "parameters":  # they do not depend on the seed
+    if measure == "parameters":  # the number of parameters does not depend on the seed
         found = found._replace(deviation=None)
     return number_cell(found, MEASURES[measure].form)
 
