@@ -21,12 +21,12 @@ class RunResults(NamedTuple):
     split: str
     """`test`, or `valid` if the run has no test set."""
     scores: dict[str, float | str]
-    """Scores on this set, and their signature."""
+    """Scores on this set, and the signature of the scores."""
     examples: list[tuple[str, ...]]
-    """Source, translation and reference of some sentences."""
+    """Sources, translations and references of some sentences."""
     epochs: float
     target_tokens: int
-    """Trained on, counting repetitions."""
+    """Number of target tokens in training, counting repetitions."""
 
 
 def read_results(checkpoint: Path) -> RunResults | None:
@@ -90,7 +90,7 @@ def _result_texts(checkpoint: Checkpoint, results: RunResults | None) -> dict[st
     index += [f"      {key}: {_quoted(data.name)}" for key in ("name", "type")]
     index += [f"      split: {results.split}", "    metrics:"]
     rows = []
-    # A run that was trained before a measure was added does not have it.
+    # A run from before a measure was added does not have the measure.
     for each in (MEASURES[name] for name in OF_TEXT if name in scores):
         value = f"{scores[each.name]:{each.form}}"
         rows.append((each.title, value))

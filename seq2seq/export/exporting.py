@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 Values = NDArray[np.floating]
 NUM_CHECKED, LONGEST = 100, 30
-"""Number of sources of the check, and of tokens in the longest source and in each target."""
+"""Number of sources in the check, and number of tokens in the longest source and in each target."""
 _TOLERANCE, _MARGIN = 1e-6, 30
 """The mean error of the graphs is at most `_TOLERANCE + _MARGIN *` the mean error of fp32."""
 _PACKAGES = ("torch", "onnx", "onnxscript", "onnxruntime")
@@ -168,7 +168,7 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
     if precision is ExportPrecision.int8:
         quantize_graphs(folder)
         write_runtime(folder, runtime)
-        OnnxTranslator.load(folder)  # it tries the graphs
+        OnnxTranslator.load(folder)  # loading runs the graphs once
         logger.info("precision=int8: the other sentences of a batch may change a translation")
 
 

@@ -14,12 +14,13 @@ from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
 RUNTIME = "runtime.json"
 CARD = "README.md"
 CHECKPOINT = "best.pt"
-"""The weights in fp32 and all settings, for `Translator`, which finds this name in a directory."""
+"""File of the weights in fp32 and all settings, for `Translator`, which finds this name in a
+directory."""
 ENCODER, STEP = "encoder.onnx", "step.onnx"
 SOURCE, TARGET = "source.spm", "target.spm"
 FORMAT = 2
 _READ = (ENCODER, STEP, SOURCE, TARGET)
-"""The files that `OnnxTranslator` reads; runtime.json has their hashes."""
+"""Files that `OnnxTranslator` reads; runtime.json has their hashes."""
 _SEARCHES = {each().name: each for each in (GreedyConfig, BeamConfig)}
 _LACKING = ("min_length", "min_length_ratio", "no_repeat_ngram", "coverage_penalty")
 """Options of a search that an exported model does not have."""
@@ -30,7 +31,8 @@ class ExportPrecision(Enum):
 
     fp32 = "fp32"
     int8 = "int8"
-    """Smaller and faster; the other sentences of a batch may change a translation."""
+    """8-bit weights: smaller and faster, but the other sentences of a batch may change a
+    translation."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -48,12 +50,12 @@ class Runtime(Config, section=RUNTIME):
     num_heads: Annotated[int, Range(0)]
     """Number of attention heads."""
     states: Annotated[list[str], Texts()]
-    """Names of the state's tensors: outputs of the encoder, and inputs of the step, whose outputs
-    have `new_` before them."""
+    """Names of the tensors of the state: outputs of the encoder, and inputs of the step; the
+    outputs of the step add the prefix `new_`."""
     decoding: GreedyConfig | BeamConfig
-    """The default search."""
+    """Settings of the default search."""
     tags: Annotated[list[str], Texts()]
-    """Symbols of which each source of the training text began with one."""
+    """Symbols, one of which begins each source in the training text."""
     packages: Annotated[dict[str, str], Texts()]
     """Versions of the packages that wrote the graphs."""
     files: Annotated[dict[str, str], Texts()]
@@ -94,7 +96,7 @@ def read_runtime(folder: Path) -> Runtime:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         is_missing = isinstance(error, KeyError)
         reason = f"{RUNTIME} has no valid {error}" if is_missing else f"{error}"
-        # It may quote the whole file.
+        # The error may quote the whole file.
         raise ValueError(f"{folder}: {reason[:300]}; export the model again") from error
     return runtime
 

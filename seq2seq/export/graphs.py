@@ -200,7 +200,8 @@ def write_graphs(model: Seq2Seq, folder: Path) -> list[str]:
             model.decoder.output = model.decoder.output.copied()  # int8 needs a constant weight
         model.encoder.gru = OnnxGRU(model.encoder.gru)  # type: ignore[assignment]
         names = [f"state_{index}" for index in range(len(example.states))]
-        # An axis that is longer for a longer source has its length, one that grows by a step T.
+        # An axis that is longer for a longer source is named S; an axis that grows in each step is
+        # named T.
         axes = {
             name: ["R", *map(_axis, *(each.shape[1:] for each in states))]
             for name, *states in zip(
@@ -254,7 +255,7 @@ class _Example(NamedTuple):
         memory, state = model.encode(source_ids, source_mask)
         state = state.select(torch.arange(_SENTENCES).repeat_interleave(_WIDTH))
         later = state
-        for _ in range(3):  # a size of 1 would be taken for a constant
+        for _ in range(3):  # torch.export would take a size of 1 for a constant
             previous_ids = torch.full((_SENTENCES * _WIDTH,), BOS)
             later = model.decoder.step(later, previous_ids, memory).state
         return cls(source_ids, memory, state, _tensors(state), _tensors(later))
@@ -346,7 +347,7 @@ _OPERATIONS: dict[Callable[..., object], Callable[..., object]] = {
     torch.ops.aten._cdist_forward.default: _distances,
     torch.ops.aten.lerp.Tensor: _between,
 }
-"""Operations of torch that the exporter lacks or writes less well."""
+"""Replacements for operations of torch that the exporter lacks or exports less well."""
 
 
 def quantize_graphs(folder: Path) -> None:

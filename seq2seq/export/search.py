@@ -28,8 +28,8 @@ Arrays = list[NDArray[np.generic]]
 class Step(NamedTuple):
     """The W best extensions of each sentence."""
 
-    totals: Floats  # (B, W) log-probabilities, the best first
-    indices: Integers  # (B, W) in the K * V extensions of a sentence
+    totals: Floats  # (B, W) log-probabilities, best first
+    indices: Integers  # (B, W) indices into the K * V extensions of a sentence
     weights: Floats  # (R, N, S)
     states: list[Floats]  # (R, ...)
 
@@ -140,7 +140,7 @@ def search(
         if not goes_on.all():
             live_scores = np.where(totals > -np.inf, scores, -np.inf)
             for index in np.flatnonzero(~goes_on):
-                # Live hypotheses come last, even with higher scores.
+                # Live hypotheses come last, even if their scores are higher.
                 order = np.argsort(-live_scores[index], kind="stable")
                 found = [*zip(best_cells[index], best_scores[index], strict=True)]
                 found += zip(cells[index, order], live_scores[index, order], strict=True)

@@ -68,7 +68,7 @@ class OnnxTranslator:
             translator(["a"], BeamConfig(max_length_ratio=0.0, max_length_offset=2))
         except ModuleNotFoundError:
             raise
-        # onnxruntime and sentencepiece have errors of their own, with several lines.
+        # onnxruntime and sentencepiece raise their own errors, which have several lines.
         except Exception as error:
             [reason, *_] = str(error).splitlines() or [type(error).__name__]
             raise ValueError(
@@ -103,7 +103,7 @@ class OnnxTranslator:
         empty = [Hypothesis([], 0.0, 0.0, True, weights, [0.0])]
 
         def translate_batch(batch: list[EncodedLine]) -> list[Translation]:
-            if not batch[0].ids:  # then no line of the batch has a token
+            if not batch[0].ids:  # no line of the batch has a token
                 return [make(line, empty) for line in batch]
             found = search(self.graphs, [line.ids for line in batch], decoding)
             return list(map(make, batch, found))

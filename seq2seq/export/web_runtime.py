@@ -25,7 +25,7 @@ class WebRuntime(NamedTuple):
     """The files of onnxruntime-web that a page contains."""
 
     script: str
-    """A module that sets `globalThis.ort`."""
+    """JavaScript module that sets `globalThis.ort`."""
     wasm: bytes
 
 
@@ -88,7 +88,7 @@ def _as_global(module: str) -> str:
     return _MAP.sub("", script)
 
 
-if __name__ == "__main__":  # the tests and the documentation use the package if it is there
+if __name__ == "__main__":  # the tests and the documentation use the package if it is installed
     try:
         load_web_runtime(Path(sys.argv[1]))
     except (OSError, ValueError) as error:

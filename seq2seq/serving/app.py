@@ -38,13 +38,14 @@ from seq2seq.serving.page import PAGE_HEADERS, make_page
 from seq2seq.serving.texts import Split, SplitHtml, SplitText, split_text
 
 _MOST_WEIGHTS = 250_000
-"""Attention weights of an answer; more would hold up the other requests."""
+"""Maximum number of attention weights in an answer; more would delay the other requests."""
 _SHARES = 4
-"""Requests that may fill the queue together, so that one request cannot."""
+"""Number of the largest requests that the queue has room for, so that one request cannot fill
+it."""
 _RETRY = {"Retry-After": "1"}
-"""Header of an answer after which the same request may succeed."""
+"""Header of an answer to a request that may succeed if it is sent again."""
 Read = Callable[[str, Split], SplitText | SplitHtml]
-"""Splits a text into sentences."""
+"""Function that splits a text into sentences."""
 
 
 class Translated(NamedTuple):
@@ -53,7 +54,7 @@ class Translated(NamedTuple):
     pair: Pair
     texts: Sequence[SplitText | SplitHtml]
     translations: list[list[Translation]]
-    """For each text, the translations of its sentences."""
+    """Translations of the sentences of each text."""
 
     def joined(self, rank: int) -> list[str]:
         """Return each text with the translations of a rank, 0 the best, or the last before it."""
@@ -88,7 +89,7 @@ class Service:
         app = FastAPI(
             title="Translation service",
             version="1",
-            docs_url=None,  # these pages would ask other hosts
+            docs_url=None,  # these pages would load files from other hosts
             redoc_url=None,
             responses={"default": {"description": "An error", "model": Error}},
             exception_handlers={
@@ -220,7 +221,7 @@ class Service:
         """Refuse a request without a valid key, if the service has keys."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         key = (token if scheme.lower() == "bearer" else fields.api_key).encode()
-        # All keys are compared, so that the time does not tell how many were.
+        # All keys are compared, so that the time does not reveal which key matched.
         if self._api_keys and not sum(hmac.compare_digest(key, each) for each in self._api_keys):
             raise HTTPException(403, "the API key is missing or wrong")
 
@@ -271,7 +272,7 @@ class Service:
     def _pair(self, fields: Fields) -> Pair:
         """Return the language pair of a request."""
         pairs, source = self.models.pairs, fields.source
-        # auto is not detected: it stands for the only source of a target.
+        # "auto" does not detect the language; it stands for the only source language of the target.
         found = [pair for pair in pairs if pair[1] == fields.target and source in (pair[0], "auto")]
         if len(found) != 1:
             problem = "name the source" if found else "source and target are not supported"

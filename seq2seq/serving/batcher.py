@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 Translate = Callable[[list[str], DecodingConfig], Sequence[_Result]]
-"""Translates lines together; `Translator` is one."""
+"""Function that translates lines together, such as a `Translator`."""
 
 
 class QueueFullError(Exception):
@@ -149,7 +149,7 @@ class Batcher(Generic[_Result]):
             if not self.is_working:
                 raise ClosedError("the batcher is closed")
             if self._num_waiting + len(lines) > self.max_waiting:
-                self._drop_done()  # otherwise they keep their places to the end of the batch
+                self._drop_done()  # otherwise they would count until the batch ends
             if self._num_waiting + len(lines) > self.max_waiting:
                 raise QueueFullError(f"lines that wait: {self._num_waiting}")
             translate = translate or self._translate
@@ -172,7 +172,7 @@ class Batcher(Generic[_Result]):
     def _work(self) -> None:
         while (batch := self._next_batch()) is not None:
             if not batch:
-                continue  # all were cancelled or overdue
+                continue  # all requests were cancelled or overdue
             begin = time.monotonic()
             try:
                 self._translate_rows(batch)
@@ -182,7 +182,7 @@ class Batcher(Generic[_Result]):
             end = time.monotonic()
             try:
                 self._on_batch(len(batch), end - begin)
-            except Exception:  # it must not end the thread, without which nothing is translated
+            except Exception:  # the thread must survive, or nothing is translated
                 logger.exception("a batch was translated, but its report failed")
             num_answered = len({id(request) for request, _ in batch if request.future.done()})
             with self._changed:
@@ -217,14 +217,14 @@ class Batcher(Generic[_Result]):
                 batch.append((request, request.num_taken))
                 request.num_taken += 1
         self._num_waiting -= size
-        self._requests.rotate(-1)  # other configurations have their turn too
+        self._requests.rotate(-1)  # requests with other configurations get their turn
         self._requests = deque(each for each in self._requests if each.num_taken < len(each.lines))
         return batch
 
     def _drop_unwanted(self) -> None:
         """Forget the requests that were cancelled or have waited too long."""
         now = time.monotonic()
-        # Not the deque: what is called when a future fails may submit again.
+        # A copy, because a callback of a failing future may submit another request.
         for request in list(self._requests):
             if request.deadline <= now and not request.future.done():
                 _fail(request, DeadlineError("the request waited too long"))
@@ -239,7 +239,7 @@ class Batcher(Generic[_Result]):
         request = batch[0][0]
         lines = [request.lines[index] for request, index in batch]
         found = request.translate(lines, request.decoding)
-        self._num_expected = self._num_waiting  # before the clients ask again
+        self._num_expected = self._num_waiting  # before the clients send new requests
         for (request, index), result in zip(batch, list(found), strict=True):
             request.results[index] = result
         for request in {id(request): request for request, _ in batch}.values():

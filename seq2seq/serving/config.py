@@ -13,9 +13,9 @@ class Engine(Enum):
     """The library that computes the model."""
 
     torch = "torch"
-    """Checkpoints of train.py."""
+    """PyTorch, for checkpoints of train.py."""
     onnx = "onnx"
-    """Folders of seq2seq-export."""
+    """onnxruntime, for folders that seq2seq-export wrote."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -23,43 +23,47 @@ class ServeConfig(Config):
     """The configuration of seq2seq-serve."""
 
     checkpoint: FilePaths
-    """A checkpoint file, a run's directory or an exported folder for each language pair."""
+    """Checkpoint file, run directory or exported folder, one for each language pair."""
     plugins: list[str]
     """Python files that register the attention types in use."""
     engine: Engine
     host: Name
-    """Address to listen on; 0.0.0.0 accepts requests of other machines."""
+    """Address to listen on; 0.0.0.0 accepts requests from other machines."""
     port: Annotated[int, Range(0, 65_535)]
-    """0: any free port, which the log names."""
+    """Port to listen on; 0: any free port, which the log names."""
     device: Device
-    """Device that translates; auto: CUDA if there is one."""
+    """Device to translate on; auto: CUDA if available."""
     precision: Precision
     threads: Threads | None
-    """CPU threads; None: as many as torch chooses, or one of onnxruntime."""
+    """Number of CPU threads; None: torch's default, or one thread of onnxruntime."""
     batch_size: Count
-    """Most sentences translated together."""
+    """Maximum number of sentences translated together."""
     split_length: Count
-    """Most tokens of a line that is not split into sentences; 1 splits every line."""
+    """Maximum number of tokens in a line that is not split into sentences; 1 splits every line."""
     max_waiting: Count
-    """Most sentences that wait, a quarter of them of one request; more are answered by 503."""
+    """Maximum number of waiting sentences, a quarter of them from one request; beyond that, the
+    answer is 503."""
     timeout: Positive
-    """Seconds in which a request is answered; later the answer is 504."""
+    """Maximum seconds to answer a request; after that, the answer is 504."""
     max_characters: Count
-    """Most characters of a request."""
+    """Maximum number of characters in a request."""
     max_sentence: Count
-    """Most characters of a sentence; time grows with the square of its length."""
+    """Maximum number of characters in a sentence; time grows with the square of its length."""
     max_texts: Count
-    """Most texts of a request."""
+    """Maximum number of texts in a request."""
     max_body: Count
-    """Most bytes of a request's body."""
+    """Maximum number of bytes in the body of a request."""
     max_beam: Annotated[int, Range(1, 100)]
-    """Largest beam, and most translations of a sentence, that a request may ask for."""
+    """Maximum beam size, and maximum number of translations per sentence, that a request may ask
+    for."""
     api_keys: FilePath | None
-    """A file with a key on each line, of which requests must have one; None: no key is needed."""
+    """File of API keys, one on each line; a request must send one of them. None: no key is
+    needed."""
     cors: list[str]
-    """Origins of other sites whose pages may use the service, such as https://example.org; or *."""
+    """Origins of other sites whose pages may use the service, such as https://example.org; *: all
+    sites."""
     access_log: bool
-    """Log a line for each request."""
+    """Whether to log a line for each request."""
     decoding: DecodingConfig
 
     def __post_init__(self) -> None:

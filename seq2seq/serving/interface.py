@@ -192,7 +192,7 @@ async def _content(request: Request, most_bytes: int) -> bytes:
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
-        check_limit(len(content), most_bytes, "bytes")  # the server drops the rest
+        check_limit(len(content), most_bytes, "bytes")  # the server discards the rest
     return bytes(content)
 
 

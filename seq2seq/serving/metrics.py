@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 _SECONDS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 _SHOWN = 100
-"""Characters of a path in the log."""
+"""Maximum number of characters of a path in the log."""
 
 
 class Metrics:
@@ -89,7 +89,7 @@ class Observed:
             await send(message)
 
         metrics = self._metrics
-        # FastAPI routes no HEAD; the server drops the body.
+        # FastAPI does not route HEAD; the server drops the body of the answer.
         routed = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         with metrics.in_progress.track_inprogress():
             try:

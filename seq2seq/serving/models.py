@@ -27,7 +27,7 @@ class LoadedModel(NamedTuple):
     pair: Pair
     translate: Translate[Translation]
     split: Split
-    """Returns the sentences of a line, as the model needs them."""
+    """Function that returns the sentences of a line, as the model needs them."""
 
 
 Load = Callable[[str], LoadedModel]
@@ -106,7 +106,7 @@ class Models:
                         f"the models now translate {_listed(loaded)}, but the service started with "
                         f"{_listed(self._models)}; restart it"
                     )
-            except BaseException as error:  # libraries raise classes of their own
+            except BaseException as error:  # libraries raise their own types
                 reason = describe_error(error)
                 logger.error("the models were not reloaded, the old ones stay in use: %s", reason)
                 self._metrics.reloads.labels("failure").inc()
@@ -129,7 +129,7 @@ class Models:
                     f"checkpoint={path} translates {_listed([model.pair])}, as another one does; "
                     "give one model for each pair"
                 )
-            model.translate(["a"], self._config.decoding)  # the first call is slow, or fails
+            model.translate(["a"], self._config.decoding)  # the first call is slow or may fail
             loaded[model.pair] = model
         return loaded
 

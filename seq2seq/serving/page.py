@@ -5,7 +5,7 @@ from pathlib import Path
 from seq2seq.visualization.page import render_page
 
 PAGE_HEADERS = {
-    "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself says the rest
+    "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself sets the other rules
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",

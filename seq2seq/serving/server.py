@@ -20,9 +20,9 @@ logger = logging.getLogger(__name__)
 _HEAD_SECONDS = 10.0
 """Seconds within which the headers of a request must arrive."""
 _IDLE_SECONDS = 60
-"""Time after which a connection without requests is closed."""
+"""Seconds after which a connection without requests is closed."""
 _LAST_SECONDS = 1.0
-"""Time that a client whose request is on its way has for it when the server ends."""
+"""Seconds that a client has left to finish sending a request when the server ends."""
 
 
 class Connection(H11Protocol):
@@ -85,7 +85,7 @@ def make_server(service: Service, config: ServeConfig) -> Server:
             loop="asyncio",
             lifespan="on",
             log_config=None,
-            # It would warn about each request that is not HTTP or asks for a WebSocket.
+            # uvicorn would warn about each request that is not HTTP or asks for a WebSocket.
             log_level="error",
             access_log=False,
             proxy_headers=False,
@@ -99,7 +99,7 @@ def make_server(service: Service, config: ServeConfig) -> Server:
 def serve_until_stopped(service: Service, config: ServeConfig, bound: socket.socket) -> None:
     """Answer requests until SIGTERM or Ctrl-C; SIGHUP reloads the models."""
     server = make_server(service, config)
-    # uvicorn raises the signal again at its end, which must not kill this process.
+    # uvicorn raises the signal again when it ends; the signal must not kill this process.
     signal.signal(signal.SIGTERM, server.handle_exit)
     if sys.platform != "win32":
         signal.signal(
@@ -127,7 +127,8 @@ def bind(host: str, port: int) -> socket.socket:
             "address, or port=0 for a free port"
         ) from error
     # With Nagle's algorithm, the body of an answer would wait 40 ms for an acknowledgement. asyncio
-    # turns it off only for sockets that name TCP as their protocol; connections inherit this.
+    # turns the algorithm off only for sockets that name TCP as their protocol; connections inherit
+    # this.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
     return bound
 

@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 _LINE_END = re.compile(r"(\r\n|\n|\r)")
 _HTML_SPACE = re.compile(r"[ \t\n\f\r]+")
 _CODE = frozenset({"code", "kbd", "pre", "samp", "textarea", "var"})
-"""Elements whose text is no sentence."""
+"""Elements whose text is not a sentence."""
 
 Split = Callable[[str], Sequence[str]]
-"""Returns the sentences of a line."""
+"""Function that returns the sentences of a line."""
 
 
 class SplitText(NamedTuple):
     """A text as sentences, in lines whose ends it keeps."""
 
     lines: list[Sequence[str]]
-    """The sentences of each line; none for a blank line."""
+    """Sentences of each line; empty for a blank line."""
     ends: list[str]
-    """The end of each line, "" for the last."""
+    """Line break after each line, "" for the last line."""
 
     @property
     def sentences(self) -> list[str]:
@@ -76,8 +76,8 @@ class SplitHtml:
     def __init__(self, text: str, split: Split) -> None:
         import bs4  # takes 0.15 s, which is wasted if no client sends HTML
 
-        # Behind the last ">" is text only. The parser would search it for the end of each tag, in
-        # quadratic time, and lose an "&" near the end.
+        # After the last ">" there is only text. The parser would search it for the end of each tag,
+        # in quadratic time, and lose an "&" near the end.
         tags, end, rest = text.rpartition(">")
         markup = tags + end + html.escape(html.unescape(rest), quote=False)
         with warnings.catch_warnings():
@@ -91,7 +91,7 @@ class SplitHtml:
         self.sentences: list[str] = []
         self._texts: list[tuple[NavigableString, str, int, str]] = []
         stays = {id(self._soup): False}
-        for node in self._soup.descendants:  # each one after its parent
+        for node in self._soup.descendants:  # each node comes after its parent
             inherited = stays[id(node.parent)]
             if isinstance(node, bs4.Tag):
                 stays[id(node)] = inherited or node.name in _CODE or node.get("translate") == "no"
