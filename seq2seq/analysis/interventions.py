@@ -346,7 +346,7 @@ class ChangedAttention(Attention):
 
 
 class Intervened(NamedTuple):
-    """What a model does with other attention weights, and what it loses by them."""
+    """The results of a model with other attention weights, and its losses."""
 
     translations: list[Translation]
     """Translations of the sources by the model's own search; empty if the weights belong to the

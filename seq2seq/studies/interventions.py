@@ -1,4 +1,4 @@
-"""What the models of a study lose with other attention weights, tested over seeds and sentences."""
+"""Losses of a study's models with other attention weights, tested over seeds and sentences."""
 
 import math
 from collections.abc import Callable, Sequence

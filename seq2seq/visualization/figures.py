@@ -12,7 +12,7 @@ COLORS = (
     *("#1f6fd6", "#d1570a", "#12804a", "#c9372c", "#8a52d1"),
     *("#8a6100", "#0f7f8c", "#c2307c", "#65738a", "#5f7a00"),
 )
-"""Each has a contrast of at least 3 to 1 with the background of light and dark pages."""
+"""Colors of the groups, with a contrast of at least 3 to 1 on light and dark pages."""
 SHAPES = (
     ("circle", "\u25cf"),
     ("square", "\u25a0"),
@@ -26,9 +26,10 @@ SHAPES = (
     ("star", "\u2605"),
     ("hexagon", "\u2b22"),
 )
-"""Plotly's names, and characters that look the same; 110 groups differ in colour or shape."""
+"""Plotly's names of the shapes, and characters that look the same; 110 groups differ in color or
+shape."""
 DASHES = ("solid", "dash", "dot")
-"""Dashes for further groups, if there are more groups than colours."""
+"""Dashes for further groups, if there are more groups than colors."""
 _NO_COLOR = "rgba(0,0,0,0)"
 _CONFIG = {
     "displaylogo": False,
@@ -44,7 +45,7 @@ class Series(NamedTuple):
     """The points of one group in a chart."""
 
     group: int
-    """Index of the group, which chooses colour and shape."""
+    """Index of the group, which chooses color and shape."""
     name: str
     x: Mapping[str, Sequence[float | str]]
     """Positions of the points on each axis that a reader may choose, by the label of the axis."""
@@ -55,7 +56,7 @@ class Series(NamedTuple):
     deviations: Sequence[float] = ()
     """Length of the error bars of each point; empty: no bars."""
     hints: Sequence[str] = ()
-    """A text for each point, shown beside its values."""
+    """Text for each point, shown beside its values."""
 
 
 class Chart(TypedDict):
@@ -63,9 +64,9 @@ class Chart(TypedDict):
 
     title: str
     figure: Mapping[str, object]
-    """The argument of `Plotly.newPlot`."""
+    """Argument of `Plotly.newPlot`."""
     axes: Mapping[str, Sequence[object]]
-    """The arguments of `Plotly.update` when the axis with this label is chosen."""
+    """Arguments of `Plotly.update` when the axis with this label is chosen."""
 
 
 def draw_chart(title: str, y_label: str, kind: Kind, series: Sequence[Series]) -> Chart:
@@ -82,7 +83,7 @@ def draw_chart(title: str, y_label: str, kind: Kind, series: Sequence[Series]) -
     from plotly.graph_objects import Figure
 
     axes = list(series[0].x)
-    # A box shared by all groups shows one position, but their positions may differ.
+    # A box for all groups would show one position, but the groups' positions may differ.
     is_shared = {axis: axis == axes[0] and kind != "points" for axis in axes}
     modes = {axis: "x unified" if is_shared[axis] else "closest" for axis in axes}
     traces = {}
@@ -141,7 +142,7 @@ def _traces(series: Series, axis: str, kind: Kind, place: str) -> list["Scatter"
         },
         meta=series.group,
         mode="markers" if kind == "points" else "lines+markers",
-        name=escape(series.name),  # Plotly reads some HTML
+        name=escape(series.name),  # Plotly interprets some HTML
         text=list(map(escape, series.hints)),
     )
     if not series.high:

@@ -20,7 +20,7 @@ FULL = 1000
 """A weight of 1 on the page; weights are rounded to thousandths."""
 _HERE = Path(__file__).parent
 _SENTENCES = "\0"
-"""Marks the place of the sentences in the page."""
+"""Placeholder of the sentences in the page."""
 
 
 def render_page(template: Path, values: Mapping[str, object]) -> str:
@@ -71,7 +71,8 @@ class ShownAttention(TypedDict):
     source_tokens: Sequence[str]
     target_tokens: Sequence[str]
     weights: Sequence[Sequence[Sequence[int]]]
-    """Weights as parts of `FULL`: [head][target token][source token]; empty without attention."""
+    """Weights as fractions of `FULL`: [head][target token][source token]; empty without
+    attention."""
 
 
 def shown_attention(
@@ -171,7 +172,7 @@ class Column(NamedTuple):
     label: str
     is_numeric: bool = True
     hint: str = ""
-    """Meaning of the numbers, shown to a pointer that rests on the label."""
+    """Meaning of the numbers, shown when the pointer rests on the label."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -216,7 +217,7 @@ class ShownSentence(TypedDict):
     reference: str
     translations: Sequence[ShownTranslation]
     numbers: Mapping[str, float]
-    """What the sentences can be ordered by: the first rises, the others fall."""
+    """Numbers that can order the sentences: the first ascending, all others descending."""
 
 
 class ShownValidation(TypedDict):
@@ -224,7 +225,7 @@ class ShownValidation(TypedDict):
 
     update: int
     scores: str
-    """The scores in words."""
+    """Scores as text."""
     maps: Sequence[Sequence[Sequence[int]]]
     """Weights in percent: [pair][target token][source token]; a map that is too large is empty."""
 

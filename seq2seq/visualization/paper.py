@@ -18,7 +18,7 @@ from seq2seq.visualization.plots import choose_fonts
 COLUMN_WIDTH, HEIGHT = 3.3, 2.6
 """Size of a figure in inches."""
 MARKERS, DASHES = "osDPX^v<>*h", ("-", "--", ":", "-.")
-"""Groups differ in both, and in lightness, so that figures can be read in greyscale."""
+"""Groups differ in marker, dash and lightness, so that figures can be read in grayscale."""
 _STYLE = {
     "font.size": 8,
     "legend.fontsize": 7,
@@ -26,8 +26,8 @@ _STYLE = {
     "legend.labelspacing": 0.2,
     "lines.linewidth": 1,
     "lines.markersize": 3.5,
-    "pdf.fonttype": 42,  # publishers refuse type 3
-    "svg.hashsalt": "seq2seq",  # a figure that is drawn again is the same file
+    "pdf.fonttype": 42,  # publishers refuse fonts of type 3
+    "svg.hashsalt": "seq2seq",  # drawing a figure again gives the same file
     "text.parse_math": False,
 }
 
@@ -67,7 +67,7 @@ def table_text(table: Table, layout: str, escape: Callable[[str], str] = str) ->
 
 def latex_table(table: Table) -> str:
     """Return the `tabular` of a table, after its caption in a comment."""
-    rows = table_text(table, "latex_booktabs")  # it escapes, too
+    rows = table_text(table, "latex_booktabs")  # it also escapes the text
     with_minus = re.sub(r"(?<= )-(?=\d)", "$-$", rows)
     return f"% {table.caption}\n{with_minus}\n"
 
@@ -83,7 +83,7 @@ def markdown_table(table: Table) -> str:
 
 def save_figure(chart: Chart, file: BinaryIO, ending: str) -> None:
     """Draw a chart without its title, in the width of a column."""
-    # Both take long to load.
+    # Both modules take long to load.
     from matplotlib import colormaps, style
     from matplotlib.figure import Figure
     from plotly.graph_objects import Figure as PlotlyFigure
@@ -100,7 +100,7 @@ def save_figure(chart: Chart, file: BinaryIO, ending: str) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         for trace, name in zip(drawn.data, names, strict=True):
             color = colormaps["viridis"](0.85 * trace.meta / max(last, 1))
-            if trace.fill:  # the band of a line
+            if trace.fill:  # the band around a line
                 axes.fill(trace.x, trace.y, color=color, alpha=0.15, linewidth=0)
                 continue
             is_line = "lines" in trace.mode
@@ -130,4 +130,4 @@ _FILES: dict[PaperFormat, tuple[Callable[[Table], str], str, str]] = {
     PaperFormat.latex: (latex_table, "tex", "pdf"),
     PaperFormat.markdown: (markdown_table, "md", "svg"),
 }
-"""How a table is rendered, and the endings of the files of tables and figures."""
+"""Function that renders a table, and the file extensions of tables and figures."""

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Inches, unless noted otherwise.
+# Sizes are in inches, unless noted otherwise.
 CELL = 0.24
 FONT_SIZE = 9.0
-"""Points."""
+"""Size of text in points."""
 NARROW_LETTER, WIDE_LETTER = 0.65 * FONT_SIZE / 72, 1.05 * FONT_SIZE / 72
 GAP = 0.12
 CAPTION = 0.3
@@ -30,15 +30,15 @@ HEAD_WIDTH = 2.4
 """Width of a panel of bars."""
 TITLES_AND_AXIS = 1.0
 MAX_SIDE = 60.0
-"""Larger figures are scaled down to this side."""
+"""Maximum side length; larger figures are scaled down to it."""
 
 GRID = "#dddddd"
 MAX_LABEL = 20
-"""Characters of a token label; longer ones end with an ellipsis."""
+"""Maximum number of characters in a token label; longer labels end with an ellipsis."""
 MAX_LABELS = 150
-"""Most labels on an axis; beyond that, every nth token is labelled."""
+"""Maximum number of labels on an axis; beyond that, every nth token is labeled."""
 MAX_COLUMNS = 4
-"""Panels in a row."""
+"""Maximum number of panels in a row."""
 
 
 def attention_figure(
@@ -80,7 +80,7 @@ def attention_figure(
     columns = min(num_heads, MAX_COLUMNS)
     rows = math.ceil(num_heads / columns)
     # Cells are square, and each panel has room for its longest labels. The sizes are known, and a
-    # layout engine takes many times as long.
+    # layout engine would take many times as long.
     left, top = _longest(target) + GAP, _longest(source) + GAP
     bottom = CAPTION if num_heads > 1 else GAP
     cells_width, cells_height = CELL * num_columns, CELL * num_rows
@@ -201,7 +201,7 @@ def _label_tokens(axes: "Axes", source: list[str], target: list[str]) -> None:
 logger = logging.getLogger(__name__)
 
 MISSING = "\u25a1"
-"""Shown for a character that no installed font has."""
+"""Replacement for a character that no installed font has."""
 OWN_FONT = "DejaVu Sans"
 """The font that comes with matplotlib."""
 FALLBACK_FONTS = (
@@ -220,7 +220,7 @@ FALLBACK_FONTS = (
 )
 """Fonts that are used, if installed, for characters that the fonts before them lack."""
 _NAMED = 8
-"""Most characters that the warning names."""
+"""Maximum number of characters that the warning names."""
 
 _has_warned = False
 """Whether this process has warned of missing characters."""
@@ -303,6 +303,6 @@ def _add_new_fonts() -> None:
 
     known = {Path(entry.fname) for entry in font_manager.fontManager.ttflist}
     for path in sorted(set(map(Path, font_manager.findSystemFonts())) - known):
-        with contextlib.suppress(OSError, RuntimeError):  # not a font that matplotlib reads
+        with contextlib.suppress(OSError, RuntimeError):  # matplotlib cannot read this font
             font_manager.fontManager.addfont(path)
     _characters.cache_clear()
