@@ -114,7 +114,7 @@ class TranslateConfig(Config):
     gold: Annotated[FilePath | None, Use.read, Use.whole_text, Use.attention]
     """File of gold links in Pharaoh format, to compare with the links of the reference."""
     gold_base: Annotated[int, Range(0, 1)]
-    """Number of the first word in gold: 0 or 1."""
+    """Whether the gold file counts words from 0 or from 1."""
     shard: str | None
     """Part of a large input to translate: 3/16 is the third of 16 equal parts of the lines."""
     resume: Annotated[bool, Use.free]

@@ -71,7 +71,7 @@ class Difference(NamedTuple):
     first: object
     second: object
     marks: frozenset[Mark]
-    """Meaning of a change of the value."""
+    """Marks that say what a change of the value means."""
 
     def __str__(self) -> str:
         return f"{self.key} ({as_yaml(self.first)} -> {as_yaml(self.second)})"

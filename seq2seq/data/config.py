@@ -55,9 +55,9 @@ class DataConfig(Config, section="data", marks=(Mark.named,)):
     name: Name
     """Kind of corpus: "files", "grammar" or "multi30k"."""
     source: Name
-    """Language code of the source; data=files takes it from the endings of the files."""
+    """Language code of the source; data=files takes it from the file extensions."""
     target: Annotated[Name, Mark.named, Mark.scores]
-    """Language code of the target; data=files takes it from the endings of the files."""
+    """Language code of the target; data=files takes it from the file extensions."""
     cache_dir: Annotated[FilePath, Mark.free, Mark.machine]
     """Directory that caches tokenizers and token ids."""
     # A resumed run compares the keys that refer to the next five values.

@@ -19,7 +19,7 @@ _BLOCK = 1 << 18
 _PAIR_CHUNK = 1 << 20
 """Number of logits of both passes that a CPU holds at a time; few enough for its caches."""
 _PAIR_CHUNK_ON_GPU = 1 << 24
-"""Number of logits of both passes that a GPU, which needs large products, holds at a time."""
+"""Number of logits of both passes that a GPU holds at a time; it needs large products."""
 
 
 def vocabulary_loss(
