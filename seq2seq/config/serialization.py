@@ -83,7 +83,7 @@ def config_differences(first: TrainConfig, second: TrainConfig, *wanted: Mark) -
     Args:
         first: A configuration.
         second: Another one.
-        wanted: Marks of which a key must have one; none: all keys.
+        wanted: Marks to select keys by; a key needs one of them. Without marks, all keys.
     """
     flat = flatten_config(first), flatten_config(second)
     marks = marks_of_keys(first) | marks_of_keys(second)

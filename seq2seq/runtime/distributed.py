@@ -48,12 +48,12 @@ class Ranks(NamedTuple):
         return values[0]
 
     def compute_in_first(self, function: Callable[[], _Value]) -> _Value:
-        """Return in every process the value that the first one computes, however long it takes."""
+        """Return in every process the value that rank 0 computes, however long it takes."""
         value = function() if self.is_first else None
         return cast(_Value, self.share_from_first(value))
 
     def gather_in_first(self, value: _Value) -> list[_Value]:
-        """Return the values of all processes, by rank, in the first one; nothing in the others."""
+        """Return the values of all processes, by rank, in rank 0; nothing elsewhere."""
         if self.world_size == 1:
             return [value]
         values: list[_Value | None] | None = [None] * self.world_size if self.is_first else None
@@ -68,7 +68,7 @@ class Ranks(NamedTuple):
                 distributed.barrier(group=_patient_groups[-1])
 
     def copy_from_first(self, model: nn.Module) -> None:
-        """Give the model of every process the parameters and buffers of the first one."""
+        """Give the model of every process the parameters and buffers of rank 0."""
         if self.world_size == 1:
             return
         with lost_processes_named():
@@ -79,7 +79,7 @@ class Ranks(NamedTuple):
         """Compare the weights of all processes, which exact sums of gradients keep equal.
 
         Raises:
-            ValueError: In a process whose weights differ from those of the first one.
+            ValueError: The weights of this process differ from the weights of rank 0.
         """
         if self.world_size == 1:
             return

@@ -58,8 +58,8 @@ class Numerics:
     def float32_products(self) -> contextlib.AbstractContextManager[None]:
         """Return a context for those products that stay fp32, in a backward pass for example.
 
-        On CUDA they are in full fp32 only if the precision is fp32; the others allow TF32, which
-        is more precise than bf16. On a CPU they are in full fp32.
+        On CUDA they are in full fp32 only if the precision is fp32. Other precisions allow TF32,
+        which is more precise than bf16. On a CPU they are in full fp32.
         """
         if self.device.type == "cuda":
             return allow_tf32(self.precision is not Precision.fp32)
@@ -227,8 +227,8 @@ def memory_errors_named(work: str, way_out: str) -> Iterator[None]:
     """Return a context whose error says what did not fit if the memory of a GPU is too small.
 
     Args:
-        work: What is computed, for example `3 sentences`.
-        way_out: What to do if it does not fit.
+        work: Description of the computation, for example `3 sentences`.
+        way_out: Advice for the case that it does not fit.
 
     Raises:
         DeviceMemoryError: The memory is too small.

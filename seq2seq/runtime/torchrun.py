@@ -1,4 +1,4 @@
-"""The error line of a process in a run of several processes; torchrun then ends the others."""
+"""The error line of a process in a run of several; torchrun then ends the other processes."""
 
 import contextlib
 import json

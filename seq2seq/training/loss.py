@@ -72,7 +72,7 @@ def training_loss(
 
     R-Drop compares two passes with different dropout. Dropout is drawn for each row, so one pass
     over a batch with all rows twice is two passes. The objective is half the loss of Wu et al.
-    2021, eq. 4, which sums both passes, so its scale is that of one pass.
+    2021, eq. 4, which sums both passes, so its scale equals the scale of one pass.
 
     Args:
         model: The model.

@@ -145,7 +145,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
 def prepare_in_turn(
     config: TrainConfig, tokenizers: TokenizerPair | None, ranks: Ranks
 ) -> PreparedData:
-    """Prepare the data: in the first process, then in one of each machine, then in the others.
+    """Prepare the data: in rank 0, then in one process per machine, then in all others.
 
     The first process downloads the data and fills the cache. On a machine that shares no disk
     with it, the first process of that machine does.
@@ -156,7 +156,7 @@ def prepare_in_turn(
         ranks: The position of this process.
 
     Raises:
-        ValueError: The data cannot be used, or differ from those of the first process.
+        ValueError: The data cannot be used, or differ from the data of rank 0.
         OSError: A file cannot be read or written.
     """
     own_turn = 0 if ranks.is_first else 1 if ranks.local_rank == 0 else 2

@@ -47,7 +47,7 @@ class FinalScores(NamedTuple):
 def write_results(trainer: Trainer) -> FinalScores:
     """Score the best checkpoint and write the results into the run directory.
 
-    Every process scores its share and returns the scores; the first one writes.
+    Every process scores its share and returns the scores; rank 0 writes them.
     """
     average = trainer.average_best()
     best = trainer.ranks.compute_in_first(lambda: load_checkpoint(trainer.directory.best))

@@ -96,7 +96,7 @@ def _settings_of(training: TrainingConfig) -> Iterator[None]:
 
 
 def check_same_config(config: TrainConfig, ranks: Ranks) -> None:
-    """Check that this process has the configuration of the first one.
+    """Check that this process has the configuration of rank 0.
 
     Raises:
         ValueError: In a process that was started with another configuration.

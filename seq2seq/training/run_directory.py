@@ -154,7 +154,7 @@ class RunDirectory:
             self.write(self.failure.name, "".join(f"{each}\n" for each in (reason, *overrides)))
 
     def read_overrides(self) -> list[str]:
-        """Return the overrides of a sweep's job; none of another run."""
+        """Return the overrides of a sweep's job; empty for any other run."""
         if self.failure.is_file():
             return self._read_lines(self.failure)[1:]
         return self._read_lines(self.overrides) if self.overrides.is_file() else []

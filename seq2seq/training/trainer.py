@@ -242,7 +242,7 @@ class Trainer:
         return stop_signal
 
     def _warn_if_busy(self, seconds: float, working_seconds: float) -> None:
-        """Warn once if this thread waits for the others, which wait for a processor.
+        """Warn once if this thread waits for other threads, which wait for a processor.
 
         On a quiet machine this thread computes 99% of the time; on a busy one it was 34%, and two
         threads took ten times as long as one.

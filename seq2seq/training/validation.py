@@ -253,7 +253,7 @@ def read_history(directory: RunDirectory) -> dict[str, list[dict[str, object]]]:
 
 
 def add_to_history(directory: RunDirectory, evaluation: Evaluation, *, update: int) -> None:
-    """Add a validation to those of a run, in place of those from its update on.
+    """Add a validation to the history of a run; it replaces validations from its update on.
 
     It has the attention of the first reference pairs, teacher-forced. All runs with one validation
     set have the maps of the same pairs, so that they compare.

@@ -174,7 +174,7 @@ def draw_results(
 ) -> None:
     """Write the configuration and the measures of a run for the table of hyperparameters.
 
-    They have a file of their own, which replaces that of an earlier end of the run.
+    They have their own file, which replaces the file of an earlier end of the run.
 
     Args:
         path: Directory of the curves.

@@ -98,7 +98,7 @@ def open_tracker(config: TrainConfig, directory: Path) -> Tracker:
 
     Args:
         config: The configuration of the run.
-        directory: Directory of the curves, in that of the run; it keeps the id.
+        directory: Directory of the curves, in the run directory; it keeps the id.
 
     Raises:
         ValueError: The service refuses it.
