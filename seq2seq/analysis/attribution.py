@@ -49,7 +49,7 @@ class _Line(NamedTuple):
         return self.text.split()[: self.num_words]
 
     def without(self, word: int) -> list[int]:
-        """Return the ids without those of a word."""
+        """Return the ids without the ids of a word."""
         return [i for i, own in zip(self.ids, self.words, strict=True) if own != word]
 
 
@@ -67,7 +67,7 @@ def attribute(
     with respect to the embedding of a source token is multiplied by the embedding. Jain and Wallace
     (2019) do both, and keep the gradient from passing through the attention. Here it takes the
     whole path from the source to the prediction, which is what Bastings and Filippova (2020) count
-    in favour of such methods. Values of tokens become those of words as in `word_weights`.
+    in favour of such methods. Values of tokens become values of words as in `word_weights`.
 
     A sentence costs a forward pass for each source word and a backward pass for each target token.
     Neither padding nor the other sentences change a result by more than rounding in fp32.

@@ -77,9 +77,9 @@ class Intervention(ABC):
         """Return other weights for a step.
 
         Args:
-            weights: Those of the model, (B, N, K, S).
+            weights: Weights of the model, (B, N, K, S).
             source_mask: Real positions, (B, 1, 1, S).
-            known: The weights that are `given` for the step; if there are none, those of the first
+            known: The weights `given` for the step; if there are none, the weights of the first
                 step, which are zeros in the first step itself: (B, N, K, S).
         """
 
@@ -161,7 +161,7 @@ class Strongest(Intervention):
 @register_intervention
 @dataclass(kw_only=True, slots=True)
 class WithoutEnd(Intervention):
-    """No weight on `</s>`; that of the other positions is scaled to 1 again, unless it is 0."""
+    """No weight on `</s>`; all other weights are scaled to sum to 1, unless all are 0."""
 
     name: str = "without_end"
 
@@ -173,7 +173,7 @@ class WithoutEnd(Intervention):
 
 
 class _Known(Intervention):
-    """The weights that are known, and those of the model where there are none."""
+    """The known weights, and the model's weights where none are known."""
 
     def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
         return torch.where(known.any(-1, keepdim=True), known, weights)
@@ -388,7 +388,7 @@ def intervene(
         path: A checkpoint or a run directory.
         intervention: The change.
         sources: Source lines.
-        translations: Those of the unchanged model.
+        translations: Translations of the unchanged model.
         references: Reference lines.
         before: The statistics of each sentence with the unchanged model.
         gold: Gold links of the references; None without them.

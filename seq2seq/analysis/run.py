@@ -41,7 +41,7 @@ class ScoredPair(NamedTuple):
     """Translation of the best checkpoint by the run's own search."""
     reference: str
     gold: GoldLinks | None
-    """Gold links between the words of source and reference; None if the corpus has none."""
+    """Gold links between the words of source and reference; None if there are none."""
 
 
 class Run:

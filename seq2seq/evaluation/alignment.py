@@ -46,7 +46,7 @@ def word_weights(
         target_tokens: The label of each target token, without EOS.
 
     Returns:
-        Weights (target words, source words); those of a word without tokens are 0.
+        Weights (target words, source words); a word without tokens has weights of 0.
 
     Raises:
         ValueError: There are no heads.

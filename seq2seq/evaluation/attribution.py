@@ -16,7 +16,7 @@ class Attribution(NamedTuple):
     """How much each target word depends on each source word, by three methods.
 
     Removing a word and the gradient have a sign: above 0, the source word makes the target word
-    more probable. Attention has none, so the correlations are those of the magnitudes (as in the
+    more probable. Attention has no sign, so the correlations compare magnitudes (as in the
     program of Jain and Wallace 2019). They have a number for each target word, which is NaN if all
     values of one side are ties, or if the model has no attention.
     """
@@ -55,7 +55,7 @@ def _correlate(one: Array, other: Array) -> Array:
 def kendall_tau(one: Array, other: Array) -> float:
     """Return Kendall's rank correlation with correction for ties, tau-b (Kendall 1945).
 
-    The number of pairs in the same order minus that of pairs in opposite orders, divided by the
+    The number of pairs in the same order minus the number in opposite orders, divided by the
     geometric mean of the numbers of pairs without a tie in `one` and in `other`.
 
     Returns:

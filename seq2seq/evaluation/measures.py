@@ -313,7 +313,7 @@ def total_scores(statistics: Mapping[str, Array], *, part: int = 0) -> dict[str,
     """Return the measures of all sentences together.
 
     Args:
-        statistics: What `measure` returned.
+        statistics: The result of `measure`.
         part: Index of a part that all measures have.
     """
     return {

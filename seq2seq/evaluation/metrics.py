@@ -191,7 +191,7 @@ def describe_spacing(texts: Mapping[str, Sequence[str]], tokenize: str, *, key: 
     """Return a warning if a text lacks the spaces that the tokenizer of BLEU needs, else None.
 
     Args:
-        texts: What the texts are, and their lines.
+        texts: Lines of each text, by a description of the text for the message.
         tokenize: The tokenizer of BLEU.
         key: Its configuration key, for the message.
     """

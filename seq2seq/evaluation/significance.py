@@ -77,7 +77,7 @@ class GroupComparison(NamedTuple):
 def compare_groups(
     group: Array, baseline: Array, *, score: Score = corpus_bleu, paired: bool = False
 ) -> GroupComparison:
-    """Test whether the mean score of a group of runs differs from that of a baseline.
+    """Test whether the mean scores of a group of runs and of a baseline differ.
 
     The statistic is the difference of the means divided by its standard error, and is compared with
     Student's t. The squared error is the variance between the runs of each group, divided by their
@@ -85,7 +85,7 @@ def compare_groups(
     Stein 1981). The groups may spread differently, so the degrees of freedom are those of Welch and
     Satterthwaite, rounded down. If one group has two runs and the other has more, there is one
     degree, because two runs cannot show that they spread more than the others. If a group has a
-    single run, the error is that of the sentences.
+    single run, the error covers only the sentences.
 
     Paired runs are one group of differences; two of them have one degree too. A few seeds suffice
     for a change of many times the spread of the seeds, and a smaller change takes more.

@@ -1,4 +1,4 @@
-"""Compare the attention of runs: is a pattern that of the type, or of the seed?"""
+"""Compare the attention of runs: does a pattern belong to the type or to the seed?"""
 
 # S sentences, T target length
 
@@ -26,7 +26,7 @@ def divergences(runs: Sequence[StudyRun]) -> Divergences:
     """Return the mean Jensen-Shannon divergence of the attention of each pair of runs, in bits.
 
     It lies between 0 (equal weights) and 1 (no source token in common); the mean is over the target
-    tokens of the sentences whose maps are known. Runs that cut them into other tokens have none.
+    tokens of the sentences whose maps are known. Pairs with different tokens are omitted.
     """
     found = {}
     sizes = {run: [each.shape for each in run.maps] for run in runs}
@@ -78,7 +78,7 @@ def seeds_needed(num_comparisons: int) -> int:
 def compare_attention(
     found: Divergences, group: Group, baseline: Group
 ) -> tuple[float, float, float] | None:
-    """Test whether the attention of two groups differs more than that of their seeds.
+    """Test whether attention differs more between two groups than between their seeds.
 
     The statistic is the mean divergence between the groups minus the mean of those within them. The
     p-value is the share of all divisions of the runs into groups of these sizes, the real one

@@ -98,7 +98,7 @@ def _is_same(typed: str, value: str) -> bool:
 
 
 def groups_with_first_test_set(groups: Sequence[Group]) -> list[int]:
-    """Return the indices of the groups with the test set of the first; none if it has none."""
+    """Return the indices of the groups with the test set of the first group, if it has one."""
     return next((members for members in _by_test_set(groups) if members[0] == 0), [])
 
 

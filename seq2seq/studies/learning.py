@@ -19,7 +19,7 @@ def learning_section(
 ) -> tuple[Section, MapsOverTime | None]:
     """Return the section with the moments at which attention and BLEU rise, and its maps.
 
-    A run without maps, or with other pairs than the first one, is left out of the maps; `notes`
+    A run without maps, or with other pairs than the first run, is left out of the maps; `notes`
     says so of other pairs.
     """
     names = known_measures(groups, MOMENTS)

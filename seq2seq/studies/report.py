@@ -102,7 +102,7 @@ def study_page(study: Study, *, name: str) -> StudyPage:
 
 
 def results_section(study: Study) -> Section:
-    """Return the summary in words, the table of the groups and that of the runs."""
+    """Return the summary in words, the table of the groups and the table of the runs."""
     runs, groups = study.runs, study.groups
     if not groups:
         return Section(title="Results", paragraphs=["No run has results."])
@@ -239,7 +239,7 @@ def _missing(study: Study) -> Iterator[str]:
 def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSentence]:
     """Translate some test sentences with the best run of each group; `notes` gets what is left out.
 
-    All groups with the test set of the first one translate.
+    All groups with the test set of the first group translate.
     """
     members = groups_with_first_test_set(groups)
     try:

@@ -286,7 +286,7 @@ def _was_begun(path: Path) -> bool:
 
 
 def _read_run(path: Path, name: str) -> StudyRun:
-    """Read a run; a damaged one has failed, so that the others are compared all the same."""
+    """Read a run; a damaged run counts as failed, so that all other runs are still compared."""
     directory = RunDirectory(path)
     run = StudyRun(name=name, directory=directory)
     try:
@@ -392,7 +392,7 @@ def _find_half_bleu(runs: Sequence[StudyRun]) -> None:
 
 
 def _find_swept_keys(runs: Sequence[StudyRun]) -> None:
-    """Fill `swept` with the overrides that differ; if a run has none, with the configuration."""
+    """Fill `swept` from the overrides, or from the configuration if a run has no overrides."""
     known = [run for run in runs if run.overrides or run.config]
     if any(not run.overrides and run.failure is None for run in known):
         keys = _differing_config_keys([run.config for run in known])

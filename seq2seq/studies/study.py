@@ -45,7 +45,7 @@ def write_tables(
     Args:
         runs: The runs in the order of the leaderboard.
         directory: Created if it does not exist.
-        baseline: The group that the others are compared with; see `compare_with_baseline`.
+        baseline: The group to compare with; see `compare_with_baseline`.
         interventions: Changes of attention weights with which the test set is translated again.
         paper: Format of a folder with every table and figure of the report, and a short table of
             the groups; None writes no such folder.

@@ -28,7 +28,7 @@ def group_table(comparisons: Sequence[BaselineComparison], shown: Sequence[str])
     """Return a row for each group: swept values, runs, measures and the comparison.
 
     Args:
-        comparisons: Those of all groups; at least one.
+        comparisons: Comparisons of all groups; at least one.
         shown: The measures to show, as far as a group has them.
     """
     groups = [each.group for each in comparisons]
