@@ -126,7 +126,7 @@ def masked_entmax15(scores: Tensor, valid: Tensor) -> Tensor:
     """Normalise scores by entmax with alpha = 1.5 (Peters, Niculae and Martins 2019, eq. 10).
 
     The weights are max(0, e_i / 2 - tau)^2 with the threshold tau that makes them sum to 1. They
-    are sparser than those of softmax and smoother than those of sparsemax. Sorting the scores
+    are sparser than with softmax and smoother than with sparsemax. Sorting the scores
     gives the exact threshold (algorithm 2 of the paper). Arguments, result and errors are as in
     `masked_sparsemax`.
 

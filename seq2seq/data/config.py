@@ -183,7 +183,7 @@ class FilesConfig(DataConfig):
         return read_file_sets("data.train", self.train)
 
     def valid_sets(self) -> list[FileSet]:
-        """Return the validation sets; the first one chooses the best checkpoint."""
+        """Return the validation sets; the first set chooses the best checkpoint."""
         return read_file_sets("data.valid", self.valid)
 
     def test_sets(self) -> list[FileSet]:

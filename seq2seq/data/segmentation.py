@@ -32,7 +32,7 @@ def samples_segmentations(config: TokenizerConfig) -> TypeGuard[SentencePieceCon
 
 
 class SampledCorpus:
-    """Training pairs whose segmentations are drawn anew for each epoch.
+    """Training pairs whose segmentations are drawn again for each epoch.
 
     The ids of an epoch depend only on the seed of the run and the number of the epoch. They are
     kept in memory. During an epoch, a thread reads the text again and draws the next epoch.

@@ -104,7 +104,7 @@ def check_sentences(sentences: Sequence[str]) -> list[str]:
 
 
 class EncodedLine(NamedTuple):
-    """A line and its token ids, without EOS; a line of whitespace has none."""
+    """A line and its token ids, without EOS; a line of whitespace has no ids."""
 
     text: str
     ids: list[int]

@@ -239,7 +239,7 @@ class Translator:
             batch: Encoded lines and prefixes.
             decoding: Configuration of the search.
             banned_ids: Token ids of the phrases that no translation may contain.
-            way_out: What to do if the batch does not fit into the memory of a GPU.
+            way_out: Advice for the case that the batch does not fit into GPU memory.
         """
         if not any(pair.length for pair in batch):
             return [self._scored(pair, self._empty) for pair in batch]

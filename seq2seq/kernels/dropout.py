@@ -31,7 +31,7 @@ class Dropout(nn.Module):
         self.shared_dim = shared_dim
 
     def forward(self, inputs: Tensor, factors: Tensor | None = None) -> Tensor:
-        """Drop elements of a tensor of any shape, given factors of `draw_factors` or anew."""
+        """Drop elements of a tensor of any shape, with new factors or some from `draw_factors`."""
         if factors is not None:
             return inputs * factors
         if not self.training or self.p == 0:

@@ -23,7 +23,7 @@ def unroll_gru(
     padding: Tensor | None = None,
     reverse: bool = False,
 ) -> Tensor:
-    """Run a GRU over a known sequence; the states are those of `GRUCell` without normalisation.
+    """Run a GRU over a known sequence; the states equal `GRUCell`'s without normalization.
 
     Args:
         projected: Projected inputs, time first, (T, B, 3H).
@@ -135,8 +135,8 @@ class _Unroll(Function):
 
     Let g be the gradient of h' and u = U_n h + b. All products below are elementwise:
     dn = g (1 - z) (1 - n^2), dr = dn u r (1 - r), dz = g (h - n) z (1 - z).
-    The gradient of the projected input is (dr, dz, dn), that of U h + b is d = (dr, dz, dn r), and
-    that of the previous state is g z + d U. The gradient of U is the sum of d^T h over all steps,
+    The gradients are (dr, dz, dn) for the projected input, d = (dr, dz, dn r) for U h + b, and
+    g z + d U for the previous state. The gradient of U is the sum of d^T h over all steps,
     computed as one product after the loop. Padding has z = 1, so that only g passes.
     """
 

@@ -227,7 +227,7 @@ class Recurrence(nn.Module, ABC):
         return DecoderOutput(readouts, weights, contexts)
 
     def feedback(self, readout: Tensor) -> Tensor:
-        """Return the part of a readout (R, F) that the next step reads: none of it, (R, 0)."""
+        """Return the part of a readout (R, F) that the next step reads: nothing, (R, 0)."""
         return readout.new_empty(readout.shape[0], 0)
 
     def top(self, hidden: Sequence[Tensor]) -> Tensor:
