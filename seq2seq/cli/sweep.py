@@ -1,4 +1,4 @@
-"""The jobs of a sweep, in this process or in those of a launcher, and the summary at its end."""
+"""The jobs of a sweep, in this process or in a launcher's, and the summary at its end."""
 
 import contextlib
 import os
@@ -80,7 +80,7 @@ class StudySummary(Callback):
         """Store the options.
 
         Args:
-            baseline: The group that the others are compared with, a text, number or truth value;
+            baseline: The group to compare with, a text, number or truth value;
                 None: the best by validation.
             interventions: Changes of attention weights with which the test set is translated again.
             attributions: Whether attention is compared with erasure and gradient.

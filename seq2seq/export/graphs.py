@@ -33,7 +33,8 @@ _MEMORY = ("keys", "values")
 _AXES: dict[str, Sequence[str]] = dict.fromkeys(("source_ids", "source_mask", *_MEMORY), ("B", "S"))
 _AXES |= {"previous_ids": ("B", "K"), "totals": ("B", "K"), "slots": ("W",)}
 _AXES |= {"best": ("B", "W"), "indices": ("B", "W"), "weights": ("R", "", "S")}
-"""Names of the first axes of inputs and outputs; "", like the others: of a fixed size."""
+"""Names of the first axes of inputs and outputs; axes named "" and all further axes have a fixed
+size."""
 
 
 class OnnxGRU(nn.Module):
@@ -152,7 +153,7 @@ class StepGraph(nn.Module):
         Args:
             previous_ids: Last token of each hypothesis, (B, K).
             totals: Log-probability of each hypothesis, (B, K); -inf: it is not extended.
-            slots: (W,), of which only the length is read.
+            slots: (W,); only its length is read.
             keys: Keys of the memory, (B, S, D).
             values: Values of the memory, (B, S, C).
             source_mask: (B, S).
@@ -363,7 +364,7 @@ def quantize_graphs(folder: Path) -> None:
 
 @contextlib.contextmanager
 def in_silence() -> Iterator[None]:
-    """Return a context without log lines and warnings, such as those of the exporter."""
+    """Return a context without log lines and warnings, such as the exporter's."""
     level = logging.root.manager.disable
     logging.disable()
     try:

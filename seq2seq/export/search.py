@@ -45,7 +45,7 @@ class SteppedModel(Protocol):
         """Encode sources; ids and mask are (B, S).
 
         Returns:
-            The memory, arrays (B, ...) that every step reads, and the states before the first one,
+            The memory, arrays (B, ...) that every step reads, and the states before the first step,
             (B, ...).
         """
 
@@ -58,8 +58,8 @@ class SteppedModel(Protocol):
             tokens: Last token of each hypothesis, (B, K).
             totals: Log-probabilities, (B, K); -inf: finished.
             width: Number of extensions of each sentence, W, at most K * V.
-            memory: Of the sentences.
-            states: Of the rows, (R, ...).
+            memory: Memory of the sentences.
+            states: States of the rows, (R, ...).
         """
 
 

@@ -88,7 +88,7 @@ class OnnxTranslator:
 
         Args:
             sentences: The sentences.
-            decoding: A `GreedyConfig` or `BeamConfig`; None uses that of the checkpoint.
+            decoding: A `GreedyConfig` or `BeamConfig`; None uses the search of the checkpoint.
             batch_size: Sentences translated together.
 
         Raises:

@@ -82,7 +82,7 @@ def check_links(
 ) -> None:
     """Raise ValueError unless all links lie within a sentence pair of so many words.
 
-    The links count from 0; `where` and `base` are those of `parse_links`, for the message.
+    The links count from 0; `where` and `base` are as in `parse_links`, for the message.
     """
     for source, target in sorted(gold.possible):
         if source >= num_source or target >= num_target:

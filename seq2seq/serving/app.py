@@ -70,7 +70,7 @@ class Service:
     Args:
         config: Its limits and its search; the paths of its models.
         load: Reads a model.
-        api_keys: Keys of which a request must have one; none: no key is needed.
+        api_keys: Keys, one of which a request must send; empty: no key is needed.
 
     Raises:
         OSError: A model cannot be read.

@@ -205,7 +205,7 @@ class Batcher(Generic[_Result]):
             return self._take_lines()
 
     def _take_lines(self) -> list[_Row[_Result]]:
-        """Take lines in turns of the requests that can be translated with the first one."""
+        """Take lines, in turns, from the requests that can be translated with the first request."""
         first = self._requests[0]
         turns = [request for request in self._requests if request.joins(first)]
         size = min(self._batch_size, sum(len(each.lines) - each.num_taken for each in turns))
@@ -231,7 +231,7 @@ class Batcher(Generic[_Result]):
         self._drop_done()
 
     def _drop_done(self) -> None:
-        """Forget the requests that were cancelled, or of which a line has failed."""
+        """Forget the requests that were cancelled, or that have a failed line."""
         self._requests = deque(each for each in self._requests if not each.future.done())
         self._num_waiting = sum(len(each.lines) - each.num_taken for each in self._requests)
 

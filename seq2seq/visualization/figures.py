@@ -77,7 +77,7 @@ def draw_chart(title: str, y_label: str, kind: Kind, series: Sequence[Series]) -
     Args:
         title: Text above the chart.
         y_label: Label of the vertical axis.
-        kind: What is drawn.
+        kind: Kind of the marks that are drawn.
         series: At least one; all have the same axes, and the first axis is drawn.
     """
     from plotly.graph_objects import Figure

@@ -31,7 +31,7 @@ def render_page(template: Path, values: Mapping[str, object]) -> str:
     Args:
         template: A Jinja2 template, commonly one that extends base.html. It finds other templates,
             styles and scripts in its own folder and in the folder of this module.
-        values: What the template shows. A `Markup` is not escaped.
+        values: Values that the template shows; a `Markup` is not escaped.
     """
     environment = Environment(
         loader=FileSystemLoader([template.parent, _HERE]),
