@@ -339,7 +339,7 @@ class SentencePieceConfig(TokenizerConfig):
     restrict_target: bool = False
     """Give the target only those tokens of a joint vocabulary that its training text needs.
 
-    The output layer then computes no others. Tokens keep their ids in both languages.
+    The output layer then computes no other tokens. Tokens keep their ids in both languages.
     """
     normalization: Normalization = Normalization.identity
     """Unicode normalization of source and target."""
