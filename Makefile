@@ -27,9 +27,13 @@ train: $(VENV)/.train  ## train on the bundled corpus or continue, score, and pr
 	$(BIN)/python train.py resume=auto
 
 # A line of the corpus is German, English and word links.
-sample:  ## write 1,000 sentence pairs into my/, for the commands of the documentation
+sample: my/train.de  ## write 5,500 sentence pairs into my/, for the commands of the documentation
+
+# Files that are there already stay.
+my/train.de:
 	mkdir -p my
-	gzip -cd data/german-english.tsv.gz | head -n 1000 | awk -F '\t' -v OFS='\t' '{ \
+	gzip -t data/german-english.tsv.gz
+	gzip -cd data/german-english.tsv.gz | head -n 5500 | awk -F '\t' -v OFS='\t' '{ \
 		name = "my/" (NR > 500 ? "train" : NR > 250 ? "test" : "valid"); \
 		print $$1 > (name ".de"); \
 		print $$2 > (name ".en"); \

@@ -80,7 +80,7 @@ def attribute(
     """
     [checkpoint] = load_checkpoints([path])
     numerics = choose_numerics(Device(device), Precision.fp32)
-    model = checkpoint.build_model().to(numerics.device).eval().requires_grad_(False)
+    model = checkpoint.build_model().double().to(numerics.device).eval().requires_grad_(False)
     source, target = checkpoint.tokenizers
     lines = [(_Line.of(one, source), _Line.of(other, target)) for one, other in pairs]
     batches = cut_batches([max(len(s.ids), len(t.ids)) for s, t in lines], batch_size)

@@ -50,7 +50,8 @@ def imports_in_one_line() -> Iterator[None]:
             yield
         except ModuleNotFoundError as error:
             # An environment may have the packages for only some of the commands.
-            text = f"error: this command needs the package {error.name}; install it with pip"
+            text = f"error: this command needs the package {error.name}; activate the "
+            text += "environment (source .venv/bin/activate) or install the program with pip"
             print(text, file=sys.stderr)
             sys.exit(2)
 

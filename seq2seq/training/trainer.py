@@ -256,7 +256,8 @@ class Trainer:
         if self.numerics.device.type == "cpu" and share < _BUSY_SHARE:
             logger.warning(
                 "the training waits %.0f%% of the time, because other programs use the processors; "
-                "training.threads=%d, now %d, may be much faster",
+                "training.threads=%d, now %d, may be much faster: stop with Ctrl-C, and repeat the "
+                "command with resume=true and this key",
                 100 * (1 - share),
                 threads // 2,
                 threads,

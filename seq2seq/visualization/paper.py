@@ -1,5 +1,6 @@
 """Tables and figures of a report for a paper: LaTeX with PDF, or Markdown with SVG."""
 
+import logging
 import re
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -68,8 +69,10 @@ def table_text(table: Table, layout: str, escape: Callable[[str], str] = str) ->
 def latex_table(table: Table) -> str:
     """Return the `tabular` of a table, after its caption in a comment."""
     rows = table_text(table, "latex_booktabs")  # it also escapes the text
-    with_minus = re.sub(r"(?<= )-(?=\d)", "$-$", rows)
-    return f"% {table.caption}\n{with_minus}\n"
+    rows = re.sub(r"(?<= )-(?=\d)", "$-$", rows)
+    # After the end of a row, a bracket or an asterisk would be an argument of it.
+    rows = re.sub(r"(?m)^( *)([\[*])", r"\1{\2}", rows)
+    return f"% {table.caption}\n{rows}\n"
 
 
 def markdown_table(table: Table) -> str:
@@ -88,6 +91,8 @@ def save_figure(chart: Chart, file: BinaryIO, ending: str) -> None:
     from matplotlib.figure import Figure
     from plotly.graph_objects import Figure as PlotlyFigure
 
+    for package in ("fontTools", "matplotlib"):  # they log each font and each axis
+        logging.getLogger(package).setLevel(logging.WARNING)
     drawn = PlotlyFigure(chart["figure"], skip_invalid=True)
     last = max(trace.meta for trace in drawn.data)
     names = [unescape(trace.name or "") for trace in drawn.data]

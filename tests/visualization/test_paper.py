@@ -19,7 +19,11 @@ from seq2seq.visualization.paper import (
 TABLE = Table(
     caption="Groups: all of them",
     columns=[Column("model_size", is_numeric=False), Column("Difference")],
-    rows=[[Cell("a_b & 5% {$x}"), Cell("-0.52 to +1.30")], [Cell("<unk>|*"), Cell("1e-05")]],
+    rows=[
+        [Cell("a_b & 5% {$x}"), Cell("-0.52 to +1.30")],
+        [Cell("<unk>|*"), Cell("1e-05")],
+        [Cell("[a.de,a.en]"), Cell("-")],
+    ],
 )
 
 
@@ -48,6 +52,7 @@ def test_a_table_in_latex_has_rules_minus_signs_and_escaped_texts():
         r"\midrule",
         r"a\_b \& 5\% \{\$x\} & $-$0.52 to +1.30 \\",
         r"\ensuremath{<}unk\ensuremath{>}|* & 1e-05 \\",
+        r"{[}a.de,a.en] & - \\",
         r"\bottomrule",
         r"\end{tabular}",
     ]
@@ -57,7 +62,7 @@ def test_a_table_in_markdown_has_one_row_for_each_row_and_no_markup():
     caption, empty, *rows = markdown_table(TABLE).splitlines()
 
     assert (caption, empty) == ("Groups: all of them", "")
-    head, rule, first, second = (row.split() for row in rows)
+    head, rule, first, second, _ = (row.split() for row in rows)
     assert head == ["|", r"model\_size", "|", "Difference", "|"]
     assert rule[0].startswith("|:-") and rule[0].endswith("-:|")
     assert first[1:-1] == [r"a\_b", "&", "5%", "{$x}", "|", "-0.52", "to", "+1.30"]

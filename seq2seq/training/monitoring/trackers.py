@@ -51,6 +51,10 @@ SERVICES: dict[Monitor, Callable[[TrainConfig, str, str | None], Service]] = {
 the name of its package."""
 
 
+_ERRORS = (Exception, SystemExit)
+"""Everything that the code of a service may raise; Ctrl-C still ends the training."""
+
+
 class Tracker:
     """Keeps points until a checkpoint is written, so that a resumed run repeats none of them.
 
@@ -79,14 +83,15 @@ class Tracker:
     def _attempt(self, call: Callable[..., object], *arguments: object) -> None:
         try:
             call(*arguments)
-        except Exception as error:  # any error: this is the code of the service
+        except _ERRORS as error:
             logger.warning("training.monitor: no more points are sent: %s", _first_line(error))
             self._service = Service()
 
 
 def check_monitor(monitor: Monitor) -> None:
     """Raise ValueError if the package of a service is missing."""
-    if importlib.util.find_spec(monitor.name) is None:
+    spec = importlib.util.find_spec(monitor.name)
+    if spec is None or spec.origin is None:  # or a folder of that name, such as wandb's own
         raise ValueError(
             f"training.monitor={monitor.name} needs the package {monitor.name}; pip install "
             f"{monitor.name}"
@@ -105,11 +110,15 @@ def open_tracker(config: TrainConfig, directory: Path) -> Tracker:
     """
     monitor = config.training.monitor
     path = directory / f"{monitor.name}.id"
-    known_id = path.read_text(encoding="utf-8") if path.exists() else None
     try:
+        known_id = path.read_text(encoding="utf-8") if path.exists() else None
         service = SERVICES[monitor](config, directory.parent.name, known_id)
-    except Exception as error:  # any error of the service
-        raise ValueError(f"training.monitor={monitor.name}: {_first_line(error)}") from error
+    except _ERRORS as error:
+        way_out = f", or delete {path} to begin a new run there" if path.exists() else ""
+        raise ValueError(
+            f"training.monitor={monitor.name}: {_first_line(error)}; go on with resume=true "
+            f"training.monitor=tensorboard{way_out}"
+        ) from error
     if service.id:
         directory.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as file:
@@ -117,5 +126,5 @@ def open_tracker(config: TrainConfig, directory: Path) -> Tracker:
     return Tracker(service)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__

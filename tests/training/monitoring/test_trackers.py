@@ -30,7 +30,7 @@ class Account:
 
 def add_module(monkeypatch, name, **members):
     module = ModuleType(name)
-    module.__spec__ = ModuleSpec(name, None)
+    module.__spec__ = ModuleSpec(name, None, origin="stand-in")
     vars(module).update(members)
     monkeypatch.setitem(sys.modules, name, module)
 
@@ -107,12 +107,13 @@ def test_points_after_the_last_checkpoint_are_left_to_the_resumed_run():
     assert account.ended == 1
 
 
-def test_an_error_of_the_service_ends_the_sending_with_one_warning(caplog):
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
+def test_an_error_of_the_service_ends_the_sending_with_one_warning(caplog, error):
     calls = []
 
     def fail(*point):
         calls.append(point)
-        raise RuntimeError("no route to the server\nmore")
+        raise error("no route to the server\nmore")
 
     tracker = Tracker(Service("k3y", fail, fail))
     tracker.add({"train/loss": 2.0}, 1)
@@ -132,7 +133,7 @@ def test_a_service_that_refuses_the_run_is_one_line(tmp_path, monkeypatch):
 
     add_module(monkeypatch, "wandb", init=refuse)
 
-    with pytest.raises(ValueError, match=r"^training\.monitor=wandb: no API key$"):
+    with pytest.raises(ValueError, match=r"^training\.monitor=wandb: no API key; go on with"):
         open_tracker(tiny_config(tmp_path, "training.monitor=wandb"), tmp_path)
 
 
