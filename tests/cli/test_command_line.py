@@ -151,4 +151,4 @@ def test_missing_package_is_one_line(name):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert done.returncode == 2
-    assert re.fullmatch(r"error: this command needs the package hydra.*; install .*\n", done.stderr)
+    assert re.fullmatch(r"error: this command needs the package hydra.*; activate .* install .*\n", done.stderr)
