@@ -151,4 +151,5 @@ def test_missing_package_is_one_line(name):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert done.returncode == 2
-    assert re.fullmatch(r"error: this command needs the package hydra.*; activate .* install .*\n", done.stderr)
+    line = r"error: this command needs the package hydra.*; activate .* install .*\n"
+    assert re.fullmatch(line, done.stderr)
