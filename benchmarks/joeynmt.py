@@ -36,7 +36,8 @@ REQUIREMENTS = (
     *("datasets", "importlib_metadata", "matplotlib", "numpy", "packaging", "pylint", "pyyaml"),
     *("sacrebleu", "sacremoses", "seaborn", "subword-nmt", "tensorboard"),
 )
-"""What JoeyNMT imports. Its own requirements name versions that current ones exclude."""
+"""Packages that JoeyNMT imports. The versions in its own requirements cannot be installed together
+with a current torch."""
 TRAIN_TOKENIZER = """
 import sys, sentencepiece
 sentencepiece.SentencePieceTrainer.train(

@@ -67,10 +67,11 @@ def attribute(
     with respect to the embedding of a source token is multiplied by the embedding. Jain and Wallace
     (2019) do both, and keep the gradient from passing through the attention. Here it takes the
     whole path from the source to the prediction, which is what Bastings and Filippova (2020) count
-    in favour of such methods. Values of tokens become values of words as in `word_weights`.
+    in favor of such methods. Values of tokens become values of words as in `word_weights`.
 
     A sentence costs a forward pass for each source word and a backward pass for each target token.
-    Neither padding nor the other sentences change a result by more than rounding in fp32.
+    All is computed in fp64, so padding and the other sentences change a result by rounding in fp64
+    at most.
 
     Args:
         path: A checkpoint or a run directory.
@@ -135,7 +136,7 @@ def _gradients(model: Seq2Seq, source_ids: Tensor, mask: Tensor, target_ids: Ten
     [embedded] = leaves  # (B, S, E)
     products = []
     for readout, ids in zip(readouts.unbind(1), target_ids.unbind(1), strict=True):
-        logits = model.decoder.logits(readout).float()
+        logits = model.decoder.logits(readout)
         loss = functional.cross_entropy(logits, ids, reduction="sum", ignore_index=PAD)
         [gradient] = torch.autograd.grad(-loss, embedded, retain_graph=True)
         products.append((gradient * embedded).sum(-1))

@@ -9,7 +9,7 @@ import numpy as np
 from seq2seq.evaluation.metrics import Array
 
 _DECIMALS = 5
-"""Number of decimals; fp32 cannot distinguish values that differ by less, so they count as ties."""
+"""Number of decimals; values that differ by less count as ties, because rounding may order them."""
 
 
 class Attribution(NamedTuple):

@@ -44,9 +44,10 @@ def answers_section(comparisons: Sequence[BaselineComparison], losses: Sequence[
         for each in comparisons
     ]
     text = (
-        "Yes: p is below 0.05 after Holm's correction. Not shown: it is not, which does not prove "
-        "that there is no difference. Intervals are at the level of the correction. Attention "
-        "that looks elsewhere differs from the baseline's by more than two seeds differ."
+        f"Yes: p is below {LEVEL} after Holm's correction. Not shown: p is not below it, which "
+        "does not prove that there is no difference. Intervals are at the corrected level. A group "
+        "looks elsewhere if its attention differs from the attention of the baseline by more than "
+        "the attention of two seeds differs."
     )
     tables = [Table(caption="Each group beside its baseline", columns=columns, rows=rows)]
     details = list(_differences(comparisons))

@@ -11,7 +11,7 @@ from seq2seq.training.monitoring.trackers import Service, Tracker, open_tracker
 
 
 class Account:
-    """What a service that stands in for the real ones was told."""
+    """A replacement of a service, which records its calls."""
 
     def __init__(self):
         self.runs, self.points, self.configs, self.ended = [], [], [], 0
