@@ -69,7 +69,7 @@ def table_text(table: Table, layout: str, escape: Callable[[str], str] = str) ->
 def latex_table(table: Table) -> str:
     """Return the `tabular` of a table, after its caption in a comment."""
     rows = table_text(table, "latex_booktabs")  # it also escapes the text
-    rows = re.sub(r"(?<= )-(?=\d)", "$-$", rows)
+    rows = re.sub(r"(?<=[ (])-(?=\d)", "$-$", rows)
     # After the end of a row, a bracket or an asterisk would be an argument of it.
     rows = re.sub(r"(?m)^( *)([\[*])", r"\1{\2}", rows)
     return f"% {table.caption}\n{rows}\n"

@@ -22,7 +22,7 @@ TABLE = Table(
     rows=[
         [Cell("a_b & 5% {$x}"), Cell("-0.52 to +1.30")],
         [Cell("<unk>|*"), Cell("1e-05")],
-        [Cell("[a.de,a.en]"), Cell("-")],
+        [Cell("[a.de,a.en]"), Cell("1.0 (-2.0 to -0.5)")],
     ],
 )
 
@@ -52,7 +52,7 @@ def test_a_table_in_latex_has_rules_minus_signs_and_escaped_texts():
         r"\midrule",
         r"a\_b \& 5\% \{\$x\} & $-$0.52 to +1.30 \\",
         r"\ensuremath{<}unk\ensuremath{>}|* & 1e-05 \\",
-        r"{[}a.de,a.en] & - \\",
+        r"{[}a.de,a.en] & 1.0 ($-$2.0 to $-$0.5) \\",
         r"\bottomrule",
         r"\end{tabular}",
     ]
