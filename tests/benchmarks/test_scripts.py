@@ -3,6 +3,7 @@
 import gzip
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -77,6 +78,22 @@ def test_processes_are_compared(run, small):
 
     assert len(rows) == 3
     assert len(re.findall(r"adding up.*: [\d.]+% of an update", printed)) == 2
+
+
+def test_sums_of_gradients_are_compared_with_ddp(small):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    script = [str(ROOT / "benchmarks" / "ddp_speed.py"), *small]
+
+    printed = subprocess.run(
+        [*torchrun, "--nproc-per-node=2", *script], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+
+    assert re.findall(r"(?m)^\| (.+) \| \d+ \|$", printed) == [
+        "sum_gradients",
+        "DDP fp32",
+        "DDP fp16 hook",
+        "none",
+    ]
 
 
 def test_loading_is_timed_with_and_without_a_mixture(run, small):
