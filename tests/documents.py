@@ -85,8 +85,9 @@ class Page:
 
 
 def pages() -> dict[str, Page]:
-    """Return the pages of docs/ by their paths."""
-    paths = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
+    """Return the pages of docs/ and benchmarks/ by their paths."""
+    found = [path for folder in ("docs", "benchmarks") for path in (ROOT / folder).rglob("*.md")]
+    paths = sorted(str(path.relative_to(ROOT)) for path in found)
     return {path: Page(path) for path in paths if "_build" not in path}
 
 
