@@ -150,6 +150,13 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
             f"init_from={config.init_from} does not fit: {', '.join(map(str, differences))}; give "
             "these keys the values of the checkpoint, which stand first"
         )
+    tokenizer, target = checkpoint.config.tokenizer, checkpoint.config.data.target
+    if getattr(tokenizer, "restrict_target", False) and config.data.target != target:
+        raise ValueError(
+            f"init_from={config.init_from} has only tokens of data.target={target}, not of "
+            f"{config.data.target}; train it with tokenizer.restrict_target=false, or give both "
+            "runs one name of the language"
+        )
     logger.info("weights and tokenizers of %s", checkpoint.origin)
     unused = [
         str(difference)

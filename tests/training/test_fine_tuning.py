@@ -137,7 +137,6 @@ def test_a_restricted_target_is_trained_saved_averaged_and_fine_tuned(tmp_path, 
     restricted = (
         "tokenizer=unigram",
         "tokenizer.vocabulary_size=26",
-        "tokenizer.restrict_target=true",
         f"model.tied_embeddings={tied}",
         "model.encoder.embedding_size=7",
         "training.max_updates=2",
@@ -168,11 +167,14 @@ def test_a_restricted_target_is_trained_saved_averaged_and_fine_tuned(tmp_path, 
     tiny_run(other, *restricted, f"init_from='{run / 'last.pt'}'")
     tuned = load_checkpoint(other / "runs" / "tiny" / "last.pt")
     assert len(tuned.tokenizers.target) == size
+    turned = ("data.source=b", "data.target=a", f"init_from='{run}'")
+    with pytest.raises(ValueError, match=r"^init_from=.* tokens of data\.target=b, not of a"):
+        load_initial_checkpoint(tiny_config(tmp_path, *restricted, *turned))
 
 
 def test_a_run_records_the_tokenizers_that_it_took_from_a_checkpoint(tmp_path, caplog):
     overrides = ("tokenizer=unigram", "training.max_updates=1")
-    first = (*overrides, "tokenizer.vocabulary_size=26", "tokenizer.restrict_target=true")
+    first = (*overrides, "tokenizer.vocabulary_size=26")
     tiny_run(tmp_path / "general", *first)
     general = tmp_path / "general" / "runs" / "tiny"
     other = (
@@ -186,7 +188,7 @@ def test_a_run_records_the_tokenizers_that_it_took_from_a_checkpoint(tmp_path, c
     tiny_run(tmp_path, *other)
 
     [warning] = [each for each in caplog.messages if each.startswith("init_from: the tokenizers")]
-    assert "restrict_target (true -> false), tokenizer.vocabulary_size (26 -> 30)" in warning
+    assert "nmt_nfkc), tokenizer.vocabulary_size (26 -> 30)" in warning
     run = tmp_path / "runs" / "tiny"
     expected = replace(load_checkpoint(general).config.tokenizer, sampling_alpha=0.2)
     tiny_run(tmp_path, *other, "training.max_updates=2", "resume=true")
@@ -202,7 +204,6 @@ def test_a_run_records_the_tokenizers_that_it_took_from_a_checkpoint(tmp_path, c
         (
             "tokenizer=unigram",
             "tokenizer.vocabulary_size=30",
-            "tokenizer.restrict_target=true",
             "tokenizer.user_symbols=['<z>']",
         ),
     ],

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import torch
@@ -138,12 +138,16 @@ def _restrict_target(
     """Give the tokens that targets need the first ids, and the target tokenizer no others.
 
     Both tokenizers split these targets as the given one does: the segmentation of a text depends
-    only on tokens that it goes through, and these stay.
+    only on tokens that it goes through, and these stay. All characters stay too, so the target
+    tokenizer also covers every other text that the source tokenizer covers.
     """
     labels = tokenizer.tokens(range(len(tokenizer)))
     ids = {label: i for i, label in enumerate(labels) if i >= len(SPECIAL_TOKENS)}
-    used = {i for line in targets for i in tokenizer.encode([line])[0]}
-    needed = set(range(len(SPECIAL_TOKENS)))
+    remaining = iter(targets)
+    used: set[int] = set()
+    while lines := list(islice(remaining, 10_000)):
+        used.update(*tokenizer.encode(lines))
+    needed = {*range(len(SPECIAL_TOKENS)), *(i for label, i in ids.items() if len(label) == 1)}
     for label in ids.keys() & {labels[i] for i in used}:
         needed |= {ids[part] for part in _parts(label, ids, is_bpe=is_bpe) if part in ids}
     order = sorted(range(len(labels)), key=lambda i: i not in needed)  # the sort is stable
