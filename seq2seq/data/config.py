@@ -335,12 +335,13 @@ class SentencePieceConfig(TokenizerConfig):
     """Share of the text's characters that the vocabulary covers, in [0.98, 1]."""
     max_training_lines: Annotated[int, Range(1, 1_000_000_000)]
     """Maximum number of lines to train the tokenizer on; a longer text is sampled at random."""
-    # Optional keys, which are off by default.
     restrict_target: bool = False
-    """Give the target only those tokens of a joint vocabulary that its training text needs.
+    """Give the target only the characters of a joint vocabulary and the tokens that its training
+    text needs; true with `joint=true` unless set.
 
     The output layer then computes no other tokens. Tokens keep their ids in both languages.
     """
+    # Optional keys, which are off by default.
     normalization: Normalization = Normalization.identity
     """Unicode normalization of source and target."""
     sampling_alpha: Annotated[Weight, Mark.named] = 0.0
