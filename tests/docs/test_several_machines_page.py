@@ -53,6 +53,6 @@ def test_slurm_array_translates_parts_that_join_to_the_whole(
 
 
 @pytest.mark.parametrize("script", PAGE.blocks("python"))
-def test_scripts_of_ray_and_spark_are_python(script: str) -> None:
-    """Neither is installed with the tests."""
+def test_script_of_ray_is_python(script: str) -> None:
+    """Ray is not installed with the tests."""
     compile(script, PAGE.name, "exec")
