@@ -57,7 +57,7 @@ class ScoreConfig(Config):
     """sacreBLEU's tokenizer for BLEU; auto: chosen by the language in the name of the reference
     file."""
     lowercase: bool
-    """Ignore the case of letters in BLEU and chrF2; TER always does."""
+    """Ignore the case of letters in BLEU and chrF; TER always does."""
     output: FilePath | None
     """File for the scores; None: standard output."""
     output_format: ScoreFormat

@@ -129,7 +129,7 @@ class Bleu(OfSacrebleu):
 
 
 class Chrf(OfSacrebleu):
-    """chrF2, from 0 to 100 (Popovic 2015)"""
+    """agreement of characters, with twice the weight on recall, 0 to 100 (Popovic 2015)"""
 
     name, title, better = "chrf", "chrF", "higher"
 

@@ -71,7 +71,7 @@ _ORDERS = 4
 
 @functools.cache
 def build_metrics(rule: ScoringRule) -> "dict[str, Metric]":
-    """Return sacreBLEU's BLEU, chrF2 and TER by the names `bleu`, `chrf` and `ter`."""
+    """Return sacreBLEU's BLEU, chrF and TER by the names `bleu`, `chrf` and `ter`."""
     # Training does not score until after its first updates, so its start does not wait for these.
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
@@ -99,7 +99,7 @@ def signature(rule: ScoringRule, name: str = "bleu", *, num_references: int = 1)
 
 
 def chrf_of_each_other(texts: Sequence[str]) -> Array:
-    """Return chrF2 of each text, as a translation, against each one, as its reference.
+    """Return chrF of each text, as a translation, against each one, as its reference.
 
     `sentence_chrf` of sacreBLEU gives the same, but counts the n-grams of a text for each pair.
 
@@ -122,13 +122,13 @@ def chrf_of_each_other(texts: Sequence[str]) -> Array:
 
 
 def _chrf(metric: "CHRF", hypothesis: list[Counter[str]], reference: list[Counter[str]]) -> float:
-    """Return chrF2 of a pair, given the n-grams of each order."""
+    """Return chrF of a pair, given the n-grams of each order."""
     orders = map(metric._get_match_statistics, hypothesis, reference)
     return clip_score("chrf", metric._compute_f_score(list(chain.from_iterable(orders))))
 
 
 def clip_score(name: str, value: float) -> float:
-    """Return a score without the rounding error that takes BLEU and chrF2 above 100.
+    """Return a score without the rounding error that takes BLEU and chrF above 100.
 
     Args:
         name: A name of `build_metrics`.

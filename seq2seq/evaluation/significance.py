@@ -244,7 +244,7 @@ def compare_systems(
         references: One or more reference texts, each with one line for each translation.
         significance: The paired test.
         num_samples: Number of resamples or permutations; None for sacreBLEU's default.
-        rule: Tokenizer of BLEU, and whether BLEU and chrF2 ignore the case of letters.
+        rule: Tokenizer of BLEU, and whether BLEU and chrF ignore the case of letters.
 
     Raises:
         ValueError: The tokenizer needs a package that is not installed.

@@ -1,15 +1,15 @@
 "use strict";
 // The view of attention: two rows of tokens, the choice of a head, and a matrix of all weights.
 // A place in it: {target: row}, {source: column}, both (a cell), or {} (none).
-const STRONGEST = 5; // number of tokens whose weight is shown, if it is at least 1 %
+const STRONGEST = 5; // number of tokens whose weight is shown, if it is at least 1%
 const LONG = 40; // a sentence with more tokens stands beside its translation, not above it
 const FULL = 1000; // a weight of 1
 const WORD_START = "\u2581", END = "</s>";
 
 const find = (id) => document.getElementById(id);
 const labelOf = (token) => token.replace(/^\u2581(?=.)/u, "");
-const percent = (weight) => weight > 0 && weight < FULL / 200 ? "<\u00a01\u00a0%"
-  : `${Math.round((100 * weight) / FULL)}\u00a0%`;
+const percent = (weight) => weight > 0 && weight < FULL / 200 ? "<1%"
+  : `${Math.round((100 * weight) / FULL)}%`;
 const isSame = (one, other) => one.source === other.source && one.target === other.target;
 
 function element(name, text = "", properties = {}) {
@@ -163,7 +163,7 @@ class AttentionView {
     this.readout.replaceChildren(
       element("bdi", this.labels[side][this.place[side]], { className: "told" }),
       side === "target" ? " looked at " : " was looked at by ",
-      ...(parts.length ? parts : ["nothing with 1 % or more"]));
+      ...(parts.length ? parts : ["nothing with 1% or more"]));
   }
 
   placeOf(event) {

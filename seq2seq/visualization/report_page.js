@@ -159,7 +159,7 @@ function pointAtCell(cell) {
   const weights = tables.map((table) => {
     const same = at(table, rowIndex, cellIndex);
     same.classList.add("active");
-    return `${table.dataset.name} ${same.textContent || 0}\u00a0%`;
+    return `${table.dataset.name} ${same.textContent || 0}%`;
   });
   const [source, target] = [at(tables[0], 0, cellIndex), at(tables[0], rowIndex, 0)];
   find("map-readout").textContent =

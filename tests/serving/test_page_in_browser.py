@@ -103,7 +103,7 @@ def test_alternatives_take_the_places_of_the_translations(page):
 
     labels = page.find_elements(By.CSS_SELECTOR, "#hypotheses label")
     assert [each.text.split("\n") for each in labels] == [
-        ["JA.", "37 %"], ["JA.!", "14 %"], ["JA.!!", "5 %"], ["JA.!!!", "2 %"],
+        ["JA.", "37%"], ["JA.!", "14%"], ["JA.!!", "5%"], ["JA.!!!", "2%"],
     ]  # fmt: skip
     choose(page, 1)
     assert result(page) == "JA.! NEIN.\n\nJA."
@@ -126,8 +126,8 @@ def test_a_pointer_shows_the_attention_of_each_head(page):
     page.find_elements(By.CSS_SELECTOR, ".heads input")[1].click()
     ActionChains(page).move_to_element(tokens(page, "target")[0]).perform()
 
-    assert mean == "A looked at ja 50 %, </s> 50 %"
-    assert page.find_element(By.CLASS_NAME, "readout").text == "A looked at ja 75 %, </s> 25 %"
+    assert mean == "A looked at ja 50%, </s> 50%"
+    assert page.find_element(By.CLASS_NAME, "readout").text == "A looked at ja 75%, </s> 25%"
 
 
 def test_swapping_exchanges_languages_and_texts(page):

@@ -113,13 +113,13 @@ def test_pointing_at_a_token_shades_the_other_side_by_its_weights(show):
     assert not selector.is_displayed()  # there is a single head
     assert at_rest == [0.0] * 5
     assert shades(browser, "source") == pytest.approx([0.0, 0.25, 0.75, 0.0, 0.0], abs=0.01)
-    assert numbers(browser, "source") == ["", "25 %", "75 %", "", ""]
+    assert numbers(browser, "source") == ["", "25%", "75%", "", ""]
     assert shades(browser, "target") == [0.0] * 3
 
     point_at(tokens(browser, "source")[1])
 
     assert shades(browser, "target") == pytest.approx([0.2, 0.25, 0.2], abs=0.01)
-    assert numbers(browser, "target") == ["20 %", "25 %", "20 %"]
+    assert numbers(browser, "target") == ["20%", "25%", "20%"]
 
 
 def test_leaving_removes_the_shades_unless_a_click_keeps_them(show):
@@ -150,9 +150,9 @@ def test_the_head_selector_changes_the_shades(show):
     choose_head(browser, 3)
     third = numbers(browser, "source")
 
-    assert mean == ["31 %", "31 %", "31 %", "4 %", "4 %"]
-    assert first == ["84 %", "4 %", "4 %", "4 %", "4 %"]
-    assert third == ["4 %", "4 %", "84 %", "4 %", "4 %"]
+    assert mean == ["31%", "31%", "31%", "4%", "4%"]
+    assert first == ["84%", "4%", "4%", "4%", "4%"]
+    assert third == ["4%", "4%", "84%", "4%", "4%"]
 
 
 def test_keys_reach_tokens_and_sentences(show):

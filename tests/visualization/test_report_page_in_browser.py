@@ -258,7 +258,7 @@ def test_pointing_at_tokens_shades_what_they_looked_at_and_what_looked_at_them(s
 
     assert sources[0] == pytest.approx([0.3, 0.7, 0.0], abs=0.01)
     assert sources[1] == [0.0, 0.0, 0.0]  # of the other card
-    assert readout == "dog looked at Hund 70 %, Ein 30 %"
+    assert readout == "dog looked at Hund 70%, Ein 30%"
     assert shades(browser, 1, "target") == pytest.approx([0.7, 0.3, 0.05], abs=0.01)
     assert shades(browser, 2, "target") == pytest.approx([0.9, 0.2, 0.0], abs=0.01)
     assert len(tokens(browser, 3, "source")) == 0  # without attention
@@ -386,5 +386,5 @@ def test_maps_of_two_runs_follow_the_slider_and_their_cells_light_together(brows
 
     assert len(browser.find_elements(By.CSS_SELECTOR, ".map td.active")) == 3
     readout = browser.find_element(By.ID, "map-readout").text
-    assert readout.startswith("dog looked at Hund: dot, seed 1 90 %; none 20 %;")
+    assert readout.startswith("dog looked at Hund: dot, seed 1 90%; none 20%;")
     assert browser.get_log("browser") == []
