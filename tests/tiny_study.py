@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seq2seq.evaluation.measures import Sentences, measure
+from seq2seq.studies.charts import bleu_by_length
 from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.report import Study
 from seq2seq.studies.runs import group_runs, read_runs
@@ -61,7 +62,9 @@ def change_results(path: Path, **values: object) -> None:
 def read_study(path: Path) -> Study:
     """Read a study whose groups are compared in BLEU alone."""
     runs = read_runs([path])
-    return Study(runs, compare_with_baseline(group_runs(runs), None), {}, (), ())
+    groups, notes = group_runs(runs), []
+    lengths = bleu_by_length(groups, (), notes)
+    return Study(runs, compare_with_baseline(groups, None), {}, (), notes, lengths)
 
 
 def write_study(path: Path) -> Path:

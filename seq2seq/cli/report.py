@@ -10,6 +10,7 @@ with imports_in_one_line():
     from seq2seq.analysis.interventions import find_intervention
     from seq2seq.checks import Config, FilePath, FilePaths
     from seq2seq.cli.command_line import run_command
+    from seq2seq.evaluation.metrics import bins_at
     from seq2seq.files.paths import expand_home, expand_patterns
     from seq2seq.studies.attribution import measure_attributions
     from seq2seq.studies.interventions import check_others
@@ -33,6 +34,9 @@ class ReportConfig(Config):
     """Changes of the attention weights, with each of which the test set is translated again:
     uniform, permuted, strongest, without_end, frozen, drop_head:N, only_head:N (heads count from
     1), gold, other:seed and other:GROUP."""
+    length_bins: list[str]
+    """Upper limits of the ranges of source length in words for BLEU, such as [10,20,30,50];
+    empty for ranges with about equally many sentences."""
     attributions: bool
     """Whether attention is compared with erasure and gradient on the test set."""
     format: PaperFormat | None
@@ -56,6 +60,7 @@ def report(config: ReportConfig) -> None:
         OSError: A file cannot be read or written.
     """
     interventions = list(map(find_intervention, config.interventions))
+    bins_at(config.length_bins)  # raises before anything is translated
     sweeps = [Path(each) for each in expand_patterns(config.sweeps, key="sweeps")]
     if config.output is None:
         if len(sweeps) > 1:
@@ -68,7 +73,12 @@ def report(config: ReportConfig) -> None:
     if config.attributions:
         measure_attributions(runs)
     shown = write_tables(
-        runs, output, baseline=config.baseline, interventions=interventions, paper=config.format
+        runs,
+        output,
+        baseline=config.baseline,
+        interventions=interventions,
+        length_bins=config.length_bins,
+        paper=config.format,
     )
     print(shown)
     print(f"\n{list_files(output)}", file=sys.stderr)

@@ -22,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from seq2seq.cli.command_line import errors_in_one_line
 from seq2seq.config.composition import USER_ERRORS, describe_error, quote_value
+from seq2seq.evaluation.metrics import bins_at
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
 from seq2seq.runtime.distributed import process_group
 from seq2seq.runtime.process import Interrupted
@@ -75,7 +76,11 @@ class StudySummary(Callback):
     """Name the runs of a sweep by their swept keys, and compare the runs when all have ended."""
 
     def __init__(
-        self, baseline: object = None, interventions: Sequence[str] = (), attributions: bool = False
+        self,
+        baseline: object = None,
+        interventions: Sequence[str] = (),
+        length_bins: int | Sequence[int] = (),
+        attributions: bool = False,
     ) -> None:
         """Store the options.
 
@@ -83,10 +88,12 @@ class StudySummary(Callback):
             baseline: The group to compare with, a text, number or truth value;
                 None: the best by validation.
             interventions: Changes of attention weights with which the test set is translated again.
+            length_bins: Upper limits of the ranges of source length for BLEU.
             attributions: Whether attention is compared with erasure and gradient.
         """
         self.baseline = None if baseline is None else as_typed(baseline)
         self.interventions = list(interventions)
+        self.length_bins = [length_bins] if isinstance(length_bins, int) else list(length_bins)
         self.attributions = attributions
 
     def on_multirun_start(self, config: DictConfig, **_: object) -> None:
@@ -98,6 +105,7 @@ class StudySummary(Callback):
         assert isinstance(content, dict)
         with errors_in_one_line():  # Hydra would turn an error into a warning
             self._find_interventions()  # before hours of training
+            bins_at(self.length_bins)
             if content["resume"] and "${now:" in str(content["hydra"]["sweep"]["dir"]):
                 resume = f"resume={content['resume']}".lower()
                 raise ValueError(
@@ -137,7 +145,13 @@ class StudySummary(Callback):
             interventions = self._find_interventions()
             if self.attributions:
                 measure_attributions(runs)
-            table = write_tables(runs, sweep, baseline=baseline, interventions=interventions)
+            table = write_tables(
+                runs,
+                sweep,
+                baseline=baseline,
+                interventions=interventions,
+                length_bins=self.length_bins,
+            )
         print(f"\n{table}\n\n{list_files(sweep)}", file=sys.stderr)
         _release_locks()
         if any(run.failure is not None for run in runs):

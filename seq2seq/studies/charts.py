@@ -3,20 +3,25 @@
 A function adds to `notes` what its section leaves out.
 """
 
+import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
 
 from seq2seq.checks import counted
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation import measures
 from seq2seq.evaluation.metrics import (
     FREQUENCY_BINS,
-    Bin,
+    bins_at,
     corpus_bleu,
     equal_bins,
 )
+from seq2seq.evaluation.significance import compare_groups
 from seq2seq.studies.agreement import Divergences, mean_divergence
 from seq2seq.studies.comparison import groups_with_first_test_set
 from seq2seq.studies.runs import MEASURES, Group, Spread, StudyRun
@@ -42,8 +47,20 @@ Curves = Mapping[str, Mapping[int, float]]
 """Value of each curve at each update, by the tag of the curve."""
 _OF_ATTENTION = [name for name, each in measures.MEASURES.items() if each.has_heads]
 _NUM_LENGTHS = 5
-Values = Sequence[Sequence[float | None]]
-"""Value of each run of a group in each range."""
+
+
+class LengthScore(NamedTuple):
+    """BLEU of a group on the test sentences in a range of source length."""
+
+    group: str
+    source_words: str
+    sentences: int
+    bleu: float
+    bleu_deviation: float | None
+    bleu_low: float | None
+    """Lower end of the 95% interval; None for a single sentence."""
+    bleu_high: float | None
+    interval_covers: str
 
 
 def curves_section(groups: Sequence[Group], notes: list[str]) -> Section:
@@ -245,47 +262,78 @@ def _heads(group: Group) -> Iterator[tuple[StudyRun, int, dict[str, float]]]:
             yield run, number, head
 
 
-def breakdown_section(groups: Sequence[Group], notes: list[str]) -> Section:
-    """Return the charts and tables of BLEU by length and of words by frequency."""
-    members = {i: groups[i] for i in groups_with_first_test_set(groups)}
-    parts = []
+def bleu_by_length(
+    groups: Sequence[Group], limits: Sequence[int | str], notes: list[str]
+) -> list[LengthScore]:
+    """Return the BLEU of each group on the test sentences of each range of source length.
+
+    Args:
+        groups: Those with the test set of the first group are scored.
+        limits: Upper limits of the ranges in words; none for about equally many sentences in each.
+        notes: Gets a line if the sources are not known.
+    """
+    members = [groups[i] for i in groups_with_first_test_set(groups)]
+    if not members:
+        return []
     try:
-        parts += [_by_length(members)] if members else []
+        sources, _ = members[0].runs[0].directory.read_texts("test", ("src", "ref"))
     except USER_ERRORS as error:
         notes.append(f"BLEU by source length is not shown: {describe_error(error)}.")
+        return []
+    lengths = np.array([len(source.split()) for source in sources])
+    bins = bins_at(limits) if limits else equal_bins(lengths.tolist(), num_bins=_NUM_LENGTHS)
+    scores: list[LengthScore] = []
+    for group, each in itertools.product(members, bins):
+        is_inside = np.array(list(map(each.has, lengths)))
+        if not is_inside.any():
+            continue
+        statistics = group.statistics("bleu")[:, is_inside]
+        compared = compare_groups(statistics, np.zeros_like(statistics), paired=True)
+        number = statistics.shape[1]
+        _, deviation = Spread.of(corpus_bleu(statistics.sum(axis=1)).tolist())
+        interval = compared.interval if number > 1 else (None, None)
+        values = each.label, number, compared.effect, deviation, *interval, compared.covers
+        scores.append(LengthScore(group.label, *values))
+    return scores
+
+
+def breakdown_section(groups: Sequence[Group], lengths: Sequence[LengthScore]) -> Section:
+    """Return the charts and tables of BLEU by length and of words by frequency.
+
+    Args:
+        groups: The groups.
+        lengths: The result of `bleu_by_length`.
+    """
     with_words = {
-        index: group
-        for index, group in members.items()
-        if all("rare_words" in run.statistics for run in group.runs)
+        i: groups[i]
+        for i in groups_with_first_test_set(groups)
+        if all("rare_words" in run.statistics for run in groups[i].runs)
     }
+    parts = [_by_length(groups, lengths)] if lengths else []
     parts += [_by_frequency(with_words)] if with_words else []
     if not parts:
         return Section(title="Length and rare words")
     text = (
-        "BLEU of the test sentences in ranges of their source length in words, with about equally "
-        "many sentences in each, and F1 of words by their number of occurrences in the training "
-        "data. Bars are standard deviations over the runs."
+        "BLEU of the test sentences in ranges of their source length in words, and F1 of words by "
+        "their number of occurrences in the training data. Bars are standard deviations over the "
+        "runs. The table of BLEU has 95% intervals over seeds and sentences; the interval of a "
+        "single run covers these sentences only."
     )
     charts, tables = zip(*parts, strict=True)
     return Section(title="Length and rare words", paragraphs=[text], charts=charts, tables=tables)
 
 
-def _by_length(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
-    first = next(iter(groups.values())).runs[0]
-    sources, _ = first.directory.read_texts("test", ("src", "ref"))
-    lengths = [len(source.split()) for source in sources]
-    bins = equal_bins(lengths, num_bins=_NUM_LENGTHS)
-    of_bins = [[each.has(length) for length in lengths] for each in bins]
-    values = {
-        index: [
-            [float(corpus_bleu(run.statistics["bleu"][mask, 0].sum(axis=0))) for mask in of_bins]
-            for run in group.runs
-        ]
-        for index, group in groups.items()
-    }
-    counts = [f"({counted(sum(map(each.has, lengths)), 'sentence')})" for each in bins]
-    labels = "BLEU by source length", "Source words", "BLEU"
-    return _by_bin(labels, groups, bins, counts, values, ".2f")
+def _by_length(groups: Sequence[Group], scores: Sequence[LengthScore]) -> tuple[Chart, Table]:
+    counts = {each.source_words: counted(each.sentences, "sentence") for each in scores}
+    labels = [group.label for group in groups]
+    values: dict[int, list[tuple[Spread, Cell]]] = {}
+    for each in scores:
+        interval = f" ({each.bleu_low:.2f} to {each.bleu_high:.2f})" if each.sentences > 1 else ""
+        cell = Cell(f"{each.bleu:.2f}{interval}", each.bleu)
+        found = Spread(each.bleu, each.bleu_deviation), cell
+        values.setdefault(labels.index(each.group), []).append(found)
+    titles = "BLEU by source length", "Source words", "BLEU"
+    return _by_bin(titles, groups, counts, values)
 
 
 def _by_frequency(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
@@ -293,44 +341,43 @@ def _by_frequency(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
         index: [run.statistics["rare_words"][:, 1:].sum(axis=0) for run in group.runs]
         for index, group in groups.items()
     }
-    counts = next(iter(sums.values()))[0][:, 2].astype(int).tolist()
-    used = [i for i, count in enumerate(counts) if count]
+    numbers = next(iter(sums.values()))[0][:, 2].astype(int).tolist()
+    used = [i for i, number in enumerate(numbers) if number]
     score = measures.MEASURES["rare_words"].score
-    values = {
-        index: [score(of_run)[used].tolist() for of_run in of_group]
-        for index, of_group in sums.items()
-    }
-    words = [f"({counted(counts[i], 'word')})" for i in used]
-    labels = "F1 of words by training frequency", "Occurrences in the training data", "F1"
-    return _by_bin(labels, groups, [FREQUENCY_BINS[i] for i in used], words, values, ".3f")
+    values = {}
+    for index, of_runs in sums.items():
+        spreads = map(Spread.of, np.stack(list(map(score, of_runs)))[:, used].T.tolist())
+        values[index] = [(each, number_cell(each, ".3f")) for each in spreads]
+    counts = {FREQUENCY_BINS[i].label: counted(numbers[i], "word") for i in used}
+    titles = "F1 of words by training frequency", "Occurrences in the training data", "F1"
+    return _by_bin(titles, groups, counts, values)
 
 
 def _by_bin(
-    labels: tuple[str, str, str],
-    groups: Mapping[int, Group],
-    bins: Sequence[Bin],
-    counts: Sequence[str],
-    values: Mapping[int, Values],
-    form: str,
+    titles: tuple[str, str, str],
+    groups: Mapping[int, Group] | Sequence[Group],
+    counts: Mapping[str, str],
+    values: Mapping[int, Sequence[tuple[Spread, Cell]]],
 ) -> tuple[Chart, Table]:
     """Return the chart of means and deviations over the runs, and its table.
 
-    `labels` are the title of both and the labels of the chart's axes.
+    Args:
+        titles: The title of both and the labels of the chart's axes.
+        groups: The groups by their index.
+        counts: The size of each range, by its label.
+        values: The number and the cell of each range, by the index of the group.
     """
-    title, x_label, y_label = labels
-    names = [each.label for each in bins]
+    title, x_label, y_label = titles
     rows, series = [], []
-    for index, of_runs in values.items():
-        spreads = [
-            Spread.of([value for value in of_bin if value is not None])
-            for of_bin in zip(*of_runs, strict=True)
-        ]
+    for index, of_bins in values.items():
+        spreads, cells = zip(*of_bins, strict=True)
         means = [each.mean for each in spreads]
-        deviations = [each.deviation or 0.0 for each in spreads] if len(of_runs) > 1 else ()
+        deviations = [each.deviation for each in spreads if each.deviation is not None]
         label = groups[index].label
-        series.append(Series(index, label, x={x_label: names}, y=means, deviations=deviations))
-        rows.append([Cell(label), *(number_cell(each, form) for each in spreads)])
-    heads = [f"{name} {count}" for name, count in zip(names, counts, strict=True)]
-    columns = [Column("Group", is_numeric=False), *map(Column, heads)]
+        axis = {x_label: list(counts)}
+        series.append(Series(index, label, x=axis, y=means, deviations=deviations))
+        rows.append([Cell(label), *cells])
+    columns = [Column("Group", is_numeric=False)]
+    columns += [Column(f"{name} ({count})") for name, count in counts.items()]
     table = Table(caption=title, columns=columns, rows=rows, is_folded=True)
     return draw_chart(title, y_label, "bins", series), table

@@ -10,12 +10,11 @@ from seq2seq.analysis.interventions import changed_words
 from seq2seq.checks import counted
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.measures import MEASURES as OF_SENTENCES
-from seq2seq.evaluation.significance import LEVEL, SENTENCES_ONLY
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.agreement import Divergences
 from seq2seq.studies.answers import answers_section
 from seq2seq.studies.attribution import attribution_section
-from seq2seq.studies.charts import attention_section, breakdown_section, curves_section
+from seq2seq.studies.charts import LengthScore, attention_section, breakdown_section, curves_section
 from seq2seq.studies.comparison import BaselineComparison, groups_with_first_test_set
 from seq2seq.studies.interventions import Row, interventions_section
 from seq2seq.studies.learning import learning_section
@@ -55,6 +54,8 @@ class Study(NamedTuple):
     """The losses of each group under each intervention."""
     notes: Sequence[str]
     """Notes that say what is left out."""
+    lengths: Sequence[LengthScore] = ()
+    """BLEU of each group in each range of source lengths."""
 
     @property
     def groups(self) -> list[Group]:
@@ -67,7 +68,7 @@ def study_page(study: Study, *, name: str) -> StudyPage:
     missing = [*_missing(study), *study.notes]
     curves = curves_section(groups, missing)
     learning, maps = learning_section(groups, missing)
-    breakdowns = breakdown_section(groups, missing)
+    breakdowns = breakdown_section(groups, study.lengths)
     sentences = shown_sentences(groups, missing)
     translations = Section(title="Translations", has_sentences=True)
     if sentences:
@@ -115,38 +116,11 @@ def results_section(study: Study) -> Section:
         f"Best on the validation set: {best.label}, with "
         f"{spread(best, 'valid_bleu').text} BLEU there and {spread(best, 'bleu').text} on the "
         "test set.",
-        *_significance(study.comparisons),
         *_undertrained(groups),
     ]
     table = group_table(study.comparisons, ON_PAGE)
     tables = [table, _run_table(runs), *settings_table(runs)]
     return Section(title="Results", paragraphs=texts, tables=tables)
-
-
-def _significance(comparisons: Sequence[BaselineComparison]) -> Iterator[str]:
-    """Say which groups differ significantly from each baseline on the test set."""
-    for baseline in dict.fromkeys(each.baseline.label for each in comparisons if each.baseline):
-        single = f"One run on a side, so p and interval are about {SENTENCES_ONLY}"
-        kinds: dict[str, list[str]] = {
-            kind: [] for kind in ("Better", "Worse", "No significant difference", single)
-        }
-        for compared in comparisons:
-            of_another = compared.baseline is None or compared.baseline.label != baseline
-            if of_another or compared.result is None:
-                continue
-            effect = compared.result.effect
-            kind = "Better" if effect > 0 else "Worse"
-            if compared.is_of_sentences_only:
-                kind = single
-            elif compared.result.p_corrected >= LEVEL:
-                kind = "No significant difference"
-            kinds[kind].append(f"{compared.group.label} ({effect:+.2f} BLEU)")
-        parts = [f"{kind}: {', '.join(labels)}" for kind, labels in kinds.items() if labels]
-        yield (
-            f"BLEU on the test set compared with {baseline}; a difference is significant if "
-            f"p < {LEVEL} after Holm's correction, and then its interval excludes 0. "
-            f"{'. '.join(parts)}."
-        )
 
 
 def _undertrained(groups: Sequence[Group]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from seq2seq.analysis.interventions import Intervention
 from seq2seq.files.atomic import whole_file
 from seq2seq.studies.agreement import AGREEMENT, add_agreement, divergences
+from seq2seq.studies.charts import LengthScore, bleu_by_length
 from seq2seq.studies.comparison import BaselineComparison, compare_with_baseline, explain_stars
 from seq2seq.studies.interventions import COLUMNS, measure_losses
 from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures, count_rare_words
@@ -18,7 +19,8 @@ from seq2seq.studies.tables import IN_TERMINAL, group_table
 from seq2seq.visualization.page import Section, render_report
 from seq2seq.visualization.paper import PaperFormat, table_text, write_paper
 
-LEADERBOARD, GROUPS, LOSSES = "leaderboard.csv", "groups.csv", "interventions.csv"
+LEADERBOARD, GROUPS, LENGTHS = "leaderboard.csv", "groups.csv", "lengths.csv"
+LOSSES = "interventions.csv"
 REPORT, PAPER = "report.html", "paper"
 _COMPARISON = (
     "baseline",
@@ -38,15 +40,18 @@ def write_tables(
     *,
     baseline: str | None,
     interventions: Sequence[Intervention] = (),
+    length_bins: Sequence[int | str] = (),
     paper: PaperFormat | None = None,
 ) -> str:
-    """Write leaderboard.csv, groups.csv, report.html and, with interventions, interventions.csv.
+    """Write tables in CSV, with interventions also interventions.csv, and report.html.
 
     Args:
         runs: The runs in the order of the leaderboard.
         directory: Created if it does not exist.
         baseline: The group to compare with; see `compare_with_baseline`.
         interventions: Changes of attention weights with which the test set is translated again.
+        length_bins: Upper limits of the ranges of source length; none for about equally many
+            sentences in each.
         paper: Format of a folder with every table and figure of the report, and a short table of
             the groups; None writes no such folder.
 
@@ -56,7 +61,7 @@ def write_tables(
     Raises:
         ValueError: No group is called like the baseline.
     """
-    study = find_differences(runs, baseline, interventions)
+    study = find_differences(runs, baseline, interventions, length_bins)
     groups = study.groups
     directory.mkdir(parents=True, exist_ok=True)
     keys = list(runs[0].swept) if runs else []
@@ -69,6 +74,8 @@ def write_tables(
         [*keys, "runs", "failed_runs", *measures, *_COMPARISON, *compared, *AGREEMENT],
         map(_group_row, study.comparisons),
     )
+    of_lengths = [each._asdict() for each in study.lengths]
+    _write_csv(directory / LENGTHS, LengthScore._fields, of_lengths)
     warnings = [f"warning: {text}" for text in describe_repeated_seeds(groups)]
     if interventions:
         _write_csv(directory / LOSSES, COLUMNS, study.losses)
@@ -91,7 +98,10 @@ def write_tables(
 
 
 def find_differences(
-    runs: Sequence[StudyRun], baseline: str | None, interventions: Sequence[Intervention] = ()
+    runs: Sequence[StudyRun],
+    baseline: str | None,
+    interventions: Sequence[Intervention] = (),
+    length_bins: Sequence[int | str] = (),
 ) -> Study:
     """Compare all measures and the attention of the groups, and intervene; see `write_tables`."""
     groups = group_runs(runs)
@@ -102,12 +112,13 @@ def find_differences(
     agreement = divergences([run for group in groups for run in group.runs])
     add_agreement(comparisons, agreement, notes)
     losses = measure_losses(groups, interventions, notes)
-    return Study(runs, comparisons, agreement, losses, notes)
+    lengths = bleu_by_length(groups, length_bins, notes)
+    return Study(runs, comparisons, agreement, losses, notes, lengths)
 
 
 def list_files(directory: Path) -> str:
     """Return the paths of what `write_tables` has written, one a line."""
-    paths = (directory / name for name in (LEADERBOARD, GROUPS, LOSSES, REPORT, PAPER))
+    paths = (directory / name for name in (LEADERBOARD, GROUPS, LENGTHS, LOSSES, REPORT, PAPER))
     return "\n".join(str(path) for path in paths if path.exists())
 
 

@@ -16,7 +16,7 @@ def test_the_tables_of_a_sweep_are_written_again(run, tmp_path):
     _, out, err = run(main, f"sweeps={tmp_path}", "baseline=none")
 
     assert "baseline" in out
-    names = ("leaderboard.csv", "groups.csv", "report.html")
+    names = ("leaderboard.csv", "groups.csv", "lengths.csv", "report.html")
     assert err == "".join(f"\n{tmp_path}/{name}" for name in names) + "\n"
     assert all((tmp_path / name).stat().st_size for name in names)
     assert len(read(tmp_path / "leaderboard.csv")) == 4
@@ -86,6 +86,14 @@ def test_unknown_intervention_is_refused_before_anything_is_read(refusal, tmp_pa
     line = refusal(main, f"sweeps={tmp_path}/missing", "interventions=[uniform,unifrom]")
 
     assert line.startswith("unknown intervention 'unifrom'; one of: uniform, permuted, ")
+
+
+def test_ranges_of_length_that_do_not_increase_are_refused_before_anything_is_read(
+    refusal, tmp_path
+):
+    line = refusal(main, f"sweeps={tmp_path}/missing", "length_bins=[20,10]")
+
+    assert line == "length_bins=[20,10] must increase and be above 0; for example [10,20]"
 
 
 def test_runs_without_a_model_have_no_attributions(run, tmp_path, caplog):

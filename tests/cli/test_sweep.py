@@ -1,4 +1,5 @@
 import pickle
+import re
 
 import pytest
 from hydra.core.hydra_config import HydraConfig
@@ -168,7 +169,7 @@ def test_the_summary_writes_the_tables(tmp_path, capsys):
 
     err = capsys.readouterr().err
     assert err.startswith("\nattention ")
-    names = ("leaderboard.csv", "groups.csv", "report.html")
+    names = ("leaderboard.csv", "groups.csv", "lengths.csv", "report.html")
     assert err.endswith("\n" + "".join(f"\n{tmp_path}/{name}" for name in names) + "\n")
     assert (tmp_path / "leaderboard.csv").exists()
     assert ",none,9" in (tmp_path / "groups.csv").read_text()
@@ -178,6 +179,15 @@ def test_an_unknown_intervention_is_refused_before_the_first_run(tmp_path, capsy
     error = refusal(capsys, sweep_config(tmp_path), interventions=["unifrom"])
 
     assert error.startswith("error: unknown intervention 'unifrom'; one of: ")
+
+
+@pytest.mark.parametrize("bins", [[20, 10], 0, ["ten"]])
+def test_ranges_of_length_that_do_not_increase_are_refused_before_the_first_run(
+    tmp_path, capsys, bins
+):
+    error = refusal(capsys, sweep_config(tmp_path), length_bins=bins)
+
+    assert re.fullmatch(r"error: length_bins=\[.*\] must increase and be above 0; .*\n", error)
 
 
 def test_the_summary_tells_what_interventions_cost(tmp_path, capsys):

@@ -122,13 +122,14 @@ def test_files_are_ascii_and_indented_by_two():
             assert line == line.rstrip(), path
 
 
-@pytest.mark.parametrize("study", ["study_attention_types", "study_self_attention"])
+@pytest.mark.parametrize("study", ["study_attention_types", "study_length", "study_self_attention"])
 def test_every_run_of_a_study_composes(study):
     content = OmegaConf.load(CONFIGS / "experiment" / f"{study}.yaml")
     params = {key: text.split(",") for key, text in content.hydra.sweeper.params.items()}
     assert len(params.pop("seed")) > 1
-    if types := params.pop("attention", None):  # each composes in the tests of its group
-        assert set(attention_config_types()) <= set(types)
+    types = params.pop("attention", [])  # each composes in the tests of its group
+    assert set(types) <= set(attention_config_types())
+    assert study != "study_attention_types" or set(types) == set(attention_config_types())
     for values in itertools.product(*params.values()):
         pairs = [f"{key}={value}" for key, value in zip(params, values, strict=True)]
         load_config(f"experiment={study}", *pairs)

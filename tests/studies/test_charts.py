@@ -1,12 +1,14 @@
 import json
+import statistics
 
 import pytest
 import sacrebleu
-from tiny_study import write_run
+from tiny_study import write_run, write_study
 from tiny_training import read_scalars
 
 from seq2seq.studies.charts import (
     attention_section,
+    bleu_by_length,
     breakdown_section,
     curves_section,
     mean_curve,
@@ -145,7 +147,7 @@ def test_without_attention_the_section_is_empty(tmp_path):
 
 def test_the_bleu_of_a_range_is_the_mean_over_the_runs(groups):
     count_rare_words(groups, notes := [])
-    section = breakdown_section(groups, notes)
+    section = breakdown_section(groups, bleu_by_length(groups, [], notes))
 
     assert notes == []
     chart, of_words = section.charts
@@ -160,3 +162,46 @@ def test_the_bleu_of_a_range_is_the_mean_over_the_runs(groups):
         for run in groups[0].runs
     ]
     assert line["y"] == pytest.approx([sum(scores) / 2])
+
+
+def test_the_bleu_of_the_chosen_ranges_has_deviations_and_intervals(tmp_path):
+    sources = ["a b", "a b c", "a b c d"] * 10
+    for path in write_study(tmp_path).iterdir():
+        (path / "test.src").write_text("".join(f"{line}\n" for line in sources))
+    groups = group_runs(read_runs([tmp_path]))
+
+    scores = bleu_by_length(groups, [1, 3], notes := [])
+
+    assert notes == []
+    found = {(each.group, each.source_words): each for each in scores}
+    assert list(found) == [(name, words) for name in ("dot", "none") for words in ("2-3", "4+")]
+    none = found["none", "2-3"]
+    assert (none.sentences, none.interval_covers) == (20, "seeds and sentences")
+    bleu = [
+        sacrebleu.corpus_bleu(
+            [
+                text
+                for text, source in zip(run.translations, sources, strict=True)
+                if source != sources[2]
+            ],
+            [
+                [
+                    text
+                    for text, source in zip(run.references, sources, strict=True)
+                    if source != sources[2]
+                ]
+            ],
+        ).score
+        for run in groups[1].runs
+    ]
+    assert none.bleu == pytest.approx(statistics.fmean(bleu))
+    assert none.bleu_deviation == pytest.approx(statistics.stdev(bleu))
+    assert none.bleu_low < none.bleu < none.bleu_high
+    section = breakdown_section(groups, scores)
+    [chart], [table] = section.charts, section.tables
+    assert [column.label for column in table.columns[1:]] == [
+        "2-3 (20 sentences)",
+        "4+ (10 sentences)",
+    ]
+    assert table.rows[1][1].text == f"{none.bleu:.2f} ({none.bleu_low:.2f} to {none.bleu_high:.2f})"
+    assert lines_of(chart)[1]["x"] == ["2-3", "4+"]
