@@ -253,11 +253,13 @@ class CorpusAttention:
             for each in self.translations
         ]
 
-    def alignment_error_rate(self, gold: Sequence[GoldLinks], *, head: int | None = None) -> float:
+    def alignment_error_rate(
+        self, gold: Sequence[GoldLinks] | Sequence[Links], *, head: int | None = None
+    ) -> float:
         """Return the alignment error rate of `links`; 0 is perfect.
 
         Args:
-            gold: Gold links of each pair.
+            gold: Gold links of each pair, or the `links` of another seed.
             head: As of `links`.
 
         Raises:
@@ -267,7 +269,7 @@ class CorpusAttention:
         self._check_gold(gold)
         return alignment_error_rate(self.links(head=head), gold)
 
-    def _check_gold(self, gold: Sequence[GoldLinks] | None) -> None:
+    def _check_gold(self, gold: Sequence[GoldLinks] | Sequence[Links] | None) -> None:
         if gold is not None and len(gold) != len(self.translations):
             raise ValueError(
                 f"gold alignments: {len(gold)}, sentence pairs: {len(self.translations)}; "

@@ -354,8 +354,14 @@ def count_links(links: Links, gold: GoldLinks) -> tuple[int, int, int, int]:
     return len(links), len(gold.sure), len(links & gold.sure), len(right)
 
 
-def alignment_error_rate(predicted: Iterable[Links], gold: Iterable[GoldLinks]) -> float:
+def alignment_error_rate(
+    predicted: Iterable[Links], gold: Iterable[GoldLinks] | Iterable[Links]
+) -> float:
     """Return the alignment error rate over the sentences of a corpus; 0 is perfect.
+
+    Args:
+        predicted: Links of each sentence.
+        gold: Gold links of each sentence, or the links of another model, which all count as sure.
 
     Raises:
         ValueError: The numbers of sentences differ.
@@ -366,7 +372,8 @@ def alignment_error_rate(predicted: Iterable[Links], gold: Iterable[GoldLinks]) 
         >>> alignment_error_rate([frozenset({(0, 0), (2, 1)})], [gold])
         0.25
     """
-    links = [(each, [found]) for found, each in zip(predicted, gold, strict=True)]
+    sides = [each if isinstance(each, GoldLinks) else GoldLinks(each, each) for each in gold]
+    links = [(each, [found]) for found, each in zip(predicted, sides, strict=True)]
     return total_scores(measure(Sentences(links=links)))["aer"]
 
 

@@ -4,7 +4,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from statistics import fmean
 
@@ -16,7 +16,11 @@ from seq2seq.evaluation.significance import LEVEL, holm
 from seq2seq.studies.comparison import BaselineComparison
 from seq2seq.studies.runs import Group, StudyRun
 
-AGREEMENT = ("agreement_within", "agreement_between", "agreement_p", "agreement_seeds_needed")
+LINKS = ("link_aer_within", "link_aer_between")
+AGREEMENT = (
+    *("agreement_within", "agreement_between", "agreement_p", "agreement_seeds_needed"),
+    *LINKS,
+)
 """Columns of groups.csv about agreement."""
 Divergences = dict[frozenset[StudyRun], float]
 """Divergence of the attention of two runs, by pair of runs."""
@@ -37,6 +41,24 @@ def divergences(runs: Sequence[StudyRun]) -> Divergences:
         if sizes[one] and sizes[one] == sizes[other]:
             joint = _entropy((tokens[one] + tokens[other]) / 2)
             found[frozenset((one, other))] = joint - (entropies[one] + entropies[other]) / 2
+    return found
+
+
+def link_errors(pairs: Iterable[frozenset[StudyRun]]) -> Divergences:
+    """Return the AER of the links of one run of each pair against those of the other.
+
+    Each target token but EOS has one link, to the source token with the most attention, EOS left
+    out. So the AER is the share of the target tokens whose links differ.
+    """
+    found: Divergences = {}
+    links: dict[StudyRun, Array] = {}
+    for pair in pairs:
+        for run in pair - links.keys():
+            maps = [each[:-1, :-1] for each in run.maps if each.shape[1] > 1]
+            links[run] = np.concatenate([[], *(each.argmax(axis=1) for each in maps)])
+        one, other = (links[run] for run in pair)
+        if len(one):
+            found[pair] = float((one != other).mean())
     return found
 
 
@@ -114,10 +136,15 @@ def add_agreement(
     A p-value that cannot be significant, given the numbers of runs and comparisons, is left out.
     """
     tested: list[tuple[dict[str, float], float, float]] = []
+    errors = link_errors(agreement)
     for each in comparisons:
         group, baseline = each.group, each.baseline
         if baseline is not None and (found := compare_attention(agreement, group, baseline)):
             each.columns |= dict(zip(AGREEMENT[:2], found, strict=False))
+            shares = (mean_divergence(errors, group, other) for other in (group, baseline))
+            each.columns |= {
+                name: v for name, v in zip(LINKS, shares, strict=True) if v is not None
+            }
             least = least_p_value(len(group.runs), len(baseline.runs))
             tested.append((each.columns, found[2], least))
     able = [(columns, p_value) for columns, p_value, least in tested if len(tested) * least < LEVEL]

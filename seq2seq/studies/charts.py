@@ -22,10 +22,10 @@ from seq2seq.evaluation.metrics import (
     equal_bins,
 )
 from seq2seq.evaluation.significance import compare_groups
-from seq2seq.studies.agreement import Divergences, mean_divergence
+from seq2seq.studies.agreement import Divergences, link_errors, mean_divergence
 from seq2seq.studies.comparison import groups_with_first_test_set
 from seq2seq.studies.runs import MEASURES, Group, Spread, StudyRun
-from seq2seq.studies.tables import column, known_measures, number_cell, spread
+from seq2seq.studies.tables import column, known_measures, number_cell, spread, with_diagonal
 from seq2seq.training.monitoring.tensorboard import (
     MINUTES,
     TARGET_TOKENS,
@@ -156,7 +156,7 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
     measures = known_measures(groups, _OF_ATTENTION)
     if not measures:
         return Section(title="Attention")
-    names = [*measures, "bleu"]
+    names = [*with_diagonal(measures), "bleu"]
     of_groups = Table(
         caption="Attention of each group: all heads, mean \xb1 standard deviation over the runs",
         columns=[Column("Group", is_numeric=False), *map(column, names)],
@@ -188,30 +188,31 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
         charts=_attention_charts(groups),
         tables=[
             table
-            for table in (of_groups, _agreement_table(groups, agreement or {}), of_heads)
+            for table in (of_groups, *_agreement_tables(groups, agreement or {}), of_heads)
             if table.rows
         ],
     )
 
 
-def _agreement_table(groups: Sequence[Group], agreement: Divergences) -> Table:
-    """Return the mean divergence of the attention of the runs of each two groups."""
+def _agreement_tables(groups: Sequence[Group], agreement: Divergences) -> Iterator[Table]:
+    """Yield the mean divergence and AER between the runs of each two groups."""
     known = [
         group
         for group in groups
         if any(mean_divergence(agreement, group, other) is not None for other in groups)
     ]
-    caption = (
-        "Jensen-Shannon divergence of the attention of two runs: bits from 0 (equal) to 1; "
-        "beside its own name that of a group's seeds"
-    )
     columns = [Column("Group", is_numeric=False), *(Column(group.label) for group in known)]
-    rows = [
-        [Cell(group.label)]
-        + [number_cell(mean_divergence(agreement, group, other), ".3f") for other in known]
-        for group in known
-    ]
-    return Table(caption=caption, columns=columns, rows=rows)
+    for caption, found in (
+        ("Jensen-Shannon divergence of the attention of two runs: bits from 0 (equal)", agreement),
+        ("AER of a run's links against another run's: from 0 (equal)", link_errors(agreement)),
+    ):
+        rows = [
+            [Cell(group.label)]
+            + [number_cell(mean_divergence(found, group, other), ".3f") for other in known]
+            for group in known
+        ]
+        caption = f"{caption} to 1; beside its own name that of a group's seeds"
+        yield Table(caption=caption, columns=columns, rows=rows)
 
 
 def _attention_charts(groups: Sequence[Group]) -> list[Chart]:

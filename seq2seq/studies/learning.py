@@ -33,17 +33,18 @@ def learning_section(
             "Aligned at is the first validation whose AER is below that of the diagonal, which "
             "links the words in their order. Half BLEU at is the first validation with half of the "
             "best validation BLEU of all runs. Both are read from the validation set, and no finer "
-            "than the validations are. The AER beside them is that of the test set, and the "
-            "validation BLEU that of the best checkpoint."
+            "than the validations are. Both AER beside them are those of the test set, and "
+            "the validation BLEU is that of the best checkpoint."
         )
-        beside = [Column("Test AER", hint=MEASURES["aer"].hint), column("valid_bleu")]
+        beside = [Column("Test AER", hint=MEASURES["aer"].hint)]
+        beside += map(column, ("aer_of_diagonal", "valid_bleu"))
         section.tables = [
             Table(
                 caption="Updates: from the earliest to the latest run, and scores at the end",
                 columns=[Column("Group", is_numeric=False), *map(column, names), *beside],
                 rows=[
                     [Cell(group.label), *(moment(group, name) for name in names)]
-                    + [spread(group, name) for name in ("aer", "valid_bleu")]
+                    + [spread(group, name) for name in ("aer", "aer_of_diagonal", "valid_bleu")]
                     for group in groups
                 ],
             )

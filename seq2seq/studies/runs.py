@@ -54,6 +54,9 @@ MEASURES = {
         )
         for name, each in OF_SENTENCES.items()
     },
+    "aer_of_diagonal": Measure(
+        "AER of diagonal", ".3f", "test.aer_of_diagonal", "of links between words in their order"
+    ),
     "parameters": Measure("Parameters", ".0f", "parameters"),
     "minutes": Measure("Minutes", ".1f", "seconds", "training and validation"),
     "tokens_per_second": Measure(

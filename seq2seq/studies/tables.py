@@ -1,7 +1,8 @@
 """The cells and columns of a study's tables, and the table of its groups."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from seq2seq.evaluation import measures
 from seq2seq.evaluation.significance import p_text
@@ -13,10 +14,18 @@ COSTS = ("parameters", "minutes", "tokens_per_second", "best_update")
 FIRST = ("valid_bleu", "bleu")
 """Measures to the left of the comparison with the baseline."""
 _LATER = [each for each in measures.MEASURES.values() if each.name != "bleu" and not each.is_detail]
-ON_PAGE = (*FIRST, *(each.name for each in _LATER), *COSTS)
+
+
+def with_diagonal(names: Iterable[str]) -> list[str]:
+    """Put the AER of the diagonal beside the AER."""
+    pairs = [(name, "aer_of_diagonal") if name == "aer" else (name,) for name in names]
+    return list(chain.from_iterable(pairs))
+
+
+ON_PAGE = (*FIRST, *with_diagonal(each.name for each in _LATER), *COSTS)
 IN_TERMINAL = (
     *FIRST,
-    *(each.name for each in _LATER if each.needs in ("translations", "links")),
+    *with_diagonal(each.name for each in _LATER if each.needs in ("translations", "links")),
     *COSTS[:-1],
 )
 INTERVAL_HINT = (
@@ -67,7 +76,7 @@ def column(measure: str) -> Column:
 def spread(group: Group, measure: str) -> Cell:
     """Return the mean of a measure, with its standard deviation over the runs."""
     found = group.spread(measure)
-    if measure == "parameters":  # the number of parameters does not depend on the seed
+    if measure in ("aer_of_diagonal", "parameters"):  # they do not depend on the seed
         found = found._replace(deviation=None)
     return number_cell(found, MEASURES[measure].form)
 

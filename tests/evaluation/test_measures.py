@@ -185,6 +185,7 @@ def test_error_rate_is_0_for_the_gold_links_and_1_for_none_of_them(links):
 
     assert alignment_error_rate([links], gold) == 0
     assert alignment_error_rate([others], gold) == 1
+    assert alignment_error_rate([others], [links]) == 1  # those of another seed
 
 
 def test_error_rate_refuses_different_counts():

@@ -5,11 +5,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from seq2seq.evaluation.alignment import argmax_links
+from seq2seq.evaluation.measures import alignment_error_rate
+from seq2seq.files.links import GoldLinks
 from seq2seq.studies.agreement import (
     add_agreement,
     compare_attention,
     divergences,
     least_p_value,
+    link_errors,
     mean_divergence,
     seeds_needed,
 )
@@ -74,6 +78,19 @@ def test_equal_maps_have_0_and_disjoint_ones_1():
     found = divergences(runs)
 
     assert [found[frozenset(pair)] for pair in ((a, b), (a, c))] == pytest.approx([0.0, 1.0])
+
+
+def test_links_of_two_runs_have_the_aer_of_one_against_the_other(study):
+    runs, [dot, additive] = study
+    links = {run: [argmax_links(torch.tensor(each)[:-1, :-1]) for each in run.maps] for run in runs}
+
+    found = link_errors(divergences(runs))
+
+    for one, other in combinations(runs, 2):
+        gold = [GoldLinks(sure=each, possible=each) for each in links[other]]
+        expected = alignment_error_rate(links[one], gold)
+        assert found[frozenset((one, other))] == pytest.approx(expected)
+    assert mean_divergence(found, dot, dot) < mean_divergence(found, dot, additive)
 
 
 def test_runs_with_other_tokens_or_without_attention_have_none(study):

@@ -3,7 +3,7 @@ import statistics
 
 import pytest
 import sacrebleu
-from tiny_study import write_run, write_study
+from tiny_study import read_study, write_run, write_study
 from tiny_training import read_scalars
 
 from seq2seq.studies.charts import (
@@ -16,6 +16,7 @@ from seq2seq.studies.charts import (
 )
 from seq2seq.studies.measures import count_rare_words
 from seq2seq.studies.runs import group_runs, read_runs
+from seq2seq.studies.tables import IN_TERMINAL, ON_PAGE, group_table
 from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.progress import Progress
 
@@ -135,6 +136,28 @@ def test_aer_stands_beside_bleu_for_each_run(tmp_path):
     [points] = lines_of(chart)
     assert (points["x"], points["y"]) == ([0.25, 0.125], [30.0, 31.0])
     assert points["text"] == ["dot, seed 1", "dot, seed 2"]
+
+
+def test_the_aer_of_the_diagonal_stands_beside_every_aer(tmp_path):
+    for number, name in enumerate(("dot", "none")):
+        write_run(tmp_path / f"{number}", f"attention={name}", aer=0.25)
+        file = tmp_path / f"{number}" / "results.json"
+        content = json.loads(file.read_text())
+        content["test"]["aer_of_diagonal"] = 0.5
+        file.write_text(json.dumps(content))
+    study = read_study(tmp_path)
+
+    of_groups = attention_section(study.groups).tables[0]
+    tables = [
+        of_groups,
+        *(group_table(study.comparisons, names) for names in (ON_PAGE, IN_TERMINAL)),
+    ]
+
+    for table in tables:
+        labels = [column.label for column in table.columns]
+        position = labels.index("AER")
+        assert labels[position + 1] == "AER of diagonal"
+        assert [row[position + 1].text for row in table.rows] == ["0.500", "0.500"]
 
 
 def test_without_attention_the_section_is_empty(tmp_path):

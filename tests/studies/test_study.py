@@ -53,6 +53,7 @@ def test_the_leaderboard_has_a_row_for_each_run_and_a_column_for_each_swept_key(
         "tau_erasure": "",
         "tau_gradient": "",
         "tau_methods": "",
+        "aer_of_diagonal": "",
         "parameters": "1234",
         "minutes": "1.5",
         "tokens_per_second": "567.8",
@@ -188,6 +189,9 @@ def test_a_group_is_compared_in_its_attention_if_it_and_the_baseline_have_some(t
     assert rows["true"]["agreement_within"] == pytest.approx(within)
     # Of the four pairs between the groups, two are a run and its copy.
     assert rows["true"]["agreement_between"] == pytest.approx(within / 2)
+    within_links = rows["true"]["link_aer_within"]
+    assert 0 <= within_links <= 1
+    assert rows["true"]["link_aer_between"] == pytest.approx(within_links / 2)
     assert found.losses == []
     # Of two seeds each, no division is rare enough.
     assert "agreement_p" not in rows["true"]
